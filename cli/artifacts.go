@@ -19,7 +19,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -101,21 +101,21 @@ func (p *program) artifacts(c *cli.Context) error {
 	if _, err := os.Stat(dir); err != nil {
 		return p.notStored(c, cfg, id)
 	}
-	results, err := openResults(cfg, dir)
+	store, err := openResults(cfg, dir)
 	if err != nil {
 		return err
 	}
-	defer results.Close()
-	r, err := results.Get(id)
+	defer store.Close()
+	r, err := store.Get(id)
 	switch {
 	case err == nil && c.IsSet("namespace") && r.Namespace != c.String("namespace"):
 		return fail("leave --namespace out", "run %s is of another namespace", visible(id))
-	case errors.Is(err, shelf.ErrUnknown):
+	case errors.Is(err, results.ErrUnknown):
 		return p.notStored(c, cfg, id)
 	case err != nil:
 		return err
 	}
-	left := &leftovers{Record: r, results: results, cfg: cfg}
+	left := &leftovers{Record: r, results: store, cfg: cfg}
 	switch {
 	case c.NArg() == 2:
 		return p.fetchOne(c, left, c.Args().Get(1))
@@ -125,29 +125,29 @@ func (p *program) artifacts(c *cli.Context) error {
 	return p.showLeft(c, left)
 }
 
-func openResults(cfg config.Config, dir string) (*shelf.Shelf, error) {
-	return shelf.Open(shelf.Config{Dir: dir, MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: maxAge(cfg)})
+func openResults(cfg config.Config, dir string) (*results.Store, error) {
+	return results.Open(results.Config{Dir: dir, MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: maxAge(cfg)})
 }
 
 func maxAge(cfg config.Config) time.Duration { return time.Duration(cfg.Keep.Hours) * time.Hour }
 
 // leftovers are what a run left.
 type leftovers struct {
-	shelf.Record
-	results *shelf.Shelf
+	results.Record
+	results *results.Store
 	cfg     config.Config
 }
 
 // listStored lists the runs that something is kept of.
 func (p *program) listStored(c *cli.Context, cfg config.Config, dir string) error {
-	var runs []shelf.Record
+	var runs []results.Record
 	if _, err := os.Stat(dir); err == nil { // to look makes nothing
-		results, err := openResults(cfg, dir)
+		store, err := openResults(cfg, dir)
 		if err != nil {
 			return err
 		}
-		defer results.Close()
-		runs = results.List(shelf.Filter{Namespace: c.String("namespace")})
+		defer store.Close()
+		runs = store.List(results.Filter{Namespace: c.String("namespace")})
 	}
 	if c.Bool("json") {
 		list := []storedRun{}
@@ -175,7 +175,7 @@ func (p *program) listStored(c *cli.Context, cfg config.Config, dir string) erro
 	return t.Close()
 }
 
-func storedRunOf(r shelf.Record, cfg config.Config) storedRun {
+func storedRunOf(r results.Record, cfg config.Config) storedRun {
 	k := storedRun{
 		Run: r.ID, Namespace: r.Namespace, Session: r.Session, Language: r.Language, Script: r.Name,
 		Ended: r.Ended, ExitCode: r.ExitCode, Time: r.Time, Until: r.Time.Add(maxAge(cfg)), Artifacts: []storedFile{},
@@ -196,7 +196,7 @@ func (p *program) showLeft(c *cli.Context, left *leftovers) error {
 	stdout, stderr := int64(len(left.Stdout)), int64(len(left.Stderr))
 	k.Stdout, k.Stderr = &stdout, &stderr
 	if c.Bool("verify") {
-		v, err := p.verifyLeft(c, left, left.results.Folder(left.ID))
+		v, err := p.verifyLeft(c, left, left.results.ArtifactDir(left.ID))
 		if err != nil {
 			return err
 		}

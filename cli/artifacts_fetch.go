@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -34,7 +34,7 @@ func (p *program) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	}
 	write := func(w io.Writer) error { return p.copyLeft(c, left, stored, w) }
 	if c.Bool("verify") { // before a byte of it is handed out
-		v, err := p.verifyLeft(c, left, left.results.Folder(left.ID))
+		v, err := p.verifyLeft(c, left, left.results.ArtifactDir(left.ID))
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (p *program) copyLeft(c *cli.Context, left *leftovers, stored string, w io.
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(left.Artifacts, func(a shelf.Artifact) bool { return "files/"+a.Name == stored })
+	i := slices.IndexFunc(left.Artifacts, func(a results.Artifact) bool { return "files/"+a.Name == stored })
 	if i >= 0 && got != left.Artifacts[i].SHA256 {
 		return fail("sandboxmcp artifacts "+left.ID+" --verify", "%s is not what the run left: its SHA-256 is another one", visible(left.Artifacts[i].Name))
 	}
@@ -168,7 +168,7 @@ func (p *program) fetchAll(c *cli.Context, left *leftovers) error {
 		}
 		saved++
 	}
-	if sums, err := os.ReadFile(filepath.Join(left.results.Folder(left.ID), sumsName)); err == nil && saved > 0 {
+	if sums, err := os.ReadFile(filepath.Join(left.results.ArtifactDir(left.ID), sumsName)); err == nil && saved > 0 {
 		if err := saveNew(root, sumsName, func(w io.Writer) error { _, err := w.Write(sums); return err }); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -61,12 +61,12 @@ func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config) (words []s
 		if !exists(dir) {
 			return nil
 		}
-		results, err := shelf.Open(shelf.Config{Dir: dir, MaxAge: maxAge(cfg)})
+		store, err := results.Open(results.Config{Dir: dir, MaxAge: maxAge(cfg)})
 		if err != nil {
 			return nil
 		}
-		defer results.Close()
-		for _, r := range results.List(shelf.Filter{Limit: 100}) {
+		defer store.Close()
+		for _, r := range store.List(results.Filter{Limit: 100}) {
 			words = append(words, r.ID)
 		}
 	case askVault:

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
 
 // They stand in config, which imports none of ours, and in the pipeline and the backends, for those that use
@@ -31,10 +31,10 @@ func TestDefaultsAreOurs(t *testing.T) {
 		{"room to wait", pipeline.DefaultRoom, cfg.MaxQueue},
 		{"sessions", session.Defaults, sessions(cfg)},
 		{"packages", int64(packages.DefaultMaxBytes), cfg.Packages.MaxMB << 20},
-		{"what is kept", int64(shelf.DefaultMaxBytes), cfg.Keep.MaxMB << 20},
+		{"what is kept", int64(results.DefaultMaxBytes), cfg.Keep.MaxMB << 20},
 		{"files of the host", int64(pipeline.DefaultFileBytes), hostFiles(cfg).MaxBytes},
 		{"languages", backends.Languages, config.Languages()},
-		{"how long it is kept", shelf.DefaultMaxAge, time.Duration(cfg.Keep.Hours) * time.Hour},
+		{"how long it is kept", results.DefaultMaxAge, time.Duration(cfg.Keep.Hours) * time.Hour},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s: ours differ from the configuration's:\n%s", tt.name, diff)

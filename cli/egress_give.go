@@ -58,7 +58,7 @@ func (p *program) egressGive(c *cli.Context) error {
 	}
 	grants := []approved{}
 	for _, client := range clients {
-		grant, err := client.Give(ctx, control.Gift{
+		grant, err := client.Grant(ctx, control.GrantRequest{
 			Kind: approval.Egress, What: domain, Namespace: ofServer(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
 		})
 		if errors.Is(err, approval.ErrRoot) {

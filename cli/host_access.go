@@ -62,8 +62,8 @@ func accessFlags() []cli.Flag {
 }
 
 // requestedAccess is what the command line wants allowed. It is refused at once where the configuration would refuse it.
-func requestedAccess(c *cli.Context) (control.Gift, error) {
-	g := control.Gift{Kind: approval.Host, Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
+func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
+	g := control.GrantRequest{Kind: approval.Host, Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
 	if c.NArg() != 1 {
 		return g, usage(`sandboxmcp host access `+c.Command.Name+` "docker restart *"`, "%s needs one pattern, in quotes", c.Command.Name)
 	}
@@ -88,7 +88,7 @@ func (p *program) hostAllow(c *cli.Context) error {
 	}
 	return withServer(c, func(ctx context.Context, client *control.Client) error {
 		g.Namespace = ofServer(c, client)
-		held, err := client.Give(ctx, g)
+		held, err := client.Grant(ctx, g)
 		switch {
 		case errors.Is(err, approval.ErrRoot):
 			return fail("sandboxmcp host access request asks root for it", "the configuration leaves approvals to root")

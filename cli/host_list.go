@@ -18,7 +18,7 @@ func (p *program) hostList(c *cli.Context) error {
 		return usage("leave it out for 1000", "--limit must be more than 0")
 	}
 	return p.onHost(c, purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		got, err := l.ListHostFolder(ctx, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
+		got, err := l.ListHostDirectory(ctx, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func (p *program) sessionCreate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	w := control.Wanted{
+	w := control.NewSession{
 		Language: c.String("language"), Backend: c.String("backend"), Profile: c.String("profile"),
 		Allow: c.StringSlice("allow"), NoNetwork: c.Bool("no-network"), Limits: pipeline.LimitsOf(b),
 		Idle: c.Float64("idle"), Lifetime: c.Float64("lifetime"),

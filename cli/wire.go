@@ -23,8 +23,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -64,7 +64,7 @@ type parts struct {
 	backends  []backends.Backend // the default first
 	log       *pendingLog
 	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
-	results   *shelf.Shelf     // of a server
+	results   *results.Store   // of a server
 	cage      *host.Cage       // of commands on the host
 	approvals *approval.Broker // of a server, or where people are asked
 	notifier  *notify.Notifier // of a server, if it shows questions on a desktop
@@ -169,7 +169,7 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 		Sessions:  sessions(cfg),
 		Packages:  p.packages,
 		AskAbout:  pipeline.AskAbout{Packages: cfg.Packages.Ask},
-		Shelf:     p.results,
+		Results:   p.results,
 		Review:    review,
 		Host:      onHost,
 		Terms:     terms(why),
@@ -177,7 +177,7 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 	}
 	p.pipeline = pipeline.New(what)
 	if why.serve { // for a person's single run: nobody is asked, approves or listens, no result is kept, and words are the command line's
-		what.Bus, what.Approvals, what.Shelf, what.Terms = nil, nil, nil, nil
+		what.Bus, what.Approvals, what.Results, what.Terms = nil, nil, nil, nil
 		p.runs = pipeline.New(what)
 	}
 	return nil
@@ -205,7 +205,7 @@ func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 	if err != nil || !why.serve && !why.results {
 		return err
 	}
-	p.results, err = shelf.Open(shelf.Config{
+	p.results, err = results.Open(results.Config{
 		Dir: filepath.Join(cfg.StateDir, "runs"), MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: time.Duration(cfg.Keep.Hours) * time.Hour,
 	})
 	return err

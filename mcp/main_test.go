@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -37,7 +37,7 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 	if err != nil {
 		return cfg, nil, err
 	}
-	results, err := shelf.Open(shelf.Config{Dir: filepath.Join(dir, "shelf")})
+	store, err := results.Open(results.Config{Dir: filepath.Join(dir, "shelf")})
 	if err != nil {
 		return cfg, nil, err
 	}
@@ -49,17 +49,17 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 		return cfg, nil, err
 	}
 	p := pipeline.New(pipeline.Config{
-		Keys: keys, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Shelf: results,
+		Keys: keys, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Results: store,
 		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"), Terms: Terms(),
 	})
 	end = func() {
 		p.Close()
 		broker.Close()
 		backend.Close()
-		results.Close()
+		store.Close()
 		log.Close()
 	}
-	return Config{Pipeline: p, Log: log, Results: results, Approvals: broker, Version: "test", Structured: true}, end, os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
+	return Config{Pipeline: p, Log: log, Results: store, Approvals: broker, Version: "test", Structured: true}, end, os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
 }
 
 // rig is a server, with clients on pipes.

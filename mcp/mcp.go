@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
 // Config is what a server is made of.
@@ -28,7 +28,7 @@ type Config struct {
 	Pipeline *pipeline.Pipeline
 
 	Log       Log              // the audit log; nil: audit_execution says that there is none
-	Results   *shelf.Shelf     // outputs and artifacts of late; nil keeps none
+	Results   *results.Store   // outputs and artifacts of late; nil keeps none
 	Approvals *approval.Broker // what people are asked; nil: request_egress is refused
 	User      string           // of the operating system whose client it is, who answers in its dialogs; "" is unknown
 

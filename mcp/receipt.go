@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -27,13 +27,13 @@ func (s *Server) receipt(ctx context.Context, c *call, id string) (*answer, erro
 	}
 	walled := s.cfg.Namespace != "" || c.has("namespace")
 	if last.Seq == 0 || walled && last.Namespace != namespace {
-		return nil, fmt.Errorf("run %s: %w", clip(id, 64), shelf.ErrUnknown)
+		return nil, fmt.Errorf("run %s: %w", clip(id, 64), results.ErrUnknown)
 	}
 	if why := unsigned[last.Kind]; why != "" {
 		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: fmt.Sprintf("run %s has no receipt: %s", clip(id, 64), why),
 			Remedy: "audit_execution with its request_id tells what is known of it"}
 	}
-	a, err := s.fetch(ctx, c, shelf.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)
+	a, err := s.fetch(ctx, c, results.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)
 	bytes := c.number("offset") > 0 || c.has("max_bytes") && c.number("max_bytes") != defaultInline // are counted
 	if encoding := c.text("encoding"); err != nil || encoding == "raw" || encoding == "base64" || bytes {
 		return a, err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
 const (
@@ -64,7 +64,7 @@ func (s *Server) readResource(m *message) (mcp.ResultMetadata, *fault) {
 	switch {
 	case err == nil:
 		return &mcp.ReadResourceResult{Contents: contents}, nil
-	case !m.modern && (errors.Is(err, shelf.ErrUnknown) || errors.Is(err, errNoResource)):
+	case !m.modern && (errors.Is(err, results.ErrUnknown) || errors.Is(err, errNoResource)):
 		return nil, m.refuse(codeNoResource, err.Error())
 	}
 	return nil, m.refuse(mcp.INVALID_PARAMS, err.Error())
@@ -108,17 +108,17 @@ func binary(mime string) bool {
 }
 
 // part reads from the result store. namespace "" may read all.
-func (s *Server) part(namespace, id, name string, offset, length int64) (shelf.Part, error) {
+func (s *Server) part(namespace, id, name string, offset, length int64) (results.Part, error) {
 	if s.cfg.Results == nil {
-		return shelf.Part{}, fmt.Errorf("this server keeps no output and no artifacts: %w", shelf.ErrUnknown)
+		return results.Part{}, fmt.Errorf("this server keeps no output and no artifacts: %w", results.ErrUnknown)
 	}
 	if namespace != "" {
 		r, err := s.cfg.Results.Get(id)
 		if err == nil && r.Namespace != namespace {
-			err = fmt.Errorf("run %s: %w", clip(id, 40), shelf.ErrUnknown)
+			err = fmt.Errorf("run %s: %w", clip(id, 40), results.ErrUnknown)
 		}
 		if err != nil {
-			return shelf.Part{}, err
+			return results.Part{}, err
 		}
 	}
 	return s.cfg.Results.Read(id, name, offset, length)

@@ -72,7 +72,7 @@ func (s *Server) leftBy(id string) (all []mcp.Resource) {
 	if s.cfg.Results == nil {
 		return nil
 	}
-	run, err := s.cfg.Results.Head(id)
+	run, err := s.cfg.Results.Metadata(id)
 	if err != nil { // it is not there yet, or not any more
 		return nil
 	}

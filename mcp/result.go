@@ -11,8 +11,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
 
 // common is in all structured content. Clients exist that hand on nothing else when there is some (see seenClients), so
@@ -109,7 +109,7 @@ func explain(err error) refusal {
 	var stopped *pipeline.Error
 	var arguments badArguments
 	var refused *backends.Refusal
-	var withheld *shelf.Withheld
+	var withheld *results.Withheld
 	switch {
 	case errors.As(err, &arguments):
 		return refusal{Reason: arguments.Error(), Remedy: "correct the arguments and call again", Denied: true}
@@ -122,7 +122,7 @@ func explain(err error) refusal {
 			Remedy: "inspect_state without arguments lists the sessions, create_session starts one"}
 	case errors.As(err, &withheld):
 		return refusal{Reason: withheld.Error(), Remedy: pipeline.WithheldRemedy, Denied: true}
-	case errors.Is(err, shelf.ErrUnknown):
+	case errors.Is(err, results.ErrUnknown):
 		return refusal{Reason: err.Error(), Denied: true,
 			Remedy: "get_artifacts with the request_id of a run lists what it left; runs are kept for a while only"}
 	case errors.Is(err, errCancelled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

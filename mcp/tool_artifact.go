@@ -13,7 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -82,7 +82,7 @@ func (s *Server) getArtifacts(ctx context.Context, c *call) (*answer, error) {
 }
 
 // runsOf are the runs that a call is about, the newest first. Those of other namespaces are not there.
-func (s *Server) runsOf(c *call) ([]shelf.Record, error) {
+func (s *Server) runsOf(c *call) ([]results.Record, error) {
 	id, session := c.text("request_id"), c.text("session_id")
 	namespace, err := s.namespace(c.args, session)
 	if err != nil {
@@ -95,11 +95,11 @@ func (s *Server) runsOf(c *call) ([]shelf.Record, error) {
 		r, err := s.cfg.Results.Get(id)
 		walled := s.cfg.Namespace != "" || c.has("namespace")
 		if err == nil && (walled && r.Namespace != namespace || session != "" && r.Session != session) {
-			err = fmt.Errorf("run %s: %w", clip(id, 64), shelf.ErrUnknown)
+			err = fmt.Errorf("run %s: %w", clip(id, 64), results.ErrUnknown)
 		}
-		return []shelf.Record{r}, err
+		return []results.Record{r}, err
 	}
-	runs := s.cfg.Results.List(shelf.Filter{Namespace: namespace, Session: session, Limit: 200})
+	runs := s.cfg.Results.List(results.Filter{Namespace: namespace, Session: session, Limit: 200})
 	if len(runs) == 0 {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
 			Reason: fmt.Sprintf("nothing is kept of runs in a session %q of namespace %s", clip(session, 64), namespace),
@@ -109,20 +109,20 @@ func (s *Server) runsOf(c *call) ([]shelf.Record, error) {
 }
 
 // partName is the name of a file in the result store.
-func partName(r shelf.Record, name string) (string, bool) {
+func partName(r results.Record, name string) (string, bool) {
 	if name == "stdout" || name == "stderr" || name == signer.ReceiptName {
 		return name, true
 	}
 	for _, n := range []string{name, strings.TrimPrefix(name, "/workspace/"), strings.TrimPrefix(name, "./"), strings.TrimPrefix(name, "files/")} {
-		if slices.ContainsFunc(r.Artifacts, func(a shelf.Artifact) bool { return a.Name == n || readable(a.Name) == n }) {
-			i := slices.IndexFunc(r.Artifacts, func(a shelf.Artifact) bool { return a.Name == n || readable(a.Name) == n })
+		if slices.ContainsFunc(r.Artifacts, func(a results.Artifact) bool { return a.Name == n || readable(a.Name) == n }) {
+			i := slices.IndexFunc(r.Artifacts, func(a results.Artifact) bool { return a.Name == n || readable(a.Name) == n })
 			return "files/" + r.Artifacts[i].Name, true
 		}
 	}
 	return "", false
 }
 
-func missing(runs []shelf.Record, name string) error {
+func missing(runs []results.Record, name string) error {
 	var names []string
 	for _, r := range runs {
 		for _, a := range r.Artifacts {
@@ -140,7 +140,7 @@ func missing(runs []shelf.Record, name string) error {
 	return bad("name", "there is no file %q: choose from %s", clip(name, 200), clip(strings.Join(names, ", "), 1000))
 }
 
-func runList(runs []shelf.Record) *answer {
+func runList(runs []results.Record) *answer {
 	f := &artifactsFacts{}
 	var text []string
 	printed, bare := 0, 0
@@ -193,23 +193,23 @@ func runList(runs []shelf.Record) *answer {
 }
 
 // left reads what a run left, or its receipt.
-func (s *Server) left(ctx context.Context, r shelf.Record, stored string, offset, limit int64) (shelf.Part, error) {
+func (s *Server) left(ctx context.Context, r results.Record, stored string, offset, limit int64) (results.Part, error) {
 	if stored != signer.ReceiptName {
 		return s.cfg.Results.Read(r.ID, stored, offset, limit)
 	}
 	if s.cfg.Log == nil {
-		return shelf.Part{}, errors.New("this server can't read an audit log")
+		return results.Part{}, errors.New("this server can't read an audit log")
 	}
 	text, err := s.cfg.Log.Receipt(ctx, r.ID)
 	if err != nil {
-		return shelf.Part{}, err
+		return results.Part{}, err
 	}
 	from := min(offset, int64(len(text)))
-	return shelf.Part{Data: text[from:min(from+limit, int64(len(text)))], Size: int64(len(text)), MIME: "application/json"}, nil
+	return results.Part{Data: text[from:min(from+limit, int64(len(text)))], Size: int64(len(text)), MIME: "application/json"}, nil
 }
 
 // fetch returns a part of a file.
-func (s *Server) fetch(ctx context.Context, c *call, r shelf.Record, name, stored string) (*answer, error) {
+func (s *Server) fetch(ctx context.Context, c *call, r results.Record, name, stored string) (*answer, error) {
 	offset, limit := int64(c.number("offset")), int64(c.number("max_bytes"))
 	if limit == 0 {
 		limit = defaultInline

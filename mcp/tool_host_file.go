@@ -75,7 +75,7 @@ func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.cfg.Pipeline.ListHostFolder(ctx, pipeline.HostList{HostCaller: who, Path: c.text("path"), Recursive: c.flag("recursive"), Limit: int(c.number("limit"))})
+	l, err := s.cfg.Pipeline.ListHostDirectory(ctx, pipeline.HostList{HostCaller: who, Path: c.text("path"), Recursive: c.flag("recursive"), Limit: int(c.number("limit"))})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *Server) hostFileCopy(ctx context.Context, c *call) (*answer, error) {
 		return nil, err
 	}
 	a := hostWritten(w, "copied "+readable(c.text("source"))+" to ")
-	if w.Kept {
+	if w.Stored {
 		a.facts.(*fileFacts).RequestID = w.ID
 		a.text += fmt.Sprintf("\nit is kept: execute_code takes it with \"files\": {%q: {\"request_id\": %q}}", readable(w.Path), w.ID)
 	}

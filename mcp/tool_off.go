@@ -61,7 +61,7 @@ func (s *Server) off(why policyOff, what string) func(context.Context, *call) (*
 			return nil, err
 		}
 		name := c.params.Name
-		return nil, s.cfg.Pipeline.Deny(ctx, pipeline.Wish{Tool: name, Namespace: namespace, What: cmp.Or(c.text(what), name)},
+		return nil, s.cfg.Pipeline.Deny(ctx, pipeline.Denial{Tool: name, Namespace: namespace, What: cmp.Or(c.text(what), name)},
 			why.reason, "a person has to set "+why.setting+" in the configuration; "+why.instead)
 	}
 }

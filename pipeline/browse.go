@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/outlet"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 )
 
 // Browse asks for a page as a browser shows it.
@@ -50,7 +50,7 @@ func (p *Pipeline) Browse(ctx context.Context, q Browse) (Browsed, error) {
 	b := &browsing{Browse: q}
 	b.Timeout = p.webTime(q.Timeout)
 	var err error
-	b.page.Result, err = p.errand(ctx, errand{
+	b.page.Result, err = p.runAction(ctx, action{
 		ID: q.ID, Namespace: q.Namespace, Tool: toolBrowser, What: q.URL, Stage: StageBackend,
 		Facts: facts{"screenshot": q.Screenshot, "wait_for": q.WaitFor},
 		Wall:  b.Timeout + browserStart + browserEnd,
@@ -67,11 +67,11 @@ func (p *Pipeline) Browse(ctx context.Context, q Browse) (Browsed, error) {
 type browsing struct {
 	*run
 	Browse
-	bounds  checked
-	program browser.Program
-	at      string // the address, as it was understood
-	outlet  *outlet.Outlet
-	page    Browsed
+	bounds   checked
+	program  browser.Program
+	at       string // the address, as it was understood
+	outbound *outbound.Session
+	page     Browsed
 }
 
 // check refuses what policy forbids, and what can't be done here.
@@ -147,7 +147,7 @@ func browserLimits(caps Bounds) (backends.Limits, error) {
 	got := Bounds{Limits: want}.atMost(caps)
 	for _, l := range bounds {
 		if l.get(got) < l.get(least) && l.get(least) > 0 {
-			return want, refuse(StageValidate, fmt.Sprintf("a browser needs %s %s, and the operator's cap is %s", plain(l.get(least)), l.unit, plain(l.get(got))),
+			return want, refuse(StageValidate, fmt.Sprintf("a browser needs %s %s, and the operator's cap is %s", formatNumber(l.get(least)), l.unit, formatNumber(l.get(got))),
 				"raise caps."+l.name+" in the configuration")
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/outlet"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 )
 
 // profileAt is where the browser's profile is: in the sandbox's own file system, which ends with it.
@@ -30,7 +30,7 @@ func (b *browsing) do(ctx context.Context) error {
 	defer box.Close()
 	got, out, err := b.read(ctx, box)
 	box.Close() // with it the last connection, so that all is counted
-	b.leave(routed{outlet: b.outlet})
+	b.leave(routed{outbound: b.outbound})
 	b.res.addOutcome(out)
 	if gone := lacking(b.bounds.requires, out.Contained.InForce()); gone != nil && out.Ended != "" {
 		return &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
@@ -54,7 +54,7 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	defer b.time(&b.res.Timings.Start)()
 	e, w := b.p.cfg.Egress, b.p.cfg.Web
 	var err error
-	b.outlet, err = outlet.New(outlet.Config{
+	b.outbound, err = outbound.New(outbound.Config{
 		Policy: w.Policy, Ports: slices.DeleteFunc(w.Policy.Ports(), func(p int) bool { return p == backends.DNSPort }),
 		Dialer: e.Dialer, Idle: e.Idle, Connections: e.Connections, Budget: b.p.budget,
 		Namespace: b.res.Namespace, Record: b.p.recorder(b.res.ID, b.res.Namespace, b.clean),
@@ -67,7 +67,7 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	for _, dir := range b.program.Dirs {
 		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
 	}
-	b.outlet.Shape(&spec)
+	b.outbound.Shape(&spec)
 	box, err := b.bounds.backend.Start(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 		err = errors.Join(err, box.Files().Put(path.Join("profile", name), 0o600, strings.NewReader(content)))
 	}
 	if err == nil {
-		box, err = b.outlet.Open(box)
+		box, err = b.outbound.Open(box)
 	}
 	if err != nil {
 		box.Close()
@@ -99,7 +99,7 @@ func (b *browsing) read(ctx context.Context, box backends.Sandbox) (got browser.
 	defer stop()
 	channel := make(chan io.ReadWriteCloser, 1)
 	ended := make(chan struct{})
-	said := &lastWords{}
+	said := &lastOutput{}
 	var broken error
 	go func() {
 		defer close(ended)
@@ -107,7 +107,7 @@ func (b *browsing) read(ctx context.Context, box backends.Sandbox) (got browser.
 		out, broken = box.Exec(running, backends.Command{Args: args, Dir: "/tmp", Env: browserEnv},
 			backends.Streams{Stdout: said, Stderr: said, Channel: func(c io.ReadWriteCloser) { channel <- c }})
 	}()
-	b.outlet.Enter(outlet.Turn{Run: b.res.ID, Code: b.code, Record: b.p.recorder(b.res.ID, b.res.Namespace, b.clean)})
+	b.outbound.Enter(outbound.Scope{Run: b.res.ID, Code: b.code, Record: b.p.recorder(b.res.ID, b.res.Namespace, b.clean)})
 	select {
 	case c := <-channel:
 		got, err = browser.Read(ctx, c, browser.Visit{URL: b.at, WaitFor: b.WaitFor, Picture: b.Screenshot, Time: b.Timeout, MaxHTML: maxDOM})
@@ -140,7 +140,7 @@ func (b *browsing) explain(err error, out backends.Result) error {
 	case out.Ended == backends.EndedOOM || slices.Contains(out.Hit, "ram") && !errors.As(err, &load):
 		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.bounds.limits.RAM>>20), err: err}
 	case errors.Is(err, browser.ErrNoAnswer):
-		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server had not begun to answer", plain(b.Timeout.Seconds())), err: err,
+		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server had not begun to answer", formatNumber(b.Timeout.Seconds())), err: err,
 			Remedy: "give it more with " + b.p.term("--timeout", " SECONDS") + ", or try again later"}
 	case errors.Is(err, browser.ErrDownload):
 		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: "fetch_webpage reads documents", err: err}
@@ -253,15 +253,15 @@ func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text st
 	return title, a.Page.Text, err
 }
 
-// lastWords keep the end of what a program says.
-type lastWords struct {
+// lastOutput keep the end of what a program says.
+type lastOutput struct {
 	mu  sync.Mutex
 	end []byte
 }
 
 const maxWords = 2 << 10 // bytes
 
-func (t *lastWords) Write(b []byte) (int, error) {
+func (t *lastOutput) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end = append(t.end, b...)
@@ -270,7 +270,7 @@ func (t *lastWords) Write(b []byte) (int, error) {
 }
 
 // String is empty, or what was said, to be put behind an error.
-func (t *lastWords) String() string {
+func (t *lastOutput) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if text := page.Line(string(t.end), maxWords); text != "" {

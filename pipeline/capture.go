@@ -30,7 +30,7 @@ func (r *run) captureOutput() {
 	if !r.p.cfg.Capture.Output {
 		return
 	}
-	if text := r.res.shown(); text != nil {
+	if text := r.res.displaysJSON(); text != nil {
 		r.note(executionCaptured, facts{"value": captured(text), "value_bytes": len(text)})
 	}
 	r.note(executionCaptured, facts{
@@ -39,8 +39,8 @@ func (r *run) captureOutput() {
 	})
 }
 
-// shown is what a session's code has shown beside its output, as JSON; nil is nothing.
-func (r Result) shown() []byte {
+// displaysJSON is what a session's code has shown beside its output, as JSON; nil is nothing.
+func (r Result) displaysJSON() []byte {
 	if r.Value == nil && r.Displays == nil && r.Error == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (r Result) shown() []byte {
 	return text
 }
 
-// shown is as much of a text as a row holds, in UTF-8.
-func (c captured) shown(clean func(string) string) string {
+// clipped is as much of a text as a row holds, in UTF-8.
+func (c captured) clipped(clean func(string) string) string {
 	return clip(strings.ToValidUTF8(clean(string(c)), "\uFFFD"), maxCaptured)
 }

@@ -123,8 +123,8 @@ func sessionError(stage string, err error) error {
 
 // enterSession puts the cell's files into the session's workspace.
 func (r *run) enterSession(ctx context.Context, s started) (started, error) {
-	s.box = s.claim.Box()
-	p := r.placer(s.box, s.limits)
+	s.sandbox = s.guard.Sandbox()
+	p := r.placer(s.sandbox, s.limits)
 	for _, in := range s.Inputs {
 		if err := p.input(ctx, in); err != nil {
 			return s, err
@@ -134,23 +134,23 @@ func (r *run) enterSession(ctx context.Context, s started) (started, error) {
 	return s, nil
 }
 
-// maxShown bounds what a program's displays may take together in a result, in bytes, and perShown is
+// maxDisplays bounds what a program's displays may take together in a result, in bytes, and perShown is
 // what each takes if it is empty.
 const (
-	maxShown = 32 << 20
-	perShown = 512
+	maxDisplays     = 32 << 20
+	displayOverhead = 512
 )
 
 // cell runs the code in its session.
 func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (backends.Result, error) {
-	s.claim.Note(s.Env)
+	s.guard.Note(s.Env)
 	before := r.before()
-	out, err := s.claim.Run(ctx, kernel.Cell{
+	out, err := s.guard.Run(ctx, kernel.Cell{
 		Code: string(s.code.Source), Env: s.cellEnv(), Timeout: s.limits.Wall,
 		Stdout: stdout, Stderr: stderr,
 		Display: r.display(),
 	})
-	over := s.claim.Over()
+	over := s.guard.Over()
 	if err != nil && over != nil {
 		return backends.Result{}, sessionError(StageBackend, over)
 	}
@@ -158,17 +158,17 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 		return backends.Result{}, err
 	}
 	r.res.Value, r.res.Error = out.Value, out.Error
-	res := ending(out, s.claim)
-	res.Contained = s.claim.Contained()
+	res := cellResult(out, s.guard)
+	res.Contained = s.guard.Contained()
 	if out.Lost && over != nil {
 		r.res.StateLost = over.Error() + "; its variables and files are gone"
 	} else if out.Lost {
-		r.res.StateLost = "the session's interpreter is gone: " + s.claim.Lost() + "; its variables are lost, its files are there"
-	} else if why := s.claim.Lost(); why != "" {
+		r.res.StateLost = "the session's interpreter is gone: " + s.guard.Lost() + "; its variables are lost, its files are there"
+	} else if why := s.guard.Lost(); why != "" {
 		r.res.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
 	}
 	res.Wall = out.Wall
-	r.measureCell(s.box, before)
+	r.measureCell(s.sandbox, before)
 	return res, nil
 }
 
@@ -176,15 +176,15 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 func (r *run) display() func(kernel.Bundle) {
 	shown := 0
 	return func(b kernel.Bundle) {
-		if shown > maxShown {
+		if shown > maxDisplays {
 			return
 		}
-		shown += perShown
+		shown += displayOverhead
 		for form, data := range b {
 			shown += len(form) + len(data)
 		}
-		if shown > maxShown {
-			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxShown>>20)}
+		if shown > maxDisplays {
+			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxDisplays>>20)}
 		}
 		r.res.Displays = append(r.res.Displays, b)
 	}
@@ -204,13 +204,13 @@ func (r *run) measureCell(box backends.Sandbox, before backends.Usage) {
 func (s started) cellEnv() []string {
 	env := slices.Concat(s.Env, s.leases.Env(s.Secrets))
 	if len(env) > 0 {
-		env = append(env, s.outlet.Git(s.claim.Env())...)
+		env = append(env, s.outbound.Git(s.guard.Env())...)
 	}
 	return env
 }
 
-// ending puts a cell's end into the words that all runs share.
-func ending(out kernel.Outcome, claim *session.Claim) backends.Result {
+// cellResult puts a cell's end into the words that all runs share.
+func cellResult(out kernel.Outcome, claim *session.Guard) backends.Result {
 	switch out.Ended {
 	case "ok":
 		return backends.Result{Ended: backends.EndedOK}
@@ -236,8 +236,8 @@ func ending(out kernel.Outcome, claim *session.Claim) backends.Result {
 // fresh lists the files of a session's workspace that are new, or have changed since the last cell.
 func (e ended) fresh() signer.Source {
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
-		before, now := e.claim.Files(), map[session.FileID]session.Seen{}
-		skipped, err := e.box.Files().Each(ctx, func(file backends.File) error {
+		before, now := e.guard.Files(), map[session.FileID]session.Seen{}
+		skipped, err := e.sandbox.Files().Each(ctx, func(file backends.File) error {
 			id, is := session.IDOf(file.Name), session.Seen{Size: file.Size, Changed: file.Changed}
 			now[id] = is
 			if before[id] == is || strings.HasPrefix(file.Name, ".bridge/") {
@@ -246,7 +246,7 @@ func (e ended) fresh() signer.Source {
 			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
 		})
 		if err == nil {
-			e.claim.See(now)
+			e.guard.See(now)
 		}
 		return skipped, err
 	}

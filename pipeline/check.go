@@ -24,7 +24,7 @@ type checked struct {
 	Request
 	code     validate.Checked
 	shows    string           // the language whose interpreter the sandbox shows
-	plain    []byte           // Code without its fence, if it had one
+	unfenced []byte           // Code without its fence, if it had one
 	session  *session.Session // that runs it, or nil
 	limits   Bounds
 	backend  backends.Backend
@@ -68,7 +68,7 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 // sandbox is to show. A command has nothing that could be parsed.
 func (r *run) check(ctx context.Context, c *checked, language string) (err error) {
 	if c.Command != nil {
-		c.code, c.plain, c.shows = validate.Checked{Language: validate.Command, Name: c.Name}, c.Code, backends.AnyProgram
+		c.code, c.unfenced, c.shows = validate.Checked{Language: validate.Command, Name: c.Name}, c.Code, backends.AnyProgram
 		if c.Language == "" {
 			return nil
 		}
@@ -78,7 +78,7 @@ func (r *run) check(ctx context.Context, c *checked, language string) (err error
 		return nil
 	}
 	code := c.source(language)
-	c.plain = code.Source
+	c.unfenced = code.Source
 	if c.code, err = validate.Check(ctx, code); err != nil {
 		return invalid(err)
 	}
@@ -109,7 +109,7 @@ func checkRequest(q Request) error {
 	if _, err := ulid.ParseStrict(q.ID); err != nil {
 		return refuse(StageValidate, fmt.Sprintf("the id %q is not a ULID", q.ID), "leave it out")
 	}
-	if !plainName(q.Namespace) {
+	if !validName(q.Namespace) {
 		return refuse(StageValidate, fmt.Sprintf("%q is not a namespace", q.Namespace),
 			"use up to 64 letters, digits, dots, dashes and underscores")
 	}
@@ -159,7 +159,7 @@ func envName(s string) bool {
 	return s != ""
 }
 
-func plainName(s string) bool {
+func validName(s string) bool {
 	other := func(c rune) bool {
 		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("._-", c))
 	}

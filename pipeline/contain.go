@@ -18,12 +18,12 @@ import (
 // started is a run whose sandbox stands, with all files in it, and whose start is in the log.
 type started struct {
 	routed
-	box     backends.Sandbox
-	command backends.Command
-	inputs  map[string]string // SHA-256 by name, of the files that we put into the workspace
-	kept    string            // the file in which its driver leaves what it shows; "" if it has none
-	tree    *tree             // the host workspace before the program, if there is a writable one
-	view    packages.View     // the namespace's packages, as they are shown
+	sandbox     backends.Sandbox
+	command     backends.Command
+	inputs      map[string]string // SHA-256 by name, of the files that we put into the workspace
+	displayFile string            // the file in which its driver leaves what it shows; "" if it has none
+	tree        *tree             // the host workspace before the program, if there is a writable one
+	view        packages.View     // the namespace's packages, as they are shown
 }
 
 // Close ends the sandbox, if there is one and it is not a session's, and what stands beside it. It may
@@ -35,10 +35,10 @@ func (s started) Close() error {
 	if s.view.Release != nil {
 		defer s.view.Release()
 	}
-	if s.claim != nil || s.box == nil {
+	if s.guard != nil || s.sandbox == nil {
 		return nil
 	}
-	return s.box.Close()
+	return s.sandbox.Close()
 }
 
 // backend builds the sandbox while the run's start is being written to the log: both take about as
@@ -47,10 +47,10 @@ func (s started) Close() error {
 // where a session has it all: to hand the row to another goroutine would take longer than to write it.
 func (r *run) backend(ctx context.Context, q routed) (started, error) {
 	r.captureCode(q.Code)
-	if q.claim != nil {
-		r.before = q.claim.Box().Sample(false)
+	if q.guard != nil {
+		r.before = q.guard.Sandbox().Sample(false)
 	}
-	if r.p.shows(q.Request) || q.claim != nil && len(q.Inputs) == 0 {
+	if r.p.shows(q.Request) || q.guard != nil && len(q.Inputs) == 0 {
 		if err := r.recordStart(ctx); err != nil {
 			return started{}, err
 		}
@@ -78,11 +78,11 @@ func (r *run) backend(ctx context.Context, q routed) (started, error) {
 func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 	defer r.time(&r.res.Timings.Start)()
 	s = started{routed: q}
-	if q.claim != nil {
+	if q.guard != nil {
 		return r.enterSession(ctx, s)
 	}
 	if q.Show && q.code.Language == validate.Python && q.Workspace.Host == "" && kernel.Shows(q.code.Source) {
-		s.kept = "." + q.ID
+		s.displayFile = "." + q.ID
 	}
 	if s.view, err = r.p.packagesOf(ctx, q.checked, ""); err != nil {
 		return s, err
@@ -97,28 +97,28 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 		Workspace: q.Workspace,
 		GPUs:      q.GPUs,
 	}
-	q.outlet.Shape(&spec)
+	q.outbound.Shape(&spec)
 	file, remove, err := q.bring(&spec, r.p.cfg.Temp)
 	if err != nil {
 		return s, err
 	}
 	defer remove()
-	env := q.env(file, slices.Concat(s.view.Env, q.outlet.Env()))
-	s.command = backends.Command{Args: q.argv(file), Env: slices.Concat(env, q.outlet.Git(q.Env))}
+	env := q.env(file, slices.Concat(s.view.Env, q.outbound.Env()))
+	s.command = backends.Command{Args: q.argv(file), Env: slices.Concat(env, q.outbound.Git(q.Env))}
 	if q.Terminal == nil { // or an interpreter that stood ready would have pipes
 		spec.Program = &s.command // nothing else will run in it
 	}
-	if s.box, err = q.backend.Start(ctx, spec); err != nil {
+	if s.sandbox, err = q.backend.Start(ctx, spec); err != nil {
 		return s, err
 	}
-	if s.box, err = q.outlet.Open(s.box); err != nil {
+	if s.sandbox, err = q.outbound.Open(s.sandbox); err != nil {
 		return s, err
 	}
 	if s.inputs, err = r.place(ctx, s); err != nil {
 		return s, err
 	}
 	if q.Workspace.Write {
-		s.tree, err = look(ctx, q.Workspace.Host)
+		s.tree, err = snapshotTree(ctx, q.Workspace.Host)
 	}
 	return s, err
 }
@@ -130,7 +130,7 @@ const outside = "/script/"
 // In a host's, the file is there already; what is not shall not be left there either, so it comes
 // by a mount, whose source is on the host only until the sandbox stands.
 func (q routed) bring(spec *backends.Spec, temp string) (file string, remove func(), err error) {
-	transformed := !bytes.Equal(q.code.Source, q.plain)
+	transformed := !bytes.Equal(q.code.Source, q.unfenced)
 	switch {
 	case q.Command != nil:
 		return "", func() {}, nil
@@ -139,7 +139,7 @@ func (q routed) bring(spec *backends.Spec, temp string) (file string, remove fun
 	case q.Within != "" && !transformed:
 		return q.Within, func() {}, nil
 	}
-	dir, err := aside(temp)
+	dir, err := tempDir(temp)
 	if err != nil {
 		return "", nil, err
 	}
@@ -169,7 +169,7 @@ func (q routed) argv(file string) []string {
 		interpreter = q.code.Interpreter
 	case q.code.Language == "shell":
 		interpreter = []string{"bash"}
-	case q.code.Language == "node" && !bytes.Equal(q.code.Source, q.plain):
+	case q.code.Language == "node" && !bytes.Equal(q.code.Source, q.unfenced):
 		interpreter = []string{"node", "--enable-source-maps"} // errors name the lines as written
 	}
 	return slices.Concat(interpreter, []string{file}, q.Args)

@@ -6,15 +6,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Wish is an effect that policy may forbid, such as a command on the host.
-type Wish struct {
+// Denial is an effect that policy may forbid, such as a command on the host.
+type Denial struct {
 	Tool, Namespace string
 	What            string // in one line: the command, the path, the address
 }
 
 // Deny refuses a wish for the reason that policy gives, and puts that into the audit log. It returns
 // an *Error.
-func (p *Pipeline) Deny(ctx context.Context, w Wish, reason, remedy string) error {
+func (p *Pipeline) Deny(ctx context.Context, w Denial, reason, remedy string) error {
 	r := p.begin(&Request{Namespace: w.Namespace, Name: w.Tool, Code: []byte{}})
 	r.facts = facts{"tool": w.Tool, "what": long(w.What)}
 	r.asker("")

@@ -35,7 +35,7 @@ type double struct {
 	starts  atomic.Int32
 	spec    backends.Spec
 	command backends.Command // the last that was executed
-	onStart func(*box)
+	onStart func(*fakeSandbox)
 	pools   []backends.Pool
 	warm    bool // what results say
 	cold    string
@@ -55,7 +55,7 @@ func (d *double) Start(_ context.Context, spec backends.Spec) (backends.Sandbox,
 	}
 	d.open.Add(1)
 	d.spec = spec
-	b := &box{double: d, dir: spec.Workspace.Host, spec: spec, mounted: map[string][]byte{}}
+	b := &fakeSandbox{double: d, dir: spec.Workspace.Host, spec: spec, mounted: map[string][]byte{}}
 	if b.dir == "" {
 		b.dir = d.t.TempDir()
 	}
@@ -68,7 +68,7 @@ func (d *double) Start(_ context.Context, spec backends.Spec) (backends.Sandbox,
 	return b, nil
 }
 
-type box struct {
+type fakeSandbox struct {
 	*double
 	dir     string
 	spec    backends.Spec
@@ -76,18 +76,18 @@ type box struct {
 	closed  sync.Once
 }
 
-func (b *box) Listeners() []net.Listener                        { return nil }
-func (b *box) Gateway() backends.Sockets                        { return backends.Sockets{} }
-func (b *box) Usage() backends.Usage                            { return backends.Usage{} }
-func (b *box) Sample(bool) func() backends.Usage                { return b.Usage }
-func (b *box) Limit(l backends.Limits) (backends.Limits, error) { return l, nil }
+func (b *fakeSandbox) Listeners() []net.Listener                        { return nil }
+func (b *fakeSandbox) Gateway() backends.Sockets                        { return backends.Sockets{} }
+func (b *fakeSandbox) Usage() backends.Usage                            { return backends.Usage{} }
+func (b *fakeSandbox) Sample(bool) func() backends.Usage                { return b.Usage }
+func (b *fakeSandbox) Limit(l backends.Limits) (backends.Limits, error) { return l, nil }
 
-func (b *box) Close() error {
+func (b *fakeSandbox) Close() error {
 	b.closed.Do(func() { b.open.Add(-1) })
 	return nil
 }
 
-func (b *box) Exec(ctx context.Context, c backends.Command, s backends.Streams) (backends.Result, error) {
+func (b *fakeSandbox) Exec(ctx context.Context, c backends.Command, s backends.Streams) (backends.Result, error) {
 	b.execs.Add(1)
 	b.running.Add(1)
 	defer b.running.Add(-1)
@@ -126,7 +126,7 @@ func (b *box) Exec(ctx context.Context, c backends.Command, s backends.Streams) 
 	return out, nil
 }
 
-func (b *box) contained() backends.Containment {
+func (b *fakeSandbox) contained() backends.Containment {
 	c := backends.Containment{Backend: "double", Profile: b.spec.Profile}
 	for _, l := range allLayers {
 		c.Layers = append(c.Layers, backends.Layer{Name: l, InForce: !slices.Contains(b.unheld, l)})
@@ -134,12 +134,12 @@ func (b *box) contained() backends.Containment {
 	return c
 }
 
-func (b *box) Files() backends.Files { return folder(b.dir) }
+func (b *fakeSandbox) Files() backends.Files { return fakeFiles(b.dir) }
 
-// folder is a workspace on the host.
-type folder string
+// fakeFiles is a workspace on the host.
+type fakeFiles string
 
-func (f folder) Put(name string, mode uint32, r io.Reader) error {
+func (f fakeFiles) Put(name string, mode uint32, r io.Reader) error {
 	content, err := io.ReadAll(r)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (f folder) Put(name string, mode uint32, r io.Reader) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, os.FileMode(mode)))
 }
 
-func (f folder) Each(_ context.Context, do func(backends.File) error) (skipped int, err error) {
+func (f fakeFiles) Each(_ context.Context, do func(backends.File) error) (skipped int, err error) {
 	err = filepath.WalkDir(string(f), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

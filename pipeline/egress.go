@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/outlet"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -30,52 +30,52 @@ type Egress struct {
 // routed is an armed request for whose names egress has decided.
 type routed struct {
 	armed
-	outlet *outlet.Outlet
-	within *egress.Policy // what a cell has named
+	outbound *outbound.Session
+	within   *egress.Policy // what a cell has named
 }
 
 // egress decides what the run may reach. Most may reach nothing, and only learn so.
 func (r *run) egress(a armed) (routed, error) {
 	defer r.time(&r.res.Timings.Egress)()
-	way, err := r.way(a)
+	way, err := r.route(a)
 	if err != nil {
 		return routed{}, err
 	}
 	routed := routed{armed: a}
-	if a.claim == nil {
-		routed.outlet, err = r.outlet(a.checked, way, a.lent, "")
+	if a.guard == nil {
+		routed.outbound, err = r.newOutbound(a.checked, way, a.leased, "")
 	} else {
-		routed.outlet, routed.within = a.claim.Outlet(), way.within
+		routed.outbound, routed.within = a.guard.Outbound(), way.within
 		err = r.fits(a, routed)
 	}
 	r.unreachable(a, way)
 	return routed, err
 }
 
-func (a armed) lent() vault.Leases { return a.leases }
+func (a armed) leased() vault.Leases { return a.leases }
 
-// way is what a request may reach.
-type way struct {
+// route is what a request may reach.
+type route struct {
 	policy  egress.Policy  // without a person
 	within  *egress.Policy // at all; nil is no narrower
 	granted egress.Policy  // by people, so far
 }
 
 // none says that nothing can ever be reached on it.
-func (w way) none() bool { return w.within != nil && w.within.Empty() }
+func (w route) none() bool { return w.within != nil && w.within.Empty() }
 
-func (w way) ports() []int {
+func (w route) ports() []int {
 	if w.within != nil {
 		return w.within.Ports()
 	}
 	return slices.Concat(w.policy.Ports(), w.granted.Ports())
 }
 
-// way is what the operator allows and people have granted, and if the request names names, no more than
+// route is what the operator allows and people have granted, and if the request names names, no more than
 // these. What it names must be among that, unless a person has typed it, or is asked about it later.
-func (r *run) way(a armed) (way, error) {
+func (r *run) route(a armed) (route, error) {
 	e := r.p.cfg.Egress
-	w := way{policy: e.Policy, granted: outlet.Approved(r.p.cfg.Approvals, r.question())}
+	w := route{policy: e.Policy, granted: outbound.Approved(r.p.cfg.Approvals, r.question())}
 	if a.Allow == nil {
 		return w, nil
 	}
@@ -127,9 +127,9 @@ func (r *run) question() approval.Question {
 	return approval.Question{Kind: approval.Egress, Namespace: r.res.Namespace, Session: r.res.Session, Run: r.res.ID, CodeSHA256: r.code}
 }
 
-// outlet makes the way out of a sandbox that needs one. Of a session it does when somebody could
+// newOutbound makes the way out of a sandbox that needs one. Of a session it does when somebody could
 // approve a name later: its doors can't be opened then.
-func (r *run) outlet(c checked, w way, leases func() vault.Leases, session string) (*outlet.Outlet, error) {
+func (r *run) newOutbound(c checked, w route, leases func() vault.Leases, session string) (*outbound.Session, error) {
 	e := r.p.cfg.Egress
 	later := session != "" && r.p.cfg.Approvals != nil
 	ask := e.Ask && r.p.cfg.Approvals != nil
@@ -148,11 +148,11 @@ func (r *run) outlet(c checked, w way, leases func() vault.Leases, session strin
 		return nil, &Error{Stage: StageEgress, Layer: backends.LayerNet, Denied: true,
 			Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
 	}
-	return outlet.New(outlet.Config{
+	return outbound.New(outbound.Config{
 		Policy: w.policy, Within: w.within, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
 		Dialer: e.Dialer, Roots: e.Roots, Idle: e.Idle, Connections: e.Connections, Budget: r.p.budget,
 		Namespace: r.res.Namespace, Session: session, Leases: leases,
-		Opening: session != "" && r.p.cfg.Vault.MayBind() || len(leases().Bound()) > 0,
+		TrustCA: session != "" && r.p.cfg.Vault.MayBind() || len(leases().Bound()) > 0,
 		Record:  r.p.recorder(r.res.ID, r.res.Namespace, func(s string) string { return leases().Redact(s) }),
 	})
 }
@@ -162,26 +162,26 @@ func (r *run) fits(a armed, q routed) error {
 	const another = "create another session"
 	named := q.within != nil && !q.within.Empty()
 	var lacks []int
-	if named && q.outlet.Leads() {
-		lacks = q.outlet.Lacks(*q.within)
+	if named && q.outbound.Leads() {
+		lacks = q.outbound.Lacks(*q.within)
 	}
 	binds := slices.ContainsFunc(a.leases.Bound(), func(b vault.Bound) bool { return slices.Contains(a.Secrets, b.Name) })
 	switch {
-	case !q.outlet.Leads() && named:
+	case !q.outbound.Leads() && named:
 		return refuse(StageEgress, "the session was created without a network", another+", with "+r.p.term("--allow", ""))
-	case !q.outlet.Leads():
+	case !q.outbound.Leads():
 		return nil
 	case len(lacks) > 0:
 		return refuse(StageEgress, fmt.Sprintf("the session was created without a way out on port %d", lacks[0]),
 			another+", with "+r.p.term("--allow", ""))
-	case binds && !q.outlet.Opens():
+	case binds && !q.outbound.Opens():
 		return refuse(StageEgress, "the session is older than the first secret that was bound to names, and so trusts no certificates of ours", another)
 	}
 	return nil
 }
 
 // unreachable warns of bound secrets that can't get to where they are bound.
-func (r *run) unreachable(a armed, w way) {
+func (r *run) unreachable(a armed, w route) {
 	reach := w.policy
 	if w.within != nil {
 		reach = *w.within
@@ -200,9 +200,9 @@ func (r *run) unreachable(a armed, w way) {
 	}
 }
 
-// turn is what the outlet has to know of the run.
-func (q routed) turn(r *run) outlet.Turn {
-	return outlet.Turn{Run: r.res.ID, Client: q.Client, Code: r.code, Head: func() string { return head(r.clean(string(q.Code))) },
+// scope is what the outlet has to know of the run.
+func (q routed) scope(r *run) outbound.Scope {
+	return outbound.Scope{Run: r.res.ID, Client: q.Client, Code: r.code, Head: func() string { return head(r.clean(string(q.Code))) },
 		Within: q.within, Ask: q.Ask, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
 }
 
@@ -219,7 +219,7 @@ func head(text string) string {
 }
 
 // recorder writes decisions to the log as they are made.
-func (p *Pipeline) recorder(id, namespace string, clean func(string) string) outlet.Record {
+func (p *Pipeline) recorder(id, namespace string, clean func(string) string) outbound.Record {
 	return func(ctx context.Context, d egress.Decision) error {
 		data := facts{"name": clip(clean(d.Name), maxText), "reason": clip(clean(d.Reason), maxReason)}
 		data.add("port", d.Port, d.Port)
@@ -240,7 +240,7 @@ func egressKind(allowed bool) string {
 
 // leave ends the run's use of its way out, and lists what was decided.
 func (r *run) leave(q routed) {
-	for _, d := range q.outlet.Leave() {
+	for _, d := range q.outbound.Leave() {
 		r.res.Egress = append(r.res.Egress, Decision{
 			Name: r.clean(d.Name), Port: d.Port, Allowed: d.Allowed, Failed: d.Failed, Reason: r.clean(d.Reason), Ask: r.clean(d.Ask), Count: d.Count, Sent: d.Sent, Received: d.Received,
 		})

@@ -41,7 +41,7 @@ func (w *town) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
-func (w *town) looked(host string) bool {
+func (w *town) lookups(host string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Contains(w.asked, host)
@@ -126,7 +126,7 @@ func TestEgressByName(t *testing.T) {
 	if len(lines) != 4 || lines[0] != "hello from "+web || lines[1] != lines[0] || !strings.Contains(lines[2], "Name or service not known") || strings.Contains(lines[3], "hello") {
 		t.Errorf("got %q", res.Stdout)
 	}
-	if w.looked("other.test") {
+	if w.lookups("other.test") {
 		t.Error("a name that is not allowed was looked up outside")
 	}
 	var allowed, denied Decision
@@ -159,7 +159,7 @@ func TestEgressByName(t *testing.T) {
 }
 
 // A run without network learns at once that no name exists, and its host learns which it wanted.
-func TestWantedWithoutNetwork(t *testing.T) {
+func TestLookupsWithoutNetwork(t *testing.T) {
 	p, log, memory, w := newTown(t, nil, nil)
 	const value = "s3cretvalue"
 	if err := memory.Set("default", "TOKEN", []byte(value)); err != nil {
@@ -182,7 +182,7 @@ func TestWantedWithoutNetwork(t *testing.T) {
 			rows++
 		}
 	}
-	if said := fmt.Sprint(res.Egress); rows != 2 || strings.Contains(said, value) || w.looked("wanted.test") {
+	if said := fmt.Sprint(res.Egress); rows != 2 || strings.Contains(said, value) || w.lookups("wanted.test") {
 		t.Errorf("%d rows, %s, looked up outside %q", rows, said, w.asked)
 	}
 }
@@ -332,7 +332,7 @@ func TestAPersonIsAsked(t *testing.T) {
 		return res
 	}
 	res := run(approval.Answer{Reason: "not today"})
-	if strings.Contains(res.Stdout, "hello") || len(questions) != 1 || !strings.Contains(fmt.Sprint(res.Egress), "not today") || w.looked("web.test") {
+	if strings.Contains(res.Stdout, "hello") || len(questions) != 1 || !strings.Contains(fmt.Sprint(res.Egress), "not today") || w.lookups("web.test") {
 		t.Errorf("denied: %q, %v, %+v", res.Stdout, questions, res.Egress)
 	}
 }

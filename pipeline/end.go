@@ -15,15 +15,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// patience is how long the steps after a program may take once its caller has given up: the
+// finishTimeout is how long the steps after a program may take once its caller has given up: the
 // record of what it did must not depend on the caller's staying.
-const patience = 10 * time.Second
+const finishTimeout = 10 * time.Second
 
 // redact puts together the result's text. The streams were cleaned on their way, before they were
 // cut; this is the rest.
 func (r *run) redact(e ended) ended {
-	r.res.Stdout, r.res.StdoutCut = e.stdout.kept()
-	r.res.Stderr, r.res.StderrCut = e.stderr.kept()
+	r.res.Stdout, r.res.StdoutCut = e.stdout.contents()
+	r.res.Stderr, r.res.StderrCut = e.stderr.contents()
 	if r.measure != nil {
 		r.measure()
 	}
@@ -68,7 +68,7 @@ func (r *run) audit(ctx context.Context, e ended) (Result, error) {
 	ctx, cancel := outlast(ctx)
 	defer cancel()
 	closed := make(chan error, 1)
-	if e.claim != nil { // nothing of it takes long
+	if e.guard != nil { // nothing of it takes long
 		closed <- e.Close()
 	} else {
 		go func() { closed <- e.Close() }()
@@ -88,8 +88,8 @@ func (r *run) audit(ctx context.Context, e ended) (Result, error) {
 	}
 	r.saveReceipt(e.Artifacts)
 	r.res.Timings.Total = time.Since(r.began).Microseconds()
-	r.p.tally.add(r.res)
-	r.shelve(ctx)
+	r.p.counters.add(r.res)
+	r.storeResult(ctx)
 	return r.res, nil
 }
 
@@ -110,7 +110,7 @@ func (r *run) withhold(ctx context.Context, e ended, err error) (Result, error) 
 	failed := broke(StageAudit, fmt.Errorf("the program ended, but this can't be signed and written to the audit log, so its result is withheld: %w", err))
 	failed.Remedy = "see whether the disk is full and the database is in order: sandboxmcp audit verify; and the key: sandboxmcp key show"
 	failed.Reason = r.clean(failed.Reason)
-	unsave(r.folder(e), r.res.Artifacts)
+	unsave(r.artifactDir(e), r.res.Artifacts)
 	res := r.bare(failed)
 	r.entries = nil
 	r.noteStop(failed)
@@ -144,7 +144,7 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 		e.err = errors.Join(e.err, ctx.Err(), context.Cause(ctx))
 	}
 	res := r.bare(e)
-	defer func() { r.p.tally.add(res) }()
+	defer func() { r.p.counters.add(res) }()
 	// Who gives up while waiting has left no trace, and pays for none.
 	if e.Stage == StageAudit || res.Ended == backends.EndedCancelled && !r.started {
 		return res, e
@@ -194,7 +194,7 @@ func (r *run) warn(text string) { r.res.Warnings = append(r.res.Warnings, text) 
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) })
+		time.AfterFunc(finishTimeout, func() { cancel(context.DeadlineExceeded) })
 	})
 	return longer, func() { stop(); cancel(nil) }
 }

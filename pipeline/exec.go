@@ -30,15 +30,15 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	stdout, stderr := s.leases.Writer(out1), s.leases.Writer(out2)
 	var out backends.Result
 	var err error
-	s.outlet.Enter(s.turn(r))
-	if s.claim != nil {
+	s.outbound.Enter(s.scope(r))
+	if s.guard != nil {
 		out, err = r.cell(ctx, s, stdout, stderr)
 	} else {
 		running, kill := context.WithCancel(ctx)
 		begun, stop := e.loosen(running)
 		streams := backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun, Terminal: s.Terminal}
 		s.Stop.attend(&streams, kill)
-		out, err = s.box.Exec(running, s.command, streams)
+		out, err = s.sandbox.Exec(running, s.command, streams)
 		stop()
 		kill()
 		if sent := s.Stop.leave(); sent != 0 && err == nil {
@@ -95,12 +95,12 @@ func (r *run) show(ctx context.Context) {
 			continue
 		}
 		select {
-		case <-s.shown:
+		case <-s.delivered:
 			continue
 		case <-ctx.Done():
 		}
 		select {
-		case <-s.shown:
+		case <-s.delivered:
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // A session's files are remembered from cell to cell. That must not cost what their names take.
-func TestLongNamesAreNotKept(t *testing.T) {
+func TestLongNamesAreNotStored(t *testing.T) {
 	p, _, _ := newReal(t, nil)
 	s := open(t, p, NewSession{})
 	cell(t, p, s.ID, "import os", nil)

@@ -35,7 +35,7 @@ type forge struct {
 	*testing.T
 	dir     string
 	token   string // that is lent
-	wanted  string // that the server takes
+	paths   string // that the server takes
 	private []string
 	port    int
 	roots   *x509.CertPool
@@ -51,7 +51,7 @@ func newForge(t *testing.T, w *town, names, private []string) *forge {
 	out, _ := exec.Command("git", "--exec-path").Output()
 	backend := hosttest.Program(t, filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"))
 	f := &forge{T: t, dir: t.TempDir(), backend: backend, token: "ghp" + "_" + strings.Repeat("9xKq2Lw7Zv", 4)[:36], private: private}
-	f.wanted = f.token
+	f.paths = f.token
 	f.git("", "init", "-q", "--bare", "sub.git")
 	f.git("", "init", "-q", "--bare", "top.git")
 	for _, name := range []string{"sub", "top"} {
@@ -118,7 +118,7 @@ func (f *forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, name := range f.private {
-		if name == host && (!sent || password != f.wanted) {
+		if name == host && (!sent || password != f.paths) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="forge"`)
 			http.Error(w, "who is there?", http.StatusUnauthorized)
 			return
@@ -154,13 +154,13 @@ func (f *forge) clean(what string, told any, dir string) {
 	}
 }
 
-// lentStore has one secret, as a person has bound it.
-type lentStore struct {
+// leasedStore has one secret, as a person has bound it.
+type leasedStore struct {
 	name, value string
 	to          vault.Binding
 }
 
-func (s *lentStore) Get(_ context.Context, _, key string) ([]byte, vault.Binding, error) {
+func (s *leasedStore) Get(_ context.Context, _, key string) ([]byte, vault.Binding, error) {
 	if key != s.name {
 		return nil, vault.Binding{}, vault.ErrNotFound
 	}
@@ -199,7 +199,7 @@ func TestGitUsesBoundSecrets(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			store := &lentStore{name: "GITHUB_TOKEN"}
+			store := &leasedStore{name: "GITHUB_TOKEN"}
 			p, _, _, w := newTown(t, nil, func(c *Config) { c.Vault = vault.New(store) })
 			f := newForge(t, w, names, []string{"git.test", "sub.git.test"})
 			store.value, store.to = f.token, vault.Binding{Hosts: []string{fmt.Sprintf(test.bound, f.port)}, Require: test.require}
@@ -241,7 +241,7 @@ func TestGitTellsOthersNothing(t *testing.T) {
 	for _, require := range []bool{false, true} {
 		t.Run(fmt.Sprintf("require %v", require), func(t *testing.T) {
 			t.Parallel()
-			store := &lentStore{name: "GITHUB_TOKEN"}
+			store := &leasedStore{name: "GITHUB_TOKEN"}
 			p, _, _, w := newTown(t, nil, func(c *Config) { c.Vault = vault.New(store) })
 			f := newForge(t, w, []string{"git.test", "other.test", "wants.test"}, []string{"git.test", "wants.test"})
 			store.value, store.to = f.token, vault.Binding{Hosts: []string{fmt.Sprintf("git.test:%d", f.port)}, Require: require}
@@ -274,7 +274,7 @@ func TestGitTellsOthersNothing(t *testing.T) {
 			if !strings.Contains(res.Stdout, "copy/.git/HEAD") {
 				t.Errorf("redirected: %s", res.Stdout)
 			}
-			f.wanted = "another"
+			f.paths = "another"
 			res, _ = try(fmt.Sprintf("https://git.test:%d/top.git", f.port))
 			if !strings.Contains(res.Stdout, "Authentication failed for 'https://git.test") || res.ExitCode == 0 {
 				t.Errorf("a wrong token: %s", res.Stdout)

@@ -22,7 +22,7 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	hit := append(slices.Clone(res.Hit), res.Limit)
 	if slices.Contains(hit, "wall") {
-		add("the time limit was %s s: give it more with %s", plain(e.limits.Wall.Seconds()), p.term("--timeout", " SECONDS"))
+		add("the time limit was %s s: give it more with %s", formatNumber(e.limits.Wall.Seconds()), p.term("--timeout", " SECONDS"))
 	}
 	if slices.Contains(hit, "ram") {
 		add("the program had %d MB of memory for all of its processes: give it more with %s", e.limits.RAM>>20, p.term("--ram", " MB"))
@@ -45,7 +45,7 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 			add("%s had %d bytes, of which %d are kept, and no run keeps more than %d: write it to a file in /workspace", s.name, all, s.kept, most)
 		}
 	}
-	list = append(list, p.ways(res, e)...)
+	list = append(list, p.networkHints(res, e)...)
 	if res.Ended == backends.EndedOK {
 		return list
 	}
@@ -74,27 +74,27 @@ func complaints(res Result) string {
 	return res.Stderr
 }
 
-// ways say how a program gets to where it could not. That it has tried the sandbox has counted, so this is said of one
+// networkHints say how a program gets to where it could not. That it has tried the sandbox has counted, so this is said of one
 // that went well, too; from words alone it is believed where the program failed.
-func (p *Pipeline) ways(res Result, e ended) (list []string) {
+func (p *Pipeline) networkHints(res Result, e ended) (list []string) {
 	said, failed := complaints(res), res.Ended != backends.EndedOK
 	refused := slices.ContainsFunc(res.Egress, func(d Decision) bool { return !d.Allowed }) // whose reasons say it
 	tried := e.lost > 0
 	if tried {
 		said = res.Stdout + "\n" + said // a program may print its errors itself
 	}
-	if list = p.installs(said, res, e, tried || refused); list != nil {
+	if list = p.installHints(said, res, e, tried || refused); list != nil {
 		return list
 	}
 	tried = tried || failed && noNetwork(said)
 	switch {
-	case refused && e.claim != nil && !e.outlet.Leads():
+	case refused && e.guard != nil && !e.outbound.Leads():
 		list = append(list, "the session was created without a network: create another session, with "+p.term("--allow", " "+unknownName))
 	case refused:
-	case tried && !e.outlet.Leads():
-		name := wanted(said)
+	case tried && !e.outbound.Leads():
+		name := missingHost(said)
 		let := "let it with " + p.term("--allow", " "+name)
-		if e.claim != nil { // whose way out is made with it
+		if e.guard != nil { // whose way out is made with it
 			let = "create another session, with " + p.term("--allow", " "+name)
 		}
 		if name == unknownName {
@@ -103,7 +103,7 @@ func (p *Pipeline) ways(res Result, e ended) (list []string) {
 		list = append(list, "the sandbox has no network, and the program tried to reach "+name+": "+let+", or bring in what it needs with "+p.term("--input", " or --mount"))
 	case tried:
 		list = append(list, "names that are allowed can be reached, but no addresses")
-	case failed && e.outlet.Leads() && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
+	case failed && e.outbound.Leads() && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
 		list = append(list, "if an allowed name refused: without a port it is allowed on 80 and 443, and another has to be named, as in "+p.term("--allow", " example.com:5432"))
 	}
 	return list
@@ -219,8 +219,8 @@ var lookups = sync.OnceValue(func() *regexp.Regexp {
 // unknownName stands for a name that nobody knows.
 const unknownName = "DOMAIN"
 
-// wanted returns the name that a program has looked for last, or what stands for one.
-func wanted(stderr string) string {
+// missingHost returns the name that a program has looked for last, or what stands for one.
+func missingHost(stderr string) string {
 	found := lookups().FindAllStringSubmatch(stderr[max(0, len(stderr)-4096):], -1)
 	if len(found) == 0 {
 		return unknownName

@@ -32,9 +32,9 @@ var installers = sync.OnceValue(func() []installer {
 // them as JSON.
 const termInstaller = "sandboxmcp install PACKAGES --language LANGUAGE"
 
-// installs say how packages are installed, if the program has tried to: by the words of a package manager, or because its
+// installHints say how packages are installed, if the program has tried to: by the words of a package manager, or because its
 // code calls one and it has tried to get out, or to call what is not there.
-func (p *Pipeline) installs(said string, res Result, e ended, tried bool) (list []string) {
+func (p *Pipeline) installHints(said string, res Result, e ended, tried bool) (list []string) {
 	said = res.Stdout + "\n" + said
 	tried = tried || res.Ended != backends.EndedOK && strings.Contains(said, "not found")
 	code := withoutComments().ReplaceAllString(string(e.code.Source), "")
@@ -47,13 +47,13 @@ func (p *Pipeline) installs(said string, res Result, e ended, tried bool) (list 
 		if names == nil {
 			names = packagesIn(failures)
 		}
-		list = append(list, p.install(i, names, res.Session))
+		list = append(list, p.installHint(i, names, res.Session))
 	}
 	return list
 }
 
-// install says it of one package manager.
-func (p *Pipeline) install(i installer, names []string, session string) string {
+// installHint says it of one package manager.
+func (p *Pipeline) installHint(i installer, names []string, session string) string {
 	most := min(len(names), 20)
 	names = names[:most:most]
 	term := p.term(termInstaller, "")

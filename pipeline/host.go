@@ -64,7 +64,7 @@ func (h Host) Access() []HostAccess {
 	for _, one := range policy.Harmless() {
 		all = append(all, HostAccess{Kind: "command", Pattern: one.String(), From: "safe list"})
 	}
-	read, write := policy.Folders()
+	read, write := policy.Directories()
 	for _, dir := range read {
 		all = append(all, HostAccess{Kind: "read", Pattern: dir, From: host.Configuration})
 	}
@@ -132,12 +132,12 @@ func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, rea
 	q := approval.Question{Kind: approval.Host, Namespace: orDefault(namespace), Reason: reason}
 	what, refused := p.cfg.Host.What(kind, pattern)
 	if q.What = what; refused == nil {
-		refused = p.Unveil(ctx, &q)
+		refused = p.RedactQuestion(ctx, &q)
 	}
 	if refused == nil {
 		return q, nil
 	}
-	_, err := p.errand(ctx, errand{Namespace: namespace, Tool: "request_host_access", What: kind + " " + pattern, Stage: StageValidate,
+	_, err := p.runAction(ctx, action{Namespace: namespace, Tool: "request_host_access", What: kind + " " + pattern, Stage: StageValidate,
 		Check: func(context.Context, *run) error { return p.inTerms(refused) }})
 	return q, err
 }
@@ -149,7 +149,7 @@ func (h Host) What(kind, pattern string) (string, error) {
 	case !h.Enabled:
 		return "", errHostOff("--input")
 	case kind == "read" || kind == "write":
-		return hostFolder(kind, pattern)
+		return hostDirectory(kind, pattern)
 	case kind != "command":
 		return "", refuse(StageValidate, fmt.Sprintf("%.40q is no kind of access", kind), "choose command, read or write")
 	}
@@ -163,8 +163,8 @@ func (h Host) What(kind, pattern string) (string, error) {
 	return verbRun + one.String(), nil
 }
 
-// hostFolder is the What of a question for a folder: its real path, so that it can't become another's.
-func hostFolder(kind, dir string) (string, error) {
+// hostDirectory is the What of a question for a folder: its real path, so that it can't become another's.
+func hostDirectory(kind, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	switch info, errStat := os.Stat(dir); {
 	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir:
@@ -177,17 +177,17 @@ func hostFolder(kind, dir string) (string, error) {
 	return kind + " " + real, nil
 }
 
-// Unveil refuses a question in which a secret is, and takes secrets out of its reason.
-func (p *Pipeline) Unveil(ctx context.Context, q *approval.Question) error {
+// RedactQuestion refuses a question in which a secret is, and takes secrets out of its reason.
+func (p *Pipeline) RedactQuestion(ctx context.Context, q *approval.Question) error {
 	lease, err := p.cfg.Vault.All(ctx, q.Namespace)
 	if err != nil {
 		return refuse(StageVault, "secrets could not be taken out of what is asked: "+err.Error(), "see sandboxmcp vault list")
 	}
 	defer lease.Close()
-	return unveil(vault.Leases{lease}, q)
+	return redactQuestion(vault.Leases{lease}, q)
 }
 
-func unveil(known vault.Leases, q *approval.Question) error {
+func redactQuestion(known vault.Leases, q *approval.Question) error {
 	if known.Redact(q.What) != q.What {
 		return refuse(StageVault, "there is a secret of the vault in what is asked", "leave it out: commands on the host are lent none")
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -35,7 +35,7 @@ func (p *Pipeline) CopyHostFile(ctx context.Context, q HostCopy) (HostWritten, e
 	var w HostWritten
 	var from, to files.Access
 	var err error
-	w.Result, err = p.errand(ctx, errand{
+	w.Result, err = p.runAction(ctx, action{
 		Namespace: q.Namespace, Session: q.Session, Tool: "host_file_copy", What: q.Source + " to " + q.Destination,
 		Facts: facts{"source": long(q.Source), "destination": long(q.Destination)}, Stage: StageBackend, Wall: hostFileTime,
 		Check: func(ctx context.Context, r *run) (err error) {
@@ -116,7 +116,7 @@ func (r *run) copySource(ctx context.Context, q HostCopy, a files.Access) ([]byt
 	case path.IsAbs(q.Source):
 		return a.Read(ctx, q.Source)
 	case q.Run != "":
-		return r.artifact(q.Run, path.Clean(q.Source), r.p.cfg.Files.most())
+		return r.artifact(q.Run, path.Clean(q.Source), r.p.cfg.Files.maxBytes())
 	}
 	s, err := r.p.own(r.res.Namespace, q.Session)
 	if err != nil {
@@ -137,7 +137,7 @@ var errFound = errors.New("it was found")
 
 // inSession calls f for the file of a session's workspace that has a name.
 func inSession(ctx context.Context, s *session.Session, name string, f func(backends.File) error) (found bool, err error) {
-	_, err = s.Box().Files().Each(ctx, func(file backends.File) error {
+	_, err = s.Sandbox().Files().Each(ctx, func(file backends.File) error {
 		if file.Name != path.Clean(name) {
 			return nil
 		}
@@ -159,9 +159,9 @@ func (r *run) readAll(f backends.File) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
-	b, err := io.ReadAll(io.LimitReader(in, r.p.cfg.Files.most()+1))
-	if err == nil && int64(len(b)) > r.p.cfg.Files.most() {
-		return nil, tooLarge(f.Name, r.p.cfg.Files.most())
+	b, err := io.ReadAll(io.LimitReader(in, r.p.cfg.Files.maxBytes()+1))
+	if err == nil && int64(len(b)) > r.p.cfg.Files.maxBytes() {
+		return nil, tooLarge(f.Name, r.p.cfg.Files.maxBytes())
 	}
 	return b, err
 }
@@ -172,16 +172,16 @@ func tooLarge(name string, most int64) error {
 
 // artifact reads what a run of the namespace left.
 func (r *run) artifact(run, name string, most int64) ([]byte, error) {
-	if r.p.cfg.Shelf == nil {
+	if r.p.cfg.Results == nil {
 		return nil, refuse(StageValidate, "nothing is kept of runs here", "a server keeps it: sandboxmcp serve")
 	}
-	k, err := r.p.cfg.Shelf.Get(run)
+	k, err := r.p.cfg.Results.Get(run)
 	if err == nil && k.Namespace != r.res.Namespace {
-		err = fmt.Errorf("run %.40q: %w", run, shelf.ErrUnknown)
+		err = fmt.Errorf("run %.40q: %w", run, results.ErrUnknown)
 	}
 	var whole []byte
 	for err == nil {
-		part, failed := r.p.cfg.Shelf.Read(k.ID, "files/"+name, int64(len(whole)), 0)
+		part, failed := r.p.cfg.Results.Read(k.ID, "files/"+name, int64(len(whole)), 0)
 		if failed == nil && part.Size > most {
 			failed = tooLarge(name, most)
 		}
@@ -204,8 +204,8 @@ func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []
 	w.Path, w.Size, w.SHA256 = r.clean(name), int64(len(content)), hash(content)
 	r.facts["size"], r.facts["sha256"] = w.Size, w.SHA256
 	if q.Session == "" {
-		w.Kept = true
-		return r.keep(ctx, name, content)
+		w.Stored = true
+		return r.storeFile(ctx, name, content)
 	}
 	s, err := r.p.own(r.res.Namespace, q.Session)
 	if err != nil {
@@ -218,24 +218,24 @@ func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []
 	if err != nil {
 		return err
 	}
-	return s.Box().Files().Put(name, 0o644, bytes.NewReader(content))
+	return s.Sandbox().Files().Put(name, 0o644, bytes.NewReader(content))
 }
 
-// keep puts a file on the shelf, as what this errand left.
-func (r *run) keep(ctx context.Context, name string, content []byte) error {
-	if r.p.cfg.Shelf == nil {
+// storeFile puts a file on the shelf, as what this errand left.
+func (r *run) storeFile(ctx context.Context, name string, content []byte) error {
+	if r.p.cfg.Results == nil {
 		return refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; --input gives files to a run")
 	}
 	m, err := signer.Collect(ctx, func(_ context.Context, f func(signer.File) error) (int, error) {
 		return 0, f(signer.File{Name: name, Size: int64(len(content)), Mode: 0o644, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }})
-	}, signer.Options{Dir: r.p.cfg.Shelf.Folder(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: r.p.cfg.Files.most(), Redact: r.clean})
+	}, signer.Options{Dir: r.p.cfg.Results.ArtifactDir(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: r.p.cfg.Files.maxBytes(), Redact: r.clean})
 	if err != nil {
 		return err
 	}
 	r.res.addArtifacts(m)
-	k := shelf.Record{ID: r.res.ID, Namespace: r.res.Namespace, Name: r.res.Name, Ended: backends.EndedOK, Time: time.Now().UTC(), Result: []byte("{}")}
+	k := results.Record{ID: r.res.ID, Namespace: r.res.Namespace, Name: r.res.Name, Ended: backends.EndedOK, Time: time.Now().UTC(), Result: []byte("{}")}
 	for _, a := range r.res.Artifacts {
-		k.Artifacts = append(k.Artifacts, shelf.Artifact(a))
+		k.Artifacts = append(k.Artifacts, results.Artifact(a))
 	}
-	return r.p.cfg.Shelf.Put(ctx, k)
+	return r.p.cfg.Results.Put(ctx, k)
 }

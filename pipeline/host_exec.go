@@ -74,7 +74,7 @@ func (p *Pipeline) HostExec(ctx context.Context, c HostCommand) (HostResult, err
 		wall = min(wall, c.Timeout)
 	}
 	var err error
-	h.out.Result, err = p.errand(ctx, errand{Namespace: c.Namespace, Session: c.Session, Tool: "host_exec", What: what, Stage: StageBackend, Wall: wall,
+	h.out.Result, err = p.runAction(ctx, action{Namespace: c.Namespace, Session: c.Session, Tool: "host_exec", What: what, Stage: StageBackend, Wall: wall,
 		Check: h.check, Do: h.run})
 	return h.out, err
 }
@@ -130,7 +130,7 @@ func (h *hostRun) decide(r *run) (err error) {
 func (h *hostRun) ask(ctx context.Context, r *run) error {
 	q := approval.Question{Kind: approval.Host, What: verbRun + host.Exactly(h.words).String(),
 		Namespace: r.res.Namespace, Session: h.c.Session, Run: r.res.ID}
-	if err := unveil(r.leases, &q); err != nil {
+	if err := redactQuestion(r.leases, &q); err != nil {
 		return err
 	}
 	_, err := h.p.cfg.Approvals.Ask(ctx, q, h.c.Ask)
@@ -155,15 +155,15 @@ func (h *hostRun) run(ctx context.Context, r *run) error {
 		known[i].Close()
 		streams[i].Close()
 	}
-	r.res.Stdout, r.res.StdoutCut = streams[0].kept()
-	r.res.Stderr, r.res.StderrCut = streams[1].kept()
+	r.res.Stdout, r.res.StdoutCut = streams[0].contents()
+	r.res.Stderr, r.res.StderrCut = streams[1].contents()
 	r.res.ExitCode, r.res.Signal, r.res.PeakMemory, r.res.CPUMS = end.Exit, end.Signal, end.Memory, milliseconds(end.CPU)
 	r.facts["stdout_bytes"], r.facts["stderr_bytes"] = int64(len(r.res.Stdout))+r.res.StdoutCut, int64(len(r.res.Stderr))+r.res.StderrCut
 	if h.out.Left = end.Killed; end.Killed > 0 {
 		r.facts["left"] = end.Killed
 		r.warn(fmt.Sprintf("%d processes that the command had left were killed", end.Killed))
 	}
-	r.facts["bounds"] = end.Kept
+	r.facts["bounds"] = end.EnforcedBy
 	if end.Forks > 0 && end.Limit == "" && ctx.Err() == nil {
 		r.warn(fmt.Sprintf("the command was refused %d more processes: host.processes says how many it may have", end.Forks))
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
 // HostFiles says which files of the host callers may reach. The zero value allows none.
@@ -27,7 +27,7 @@ type HostFiles struct {
 // DefaultFileBytes is the largest file that is read or written where the operator does not say.
 const DefaultFileBytes = 16 << 20
 
-func (f HostFiles) most() int64 { return cmp.Or(f.MaxBytes, DefaultFileBytes) }
+func (f HostFiles) maxBytes() int64 { return cmp.Or(f.MaxBytes, DefaultFileBytes) }
 
 // hostFileTime is how long one access may take: a network file system may hang.
 const hostFileTime = time.Minute
@@ -43,7 +43,7 @@ type HostCaller struct {
 // hostFile is an errand about one file or folder.
 func (p *Pipeline) hostFile(ctx context.Context, who HostCaller, tool, name string, write bool, do func(context.Context, *run, files.Access) error) (Result, error) {
 	var access files.Access
-	return p.errand(ctx, errand{
+	return p.runAction(ctx, action{
 		Namespace: who.Namespace, Session: who.Session, Tool: tool, What: name, Stage: StageBackend, Wall: hostFileTime,
 		Check: func(ctx context.Context, r *run) (err error) {
 			access, err = r.mayReach(ctx, who, name, write)
@@ -65,7 +65,7 @@ func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write b
 	if !cfg.Enabled {
 		return files.Access{}, errHostOff(r.p.term("--input", ""))
 	}
-	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home, cfg.Obeyed), Most: cfg.most()}
+	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home, cfg.Obeyed), MaxBytes: cfg.maxBytes()}
 	for _, dir := range cfg.Read {
 		access.Roots = append(access.Roots, files.Root{Path: path.Clean(dir)})
 	}
@@ -125,7 +125,7 @@ func (r *run) fileError(err error, access files.Access, name string, write bool)
 	case err == nil || errors.As(err, &own):
 		return err
 	case errors.As(err, &denial) && denial.Outside:
-		return refuse(StageValidate, denial.Error()+"; "+access.Describe(), r.p.wayToFile(name, write))
+		return refuse(StageValidate, denial.Error()+"; "+access.Describe(), r.p.outsideRemedy(name, write))
 	case errors.As(err, &denial):
 		return refuse(StageValidate, denial.Error(), "choose another path, or do without")
 	case errors.Is(err, errors.ErrUnsupported):
@@ -146,14 +146,14 @@ var fileRemedies = []struct {
 }{
 	{fs.ErrNotExist, "list the folder above to see what there is; a folder has to be there before a file is written into it"},
 	{fs.ErrExist, "choose mode overwrite or append, or for a copy overwrite, if it may be changed"},
-	{shelf.ErrUnknown, "get_artifacts lists what runs have left; it is kept for a while only"},
+	{results.ErrUnknown, "get_artifacts lists what runs have left; it is kept for a while only"},
 	{fs.ErrPermission, "the user that sandboxmcp runs as may not do that: choose another path"},
 }
 
 // termHostAccess is the term for how callers ask for a folder; the command line has the whole command.
 const termHostAccess = "sandboxmcp host access allow"
 
-func (p *Pipeline) wayToFile(name string, write bool) string {
+func (p *Pipeline) outsideRemedy(name string, write bool) string {
 	if term, ok := p.cfg.Terms[termHostAccess]; ok {
 		return term + ", kind " + verbOf(write) + ", for the folder that it is in"
 	}

@@ -152,7 +152,7 @@ func TestHostWriteRows(t *testing.T) {
 }
 
 // Who has read a file with its secrets masked must not put the mask into it.
-func TestHostWriteKeepsSecrets(t *testing.T) {
+func TestHostWritePreservesSecrets(t *testing.T) {
 	h := newFilesRig(t, nil)
 	name := h.put(t, "a.txt", "key="+hidden+"\n")
 	got, err := h.ReadHostFile(t.Context(), HostRead{Path: name})
@@ -182,7 +182,7 @@ func TestHostRefusalsRedact(t *testing.T) {
 		}
 	}
 	h.put(t, hidden, "x")
-	l, err := h.ListHostFolder(t.Context(), HostList{Path: h.dir})
+	l, err := h.ListHostDirectory(t.Context(), HostList{Path: h.dir})
 	if err != nil || len(l.Entries) != 1 || l.Entries[0].Path != vault.Mark {
 		t.Errorf("got %+v, %v", l.Entries, err)
 	}
@@ -196,7 +196,7 @@ func TestHostOff(t *testing.T) {
 	name := h.put(t, "a.txt", "x")
 	_, read := h.ReadHostFile(t.Context(), HostRead{Path: name})
 	_, write := h.WriteHostFile(t.Context(), HostWrite{Path: name, Mode: files.Overwrite})
-	_, list := h.ListHostFolder(t.Context(), HostList{Path: h.dir})
+	_, list := h.ListHostDirectory(t.Context(), HostList{Path: h.dir})
 	_, copied := h.CopyHostFile(t.Context(), HostCopy{Source: name, Destination: h.dir + "/b"})
 	for _, err := range []error{read, write, list, copied} {
 		if err == nil || !strings.Contains(err.Error(), "host.enabled: true") {
@@ -235,7 +235,7 @@ func TestHostApproved(t *testing.T) {
 	if _, err := h.ReadHostFile(t.Context(), read); err == nil || !strings.Contains(err.Error(), h.dir+" (read and write)") {
 		t.Errorf("before: %v", err)
 	}
-	_, err = h.broker.Give(t.Context(), approval.Question{Kind: approval.Host, What: "read " + other, Namespace: "default"}, approval.Answer{Allowed: true, By: approval.CommandLine()})
+	_, err = h.broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: "read " + other, Namespace: "default"}, approval.Answer{Allowed: true, By: approval.CommandLine()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestHostApproved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"read " + link, "read " + other + "/", "read  " + other, "Read " + other, "run " + other} {
-		if _, err := h.broker.Give(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "other"}, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
+		if _, err := h.broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "other"}, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.ReadHostFile(t.Context(), read); err == nil {
@@ -310,7 +310,7 @@ func TestHostProtected(t *testing.T) {
 		own = dir + "/audit.db"
 	}
 	_, read := h.ReadHostFile(t.Context(), HostRead{Path: own})
-	_, list := h.ListHostFolder(t.Context(), HostList{Path: filepath.Dir(own)})
+	_, list := h.ListHostDirectory(t.Context(), HostList{Path: filepath.Dir(own)})
 	_, copied := h.CopyHostFile(t.Context(), HostCopy{Source: own, Destination: h.dir + "/x"})
 	for _, err := range []error{read, list, copied} {
 		var e *Error

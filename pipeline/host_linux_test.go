@@ -171,7 +171,7 @@ func TestHostApproval(t *testing.T) {
 	}
 	// What is blocked stays so, whoever approves it.
 	for _, what := range []string{"run python3 **", "run bash", "run git -c x log"} {
-		if _, err := broker.Give(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "mine"}, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
+		if _, err := broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "mine"}, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,13 +199,13 @@ func TestHostTakenBack(t *testing.T) {
 			_, err := r.WriteHostFile(t.Context(), HostWrite{Path: dir + "/x", Content: []byte("x")})
 			return err
 		},
-		"read " + dir: func() error { _, err := r.ListHostFolder(t.Context(), HostList{Path: dir}); return err },
+		"read " + dir: func() error { _, err := r.ListHostDirectory(t.Context(), HostList{Path: dir}); return err },
 	} {
 		leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := broker.Give(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "default"}, approval.Answer{Allowed: true, By: approval.CommandLine()})
+		g, err := broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "default"}, approval.Answer{Allowed: true, By: approval.CommandLine()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@ type HostListing struct {
 	More    bool // there are more than were asked for
 }
 
-// ListHostFolder lists a folder: see files.Access.List.
-func (p *Pipeline) ListHostFolder(ctx context.Context, q HostList) (HostListing, error) {
+// ListHostDirectory lists a folder: see files.Access.List.
+func (p *Pipeline) ListHostDirectory(ctx context.Context, q HostList) (HostListing, error) {
 	var l HostListing
 	var err error
 	if q.Limit <= 0 {

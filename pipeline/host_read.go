@@ -74,7 +74,7 @@ func (r *run) holdsNoSecret(name string, whole []byte) error {
 	if r.p.cfg.Artifacts.ShowSecrets {
 		return nil
 	}
-	found, err := r.unknown.look(bytes.NewReader(whole), r.leases.Find)
+	found, err := r.unknown.scan(bytes.NewReader(whole), r.leases.Find)
 	if r.unknown.policy == UnknownOff {
 		found, err = r.leases.Find(bytes.NewReader(whole))
 	}

@@ -25,7 +25,7 @@ type HostWritten struct {
 	Size   int64    // of all of it
 	SHA256 string   // likewise; "" where it is too large to be read
 	Notes  []string // what of the file that was replaced was not kept
-	Kept   bool     // it is no file of the host, but one that runs can take by the result's ID
+	Stored bool     // it is no file of the host, but one that runs can take by the result's ID
 }
 
 // WriteHostFile writes a file: see files.Access.Write.
@@ -50,7 +50,7 @@ func (r *run) writeHost(ctx context.Context, a files.Access, q HostWrite, to *Ho
 	default:
 		return refuse(StageValidate, fmt.Sprintf("%.40q is no mode", q.Mode), "choose create, overwrite or append")
 	}
-	if err := r.keepsSecrets(ctx, a, q); err != nil {
+	if err := r.preservesSecrets(ctx, a, q); err != nil {
 		return err
 	}
 	done, err := a.Write(ctx, q.Path, q.Content, q.Mode)
@@ -77,12 +77,12 @@ func (r *run) writeHost(ctx context.Context, a files.Access, q HostWrite, to *Ho
 	return nil
 }
 
-// mostCompared is the longest text whose changes are in the log, in bytes.
-const mostCompared = 1 << 20
+// maxCompared is the longest text whose changes are in the log, in bytes.
+const maxCompared = 1 << 20
 
 // noteDiff puts what changed into the last row. Secrets go before the lines are compared: one may have several.
 func (r *run) noteDiff(name string, before, now []byte) {
-	if len(before) > mostCompared || len(now) > mostCompared || !utf8.Valid(before) || !utf8.Valid(now) {
+	if len(before) > maxCompared || len(now) > maxCompared || !utf8.Valid(before) || !utf8.Valid(now) {
 		return
 	}
 	if diff := files.Diff(r.clean(name), r.clean(string(before)), r.clean(string(now))); diff != "" {
@@ -90,9 +90,9 @@ func (r *run) noteDiff(name string, before, now []byte) {
 	}
 }
 
-// keepsSecrets refuses a text in which a mask stands for a secret of the file: who has read it so would put the mask in
+// preservesSecrets refuses a text in which a mask stands for a secret of the file: who has read it so would put the mask in
 // the secret's place.
-func (r *run) keepsSecrets(ctx context.Context, a files.Access, q HostWrite) error {
+func (r *run) preservesSecrets(ctx context.Context, a files.Access, q HostWrite) error {
 	if q.Mode != files.Overwrite || !strings.Contains(string(q.Content), vault.Mark) {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
 // WithheldRemedy is what can be done about an artifact that is withheld.
@@ -26,12 +26,12 @@ const WithheldRemedy = "have the program write what is needed without the secret
 
 // A placer puts files into a workspace and remembers what it put there.
 type placer struct {
-	files backends.Files
-	sums  map[string]string      // SHA-256 by name
-	room  int64                  // bytes that may still come
-	over  int                    // things that were passed over
-	ours  func() backends.Hidden // what is not copied, see Config.Protected
-	left  func(run, artifact string, most int64) ([]byte, error)
+	files   backends.Files
+	sums    map[string]string      // SHA-256 by name
+	room    int64                  // bytes that may still come
+	skipped int                    // things that were passed over
+	ours    func() backends.Hidden // what is not copied, see Config.Protected
+	left    func(run, artifact string, most int64) ([]byte, error)
 }
 
 // placer puts files into box. Where files of ours are is looked up for the first input of the host: a hundred calls of
@@ -44,7 +44,7 @@ func (r *run) placer(box backends.Sandbox, limits Bounds) *placer {
 // place puts the program and its inputs into the workspace. A host workspace gets nothing: what
 // is put there would stay there.
 func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
-	p := r.placer(s.box, s.limits)
+	p := r.placer(s.sandbox, s.limits)
 	if s.Workspace.Host != "" {
 		if len(s.Inputs) > 0 {
 			return nil, refuse(StageValidate, "inputs would be copied into the host's workspace and stay there",
@@ -61,23 +61,23 @@ func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	if p.over > 0 {
-		r.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to folders, what is no file, and files of sandboxmcp's own", p.over))
+	if p.skipped > 0 {
+		r.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to folders, what is no file, and files of sandboxmcp's own", p.skipped))
 	}
 	return p.sums, nil
 }
 
 // program puts the program where it belongs, or its driver, which moves it there.
 func (p *placer) program(s started) error {
-	if s.kept == "" {
+	if s.displayFile == "" {
 		return p.put(s.code.Name, 0o644, bytes.NewReader(s.code.Source))
 	}
-	if err := p.put(s.kept, 0o644, bytes.NewReader(s.code.Source)); err != nil {
+	if err := p.put(s.displayFile, 0o644, bytes.NewReader(s.code.Source)); err != nil {
 		return err
 	}
-	p.sums[s.code.Name] = p.sums[s.kept]
-	delete(p.sums, s.kept)
-	if err := p.files.Put(s.code.Name, 0o644, bytes.NewReader(kernel.Script(s.kept))); err != nil {
+	p.sums[s.code.Name] = p.sums[s.displayFile]
+	delete(p.sums, s.displayFile)
+	if err := p.files.Put(s.code.Name, 0o644, bytes.NewReader(kernel.Script(s.displayFile))); err != nil {
 		return fmt.Errorf("put %q into the workspace: %w", s.code.Name, err)
 	}
 	return nil
@@ -88,7 +88,7 @@ func (p *placer) input(ctx context.Context, in Input) error {
 		content, err := p.left(in.Run, in.Artifact, p.room)
 		if err != nil {
 			remedy := "get_artifacts lists what runs have left; it is kept for a while only"
-			if errors.As(err, new(*shelf.Withheld)) {
+			if errors.As(err, new(*results.Withheld)) {
 				remedy = WithheldRemedy
 			}
 			return refuse(StageValidate, fmt.Sprintf("input %q: %v", in.Name, err), remedy)
@@ -110,7 +110,7 @@ func (p *placer) input(ctx context.Context, in Input) error {
 		return refuse(StageValidate, fmt.Sprintf("input: %s is, or lies in, %s, which is sandboxmcp's own", in.Host, ours), "copy other files")
 	}
 	if info.IsDir() {
-		return p.folder(ctx, in.Host, name)
+		return p.directory(ctx, in.Host, name)
 	}
 	root, err := os.OpenRoot(filepath.Dir(in.Host))
 	if err != nil {
@@ -120,8 +120,8 @@ func (p *placer) input(ctx context.Context, in Input) error {
 	return p.file(root, filepath.Base(in.Host), name)
 }
 
-// folder copies what is below dir. Root keeps links from leading out of it.
-func (p *placer) folder(ctx context.Context, dir, to string) error {
+// directory copies what is below dir. Root keeps links from leading out of it.
+func (p *placer) directory(ctx context.Context, dir, to string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
@@ -135,7 +135,7 @@ func (p *placer) folder(ctx context.Context, dir, to string) error {
 			return context.Cause(ctx)
 		}
 		if ours := p.ours().Holds(real(filepath.Join(dir, filepath.FromSlash(name)))); ours != "" {
-			p.over++
+			p.skipped++
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -147,7 +147,7 @@ func (p *placer) folder(ctx context.Context, dir, to string) error {
 		// A link counts as what it leads to, if that is a file in the same folder.
 		info, err := root.Stat(name)
 		if err != nil || !info.Mode().IsRegular() {
-			p.over++
+			p.skipped++
 			return nil
 		}
 		return p.file(root, name, path.Join(to, name))

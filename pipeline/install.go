@@ -46,7 +46,7 @@ func (p *Pipeline) Install(ctx context.Context, q Install) (Result, error) {
 		return r.stop(ctx, err)
 	}
 	r.res.Timings.Total = time.Since(r.began).Microseconds()
-	p.tally.add(r.res)
+	p.counters.add(r.res)
 	return r.res, nil
 }
 
@@ -66,7 +66,7 @@ func (r *run) install(ctx context.Context, q Install) error {
 	if err := r.recordStart(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Limits.Wall+patience, fmt.Errorf("the installation timed out after %s s", plain(o.Limits.Wall.Seconds())))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Limits.Wall+finishTimeout, fmt.Errorf("the installation timed out after %s s", formatNumber(o.Limits.Wall.Seconds())))
 	defer cancel()
 	receipt, err := r.p.cfg.Packages.Install(ctx, o)
 	if err != nil && ctx.Err() != nil {
@@ -136,8 +136,8 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 func (p *Pipeline) limitInstall(timeout time.Duration) (backends.Limits, error) {
 	caps := p.cfg.Caps
 	if timeout < 0 || timeout > caps.Wall {
-		return backends.Limits{}, refuse(StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed", plain(timeout.Seconds())),
-			fmt.Sprintf("ask for at most %s seconds", plain(caps.Wall.Seconds())))
+		return backends.Limits{}, refuse(StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed", formatNumber(timeout.Seconds())),
+			fmt.Sprintf("ask for at most %s seconds", formatNumber(caps.Wall.Seconds())))
 	}
 	if timeout == 0 {
 		timeout = min(caps.Wall, 10*time.Minute)

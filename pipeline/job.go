@@ -99,10 +99,10 @@ func (p *Pipeline) Job(namespace, id string) (Job, bool) {
 	if j == nil || j.Namespace != orDefault(namespace) {
 		return Job{}, false
 	}
-	return j.look(), true
+	return j.snapshot(), true
 }
 
-func (j *job) look() Job {
+func (j *job) snapshot() Job {
 	now := j.Job
 	now.Stdout, now.Stderr = j.out.String(), j.err.String()
 	return now
@@ -115,7 +115,7 @@ func (p *Pipeline) Jobs(namespace string) []Job {
 	list := []Job{}
 	for _, id := range slices.Backward(p.jobs.order) {
 		if j := p.jobs.all[id]; namespace == "" || j.Namespace == namespace {
-			list = append(list, j.look())
+			list = append(list, j.snapshot())
 		}
 	}
 	return list

@@ -22,7 +22,7 @@ func (r *run) learn(ctx context.Context) (forget func()) {
 	}
 	var own vault.Leases
 	names, _ := r.facts["secrets"].([]string)
-	for _, name := range names[:min(len(names), maxListed)] {
+	for _, name := range names[:min(len(names), maxItems)] {
 		if l, err := r.p.cfg.Vault.Lease(ctx, r.res.Namespace, []string{name}); err == nil {
 			own = append(own, l)
 		}

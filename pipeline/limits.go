@@ -72,17 +72,17 @@ var bounds = []bound{
 // above the operator's cap. Asking for more than the cap is refused, not cut down: a program that
 // gets less than its caller counted on fails later, and less clearly.
 func (p *Pipeline) limit(namespace string, asked Bounds) (Bounds, error) {
-	limits := asked.or(p.spaces.bounds(namespace)).or(p.cfg.Limits)
+	limits := asked.or(p.namespaceLimits.bounds(namespace)).or(p.cfg.Limits)
 	for _, b := range bounds {
 		want, most := b.get(asked), b.get(p.cfg.Caps)
 		switch {
 		case want < 0 || want != want:
-			return Bounds{}, refuse(StageValidate, fmt.Sprintf("%s %s is not a limit", p.term("--"+b.flag, ""), plain(want)),
+			return Bounds{}, refuse(StageValidate, fmt.Sprintf("%s %s is not a limit", p.term("--"+b.flag, ""), formatNumber(want)),
 				"leave it out for the default")
 		case want > most:
 			return Bounds{}, refuse(StageValidate,
-				fmt.Sprintf("%s %s asked for, and the operator's cap is %s", plain(want), b.unit, plain(most)),
-				fmt.Sprintf("ask for at most %s %s, or raise caps.%s in the configuration", p.term("--"+b.flag, ""), plain(most), b.name))
+				fmt.Sprintf("%s %s asked for, and the operator's cap is %s", formatNumber(want), b.unit, formatNumber(most)),
+				fmt.Sprintf("ask for at most %s %s, or raise caps.%s in the configuration", p.term("--"+b.flag, ""), formatNumber(most), b.name))
 		}
 	}
 	return limits.atMost(p.cfg.Caps), nil
@@ -101,4 +101,4 @@ func (b Bounds) atMost(caps Bounds) Bounds {
 	}
 }
 
-func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+func formatNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

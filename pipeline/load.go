@@ -10,15 +10,15 @@ import (
 // Load is what a queue holds at one moment. Slots are what runs take while they run: one each, and more where one may
 // use several cores.
 type Load struct {
-	Slots      int    `json:"slots"`
-	Running    int    `json:"running"` // slots that are taken
-	Waiting    int    `json:"waiting"` // requests
-	Room       int    `json:"room"`    // how many requests may wait
-	Namespaces []Line `json:"namespaces"`
+	Slots      int             `json:"slots"`
+	Running    int             `json:"running"` // slots that are taken
+	Waiting    int             `json:"waiting"` // requests
+	Room       int             `json:"room"`    // how many requests may wait
+	Namespaces []NamespaceLoad `json:"namespaces"`
 }
 
-// Line is what one namespace has in a queue.
-type Line struct {
+// NamespaceLoad is what one namespace has in a queue.
+type NamespaceLoad struct {
 	Namespace string `json:"namespace"`
 	Running   int    `json:"running"` // slots
 	Waiting   int    `json:"waiting"` // requests
@@ -37,16 +37,16 @@ func (p *Pipeline) Free(l backends.Limits) bool {
 func (q *Queue) detail() Load {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := Load{Slots: q.slots, Running: q.slots - q.free, Waiting: q.waiting, Room: q.room, Namespaces: []Line{}}
+	l := Load{Slots: q.slots, Running: q.slots - q.free, Waiting: q.waiting, Room: q.room, Namespaces: []NamespaceLoad{}}
 	for namespace, n := range q.taken {
-		l.Namespaces = append(l.Namespaces, Line{namespace, n, len(q.lines[namespace])})
+		l.Namespaces = append(l.Namespaces, NamespaceLoad{namespace, n, len(q.waiters[namespace])})
 	}
-	for namespace, line := range q.lines {
+	for namespace, line := range q.waiters {
 		if q.taken[namespace] == 0 {
-			l.Namespaces = append(l.Namespaces, Line{namespace, 0, len(line)})
+			l.Namespaces = append(l.Namespaces, NamespaceLoad{namespace, 0, len(line)})
 		}
 	}
-	slices.SortFunc(l.Namespaces, func(a, b Line) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	slices.SortFunc(l.Namespaces, func(a, b NamespaceLoad) int { return cmp.Compare(a.Namespace, b.Namespace) })
 	return l
 }
 
@@ -56,7 +56,7 @@ func (q *Queue) take(namespace string, weight int) {
 	q.taken[namespace] += weight
 }
 
-func (q *Queue) give(namespace string, weight int) {
+func (q *Queue) release(namespace string, weight int) {
 	q.free += weight
 	if q.taken[namespace] -= weight; q.taken[namespace] == 0 {
 		delete(q.taken, namespace)

@@ -29,7 +29,7 @@ func TestLoad(t *testing.T) {
 		}()
 		<-waits
 	}
-	want := []Line{{"a", 2, 1}, {"b", 1, 0}, {"c", 0, 1}}
+	want := []NamespaceLoad{{"a", 2, 1}, {"b", 1, 0}, {"c", 0, 1}}
 	if got := q.detail(); got.Slots != 3 || got.Running != 3 || got.Waiting != 2 || got.Room != 5 || !slices.Equal(got.Namespaces, want) {
 		t.Errorf("got %+v, want %v", got, want)
 	}

@@ -205,7 +205,7 @@ func TestWholeOutput(t *testing.T) {
 			s.Write(b)
 		}
 		s.Close()
-		<-s.shown
+		<-s.delivered
 		writer.Close()
 	}()
 	got, b := sha256.New(), make([]byte, chunk)
@@ -225,9 +225,9 @@ func TestWholeOutput(t *testing.T) {
 			t.Fatalf("%v after %d of %d bytes", err, n, int64(all))
 		}
 	}
-	<-s.shown
+	<-s.delivered
 	sum, n, ok := s.handed()
-	if kept, cut := s.kept(); len(kept) != most || cut != all-most {
+	if kept, cut := s.contents(); len(kept) != most || cut != all-most {
 		t.Errorf("kept %d bytes and cut %d", len(kept), cut)
 	}
 	if hex := fmt.Sprintf("%x", want.Sum(nil)); !ok || n != all || sum != hex || fmt.Sprintf("%x", got.Sum(nil)) != hex {
@@ -308,8 +308,8 @@ func FuzzStream(f *testing.F) {
 			rest = rest[n:]
 		}
 		s.Close()
-		<-s.shown
-		kept, cut := s.kept()
+		<-s.delivered
+		kept, cut := s.contents()
 		switch {
 		case !bytes.HasPrefix(text, []byte(kept)):
 			t.Errorf("kept %q of %q", kept, text)
@@ -327,7 +327,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-func TestHintNamesWhatWasLookedFor(t *testing.T) {
+func TestHintNamesTheMissingHost(t *testing.T) {
 	for stderr, want := range map[string]string{
 		"curl: (6) Could not resolve host: example.com\n":                                     "example.com",
 		"Error: getaddrinfo EAI_AGAIN api.example.com\n at x":                                 "api.example.com",
@@ -338,7 +338,7 @@ func TestHintNamesWhatWasLookedFor(t *testing.T) {
 		"Could not resolve host: 10.0.0.1":                                                    "DOMAIN",
 		"Could not resolve host: first.test\nCould not resolve host: second.test.\nand so on": "second.test",
 	} {
-		if got := wanted(stderr); got != want {
+		if got := missingHost(stderr); got != want {
 			t.Errorf("%q: got %q, want %q", stderr, got, want)
 		}
 	}

@@ -18,21 +18,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // Pipeline runs requests. All methods may be called concurrently.
 type Pipeline struct {
-	cfg      Config
-	sessions *session.Keeper
-	spaces   spaces
-	jobs     jobs
-	tally    *tally
-	budget   *egress.Budget
-	policy   string // SHA-256 of cfg.Policy
+	cfg             Config
+	sessions        *session.Manager
+	namespaceLimits namespaceLimits
+	jobs            jobs
+	counters        *counters
+	budget          *egress.Budget
+	policy          string // SHA-256 of cfg.Policy
 
 	analysers analysers
 	pages     pages
@@ -69,7 +69,7 @@ type Config struct {
 	Sessions session.Config  // how many, and for how long; its Ended is ours
 	Packages *packages.Store // nil: nothing can be installed
 	AskAbout AskAbout        // what else than names a person is asked about
-	Shelf    *shelf.Shelf    // keeps results for a while; may be nil
+	Results  *results.Store  // keeps results for a while; may be nil
 	Review   Review          // what is done about dangerous code
 	Host     Host            // which commands may run on the host
 
@@ -133,9 +133,9 @@ func New(cfg Config) *Pipeline {
 	if cfg.Artifacts.MaxBytes <= 0 {
 		cfg.Artifacts.MaxBytes = DefaultArtifacts.MaxBytes
 	}
-	p := &Pipeline{cfg: cfg, tally: newTally(), budget: egress.NewBudget(), policy: hash(cfg.Policy)}
+	p := &Pipeline{cfg: cfg, counters: newCounters(), budget: egress.NewBudget(), policy: hash(cfg.Policy)}
 	cfg.Sessions.Ended = p.sessionEnded
-	p.sessions = session.NewKeeper(cfg.Sessions)
+	p.sessions = session.NewManager(cfg.Sessions)
 	return p
 }
 

@@ -26,13 +26,13 @@ func (swallowed) Put(_ string, _ uint32, r io.Reader) error {
 }
 
 // A run that copies nothing of the host's does not pay for looking where our own files lie.
-func TestPlaceLooksForNothing(t *testing.T) {
+func TestPlaceSearchesForNothing(t *testing.T) {
 	var own []string
 	for range 10 {
 		own = append(own, filepath.Join(t.TempDir(), "state"))
 	}
 	r := &run{p: New(Config{Protected: own})}
-	s := started{box: swallow{}, routed: routed{armed: armed{queued: queued{checked: checked{code: validate.Checked{Name: "script.sh", Source: []byte("true")}}}}}}
+	s := started{sandbox: swallow{}, routed: routed{armed: armed{queued: queued{checked: checked{code: validate.Checked{Name: "script.sh", Source: []byte("true")}}}}}}
 	s.limits.Disk = 1 << 20
 	few := testing.AllocsPerRun(10, func() {
 		if _, err := r.place(t.Context(), s); err != nil {

@@ -21,22 +21,22 @@ type Queue struct {
 	free    int
 	room    int      // how many may wait
 	waiting int      // how many do
-	turns   []string // namespaces with waiters; the first one is next
-	lines   map[string][]*waiter
+	order   []string // namespaces with waiters; the first one is next
+	waiters map[string][]*waiter
 	taken   map[string]int // slots that namespaces have, without those that have none
 }
 
 // A waiter is told once: nil when it may run, or why it may not.
 type waiter struct {
 	weight int
-	told   chan error // has room for the one answer
+	answer chan error // has room for the one answer
 }
 
 // NewQueue returns a queue that lets runs of a weight of slots together run at once, and lets room
 // more wait. At least one can run.
 func NewQueue(slots, room int) *Queue {
 	slots = max(slots, 1)
-	return &Queue{slots: slots, free: slots, room: max(room, 0), lines: map[string][]*waiter{}, taken: map[string]int{}}
+	return &Queue{slots: slots, free: slots, room: max(room, 0), waiters: map[string][]*waiter{}, taken: map[string]int{}}
 }
 
 // Enter waits for a run's turn and returns what ends it, which may be called more than once.
@@ -60,7 +60,7 @@ func (q *Queue) Enter(ctx context.Context, namespace string, weight int, onWait 
 		onWait(waiting)
 	}
 	select {
-	case err := <-w.told:
+	case err := <-w.answer:
 		if err != nil {
 			return nil, err
 		}
@@ -83,11 +83,11 @@ func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
 	if q.waiting >= q.room && !q.makeRoom(namespace) {
 		return nil, 0, q.busy()
 	}
-	w := &waiter{weight: weight, told: make(chan error, 1)}
-	if len(q.lines[namespace]) == 0 {
-		q.turns = append(q.turns, namespace)
+	w := &waiter{weight: weight, answer: make(chan error, 1)}
+	if len(q.waiters[namespace]) == 0 {
+		q.order = append(q.order, namespace)
 	}
-	q.lines[namespace] = append(q.lines[namespace], w)
+	q.waiters[namespace] = append(q.waiters[namespace], w)
 	q.waiting++
 	return w, q.waiting, nil
 }
@@ -100,17 +100,17 @@ func (q *Queue) busy() error {
 // that line even so. Without this, one namespace could keep all others out by waiting a lot.
 func (q *Queue) makeRoom(namespace string) bool {
 	longest := ""
-	for _, ns := range q.turns {
-		if len(q.lines[ns]) > len(q.lines[longest]) {
+	for _, ns := range q.order {
+		if len(q.waiters[ns]) > len(q.waiters[longest]) {
 			longest = ns
 		}
 	}
-	line := q.lines[longest]
-	if len(line) < len(q.lines[namespace])+2 {
+	line := q.waiters[longest]
+	if len(line) < len(q.waiters[namespace])+2 {
 		return false
 	}
 	last := line[len(line)-1]
-	last.told <- fmt.Errorf("%w: other namespaces wait, and %q has the most places in the queue", ErrBusy, longest)
+	last.answer <- fmt.Errorf("%w: other namespaces wait, and %q has the most places in the queue", ErrBusy, longest)
 	q.remove(longest, last)
 	return true
 }
@@ -123,27 +123,27 @@ func (q *Queue) abandon(namespace string, w *waiter) {
 		return
 	}
 	// Its turn came in the same moment.
-	if err := <-w.told; err == nil {
-		q.give(namespace, w.weight)
+	if err := <-w.answer; err == nil {
+		q.release(namespace, w.weight)
 		q.admit()
 	}
 }
 
 // remove takes w out of its line and reports whether it was in it.
 func (q *Queue) remove(namespace string, w *waiter) bool {
-	line := q.lines[namespace]
+	line := q.waiters[namespace]
 	i := slices.Index(line, w)
 	if i < 0 {
 		return false
 	}
 	q.waiting--
 	if len(line) > 1 {
-		q.lines[namespace] = slices.Delete(line, i, i+1)
+		q.waiters[namespace] = slices.Delete(line, i, i+1)
 		return true
 	}
-	delete(q.lines, namespace)
-	t := slices.Index(q.turns, namespace)
-	q.turns = slices.Delete(q.turns, t, t+1)
+	delete(q.waiters, namespace)
+	t := slices.Index(q.order, namespace)
+	q.order = slices.Delete(q.order, t, t+1)
 	return true
 }
 
@@ -152,7 +152,7 @@ func (q *Queue) leaver(namespace string, weight int) func() {
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.give(namespace, weight)
+		q.release(namespace, weight)
 		q.admit()
 	})
 }
@@ -160,17 +160,17 @@ func (q *Queue) leaver(namespace string, weight int) func() {
 // admit lets waiters in, one namespace after the other, as long as the next one fits. A heavy one
 // whose turn it is holds up the lighter ones behind it, or else it would never come in.
 func (q *Queue) admit() {
-	for len(q.turns) > 0 {
-		namespace := q.turns[0]
-		w := q.lines[namespace][0]
+	for len(q.order) > 0 {
+		namespace := q.order[0]
+		w := q.waiters[namespace][0]
 		if w.weight > q.free {
 			return
 		}
 		q.take(namespace, w.weight)
-		if q.remove(namespace, w); len(q.lines[namespace]) > 0 {
-			q.turns = append(q.turns[1:], namespace)
+		if q.remove(namespace, w); len(q.waiters[namespace]) > 0 {
+			q.order = append(q.order[1:], namespace)
 		}
-		w.told <- nil
+		w.answer <- nil
 	}
 }
 

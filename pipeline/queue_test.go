@@ -205,7 +205,7 @@ func TestCancelledHeavyWaiterLetsLightOnesIn(t *testing.T) {
 }
 
 // Who is let in and gives up in the same moment must not take the slot along.
-func TestTurnThatComesWithTheCancelIsGivenBack(t *testing.T) {
+func TestSlotThatComesWithTheCancelIsReleased(t *testing.T) {
 	for range 300 {
 		q := NewQueue(1, 10)
 		hold, err := q.Enter(t.Context(), "a", 1, nil)
@@ -276,8 +276,8 @@ func queueHoldsItsBound(t *testing.T) {
 	if entered.Load() == 0 {
 		t.Error("nobody came in")
 	}
-	if got := q.stats(); got.Busy != 0 || got.Waiting != 0 || len(q.lines) != 0 || len(q.turns) != 0 {
-		t.Errorf("at the end: %+v, %d lines, %d turns", got, len(q.lines), len(q.turns))
+	if got := q.stats(); got.Busy != 0 || got.Waiting != 0 || len(q.waiters) != 0 || len(q.order) != 0 {
+		t.Errorf("at the end: %+v, %d lines, %d turns", got, len(q.waiters), len(q.order))
 	}
 }
 

@@ -70,7 +70,7 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 	if sum, n, ok := r.outputs[1].handed(); ok {
 		x.StderrSHA256, x.StderrBytes, x.StderrCut = sum, n, 0
 	}
-	if shown := res.shown(); shown != nil {
+	if shown := res.displaysJSON(); shown != nil {
 		x.ValueSHA256 = hash(shown)
 	}
 	for _, l := range r.leases {
@@ -80,7 +80,7 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 		x.InputsSHA256 = hashNames(inputs)
 	}
 	for i, d := range res.Egress {
-		if i == maxListed {
+		if i == maxItems {
 			x.EgressUnlisted = len(res.Egress) - i
 			break
 		}

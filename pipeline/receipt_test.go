@@ -111,7 +111,7 @@ func TestNoKeyNoStart(t *testing.T) {
 func TestNoReceiptNoResult(t *testing.T) {
 	r, keys := signing(t, nil)
 	dir := t.TempDir()
-	r.backend.onStart = func(*box) {
+	r.backend.onStart = func(*fakeSandbox) {
 		hosttest.Until(t, "the run's start is written", func() bool { kinds, _ := r.rows(); return len(kinds) > 0 })
 		os.RemoveAll(keys.Dir())
 		os.WriteFile(keys.Dir(), nil, 0o600)

@@ -23,7 +23,7 @@ const executionRefused = "execution.refused"
 // What one row may hold: the log takes 1 MiB a row, and a program that leaves a thousand long
 // names behind must not be able to make its own record impossible.
 const (
-	maxListed = 100
+	maxItems  = 100
 	maxNames  = 64 << 10 // bytes of all artifacts' names together, before JSON escapes them
 	maxReason = 4 << 10
 	maxText   = 512
@@ -99,12 +99,12 @@ func (r *run) cleaned(v any) any {
 	case long:
 		return clip(r.clean(string(v)), maxReason)
 	case captured:
-		return v.shown(r.clean)
+		return v.clipped(r.clean)
 	case []string:
-		short := make([]string, 0, min(len(v), maxListed+1))
+		short := make([]string, 0, min(len(v), maxItems+1))
 		for i, s := range v {
-			if i == maxListed {
-				return append(short, fmt.Sprintf("and %d more", len(v)-maxListed))
+			if i == maxItems {
+				return append(short, fmt.Sprintf("and %d more", len(v)-maxItems))
 			}
 			short = append(short, clip(r.clean(s), maxText))
 		}
@@ -220,7 +220,7 @@ func (r *run) outcome(inputs map[string]string) facts {
 	f.add("signal", res.Signal, len(res.Signal))
 	f.add("limit", res.Limit, len(res.Limit))
 	f.add("hit", res.Hit, len(res.Hit))
-	f.add("egress", listed(res.Egress), len(res.Egress))
+	f.add("egress", firstDecisions(res.Egress), len(res.Egress))
 	f.add("egress_decisions", len(res.Egress), len(res.Egress))
 	f.add("missing_layers", res.missing(), len(res.missing()))
 	f.add("unknown_tokens", r.unknown.all(), len(r.unknown.all()))
@@ -256,7 +256,7 @@ func (r Result) missing() []string {
 func (r *run) listArtifacts() []Artifact {
 	list, names := []Artifact{}, 0
 	for _, a := range r.res.Artifacts {
-		if names += len(a.Name); names > maxNames || len(list) >= 10*maxListed {
+		if names += len(a.Name); names > maxNames || len(list) >= 10*maxItems {
 			break
 		}
 		a.Name = r.clean(a.Name)
@@ -265,9 +265,9 @@ func (r *run) listArtifacts() []Artifact {
 	return list
 }
 
-// listed are the first decisions. Their text is clean already, and cut here.
-func listed(all []Decision) []Decision {
-	list := slices.Clone(all[:min(len(all), maxListed)])
+// firstDecisions are the first decisions. Their text is clean already, and cut here.
+func firstDecisions(all []Decision) []Decision {
+	list := slices.Clone(all[:min(len(all), maxItems)])
 	for i := range list {
 		list[i].Name, list[i].Reason = clip(list[i].Name, maxText), clip(list[i].Reason, maxText)
 	}

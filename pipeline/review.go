@@ -26,7 +26,7 @@ func (p *Pipeline) review(ctx context.Context, c checked) error {
 	if p.cfg.Review.Reject == "" {
 		return nil
 	}
-	code := validate.Code{Language: c.code.Language, Name: c.code.Name, Source: c.plain}
+	code := validate.Code{Language: c.code.Language, Name: c.code.Name, Source: c.unfenced}
 	switch {
 	case c.Command != nil:
 		code.Language, code.Name = validate.Shell, ""
@@ -151,7 +151,7 @@ func (a *analysers) close() {
 
 // analyser is an interpreter in a sandbox of its own.
 type analyser struct {
-	box     backends.Sandbox
+	sandbox backends.Sandbox
 	channel io.ReadWriteCloser
 	ended   chan error
 }
@@ -166,7 +166,7 @@ func (p *Pipeline) startAnalyser(ctx context.Context) (*analyser, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &analyser{box: box, ended: make(chan error, 1)}
+	a := &analyser{sandbox: box, ended: make(chan error, 1)}
 	opened := make(chan struct{})
 	go func() {
 		_, err := box.Exec(context.WithoutCancel(ctx), backends.Command{
@@ -219,6 +219,6 @@ func (a *analyser) exchange(request []byte) ([]byte, error) {
 
 func (a *analyser) close() {
 	a.channel.Close()
-	a.box.Close()
+	a.sandbox.Close()
 	<-a.ended
 }

@@ -29,7 +29,7 @@ type run struct {
 	code  string // SHA-256 of its code in hex
 	own   int    // files that come with its code: the script, none of a command
 	facts facts  // what every row about the run says
-	veil
+	redactor
 	entries  []audit.Entry         // not yet in the log
 	started  bool                  // the log has the run's start
 	envelope signer.Envelope       // the run's receipt, once it has ended
@@ -49,7 +49,7 @@ func (p *Pipeline) begin(q *Request) *run {
 		q.Code, q.Name, language = []byte(host.Words(q.Command).String()), path.Base(q.Command[0]), validate.Command
 		own = 0
 	}
-	r := &run{p: p, began: time.Now(), code: hash(q.Code), own: own, veil: p.veil(nil)}
+	r := &run{p: p, began: time.Now(), code: hash(q.Code), own: own, redactor: p.newRedactor(nil)}
 	r.facts = q.facts(r.code)
 	r.asker(q.Client)
 	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: language, Name: q.Name, Artifacts: []Artifact{},
@@ -57,9 +57,9 @@ func (p *Pipeline) begin(q *Request) *run {
 	return r
 }
 
-// veil is what is told of where these are lent.
-func (p *Pipeline) veil(leases vault.Leases) veil {
-	return veil{leases, &unknown{policy: p.cfg.Unknown}}
+// newRedactor is what is told of where these are lent.
+func (p *Pipeline) newRedactor(leases vault.Leases) redactor {
+	return redactor{leases, &unknown{policy: p.cfg.Unknown}}
 }
 
 // NewID returns a new id of a run. It goes without ulid.Make, whose randomness can be guessed: an id also names things on the host.
@@ -76,7 +76,7 @@ func (r *run) time(stage *int64) func() {
 // queued is a checked request whose turn it is.
 type queued struct {
 	checked
-	claim *session.Claim // of its session, if it has one
+	guard *session.Guard // of its session, if it has one
 	leave func()
 }
 
@@ -84,23 +84,23 @@ type queued struct {
 func (r *run) queue(ctx context.Context, c checked) (queued, error) {
 	defer r.time(&r.res.Timings.Queue)()
 	if c.session == nil {
-		return r.line(ctx, c)
+		return r.enterQueue(ctx, c)
 	}
-	claim, err := c.session.Claim(ctx)
+	claim, err := c.session.Acquire(ctx)
 	if err != nil {
 		return queued{}, sessionError(StageQueue, err)
 	}
-	q, err := r.line(ctx, c)
+	q, err := r.enterQueue(ctx, c)
 	if err != nil {
 		claim.Release()
 		return q, err
 	}
 	leave := q.leave
-	q.claim, q.leave = claim, func() { leave(); claim.Release() }
+	q.guard, q.leave = claim, func() { leave(); claim.Release() }
 	return q, nil
 }
 
-func (r *run) line(ctx context.Context, c checked) (queued, error) {
+func (r *run) enterQueue(ctx context.Context, c checked) (queued, error) {
 	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), r.waits)
 	if err != nil {
 		return queued{}, r.queueError(err)
@@ -131,7 +131,7 @@ type armed struct {
 
 // disarm wipes the secrets, unless a session goes on using them.
 func (a armed) disarm() {
-	if a.claim != nil {
+	if a.guard != nil {
 		return
 	}
 	a.leases.Close()
@@ -141,8 +141,8 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	defer r.time(&r.res.Timings.Vault)()
 	a := armed{queued: q}
 	want := q.Secrets
-	if q.claim != nil {
-		a.leases = q.claim.Leases()
+	if q.guard != nil {
+		a.leases = q.guard.Leases()
 		r.leases = a.leases
 		want = slices.DeleteFunc(slices.Clone(want), a.leases.Has) // what a session was lent stays as it was
 	}
@@ -166,8 +166,8 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 		a.leases = append(a.leases, lease)
 		r.leases = a.leases
 		r.note(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
-		if q.claim != nil {
-			q.claim.Lend(lease)
+		if q.guard != nil {
+			q.guard.AddLease(lease)
 		}
 	}
 	return a, nil

@@ -53,8 +53,8 @@ func TestEmptyDisplaysAreBounded(t *testing.T) {
 	p, _, _ := newReal(t, nil)
 	s := open(t, p, NewSession{})
 	res := cell(t, p, s.ID, "for i in range(70_000): display({'text/plain': ''}, raw=True)", nil)
-	if n := len(res.Displays); n == 0 || n > maxShown/perShown+1 {
-		t.Errorf("%d displays are in the result, want at most %d", n, maxShown/perShown+1)
+	if n := len(res.Displays); n == 0 || n > maxDisplays/displayOverhead+1 {
+		t.Errorf("%d displays are in the result, want at most %d", n, maxDisplays/displayOverhead+1)
 	}
 	if last := res.Displays[len(res.Displays)-1]; len(last) != 1 || !strings.Contains(kernel.Bundle(last)["text/plain"], "not shown") {
 		t.Errorf("the last one is %v", last)

@@ -41,11 +41,11 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	if err != nil {
 		return session.Info{}, err
 	}
-	way, err := r.way(armed{queued: queued{checked: c}})
+	way, err := r.route(armed{queued: queued{checked: c}})
 	if err != nil {
 		return session.Info{}, err
 	}
-	out, err := r.outlet(c, way, r.p.lent(r.res.ID), r.res.ID)
+	out, err := r.newOutbound(c, way, r.p.leasesOf(r.res.ID), r.res.ID)
 	if err != nil {
 		return session.Info{}, err
 	}
@@ -63,9 +63,9 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 			ID: r.res.ID, Namespace: c.Namespace, Language: c.code.Language, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
 		},
-		Env:    slices.Concat(view.Env, out.Env()),
-		Outlet: out,
-		Close:  []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
+		Env:      slices.Concat(view.Env, out.Env()),
+		Outbound: out,
+		Close:    []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
 	}
 	spec := backends.Spec{ID: r.res.ID, Language: c.code.Language, Profile: c.base, Require: c.requires,
 		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true}
@@ -94,8 +94,8 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	return info, nil
 }
 
-// lent returns what says which secrets a session was lent.
-func (p *Pipeline) lent(id string) func() vault.Leases {
+// leasesOf returns what says which secrets a session was lent.
+func (p *Pipeline) leasesOf(id string) func() vault.Leases {
 	return func() vault.Leases {
 		s, err := p.sessions.Get(id)
 		if err != nil { // it is not there yet, or no more
@@ -169,7 +169,7 @@ func (p *Pipeline) sessionEnded(info session.Info) {
 	p.forget(info.ID)
 	data := facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells, "restarts": len(info.Restarts)}
 	Caller{info.By, info.User}.sign(data)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
 	if p.cfg.Audit == nil {
 		return
@@ -196,8 +196,8 @@ func (p *Pipeline) Session(namespace, id string) (session.Info, error) {
 // maxFiles is how many files of a session Inspect lists.
 const maxFiles = 1000
 
-// looking is how long Inspect waits for a cell that is running before it goes without the variables.
-const looking = 500 * time.Millisecond
+// inspectTimeout is how long Inspect waits for a cell that is running before it goes without the variables.
+const inspectTimeout = 500 * time.Millisecond
 
 // Inspect returns what is inside a session, without its secrets.
 func (p *Pipeline) Inspect(ctx context.Context, namespace, id string) (session.State, error) {
@@ -206,9 +206,9 @@ func (p *Pipeline) Inspect(ctx context.Context, namespace, id string) (session.S
 		return session.State{}, err
 	}
 	state := session.State{Env: s.Env(), Files: []session.File{}}
-	state.Usage = usageOf(s.Box().Usage())
+	state.Usage = usageOf(s.Sandbox().Usage())
 	more := 0
-	_, err = s.Box().Files().Each(ctx, func(f backends.File) error {
+	_, err = s.Sandbox().Files().Each(ctx, func(f backends.File) error {
 		if len(state.Files) == maxFiles {
 			more++
 			return nil
@@ -227,21 +227,21 @@ func (p *Pipeline) Inspect(ctx context.Context, namespace, id string) (session.S
 }
 
 func (p *Pipeline) variables(ctx context.Context, s *session.Session, state *session.State) {
-	soon, cancel := context.WithTimeout(ctx, looking)
+	soon, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
-	claim, err := s.Claim(soon)
+	claim, err := s.Acquire(soon)
 	if err != nil {
 		state.Note = "the variables can't be listed while a cell runs"
 		return
 	}
 	defer claim.Release()
-	list, cancel := context.WithTimeout(ctx, patience)
+	list, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	vars, err := claim.Kernel().Variables(list)
 	if err != nil {
 		state.Note = "the variables can't be listed: " + s.Redact(err.Error())
 	}
-	veil := p.veil(s.Leases())
+	veil := p.newRedactor(s.Leases())
 	for _, v := range vars {
 		for _, text := range []*string{&v.Name, &v.Type, &v.Text, &v.Unit} {
 			*text = veil.cleanBrief(*text)
@@ -296,7 +296,7 @@ func (r *run) bridge(ctx context.Context, b Bridge) error {
 	if err != nil {
 		return err
 	}
-	claim, err := s.Claim(ctx)
+	claim, err := s.Acquire(ctx)
 	if err != nil {
 		return sessionError(StageQueue, err)
 	}
@@ -307,7 +307,7 @@ func (r *run) bridge(ctx context.Context, b Bridge) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	if err := claim.Kernel().Set(ctx, b.As, value); err != nil {
 		return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), "choose a name that the language takes")
@@ -321,12 +321,12 @@ func (r *run) take(ctx context.Context, b Bridge) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	claim, err := s.Claim(ctx)
+	claim, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, sessionError(StageQueue, err)
 	}
 	defer claim.Release()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	value, err := claim.Kernel().Get(ctx, b.Key)
 	if err != nil {

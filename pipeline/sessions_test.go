@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -81,7 +81,7 @@ func let(t testing.TB, p *Pipeline, id string) {
 	t.Helper()
 	s, err := p.sessions.Get(id)
 	if err == nil {
-		err = s.Box().Files().Put("go", 0o644, strings.NewReader(""))
+		err = s.Sandbox().Files().Put("go", 0o644, strings.NewReader(""))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestSessionTellsHowItsInterpreterDied(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		claim, err := kept.Claim(t.Context())
+		claim, err := kept.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestSessionIsWalled(t *testing.T) {
 
 // What a session was lent in one cell is still taken out of what a later one says.
 func TestSessionSecretsAreRedactedForItsWholeLife(t *testing.T) {
-	p, log, memory := newReal(t, func(c *Config) { c.Shelf = testShelf(t) })
+	p, log, memory := newReal(t, func(c *Config) { c.Results = testResults(t) })
 	value := "k3y-" + "of-a-session-0001"
 	memory.Set("default", "API_KEY", []byte(value))
 	s := open(t, p, NewSession{})
@@ -265,8 +265,8 @@ raise ValueError(key)`, nil)
 	}
 }
 
-func testShelf(t testing.TB) *shelf.Shelf {
-	s, err := shelf.Open(shelf.Config{Dir: filepath.Join(t.TempDir(), "runs")})
+func testResults(t testing.TB) *results.Store {
+	s, err := results.Open(results.Config{Dir: filepath.Join(t.TempDir(), "runs")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,17 +274,17 @@ func testShelf(t testing.TB) *shelf.Shelf {
 	return s
 }
 
-func TestShelfHasTheResult(t *testing.T) {
-	p, _, _ := newReal(t, func(c *Config) { c.Shelf = testShelf(t) })
+func TestResultStoreHasTheResult(t *testing.T) {
+	p, _, _ := newReal(t, func(c *Config) { c.Results = testResults(t) })
 	res, err := p.Do(t.Context(), Request{Language: "python", Code: []byte("print('out'); open('file.txt', 'w').write('content')")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := p.cfg.Shelf.Get(res.ID)
+	k, err := p.cfg.Results.Get(res.ID)
 	if err != nil || k.Stdout != "out\n" || len(k.Artifacts) != 1 {
 		t.Fatalf("got %+v, %v", k, err)
 	}
-	part, err := p.cfg.Shelf.Read(res.ID, "files/file.txt", 3, 100)
+	part, err := p.cfg.Results.Read(res.ID, "files/file.txt", 3, 100)
 	if err != nil || string(part.Data) != "tent" || part.Size != 7 {
 		t.Errorf("got %q of %d, %v", part.Data, part.Size, err)
 	}
@@ -394,7 +394,7 @@ func TestNoRowNoSession(t *testing.T) {
 	}
 }
 
-func TestCellsOfOneSessionTakeTurns(t *testing.T) {
+func TestCellsOfOneSessionRunOneAfterAnother(t *testing.T) {
 	p, _, _ := newReal(t, nil)
 	s := open(t, p, NewSession{})
 	cell(t, p, s.ID, "n = 0", nil)

@@ -17,11 +17,11 @@ func (r *run) sign(ctx context.Context, e ended) ended {
 	ctx, cancel := outlast(ctx)
 	defer cancel()
 	src := r.left(e)
-	if e.claim != nil {
+	if e.guard != nil {
 		src = e.fresh()
 	}
 	m, err := signer.Collect(ctx, src, signer.Options{
-		Dir:       r.folder(e),
+		Dir:       r.artifactDir(e),
 		Fresh:     e.Artifacts == "",
 		MaxCount:  r.p.cfg.Artifacts.MaxCount,
 		MaxBytes:  r.p.cfg.Artifacts.MaxBytes,
@@ -50,17 +50,17 @@ func (r *run) scan(e ended) func(io.Reader) (bool, error) {
 	if r.unknown.policy == UnknownOff {
 		return known
 	}
-	return func(in io.Reader) (bool, error) { return r.unknown.look(in, known) }
+	return func(in io.Reader) (bool, error) { return r.unknown.scan(in, known) }
 }
 
-// shown takes what the program has shown into the result. What can't be read was not shown.
-func (r *run) shown(file backends.File) error {
+// takeDisplays takes what the program has shown into the result. What can't be read was not shown.
+func (r *run) takeDisplays(file backends.File) error {
 	f, err := file.Open()
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	r.res.Value = kernel.ReadDisplays(f, 2*maxShown, r.display())
+	r.res.Value = kernel.ReadDisplays(f, 2*maxDisplays, r.display())
 	return nil
 }
 
@@ -74,12 +74,12 @@ func (r *run) left(e ended) signer.Source {
 		return func(context.Context, func(signer.File) error) (int, error) { return 0, nil }
 	}
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
-		return e.box.Files().Each(ctx, func(file backends.File) error {
+		return e.sandbox.Files().Each(ctx, func(file backends.File) error {
 			switch {
-			case e.kept == "":
-			case file.Name == e.kept:
-				return r.shown(file)
-			case file.Name == e.code.Name && file.Size == int64(len(kernel.Script(e.kept))):
+			case e.displayFile == "":
+			case file.Name == e.displayFile:
+				return r.takeDisplays(file)
+			case file.Name == e.code.Name && file.Size == int64(len(kernel.Script(e.displayFile))):
 				return nil // it ended before its driver had moved the program there
 			}
 			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})

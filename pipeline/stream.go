@@ -16,15 +16,15 @@ import (
 // must not hold up the program, whose time limit goes on. One that is to have the whole output, more than
 // may be kept, holds it up until loosen is called: there is no other place for what comes.
 type stream struct {
-	mu     sync.Mutex
-	more   sync.Cond
-	text   []byte
-	safe   int // how much of text can no longer be cut off, and may be shown
-	max    int64
-	cut    int64
-	closed bool
-	shown  chan struct{} // closed when the live writer has it all, or failed
-	whole  *window       // what the live writer is still to get, where it is to have all; else nil
+	mu        sync.Mutex
+	more      sync.Cond
+	text      []byte
+	safe      int // how much of text can no longer be cut off, and may be shown
+	max       int64
+	cut       int64
+	closed    bool
+	delivered chan struct{} // closed when the live writer has it all, or failed
+	whole     *window       // what the live writer is still to get, where it is to have all; else nil
 }
 
 // window is a part of an output on its way to its reader.
@@ -40,17 +40,17 @@ type window struct {
 const maxWindow = 256 << 10
 
 func newStream(max int64, live io.Writer, whole bool) *stream {
-	s := &stream{max: max, shown: make(chan struct{})}
+	s := &stream{max: max, delivered: make(chan struct{})}
 	if whole && live != nil {
 		s.whole = &window{sum: sha256.New()}
 	}
 	s.more.L = &s.mu
 	if live == nil {
-		close(s.shown)
+		close(s.delivered)
 		return s
 	}
 	go func() {
-		defer close(s.shown)
+		defer close(s.delivered)
 		s.follow(live)
 	}()
 	return s
@@ -156,8 +156,8 @@ func (s *stream) next(after int) ([]byte, bool) {
 	return s.text[after:s.safe:s.safe], s.safe > after
 }
 
-// kept returns the text and how many bytes of it were cut. Call it after Close.
-func (s *stream) kept() (string, int64) {
+// contents returns the text and how many bytes of it were cut. Call it after Close.
+func (s *stream) contents() (string, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return string(s.text), s.cut

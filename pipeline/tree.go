@@ -42,8 +42,8 @@ var unwatched = map[string]bool{
 
 var errTooBig = errors.New("too many files")
 
-// look takes down how dir is now.
-func look(ctx context.Context, dir string) (*tree, error) {
+// snapshotTree takes down how dir is now.
+func snapshotTree(ctx context.Context, dir string) (*tree, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)

@@ -61,9 +61,9 @@ func (u *unknown) clean(text string) string {
 	return b.String()
 }
 
-// look reads a file, on its way to who else looks through it, if anybody does, and says at the end whether it must
+// scan reads a file, on its way to who else looks through it, if anybody does, and says at the end whether it must
 // be withheld.
-func (u *unknown) look(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
+func (u *unknown) scan(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
 	here := unknown{policy: u.policy}
 	w := here.writer(io.Discard)
 	if others == nil {

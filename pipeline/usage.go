@@ -11,7 +11,7 @@ func (p *Pipeline) Usage(namespace, id string) (session.Usage, error) {
 	if err != nil {
 		return session.Usage{}, err
 	}
-	return usageOf(s.Box().Usage()), nil
+	return usageOf(s.Sandbox().Usage()), nil
 }
 
 func usageOf(u backends.Usage) session.Usage {

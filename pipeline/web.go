@@ -72,7 +72,7 @@ func (p *Pipeline) WebOn() bool { return p.cfg.Web.Client != nil }
 func (p *Pipeline) Fetch(ctx context.Context, q Fetch) (Fetched, error) {
 	var f Fetched
 	var err error
-	f.Result, err = p.errand(ctx, errand{
+	f.Result, err = p.runAction(ctx, action{
 		ID: q.ID, Namespace: q.Namespace, Tool: toolFetch, What: q.URL, Stage: StageEgress, Wall: p.webTime(q.Timeout),
 		Check: func(_ context.Context, r *run) error { return r.mayRead(q.URL) },
 		Do:    func(ctx context.Context, r *run) error { return r.fetch(ctx, q, &f) },
@@ -164,17 +164,17 @@ func (r *run) fetch(ctx context.Context, q Fetch, f *Fetched) error {
 	return nil
 }
 
-// kept is a page that was read.
-type kept struct {
+// fetchedPage is a page that was read.
+type fetchedPage struct {
 	page   page.Page
 	url    *url.URL
 	status int
 }
 
-func (k kept) size() int { return len(k.page.Text) + 1<<10 }
+func (k fetchedPage) size() int { return len(k.page.Text) + 1<<10 }
 
 // read gets a page and makes text of it.
-func (r *run) read(ctx context.Context, q Fetch) (k kept, err error) {
+func (r *run) read(ctx context.Context, q Fetch) (k fetchedPage, err error) {
 	t := r.trip()
 	defer r.visited(t)
 	got, err := r.p.cfg.Web.Client.Get(ctx, t, r.p.cfg.Web.Policy, q.URL)
@@ -183,7 +183,7 @@ func (r *run) read(ctx context.Context, q Fetch) (k kept, err error) {
 	}
 	body := []byte(r.leases.Redact(string(got.Body))) // what becomes of it may hide a secret from who looks for one
 	a, err := r.readPage(ctx, reader.Question{URL: got.URL.String(), Type: got.Header.Get("Content-Type"), Format: q.Format, Body: body, Cut: got.Cut})
-	return kept{a.Page, got.URL, got.Status}, err
+	return fetchedPage{a.Page, got.URL, got.Status}, err
 }
 
 // otherPage is what can be done about a page that policy forbids.
@@ -237,7 +237,7 @@ func (p *Pipeline) Search(ctx context.Context, q Search) (Hits, error) {
 		q.Limit = 10
 	}
 	var err error
-	h.Result, err = p.errand(ctx, errand{
+	h.Result, err = p.runAction(ctx, action{
 		ID: q.ID, Namespace: q.Namespace, Tool: toolSearch, What: q.Query, Stage: StageEgress, Wall: p.webTime(q.Timeout),
 		Facts: facts{"domains": q.Domains},
 		Check: func(_ context.Context, r *run) error { return r.maySearch(q) },

@@ -22,8 +22,8 @@ const (
 	readerLimit = "GOMEMLIMIT=640MiB"
 )
 
-// mostHere is how much of a page is parsed in this process, where there is no sandbox for it, in bytes.
-const mostHere = 2 << 20
+// maxInProcess is how much of a page is parsed in this process, where there is no sandbox for it, in bytes.
+const maxInProcess = 2 << 20
 
 // readPage has a page parsed in a sandbox: it was made by strangers, and so may be made for the parser. A parser
 // that dies of a page is the page's fault, and told as such; an error is of the sandbox.
@@ -36,7 +36,7 @@ func (r *run) readPage(ctx context.Context, q reader.Question) (reader.Answer, e
 	if err != nil {
 		return reader.Answer{}, err
 	}
-	out := &capped{most: reader.MaxAnswer}
+	out := &capped{limit: reader.MaxAnswer}
 	end, err := r.runReader(ctx, program, question, out)
 	switch {
 	case err != nil:
@@ -104,8 +104,8 @@ func readHere(q reader.Question) (a reader.Answer) {
 			a = unread("what reads pages has failed on this one")
 		}
 	}()
-	if len(q.Body) > mostHere {
-		q.Body, q.Cut = q.Body[:mostHere], true
+	if len(q.Body) > maxInProcess {
+		q.Body, q.Cut = q.Body[:maxInProcess], true
 	}
 	return reader.Read(q)
 }
@@ -113,12 +113,12 @@ func readHere(q reader.Question) (a reader.Answer) {
 // capped keeps what is written to it, and no more than a bound.
 type capped struct {
 	bytes.Buffer
-	most int
+	limit int
 }
 
 func (c *capped) Write(b []byte) (int, error) {
-	if c.Len()+len(b) > c.most {
-		return 0, fmt.Errorf("more than %d bytes", c.most)
+	if c.Len()+len(b) > c.limit {
+		return 0, fmt.Errorf("more than %d bytes", c.limit)
 	}
 	return c.Buffer.Write(b)
 }

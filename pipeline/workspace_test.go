@@ -144,7 +144,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-func TestFolderWithoutItsName(t *testing.T) {
+func TestDirectoryWithoutItsName(t *testing.T) {
 	dir := project(t, map[string]string{"script.sh": "cat a", "a": "content"})
 	r := newRig(t, nil)
 	res, err := r.shell("cat a", func(q *Request) { q.Inputs = []Input{{Host: dir, Name: "."}} })

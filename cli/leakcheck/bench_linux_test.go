@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -82,7 +82,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := shelf.Open(shelf.Config{Dir: b.path("runs")})
+	results, err := results.Open(results.Config{Dir: b.path("runs")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func newBench(t *testing.T) *bench {
 	broker := approval.New(approval.Config{Audit: b.audit, Bus: bus})
 	listened := b.listen(bus)
 	b.Pipeline = pipeline.New(pipeline.Config{
-		Backends: []backends.Backend{backend}, Audit: b.audit, Vault: vault.New(memory), Bus: bus, Approvals: broker, Packages: store, Shelf: results,
+		Backends: []backends.Backend{backend}, Audit: b.audit, Vault: vault.New(memory), Bus: bus, Approvals: broker, Packages: store, Results: results,
 		Temp: b.path("tmp"), Capture: pipeline.Capture{Code: true, Output: true}, Limits: pipeline.Bounds{Output: 8 << 20},
 	})
 	b.parts = []func(){func() { broker.Close() }, b.Pipeline.Close, func() { store.Close() }, func() { results.Close() }, bus.Close, listened,

@@ -62,13 +62,13 @@ type Config struct {
 type Broker struct {
 	c Config
 
-	mu     sync.Mutex
-	open   map[string]*asked // by id
-	same   map[key]*asked    // those that wait, by what they ask
-	given  map[bound]grant   // approvals that hold
-	denied map[bound]grant   // denials that answer the same question for a while
-	past   []string          // ids that people answered, the newest last
-	closed bool
+	mu      sync.Mutex
+	open    map[string]*asked // by id
+	same    map[key]*asked    // those that wait, by what they ask
+	granted map[bound]grant   // approvals that hold
+	denied  map[bound]grant   // denials that answer the same question for a while
+	past    []string          // ids that people answered, the newest last
+	closed  bool
 
 	writing sync.WaitGroup // of denials that the broker makes
 }
@@ -84,7 +84,7 @@ func New(c Config) *Broker {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, given: map[bound]grant{}, denied: map[bound]grant{}}
+	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, granted: map[bound]grant{}, denied: map[bound]grant{}}
 }
 
 // OnlyRoot says whether nobody but root approves.
@@ -128,10 +128,10 @@ func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
 	case w == nil:
 		return ErrUnknown
 	}
-	if err := w.claim(ctx); err != nil {
+	if err := w.lock(ctx); err != nil {
 		return err
 	}
-	defer w.release()
+	defer w.unlock()
 	now := b.c.Now()
 	if w.over() && w.answer.By != nobody() {
 		return ErrAnswered
@@ -159,7 +159,7 @@ func (b *Broker) heeds(a Answer) error {
 
 // decide records an answer, and then makes it one. The caller has claimed the question.
 func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	if err := b.record(ctx, w.q, happening{verdict(a), a.facts()}); err != nil {
 		return err
@@ -169,20 +169,20 @@ func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
 	return nil
 }
 
-// patience is how long the log may take. A question that is being answered when its time is up is
+// auditTimeout is how long the log may take. A question that is being answered when its time is up is
 // answered this much later at most.
-const patience = 10 * time.Second
+const auditTimeout = 10 * time.Second
 
 // settle makes a the answer.
 func (b *Broker) settle(w *asked, a Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tidy()
-	b.keep(w, a)
+	b.remember(w, a)
 	delete(b.open, w.q.ID)
 	delete(b.same, w.q.key())
 	if a.By != nobody() {
-		b.remember(w.q.ID)
+		b.rememberID(w.q.ID)
 	}
 	w.timer.Stop()
 	w.answer = a
@@ -192,8 +192,8 @@ func (b *Broker) settle(w *asked, a Answer) {
 // maxPast is how many answered questions are known as such.
 const maxPast = 1000
 
-// remember keeps the id of a question that a person answered. The caller holds the lock.
-func (b *Broker) remember(id string) {
+// rememberID keeps the id of a question that a person answered. The caller holds the lock.
+func (b *Broker) rememberID(id string) {
 	b.past = append(b.past, id)
 	if len(b.past) > maxPast {
 		b.past = slices.Delete(b.past, 0, len(b.past)-maxPast)

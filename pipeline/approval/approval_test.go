@@ -17,15 +17,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// book is a log that can fail, or call somebody in the moment of writing.
-type book struct {
+// testLog is a log that can fail, or call somebody in the moment of writing.
+type testLog struct {
 	mu    sync.Mutex
 	kinds []string
 	err   error
 	hook  func(audit.Entry) error
 }
 
-func (b *book) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
+func (b *testLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
 	b.mu.Lock()
 	err, hook := b.err, b.hook
 	b.mu.Unlock()
@@ -41,21 +41,21 @@ func (b *book) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row,
 	return nil, nil
 }
 
-func (b *book) fail(err error) {
+func (b *testLog) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.err = err
 }
 
-func (b *book) read() []string {
+func (b *testLog) read() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.kinds)
 }
 
-func newBroker(t testing.TB, c Config) (*Broker, *book) {
+func newBroker(t testing.TB, c Config) (*Broker, *testLog) {
 	t.Helper()
-	log := &book{}
+	log := &testLog{}
 	if c.Audit == nil {
 		c.Audit = log
 	}
@@ -165,8 +165,8 @@ func TestBadQuestions(t *testing.T) {
 	if rows := log.read(); len(rows) > 0 || len(b.Pending()) > 0 {
 		t.Errorf("rows %v", rows)
 	}
-	q := ask(t, b, Question{Kind: Host, What: "x", For: 1000 * time.Hour, Reason: strings.Repeat("é", maxClaim)}).Question
-	if q.For != MaxFor || len(q.Reason) > maxClaim+3 || !strings.HasSuffix(q.Reason, "é...") {
+	q := ask(t, b, Question{Kind: Host, What: "x", For: 1000 * time.Hour, Reason: strings.Repeat("é", maxReason)}).Question
+	if q.For != MaxFor || len(q.Reason) > maxReason+3 || !strings.HasSuffix(q.Reason, "é...") {
 		t.Errorf("for %v, reason of %d bytes", q.For, len(q.Reason))
 	}
 }
@@ -333,7 +333,7 @@ func TestLogFails(t *testing.T) {
 // In the moment of writing, a question can't be seen yet, and an answer has no effect yet.
 func TestRecordedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &book{}
+		log := &testLog{}
 		b, _ := newBroker(t, Config{Audit: log})
 		log.hook = func(e audit.Entry) error {
 			if err := b.Answer(t.Context(), e.Run, yes); !errors.Is(err, ErrUnknown) || len(b.Pending()) > 0 {
@@ -362,7 +362,7 @@ func TestRecordedFirst(t *testing.T) {
 // Whoever asks first gives up while the log is slow; the second one still gets its question.
 func TestFirstGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &book{}
+		log := &testLog{}
 		b, _ := newBroker(t, Config{Audit: log})
 		gone, first := make(chan bool), make(chan error)
 		log.hook = func(audit.Entry) error {
@@ -392,9 +392,9 @@ func TestFirstGivesUp(t *testing.T) {
 }
 
 // An answer that is being written when the time is up counts.
-func TestAnswerAtTheLastMoment(t *testing.T) {
+func TestAnswerJustBeforeTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &book{}
+		log := &testLog{}
 		b, _ := newBroker(t, Config{Audit: log})
 		p := ask(t, b, web)
 		log.hook = func(audit.Entry) error {

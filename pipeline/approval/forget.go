@@ -11,7 +11,7 @@ func (b *Broker) Forget(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	its := func(k bound, _ grant) bool { return k.id == id }
-	maps.DeleteFunc(b.given, its)
+	maps.DeleteFunc(b.granted, its)
 	maps.DeleteFunc(b.denied, its)
 	for _, w := range b.same {
 		if w.q.Run != id {

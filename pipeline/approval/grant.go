@@ -39,10 +39,10 @@ func (g grant) again() *asked {
 	return w
 }
 
-// keep remembers an answer. A person's no stands for as long as the run that it was told, and for a
+// remember remembers an answer. A person's no stands for as long as the run that it was told, and for a
 // moment for all, so that nobody is asked until they give in; silence stands for a moment for the run,
 // so that a program which tries again fails at once. The caller holds the lock.
-func (b *Broker) keep(w *asked, a Answer) {
+func (b *Broker) remember(w *asked, a Answer) {
 	no := func(scope string, long time.Duration) {
 		a := a
 		a.Until = b.c.Now().Add(long)
@@ -51,11 +51,11 @@ func (b *Broker) keep(w *asked, a Answer) {
 	switch {
 	case a.Allowed:
 		k := w.q.bound(a.Scope)
-		if g, ok := b.given[k]; ok && g.answer.Until.After(a.Until) {
+		if g, ok := b.granted[k]; ok && g.answer.Until.After(a.Until) {
 			return // Give was faster, and what it gave ends later
 		}
 		if !w.gone || a.Scope != ScopeRun {
-			b.given[k] = grant{w.q, a}
+			b.granted[k] = grant{w.q, a}
 		}
 		return
 	case a.By != nobody():
@@ -74,7 +74,7 @@ func (b *Broker) keep(w *asked, a Answer) {
 func (b *Broker) tidy() {
 	now := b.c.Now()
 	ended := func(_ bound, g grant) bool { return !now.Before(g.answer.Until) }
-	maps.DeleteFunc(b.given, ended)
+	maps.DeleteFunc(b.granted, ended)
 	maps.DeleteFunc(b.denied, ended)
 }
 
@@ -97,7 +97,7 @@ func (b *Broker) Granted(kind, namespace, what, codeSHA256 string) (Answer, bool
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := Question{Kind: kind, Namespace: namespace, What: what}
-	g, ok := b.find(b.given, q, codeSHA256, "")
+	g, ok := b.find(b.granted, q, codeSHA256, "")
 	return g.answer, ok
 }
 
@@ -124,8 +124,8 @@ func (b *Broker) grants(which func(bound, grant) bool) []Grant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tidy()
-	list := make([]Grant, 0, len(b.given))
-	for k, g := range b.given {
+	list := make([]Grant, 0, len(b.granted))
+	for k, g := range b.granted {
 		if which(k, g) {
 			list = append(list, Grant{g.q, g.answer})
 		}
@@ -146,7 +146,7 @@ func (b *Broker) Revoke(ctx context.Context, id string, by Answer) error {
 		return fmt.Errorf("revoke approval %.40q: %w", id, ErrUnknown)
 	}
 	by = Answer{By: by.By, User: clip(by.User), Reason: clip(by.Reason)}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	if err := b.record(ctx, g.q, happening{revoked, by.facts()}); err != nil {
 		return fmt.Errorf("revoke approval %s: it holds no more, but: %w", g.q.ID, err)
@@ -158,9 +158,9 @@ func (b *Broker) takeBack(id string) (grant, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tidy()
-	for k, g := range b.given {
+	for k, g := range b.granted {
 		if g.q.ID == id {
-			delete(b.given, k)
+			delete(b.granted, k)
 			return g, true
 		}
 	}

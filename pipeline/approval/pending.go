@@ -12,7 +12,7 @@ import (
 // asked is a question on its way.
 type asked struct {
 	q     Question
-	turn  chan struct{} // has room for one: whoever answers
+	sem   chan struct{} // has room for one: whoever answers
 	timer *time.Timer
 
 	recorded chan struct{} // closed when it is in the log, or err says why it is not
@@ -26,19 +26,19 @@ type asked struct {
 }
 
 func newAsked(q Question) *asked {
-	return &asked{q: q, turn: make(chan struct{}, 1), screen: make(chan struct{}, 1), recorded: make(chan struct{}), done: make(chan struct{})}
+	return &asked{q: q, sem: make(chan struct{}, 1), screen: make(chan struct{}, 1), recorded: make(chan struct{}), done: make(chan struct{})}
 }
 
-func (w *asked) claim(ctx context.Context) error {
+func (w *asked) lock(ctx context.Context) error {
 	select {
-	case w.turn <- struct{}{}:
+	case w.sem <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (w *asked) release() { <-w.turn }
+func (w *asked) unlock() { <-w.sem }
 
 func (w *asked) over() bool {
 	select {
@@ -96,7 +96,7 @@ func (b *Broker) reserve(q Question) (w *asked, first bool, err error) {
 	if b.closed {
 		return nil, false, errClosed
 	}
-	if g, ok := b.find(b.given, q, q.CodeSHA256, ""); ok {
+	if g, ok := b.find(b.granted, q, q.CodeSHA256, ""); ok {
 		return g.again(), false, nil
 	}
 	if g, ok := b.find(b.denied, q, q.CodeSHA256); ok {
@@ -156,7 +156,7 @@ func count(yes bool) int {
 
 // publish records a new question, and from then on it can be answered.
 func (b *Broker) publish(ctx context.Context, w *asked) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	defer close(w.recorded)
 	w.err = b.record(ctx, w.q, happening{requested, w.q.facts()})
@@ -202,10 +202,10 @@ func (b *Broker) expire(w *asked) {
 // deny denies what nobody has answered, in the broker's own name. It does so also if that can't be
 // recorded: then the log has a question without an answer.
 func (b *Broker) deny(w *asked, a Answer) {
-	if w.claim(context.Background()) != nil {
+	if w.lock(context.Background()) != nil {
 		return
 	}
-	defer w.release()
+	defer w.unlock()
 	if w.over() {
 		return
 	}
@@ -222,18 +222,18 @@ func (b *Broker) deny(w *asked, a Answer) {
 func (p *Pending) Wait(ctx context.Context) (Answer, error) {
 	select {
 	case <-p.w.done:
-		return p.said()
+		return p.answer()
 	default:
 	}
 	select {
 	case <-p.w.done:
-		return p.said()
+		return p.answer()
 	case <-ctx.Done():
 		return Answer{}, context.Cause(ctx)
 	}
 }
 
-func (p *Pending) said() (Answer, error) {
+func (p *Pending) answer() (Answer, error) {
 	if a := p.w.answer; a.covers(p.w.q, p.own) {
 		return a, nil
 	}

@@ -42,9 +42,9 @@ type Question struct {
 
 // Bounds of a question, in bytes. What is asked is never cut: a person would approve something else.
 const (
-	maxWhat  = 4 << 10
-	maxWord  = 256
-	maxClaim = 1 << 10
+	maxWhat   = 4 << 10
+	maxWord   = 256
+	maxReason = 1 << 10
 )
 
 // key is what a question asks for. Who asks is not in it: what two runs wait for is one question to
@@ -83,10 +83,10 @@ func (q Question) checked() (Question, error) {
 // clip returns the beginning of a text, at most maxClaim bytes of it.
 func clip(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxClaim {
+	if len(s) <= maxReason {
 		return s
 	}
-	s = s[:maxClaim]
+	s = s[:maxReason]
 	for !utf8.ValidString(s) {
 		s = s[:len(s)-1]
 	}

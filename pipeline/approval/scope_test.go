@@ -199,7 +199,7 @@ func TestWaitForAnothersAnswer(t *testing.T) {
 }
 
 // Who shows a question and gives up leaves it to the next one; what was put aside is not shown again.
-func TestShownOnce(t *testing.T) {
+func TestQuestionIsPresentedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newBroker(t, Config{})
 		var mu sync.Mutex
@@ -295,7 +295,7 @@ func TestForget(t *testing.T) {
 // A run that ends while its question, or the yes to it, is being written.
 func TestForgetMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &book{}
+		log := &testLog{}
 		b, _ := newBroker(t, Config{Audit: log})
 		log.hook = func(audit.Entry) error {
 			log.hook = nil

@@ -9,14 +9,14 @@ import (
 )
 
 // Ask opens a question in the server, as an agent would, and returns it. It waits for an answer like any other.
-func (c *Client) Ask(ctx context.Context, g Gift) (approval.Question, error) {
+func (c *Client) Ask(ctx context.Context, g GrantRequest) (approval.Question, error) {
 	var out approval.Question
 	err := c.do(ctx, http.MethodPost, "/v1/approvals", g, &out)
 	return out, err
 }
 
 func (l *Listener) ask(w http.ResponseWriter, r *http.Request) {
-	q, ok := l.gift(w, r)
+	q, ok := l.grantQuestion(w, r)
 	if !ok {
 		return
 	}

@@ -70,7 +70,7 @@ func (l *Listener) cell(w http.ResponseWriter, r *http.Request) {
 	res, _ := l.c.Pipeline.Do(ctx, pipeline.Request{ // what went wrong is in the result
 		ID: id, Namespace: info.Namespace, Session: info.ID, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
 		Limits: backends.Limits{Wall: time.Duration(c.Timeout * float64(time.Second))},
-		Stdout: outlet{out, 0}, Stderr: outlet{out, 1},
+		Stdout: cellOutput{out, 0}, Stderr: cellOutput{out, 1},
 		Ask: func(_ context.Context, p *approval.Pending) { q := p.Question; out.send(Part{Asks: &q}) },
 	})
 	out.end(res)
@@ -88,13 +88,13 @@ type parts struct {
 	err  error
 }
 
-// outlet is stdout, 0, or stderr, 1, of a cell.
-type outlet struct {
+// cellOutput is stdout, 0, or stderr, 1, of a cell.
+type cellOutput struct {
 	*parts
 	n int
 }
 
-func (o outlet) Write(b []byte) (int, error) {
+func (o cellOutput) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.over {

@@ -50,14 +50,14 @@ func runAt(t *testing.T, at pace) *running {
 	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir()})
 	t.Cleanup(p.Close)
 	l := serveAt(t, Config{Pipeline: p, Runs: p, Alike: func() string { return alike }}, at)
-	c := newClient(filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), ending))
+	c := newClient(filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix))
 	t.Cleanup(c.Close)
 	return &running{c, t, l, p, log}
 }
 
 func (r *running) create(language string) session.Info {
 	r.t.Helper()
-	info, err := r.Create(r.t.Context(), Wanted{Language: language, Namespace: "team"})
+	info, err := r.Create(r.t.Context(), NewSession{Language: language, Namespace: "team"})
 	must(r.t, err)
 	return info
 }
@@ -199,7 +199,7 @@ func TestVanish(t *testing.T) {
 		info := r.create("shell")
 		before, err := r.Usage(t.Context(), "", info.ID)
 		must(t, err)
-		conn, err := dial(t.Context(), filepath.Dir(r.listener.socket.path), strings.TrimSuffix(filepath.Base(r.listener.socket.path), ending))
+		conn, err := dial(t.Context(), filepath.Dir(r.listener.socket.path), strings.TrimSuffix(filepath.Base(r.listener.socket.path), socketSuffix))
 		must(t, err)
 		body, _ := json.Marshal(Cell{Code: code})
 		_, err = io.WriteString(conn, request("POST", "/v1/sessions/"+info.ID+"/cells", string(body)))

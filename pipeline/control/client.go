@@ -108,7 +108,7 @@ func greet(ctx context.Context, dir, only string) ([]greeted, error) {
 			err := c.do(ctx, http.MethodGet, "/v1/server", nil, &c.server)
 			c.server.Name = name
 			if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
-				bury(dir, name)
+				removeStale(dir, name)
 				return
 			}
 			found[i] = greeted{c, err}
@@ -118,9 +118,9 @@ func greet(ctx context.Context, dir, only string) ([]greeted, error) {
 	return slices.DeleteFunc(found, func(g greeted) bool { return g.client == nil }), nil
 }
 
-// bury removes the socket of a dead server. Should it live after all, it stays; should it not be
+// removeStale removes the socket of a dead server. Should it live after all, it stays; should it not be
 // possible, it is tried again the next time.
-func bury(dir, name string) {
+func removeStale(dir, name string) {
 	if unlock, err := lock(dir); err == nil {
 		defer unlock()
 		_, _ = free(dir, name)
@@ -135,7 +135,7 @@ func sockets(dir string) (names []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ending)
+		name, ok := strings.CutSuffix(e.Name(), socketSuffix)
 		if ok && named().MatchString(name) && e.Type() == fs.ModeSocket {
 			names = append(names, name)
 		}
@@ -176,7 +176,7 @@ func choose(found []greeted, name string) (*Client, error) {
 func newClient(dir, name string) *Client {
 	return &Client{
 		server: Server{Name: name},
-		socket: filepath.Join(dir, name+ending),
+		socket: filepath.Join(dir, name+socketSuffix),
 		http: http.Client{
 			Transport: &http.Transport{
 				DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir, name) },

@@ -34,7 +34,7 @@ func (c *Client) Sessions(ctx context.Context, namespace string) (list []session
 }
 
 // Create starts a session. It takes as long as it takes.
-func (c *Client) Create(ctx context.Context, w Wanted) (info session.Info, err error) {
+func (c *Client) Create(ctx context.Context, w NewSession) (info session.Info, err error) {
 	err = c.endless().do(ctx, http.MethodPost, "/v1/sessions", w, &info)
 	return info, err
 }

@@ -100,7 +100,7 @@ func Dir(runtimeDir, stateDir string) string {
 	return filepath.Join(stateDir, "run", "sandboxmcp")
 }
 
-const ending = ".sock"
+const socketSuffix = ".sock"
 
 // maxNames is how many servers can have the same process id.
 const maxNames = 32

@@ -62,7 +62,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func folder(t *testing.T) string { return filepath.Join(t.TempDir(), "run", "sandboxmcp") }
+func directory(t *testing.T) string { return filepath.Join(t.TempDir(), "run", "sandboxmcp") }
 
 func serve(t *testing.T, c Config) *Listener {
 	t.Helper()
@@ -75,7 +75,7 @@ var impatient = pace{read: 200 * time.Millisecond, work: time.Hour, write: time.
 func serveAt(t *testing.T, c Config, p pace) *Listener {
 	t.Helper()
 	if c.Dir == "" {
-		c.Dir = folder(t)
+		c.Dir = directory(t)
 	}
 	if c.Server.PID == 0 {
 		c.Server.PID = os.Getpid()
@@ -89,7 +89,7 @@ func serveAt(t *testing.T, c Config, p pace) *Listener {
 // connect does as Dial does, which gives a server two seconds to say who it is.
 func connect(t *testing.T, l *Listener) *Client {
 	t.Helper()
-	name := strings.TrimSuffix(filepath.Base(l.socket.path), ending)
+	name := strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix)
 	c := newClient(filepath.Dir(l.socket.path), name)
 	must(t, c.do(t.Context(), http.MethodGet, "/v1/server", nil, &c.server))
 	c.server.Name = name
@@ -196,7 +196,7 @@ func TestAnswers(t *testing.T) {
 // raw sends a request as it is, and returns the answer's status and body.
 func raw(t *testing.T, l *Listener, text string) (int, string) {
 	t.Helper()
-	conn, err := dial(t.Context(), filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), ending))
+	conn, err := dial(t.Context(), filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix))
 	must(t, err)
 	defer conn.Close()
 	go io.WriteString(conn, text)
@@ -264,7 +264,7 @@ func TestBadRequests(t *testing.T) {
 // Clients that hang, as many as there may be, hold others up for some seconds at most.
 func TestSlowClients(t *testing.T) {
 	l := serveAt(t, Config{}, impatient)
-	dir, name := filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), ending)
+	dir, name := filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix)
 	var conns []net.Conn
 	for i := range 2 * maxClients {
 		conn, err := dial(t.Context(), dir, name)

@@ -18,7 +18,7 @@ import (
 
 func TestDial(t *testing.T) {
 	t.Parallel() // it mostly waits for a server that hangs
-	dir := folder(t)
+	dir := directory(t)
 	dialed := func(name string) (*Client, error) {
 		c, err := Dial(t.Context(), dir, name)
 		if c != nil {
@@ -90,7 +90,7 @@ func dead(t *testing.T, path string) {
 
 // A server that was killed leaves its socket, and the next client removes it.
 func TestKilledServer(t *testing.T) {
-	dir := folder(t)
+	dir := directory(t)
 	c := child(t, "serve", dir)
 	in, err := c.StdinPipe()
 	must(t, err)
@@ -121,7 +121,7 @@ func TestKilledServer(t *testing.T) {
 
 // Servers of several containers can have the same process id, and start at the same moment.
 func TestSameProcessID(t *testing.T) {
-	dir := folder(t)
+	dir := directory(t)
 	must(t, os.MkdirAll(dir, 0o700))
 	dead(t, filepath.Join(dir, "1.sock"))
 	var all sync.WaitGroup
@@ -147,7 +147,7 @@ func TestSameProcessID(t *testing.T) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 	for _, name := range names {
-		c, err := Dial(t.Context(), dir, strings.TrimSuffix(name, ending))
+		c, err := Dial(t.Context(), dir, strings.TrimSuffix(name, socketSuffix))
 		must(t, err)
 		c.Close()
 	}
@@ -165,7 +165,7 @@ func TestBadServers(t *testing.T) {
 		"a redirect": {"HTTP/1.1 302 X\r\nLocation: /v1/server\r\nContent-Length: 0\r\n\r\n", "redirect"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := folder(t)
+			dir := directory(t)
 			must(t, os.MkdirAll(dir, 0o700))
 			l, err := net.Listen("unix", filepath.Join(dir, "1.sock"))
 			must(t, err)

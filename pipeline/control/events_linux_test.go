@@ -77,7 +77,7 @@ func TestEventsThatCome(t *testing.T) {
 	bus := event.NewBus()
 	// A stream takes longer than any answer may, and Close does not wait for it.
 	l := serveAt(t, Config{Events: bus}, pace{read: time.Hour, work: 1, write: 1, close: time.Hour})
-	c := newClient(filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), ending))
+	c := newClient(filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix))
 	defer c.Close()
 	bus.Publish(event.Event{Name: event.EgressDenied})
 	got := make(chan Line, 100)
@@ -143,7 +143,7 @@ func TestEventsOfASlowClient(t *testing.T) {
 // mute asks without reading what comes.
 func mute(t *testing.T, l *Listener, path string) net.Conn {
 	t.Helper()
-	conn, err := dial(t.Context(), filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), ending))
+	conn, err := dial(t.Context(), filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix))
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: server\r\n\r\n", path)

@@ -19,7 +19,7 @@ import (
 func TestEndlessPart(t *testing.T) {
 	for name, says := range map[string][2]string{"a text": {`{"stdout":"`, "aa"}, "nothing": {" ", "  "}} {
 		t.Run(name, func(t *testing.T) {
-			dir := folder(t)
+			dir := directory(t)
 			must(t, os.MkdirAll(dir, 0o700))
 			l, err := net.Listen("unix", filepath.Join(dir, "5.sock"))
 			must(t, err)
@@ -59,7 +59,7 @@ func (e endless) Read(b []byte) (int, error) {
 
 // TestAnothersServer: a socket that another user listens on is not spoken to.
 func TestAnothersServer(t *testing.T) {
-	dir := folder(t)
+	dir := directory(t)
 	must(t, os.MkdirAll(dir, 0o700))
 	listenAs(t, filepath.Join(dir, "5.sock"), 65534)
 	if _, err := Dial(t.Context(), dir, ""); err == nil || !strings.Contains(err.Error(), "the user 65534 listens there") {

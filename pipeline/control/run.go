@@ -30,8 +30,8 @@ type Handed struct {
 	Beside  bool          // the client can say what lies beside the code
 }
 
-// told is one message about a run that was handed over. Exactly one of the first fields is set.
-type told struct {
+// runMessage is one message about a run that was handed over. Exactly one of the first fields is set.
+type runMessage struct {
 	// From the client.
 	Signal int     `json:"signal,omitempty"` // for the program, answered with Taken
 	Cancel string  `json:"cancel,omitempty"` // why the run is to end

@@ -55,13 +55,13 @@ func Offer(ctx context.Context, dir string, alike func() string, q pipeline.Requ
 	for _, name := range names {
 		conn, err := dial(ctx, dir, name)
 		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
-			bury(dir, name)
+			removeStale(dir, name)
 		}
 		if err != nil {
 			continue
 		}
 		t := &Taken{conn: conn.(*net.UnixConn), acks: make(chan bool, 1), ended: make(chan struct{})}
-		if t.offer(ctx, own, body) == nil && t.lend(q.Stop) == nil {
+		if t.offer(ctx, own, body) == nil && t.sendPipes(q.Stop) == nil {
 			return t
 		}
 		t.conn.Close()
@@ -109,8 +109,8 @@ func stopped(pid int32) bool {
 	return err == nil && (bytes.HasPrefix(state, []byte(" T")) || bytes.HasPrefix(state, []byte(" t")))
 }
 
-// lend makes the pipes, and sends the server its ends. The program may begin before this returns, and signals are its own from then on.
-func (t *Taken) lend(stop *pipeline.Stop) error {
+// sendPipes makes the pipes, and sends the server its ends. The program may begin before this returns, and signals are its own from then on.
+func (t *Taken) sendPipes(stop *pipeline.Stop) error {
 	var theirs []*os.File
 	defer func() { closeAll(theirs) }()
 	for i := range t.files {
@@ -153,7 +153,7 @@ func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Result, er
 			t.files[1+i].Close() // what nobody wants is not written any more
 		})
 	}
-	defer context.AfterFunc(ctx, func() { t.send(told{Cancel: context.Cause(ctx).Error()}) })()
+	defer context.AfterFunc(ctx, func() { t.send(runMessage{Cancel: context.Cause(ctx).Error()}) })()
 	last, err := t.hear(q)
 	shown := make(chan struct{})
 	go func() { copies.Wait(); close(shown) }()
@@ -192,10 +192,10 @@ func (t *Taken) feed(from io.Reader) {
 }
 
 // hear answers the server until it has the result.
-func (t *Taken) hear(q pipeline.Request) (told, error) {
+func (t *Taken) hear(q pipeline.Request) (runMessage, error) {
 	piece := &io.LimitedReader{R: t.conn}
 	for messages := json.NewDecoder(piece); ; {
-		var m told
+		var m runMessage
 		piece.N = maxAnswer
 		if messages.Decode(&m) != nil || m.Failed && (m.Result == nil || m.Result.Refused == nil) {
 			return m, ErrLost
@@ -213,14 +213,14 @@ func (t *Taken) hear(q pipeline.Request) (told, error) {
 			if q.Beside != nil {
 				b.Path, b.OK = q.Beside(*m.Beside)
 			}
-			t.send(told{Found: &b})
+			t.send(runMessage{Found: &b})
 		}
 	}
 }
 
 // signal hands a signal on, and says whether a program got it.
 func (t *Taken) signal(sig syscall.Signal) bool {
-	t.send(told{Signal: int(sig)})
+	t.send(runMessage{Signal: int(sig)})
 	select {
 	case taken := <-t.acks:
 		return taken
@@ -235,7 +235,7 @@ func (t *Taken) signal(sig syscall.Signal) bool {
 	}
 }
 
-func (t *Taken) send(m told) {
+func (t *Taken) send(m runMessage) {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return

@@ -208,7 +208,7 @@ func TestClientThatHangs(t *testing.T) {
 
 // A socket that another user listens on is told nothing, root's neither; nor is one told twice that does not answer.
 func TestOfferToStrangers(t *testing.T) {
-	dir := folder(t)
+	dir := directory(t)
 	must(t, os.MkdirAll(dir, 0o700))
 	q := pipeline.Request{Language: "shell", Code: []byte("echo")}
 	listen := func(uid int) chan string {

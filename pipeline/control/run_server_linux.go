@@ -109,7 +109,7 @@ type handed struct {
 	mu sync.Mutex
 }
 
-func (h *handed) send(m told) {
+func (h *handed) send(m runMessage) {
 	b, err := json.Marshal(m)
 	if err != nil { // what is missing then is a result, and that says it
 		return
@@ -120,14 +120,14 @@ func (h *handed) send(m told) {
 }
 
 // do runs it, and returns the last message. The pipes are closed then.
-func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) told {
+func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) runMessage {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := &pipeline.Stop{Grace: q.Grace}
 	q.Request.Stop, q.Request.Stdin, q.Request.Stdout, q.Request.Stderr = stop, h.files[0], h.files[1], h.files[2]
 	if q.Beside {
 		q.Request.Beside = func(name string) (string, bool) {
-			h.send(told{Beside: &name})
+			h.send(runMessage{Beside: &name})
 			select {
 			case b := <-h.found:
 				return b.Path, b.OK
@@ -140,7 +140,7 @@ func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) told {
 	res, err := p.Do(ctx, q.Request)
 	closeAll(h.files)
 	res.Stdout, res.Stderr = "", ""
-	last := told{Result: &res, Failed: err != nil}
+	last := runMessage{Result: &res, Failed: err != nil}
 	if no, ok := errors.AsType[*backends.NoProgram](err); ok {
 		last.NoProgram = no
 	}
@@ -150,7 +150,7 @@ func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) told {
 // obey does what the client says, until it has gone.
 func (h *handed) obey(stop *pipeline.Stop, cancel context.CancelCauseFunc) {
 	for messages := json.NewDecoder(io.LimitReader(h.conn, maxBody)); ; {
-		var m told
+		var m runMessage
 		if messages.Decode(&m) != nil {
 			cancel(errGone)
 			return
@@ -160,7 +160,7 @@ func (h *handed) obey(stop *pipeline.Stop, cancel context.CancelCauseFunc) {
 			cancel(errors.New(m.Cancel))
 		case m.Signal != 0:
 			taken := stop.Signal(syscall.Signal(m.Signal))
-			h.send(told{Taken: &taken})
+			h.send(runMessage{Taken: &taken})
 		case m.Found != nil:
 			select {
 			case h.found <- *m.Found:

@@ -133,7 +133,7 @@ func (l *Listener) routes() http.Handler {
 	})
 	mux.HandleFunc("POST /v1/approvals", l.ask)
 	mux.HandleFunc("POST /v1/approvals/{id}", l.answer)
-	mux.HandleFunc("POST /v1/grants", l.give)
+	mux.HandleFunc("POST /v1/grants", l.grant)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, fmt.Errorf("this server has no %s %.100s", r.Method, r.URL.Path))
 	})

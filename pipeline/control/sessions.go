@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Wanted asks for a session. Zero fields are the operator's defaults.
-type Wanted struct {
+// NewSession asks for a session. Zero fields are the operator's defaults.
+type NewSession struct {
 	Namespace string         `json:"namespace,omitempty"`
 	Language  string         `json:"language"`
 	Backend   string         `json:"backend,omitempty"`
@@ -101,7 +101,7 @@ func (l *Listener) sessions(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Listener) create(w http.ResponseWriter, r *http.Request) {
-	var q Wanted
+	var q NewSession
 	if !read(w, r, maxBody, &q) {
 		return
 	}
@@ -126,8 +126,8 @@ func (l *Listener) state(ctx context.Context, info session.Info) (any, error) {
 	return l.c.Pipeline.Inspect(ctx, info.Namespace, info.ID)
 }
 
-// lookers is how many sessions are asked at once what they use.
-const lookers = 8
+// usageWorkers is how many sessions are asked at once what they use.
+const usageWorkers = 8
 
 // usage tells what living sessions use: one, those of a namespace, or all.
 func (l *Listener) usage(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +148,7 @@ func (l *Listener) usage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Listener) used(list []session.Info) []Used {
-	all, turn := make([]Used, len(list)), make(chan struct{}, lookers)
+	all, turn := make([]Used, len(list)), make(chan struct{}, usageWorkers)
 	var looked sync.WaitGroup
 	for i, info := range list {
 		if info.State == "dead" {

@@ -71,7 +71,7 @@ func free(dir, name string) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return true, os.Remove(filepath.Join(dir, name+ending))
+		return true, os.Remove(filepath.Join(dir, name+socketSuffix))
 	}
 	return false, nil // whatever it is, it is not ours to remove
 }
@@ -87,7 +87,7 @@ func listen(dir, name string) (*socket, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false) // it goes by a path that may mean something else by then
-	s := &socket{listener: l, path: filepath.Join(dir, name+ending)}
+	s := &socket{listener: l, path: filepath.Join(dir, name+socketSuffix)}
 	if err = os.Chmod(s.path, 0o600); err == nil {
 		s.file, err = os.Lstat(s.path)
 	}
@@ -145,14 +145,14 @@ const maxPath = 107
 
 // short returns a path of a socket that bind(2) and connect(2) take, until done is called.
 func short(dir, name string) (path string, done func(), err error) {
-	if path = filepath.Join(dir, name+ending); len(path) <= maxPath {
+	if path = filepath.Join(dir, name+socketSuffix); len(path) <= maxPath {
 		return path, func() {}, nil
 	}
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name + ending, func() { unix.Close(fd) }, nil
+	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name + socketSuffix, func() { unix.Close(fd) }, nil
 }
 
 // dial connects to the socket of this name, if it is of who may connect to ours: others would be told what is for ours

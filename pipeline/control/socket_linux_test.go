@@ -89,10 +89,10 @@ func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.Missing(t, "root", "to be somebody else")
 	}
-	dir := folder(t)
+	dir := directory(t)
 	var said bytes.Buffer
 	l := serve(t, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&said, nil))})
-	name := strings.TrimSuffix(filepath.Base(l.socket.path), ending)
+	name := strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix)
 	copied := forAll(t)
 	as := func(uid uint32) string {
 		c := child(t, "connect", dir)

@@ -27,7 +27,7 @@ func lock(string) (func(), error) { return nil, errors.ErrUnsupported }
 
 func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", filepath.Join(dir, name+ending))
+	return d.DialContext(ctx, "unix", filepath.Join(dir, name+socketSuffix))
 }
 
 func peer(net.Conn) (int, error) { return -1, errors.ErrUnsupported }

@@ -100,8 +100,8 @@ func spellings(name string) []string {
 	return all
 }
 
-// listed says why one of a program's names is on the built-in list.
-func listed(names []string) (name, why string) {
+// blockReason says why one of a program's names is on the built-in list.
+func blockReason(names []string) (name, why string) {
 	for _, b := range Blocks() {
 		for _, listed := range b.Programs {
 			for _, name := range names {

@@ -79,7 +79,7 @@ func (e *End) emptied(g *cgroup.Group) {
 		return
 	}
 	e.Forks = g.ForksRefused() // Kill refuses some, too
-	if g.Kill(stubborn) != nil {
+	if g.Kill(killTimeout) != nil {
 		return // the next server removes it
 	}
 	if g.OOMKills() > 0 {

@@ -72,7 +72,7 @@ func (p *Policy) means(one Pattern, prog Program) bool {
 // block is the refusal of the built-in list, and of what a file is. What is not whole is the beginning of a pattern.
 func (p *Policy) block(prog Program, args []string, whole bool) error {
 	const remedy = "nobody can allow this: do it in a sandbox, or have a person do it"
-	if name, why := listed(prog.Names); name != "" {
+	if name, why := blockReason(prog.Names); name != "" {
 		return refuse(remedy, "%s is blocked: %s", name, why)
 	}
 	if l, ok := limitOf(prog.Names); ok {
@@ -103,7 +103,7 @@ func (p *Policy) ownBlock(prog Program, args []string) error {
 // covers is fits, with stars that match any text.
 func (p Pattern) covers(args []string) bool {
 	own := p.words[1:]
-	if len(args) < len(own) || len(args) > len(own) && !p.rest {
+	if len(args) < len(own) || len(args) > len(own) && !p.variadic {
 		return false
 	}
 	for i, t := range own {

@@ -43,5 +43,5 @@ func (p *Policy) Environment(names []string, lookup func(string) (string, bool))
 			env = append(env, name+"="+value)
 		}
 	}
-	return append(env, gitEnvironment(p.folders())...)
+	return append(env, gitEnvironment(p.directories())...)
 }

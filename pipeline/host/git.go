@@ -94,9 +94,9 @@ func named(text, dir string) string {
 	return dir + "/" + text
 }
 
-// inFolders says whether all that git would show of the repository around dir is in these folders: neither
+// repositoryWithin says whether all that git would show of the repository around dir is in these folders: neither
 // its files nor links in it may have another repository's objects shown.
-func inFolders(dir string, folders []string) bool {
+func repositoryWithin(dir string, folders []string) bool {
 	for _, at := range above(dir) {
 		if !within(filepath.Dir(at), folders) { // git does not look there: GIT_CEILING_DIRECTORIES
 			continue

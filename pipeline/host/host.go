@@ -83,7 +83,7 @@ func NewPolicy(rules Rules) (*Policy, error) {
 		}
 		p.allowed = append(p.allowed, one)
 	}
-	for _, dir := range append(append([]string{}, rules.Path...), p.folders()...) {
+	for _, dir := range append(append([]string{}, rules.Path...), p.directories()...) {
 		if !filepath.IsAbs(dir) {
 			return nil, fmt.Errorf("folder %q is not absolute", dir)
 		}
@@ -91,10 +91,10 @@ func NewPolicy(rules Rules) (*Policy, error) {
 	return p, nil
 }
 
-// Folders are those that may be read, and those that may be written, too. Commands may run below both.
-func (p *Policy) Folders() (read, write []string) { return p.rules.Read, p.rules.Write }
+// Directories are those that may be read, and those that may be written, too. Commands may run below both.
+func (p *Policy) Directories() (read, write []string) { return p.rules.Read, p.rules.Write }
 
-func (p *Policy) folders() []string {
+func (p *Policy) directories() []string {
 	return append(append([]string{}, p.rules.Read...), p.rules.Write...)
 }
 
@@ -118,7 +118,7 @@ func (p *Policy) Blocked() []Pattern { return p.blocked }
 // Directory returns where a command is to run: dir, if it is below a folder that is allowed, with its links followed;
 // for "" the first such folder, or "/" where none is.
 func (p *Policy) Directory(dir string) (string, error) {
-	folders := p.folders()
+	folders := p.directories()
 	if dir == "" {
 		if len(folders) == 0 {
 			return "/", nil

@@ -11,14 +11,14 @@ import (
 
 // Kinds are what programs of the system can't be allowed by what their files are, whatever they are called, and why.
 func Kinds() []Block {
-	return []Block{{[]string{"programs in " + strings.Join(systemFolders, " and ") + " (but /usr/local)"}, "they are scripts, or start other programs or load code, as their files tell, or these don't tell"}}
+	return []Block{{[]string{"programs in " + strings.Join(systemDirectories, " and ") + " (but /usr/local)"}, "they are scripts, or start other programs or load code, as their files tell, or these don't tell"}}
 }
 
-var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib"}
+var systemDirectories = []string{"/usr", "/bin", "/sbin", "/lib"}
 
 // system says whether a file is the distribution's. What else is installed is known to whoever allows it, and by name alone.
 func system(path string) bool {
-	return runtime.GOOS == "linux" && !within(path, []string{"/usr/local"}) && within(path, systemFolders)
+	return runtime.GOOS == "linux" && !within(path, []string{"/usr/local"}) && within(path, systemDirectories)
 }
 
 // starters are names of functions by which programs start others, or load code that does: those of exec(3), posix_spawn(3),

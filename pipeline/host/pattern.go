@@ -14,8 +14,8 @@ import (
 //   - A last ** matches any further words, options among them, also none.
 //   - What is quoted matches only itself: '*' is a star.
 type Pattern struct {
-	words []token // the program first, without the last **
-	rest  bool    // a last ** was there
+	words    []token // the program first, without the last **
+	variadic bool    // a last ** was there
 }
 
 const patternRemedy = `write the program and its words, such as "docker restart *": * is one word, a last ** any more`
@@ -27,8 +27,8 @@ func ParsePattern(text string) (Pattern, error) {
 		return Pattern{}, err
 	}
 	p := Pattern{words: tokens}
-	if last := tokens[len(tokens)-1]; isRest(last) && len(tokens) > 1 {
-		p.words, p.rest = tokens[:len(tokens)-1], true
+	if last := tokens[len(tokens)-1]; isDoubleStar(last) && len(tokens) > 1 {
+		p.words, p.variadic = tokens[:len(tokens)-1], true
 	}
 	for i, t := range p.words {
 		if i == 0 && (slices.ContainsFunc(t, isAny) || t.text() == "") {
@@ -54,7 +54,7 @@ func Exactly(w Words) Pattern {
 
 func isAny(p piece) bool { return p.any }
 
-func isRest(t token) bool { return len(t) == 2 && t[0].any && t[1].any }
+func isDoubleStar(t token) bool { return len(t) == 2 && t[0].any && t[1].any }
 
 func (t token) text() (s string) {
 	for _, p := range t {
@@ -84,7 +84,7 @@ func (p Pattern) String() string {
 		}
 		all = append(all, word)
 	}
-	if p.rest {
+	if p.variadic {
 		all = append(all, "**")
 	}
 	return strings.Join(all, " ")
@@ -93,7 +93,7 @@ func (p Pattern) String() string {
 // fits says whether the words after the program match. That the program does is for its file to say.
 func (p Pattern) fits(args []string) bool {
 	own := p.words[1:]
-	if len(args) < len(own) || len(args) > len(own) && !p.rest {
+	if len(args) < len(own) || len(args) > len(own) && !p.variadic {
 		return false
 	}
 	for i, t := range own {
@@ -155,5 +155,5 @@ func (p Pattern) literal() (args []string, whole bool) {
 		}
 		args = append(args, t.text())
 	}
-	return args, !p.rest
+	return args, !p.variadic
 }

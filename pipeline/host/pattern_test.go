@@ -106,7 +106,7 @@ func FuzzMatch(f *testing.F) {
 		if !p.fits(args) {
 			return
 		}
-		if len(args) < len(p.words)-1 || len(args) > len(p.words)-1 && !p.rest {
+		if len(args) < len(p.words)-1 || len(args) > len(p.words)-1 && !p.variadic {
 			t.Fatalf("%s matches %d words", p, len(args))
 		}
 		for i, one := range p.words[1:] {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// ownFolder is one that only root and we can change, whatever the umask is.
-func ownFolder(t *testing.T) string {
+// ownDirectory is one that only root and we can change, whatever the umask is.
+func ownDirectory(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -35,7 +35,7 @@ func must(t *testing.T, err error) {
 }
 
 func TestFind(t *testing.T) {
-	dir := ownFolder(t)
+	dir := ownDirectory(t)
 	bin, open := filepath.Join(dir, "bin"), filepath.Join(dir, "open")
 	must(t, os.Mkdir(bin, 0o755))
 	must(t, os.Mkdir(open, 0o755))
@@ -97,7 +97,7 @@ func TestFind(t *testing.T) {
 
 // TestPatternsMeanAFile has two programs of one name, and two names of one program.
 func TestPatternsMeanAFile(t *testing.T) {
-	dir := ownFolder(t)
+	dir := ownDirectory(t)
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	must(t, os.Mkdir(one, 0o755))
 	must(t, os.Mkdir(two, 0o755))
@@ -124,7 +124,7 @@ func TestPatternsMeanAFile(t *testing.T) {
 }
 
 func TestDirectory(t *testing.T) {
-	dir := ownFolder(t)
+	dir := ownDirectory(t)
 	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
 	must(t, os.MkdirAll(filepath.Join(in, "sub"), 0o755))
 	must(t, os.Mkdir(out, 0o755))
@@ -142,7 +142,7 @@ func TestDirectory(t *testing.T) {
 }
 
 func TestSafeList(t *testing.T) {
-	dir := ownFolder(t)
+	dir := ownDirectory(t)
 	must(t, os.MkdirAll(filepath.Join(dir, "in", "sub"), 0o755))
 	must(t, os.Symlink("/etc", filepath.Join(dir, "in", "link")))
 	in := filepath.Join(dir, "in")

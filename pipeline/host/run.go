@@ -22,12 +22,12 @@ type Run struct {
 
 // End is how a command ended.
 type End struct {
-	Exit   int    // the exit code, or 128 and the signal
-	Signal string // "SIGSEGV", if one ended it
-	Killed int    // processes that it had left, and that were killed
-	CPU    time.Duration
-	Memory int64  // bytes: the most that all held, or without a cgroup the largest of its processes
-	Limit  string // "ram" or "processes", if it was killed for that
-	Forks  int64  // how many it was refused
-	Kept   string // what kept the bounds
+	Exit       int    // the exit code, or 128 and the signal
+	Signal     string // "SIGSEGV", if one ended it
+	Killed     int    // processes that it had left, and that were killed
+	CPU        time.Duration
+	Memory     int64  // bytes: the most that all held, or without a cgroup the largest of its processes
+	Limit      string // "ram" or "processes", if it was killed for that
+	Forks      int64  // how many it was refused
+	EnforcedBy string // what kept the bounds
 }

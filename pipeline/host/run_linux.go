@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
-// stubborn is how long what the kernel can't kill at once may hold us up.
-const stubborn = 10 * time.Second
+// killTimeout is how long what the kernel can't kill at once may hold us up.
+const killTimeout = 10 * time.Second
 
 // Do runs a command, without a shell and without a terminal, and returns when it and all that it has started are
 // gone. If ctx ends before, it is killed, and the error is that of ctx.
@@ -49,7 +49,7 @@ func (r Run) Do(ctx context.Context) (End, error) {
 		_ = g.Kill(0) // at once, however much there is; whoever watches it sees to the rest
 		return order.Close()
 	}
-	cmd.WaitDelay = stubborn
+	cmd.WaitDelay = killTimeout
 	err = cmd.Start()
 	orders.Close()
 	answer.Close()
@@ -58,13 +58,13 @@ func (r Run) Do(ctx context.Context) (End, error) {
 	if err != nil {
 		err = fmt.Errorf("start the process that commands are run by: %w", err)
 	} else {
-		task := launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory, Bounds: r.Bounds, Doors: len(g.JoinFiles()), Home: len(home), V2: g.V2()}
+		task := launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory, Bounds: r.Bounds, Join: len(g.JoinFiles()), Leave: len(home), V2: g.V2()}
 		all := whole(g)
 		e, err = r.await(ctx, task, cmd, order, answers, g)
 		all()
 	}
 	e.emptied(g)
-	e.Kept = kept
+	e.EnforcedBy = kept
 	return e, err
 }
 

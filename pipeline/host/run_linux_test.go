@@ -213,7 +213,7 @@ func nobodyIn(t *testing.T, dir string) {
 }
 
 func TestChangedProgram(t *testing.T) {
-	dir := ownFolder(t)
+	dir := ownDirectory(t)
 	write(t, filepath.Join(dir, "tool"), 0o755)
 	p, err := NewPolicy(Rules{Path: []string{dir}})
 	must(t, err)
@@ -261,7 +261,7 @@ func TestBounds(t *testing.T) {
 				end, _, errs, err := sh(t, t.Context(), tt.script, func(r *Run) {
 					r.Bounds, r.Cage, r.Directory = launch.Bounds{RAM: 128 << 20, Processes: 40, CPU: 1}, c, dir
 				})
-				if (err != nil) != (tt.name == "its watcher killed") || !tt.want(end) || strings.HasPrefix(end.Kept, "cgroup") != (c != nil) {
+				if (err != nil) != (tt.name == "its watcher killed") || !tt.want(end) || strings.HasPrefix(end.EnforcedBy, "cgroup") != (c != nil) {
 					t.Errorf("got %+v, %q, %v", end, errs, err)
 				}
 				nobodyIn(t, dir)

@@ -51,7 +51,7 @@ var bound = []string{"ls", "stat", "du", "git"}
 func safePatterns() []Pattern {
 	all := make([]Pattern, len(safe))
 	for i, l := range safe {
-		all[i] = Pattern{words: []token{{{text: l.Programs[0]}}}, rest: true}
+		all[i] = Pattern{words: []token{{{text: l.Programs[0]}}}, variadic: true}
 	}
 	return all
 }
@@ -65,12 +65,12 @@ func (p *Policy) harmless(prog Program, args []string, dir string) (Pattern, boo
 			continue
 		}
 		_, other := safe[i].refused(args, true)
-		return p.safe[i], !other && p.below(name, args, dir)
+		return p.safe[i], !other && p.inDirectories(name, args, dir)
 	}
 	return Pattern{}, false
 }
 
-func (p *Policy) below(name string, args []string, dir string) bool {
+func (p *Policy) inDirectories(name string, args []string, dir string) bool {
 	isBound := false
 	for _, b := range bound {
 		isBound = isBound || b == name
@@ -78,11 +78,11 @@ func (p *Policy) below(name string, args []string, dir string) bool {
 	if !isBound {
 		return true
 	}
-	if !within(dir, p.folders()) {
+	if !within(dir, p.directories()) {
 		return false
 	}
 	if name == "git" { // its words are paths in the repository, or no paths
-		return inFolders(dir, p.folders()) && !twoFiles(args)
+		return repositoryWithin(dir, p.directories()) && !twoFiles(args)
 	}
 	ended := false
 	for _, word := range args {
@@ -94,7 +94,7 @@ func (p *Policy) below(name string, args []string, dir string) bool {
 			word = filepath.Join(dir, word)
 		}
 		// A folder may be exchanged for a link after this: names and sizes would be seen, no contents.
-		if real, err := filepath.EvalSymlinks(word); err != nil || !within(real, p.folders()) {
+		if real, err := filepath.EvalSymlinks(word); err != nil || !within(real, p.directories()) {
 			return false
 		}
 	}

@@ -159,7 +159,7 @@ func parts(list []syntax.WordPart, stars, first bool) (t token, err error) {
 	for i, part := range list {
 		switch part := part.(type) {
 		case *syntax.Lit:
-			if err := plainText(part.Value, stars, i == 0, first); err != nil {
+			if err := checkUnquoted(part.Value, stars, i == 0, first); err != nil {
 				return nil, err
 			}
 			for j, text := range strings.Split(part.Value, "*") {
@@ -208,9 +208,9 @@ func doubleQuoted(q *syntax.DblQuoted) (text string, err error) {
 	return text, nil
 }
 
-// plainText refuses what a shell would expand in unquoted text. A ~ that is not where shells look for one is plain,
+// checkUnquoted refuses what a shell would expand in unquoted text. A ~ that is not where shells look for one is plain,
 // as in HEAD~1.
-func plainText(text string, stars, begins, first bool) error {
+func checkUnquoted(text string, stars, begins, first bool) error {
 	special := `?[]{}\!`
 	if !stars {
 		special += "*"
@@ -227,7 +227,7 @@ func plainText(text string, stars, begins, first bool) error {
 	return nil
 }
 
-const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,@%+"
+const unquotedRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,@%+"
 
 // ownWords begin something else than a simple command when they are not quoted.
 var ownWords = []string{"if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function",
@@ -235,9 +235,9 @@ var ownWords = []string{"if", "then", "elif", "else", "fi", "for", "while", "unt
 
 func quote(word string, first bool) string {
 	switch {
-	case word != "" && strings.Trim(word, plainRunes) == "" && !(first && slices.Contains(ownWords, word)):
+	case word != "" && strings.Trim(word, unquotedRunes) == "" && !(first && slices.Contains(ownWords, word)):
 		return word
-	case !first && !strings.HasPrefix(word, "=") && word != "" && strings.Trim(word, plainRunes+"=") == "":
+	case !first && !strings.HasPrefix(word, "=") && word != "" && strings.Trim(word, unquotedRunes+"=") == "":
 		return word
 	case !strings.Contains(word, "'"):
 		return "'" + word + "'"

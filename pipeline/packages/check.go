@@ -75,12 +75,12 @@ func shorten(s string) string {
 	return s
 }
 
-var plainName = lazy(`^[A-Za-z0-9._-]{1,64}$`)
+var validName = lazy(`^[A-Za-z0-9._-]{1,64}$`)
 
-// folder is the name of the folder that belongs to a namespace or session. Different names have
+// dirName is the name of the folder that belongs to a namespace or session. Different names have
 // different folders also where the file system does not tell A from a.
-func folder(kind, name string) (string, error) {
-	if !plainName().MatchString(name) {
+func dirName(kind, name string) (string, error) {
+	if !validName().MatchString(name) {
 		return "", &backends.Refusal{Reason: fmt.Sprintf("%q is not a %s", shorten(name), kind),
 			Remedy: "use up to 64 letters, digits, dots, dashes and underscores"}
 	}

@@ -59,10 +59,10 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-func TestFolder(t *testing.T) {
+func TestDirName(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range []string{"default", "Team", "team", "TEAM", "..", ".", "...", "a.b", ".a", "a_b", "+41", "con"} {
-		dir, err := folder("namespace", name)
+		dir, err := dirName("namespace", name)
 		if name == "+41" {
 			if err == nil {
 				t.Errorf("%q: no error", name)

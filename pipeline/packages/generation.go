@@ -22,22 +22,22 @@ import (
 //	current    the name of the generation that new sandboxes are shown
 //	gen-...    generations, each a layer and a lock that is shared by the views that show it
 //	tmp-...    what is being made; without a holder of the lock, rubbish
-type shelf string
+type layers string
 
 const (
 	generationPrefix = "gen-"
 	stagePrefix      = "tmp-"
 )
 
-func (s shelf) join(name string) string { return filepath.Join(string(s), name) }
+func (s layers) join(name string) string { return filepath.Join(string(s), name) }
 
-func (s *Store) shelfOf(namespace, kind string) (shelf, error) {
-	dir, err := folder("namespace", namespace)
-	return shelf(filepath.Join(s.namespaces(), dir, kind)), err
+func (s *Store) layersOf(namespace, kind string) (layers, error) {
+	dir, err := dirName("namespace", namespace)
+	return layers(filepath.Join(s.namespaces(), dir, kind)), err
 }
 
 // current is the name of the generation that is shown, "" if there is none yet.
-func (s shelf) current() (string, error) {
+func (s layers) current() (string, error) {
 	b, err := os.ReadFile(s.join("current"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -51,7 +51,7 @@ func (s shelf) current() (string, error) {
 
 // hold takes a share in the current generation, so that nobody removes it. A nil file without an
 // error: there is none.
-func (s shelf) hold() (string, *os.File, error) {
+func (s layers) hold() (string, *os.File, error) {
 	for range 100 { // each time another one was switched to, and the one before removed
 		name, err := s.current()
 		if name == "" || err != nil {
@@ -70,7 +70,7 @@ func (s shelf) hold() (string, *os.File, error) {
 }
 
 // own waits until nobody else installs here or removes.
-func (s shelf) own(ctx context.Context) (*os.File, error) {
+func (s layers) own(ctx context.Context) (*os.File, error) {
 	if err := os.MkdirAll(string(s), 0o700); err != nil {
 		return nil, err
 	}
@@ -89,12 +89,12 @@ func (s shelf) own(ctx context.Context) (*os.File, error) {
 
 // stage makes a folder for what will be a generation. Whoever calls it owns the shelf, so what
 // others left of theirs is rubbish.
-func (s shelf) stage() (string, error) {
+func (s layers) stage() (string, error) {
 	s.clear()
 	return os.MkdirTemp(string(s), stagePrefix)
 }
 
-func (s shelf) clear() {
+func (s layers) clear() {
 	left, _ := filepath.Glob(s.join(stagePrefix + "*"))
 	for _, dir := range left {
 		os.RemoveAll(dir)
@@ -102,7 +102,7 @@ func (s shelf) clear() {
 }
 
 // publish turns a stage into the current generation.
-func (s shelf) publish(l layer) (hash string, err error) {
+func (s layers) publish(l layer) (hash string, err error) {
 	if hash, err = l.save(); err != nil {
 		return "", err
 	}
@@ -129,7 +129,7 @@ func (s shelf) publish(l layer) (hash string, err error) {
 }
 
 // prune removes the generations that nobody holds, except the current one. Whoever calls it owns the shelf.
-func (s shelf) prune() {
+func (s layers) prune() {
 	current, err := s.current()
 	if err != nil {
 		return
@@ -153,7 +153,7 @@ func (s shelf) prune() {
 }
 
 // tidy prunes if nobody installs just now: who does will prune.
-func (s shelf) tidy() {
+func (s layers) tidy() {
 	f, _ := lock(s.join("lock"), true, false)
 	if f == nil {
 		return
@@ -167,7 +167,7 @@ func (s shelf) tidy() {
 func (s *Store) sweep() {
 	shelves, _ := filepath.Glob(filepath.Join(s.namespaces(), "*", "*"))
 	for _, dir := range shelves {
-		shelf(dir).tidy()
+		layers(dir).tidy()
 	}
 	s.sweepSessions()
 }
@@ -199,8 +199,8 @@ func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session
 
 // holdCurrent holds the generation that a namespace's sandboxes of a language are shown. A nil
 // file: none was made yet.
-func (s *Store) holdCurrent(ctx context.Context, b backends.Backend, namespace, language string) (string, *os.File, shelf, error) {
-	dir, err := folder("namespace", namespace)
+func (s *Store) holdCurrent(ctx context.Context, b backends.Backend, namespace, language string) (string, *os.File, layers, error) {
+	dir, err := dirName("namespace", namespace)
 	if err != nil {
 		return "", nil, "", err
 	}
@@ -212,7 +212,7 @@ func (s *Store) holdCurrent(ctx context.Context, b backends.Backend, namespace, 
 	if err != nil {
 		return "", nil, "", err
 	}
-	sh, _ := s.shelfOf(namespace, kind)
+	sh, _ := s.layersOf(namespace, kind)
 	name, f, err := sh.hold()
 	return name, f, sh, err
 }

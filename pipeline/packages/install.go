@@ -18,7 +18,7 @@ func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	if err := Check(o.Language, o.Packages); err != nil {
 		return Receipt{}, err
 	}
-	if _, err := folder("namespace", o.Namespace); err != nil {
+	if _, err := dirName("namespace", o.Namespace); err != nil {
 		return Receipt{}, err
 	}
 	ctx, end, err := s.begin(ctx)
@@ -51,7 +51,7 @@ type job struct {
 }
 
 func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
-	sh, err := j.store.shelfOf(j.order.Namespace, j.kind)
+	sh, err := j.store.layersOf(j.order.Namespace, j.kind)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -139,7 +139,7 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 	if err != nil {
 		return receipt, err
 	}
-	kept, err := j.tool.kept(base, h.files)
+	kept, err := j.tool.retained(base, h.files)
 	if err != nil {
 		return receipt, err
 	}
@@ -148,7 +148,7 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 	if next.bytes() > j.store.cfg.MaxBytes {
 		return receipt, tooLarge(j.store.cfg.MaxBytes)
 	}
-	for _, dir := range j.tool.folders() {
+	for _, dir := range j.tool.directories() {
 		if err := b.mkdir(dir); err != nil {
 			return receipt, err
 		}
@@ -171,12 +171,12 @@ func tooLarge(max int64) error {
 // run is the package manager's run in a sandbox, and what it left there.
 func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest, error) {
 	o := j.order
-	r, err := j.tool.recipe(o, base, j.set, j.store.cfg.Scripts)
+	r, err := j.tool.plan(o, base, j.set, j.store.cfg.Scripts)
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
 	sandbox, err := o.Backend.Start(ctx, backends.Spec{ID: o.ID, Language: o.Language, Profile: o.Profile, Require: o.Require,
-		Limits: j.store.limits(o.Limits), Mounts: r.mounts, Listen: []int{gatePort}})
+		Limits: j.store.limits(o.Limits), Mounts: r.mounts, Listen: []int{proxyPort}})
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
@@ -190,7 +190,7 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 	if o.Progress != nil && o.Language == "node" { // pip says it by itself
 		fetched = func(file, host string) { show.line("fetched " + file + " from " + host) }
 	}
-	g := newGate(j.set, 2*j.store.cfg.MaxBytes, fetched)
+	g := newProxy(j.set, 2*j.store.cfg.MaxBytes, fetched)
 	show.outwards = func(line string) string { return j.set.redact(g.links.outward(line)) }
 	stop := g.serve(ctx, doors[0])
 	defer stop()
@@ -201,7 +201,7 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 	}
 	receipt, err := j.exec(ctx, sandbox, r, show, g)
 	stop()
-	receipt.Hosts = g.tally.list()
+	receipt.Hosts = g.counters.list()
 	if err != nil || receipt.ExitCode != 0 {
 		return receipt, harvest{}, err
 	}
@@ -213,7 +213,7 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 }
 
 // exec runs the recipe's command.
-func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r recipe, show *screen, g *gate) (Receipt, error) {
+func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan, show *screen, g *proxy) (Receipt, error) {
 	stdout, stderr := &output{screen: show}, &output{screen: show}
 	result, err := sandbox.Exec(ctx, backends.Command{Args: r.command, Dir: "/tmp", Env: r.env}, backends.Streams{Stdout: stdout, Stderr: stderr})
 	if err != nil {

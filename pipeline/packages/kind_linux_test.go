@@ -19,15 +19,15 @@ import (
 // libraries and machines are at hand.
 type image struct {
 	backends.Backend
-	name, said string
-	asked      int
+	name, reported string
+	asked          int
 }
 
 func (i *image) Name() string { return i.name }
 
 func (i *image) Start(context.Context, backends.Spec) (backends.Sandbox, error) {
 	i.asked++
-	return inImage{said: i.said}, nil
+	return inImage{reported: i.reported}, nil
 }
 
 func (i *image) Probe(context.Context, backends.Spec) (backends.Probe, error) {
@@ -36,14 +36,14 @@ func (i *image) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 
 type inImage struct {
 	backends.Sandbox
-	said string
+	reported string
 }
 
 func (i inImage) Exec(_ context.Context, _ backends.Command, to backends.Streams) (backends.Result, error) {
-	if i.said == "" {
+	if i.reported == "" {
 		return backends.Result{}, errors.New("no such program")
 	}
-	io.WriteString(to.Stdout, i.said+"\n")
+	io.WriteString(to.Stdout, i.reported+"\n")
 	return backends.Result{Ended: backends.EndedOK}, nil
 }
 
@@ -62,17 +62,17 @@ func openStore(t *testing.T) *Store {
 // TestKinds: what differs in anything that compiled packages depend on has a layer of its own.
 func TestKinds(t *testing.T) {
 	all := []image{
-		{name: "process", said: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"},
-		{name: "docker", said: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"},
-		{name: "podman", said: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"},
-		{name: "docker", said: "3.13-cpython-313-x86_64-linux-gnu-glibc2.36"},
-		{name: "docker", said: "3.13-cpython-313t-x86_64-linux-gnu-glibc2.36"},
-		{name: "docker", said: "3.12-cpython-312-x86_64-linux-gnu-glibc2.31"},
-		{name: "docker", said: "3.12-cpython-312-x86_64-linux-musl-musl1.2.5"},
-		{name: "docker", said: "3.12-cpython-312-aarch64-linux-gnu-glibc2.36"},
-		{name: "docker", said: "3.11-pypy311-pp73-x86_64-linux-gnu-glibc2.36"},
+		{name: "process", reported: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"},
+		{name: "docker", reported: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"},
+		{name: "podman", reported: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"},
+		{name: "docker", reported: "3.13-cpython-313-x86_64-linux-gnu-glibc2.36"},
+		{name: "docker", reported: "3.13-cpython-313t-x86_64-linux-gnu-glibc2.36"},
+		{name: "docker", reported: "3.12-cpython-312-x86_64-linux-gnu-glibc2.31"},
+		{name: "docker", reported: "3.12-cpython-312-x86_64-linux-musl-musl1.2.5"},
+		{name: "docker", reported: "3.12-cpython-312-aarch64-linux-gnu-glibc2.36"},
+		{name: "docker", reported: "3.11-pypy311-pp73-x86_64-linux-gnu-glibc2.36"},
 	}
-	shelves := map[shelf]image{}
+	shelves := map[layers]image{}
 	for _, i := range all {
 		s := openStore(t) // each has just started
 		kind, err := s.kind(t.Context(), &i, "python")
@@ -80,7 +80,7 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.cfg.Dir = "/"
-		at, err := s.shelfOf("default", kind)
+		at, err := s.layersOf("default", kind)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestKinds(t *testing.T) {
 func TestKindIsAName(t *testing.T) {
 	for _, said := range []string{"", "3.12", "3.12-", "3.12-x/../../y", "..", "3.12-a\n3.12-b", "3.12-" + strings.Repeat("x", 200), "-3.12-x", "3.12-é"} {
 		s := openStore(t)
-		kind, err := s.kind(t.Context(), &image{name: "process", said: said}, "python")
+		kind, err := s.kind(t.Context(), &image{name: "process", reported: said}, "python")
 		if err == nil {
 			t.Errorf("%q: got %q, want an error", said, kind)
 		}
@@ -108,7 +108,7 @@ func TestKindIsAName(t *testing.T) {
 // TestKindChanges: an image may be replaced by another one of the same name. Who installs asks again.
 func TestKindChanges(t *testing.T) {
 	s := openStore(t)
-	i := &image{name: "docker", said: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"}
+	i := &image{name: "docker", reported: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"}
 	kind := func(ask func(context.Context, backends.Backend, string) (string, error)) string {
 		t.Helper()
 		got, err := ask(t.Context(), i, "python")
@@ -118,7 +118,7 @@ func TestKindChanges(t *testing.T) {
 		return got
 	}
 	first := kind(s.kind)
-	i.said = "3.13-cpython-313-x86_64-linux-gnu-glibc2.36"
+	i.reported = "3.13-cpython-313-x86_64-linux-gnu-glibc2.36"
 	if got := kind(s.kind); got != first || i.asked != 1 {
 		t.Errorf("after a moment: %s, asked %d times", got, i.asked)
 	}
@@ -126,15 +126,15 @@ func TestKindChanges(t *testing.T) {
 	if second == first || kind(s.kind) != second {
 		t.Errorf("asked again: %s, after %s", second, first)
 	}
-	i.said = "3.14-cpython-314-x86_64-linux-gnu-glibc2.36"
+	i.reported = "3.14-cpython-314-x86_64-linux-gnu-glibc2.36"
 	s.kinds["docker python"] = kindOf{second, time.Now().Add(-2 * rememberFor)}
 	if got := kind(s.kind); got == second {
 		t.Errorf("after a while it still is %s", got)
 	}
 }
 
-// TestSaidOfItself runs the scripts with this host's interpreters, and with a C library that it has not.
-func TestSaidOfItself(t *testing.T) {
+// TestKindReportedByTheImage runs the scripts with this host's interpreters, and with a C library that it has not.
+func TestKindReportedByTheImage(t *testing.T) {
 	musl := filepath.Join(t.TempDir(), "ld-musl-x86_64.so.1")
 	if err := os.WriteFile(musl, []byte("#!/bin/sh\nprintf 'musl libc (x86_64)\\nVersion 1.2.5\\nDynamic Program Loader\\n' >&2; exit 1\n"), 0o755); err != nil {
 		t.Fatal(err)

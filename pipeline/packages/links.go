@@ -37,8 +37,8 @@ func newLinks(sources []source) *links {
 	return l
 }
 
-// plain is how a URL is called in the sandbox.
-func plain(u *url.URL) *url.URL {
+// insideURL is how a URL is called in the sandbox.
+func insideURL(u *url.URL) *url.URL {
 	in := *u
 	in.Scheme, in.User = "http", nil
 	in.Host = strings.ToLower(u.Host)
@@ -50,7 +50,7 @@ func plain(u *url.URL) *url.URL {
 
 // inside is plain, remembered for outward.
 func (l *links) inside(u *url.URL) *url.URL {
-	in := plain(u)
+	in := insideURL(u)
 	if u.Scheme == "https" {
 		l.names["http://"+in.Host+"/"] = "https://" + in.Host + "/"
 	}

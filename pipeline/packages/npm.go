@@ -22,8 +22,8 @@ const inModules = "/node_modules"
 
 const modules = "node_modules"
 
-// folders implements tool.
-func (npm) folders() []string { return []string{modules} }
+// directories implements tool.
+func (npm) directories() []string { return []string{modules} }
 
 // show implements tool. Programs that packages bring are not on the PATH: layers have no links,
 // so there is no .bin.
@@ -31,10 +31,10 @@ func (npm) show(content string) View {
 	return View{Mounts: []backends.Mount{{Host: content + "/" + modules, Inside: inModules}}, Env: []string{"NODE_PATH=" + inModules}}
 }
 
-// recipe implements tool. npm works on a copy of the layer, so what is there stays at its versions
+// plan implements tool. npm works on a copy of the layer, so what is there stays at its versions
 // if it can, and is not fetched again.
-func (npm) recipe(o Order, base layer, set settings, scripts bool) (recipe, error) {
-	r := recipe{mounts: slices.Clone(set.mounts), env: slices.Clone(set.env), files: maps.Clone(set.files)}
+func (npm) plan(o Order, base layer, set settings, scripts bool) (installPlan, error) {
+	r := installPlan{mounts: slices.Clone(set.mounts), env: slices.Clone(set.env), files: maps.Clone(set.files)}
 	r.files["runnpm.js"] = npmScript
 	old := ""
 	if base.dir != "" && len(base.files) > 0 {
@@ -107,5 +107,5 @@ func (npm) read(o Order, base layer, h harvest) (all, brought []Package, err err
 	return all, brought, nil
 }
 
-// kept implements tool: none, because the fresh tree is the whole one.
-func (npm) kept(layer, map[string]file) (map[string]file, error) { return map[string]file{}, nil }
+// retained implements tool: none, because the fresh tree is the whole one.
+func (npm) retained(layer, map[string]file) (map[string]file, error) { return map[string]file{}, nil }

@@ -47,7 +47,7 @@ func (n npm) settings(ctx context.Context, h host) (settings, error) {
 		return settings{}, fmt.Errorf("read npm's configuration: %w", err)
 	}
 	var set settings
-	for _, step := range []func(*settings) error{c.credentials, c.sources, c.way} {
+	for _, step := range []func(*settings) error{c.credentials, c.sources, c.transport} {
 		if err := step(&set); err != nil {
 			return settings{}, fmt.Errorf("read npm's configuration: %w", err)
 		}
@@ -91,9 +91,9 @@ func (c npmConfig) sources(set *settings) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(plain(u).String()))
+		fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(insideURL(u).String()))
 	}
-	gate := "http://127.0.0.1:" + strconv.Itoa(gatePort)
+	gate := "http://127.0.0.1:" + strconv.Itoa(proxyPort)
 	// npm's own waits of 10 and 60 seconds are for networks that come and go: the gate is here.
 	rc.WriteString("fetch-retry-mintimeout = 500\nfetch-retry-maxtimeout = 1500\n")
 	fmt.Fprintf(&rc, "proxy = %s\nhttps-proxy = %s\nnoproxy = \"\"\n", gate, gate)
@@ -106,8 +106,8 @@ func (c npmConfig) sources(set *settings) error {
 	return nil
 }
 
-// way takes over how the registries are reached.
-func (c npmConfig) way(set *settings) error {
+// transport takes over how the registries are reached.
+func (c npmConfig) transport(set *settings) error {
 	except := strings.ReplaceAll(c.text("noproxy"), "\n", ",")
 	if err := set.viaProxy("npm's proxy", c.text("proxy"), cmp.Or(c.text("https-proxy"), c.text("proxy")), except); err != nil {
 		return err

@@ -18,7 +18,7 @@ const maxPage = 256 << 20
 
 // rewrite puts the names into a page that its links have inside. A page that is none of an index
 // stays as it is. at is where the page was found, after redirects.
-func (g *gate) rewrite(at *url.URL, kind string, page []byte) ([]byte, error) {
+func (g *proxy) rewrite(at *url.URL, kind string, page []byte) ([]byte, error) {
 	media, _, _ := mime.ParseMediaType(kind)
 	switch media {
 	case "text/html", "application/vnd.pypi.simple.v1+html", "application/xhtml+xml":
@@ -36,7 +36,7 @@ func paged(r *http.Response) bool {
 }
 
 // linked is the URL inside of a link, or the link itself where it leads to nothing that can be fetched.
-func (g *gate) linked(base *url.URL, raw string) string {
+func (g *proxy) linked(base *url.URL, raw string) string {
 	u, err := base.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return raw
@@ -45,7 +45,7 @@ func (g *gate) linked(base *url.URL, raw string) string {
 }
 
 // rewriteHTML is for PEP 503: anchors.
-func (g *gate) rewriteHTML(base *url.URL, page []byte) ([]byte, error) {
+func (g *proxy) rewriteHTML(base *url.URL, page []byte) ([]byte, error) {
 	var out bytes.Buffer
 	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
 		kind := z.Next()
@@ -84,7 +84,7 @@ func (g *gate) rewriteHTML(base *url.URL, page []byte) ([]byte, error) {
 
 // rewriteJSON is for PEP 691 ("files", each with a "url") and npm ("versions", each with a
 // "dist" that has a "tarball"). A document of another kind stays as it is.
-func (g *gate) rewriteJSON(base *url.URL, page []byte) ([]byte, error) {
+func (g *proxy) rewriteJSON(base *url.URL, page []byte) ([]byte, error) {
 	var doc map[string]json.RawMessage
 	if json.Unmarshal(page, &doc) != nil {
 		return page, nil
@@ -113,7 +113,7 @@ func (g *gate) rewriteJSON(base *url.URL, page []byte) ([]byte, error) {
 	return page, nil
 }
 
-func (g *gate) redist(base *url.URL, version map[string]json.RawMessage) error {
+func (g *proxy) redist(base *url.URL, version map[string]json.RawMessage) error {
 	var dist map[string]json.RawMessage
 	if json.Unmarshal(version["dist"], &dist) != nil {
 		return nil
@@ -125,7 +125,7 @@ func (g *gate) redist(base *url.URL, version map[string]json.RawMessage) error {
 }
 
 // relink replaces the URL under a name.
-func (g *gate) relink(base *url.URL, in map[string]json.RawMessage, name string) {
+func (g *proxy) relink(base *url.URL, in map[string]json.RawMessage, name string) {
 	var raw string
 	if json.Unmarshal(in[name], &raw) != nil || raw == "" {
 		return

@@ -21,8 +21,8 @@ var installScript string
 
 const inPackages = "/packages"
 
-// folders implements tool.
-func (pip) folders() []string { return nil }
+// directories implements tool.
+func (pip) directories() []string { return nil }
 
 // show implements tool. Python looks for modules in PYTHONPATH, also in a virtual environment,
 // where it would not look into a user's own folder. Two things of packages don't work this way:
@@ -31,11 +31,11 @@ func (pip) show(content string) View {
 	return View{Mounts: []backends.Mount{{Host: content, Inside: inPackages}}, Env: []string{"PYTHONPATH=" + inPackages}}
 }
 
-// recipe implements tool. pip installs into an empty folder, as if nothing were there: what the
+// plan implements tool. pip installs into an empty folder, as if nothing were there: what the
 // layer holds stays at its versions through constraints, unless the order names it.
-func (pip) recipe(o Order, base layer, set settings, scripts bool) (recipe, error) {
-	r := recipe{mounts: set.mounts, files: maps.Clone(set.files), env: append(slices.Clone(set.env),
-		"PIP_CONFIG_FILE=/dev/null", "PIP_PROXY=http://127.0.0.1:"+strconv.Itoa(gatePort),
+func (pip) plan(o Order, base layer, set settings, scripts bool) (installPlan, error) {
+	r := installPlan{mounts: set.mounts, files: maps.Clone(set.files), env: append(slices.Clone(set.env),
+		"PIP_CONFIG_FILE=/dev/null", "PIP_PROXY=http://127.0.0.1:"+strconv.Itoa(proxyPort),
 		"PIP_NO_INPUT=1", "PIP_NO_CACHE_DIR=1", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PIP_PROGRESS_BAR=off",
 		"PIP_NO_WARN_SCRIPT_LOCATION=1", "PIP_ROOT_USER_ACTION=ignore", "PYTHONIOENCODING=utf-8")}
 	if r.files == nil {
@@ -124,8 +124,8 @@ func (pip) read(o Order, base layer, h harvest) (all, brought []Package, err err
 	return all, brought, nil
 }
 
-// kept implements tool: all files, except those of packages of which there is a fresh version.
-func (pip) kept(base layer, fresh map[string]file) (map[string]file, error) {
+// retained implements tool: all files, except those of packages of which there is a fresh version.
+func (pip) retained(base layer, fresh map[string]file) (map[string]file, error) {
 	renewed := map[string]bool{}
 	for name := range fresh {
 		if dist := distribution(name); dist != "" {

@@ -73,7 +73,7 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
 	}
 	set.fromNetrc()
-	if err := c.way(&set); err != nil {
+	if err := c.transport(&set); err != nil {
 		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
 	}
 	return set, nil
@@ -141,7 +141,7 @@ func (c options) yes(name string) bool {
 func (c options) sources(set *settings) error {
 	var trusted []string
 	place := func(what, raw string) (string, error) {
-		if dir := localFolder(raw); dir != "" {
+		if dir := localDir(raw); dir != "" {
 			m := backends.Mount{Host: dir, Inside: fmt.Sprintf("%s/%d", inLocal, len(set.mounts))}
 			set.mounts = append(set.mounts, m)
 			return "file://" + m.Inside, nil
@@ -150,7 +150,7 @@ func (c options) sources(set *settings) error {
 		if err != nil {
 			return "", err
 		}
-		in := plain(u)
+		in := insideURL(u)
 		trusted = append(trusted, in.Host)
 		return in.String(), nil
 	}
@@ -158,7 +158,7 @@ func (c options) sources(set *settings) error {
 		var in []string
 		for _, raw := range all {
 			if strings.HasPrefix(raw, "/") || strings.HasPrefix(raw, "~") || strings.HasPrefix(raw, "file:") {
-				if localFolder(raw) == "" {
+				if localDir(raw) == "" {
 					continue // pip passes over what is not there, too
 				}
 			}
@@ -215,8 +215,8 @@ func (c options) constraints(set *settings) error {
 
 const operatorConstraints = "constraints-of-the-operator.txt"
 
-// way takes over how the indexes are reached.
-func (c options) way(set *settings) error {
+// transport takes over how the indexes are reached.
+func (c options) transport(set *settings) error {
 	// An option of pip's is stronger than the environment and its exceptions.
 	proxy, except := c.get("proxy"), ""
 	if proxy == "" {
@@ -268,8 +268,8 @@ func addRoots(pool *x509.CertPool, name string) error {
 	return nil
 }
 
-// localFolder is the folder that a place of packages names, "" when it is none or not there.
-func localFolder(raw string) string {
+// localDir is the folder that a place of packages names, "" when it is none or not there.
+func localDir(raw string) string {
 	if u, err := url.Parse(raw); err == nil && u.Scheme == "file" {
 		raw = u.Path
 	}

@@ -35,8 +35,8 @@ func (r *registry) secure(t *testing.T, password string) string {
 	return name
 }
 
-// told is the text of all that an order's caller gets to see.
-func told(r Receipt, err error, lines []string) string {
+// reportedLines is the text of all that an order's caller gets to see.
+func reportedLines(r Receipt, err error, lines []string) string {
 	return fmt.Sprintf("%+v %v %s", r, err, strings.Join(lines, "\n"))
 }
 
@@ -70,7 +70,7 @@ func TestPassword(t *testing.T) {
 		if err != nil || r.ExitCode != 0 != strings.Contains(o.Packages[0], "nosuch") {
 			t.Errorf("%v: exit %d %v %s", o.Packages, r.ExitCode, err, r.Stderr)
 		}
-		text := told(r, err, lines)
+		text := reportedLines(r, err, lines)
 		for _, secret := range []string{password, "not%2Fso", "secret%40all", "bm90L3NvOnNlY3JldEBhbGw"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%v: the password is in %q", o.Packages, text)
@@ -85,7 +85,7 @@ func TestPassword(t *testing.T) {
 	b.password = "changed"
 	b.registry.mu.Unlock()
 	r := b.fails(b.order("python", "loud"))
-	if !strings.Contains(r.Stderr, "401") || strings.Contains(told(r, nil, nil), "secret") {
+	if !strings.Contains(r.Stderr, "401") || strings.Contains(reportedLines(r, nil, nil), "secret") {
 		t.Errorf("a wrong password says %q", r.Stderr)
 	}
 }
@@ -160,7 +160,7 @@ func TestProxy(t *testing.T) {
 		if len(via) == 0 || via[0] != "Basic bWU6aHVzaC1odXNo packages.example" {
 			t.Errorf("%s: by way of the proxy: %q", language, via)
 		}
-		if r.Hosts[0].Name+r.Hosts[1].Name != "files.examplepackages.example" || strings.Contains(told(r, nil, nil), "hush") {
+		if r.Hosts[0].Name+r.Hosts[1].Name != "files.examplepackages.example" || strings.Contains(reportedLines(r, nil, nil), "hush") {
 			t.Errorf("%s: %+v", language, r)
 		}
 	}
@@ -185,7 +185,7 @@ func TestRedirect(t *testing.T) {
 
 // TestFolders: pip may be configured with folders of wheels, with further indexes, and with
 // constraints.
-func TestFolders(t *testing.T) {
+func TestLocalDirectories(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
 	dir := t.TempDir()

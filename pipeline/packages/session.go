@@ -36,11 +36,11 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 		return none, err
 	}
 	defer end()
-	name, err := folder("session", id)
+	name, err := dirName("session", id)
 	if err != nil {
 		return none, err
 	}
-	if _, err := folder("namespace", namespace); err != nil {
+	if _, err := dirName("namespace", namespace); err != nil {
 		return none, err
 	}
 	kind, err := s.kind(ctx, b, language)
@@ -70,7 +70,7 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 
 // fill makes the session's folder out of what the namespace has.
 func (s *Store) fill(ses *session) (err error) {
-	if err := s.claim(ses); err != nil {
+	if err := s.lockDir(ses); err != nil {
 		return err
 	}
 	if err := os.Mkdir(ses.live(), 0o700); err != nil {
@@ -81,12 +81,12 @@ func (s *Store) fill(ses *session) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, dir := range tools[ses.language].folders() {
+	for _, dir := range tools[ses.language].directories() {
 		if err := b.mkdir(dir); err != nil {
 			return err
 		}
 	}
-	sh, err := s.shelfOf(ses.namespace, ses.kind)
+	sh, err := s.layersOf(ses.namespace, ses.kind)
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,9 @@ func (s *Store) fill(ses *session) (err error) {
 	return err
 }
 
-// claim makes the folder and takes its lock, while no server sweeps: a folder without a holder
+// lockDir makes the folder and takes its lock, while no server sweeps: a folder without a holder
 // would look like that of a dead one.
-func (s *Store) claim(ses *session) error {
+func (s *Store) lockDir(ses *session) error {
 	gate, err := lock(s.sweeping(), false, true)
 	for err == nil && gate == nil {
 		time.Sleep(time.Millisecond)

@@ -40,7 +40,7 @@ type source struct {
 
 // credential is what a request below a URL carries. Sandboxes never see it: the gate adds it outside.
 type credential struct {
-	below  string // "//host:port/path/"
+	prefix string // "//host:port/path/"
 	header string // Authorization
 }
 
@@ -94,8 +94,8 @@ func (s *settings) redact(text string) string {
 func (s *settings) authorize(u *url.URL) string {
 	full, best, header := "//"+address(u)+u.EscapedPath(), -1, ""
 	for _, c := range s.credentials {
-		if strings.HasPrefix(full+"/", c.below) && len(c.below) > best {
-			best, header = len(c.below), c.header
+		if strings.HasPrefix(full+"/", c.prefix) && len(c.prefix) > best {
+			best, header = len(c.prefix), c.header
 		}
 	}
 	return header

@@ -11,14 +11,14 @@ type tool interface {
 	// settings asks it, on the host, what the operator configured it with. No code of packages runs.
 	settings(ctx context.Context, host host) (settings, error)
 	// recipe is how it installs an order's packages beside those of a layer.
-	recipe(o Order, base layer, set settings, scripts bool) (recipe, error)
+	plan(o Order, base layer, set settings, scripts bool) (installPlan, error)
 	// read tells from what an install left behind which packages there are, and of those
 	// which this order brought.
 	read(o Order, base layer, h harvest) (all, brought []Package, err error)
 	// kept are the files of the layer before that stay beside the fresh ones.
-	kept(base layer, fresh map[string]file) (map[string]file, error)
+	retained(base layer, fresh map[string]file) (map[string]file, error)
 	// folders must be there in a layer that is shown, even an empty one.
-	folders() []string
+	directories() []string
 	// show is how sandboxes see the content of a layer.
 	show(content string) View
 	// missing is the error for its not being on this host, missingIn for its not being in the image
@@ -29,8 +29,8 @@ type tool interface {
 
 var tools = map[string]tool{"python": pip{}, "node": npm{}}
 
-// recipe is what to do in the sandbox.
-type recipe struct {
+// installPlan is what to do in the sandbox.
+type installPlan struct {
 	files   map[string]string // to put into the workspace first
 	mounts  []backends.Mount
 	env     []string

@@ -23,10 +23,10 @@ import (
 // upstream makes the requests of a gate outside: through the operator's proxy, with the
 // operator's certificates and credentials.
 type upstream struct {
-	set    settings
-	safe   *http.Transport
-	unsafe *http.Transport // for hosts whose certificates the operator does not want checked
-	tally  *tally
+	set      settings
+	safe     *http.Transport
+	unsafe   *http.Transport // for hosts whose certificates the operator does not want checked
+	counters *hostCounters
 
 	named   map[string]bool // addresses that may be anywhere, because the operator named them
 	proxies sync.Map        // likewise
@@ -34,8 +34,8 @@ type upstream struct {
 	private atomic.Bool     // a source is on a private address, so what it links to may be, too
 }
 
-func newUpstream(set settings, t *tally) *upstream {
-	u := &upstream{set: set, tally: t, named: map[string]bool{}}
+func newUpstream(set settings, t *hostCounters) *upstream {
+	u := &upstream{set: set, counters: t, named: map[string]bool{}}
 	for _, s := range set.sources {
 		u.named[address(s.base)] = true
 	}
@@ -131,10 +131,10 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	var wrong wrongAddress
 	if errors.As(err, &wrong) {
-		u.tally.count(r.URL.Hostname(), port, false, wrong.Error())
+		u.counters.count(r.URL.Hostname(), port, false, wrong.Error())
 		return nil, err
 	}
-	h := u.tally.count(r.URL.Hostname(), port, true, why)
+	h := u.counters.count(r.URL.Hostname(), port, true, why)
 	if err == nil {
 		answer.Body = &counted{answer.Body, h}
 	}

@@ -106,7 +106,7 @@ func BenchmarkView(t *testing.B) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	sh, err := s.shelfOf("default", "python9.9")
+	sh, err := s.layersOf("default", "python9.9")
 	if err == nil {
 		err = os.MkdirAll(sh.join("tmp-x/content"), 0o700)
 	}

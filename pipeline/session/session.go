@@ -13,29 +13,29 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/outlet"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // Session is one sandbox with its interpreter. Its methods may be called concurrently.
 type Session struct {
-	keeper *Keeper
-	build  func(context.Context) (backends.Sandbox, error)
-	env    []string // of the interpreter, on top of the sandbox's own
-	close  []func() // what else ends with it
-	outlet *outlet.Outlet
+	manager  *Manager
+	build    func(context.Context) (backends.Sandbox, error)
+	env      []string // of the interpreter, on top of the sandbox's own
+	close    []func() // what else ends with it
+	outbound *outbound.Session
 
-	turn chan struct{} // holds a token while nobody uses the session
+	sem chan struct{} // holds a token while nobody uses the session
 
-	mu     sync.Mutex
-	box    backends.Sandbox
-	info   Info
-	kernel *kernel.Kernel
-	lost   string // why the last interpreter's state is gone, until somebody was told
-	dead   chan struct{}
-	leases vault.Leases
-	cells  map[string]string // NAME -> VALUE of the environment that cells were given
-	seen   map[FileID]Seen
+	mu      sync.Mutex
+	sandbox backends.Sandbox
+	info    Info
+	kernel  *kernel.Kernel
+	lost    string // why the last interpreter's state is gone, until somebody was told
+	dead    chan struct{}
+	leases  vault.Leases
+	cells   map[string]string // NAME -> VALUE of the environment that cells were given
+	seen    map[FileID]Seen
 }
 
 // FileID stands for a file's name. A program can make a quarter of a million names of 4 KiB each, which
@@ -57,17 +57,17 @@ type Seen struct {
 // ErrDead is returned for a session that has ended. The text says why.
 var ErrDead = errors.New("the session has ended")
 
-// Claim waits for the session's turn and takes it: cells run one after another, in no fixed order.
+// Acquire waits for the session's turn and takes it: cells run one after another, in no fixed order.
 // If the interpreter was lost, there is a new one when Claim returns. Release gives the turn back.
-func (s *Session) Claim(ctx context.Context) (*Claim, error) {
+func (s *Session) Acquire(ctx context.Context) (*Guard, error) {
 	select {
-	case <-s.turn:
+	case <-s.sem:
 	case <-s.dead:
 		return nil, s.ended()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	c := &Claim{Session: s}
+	c := &Guard{Session: s}
 	if err := c.ready(ctx); err != nil {
 		c.Release()
 		return nil, err
@@ -98,43 +98,43 @@ var reasons = map[string]string{
 	"server":   "the server is shutting down",
 }
 
-// Claim is the right to use a session, until Release.
-type Claim struct {
+// Guard is the right to use a session, until Release.
+type Guard struct {
 	*Session
 	once sync.Once
 }
 
 // ready starts a new interpreter if the last one is dead.
-func (c *Claim) ready(ctx context.Context) error {
+func (c *Guard) ready(ctx context.Context) error {
 	s := c.Session
 	select {
 	case <-s.dead: // it ended while we waited
 		return s.ended()
 	default:
 	}
-	c.bury()
+	c.reap()
 	if c.Kernel() == nil {
-		return s.revive(ctx)
+		return s.restart(ctx)
 	}
 	c.mark("busy")
 	return nil
 }
 
-// bury takes the interpreter away if it is dead.
-func (c *Claim) bury() {
+// reap takes the interpreter away if it is dead.
+func (c *Guard) reap() {
 	k := c.Kernel()
 	if k == nil {
 		return
 	}
 	select {
 	case <-k.Done():
-		c.mourn(k)
+		c.recordLoss(k)
 	default:
 	}
 }
 
-// mourn notes why an interpreter has died. A cell that is told of it at once needs no second notice.
-func (s *Session) mourn(k *kernel.Kernel) {
+// recordLoss notes why an interpreter has died. A cell that is told of it at once needs no second notice.
+func (s *Session) recordLoss(k *kernel.Kernel) {
 	why := s.Redact(Death(k)) // which may quote what the program said
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Session) mourn(k *kernel.Kernel) {
 	}
 	s.kernel = nil
 	s.lost = why
-	s.info.Restarts = append(s.info.Restarts, Restart{s.keeper.now(), s.lost})
+	s.info.Restarts = append(s.info.Restarts, Restart{s.manager.now(), s.lost})
 	if n := len(s.info.Restarts); n > maxRestarts {
 		s.info.Restarts = s.info.Restarts[n-maxRestarts:]
 	}
@@ -170,10 +170,10 @@ func Death(k *kernel.Kernel) string {
 	return "it had to be killed"
 }
 
-// revive starts an interpreter again, in a new sandbox if the old one went down with the last one:
+// restart starts an interpreter again, in a new sandbox if the old one went down with the last one:
 // some kernels kill all that is in a group which runs out of memory.
-func (s *Session) revive(ctx context.Context) error {
-	k, err := kernel.Start(ctx, s.Box(), s.info.Language, s.env)
+func (s *Session) restart(ctx context.Context) error {
+	k, err := kernel.Start(ctx, s.Sandbox(), s.info.Language, s.env)
 	if err != nil && ctx.Err() == nil && s.Over() == nil {
 		k, err = s.rebuild(ctx)
 	}
@@ -184,7 +184,7 @@ func (s *Session) revive(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		go s.keeper.end(s, "failed") // it waits for the turn, which is ours
+		go s.manager.end(s, "failed") // it waits for the turn, which is ours
 		return fmt.Errorf("start the session's interpreter again: %w", err)
 	}
 	s.mu.Lock()
@@ -213,8 +213,8 @@ func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
 		k.Close()
 		return nil, s.ended()
 	}
-	old := s.box
-	s.box, s.seen = box, map[FileID]Seen{}
+	old := s.sandbox
+	s.sandbox, s.seen = box, map[FileID]Seen{}
 	s.lost += ", and its sandbox with it, so that its files are lost, too"
 	s.mu.Unlock()
 	old.Close()
@@ -225,20 +225,20 @@ func (s *Session) mark(state string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.info.State != "dead" {
-		s.info.State, s.info.Used = state, s.keeper.now()
+		s.info.State, s.info.Used = state, s.manager.now()
 	}
 }
 
 // Release gives the turn back. It is safe to call more than once.
-func (c *Claim) Release() {
+func (c *Guard) Release() {
 	c.once.Do(func() {
 		c.mark("idle")
-		c.turn <- struct{}{}
+		c.sem <- struct{}{}
 	})
 }
 
 // Run runs a cell.
-func (c *Claim) Run(ctx context.Context, cell kernel.Cell) (kernel.Outcome, error) {
+func (c *Guard) Run(ctx context.Context, cell kernel.Cell) (kernel.Outcome, error) {
 	s := c.Session
 	s.mu.Lock()
 	s.info.Cells++
@@ -251,7 +251,7 @@ func (c *Claim) Run(ctx context.Context, cell kernel.Cell) (kernel.Outcome, erro
 }
 
 // Note remembers what Env tells: the variables that a cell was given, without the secrets.
-func (c *Claim) Note(env []string) {
+func (c *Guard) Note(env []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, kv := range env {
@@ -261,19 +261,19 @@ func (c *Claim) Note(env []string) {
 }
 
 // Kernel is the interpreter, for what is no cell.
-func (c *Claim) Kernel() *kernel.Kernel {
+func (c *Guard) Kernel() *kernel.Kernel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kernel
 }
 
 // Contained says what holds the interpreter.
-func (c *Claim) Contained() backends.Containment { return c.Kernel().Contained() }
+func (c *Guard) Contained() backends.Containment { return c.Kernel().Contained() }
 
 // Lost says why the interpreter's state is gone, once for each time that it was lost.
-func (c *Claim) Lost() string {
+func (c *Guard) Lost() string {
 	s := c.Session
-	c.bury()
+	c.reap()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	why := s.lost
@@ -282,21 +282,21 @@ func (c *Claim) Lost() string {
 }
 
 // Files are what the workspace held after the last cell, not to be changed.
-func (c *Claim) Files() map[FileID]Seen {
+func (c *Guard) Files() map[FileID]Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.seen
 }
 
 // See remembers what the workspace holds now.
-func (c *Claim) See(files map[FileID]Seen) {
+func (c *Guard) See(files map[FileID]Seen) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen = files
 }
 
-// Lend keeps a lease until the session ends: what a cell was lent, a later one may still print.
-func (c *Claim) Lend(l *vault.Lease) {
+// AddLease keeps a lease until the session ends: what a cell was lent, a later one may still print.
+func (c *Guard) AddLease(l *vault.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leases = append(c.leases, l)
@@ -328,14 +328,14 @@ func (s *Session) Env() []string {
 	return env
 }
 
-// Outlet is the session's way out, nil if it has none.
-func (s *Session) Outlet() *outlet.Outlet { return s.outlet }
+// Outbound is the session's way out, nil if it has none.
+func (s *Session) Outbound() *outbound.Session { return s.outbound }
 
-// Box is the sandbox that the session lives in.
-func (s *Session) Box() backends.Sandbox {
+// Sandbox is the sandbox that the session lives in.
+func (s *Session) Sandbox() backends.Sandbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.box
+	return s.sandbox
 }
 
 // Info tells about the session.
@@ -354,16 +354,16 @@ func (s *Session) Change(f func(*Info)) {
 	f(&s.info)
 }
 
-// lastWords is how long the cell under way may take to tell of its end.
-const lastWords = time.Minute
+// shutdownTimeout is how long the cell under way may take to tell of its end.
+const shutdownTimeout = time.Minute
 
 // shut ends the interpreter and the sandbox, and wipes the secrets: not before the cell under way,
 // whose program is dead by then, has had them taken out of what it says.
 func (s *Session) shut() error {
-	err := s.Box().Close()
+	err := s.Sandbox().Close()
 	select {
-	case <-s.turn:
-	case <-time.After(lastWords):
+	case <-s.sem:
+	case <-time.After(shutdownTimeout):
 	}
 	s.mu.Lock()
 	k, leases := s.kernel, s.leases

@@ -97,7 +97,7 @@ func connect(ctx context.Context, address string) (*dbus.Conn, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) // what hangs, hangs here
 	defer stop()
-	bus, err := dbus.NewConn(&bounded{conn, mostRead}, dbus.WithIncomingInterceptor(answersOnly))
+	bus, err := dbus.NewConn(&bounded{conn, maxRead}, dbus.WithIncomingInterceptor(answersOnly))
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -112,8 +112,8 @@ func connect(ctx context.Context, address string) (*dbus.Conn, error) {
 	return bus, nil
 }
 
-// mostRead is how much a bus may say to us, in bytes: the few answers that we wait for have some hundred.
-const mostRead = 1 << 20
+// maxRead is how much a bus may say to us, in bytes: the few answers that we wait for have some hundred.
+const maxRead = 1 << 20
 
 // bounded is a connection of which only so much is read.
 type bounded struct {
@@ -140,7 +140,7 @@ func answersOnly(m *dbus.Message) {
 
 // show shows a question until done is closed, or the notifier is.
 func (n *Notifier) show(q approval.Question, done <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(n.ctx, n.patience)
+	ctx, cancel := context.WithTimeout(n.ctx, n.timeout)
 	defer cancel()
 	bus, err := connect(ctx, n.c.Address)
 	if err != nil {
@@ -156,9 +156,9 @@ func (n *Notifier) show(q approval.Question, done <-chan struct{}) error {
 	var id uint32
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(1)), "desktop-entry": dbus.MakeVariant("sandboxmcp")}
 	// Close does not end this call at once: what is shown without our knowing its number nobody takes back.
-	call, give := context.WithTimeout(context.WithoutCancel(ctx), n.patience)
+	call, give := context.WithTimeout(context.WithoutCancel(ctx), n.timeout)
 	defer give()
-	defer context.AfterFunc(n.ctx, func() { time.AfterFunc(parting, give) })()
+	defer context.AfterFunc(n.ctx, func() { time.AfterFunc(closeTimeout, give) })()
 	err = desktop.CallWithContext(call, service+".Notify", 0, "sandboxmcp", uint32(0), "dialog-question", text.title, text.body, []string{}, hints, int32(0)).Store(&id)
 	if err != nil {
 		return fmt.Errorf("notify the desktop: %w", err)
@@ -169,7 +169,7 @@ func (n *Notifier) show(q approval.Question, done <-chan struct{}) error {
 	case <-bus.Context().Done():
 		return nil // the session has ended, and what it showed with it
 	}
-	after, end := context.WithTimeout(context.Background(), n.patience)
+	after, end := context.WithTimeout(context.Background(), n.timeout)
 	defer end()
 	return desktop.CallWithContext(after, service+".CloseNotification", 0, id).Err
 }

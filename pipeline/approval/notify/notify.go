@@ -23,10 +23,10 @@ import (
 
 // Bounds of what is shown.
 const (
-	mostShown = 4               // notifications at once: more are no help, and sandboxmcp approvals has all
-	patience  = 5 * time.Second // of a Notifier
-	parting   = time.Second     // how long Close waits for the answer to a question that it has just shown
-	longest   = 300             // bytes of one thing that an agent wrote
+	maxNotifications = 4               // notifications at once: more are no help, and sandboxmcp approvals has all
+	defaultTimeout   = 5 * time.Second // of a Notifier
+	closeTimeout     = time.Second     // how long Close waits for the answer to a question that it has just shown
+	longest          = 300             // bytes of one thing that an agent wrote
 )
 
 // Config says where questions are shown.
@@ -37,15 +37,15 @@ type Config struct {
 
 // Notifier shows questions. Its methods may be called concurrently.
 type Notifier struct {
-	c    Config
-	room chan struct{}
-	ctx  context.Context // of what is shown, until Close
-	stop context.CancelFunc
-	all  sync.WaitGroup
-	mu   sync.Mutex // held to begin something, and to end
-	said sync.Once
+	c       Config
+	room    chan struct{}
+	ctx     context.Context // of what is shown, until Close
+	stop    context.CancelFunc
+	all     sync.WaitGroup
+	mu      sync.Mutex // held to begin something, and to end
+	logOnce sync.Once
 
-	patience time.Duration // for anything that the desktop is asked
+	timeout time.Duration // for anything that the desktop is asked
 }
 
 // New returns a notifier that has done nothing yet.
@@ -53,7 +53,7 @@ func New(c Config) *Notifier {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	n := &Notifier{c: c, room: make(chan struct{}, mostShown), patience: patience}
+	n := &Notifier{c: c, room: make(chan struct{}, maxNotifications), timeout: defaultTimeout}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	return n
 }
@@ -73,7 +73,7 @@ func (n *Notifier) Watch(q approval.Question, done <-chan struct{}) {
 	n.all.Go(func() {
 		defer func() { <-n.room }()
 		if err := n.show(q, done); err != nil {
-			n.said.Do(func() { n.c.Log.Info("questions are not shown on the desktop", "why", err) })
+			n.logOnce.Do(func() { n.c.Log.Info("questions are not shown on the desktop", "why", err) })
 		}
 	})
 }
@@ -92,7 +92,7 @@ type note struct{ title, body string }
 // noteOf is a question as it is shown; markup says whether the desktop reads the body as HTML.
 func noteOf(q approval.Question, markup bool) note {
 	lines := []string{short(q.What), "namespace " + short(q.Namespace)}
-	for _, f := range [][2]string{{"session ", q.Session}, {"client ", q.Client}, {"the agent says: ", cmp.Or(said(q), "")}} {
+	for _, f := range [][2]string{{"session ", q.Session}, {"client ", q.Client}, {"the agent says: ", cmp.Or(agentReason(q), "")}} {
 		if f[1] != "" {
 			lines = append(lines, f[0]+short(f[1]))
 		}
@@ -108,8 +108,8 @@ func noteOf(q approval.Question, markup bool) note {
 	return note{"sandboxmcp: " + cmp.Or(title, "An agent's code asks for network access"), body}
 }
 
-// said is the reason that an agent gives. That of a run is ours, and says nothing that the question does not.
-func said(q approval.Question) string {
+// agentReason is the reason that an agent gives. That of a run is ours, and says nothing that the question does not.
+func agentReason(q approval.Question) string {
 	if q.Run != "" {
 		return ""
 	}

@@ -57,11 +57,11 @@ type desktop struct {
 	hang chan struct{} // Notify waits for it; nil does not
 	has  chan struct{} // Notify waits
 
-	mu     sync.Mutex
-	shown  map[uint32][2]string
-	closed int
-	last   uint32
-	hints  []string
+	mu            sync.Mutex
+	notifications map[uint32][2]string
+	closed        int
+	last          uint32
+	hints         []string
 }
 
 func startDesktop(t *testing.T, address string, d *desktop) *desktop {
@@ -72,7 +72,7 @@ func startDesktop(t *testing.T, address string, d *desktop) *desktop {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	d.shown = map[uint32][2]string{}
+	d.notifications = map[uint32][2]string{}
 	if err := conn.Export(d, "/org/freedesktop/Notifications", service); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (d *desktop) Notify(app string, _ uint32, _, title, body string, actions []
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last++
-	d.shown[d.last] = [2]string{title, body}
+	d.notifications[d.last] = [2]string{title, body}
 	d.hints = append(d.hints, fmt.Sprint(app, actions))
 	return d.last, nil
 }
@@ -100,7 +100,7 @@ func (d *desktop) Notify(app string, _ uint32, _, title, body string, actions []
 func (d *desktop) CloseNotification(id uint32) *dbus.Error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.shown, id)
+	delete(d.notifications, id)
 	d.closed++
 	return nil
 }
@@ -110,10 +110,10 @@ func (d *desktop) wait(t *testing.T, shown int) (title, body string) {
 	hosttest.Until(t, fmt.Sprint(shown, " are shown"), func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		for _, s := range d.shown {
+		for _, s := range d.notifications {
 			title, body = s[0], s[1]
 		}
-		return len(d.shown) == shown
+		return len(d.notifications) == shown
 	})
 	return title, body
 }
@@ -123,7 +123,7 @@ var question = approval.Question{
 	Client: "agent 1.0", Reason: "because <a href=\"http://evil.example\">I</a> need it", For: time.Hour,
 }
 
-func TestShown(t *testing.T) {
+func TestNotification(t *testing.T) {
 	for _, markup := range []bool{true, false} {
 		t.Run(fmt.Sprint("markup ", markup), func(t *testing.T) {
 			address := startBus(t)
@@ -164,7 +164,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-func TestManyAreNotShown(t *testing.T) {
+func TestFewNotificationsAtOnce(t *testing.T) {
 	address := startBus(t)
 	d := startDesktop(t, address, &desktop{})
 	n := New(Config{Address: address})
@@ -172,7 +172,7 @@ func TestManyAreNotShown(t *testing.T) {
 	for range 50 {
 		n.Watch(question, make(chan struct{}))
 	}
-	d.wait(t, mostShown)
+	d.wait(t, maxNotifications)
 }
 
 // TestNoDesktop: nothing to show on is silence, and what hangs holds nobody up.
@@ -203,7 +203,7 @@ func TestNoDesktop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var said bytes.Buffer
 			n := New(Config{Address: address, Log: slog.New(slog.NewTextHandler(&said, nil))})
-			n.patience = time.Hour
+			n.timeout = time.Hour
 			for range 3 {
 				n.Watch(question, make(chan struct{})) // which waits for no desktop
 			}

@@ -48,10 +48,10 @@ const (
 type pace struct {
 	traces, metrics time.Duration // between two requests
 	answer          time.Duration // for one request
-	patience        time.Duration // for all of Close
+	closeTimeout    time.Duration // for all of Close
 }
 
-var usual = pace{traces: 2 * time.Second, metrics: 30 * time.Second, answer: 10 * time.Second, patience: 4500 * time.Millisecond}
+var usual = pace{traces: 2 * time.Second, metrics: 30 * time.Second, answer: 10 * time.Second, closeTimeout: 4500 * time.Millisecond}
 
 // Exporter tells the collector until it is closed.
 type Exporter struct {
@@ -97,11 +97,11 @@ func start(c Config, p pace) (*Exporter, error) {
 
 // open makes both ways out. quit, the end of ctx, ends what is under way on them.
 func (x *Exporter) open(ctx context.Context, c Config, base string) error {
-	spans, err := otlptrace.New(ctx, spans{newWay(x.client, base+"/v1/traces", "TRACES")})
+	spans, err := otlptrace.New(ctx, spans{newSender(x.client, base+"/v1/traces", "TRACES")})
 	if err != nil {
 		return err
 	}
-	points := newPoints(newWay(x.client, base+"/v1/metrics", "METRICS"))
+	points := newPoints(newSender(x.client, base+"/v1/metrics", "METRICS"))
 	who := resource.NewSchemaless(attribute.String("service.name", "sandboxmcp"), attribute.String("service.version", c.Version),
 		attribute.String("service.instance.id", rand.Text()))
 	x.traces = newTraces(who, &loggedSpans{SpanExporter: spans, quit: ctx, complaint: complaint{log: c.Log, about: "traces"}}, x.pace)
@@ -119,7 +119,7 @@ func (x *Exporter) Close() {
 	x.closed.Do(func() {
 		x.sub.Cancel()
 		x.all.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), x.pace.patience)
+		ctx, cancel := context.WithTimeout(context.Background(), x.pace.closeTimeout)
 		defer cancel()
 		var both sync.WaitGroup
 		both.Go(func() { _ = x.traces.provider.Shutdown(ctx) }) // what fails is in the log

@@ -35,7 +35,7 @@ type collector struct {
 	metrics map[string]*metricspb.Metric // the last of each name
 	who     map[string]string            // the resource
 	bad     []string
-	head    http.Header
+	header  http.Header
 }
 
 func collect(t *testing.T, refuse func(w http.ResponseWriter, r *http.Request) bool) *collector {
@@ -59,7 +59,7 @@ func (c *collector) take(r *http.Request) {
 			body, err = io.ReadAll(z)
 		}
 	}
-	c.head = r.Header
+	c.header = r.Header
 	var traces tracepb.TracesData
 	var metrics metricspb.MetricsData
 	switch {
@@ -132,7 +132,7 @@ func export(t *testing.T, c Config) (*Exporter, *event.Bus, *lines) {
 	t.Helper()
 	said := &lines{}
 	c.Bus, c.Log = event.NewBus(), slog.New(slog.NewTextHandler(said, nil))
-	x, err := start(c, pace{traces: 20 * time.Millisecond, metrics: time.Hour, answer: 10 * time.Minute, patience: time.Hour})
+	x, err := start(c, pace{traces: 20 * time.Millisecond, metrics: time.Hour, answer: 10 * time.Minute, closeTimeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestDeadCollector(t *testing.T) {
 		return true
 	})
 	x, bus, _ := export(t, Config{URL: stuck.URL})
-	x.pace.patience = 100 * time.Millisecond
+	x.pace.closeTimeout = 100 * time.Millisecond
 	var m0, m1 runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m0)
@@ -360,8 +360,8 @@ func TestNothingGlobal(t *testing.T) {
 	x, bus, _ := export(t, Config{URL: c.URL})
 	bus.Publish(end("R", time.Now()))
 	x.Close()
-	if len(c.spans) != 9 || c.who["service.name"] != "sandboxmcp" || c.head.Get("X-Team") != "a" {
-		t.Errorf("%d spans, %v, %v", len(c.spans), c.who, c.head)
+	if len(c.spans) != 9 || c.who["service.name"] != "sandboxmcp" || c.header.Get("X-Team") != "a" {
+		t.Errorf("%d spans, %v, %v", len(c.spans), c.who, c.header)
 	}
 	if otel.GetTracerProvider() != provider || otel.GetMeterProvider() != meter {
 		t.Error("a global provider was set")

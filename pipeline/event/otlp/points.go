@@ -17,7 +17,7 @@ import (
 )
 
 // spans sends traces. It implements otlptrace.Client.
-type spans struct{ *way }
+type spans struct{ *sender }
 
 func (spans) Start(context.Context) error { return nil }
 func (spans) Stop(context.Context) error  { return nil }
@@ -29,11 +29,11 @@ func (s spans) UploadTraces(ctx context.Context, all []*tracepb.ResourceSpans) e
 
 // points sends metrics. It implements the SDK's Exporter.
 type points struct {
-	*way
+	*sender
 	since string // as OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE has it, in lower case
 }
 
-func newPoints(w *way) points {
+func newPoints(w *sender) points {
 	return points{w, strings.ToLower(os.Getenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"))}
 }
 

@@ -102,7 +102,7 @@ func (s *Sender) post(id string, body []byte) (wait time.Duration, err error) {
 }
 
 func (s *Sender) request(id string, body []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(s.ending, http.MethodPost, s.c.URL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(s.postCtx, http.MethodPost, s.c.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("make the request: the address can't be used")
 	}

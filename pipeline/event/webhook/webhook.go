@@ -65,7 +65,7 @@ type Sender struct {
 	sub    *event.Subscription
 
 	stopping chan struct{}   // closed when Close begins: nothing is tried again
-	ending   context.Context // of all posts; ends when Close is out of patience
+	postCtx  context.Context // of all posts; ends when Close is out of patience
 	end      func()
 	done     chan struct{} // closed when no post is under way any more
 	workers  sync.WaitGroup
@@ -104,7 +104,7 @@ func start(c Config, p pace) (*Sender, error) {
 		c.Log.Warn("webhook: events are posted without encryption", "host", to.Host)
 	}
 	s := &Sender{c: c, pace: p, prefix: "evt_" + rand.Text() + "_", key: k, client: event.Client(c.Roots, p.answer), stopping: make(chan struct{}), done: make(chan struct{})}
-	s.ending, s.end = context.WithCancel(context.Background())
+	s.postCtx, s.end = context.WithCancel(context.Background())
 	s.sub, _, _ = c.Bus.Listen(event.Filter{Namespace: event.All, Kinds: c.Kinds}, queued, 0)
 	for range event.AtOnce {
 		s.workers.Go(s.work)
@@ -143,7 +143,7 @@ func (s *Sender) Stats() Stats {
 // work posts one event after the other.
 func (s *Sender) work() {
 	for e := range s.sub.Events() {
-		if s.gone.Load() || s.ending.Err() != nil {
+		if s.gone.Load() || s.postCtx.Err() != nil {
 			s.lost.Add(1)
 			continue
 		}

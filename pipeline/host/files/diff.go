@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	around    = 3       // lines of context
-	mostCells = 4 << 20 // of the table in which lines are compared
+	around   = 3       // lines of context
+	maxCells = 4 << 20 // of the table in which lines are compared
 )
 
 // Diff returns what changed from one text to another as a unified diff, "" if nothing did. Where too much did to
@@ -50,7 +50,7 @@ func same(all []string) (list []edit) {
 // compare finds the longest common subsequence.
 func compare(a, b []string) (list []edit) {
 	width := len(b) + 1
-	if (len(a)+1)*width <= mostCells {
+	if (len(a)+1)*width <= maxCells {
 		common := make([]int32, (len(a)+1)*width)
 		for i := len(a) - 1; i >= 0; i-- {
 			for j := len(b) - 1; j >= 0; j-- {

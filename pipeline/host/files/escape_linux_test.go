@@ -37,7 +37,7 @@ func newPlace(t *testing.T) *place {
 	p.put(p.root+"/sub/b.txt", "below\n")
 	p.put(p.outside+"/secret", outsideText)
 	p.put(base+"/own/keys/key", outsideText)
-	p.Access = Access{Roots: []Root{{Path: p.root, Write: true}}, Guard: NewGuard([]string{base + "/own"}, base+"/home", []string{p.root + "/obeyed", "of/a-Client.json"}), Most: 1 << 20}
+	p.Access = Access{Roots: []Root{{Path: p.root, Write: true}}, Guard: NewGuard([]string{base + "/own"}, base+"/home", []string{p.root + "/obeyed", "of/a-Client.json"}), MaxBytes: 1 << 20}
 	return p
 }
 
@@ -108,7 +108,7 @@ func TestEscapes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, access := range []Access{p.Access, {Roots: append([]Root{{Path: filepath.Dir(own), Write: true}}, p.Roots...), Guard: p.Guard, Most: p.Most}} {
+			for _, access := range []Access{p.Access, {Roots: append([]Root{{Path: filepath.Dir(own), Write: true}}, p.Roots...), Guard: p.Guard, MaxBytes: p.MaxBytes}} {
 				if !strings.Contains(tt.name, "our own") && len(access.Roots) > 1 || strings.Contains(tt.name, "our own") && len(access.Roots) == 1 {
 					continue
 				}
@@ -150,11 +150,11 @@ func TestAllowed(t *testing.T) {
 	if _, err := none.Read(t.Context(), p.root+"/a.txt"); !isOutside(err) {
 		t.Errorf("without roots: %v", err)
 	}
-	read := Access{Roots: []Root{{Path: p.root}}, Most: 100}
+	read := Access{Roots: []Root{{Path: p.root}}, MaxBytes: 100}
 	if _, err := read.Write(t.Context(), p.root+"/n", nil, Create); !isOutside(err) {
 		t.Errorf("a root for reading was written to: %v", err)
 	}
-	one := Access{Roots: []Root{{Path: p.root + "/a.txt"}}, Most: 100}
+	one := Access{Roots: []Root{{Path: p.root + "/a.txt"}}, MaxBytes: 100}
 	if got, err := one.Read(t.Context(), p.root+"/a.txt"); err != nil || string(got) != "inside\n" {
 		t.Errorf("a root that is a file: %q, %v", got, err)
 	}
@@ -176,13 +176,13 @@ func TestLinkedRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, exact := range []bool{false, true} {
-		a := Access{Roots: []Root{{Path: link, Exact: exact}}, Guard: p.Guard, Most: 100}
+		a := Access{Roots: []Root{{Path: link, Exact: exact}}, Guard: p.Guard, MaxBytes: 100}
 		_, err := a.Read(t.Context(), link+"/a.txt")
 		if (err == nil) == exact {
 			t.Errorf("exact %v: %v", exact, err)
 		}
 	}
-	a := Access{Roots: []Root{{Path: link}}, Guard: p.Guard, Most: 100}
+	a := Access{Roots: []Root{{Path: link}}, Guard: p.Guard, MaxBytes: 100}
 	if _, err := a.Read(t.Context(), p.root+"/a.txt"); err != nil {
 		t.Errorf("by the name that the link stands for: %v", err)
 	}
@@ -196,7 +196,7 @@ func TestNamed(t *testing.T) {
 	}
 	p.put(p.root+"/.ssh/sub/x", "x")
 	for root, want := range map[string]bool{p.root: false, p.root + "/.ssh": true, p.root + "/.ssh/sub": true, p.root + "/.ssh/sub/x": true} {
-		a := Access{Roots: []Root{{Path: root}}, Guard: p.Guard, Most: 100}
+		a := Access{Roots: []Root{{Path: root}}, Guard: p.Guard, MaxBytes: 100}
 		if _, err := a.Read(t.Context(), p.root+"/.ssh/sub/x"); (err == nil) != want {
 			t.Errorf("root %s: %v", root, err)
 		}
@@ -233,11 +233,11 @@ func TestTraps(t *testing.T) {
 	if _, err := p.Read(t.Context(), p.root+"/.nobody-knows-this/y"); err != nil {
 		t.Errorf("what is hidden may be read: %v", err)
 	}
-	shelf := Access{Roots: []Root{{Path: p.root + "/.config", Write: true}}, Most: 100}
+	shelf := Access{Roots: []Root{{Path: p.root + "/.config", Write: true}}, MaxBytes: 100}
 	if _, err := shelf.Write(t.Context(), p.root+"/.config/autostart/x.desktop", []byte("x"), Create); err == nil {
 		t.Error("a root that names a folder of many programs' files names none of these")
 	}
-	named := Access{Roots: []Root{{Path: p.root + "/.vscode", Write: true}}, Most: 100}
+	named := Access{Roots: []Root{{Path: p.root + "/.vscode", Write: true}}, MaxBytes: 100}
 	if _, err := named.Write(t.Context(), p.root+"/.vscode/tasks.json", []byte("x"), Create); err != nil {
 		t.Errorf("a root that names it: %v", err)
 	}
@@ -325,7 +325,7 @@ func TestGrowing(t *testing.T) {
 		}
 	}()
 	for range 50 {
-		if b, err := p.Read(t.Context(), p.root+"/log"); err == nil && int64(len(b)) > p.Most {
+		if b, err := p.Read(t.Context(), p.root+"/log"); err == nil && int64(len(b)) > p.MaxBytes {
 			t.Errorf("%d bytes were read", len(b))
 		}
 	}
@@ -334,7 +334,7 @@ func TestGrowing(t *testing.T) {
 }
 
 func TestSpecial(t *testing.T) {
-	a := Access{Roots: []Root{{Path: "/", Write: true}}, Most: 1 << 20}
+	a := Access{Roots: []Root{{Path: "/", Write: true}}, MaxBytes: 1 << 20}
 	for name, want := range map[string]string{
 		"/dev/zero": "a device", "/dev/null": "a device", "/proc/self/environ": "link", "/proc/1/environ": "kernel", "/proc/version": "kernel",
 		"/proc/self/root/etc/passwd": "link", "/proc/1/root/etc/passwd": "", "/proc/self/fd/0": "link", "/sys/kernel/uevent_helper": "",
@@ -399,8 +399,8 @@ func FuzzClean(f *testing.F) {
 			t.Errorf("%q became %q", s, got)
 		}
 		root := Root{Path: "/root/of/all"}
-		if paths.Within(got, root.Path) && !filepath.IsLocal(below(got, root.Path)) {
-			t.Errorf("%q leaves the root as %q", s, below(got, root.Path))
+		if paths.Within(got, root.Path) && !filepath.IsLocal(relative(got, root.Path)) {
+			t.Errorf("%q leaves the root as %q", s, relative(got, root.Path))
 		}
 	})
 }

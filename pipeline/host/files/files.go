@@ -38,9 +38,9 @@ type Root struct {
 
 // Access is what somebody may do. The zero value allows nothing.
 type Access struct {
-	Roots []Root
-	Guard Guard
-	Most  int64 // bytes of one file that are read or written
+	Roots    []Root
+	Guard    Guard
+	MaxBytes int64 // bytes of one file that are read or written
 }
 
 // Denial is an error that policy is the reason of.
@@ -84,8 +84,8 @@ func file(name string) (string, error) {
 	return clean, err
 }
 
-// below is name relative to dir, which it is within.
-func below(name, dir string) string {
+// relative is name relative to dir, which it is within.
+func relative(name, dir string) string {
 	if rest := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"); rest != "" {
 		return rest
 	}

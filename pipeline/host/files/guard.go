@@ -46,23 +46,23 @@ func NewGuard(own []string, home string, obeyed []string) Guard {
 
 // spot is what one access is about, once its root is open.
 type spot struct {
-	root  Root
-	asked string // the path as it was asked for
-	real  string // as the kernel has it: the root's links are followed, and there are no others
-	base  string // the root as the kernel has it
-	kept  kept
+	root    Root
+	asked   string // the path as it was asked for
+	real    string // as the kernel has it: the root's links are followed, and there are no others
+	base    string // the root as the kernel has it
+	private privatePlaces
 }
 
-// kept are the private places that a root does not name, looked up once for each access: a list may be of many folders.
-type kept struct {
+// privatePlaces are the private places that a root does not name, looked up once for each access: a list may be of many folders.
+type privatePlaces struct {
 	places []string
 	now    backends.Hidden
 	ids    []identity
 }
 
-func (g Guard) keep(r Root) kept {
+func (g Guard) privatePlaces(r Root) privatePlaces {
 	places := slices.DeleteFunc(slices.Concat(g.private, privateOfSystem), func(place string) bool { return paths.Within(r.Path, place) })
-	return kept{places, backends.Hide(places), identities(places)}
+	return privatePlaces{places, backends.Hide(places), identities(places)}
 }
 
 // check refuses by name.
@@ -80,7 +80,7 @@ func (g Guard) check(s spot, write bool) error {
 	}
 	what := s.named(privateNames)
 	if what == "" {
-		what = s.kept.now.Holds(s.real)
+		what = s.private.now.Holds(s.real)
 	}
 	if what != "" {
 		return deny(s.asked, "is kept from agents, as %s may hold credentials: only a root that names it, or what is in it, allows it", what)

@@ -27,7 +27,7 @@ func identities(places []string) (all []identity) {
 }
 
 // judge looks at what was opened, with O_PATH, rather than at its name: kind is what it must be.
-func (a Access) judge(d *door, f *os.File, kind uint32) (st unix.Stat_t, err error) {
+func (a Access) judge(d *rootedPath, f *os.File, kind uint32) (st unix.Stat_t, err error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return st, fmt.Errorf("look at %q: %w", d.asked, err)
 	}
@@ -49,11 +49,11 @@ func (a Access) judge(d *door, f *os.File, kind uint32) (st unix.Stat_t, err err
 	if err := a.Guard.check(here, false); err != nil {
 		return st, err
 	}
-	if err := climb(d, &st, slices.Concat(a.Guard.ownIDs, d.kept.ids)); err != nil {
+	if err := climb(d, &st, slices.Concat(a.Guard.ownIDs, d.private.ids)); err != nil {
 		return st, err
 	}
 	if st.Nlink > 1 && kind == unix.S_IFREG {
-		if place := otherName(identityOf(&st), slices.Concat(a.Guard.ours, d.kept.places)); place != "" {
+		if place := otherName(identityOf(&st), slices.Concat(a.Guard.ours, d.private.places)); place != "" {
 			return st, deny(d.asked, "is another name of a file in %s, which is kept from agents", place)
 		}
 	}
@@ -62,7 +62,7 @@ func (a Access) judge(d *door, f *os.File, kind uint32) (st unix.Stat_t, err err
 
 // climb goes from a file up to its root, and refuses if it meets something that is not to be reached: a bind
 // mount may show it under another name.
-func climb(d *door, st *unix.Stat_t, forbidden []identity) error {
+func climb(d *rootedPath, st *unix.Stat_t, forbidden []identity) error {
 	meets := func(st *unix.Stat_t) error {
 		if slices.Contains(forbidden, identityOf(st)) {
 			return deny(d.asked, "is, or lies in, a folder that is kept from agents under another name")
@@ -72,7 +72,7 @@ func climb(d *door, st *unix.Stat_t, forbidden []identity) error {
 	if err := meets(st); err != nil {
 		return err
 	}
-	at := d.rest
+	at := d.rel
 	for at != "." {
 		at = filepath.Dir(at)
 		up, err := d.open(at, unix.O_PATH|unix.O_DIRECTORY)

@@ -27,8 +27,8 @@ func (a Access) List(ctx context.Context, name string, deep bool, most int) (all
 		return nil, false, err
 	}
 	defer d.Close()
-	l := lister{Access: a, deep: deep, most: most}
-	err = l.folder(ctx, d, d.rest, "")
+	l := lister{Access: a, deep: deep, limit: most}
+	err = l.directory(ctx, d, d.rel, "")
 	if errors.Is(err, errEnough) {
 		return l.all, true, nil
 	}
@@ -39,14 +39,14 @@ var errEnough = errors.New("there are as many entries as were asked for")
 
 type lister struct {
 	Access
-	deep bool
-	most int
-	all  []Entry
-	more bool
+	deep  bool
+	limit int
+	all   []Entry
+	more  bool
 }
 
-// folder lists the folder at rest, which is called to in the list.
-func (l *lister) folder(ctx context.Context, d *door, rest, to string) error {
+// directory lists the folder at rest, which is called to in the list.
+func (l *lister) directory(ctx context.Context, d *rootedPath, rest, to string) error {
 	found, err := d.open(rest, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (l *lister) folder(ctx context.Context, d *door, rest, to string) error {
 	if isLink(found) {
 		return d.linked(rest)
 	}
-	here := &door{d.spot, d.dir, rest}
+	here := &rootedPath{d.spot, d.dir, rest}
 	here.asked, here.real = path.Join(d.asked, to), path.Join(d.base, rest)
 	if _, err := l.judge(here, found, unix.S_IFDIR); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (l *lister) folder(ctx context.Context, d *door, rest, to string) error {
 	return nil
 }
 
-func (l *lister) entry(ctx context.Context, d *door, dir *os.File, name, rest, to string) error {
+func (l *lister) entry(ctx context.Context, d *rootedPath, dir *os.File, name, rest, to string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -87,7 +87,7 @@ func (l *lister) entry(ctx context.Context, d *door, dir *os.File, name, rest, t
 	if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return nil // gone
 	}
-	if len(l.all) == l.most {
+	if len(l.all) == l.limit {
 		return errEnough
 	}
 	e := Entry{Path: to, Kind: "other", Size: st.Size}
@@ -103,7 +103,7 @@ func (l *lister) entry(ctx context.Context, d *door, dir *os.File, name, rest, t
 	if e.Kind != "folder" || !l.deep {
 		return nil
 	}
-	err := l.folder(ctx, d, rest, to)
+	err := l.directory(ctx, d, rest, to)
 	if errors.Is(err, errEnough) || ctx.Err() != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func inside(name, known string, names []string) string {
 		from = 0
 	}
 	for i := range words {
-		words[i] = plain(words[i])
+		words[i] = foldName(words[i])
 	}
 	for end := from + 1; end <= len(words); end++ {
 		if slices.Contains(harmless, words[end-1]) {
@@ -90,8 +90,8 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// plain is a name as file systems may see it that ignore case, and dots, spaces and streams at a name's end.
-func plain(word string) string {
+// foldName is a name as file systems may see it that ignore case, and dots, spaces and streams at a name's end.
+func foldName(word string) string {
 	word = strings.ToLower(word)
 	if at := strings.IndexByte(word, ':'); at > 0 {
 		word = word[:at]

@@ -33,7 +33,7 @@ func onOldKernel(dir string) (code int) {
 		fmt.Println("a filter can't be loaded:", err)
 		return 1
 	}
-	a := Access{Roots: []Root{{Path: dir, Write: true}}, Most: 100}
+	a := Access{Roots: []Root{{Path: dir, Write: true}}, MaxBytes: 100}
 	_, read := a.Read(unlimited{}, dir+"/a.txt")
 	_, write := a.Write(unlimited{}, dir+"/a.txt", []byte("x"), Overwrite)
 	_, _, list := a.List(unlimited{}, dir, false, 10)

@@ -20,11 +20,11 @@ func (a Access) open(name string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	defer d.Close()
-	return a.openFile(d, d.rest)
+	return a.openFile(d, d.rel)
 }
 
 // openFile opens what was judged, and nothing that has taken its place.
-func (a Access) openFile(d *door, rest string) (*os.File, int64, error) {
+func (a Access) openFile(d *rootedPath, rest string) (*os.File, int64, error) {
 	found, err := d.open(rest, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, 0, err
@@ -56,7 +56,7 @@ func (a Access) Read(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if size > a.Most {
+	if size > a.MaxBytes {
 		return nil, a.tooLarge(name, size)
 	}
 	return a.all(ctx, f)
@@ -64,27 +64,27 @@ func (a Access) Read(ctx context.Context, name string) ([]byte, error) {
 
 // all reads a file that may grow meanwhile.
 func (a Access) all(ctx context.Context, f *os.File) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(patient{ctx, f}, a.Most+1))
+	b, err := io.ReadAll(io.LimitReader(contextReader{ctx, f}, a.MaxBytes+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %q: %w", f.Name(), err)
-	case int64(len(b)) > a.Most:
+	case int64(len(b)) > a.MaxBytes:
 		return nil, a.tooLarge(f.Name(), int64(len(b)))
 	}
 	return b, nil
 }
 
 func (a Access) tooLarge(name string, size int64) error {
-	return deny(name, "has %d bytes or more, and the operator lets %d be read or written (host.max_file_mb)", size, a.Most)
+	return deny(name, "has %d bytes or more, and the operator lets %d be read or written (host.max_file_mb)", size, a.MaxBytes)
 }
 
-// patient reads until its context ends.
-type patient struct {
+// contextReader reads until its context ends.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (p patient) Read(b []byte) (int, error) {
+func (p contextReader) Read(b []byte) (int, error) {
 	if p.ctx.Err() != nil {
 		return 0, context.Cause(p.ctx)
 	}

@@ -20,7 +20,7 @@ const (
 )
 
 func isTemp(name string) bool {
-	word := plain(name)
+	word := foldName(name)
 	return strings.HasPrefix(word, tempPrefix) && strings.HasSuffix(word, tempSuffix)
 }
 

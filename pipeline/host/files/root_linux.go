@@ -16,17 +16,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// door is a root that is open, and a path below it.
-type door struct {
+// rootedPath is a root that is open, and a path below it.
+type rootedPath struct {
 	spot
-	dir  *os.File // O_PATH
-	rest string   // relative to dir; "." is dir itself
+	dir *os.File // O_PATH
+	rel string   // relative to dir; "." is dir itself
 }
 
-func (d *door) Close() error { return d.dir.Close() }
+func (d *rootedPath) Close() error { return d.dir.Close() }
 
 // enter opens the root that holds a clean path, the narrowest first, and refuses what the guard refuses.
-func (a Access) enter(name string, write bool) (*door, error) {
+func (a Access) enter(name string, write bool) (*rootedPath, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (a Access) enter(name string, write bool) (*door, error) {
 		}
 		d, err := r.open(name)
 		if err == nil && d != nil {
-			d.kept = a.Guard.keep(r)
+			d.private = a.Guard.privatePlaces(r)
 			if err = a.Guard.check(d.spot, write); err == nil {
 				return d, nil
 			}
@@ -69,9 +69,9 @@ func (a Access) Check(name string, write bool) error {
 }
 
 // open returns nil for a path that the root does not hold.
-func (r Root) open(name string) (*door, error) {
+func (r Root) open(name string) (*rootedPath, error) {
 	holds := paths.Within(name, r.Path)
-	f, err := r.folder()
+	f, err := r.openPath()
 	if err != nil && holds {
 		return nil, fmt.Errorf("open the folder %q, which is allowed: %w", r.Path, err)
 	}
@@ -83,32 +83,32 @@ func (r Root) open(name string) (*door, error) {
 		f.Close()
 		return nil, err
 	}
-	d := &door{spot{root: r, asked: name, base: base}, f, "."}
+	d := &rootedPath{spot{root: r, asked: name, base: base}, f, "."}
 	switch {
 	case holds:
-		d.rest = below(name, r.Path)
+		d.rel = relative(name, r.Path)
 	case paths.Within(name, base) && !r.Exact:
-		d.rest = below(name, base)
+		d.rel = relative(name, base)
 	default:
 		f.Close()
 		return nil, nil
 	}
-	d.real = path.Join(base, d.rest)
+	d.real = path.Join(base, d.rel)
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return d, err
 	}
 	f.Close() // the root is one file: what is opened is its name in its folder
-	if d.rest != "." {
+	if d.rel != "." {
 		return nil, deny(name, "lies in %s, which is a file", r.Path)
 	}
-	d.rest = path.Base(base)
+	d.rel = path.Base(base)
 	d.dir, err = openPath(path.Dir(base), unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
 	return d, err
 }
 
-// folder opens the root itself.
-func (r Root) folder() (*os.File, error) {
+// openPath opens the root itself.
+func (r Root) openPath() (*os.File, error) {
 	resolve := uint64(unix.RESOLVE_NO_MAGICLINKS)
 	if r.Exact {
 		resolve |= unix.RESOLVE_NO_SYMLINKS
@@ -132,7 +132,7 @@ func openPath(name string, flags int, resolve uint64) (*os.File, error) {
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 // open opens a path below the root.
-func (d *door) open(rest string, flags int) (*os.File, error) {
+func (d *rootedPath) open(rest string, flags int) (*os.File, error) {
 	fd, err := openat2(int(d.dir.Fd()), rest, flags, beneath)
 	switch {
 	case errors.Is(err, unix.ELOOP):
@@ -146,7 +146,7 @@ func (d *door) open(rest string, flags int) (*os.File, error) {
 }
 
 // linked says which link a path goes through.
-func (d *door) linked(rest string) error {
+func (d *rootedPath) linked(rest string) error {
 	words := strings.Split(rest, "/")
 	for i := range words {
 		part := strings.Join(words[:i+1], "/")

@@ -13,7 +13,7 @@ import (
 
 // target is a file that is to be written, by its name in a folder that is open.
 type target struct {
-	*door
+	*rootedPath
 	parent *os.File
 	base   string
 	old    *os.File // O_PATH; nil if there is none
@@ -21,7 +21,7 @@ type target struct {
 }
 
 func (t *target) Close() {
-	t.door.Close()
+	t.rootedPath.Close()
 	t.parent.Close()
 	if t.old != nil {
 		t.old.Close()
@@ -32,7 +32,7 @@ func (t *target) Close() {
 // process's umask gives. One that is replaced keeps its permissions, but for set-user-id and its like, its
 // owner and extended attributes, as far as that can be; what can't is in Notes.
 func (a Access) Write(ctx context.Context, name string, content []byte, mode string) (Written, error) {
-	if int64(len(content)) > a.Most {
+	if int64(len(content)) > a.MaxBytes {
 		return Written{}, a.tooLarge(name, int64(len(content)))
 	}
 	t, err := a.target(name)
@@ -54,7 +54,7 @@ func (a Access) Write(ctx context.Context, name string, content []byte, mode str
 	}
 	switch {
 	case mode == Append && w.Had:
-		w.Size, err = a.lengthen(t, content)
+		w.Size, err = a.appendTo(t, content)
 	default:
 		w.Notes, err = t.replace(content, mode == Overwrite)
 	}
@@ -90,24 +90,24 @@ func (a Access) target(name string) (*target, error) {
 	return t, nil
 }
 
-func (a Access) aim(d *door) (*target, error) {
-	if d.rest == "." {
+func (a Access) aim(d *rootedPath) (*target, error) {
+	if d.rel == "." {
 		return nil, deny(d.asked, "is a folder, and not a regular file")
 	}
-	if isTemp(path.Base(d.rest)) {
+	if isTemp(path.Base(d.rel)) {
 		return nil, deny(d.asked, "has a name that sandboxmcp gives to files which it is writing")
 	}
-	parent, err := d.open(path.Dir(d.rest), unix.O_RDONLY|unix.O_DIRECTORY)
+	parent, err := d.open(path.Dir(d.rel), unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
-	t := &target{door: d, base: path.Base(d.rest), parent: parent}
-	up := &door{d.spot, d.dir, path.Dir(d.rest)}
+	t := &target{rootedPath: d, base: path.Base(d.rel), parent: parent}
+	up := &rootedPath{d.spot, d.dir, path.Dir(d.rel)}
 	if _, err = a.judge(up, parent, unix.S_IFDIR); err == nil {
 		err = t.bare()
 	}
 	if err == nil {
-		err = a.look(t)
+		err = a.openOld(t)
 	}
 	if err != nil {
 		parent.Close()
@@ -116,9 +116,9 @@ func (a Access) aim(d *door) (*target, error) {
 	return t, nil
 }
 
-// look finds what has the file's name now.
-func (a Access) look(t *target) error {
-	old, err := t.open(t.rest, unix.O_PATH|unix.O_NOFOLLOW)
+// openOld finds what has the file's name now.
+func (a Access) openOld(t *target) error {
+	old, err := t.open(t.rel, unix.O_PATH|unix.O_NOFOLLOW)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -126,9 +126,9 @@ func (a Access) look(t *target) error {
 		return err
 	}
 	if isLink(old) {
-		err = t.linked(t.rest)
+		err = t.linked(t.rel)
 	} else {
-		t.st, err = a.judge(t.door, old, unix.S_IFREG)
+		t.st, err = a.judge(t.rootedPath, old, unix.S_IFREG)
 	}
 	if err != nil {
 		old.Close()
@@ -151,7 +151,7 @@ func (t *target) bare() error {
 
 // before reads what is in a file.
 func (a Access) before(ctx context.Context, t *target) (b []byte, large bool, err error) {
-	if t.st.Size > a.Most {
+	if t.st.Size > a.MaxBytes {
 		return nil, true, nil
 	}
 	f, err := os.OpenFile(self(t.old), os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -174,8 +174,8 @@ func unless(err error, expected bool) error {
 	return err
 }
 
-// lengthen writes behind a file's end, in one piece, for which room is made before.
-func (a Access) lengthen(t *target, content []byte) (int64, error) {
+// appendTo writes behind a file's end, in one piece, for which room is made before.
+func (a Access) appendTo(t *target, content []byte) (int64, error) {
 	if t.st.Nlink > 1 {
 		return 0, deny(t.asked, "has other names, under which it would change, too: overwrite it instead")
 	}
@@ -189,7 +189,7 @@ func (a Access) lengthen(t *target, content []byte) (int64, error) {
 		return t.st.Size, err
 	}
 	size := info.Size()
-	if size+int64(len(content)) > a.Most {
+	if size+int64(len(content)) > a.MaxBytes {
 		return 0, a.tooLarge(t.asked, size+int64(len(content)))
 	}
 	const keepSize = unix.FALLOC_FL_KEEP_SIZE

@@ -65,7 +65,7 @@ func TestModes(t *testing.T) {
 	if _, err := p.Write(t.Context(), p.root+"/none/x", []byte("x"), Create); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a folder: %v", err)
 	}
-	if _, err := p.Write(t.Context(), p.root+"/large", make([]byte, p.Most+1), Create); err == nil {
+	if _, err := p.Write(t.Context(), p.root+"/large", make([]byte, p.MaxBytes+1), Create); err == nil {
 		t.Error("more than may be written was written")
 	}
 	p.noTemps()
@@ -78,7 +78,7 @@ func (p *place) noTemps() {
 	}
 }
 
-func TestModeKept(t *testing.T) {
+func TestModePreserved(t *testing.T) {
 	p := newPlace(t)
 	name := p.root + "/a.txt"
 	for _, mode := range []uint32{0o640, 0o600, 0o777, 0o4755, 0o2755, 0o444} {
@@ -99,7 +99,7 @@ func TestModeKept(t *testing.T) {
 	}
 }
 
-func TestOwnerKept(t *testing.T) {
+func TestOwnerPreserved(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.Missing(t, "root", "only root gives files away")
 	}
@@ -117,7 +117,7 @@ func TestOwnerKept(t *testing.T) {
 	}
 }
 
-func TestAttributesKept(t *testing.T) {
+func TestAttributesPreserved(t *testing.T) {
 	p := newPlace(t)
 	name := p.root + "/a.txt"
 	if err := unix.Setxattr(name, "user.origin", []byte("here"), 0); err != nil {
@@ -238,7 +238,7 @@ func whole(text []byte) bool {
 }
 
 func writeForever(dir string) {
-	a := Access{Roots: []Root{{Path: dir, Write: true}}, Most: 1 << 20}
+	a := Access{Roots: []Root{{Path: dir, Write: true}}, MaxBytes: 1 << 20}
 	for i := 0; ; i++ {
 		text := bytes.Repeat([]byte{byte('a' + i%26)}, 10_000)
 		if _, err := a.Write(unlimited{}, dir+"/a.txt", text, Overwrite); err != nil {

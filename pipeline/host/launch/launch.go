@@ -12,9 +12,9 @@ package launch
 
 // Descriptors of the process besides those of the command.
 const (
-	Order  = 3 // an Order as JSON on one line; when it ends, so does the command
-	Answer = 4 // Reports as JSON, one on each line
-	Door   = 5 // the first of those that Task.Doors and Task.Home count
+	Order     = 3 // an Order as JSON on one line; when it ends, so does the command
+	Answer    = 4 // Reports as JSON, one on each line
+	FirstJoin = 5 // the first of those that Task.Doors and Task.Home count
 )
 
 // Task is what to run.
@@ -24,8 +24,8 @@ type Task struct {
 	Env       []string `json:"env"`
 	Directory string   `json:"directory"` // a real path: it is refused if it turns out to be another's
 	Bounds
-	Doors int  `json:"doors,omitempty"` // how many descriptors from Door on the command enters its cgroup by: files that take "0", or a folder
-	Home  int  `json:"home,omitempty"`  // how many behind them this process gets out by
+	Join  int  `json:"doors,omitempty"` // how many descriptors from Door on the command enters its cgroup by: files that take "0", or a folder
+	Leave int  `json:"home,omitempty"`  // how many behind them this process gets out by
 	V2    bool `json:"v2,omitempty"`    // the door is a folder
 }
 

@@ -61,15 +61,15 @@ func serve(order, answer *os.File) int {
 func fork(t Task) (int, error) {
 	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if t.V2 {
-		sys.UseCgroupFD, sys.CgroupFD = true, Door
-	} else if err := move(Door, t.Doors); err != nil {
+		sys.UseCgroupFD, sys.CgroupFD = true, FirstJoin
+	} else if err := move(FirstJoin, t.Join); err != nil {
 		return 0, err
 	}
 	pid, err := syscall.ForkExec(t.Path, t.Args, &syscall.ProcAttr{Env: t.Env, Files: []uintptr{0, 1, 2}, Sys: sys})
 	if t.V2 {
 		return pid, err
 	}
-	if moved := move(Door+t.Doors, t.Home); moved != nil && err == nil {
+	if moved := move(FirstJoin+t.Join, t.Leave); moved != nil && err == nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		return 0, moved
 	}
@@ -100,7 +100,7 @@ func prepare(t Task) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return os.NewSyscallError("setrlimit(RLIMIT_CORE)", err)
 	}
-	if t.Doors == 0 {
+	if t.Join == 0 {
 		if err := bound(t.Bounds); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func prepare(t Task) error {
 func wait(pid int, gone <-chan struct{}, t Task) Report {
 	r := Report{Over: true}
 	exceeded := make(chan string, 1)
-	if t.Doors == 0 {
+	if t.Join == 0 {
 		boundMemory(pid, t.Bounds)
 		go watch(t.Bounds, exceeded)
 	}

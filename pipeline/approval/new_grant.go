@@ -1,0 +1,122 @@
+package approval
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// maxGrants is how many approvals can hold at once. Questions that wait are bounded by Config.Room.
+const maxGrants = 10_000
+
+// Grant approves what nobody has asked for yet. It has the bounds of a question and of its answer, and
+// a.Scope "" is the session if q names one, and else all of the namespace. Question and answer are in
+// the log, together, before the approval holds; an error means that it does not. Whoever waits for
+// just this is answered by it, too. It replaces an approval of the same for the same.
+func (b *Broker) Grant(ctx context.Context, q Question, a Answer) (Grant, error) {
+	g, err := b.grant(ctx, q, a)
+	if err != nil {
+		return Grant{}, fmt.Errorf("give an approval: %w", err)
+	}
+	return g, nil
+}
+
+func (b *Broker) grant(ctx context.Context, q Question, a Answer) (Grant, error) {
+	if err := b.heeds(a); err != nil {
+		return Grant{}, err
+	}
+	q, a, err := b.newGrant(q, a)
+	if err != nil {
+		return Grant{}, err
+	}
+	if err := b.begin(); err != nil {
+		return Grant{}, err
+	}
+	defer b.writing.Done()
+	asked := q.facts()
+	asked["unasked"] = true
+	recording, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	if err := b.record(recording, q, happening{requested, asked}, happening{approved, a.facts()}); err != nil {
+		return Grant{}, err
+	}
+	waiting := b.hold(q, a)
+	b.tell(q, requested, asked)
+	b.tell(q, approved, a.facts())
+	for _, w := range waiting {
+		b.answerBy(ctx, w, a)
+	}
+	return Grant{q, a}, nil
+}
+
+// newGrant is what Give is called with as a question that was asked and answered just now.
+func (b *Broker) newGrant(q Question, a Answer) (Question, Answer, error) {
+	if !a.Allowed {
+		return q, a, errors.New("a no to what nobody asks is nothing to remember")
+	}
+	q, err := q.checked()
+	if err != nil {
+		return q, a, fmt.Errorf("%w: %v", ErrQuestion, err)
+	}
+	if a.Scope == "" && q.Session != "" {
+		a.Scope = ScopeSession
+	}
+	now := b.c.Now()
+	if a, err = bounded(a, q, now); err != nil {
+		return q, a, err
+	}
+	if !now.Before(a.Until) {
+		return q, a, fmt.Errorf("%w: it would have ended at %s", ErrScope, a.Until.Format(time.DateTime))
+	}
+	q.ID = ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
+	q.Asked, q.Expires = now, now
+	return q, a, nil
+}
+
+// begin has Close wait for what is being written, until b.writing.Done.
+func (b *Broker) begin() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tidy()
+	switch {
+	case b.closed:
+		return errClosed
+	case len(b.granted) >= maxGrants:
+		return fmt.Errorf("%d approvals hold, which is the most", maxGrants)
+	}
+	b.writing.Add(1)
+	return nil
+}
+
+// hold makes an approval hold, and returns the questions that it answers. Whatever asks the same from
+// now on finds it.
+func (b *Broker) hold(q Question, a Answer) (waiting []*asked) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.granted[q.bound(a.Scope)] = grant{q, a}
+	b.rememberID(q.ID)
+	for k, w := range b.same {
+		k.code = q.CodeSHA256
+		if k == q.key() && (q.CodeSHA256 == "" || w.q.CodeSHA256 == q.CodeSHA256) && a.covers(q, w.q) {
+			waiting = append(waiting, w)
+		}
+	}
+	return waiting
+}
+
+// answerBy answers a question by an approval that was given meanwhile. If that can't be, because it is
+// answered already or the log fails, it has no effect on what was given.
+func (b *Broker) answerBy(ctx context.Context, w *asked, a Answer) {
+	select {
+	case <-w.recorded:
+	case <-ctx.Done():
+		return
+	}
+	if w.err == nil {
+		_ = b.answer(ctx, w.q.ID, a)
+	}
+}

@@ -1,0 +1,95 @@
+package outbound
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/relay"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// relayed is what the relay is to know: of a session it changes, so it asks each time.
+func (o *Session) relayed() relay.Config {
+	return relay.Config{
+		Secrets:      o.secrets,
+		Redact:       func(text string) string { return o.leases().Redact(text) },
+		Redactor:     func(w io.Writer) io.WriteCloser { return o.leases().Writer(w) },
+		SecretsLater: o.cfg.TrustCA,
+		Roots:        o.cfg.Roots,
+	}
+}
+
+func (o *Session) leases() vault.Leases {
+	if o.cfg.Leases == nil {
+		return nil
+	}
+	return o.cfg.Leases()
+}
+
+func (o *Session) secrets() []relay.Secret {
+	var all []relay.Secret
+	for _, b := range o.leases().Bound() {
+		known, ok := o.names.Load(b.Placeholder)
+		if !ok {
+			known, _ = o.names.LoadOrStore(b.Placeholder, namesOf(b.Hosts))
+		}
+		to := known.(names)
+		all = append(all, relay.Secret{Name: b.Name, Placeholder: b.Placeholder, Value: b.Value, Require: b.Require, Body: b.Body,
+			Bound: to.allows, Clear: to.allowsClear})
+	}
+	return all
+}
+
+// names are where a secret may go. What was bound without a port goes there over TLS only; whoever names a
+// port knows what speaks there, such as a service inside one's own network. On the ports of TLS that is TLS:
+// a program that says http there would have the value travel unencrypted, which nobody meant.
+type names struct{ all, ports egress.Policy }
+
+// namesOf reads patterns, which were checked when the secret was bound: what is not understood gets
+// no value.
+func namesOf(hosts []string) (n names) {
+	n.all, _ = egress.NewPolicy(hosts, nil)
+	n.ports, _ = egress.NewPolicy(slices.DeleteFunc(slices.Clone(hosts), func(h string) bool {
+		_, port, named := strings.Cut(h, ":")
+		return !named || port == "443" || port == "8443"
+	}), nil)
+	return n
+}
+
+func (n names) allows(name string, port int) bool      { return n.all.Decide(name, port).Allowed }
+func (n names) allowsClear(name string, port int) bool { return n.ports.Decide(name, port).Allowed }
+
+// Opens says whether TLS can be ended on the way, as bound secrets need it.
+func (o *Session) Opens() bool { return o.Leads() && o.relay.Authority() != nil }
+
+// Env tells programs that heed variables where the certificates are that they are to trust; those that
+// heed none find them in the system's bundle. Where nothing can be reached, it tells those that would try again for
+// a minute, also after they were told that there is no such name.
+func (o *Session) Env() []string {
+	switch {
+	case !o.Leads():
+		return []string{"NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0"}
+	case !o.Opens():
+		return nil
+	}
+	var env []string
+	for _, name := range []string{
+		"SSL_CERT_FILE",       // OpenSSL, and so Python and Ruby; Go; uv
+		"REQUESTS_CA_BUNDLE",  // Python's requests, which has a bundle of its own
+		"CURL_CA_BUNDLE",      // curl
+		"NODE_EXTRA_CA_CERTS", // Node
+		"GIT_SSL_CAINFO",      // git
+		"PIP_CERT",            // pip
+		"NPM_CONFIG_CAFILE",   // npm
+		"CARGO_HTTP_CAINFO",   // cargo
+		"AWS_CA_BUNDLE",       // the AWS command line and boto
+		"DENO_CERT",           // Deno
+		"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+	} {
+		env = append(env, name+"="+backends.TrustFile)
+	}
+	return env
+}

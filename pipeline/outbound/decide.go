@@ -1,0 +1,111 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// decide implements egress.Config.Decide: what the run has named, then the policy, then what people
+// have approved, then a person.
+func (o *Session) decide(ctx context.Context, name string, port int) egress.Decision {
+	t := o.now()
+	within := o.cfg.Within
+	if t.Within != nil {
+		within = t.Within
+	}
+	if within != nil {
+		if d := of(*within, name, port); !d.Allowed {
+			return d
+		}
+	}
+	d := of(o.cfg.Policy, name, port)
+	if _, denied := o.cfg.Policy.Denied(name, port); d.Allowed || denied { // denied is also what is no name
+		return d
+	}
+	if granted := of(Approved(o.cfg.Approvals, o.question(t)), name, port); granted.Allowed {
+		granted.Reason = "a person approved " + strings.TrimPrefix(granted.Reason, "allowed by ")
+		return granted
+	}
+	if !o.cfg.Ask || o.cfg.Approvals == nil {
+		return d
+	}
+	if port == 0 {
+		d.Allowed, d.Ask, d.Reason = true, "", "a person is asked when it is connected to"
+		return d
+	}
+	return o.ask(ctx, t, d)
+}
+
+// of asks a policy about a port, or about any for 0.
+func of(p egress.Policy, name string, port int) egress.Decision {
+	if port == 0 {
+		return p.Lookup(name)
+	}
+	return p.Decide(name, port)
+}
+
+// Approved is the policy of what people have approved for whoever would ask q: see approval.Broker.Held.
+func Approved(b *approval.Broker, q approval.Question) egress.Policy {
+	if b == nil {
+		return egress.Policy{}
+	}
+	var patterns []string
+	for _, g := range b.Held(approval.Egress, q) {
+		patterns = append(patterns, g.Question.What)
+	}
+	p, err := egress.NewPolicy(patterns, nil)
+	if err != nil { // an approval of what is no pattern allows nothing
+		return egress.Policy{}
+	}
+	return p
+}
+
+func (o *Session) question(t Scope) approval.Question {
+	return approval.Question{Kind: approval.Egress, Namespace: o.cfg.Namespace, Session: o.cfg.Session, Run: t.Run, CodeSHA256: t.Code}
+}
+
+// ask waits for a person. The connection waits with it, and the program's time goes on.
+func (o *Session) ask(ctx context.Context, t Scope, d egress.Decision) egress.Decision {
+	q := o.question(t)
+	q.Client, q.CodeOf, q.CodeSHA256 = t.Client, t.Code, "" // whoever is asked about a name is not asked about the code
+	q.What = d.Ask
+	if o.leases().Redact(d.Ask) != d.Ask {
+		d.Ask, d.Reason = "", "there is a secret in the name, so nobody is asked about it"
+		return d
+	}
+	q.Reason = "a running program connects to it"
+	if t.Head != nil {
+		q.CodeHead = t.Head()
+	}
+	a, err := o.cfg.Approvals.Ask(ctx, q, t.Ask)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		d.Reason = fmt.Sprintf("a person can't be asked about %s: %v", d.Name, err)
+	case err != nil:
+		d.Reason = fmt.Sprintf("nobody had answered whether %s may be reached when the program gave up: ask for the domain %s", d.Name, q.What)
+	case a.Allowed:
+		d.Allowed, d.Ask = true, ""
+		d.Reason = fmt.Sprintf("approved by %s until %s", by(a), a.Until.UTC().Format(time.RFC3339))
+	case a.Silence(): // somebody may answer yet
+		d.Reason = fmt.Sprintf("whether %s may be reached: %s", d.Name, a.Reason)
+	default:
+		d.Ask, d.Reason = "", fmt.Sprintf("%s was denied by %s", d.Name, by(a))
+		if a.Reason != "" {
+			d.Reason += ": " + a.Reason
+		}
+	}
+	return d
+}
+
+// by says who answered, and how.
+func by(a approval.Answer) string {
+	if a.User != "" {
+		return a.User + " (" + a.By.String() + ")"
+	}
+	return a.By.String()
+}

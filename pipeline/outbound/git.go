@@ -1,0 +1,127 @@
+package outbound
+
+import (
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// gitUsers are the user names that go with tokens of these names. Most services look at the token
+// alone. A user name that stands in a URL is stronger.
+var gitUsers = map[string]string{
+	"GITHUB_TOKEN":            "x-access-token",
+	"GH_TOKEN":                "x-access-token",
+	"GH_ENTERPRISE_TOKEN":     "x-access-token",
+	"GITHUB_ENTERPRISE_TOKEN": "x-access-token",
+	"GITLAB_TOKEN":            "oauth2",
+	"GITLAB_ACCESS_TOKEN":     "oauth2",
+	"CI_JOB_TOKEN":            "gitlab-ci-token",
+	"BITBUCKET_TOKEN":         "x-token-auth",
+	"BITBUCKET_ACCESS_TOKEN":  "x-token-auth",
+	"HF_TOKEN":                anyUser,
+	"HUGGING_FACE_HUB_TOKEN":  anyUser,
+	"GITEA_TOKEN":             anyUser,
+	"FORGEJO_TOKEN":           anyUser,
+	"CODEBERG_TOKEN":          anyUser,
+	"AZURE_DEVOPS_EXT_PAT":    anyUser,
+}
+
+// anyUser goes with a token whose service does not look at the user.
+const anyUser = "git"
+
+// Git returns the variables by which git uses the bound secrets that were lent, on top of env, the
+// program's own: what that configures in this way stays, and nothing is returned if git could not read it.
+//
+// Git learns the placeholders from a credential helper, which it asks only once a host wants to know
+// who is there: other hosts, also those that one redirects to, are told nothing, and submodules and LFS
+// find it, too. Where every request has to carry the secret, it is sent without being asked for, in a
+// header for that host. Git then also sends the header, with the placeholder, to where that host
+// redirects it; there it is worth nothing.
+//
+// In *.example.com, git takes the star for one label: a.b.example.com has to be bound by its own name.
+// Of several secrets for one host, those whose name is that of a known token go first.
+func (o *Session) Git(env []string) []string {
+	if !o.Leads() {
+		return nil
+	}
+	count, ok := gitCount(env)
+	settings := gitSettings(o.leases().Bound())
+	if !ok || len(settings) == 0 {
+		return nil
+	}
+	var more []string
+	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "GIT_TERMINAL_PROMPT=") }) {
+		more = append(more, "GIT_TERMINAL_PROMPT=0") // there is nobody who could answer
+	}
+	for i, s := range settings {
+		n := strconv.Itoa(count + i)
+		more = append(more, "GIT_CONFIG_KEY_"+n+"="+s.key, "GIT_CONFIG_VALUE_"+n+"="+s.value)
+	}
+	return append(more, "GIT_CONFIG_COUNT="+strconv.Itoa(count+len(settings)))
+}
+
+// gitCount returns how many settings env has already. The last variable of a name counts.
+func gitCount(env []string) (count int, ok bool) {
+	for _, kv := range slices.Backward(env) {
+		if text, is := strings.CutPrefix(kv, "GIT_CONFIG_COUNT="); is && text != "" {
+			count, err := strconv.Atoi(text)
+			return count, err == nil && count >= 0
+		}
+	}
+	return 0, true
+}
+
+type gitSetting struct{ key, value string }
+
+func gitSettings(bound []vault.Bound) (all []gitSetting) {
+	bound = slices.Clone(bound)
+	slices.SortStableFunc(bound, func(a, b vault.Bound) int { return gitRank(a.Name) - gitRank(b.Name) })
+	seen := map[string]bool{}
+	for _, b := range bound {
+		user := gitUsers[b.Name]
+		if user == "" {
+			user = anyUser
+		}
+		for _, host := range b.Hosts {
+			for _, url := range gitURLs(host) {
+				if seen[url] {
+					continue
+				}
+				seen[url] = true
+				all = append(all,
+					gitSetting{"credential." + url + ".username", user},
+					gitSetting{"credential." + url + ".helper", `!f() { test "$1" != get || echo password=` + b.Placeholder + `; }; f`})
+				if b.Require {
+					basic := base64.StdEncoding.EncodeToString([]byte(user + ":" + b.Placeholder))
+					all = append(all, gitSetting{"http." + url + ".extraHeader", "Authorization: Basic " + basic})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func gitRank(name string) int {
+	if gitUsers[name] != "" {
+		return 0
+	}
+	return 1
+}
+
+// gitURLs are what git calls the hosts of this pattern, as far as the secret may go there: see names.
+func gitURLs(pattern string) []string {
+	name, port, named := strings.Cut(strings.ToLower(pattern), ":")
+	name = strings.TrimSuffix(name, ".")
+	switch {
+	case !named, port == "443":
+		return []string{"https://" + name}
+	case port == "8443":
+		return []string{"https://" + name + ":8443"}
+	case port == "80":
+		return []string{"http://" + name}
+	}
+	return []string{"https://" + name + ":" + port, "http://" + name + ":" + port}
+}

@@ -1,0 +1,184 @@
+// Package outlet is one sandbox's way out: what it may reach by name, who is asked about the rest,
+// and the gateway that obeys.
+package outbound
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/relay"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// Config is what an outlet is made of.
+type Config struct {
+	Policy      egress.Policy  // what may be reached without a person
+	Within      *egress.Policy // what may be reached at all: nil is whatever Policy and people allow
+	Ports       []int          // on which there are doors; without any, the sandbox only learns that names can't be reached
+	Ask         bool           // a person is asked about names that the policy neither allows nor denies
+	Approvals   *approval.Broker
+	Dialer      *egress.Dialer
+	Idle        time.Duration // of a connection; 0 is the gateway's default
+	Connections int           // at once; likewise
+	Budget      *egress.Budget
+
+	Roots *x509.CertPool // that names with bound secrets are verified with; nil are the machine's
+
+	Namespace, Session string
+	Leases             func() vault.Leases // what the sandbox was lent so far
+	TrustCA            bool                // secrets may be bound to names, so programs have to trust our certificates
+	Record             Record              // of what is decided while no Turn is under way
+}
+
+// Record makes a decision durable, before anything leaves. An error refuses what was allowed.
+type Record func(ctx context.Context, d egress.Decision) error
+
+// Scope is one run's use of a sandbox. What the run leaves behind has the sandbox's own rules again.
+type Scope struct {
+	Run    string
+	Client string         // whose agent it is, for people who are asked
+	Code   string         // SHA-256 of the code in hex: an approval may be for that alone
+	Head   func() string  // the beginning of the code, free of secrets; may be nil
+	Within *egress.Policy // instead of the sandbox's; nil is that
+	Ask    func(context.Context, *approval.Pending)
+	Record Record
+}
+
+// Session is one sandbox's way out. A nil one lets nothing out, and answers no look-up. Its methods may be called concurrently.
+type Session struct {
+	cfg   Config
+	relay *relay.Relay
+
+	names sync.Map // placeholder of a bound secret -> names, where it may go
+
+	mu      sync.Mutex
+	scope   Scope
+	written int // rows of this turn
+	gateway *egress.Gateway
+}
+
+// New returns an outlet that is not open yet.
+func New(c Config) (*Session, error) {
+	o := &Session{cfg: c, scope: Scope{Run: c.Session, Record: c.Record}}
+	if !o.Leads() {
+		return o, nil
+	}
+	var err error
+	if o.relay, err = relay.New(o.relayed()); err != nil {
+		return nil, fmt.Errorf("make the sandbox's certificate authority: %w", err)
+	}
+	return o, nil
+}
+
+// Leads says whether anything can ever be reached through it.
+func (o *Session) Leads() bool { return o != nil && len(o.cfg.Ports) > 0 }
+
+// Shape asks for what the sandbox must have for Open.
+func (o *Session) Shape(spec *backends.Spec) {
+	if spec.DNS = o != nil; o.Leads() {
+		spec.Gateway, spec.Trust = o.cfg.Ports, o.relay.Authority()
+	}
+}
+
+// Lacks returns the ports that a policy opens and that have no door.
+func (o *Session) Lacks(p egress.Policy) []int {
+	return slices.DeleteFunc(p.Ports(), func(port int) bool { return slices.Contains(o.cfg.Ports, port) })
+}
+
+// Open answers inside the sandbox. Closing the sandbox that is returned ends that, too; with an error it
+// is the one that was given.
+func (o *Session) Open(box backends.Sandbox) (backends.Sandbox, error) {
+	if o == nil {
+		return box, nil
+	}
+	g := box.Gateway()
+	if g.DNS == nil && !o.Leads() { // nothing leaves all the same, and nobody learns what was wanted
+		return box, nil
+	}
+	if g.DNS == nil || g.DNSStream == nil {
+		return box, errors.New("the backend's sandbox has no way out")
+	}
+	gate := egress.Open(egress.Config{
+		Decide: o.decide, Decided: o.decided, Dialer: o.cfg.Dialer, Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
+	}, egress.Sockets(g))
+	o.mu.Lock()
+	o.gateway = gate
+	o.mu.Unlock()
+	return withGateway{box, gate}, nil
+}
+
+// withGateway is a sandbox that is closed together with its gateway.
+type withGateway struct {
+	backends.Sandbox
+	gateway *egress.Gateway
+}
+
+func (g withGateway) Close() error {
+	g.gateway.Close()
+	return g.Sandbox.Close()
+}
+
+// Enter has decisions made and recorded for t, until Leave. Connections that stand and that t may not
+// make are ended.
+func (o *Session) Enter(t Scope) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.scope, o.written = t, 0
+	gate := o.gateway
+	o.mu.Unlock()
+	if t.Within != nil && gate != nil {
+		gate.End(func(name string, port int) bool { return t.Within.Decide(name, port).Allowed })
+	}
+}
+
+// Leave ends the turn, and returns what was decided since the one before it.
+func (o *Session) Leave() []egress.Record {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	gate := o.gateway
+	o.scope, o.written = Scope{Run: o.cfg.Session, Record: o.cfg.Record}, 0
+	o.mu.Unlock()
+	if gate == nil {
+		return nil
+	}
+	return gate.Take()
+}
+
+func (o *Session) now() Scope {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.scope
+}
+
+// maxRows is how many decisions of one turn are rows of their own: a program that looks a million
+// names up must not fill the log. The rest is in the row of the run's end, as a number.
+const maxRows = 200
+
+func (o *Session) decided(ctx context.Context, d egress.Decision) error {
+	o.mu.Lock()
+	o.written++
+	record := o.scope.Record
+	if o.written > maxRows && !d.Allowed {
+		record = nil
+	}
+	o.mu.Unlock()
+	switch {
+	case record != nil:
+		return record(ctx, d)
+	case d.Allowed:
+		return errors.New("there is nowhere to record it")
+	}
+	return nil
+}

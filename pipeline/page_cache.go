@@ -1,0 +1,66 @@
+package pipeline
+
+import (
+	"sync"
+	"time"
+)
+
+// What is kept of pages, so that who reads one in pieces reads one and the same.
+const (
+	pageAge    = 10 * time.Minute
+	maxPages   = 64
+	pagesBytes = 32 << 20
+)
+
+// pageKey is a page as somebody asked for it. Namespaces share none.
+type pageKey struct{ namespace, url, format string }
+
+// pages are those that were read of late, the newest last. The zero value is empty.
+type pages struct {
+	mu  sync.Mutex
+	all []cachedPage
+}
+
+type cachedPage struct {
+	key pageKey
+	fetchedPage
+	at time.Time
+}
+
+func (s *pages) get(key pageKey) (fetchedPage, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tidy(time.Now())
+	for _, one := range s.all {
+		if one.key == key {
+			return one.fetchedPage, true
+		}
+	}
+	return fetchedPage{}, false
+}
+
+func (s *pages) put(key pageKey, k fetchedPage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, one := range s.all {
+		if one.key == key {
+			s.all = append(s.all[:i:i], s.all[i+1:]...)
+			break
+		}
+	}
+	s.all = append(s.all, cachedPage{key, k, time.Now()})
+	s.tidy(time.Now())
+}
+
+// tidy drops what is too old, and the oldest of what is too much.
+func (s *pages) tidy(now time.Time) {
+	size, from := 0, len(s.all)
+	for from > 0 && len(s.all)-from < maxPages && now.Sub(s.all[from-1].at) < pageAge {
+		if size += s.all[from-1].size(); size > pagesBytes {
+			break
+		}
+		from--
+	}
+	clear(s.all[:from]) // or the array keeps them
+	s.all = s.all[from:]
+}

@@ -1,0 +1,60 @@
+package pipeline
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// redactor takes out of texts what must not be told.
+type redactor struct {
+	leases  vault.Leases // whose secrets must not be told
+	unknown *unknown     // what looks like other secrets
+}
+
+func (v redactor) clean(text string) string { return v.unknown.clean(v.leases.Redact(text)) }
+
+// cleanEnd is clean for a text whose end was cut off.
+func (v redactor) cleanEnd(text string) string { return v.unknown.clean(v.leases.RedactCut(text)) }
+
+// briefEnd is the length, in bytes, from which on a session's driver may have cut a name or a text that
+// describes a variable; it cuts nothing but the end.
+const briefEnd = 200
+
+// cleanBrief is clean for such a text.
+func (v redactor) cleanBrief(text string) string {
+	if len(text) < briefEnd {
+		return v.clean(text)
+	}
+	return v.cleanEnd(text)
+}
+
+// cutMark is what a session's driver puts in the place of what it left out of a long text. A program can
+// print the same, and hides nothing but its own words by it.
+var cutMark = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\n\[(?:cut: \d+ bytes in all|\d+ (?:of \d+ |more )?(?:characters|bytes) are left out)\]`)
+})
+
+// cleanCut is clean for a text that a session's driver may have cut, inside of the sandbox, where it knows no
+// secret. What may be the first half of one goes from before each cut, and so does the rest of the line
+// behind it, which may be the second.
+func (v redactor) cleanCut(text string) string {
+	if len(v.leases) == 0 {
+		return v.clean(text)
+	}
+	var out strings.Builder
+	from := 0
+	for _, at := range cutMark().FindAllStringIndex(text, -1) {
+		out.WriteString(v.cleanEnd(text[from:at[0]]))
+		out.WriteString(text[at[0]:at[1]])
+		from = at[1]
+		if tail, more := strings.CutPrefix(text[from:], "\n"); more {
+			line, _, _ := strings.Cut(tail, "\n")
+			from += len("\n") + len(line)
+		}
+	}
+	out.WriteString(v.clean(text[from:]))
+	return out.String()
+}

@@ -1,0 +1,281 @@
+package results
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A run's folder. The head is written last: a folder without one is not on the shelf (yet).
+const (
+	metadataName = "run.json"
+	resultName   = "result.json" // changed when the run was last read
+	stdoutName   = "stdout"
+	stderrName   = "stderr"
+	filesName    = "files"
+
+	tempPrefix = ".new-"
+)
+
+// metadata is what there is in a run's folder, without what may be large. Names are any bytes, which
+// JSON can't hold as text.
+type metadata struct {
+	ID         string    `json:"id"`
+	Namespace  string    `json:"namespace"`
+	Session    string    `json:"session,omitempty"`
+	Language   string    `json:"language"`
+	Name       []byte    `json:"name"`
+	Ended      string    `json:"ended"`
+	ExitCode   int       `json:"exit_code"`
+	Time       time.Time `json:"time"`
+	StdoutCut  int64     `json:"stdout_cut"`
+	StderrCut  int64     `json:"stderr_cut"`
+	StdoutMIME string    `json:"stdout_mime"`
+	StderrMIME string    `json:"stderr_mime"`
+	Artifacts  []file    `json:"artifacts"`
+}
+
+type file struct {
+	Name     []byte `json:"name"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+	MIME     string `json:"mime"`
+	Withheld string `json:"withheld,omitempty"`
+}
+
+func newMetadata(r Record) metadata {
+	h := metadata{
+		ID: r.ID, Namespace: r.Namespace, Session: r.Session, Language: r.Language, Name: []byte(r.Name),
+		Ended: r.Ended, ExitCode: r.ExitCode, Time: r.Time, StdoutCut: r.StdoutCut, StderrCut: r.StderrCut,
+		StdoutMIME: textMIME(r.Stdout), StderrMIME: textMIME(r.Stderr),
+	}
+	for _, a := range r.Artifacts {
+		h.Artifacts = append(h.Artifacts, file{[]byte(a.Name), a.Size, a.SHA256, a.MIME, a.Withheld})
+	}
+	return h
+}
+
+// record is h as others see it, without result and output.
+func (h metadata) record() Record {
+	r := Record{
+		ID: h.ID, Namespace: h.Namespace, Session: h.Session, Language: h.Language, Name: string(h.Name),
+		Ended: h.Ended, ExitCode: h.ExitCode, Time: h.Time, StdoutCut: h.StdoutCut, StderrCut: h.StderrCut,
+	}
+	for _, f := range h.Artifacts {
+		r.Artifacts = append(r.Artifacts, Artifact{string(f.Name), f.Size, f.SHA256, f.MIME, f.Withheld})
+	}
+	return r
+}
+
+// find returns the file in the run's folder that has what a caller calls name, and its type.
+func (h metadata) find(name string) (file, mime string, err error) {
+	switch name {
+	case stdoutName:
+		return name, h.StdoutMIME, nil
+	case stderrName:
+		return name, h.StderrMIME, nil
+	}
+	a, err := artifact(h.record().Artifacts, name)
+	return name, a.MIME, err
+}
+
+// saved says whether a run's artifacts, or an earlier record of it, are on the disk.
+func (s *Store) saved(id string) bool {
+	_, err := os.Lstat(filepath.Join(s.c.Dir, id))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// enter opens a run's folder.
+func (s *Store) enter(id string) (*os.Root, error) {
+	dir, err := os.OpenRoot(s.c.Dir)
+	if err != nil {
+		return nil, gone(err)
+	}
+	defer dir.Close()
+	if info, err := dir.Lstat(id); err != nil {
+		return nil, gone(err)
+	} else if !info.IsDir() {
+		return nil, errors.New("something else is in place of its folder")
+	}
+	root, err := dir.OpenRoot(id)
+	return root, gone(err)
+}
+
+// write puts a run into its folder. When that fails, the folder is removed.
+func (s *Store) write(ctx context.Context, r Record) error {
+	if err := s.makeDir(); err != nil {
+		return bare(err)
+	}
+	dir, err := os.OpenRoot(s.c.Dir)
+	if err != nil {
+		return bare(err)
+	}
+	defer dir.Close()
+	err = writeRun(ctx, dir, r)
+	if err != nil {
+		err = errors.Join(err, remove(dir, r.ID))
+	}
+	return err
+}
+
+func writeRun(ctx context.Context, dir *os.Root, r Record) error {
+	if err := dir.Mkdir(r.ID, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return bare(err)
+	}
+	if info, err := dir.Lstat(r.ID); err != nil || !info.IsDir() {
+		return errors.New("something else is in place of its folder")
+	}
+	if err := dir.Chmod(r.ID, 0o700); err != nil { // whoever saved the artifacts made it for all to read
+		return bare(err)
+	}
+	root, err := dir.OpenRoot(r.ID)
+	if err != nil {
+		return bare(err)
+	}
+	defer root.Close()
+	h, err := json.Marshal(newMetadata(r))
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{
+		{stdoutName, []byte(r.Stdout)}, {stderrName, []byte(r.Stderr)}, {resultName, r.Result}, {metadataName, h},
+	} {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if err := replace(root, f.name, f.data); err != nil {
+			return fmt.Errorf("write its %s: %w", f.name, bare(err))
+		}
+	}
+	return nil
+}
+
+// replace writes a file that appears whole or not at all.
+func replace(root *os.Root, name string, data []byte) error {
+	temp := tempPrefix + rand.Text()
+	err := root.WriteFile(temp, data, 0o600)
+	if err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		_ = root.Remove(temp)
+	}
+	return err
+}
+
+// readMetadata returns what a run's folder says about itself. What is too old counts as gone, also before
+// it is removed.
+func (s *Store) readMetadata(id string) (metadata, error) {
+	var h metadata
+	root, err := s.enter(id)
+	if err != nil {
+		return h, err
+	}
+	defer root.Close()
+	r := run{id: id}
+	for name, t := range map[string]*time.Time{metadataName: &r.put, resultName: &r.read} {
+		info, err := root.Lstat(name)
+		if err != nil {
+			return h, gone(err)
+		}
+		*t = info.ModTime()
+	}
+	if s.old(r) {
+		return h, ErrUnknown
+	}
+	data, err := slurp(root, metadataName)
+	if err != nil {
+		return h, err
+	}
+	if err := json.Unmarshal(data, &h); err != nil || h.ID != id {
+		return h, fmt.Errorf("its %s is damaged", metadataName)
+	}
+	return h, nil
+}
+
+// load returns a whole run from the disk.
+func (s *Store) load(id string) (Record, error) {
+	h, err := s.readMetadata(id)
+	if err != nil {
+		return Record{}, err
+	}
+	root, err := s.enter(id)
+	if err != nil {
+		return Record{}, err
+	}
+	defer root.Close()
+	s.mark(root)
+	r := h.record()
+	for name, set := range map[string]func([]byte){
+		stdoutName: func(b []byte) { r.Stdout = string(b) },
+		stderrName: func(b []byte) { r.Stderr = string(b) },
+		resultName: func(b []byte) {
+			if len(b) > 0 {
+				r.Result = b
+			}
+		},
+	} {
+		data, err := slurp(root, name)
+		if err != nil {
+			return Record{}, err
+		}
+		set(data)
+	}
+	return r, nil
+}
+
+func slurp(root *os.Root, name string) ([]byte, error) {
+	if info, err := root.Lstat(name); err != nil {
+		return nil, gone(err)
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("its %s is no file", name)
+	}
+	data, err := root.ReadFile(name)
+	return data, gone(err)
+}
+
+// onDisk returns the ids of which there are folders.
+func (s *Store) onDisk() []string {
+	entries, _ := os.ReadDir(s.c.Dir) // what can't be read can't be listed
+	var ids []string
+	for _, e := range entries {
+		if id, err := parse(e.Name()); err == nil && id == e.Name() && e.IsDir() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// mark notes that a run is being read.
+func (s *Store) mark(root *os.Root) {
+	now := s.now()
+	_ = root.Chtimes(resultName, now, now) // at worst it is removed sooner
+}
+
+// gone says ErrUnknown for what is not there.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrUnknown
+	}
+	return bare(err)
+}
+
+// bare takes the path off an error: agents need not know where things lie on the host.
+func bare(err error) error {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	if e := (*os.LinkError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+package results
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// reading is how long after its last part was read a run counts as being read: whoever reads
+	// something large comes again and again.
+	reading = time.Minute
+	// longest is how much longer than MaxAge a run can stay because it is being read.
+	longest = time.Hour
+	// abandoned is the age at which a folder that nobody has finished is one that nobody will: the
+	// artifacts of a run are saved within seconds of being put on the shelf.
+	abandoned = time.Hour
+
+	gonePrefix = ".gone-"
+	block      = 4096 // bytes
+)
+
+// run is a folder on the shelf.
+type run struct {
+	id      string
+	put     time.Time // zero: it is not finished
+	read    time.Time // the last time, if it is after put
+	touched time.Time // the newest thing in it
+	size    int64
+}
+
+// pruneLoop keeps the disk in order until the shelf is closed.
+func (s *Store) pruneLoop() {
+	tick := time.NewTicker(min(10*time.Minute, max(time.Second, s.c.MaxAge/4)))
+	defer tick.Stop()
+	for {
+		s.prune()
+		select {
+		case <-s.stop:
+			return
+		case <-s.full:
+		case <-tick.C:
+		}
+	}
+}
+
+// grew counts what was put on the disk, and has it looked at when there is too much. What other
+// processes put there shows at the next tick.
+func (s *Store) grew(size int64) {
+	s.mu.Lock()
+	s.used += size
+	full := s.used > s.c.MaxBytes
+	s.mu.Unlock()
+	if !full {
+		return
+	}
+	select {
+	case s.full <- struct{}{}:
+	default: // it will be looked at, already
+	}
+}
+
+// prune removes what is too old, and then, if there is too much, the oldest runs until a tenth of
+// the room is free. Other processes may do the same at the same time.
+func (s *Store) prune() {
+	dir, err := os.OpenRoot(s.c.Dir)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	s.mu.Lock()
+	s.used = 0 // what is put there from now on may be counted twice, but not missed
+	s.mu.Unlock()
+	var used int64
+	runs := s.scan(dir)
+	for _, r := range runs {
+		used += r.size
+	}
+	enough := s.c.MaxBytes
+	if used > enough {
+		enough -= enough / 10
+	}
+	for _, r := range runs {
+		if s.stopped() {
+			return
+		}
+		if (s.old(r) || used > enough && s.spare(r)) && remove(dir, r.id) == nil {
+			used -= r.size
+		}
+	}
+	s.mu.Lock()
+	meanwhile := s.used
+	s.used = used
+	s.mu.Unlock()
+	if meanwhile > 0 {
+		s.grew(meanwhile)
+	}
+}
+
+func (s *Store) stopped() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// old says whether a run has to go because of its age.
+func (s *Store) old(r run) bool {
+	if r.put.IsZero() {
+		return s.now().Sub(r.touched) > abandoned
+	}
+	age := s.now().Sub(r.put)
+	return age > s.c.MaxAge && (age > s.c.MaxAge+longest || !s.beingRead(r))
+}
+
+// spare says whether a run may go to make room.
+func (s *Store) spare(r run) bool { return !r.put.IsZero() && !s.beingRead(r) }
+
+func (s *Store) beingRead(r run) bool {
+	return r.read.After(r.put) && s.now().Sub(r.read) < reading
+}
+
+// scan returns the runs on disk, the oldest first, and finishes removals that were cut short.
+func (s *Store) scan(dir *os.Root) []run {
+	var runs []run
+	entries, _ := fs.ReadDir(dir.FS(), ".")
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), gonePrefix) {
+			_ = dir.RemoveAll(e.Name())
+			continue
+		}
+		if id, err := parse(e.Name()); err != nil || id != e.Name() || !e.IsDir() {
+			continue
+		}
+		runs = append(runs, measure(s.c.Dir, e.Name()))
+	}
+	slices.SortFunc(runs, func(a, b run) int { return cmp.Or(a.put.Compare(b.put), strings.Compare(a.id, b.id)) })
+	return runs
+}
+
+// measure looks at a run's folder. What vanishes meanwhile is being removed by another process.
+func measure(dir, id string) run {
+	r := run{id: id}
+	dir = filepath.Join(dir, id)
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil
+		}
+		r.size += blocks(info.Size())
+		if info.ModTime().After(r.touched) {
+			r.touched = info.ModTime()
+		}
+		switch path {
+		case filepath.Join(dir, metadataName):
+			r.put = info.ModTime()
+		case filepath.Join(dir, resultName):
+			r.read = info.ModTime()
+		}
+		return nil
+	})
+	return r
+}
+
+// blocks is about what a file of so many bytes takes on the disk, with its entry in a folder.
+func blocks(size int64) int64 { return (size+block-1)/block*block + block }
+
+// remove takes a run away: first its name, so that nobody finds half of it.
+func remove(dir *os.Root, id string) error {
+	name := gonePrefix + rand.Text()
+	if err := dir.Rename(id, name); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return bare(err)
+	}
+	return bare(dir.RemoveAll(name))
+}

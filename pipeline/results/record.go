@@ -1,0 +1,155 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Record is what is kept of one run, free of secrets.
+type Record struct {
+	ID                 string // a ULID
+	Namespace, Session string
+	Language, Name     string
+	Ended              string
+	ExitCode           int
+	Time               time.Time
+	Result             json.RawMessage // the whole result, as it was handed out
+
+	Stdout, Stderr       string // any bytes
+	StdoutCut, StderrCut int64  // bytes that are missing at the end
+	Artifacts            []Artifact
+}
+
+// Artifact is one file that the run left.
+type Artifact struct {
+	Name     string // relative, slashes; any bytes but NUL
+	Size     int64  // bytes
+	SHA256   string
+	MIME     string
+	Withheld string // why it is not handed out, "" if it is
+}
+
+// Filter chooses runs. The zero value chooses all.
+type Filter struct {
+	Namespace, Session string
+	Limit              int // only the newest so many; 0 is no limit
+}
+
+func (f Filter) takes(r Record) bool {
+	return (f.Namespace == "" || f.Namespace == r.Namespace) && (f.Session == "" || f.Session == r.Session)
+}
+
+// smallOutput is how much stdout and stderr together a run in memory has less than, in bytes.
+const smallOutput = 64 << 10
+
+// Put keeps r, in place of what has its id. An error means that it is not on the shelf, and that
+// its artifacts, which nobody can ask for then, are removed: most often the disk is full.
+func (s *Store) Put(ctx context.Context, r Record) error {
+	var err error
+	if r.ID, err = parse(r.ID); err != nil {
+		return err
+	}
+	if err = s.begin(); err != nil {
+		return fmt.Errorf("keep run %s: %w", r.ID, err)
+	}
+	if len(r.Stdout)+len(r.Stderr) < smallOutput && r.weight() < maxWeight && !s.saved(r.ID) {
+		s.remember(r)
+		return nil
+	}
+	err = s.write(ctx, r)
+	s.forget(r.ID)
+	if err != nil {
+		return fmt.Errorf("keep run %s: %w", r.ID, err)
+	}
+	s.grew(r.size())
+	return nil
+}
+
+// size is about what r takes on the disk.
+func (r Record) size() int64 {
+	n := blocks(int64(len(r.Stdout))) + blocks(int64(len(r.Stderr))) + blocks(int64(len(r.Result))) + blocks(0)
+	for _, a := range r.Artifacts {
+		n += blocks(a.Size)
+	}
+	return n
+}
+
+// begin starts what keeps the disk in order, if it doesn't run yet. Who only reads needs none.
+func (s *Store) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	if !s.pruning {
+		s.pruning = true
+		s.done.Go(s.pruneLoop)
+	}
+	return nil
+}
+
+// Get returns a run with its whole output, or ErrUnknown.
+func (s *Store) Get(id string) (Record, error) {
+	id, err := parse(id)
+	if err != nil {
+		return Record{}, err
+	}
+	if r, ok := s.recall(id); ok {
+		return r, nil
+	}
+	r, err := s.load(id)
+	if err != nil {
+		return Record{}, fmt.Errorf("run %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// Metadata returns a run without result and output, or ErrUnknown.
+func (s *Store) Metadata(id string) (Record, error) {
+	id, err := parse(id)
+	if err != nil {
+		return Record{}, err
+	}
+	if r, ok := s.recall(id); ok {
+		r.Result, r.Stdout, r.Stderr = nil, "", ""
+		return r, nil
+	}
+	h, err := s.readMetadata(id)
+	if err != nil {
+		return Record{}, fmt.Errorf("run %s: %w", id, err)
+	}
+	return h.record(), nil
+}
+
+// List returns the runs that f chooses, the newest first, as the times in their ids have it. They
+// come without results and output; those that can't be read are passed over.
+func (s *Store) List(f Filter) []Record {
+	small := s.memorized()
+	ids := s.onDisk()
+	for id := range small {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int { return strings.Compare(b, a) })
+	list := []Record{}
+	for _, id := range slices.Compact(ids) {
+		if f.Limit > 0 && len(list) == f.Limit {
+			break
+		}
+		r, ok := small[id]
+		if !ok {
+			h, err := s.readMetadata(id)
+			if err != nil {
+				continue
+			}
+			r = h.record()
+		}
+		if f.takes(r) {
+			list = append(list, r)
+		}
+	}
+	return list
+}

@@ -1,0 +1,122 @@
+// Package shelf keeps what runs left, for a while, so that it can be asked for afterwards: results,
+// whole output, artifacts.
+//
+// Small runs are kept in memory, and are gone with the process. What is large, or has artifacts, is
+// in a folder that several processes may share: what a server put there, the command line can read.
+// Nothing is synced to the disk: what a run did is in the audit log, the shelf is for convenience.
+package results
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// What a zero Config means.
+const (
+	DefaultMaxBytes = 1 << 30
+	DefaultMaxAge   = 24 * time.Hour
+)
+
+// ErrUnknown says that there is no such run, or that it was taken off the shelf.
+var ErrUnknown = errors.New("there is no such run any more, or there never was")
+
+var errClosed = errors.New("the shelf is closed")
+
+// Config says where the shelf is, and how much of what it holds for how long.
+type Config struct {
+	Dir      string        // made when missing, and closed to other users
+	MaxBytes int64         // on disk, in blocks as they are used; 0 is 1 GiB
+	MaxAge   time.Duration // since it was put there; 0 is 24 hours
+}
+
+// Store keeps runs. Its methods may be called concurrently.
+type Store struct {
+	c       Config
+	maxRuns int // runs in memory
+	now     func() time.Time
+
+	mu      sync.Mutex
+	memory  memory
+	closed  bool
+	pruning bool  // tend runs
+	used    int64 // bytes on disk, as far as is known
+
+	full chan struct{} // has room for one: asks tend to look at the disk now
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// Open returns the shelf in c.Dir. Close it.
+func Open(c Config) (*Store, error) {
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = DefaultMaxBytes
+	}
+	if c.MaxAge <= 0 {
+		c.MaxAge = DefaultMaxAge
+	}
+	s := &Store{c: c, maxRuns: maxRuns, now: time.Now, full: make(chan struct{}, 1), stop: make(chan struct{})}
+	var err error
+	if s.c.Dir, err = filepath.Abs(c.Dir); err == nil {
+		err = s.makeDir()
+	}
+	if c.Dir == "" {
+		err = errors.New("it has no folder")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open shelf %q: %w", c.Dir, err)
+	}
+	return s, nil
+}
+
+// makeDir makes the shelf's folder, also when somebody removed it since. Artifacts in it have the
+// permissions that programs gave them, so the folder itself keeps others out.
+func (s *Store) makeDir() error {
+	if err := os.MkdirAll(s.c.Dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(s.c.Dir)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = os.Chmod(s.c.Dir, 0o700)
+	}
+	return err
+}
+
+// Close ends the shelf's work. Runs in memory are gone, those on disk stay. It is safe to call more
+// than once.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		s.memory = memory{}
+		close(s.stop)
+	}
+	s.mu.Unlock()
+	s.done.Wait()
+	return nil
+}
+
+// ArtifactDir returns where the artifacts of a run are to be saved before it is put on the shelf. It
+// makes nothing, and returns "", which saves nothing, for what is no ULID.
+func (s *Store) ArtifactDir(id string) string {
+	id, err := parse(id)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(s.c.Dir, id, filesName)
+}
+
+// parse returns the one way in which we write an id. A ULID has nothing in it that means something
+// in a path.
+func parse(id string) (string, error) {
+	u, err := ulid.ParseStrict(id)
+	if err != nil {
+		return "", fmt.Errorf("%.40q is not a run's id: %w", id, ErrUnknown)
+	}
+	return u.String(), nil
+}

@@ -1,0 +1,328 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+)
+
+// Manager keeps sessions, and ends those that nobody uses. Its methods may be called concurrently.
+type Manager struct {
+	cfg Config
+
+	mu      sync.Mutex
+	all     map[string]*Session
+	gone    []Info         // the last that have ended, the newest last
+	coming  map[string]int // sessions that are being started, by namespace
+	closed  bool
+	stop    chan struct{}
+	reaping sync.WaitGroup
+}
+
+// Config bounds what is kept. Zero fields are those of Defaults.
+type Config struct {
+	PerNamespace int           // sessions of one namespace at the same time
+	Total        int           // sessions of all together
+	Idle         time.Duration // after which an unused session ends, unless it was asked otherwise
+	Lifetime     time.Duration // after which a session ends in any case, likewise; also the most that can be asked for
+	MaxIdle      time.Duration // the most that can be asked for
+
+	// Ended is told of each session that has ended, after all of it is gone. May be nil.
+	Ended func(Info)
+	Now   func() time.Time // nil is time.Now
+}
+
+// Defaults are what is kept where the operator does not say.
+var Defaults = Config{PerNamespace: 64, Total: 1024, Idle: 30 * time.Minute, MaxIdle: 24 * time.Hour, Lifetime: 24 * time.Hour}
+
+// Errors that a caller may match.
+var (
+	ErrUnknown = errors.New("there is no such session")
+	ErrFull    = errors.New("there are as many sessions as there may be")
+)
+
+var errClosed = errors.New("the server is shutting down")
+
+// maxGone is how many sessions that have ended are still told of.
+const maxGone = 256
+
+// NewManager returns a keeper without sessions.
+func NewManager(cfg Config) *Manager {
+	for _, d := range []struct{ v, or *time.Duration }{
+		{&cfg.Idle, &Defaults.Idle}, {&cfg.Lifetime, &Defaults.Lifetime}, {&cfg.MaxIdle, &Defaults.MaxIdle},
+	} {
+		if *d.v <= 0 {
+			*d.v = *d.or
+		}
+	}
+	if cfg.PerNamespace <= 0 {
+		cfg.PerNamespace = Defaults.PerNamespace
+	}
+	if cfg.Total <= 0 {
+		cfg.Total = Defaults.Total
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	k := &Manager{cfg: cfg, all: map[string]*Session{}, coming: map[string]int{}, stop: make(chan struct{})}
+	k.reaping.Go(k.reap)
+	return k
+}
+
+func (k *Manager) now() time.Time { return k.cfg.Now().UTC() }
+
+// Plan is what a new session will be.
+type Plan struct {
+	Info     Info // without times and state; Idle and Lifetime 0 are the defaults
+	Env      []string
+	Outbound *outbound.Session
+	Close    []func() // is called when the session has ended, or could not be started
+}
+
+// Check says whether the limits of a session that is asked for are allowed.
+func (k *Manager) Check(idle, lifetime time.Duration) error {
+	switch {
+	case idle < 0 || lifetime < 0:
+		return errors.New("idle and lifetime limits must be more than 0")
+	case idle > k.cfg.MaxIdle:
+		return fmt.Errorf("a session may be idle for %s at most", k.cfg.MaxIdle)
+	case lifetime > k.cfg.Lifetime:
+		return fmt.Errorf("a session may live for %s at most", k.cfg.Lifetime)
+	}
+	return nil
+}
+
+// Open starts a session in the sandbox that start makes. ready is called when it stands; an error of
+// it ends the session again.
+func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
+	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, close: p.Close, info: p.Info, sem: make(chan struct{}, 1),
+		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
+	if err := k.room(p.Info.Namespace); err != nil {
+		s.done()
+		return Info{}, err
+	}
+	defer k.settled(p.Info.Namespace)
+	if err := s.start(ctx); err != nil {
+		s.done()
+		return Info{}, err
+	}
+	err := ready(s.Info())
+	if err == nil {
+		err = k.add(s)
+	}
+	s.sem <- struct{}{}
+	if err != nil {
+		s.shut()
+		return Info{}, err
+	}
+	return s.Info(), nil
+}
+
+// done calls what ends with a session beside its sandbox.
+func (s *Session) done() {
+	for _, f := range s.close {
+		f()
+	}
+}
+
+func (s *Session) start(ctx context.Context) (err error) {
+	if s.sandbox, err = s.build(ctx); err != nil {
+		return err
+	}
+	if s.kernel, err = kernel.Start(ctx, s.sandbox, s.info.Language, s.env); err != nil {
+		s.sandbox.Close()
+		return fmt.Errorf("start the interpreter: %w", err)
+	}
+	i := &s.info
+	i.State, i.Created = "idle", s.manager.now()
+	i.Used = i.Created
+	if i.Idle == 0 {
+		i.Idle = s.manager.cfg.Idle.Seconds()
+	}
+	if i.Lifetime == 0 {
+		i.Lifetime = s.manager.cfg.Lifetime.Seconds()
+	}
+	i.Layers = s.kernel.Contained().InForce()
+	return nil
+}
+
+// room takes a place, which settled gives back: a session counts from when it is being started.
+func (k *Manager) room(namespace string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	total, own := 0, k.coming[namespace]
+	for _, n := range k.coming {
+		total += n
+	}
+	for _, s := range k.all {
+		if s.info.Namespace == namespace {
+			own++
+		}
+	}
+	switch {
+	case k.closed:
+		return errClosed
+	case own >= k.cfg.PerNamespace:
+		return fmt.Errorf("%w: namespace %q has %d", ErrFull, namespace, own)
+	case total+len(k.all) >= k.cfg.Total:
+		return fmt.Errorf("%w: %d in all namespaces together", ErrFull, total+len(k.all))
+	}
+	k.coming[namespace]++
+	return nil
+}
+
+func (k *Manager) settled(namespace string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.coming[namespace]--; k.coming[namespace] == 0 {
+		delete(k.coming, namespace)
+	}
+}
+
+func (k *Manager) add(s *Session) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return errClosed
+	}
+	k.all[s.info.ID] = s
+	return nil
+}
+
+// Get returns a living session. For one that has ended the error says why.
+func (k *Manager) Get(id string) (*Session, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s := k.all[id]; s != nil {
+		return s, nil
+	}
+	for _, i := range k.gone {
+		if i.ID == id {
+			return nil, fmt.Errorf("%w: %s", ErrDead, reasons[i.Ended])
+		}
+	}
+	return nil, fmt.Errorf("%w: %.40q", ErrUnknown, id)
+}
+
+// Info tells about a session, also for a while after it has ended.
+func (k *Manager) Info(id string) (Info, error) {
+	k.mu.Lock()
+	s := k.all[id]
+	gone := slices.Clone(k.gone)
+	k.mu.Unlock()
+	if s != nil {
+		return s.Info(), nil
+	}
+	for _, i := range gone {
+		if i.ID == id {
+			return i, nil
+		}
+	}
+	return Info{}, fmt.Errorf("%w: %.40q", ErrUnknown, id)
+}
+
+// List tells about the sessions of a namespace, or of all for "": those that live, by id, and then
+// the last that have ended.
+func (k *Manager) List(namespace string) []Info {
+	k.mu.Lock()
+	living := slices.Collect(maps.Values(k.all))
+	gone := slices.Clone(k.gone)
+	k.mu.Unlock()
+	list := []Info{}
+	for _, s := range living {
+		list = append(list, s.Info())
+	}
+	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.ID, b.ID) })
+	slices.Reverse(gone)
+	return slices.DeleteFunc(append(list, gone...), func(i Info) bool { return namespace != "" && i.Namespace != namespace })
+}
+
+// End ends a session, for a reason that its Info tells then, such as "closed".
+func (k *Manager) End(id, why string) (Info, error) {
+	s, err := k.Get(id)
+	if err != nil {
+		return Info{}, err
+	}
+	k.end(s, why)
+	return k.Info(id)
+}
+
+// end ends a session once, whatever it is doing.
+func (k *Manager) end(s *Session, why string) {
+	k.mu.Lock()
+	if k.all[s.info.ID] != s {
+		k.mu.Unlock()
+		return
+	}
+	delete(k.all, s.info.ID)
+	s.mu.Lock()
+	s.info.State, s.info.Ended = "dead", why
+	info := s.info
+	s.mu.Unlock()
+	if k.gone = append(k.gone, info); len(k.gone) > maxGone {
+		k.gone = k.gone[1:]
+	}
+	k.mu.Unlock()
+	close(s.dead)
+	s.shut()
+	if k.cfg.Ended != nil {
+		k.cfg.Ended(info)
+	}
+}
+
+// reap ends sessions whose time is up.
+func (k *Manager) reap() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-k.stop:
+			return
+		case <-tick.C:
+			k.expire()
+		}
+	}
+}
+
+func (k *Manager) expire() {
+	k.mu.Lock()
+	living := slices.Collect(maps.Values(k.all))
+	k.mu.Unlock()
+	for _, s := range living {
+		i, now := s.Info(), k.now()
+		switch {
+		case now.Sub(i.Created).Seconds() >= i.Lifetime:
+			k.end(s, "lifetime")
+		case i.State == "idle" && now.Sub(i.Used).Seconds() >= i.Idle:
+			k.end(s, "idle")
+		}
+	}
+}
+
+// Close ends all sessions. Later ones are refused.
+func (k *Manager) Close() {
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return
+	}
+	k.closed = true
+	living := slices.Collect(maps.Values(k.all))
+	k.mu.Unlock()
+	close(k.stop)
+	k.reaping.Wait()
+	var all sync.WaitGroup
+	for _, s := range living {
+		all.Go(func() { k.end(s, "server") })
+	}
+	all.Wait()
+}

@@ -1,0 +1,85 @@
+package pipeline
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Stats are figures of a running server.
+type Stats struct {
+	Began    time.Time        `json:"began"`
+	Running  int              `json:"running"` // slots of the queue that are taken
+	Waiting  int              `json:"waiting"`
+	Slots    int              `json:"slots"`
+	Runs     map[string]int64 `json:"runs"`     // how many ended in which way, since Began
+	Sessions map[string]int   `json:"sessions"` // how many there are in which state
+	Jobs     int              `json:"jobs"`     // runs in the background that still run
+	// P50, P90 and P99 are of the last 1000 runs, from request to result, in milliseconds.
+	P50 float64 `json:"p50_ms"`
+	P90 float64 `json:"p90_ms"`
+	P99 float64 `json:"p99_ms"`
+	// Pools are what is kept ready for programs that may come: one for each backend and language.
+	Pools []Pool `json:"pools,omitempty"`
+}
+
+// counters counts runs.
+type counters struct {
+	began time.Time
+
+	mu   sync.Mutex
+	runs map[string]int64
+	last []int64 // microseconds, a ring
+	next int
+}
+
+// lastRuns is of how many runs the percentiles are.
+const lastRuns = 1000
+
+func newCounters() *counters { return &counters{began: time.Now().UTC(), runs: map[string]int64{}} }
+
+func (t *counters) add(r Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.runs[r.Ended]++
+	if r.Timings.Total == 0 {
+		return
+	}
+	if len(t.last) < lastRuns {
+		t.last = append(t.last, r.Timings.Total)
+		return
+	}
+	t.last[t.next] = r.Timings.Total
+	t.next = (t.next + 1) % lastRuns
+}
+
+// Stats returns them.
+func (p *Pipeline) Stats() Stats {
+	s := Stats{Began: p.counters.began, Runs: map[string]int64{}, Sessions: map[string]int{}}
+	s.Running, s.Waiting, s.Slots = p.cfg.Queue.load()
+	p.counters.mu.Lock()
+	for ended, n := range p.counters.runs {
+		s.Runs[ended] = n
+	}
+	times := slices.Sorted(slices.Values(p.counters.last))
+	p.counters.mu.Unlock()
+	at := func(part float64) float64 {
+		if len(times) == 0 {
+			return 0
+		}
+		return float64(times[int(part*float64(len(times)-1))]) / 1000
+	}
+	s.P50, s.P90, s.P99 = at(0.5), at(0.9), at(0.99)
+	for _, info := range p.sessions.List("") {
+		if info.State != "dead" {
+			s.Sessions[info.State]++
+		}
+	}
+	for _, j := range p.Jobs("") {
+		if j.State == "running" {
+			s.Jobs++
+		}
+	}
+	s.Pools = p.pools()
+	return s
+}

@@ -1,0 +1,40 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+)
+
+// artifactDir is where a run's artifacts are saved: where its caller wants them, or on the shelf.
+func (r *run) artifactDir(e ended) string {
+	if e.Artifacts == "" && r.p.cfg.Results != nil {
+		return r.p.cfg.Results.ArtifactDir(r.res.ID)
+	}
+	return e.Artifacts
+}
+
+// storeResult keeps the result for whoever asks for it later. If that fails, the run's result stands.
+func (r *run) storeResult(ctx context.Context) {
+	if r.p.cfg.Results == nil {
+		return
+	}
+	res := r.res
+	res.Stdout, res.Stderr, res.Receipt = "", "", nil // the log has the receipt
+	text, err := res.MarshalJSON()                    // json.Marshal would read what this returns once more
+	if err == nil {
+		k := results.Record{
+			ID: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
+			Ended: res.Ended, ExitCode: res.ExitCode, Time: time.Now().UTC(), Result: text,
+			Stdout: r.res.Stdout, Stderr: r.res.Stderr, StdoutCut: res.StdoutCut, StderrCut: res.StderrCut,
+		}
+		for _, a := range res.Artifacts {
+			k.Artifacts = append(k.Artifacts, results.Artifact(a))
+		}
+		err = r.p.cfg.Results.Put(ctx, k)
+	}
+	if err != nil {
+		r.warn(r.clean("the result can't be kept for later: " + err.Error()))
+	}
+}
