@@ -368,9 +368,9 @@ func TestBrowseRedacts(t *testing.T) {
 	at := w.page(t, p, `<title>`+secret+`</title><p>the token is `+secret[:6]+`<b>`+secret[6:]+`</b>.</p>`)
 	for _, format := range []string{"text", "markdown", "html"} {
 		got := browse(t, p, Browse{URL: at, Screenshot: true, Format: format})
-		told := fmt.Sprintf("%+v", got)
-		if strings.Contains(told, secret) || got.Picture != nil || !strings.Contains(fmt.Sprint(got.Notes), "withheld") {
-			t.Errorf("%s: %s", format, told)
+		reported := fmt.Sprintf("%+v", got)
+		if strings.Contains(reported, secret) || got.Picture != nil || !strings.Contains(fmt.Sprint(got.Notes), "withheld") {
+			t.Errorf("%s: %s", format, reported)
 		}
 		if strings.Contains(got.Stdout, secret[6:]) || !strings.Contains(got.Stdout, "the token is") {
 			t.Errorf("%s: %s", format, got.Stdout)

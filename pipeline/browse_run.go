@@ -23,13 +23,13 @@ const profileAt = backends.Workspace + "/profile"
 
 // do shows the page to a browser of its own.
 func (b *browsing) do(ctx context.Context) error {
-	box, err := b.open(ctx)
+	sandbox, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer box.Close()
-	got, out, err := b.read(ctx, box)
-	box.Close() // with it the last connection, so that all is counted
+	defer sandbox.Close()
+	got, out, err := b.read(ctx, sandbox)
+	sandbox.Close() // with it the last connection, so that all is counted
 	b.leave(routed{outbound: b.outbound})
 	b.res.addOutcome(out)
 	if gone := lacking(b.bounds.requires, out.Contained.InForce()); gone != nil && out.Ended != "" {
@@ -68,21 +68,21 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
 	}
 	b.outbound.Shape(&spec)
-	box, err := b.bounds.backend.Start(ctx, spec)
+	sandbox, err := b.bounds.backend.Start(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	for name, content := range browser.Settings() {
-		err = errors.Join(err, box.Files().Put(path.Join("profile", name), 0o600, strings.NewReader(content)))
+		err = errors.Join(err, sandbox.Files().Put(path.Join("profile", name), 0o600, strings.NewReader(content)))
 	}
 	if err == nil {
-		box, err = b.outbound.Open(box)
+		sandbox, err = b.outbound.Open(sandbox)
 	}
 	if err != nil {
-		box.Close()
+		sandbox.Close()
 		return nil, err
 	}
-	return box, nil
+	return sandbox, nil
 }
 
 // trusted are the authorities that the operator has added to this machine.
@@ -94,18 +94,18 @@ func (b *browsing) trusted() [][]byte {
 }
 
 // read has the browser run until the page is read. The browser finds the channel at descriptor 3, and wants it at 4, too.
-func (b *browsing) read(ctx context.Context, box backends.Sandbox) (got browser.Page, out backends.Result, err error) {
+func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got browser.Page, out backends.Result, err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	channel := make(chan io.ReadWriteCloser, 1)
 	ended := make(chan struct{})
-	said := &lastOutput{}
+	output := &lastOutput{}
 	var broken error
 	go func() {
 		defer close(ended)
 		args := append([]string{"/bin/sh", "-c", `exec "$0" "$@" 4>&3`, b.program.Path}, browser.Arguments(profileAt)...)
-		out, broken = box.Exec(running, backends.Command{Args: args, Dir: "/tmp", Env: browserEnv},
-			backends.Streams{Stdout: said, Stderr: said, Channel: func(c io.ReadWriteCloser) { channel <- c }})
+		out, broken = sandbox.Exec(running, backends.Command{Args: args, Dir: "/tmp", Env: browserEnv},
+			backends.Streams{Stdout: output, Stderr: output, Channel: func(c io.ReadWriteCloser) { channel <- c }})
 	}()
 	b.outbound.Enter(outbound.Scope{Run: b.res.ID, Code: b.code, Record: b.p.recorder(b.res.ID, b.res.Namespace, b.clean)})
 	select {
@@ -120,7 +120,7 @@ func (b *browsing) read(ctx context.Context, box backends.Sandbox) (got browser.
 		return got, out, broken
 	}
 	if errors.Is(err, browser.ErrLost) {
-		err = fmt.Errorf("%w%s", err, said)
+		err = fmt.Errorf("%w%s", err, output)
 	}
 	return got, out, err
 }
@@ -193,11 +193,11 @@ func (b *browsing) take(ctx context.Context, got browser.Page) error {
 	text = b.clean(text) // before it is cut
 	b.page = Browsed{URL: b.clean(got.URL), Status: got.Status, Title: b.clean(title), Total: len(text), Late: b.clean(got.Late)}
 	b.page.Host = b.clean(b.host(got.URL))
-	most := b.MaxBytes
-	if most <= 0 {
-		most = len(text)
+	limit := b.MaxBytes
+	if limit <= 0 {
+		limit = len(text)
 	}
-	b.res.Stdout, _ = page.Cut(text, 0, most)
+	b.res.Stdout, _ = page.Cut(text, 0, limit)
 	notes := got.Notes
 	if got.Cut {
 		notes = append(notes, fmt.Sprintf("the page is larger than %d MB: this is its beginning", maxDOM>>20))

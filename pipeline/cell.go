@@ -174,16 +174,16 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 
 // display returns what takes a program's displays into the result, up to a bound.
 func (r *run) display() func(kernel.Bundle) {
-	shown := 0
+	bytes := 0
 	return func(b kernel.Bundle) {
-		if shown > maxDisplays {
+		if bytes > maxDisplays {
 			return
 		}
-		shown += displayOverhead
+		bytes += displayOverhead
 		for form, data := range b {
-			shown += len(form) + len(data)
+			bytes += len(form) + len(data)
 		}
-		if shown > maxDisplays {
+		if bytes > maxDisplays {
 			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxDisplays>>20)}
 		}
 		r.res.Displays = append(r.res.Displays, b)
@@ -191,8 +191,8 @@ func (r *run) display() func(kernel.Bundle) {
 }
 
 // measureCell looks up what the cell has used while its artifacts are collected, which takes about as long.
-func (r *run) measureCell(box backends.Sandbox, before backends.Usage) {
-	now := box.Sample(true)
+func (r *run) measureCell(sandbox backends.Sandbox, before backends.Usage) {
+	now := sandbox.Sample(true)
 	r.measure = func() {
 		after := now()
 		r.res.CPUMS, r.res.PeakMemory = milliseconds(max(0, after.CPU-before.CPU)), after.Memory
@@ -210,7 +210,7 @@ func (s started) cellEnv() []string {
 }
 
 // cellResult puts a cell's end into the words that all runs share.
-func cellResult(out kernel.Outcome, claim *session.Guard) backends.Result {
+func cellResult(out kernel.Outcome, guard *session.Guard) backends.Result {
 	switch out.Ended {
 	case "ok":
 		return backends.Result{Ended: backends.EndedOK}
@@ -226,7 +226,7 @@ func cellResult(out kernel.Outcome, claim *session.Guard) backends.Result {
 	case "cancelled":
 		return backends.Result{Ended: backends.EndedCancelled, ExitCode: 130}
 	}
-	res, err := claim.Kernel().Death()
+	res, err := guard.Kernel().Death()
 	if err != nil || res.Ended == backends.EndedCancelled {
 		return backends.Result{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}
 	}

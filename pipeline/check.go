@@ -203,15 +203,15 @@ func (p *Pipeline) profile(b backends.Backend, name string, more []string) (base
 	if profile.Require == nil {
 		profile.Require = b.Promises(profile.Base)
 	}
-	wanted := slices.Concat(profile.Require, more)
-	for _, l := range wanted {
+	layers := slices.Concat(profile.Require, more)
+	for _, l := range layers {
 		if !slices.Contains(allLayers, l) {
 			return "", nil, refuse(StageValidate, fmt.Sprintf("there is no layer called %q", l),
 				"choose from: "+strings.Join(allLayers, ", "))
 		}
 	}
 	for _, l := range allLayers {
-		if slices.Contains(wanted, l) {
+		if slices.Contains(layers, l) {
 			requires = append(requires, l)
 		}
 	}

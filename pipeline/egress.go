@@ -37,18 +37,18 @@ type routed struct {
 // egress decides what the run may reach. Most may reach nothing, and only learn so.
 func (r *run) egress(a armed) (routed, error) {
 	defer r.time(&r.res.Timings.Egress)()
-	way, err := r.route(a)
+	route, err := r.route(a)
 	if err != nil {
 		return routed{}, err
 	}
 	routed := routed{armed: a}
 	if a.guard == nil {
-		routed.outbound, err = r.newOutbound(a.checked, way, a.leased, "")
+		routed.outbound, err = r.newOutbound(a.checked, route, a.leased, "")
 	} else {
-		routed.outbound, routed.within = a.guard.Outbound(), way.within
+		routed.outbound, routed.within = a.guard.Outbound(), route.within
 		err = r.fits(a, routed)
 	}
-	r.unreachable(a, way)
+	r.unreachable(a, route)
 	return routed, err
 }
 

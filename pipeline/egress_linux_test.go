@@ -182,8 +182,8 @@ func TestLookupsWithoutNetwork(t *testing.T) {
 			rows++
 		}
 	}
-	if said := fmt.Sprint(res.Egress); rows != 2 || strings.Contains(said, value) || w.lookups("wanted.test") {
-		t.Errorf("%d rows, %s, looked up outside %q", rows, said, w.asked)
+	if output := fmt.Sprint(res.Egress); rows != 2 || strings.Contains(output, value) || w.lookups("wanted.test") {
+		t.Errorf("%d rows, %s, looked up outside %q", rows, output, w.asked)
 	}
 }
 
@@ -262,13 +262,13 @@ func TestLocal(t *testing.T) {
 		if !slices.ContainsFunc(res.Egress, func(d Decision) bool { return d.Name == "localhost" && d.Port == at && d.Allowed && d.Count == 2 }) {
 			t.Errorf("%v: %+v", allow, res.Egress)
 		}
-		told := 0
+		reported := 0
 		for row, err := range log.Rows(t.Context(), audit.Filter{}) {
 			if err == nil && row.Run == res.ID && row.Kind == event.EgressApproved && strings.Contains(string(row.Data), "a person has opened port") {
-				told++
+				reported++
 			}
 		}
-		if told == 0 {
+		if reported == 0 {
 			t.Errorf("%v: no row of it", allow)
 		}
 	}

@@ -136,9 +136,9 @@ func (f *forge) took() []string {
 }
 
 // clean fails if the token is in a text or a folder.
-func (f *forge) clean(what string, told any, dir string) {
+func (f *forge) clean(what string, reported any, dir string) {
 	f.Helper()
-	text := fmt.Sprintf("%+v", told)
+	text := fmt.Sprintf("%+v", reported)
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			content, _ := os.ReadFile(path)

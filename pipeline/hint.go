@@ -37,12 +37,12 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 		name      string
 		kept, cut int64
 	}{{"stdout", int64(len(res.Stdout)), res.StdoutCut}, {"stderr", int64(len(res.Stderr)), res.StderrCut}} {
-		switch most, all := p.cfg.Caps.Output, s.kept+s.cut; {
+		switch limit, all := p.cfg.Caps.Output, s.kept+s.cut; {
 		case s.cut == 0, e.Whole: // then nothing is missing for the caller
-		case all <= most:
+		case all <= limit:
 			add("%s had %d bytes, of which %d are kept: keep all with %s", s.name, all, s.kept, p.term("--output", fmt.Sprint(" ", all)))
 		default:
-			add("%s had %d bytes, of which %d are kept, and no run keeps more than %d: write it to a file in /workspace", s.name, all, s.kept, most)
+			add("%s had %d bytes, of which %d are kept, and no run keeps more than %d: write it to a file in /workspace", s.name, all, s.kept, limit)
 		}
 	}
 	list = append(list, p.networkHints(res, e)...)
@@ -52,15 +52,15 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 	for _, w := range e.code.Warnings {
 		add("%s, line %d: %s", e.code.Name, w.Line, w.Text)
 	}
-	said := complaints(res)
-	if module, ok := validate.MissingModule(said); ok {
+	output := complaints(res)
+	if module, ok := validate.MissingModule(output); ok {
 		add("%s", e.missing(module)+p.cfg.Terms[termInstall])
-	} else if file := missingFile(said); file != "" && e.Beside != nil {
+	} else if file := missingFile(output); file != "" && e.Beside != nil {
 		if path, ok := e.Beside(file); ok {
 			add("%s", e.bring(path))
 		}
 	}
-	if e.Workspace.Host != "" && !e.Workspace.Write && strings.Contains(said, "Read-only file system") {
+	if e.Workspace.Host != "" && !e.Workspace.Write && strings.Contains(output, "Read-only file system") {
 		add("the workspace is read-only: --workspace %s:rw lets the program change it", e.Workspace.Host)
 	}
 	return list
@@ -77,22 +77,22 @@ func complaints(res Result) string {
 // networkHints say how a program gets to where it could not. That it has tried the sandbox has counted, so this is said of one
 // that went well, too; from words alone it is believed where the program failed.
 func (p *Pipeline) networkHints(res Result, e ended) (list []string) {
-	said, failed := complaints(res), res.Ended != backends.EndedOK
+	output, failed := complaints(res), res.Ended != backends.EndedOK
 	refused := slices.ContainsFunc(res.Egress, func(d Decision) bool { return !d.Allowed }) // whose reasons say it
 	tried := e.lost > 0
 	if tried {
-		said = res.Stdout + "\n" + said // a program may print its errors itself
+		output = res.Stdout + "\n" + output // a program may print its errors itself
 	}
-	if list = p.installHints(said, res, e, tried || refused); list != nil {
+	if list = p.installHints(output, res, e, tried || refused); list != nil {
 		return list
 	}
-	tried = tried || failed && noNetwork(said)
+	tried = tried || failed && noNetwork(output)
 	switch {
 	case refused && e.guard != nil && !e.outbound.Leads():
 		list = append(list, "the session was created without a network: create another session, with "+p.term("--allow", " "+unknownName))
 	case refused:
 	case tried && !e.outbound.Leads():
-		name := missingHost(said)
+		name := missingHost(output)
 		let := "let it with " + p.term("--allow", " "+name)
 		if e.guard != nil { // whose way out is made with it
 			let = "create another session, with " + p.term("--allow", " "+name)
@@ -103,7 +103,7 @@ func (p *Pipeline) networkHints(res Result, e ended) (list []string) {
 		list = append(list, "the sandbox has no network, and the program tried to reach "+name+": "+let+", or bring in what it needs with "+p.term("--input", " or --mount"))
 	case tried:
 		list = append(list, "names that are allowed can be reached, but no addresses")
-	case failed && e.outbound.Leads() && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
+	case failed && e.outbound.Leads() && (strings.Contains(output, "Connection refused") || strings.Contains(output, "ECONNREFUSED")):
 		list = append(list, "if an allowed name refused: without a port it is allowed on 80 and 443, and another has to be named, as in "+p.term("--allow", " example.com:5432"))
 	}
 	return list
@@ -127,18 +127,18 @@ func (s started) noProgram(e *Error) *Error {
 		return e
 	}
 	e.Denied = true
-	on, here, shown := "", false, false
+	on, here, visible := "", false, false
 	if s.Beside != nil {
 		on, here = s.Beside(no.Name)
 	}
 	if s.Workspace.Host != "" && strings.Contains(no.Name, "/") {
 		_, err := os.Stat(filepath.Join(s.Workspace.Host, no.Name))
-		shown = err == nil
+		visible = err == nil
 	}
 	switch {
 	case s.code.Interpreter != nil:
 		e.Remedy = "the script's first line names it: install it on this host, below /usr, or change that line"
-	case shown:
+	case visible:
 		e.Remedy = "it is in the workspace: it may lack its mode for executing (chmod +x), or its first line names an interpreter that the sandbox does not show"
 	case here && on == no.Name && !strings.Contains(on, "/"):
 		e.Remedy = "to run the file of that name: sandboxmcp run " + on

@@ -34,12 +34,12 @@ const termInstaller = "sandboxmcp install PACKAGES --language LANGUAGE"
 
 // installHints say how packages are installed, if the program has tried to: by the words of a package manager, or because its
 // code calls one and it has tried to get out, or to call what is not there.
-func (p *Pipeline) installHints(said string, res Result, e ended, tried bool) (list []string) {
-	said = res.Stdout + "\n" + said
-	tried = tried || res.Ended != backends.EndedOK && strings.Contains(said, "not found")
+func (p *Pipeline) installHints(output string, res Result, e ended, tried bool) (list []string) {
+	output = res.Stdout + "\n" + output
+	tried = tried || res.Ended != backends.EndedOK && strings.Contains(output, "not found")
 	code := withoutComments().ReplaceAllString(string(e.code.Source), "")
 	for _, i := range installers() {
-		calls, failures := i.command.FindAllStringSubmatch(code, -1), i.failed.FindAllStringSubmatch(said, -1)
+		calls, failures := i.command.FindAllStringSubmatch(code, -1), i.failed.FindAllStringSubmatch(output, -1)
 		if failures == nil && (calls == nil || !tried) {
 			continue
 		}
@@ -54,8 +54,8 @@ func (p *Pipeline) installHints(said string, res Result, e ended, tried bool) (l
 
 // installHint says it of one package manager.
 func (p *Pipeline) installHint(i installer, names []string, session string) string {
-	most := min(len(names), 20)
-	names = names[:most:most]
+	limit := min(len(names), 20)
+	names = names[:limit:limit]
 	term := p.term(termInstaller, "")
 	if i.language == "" {
 		tool, _, _ := strings.Cut(term, " PACKAGES")

@@ -166,12 +166,12 @@ func (r *run) readAll(f backends.File) ([]byte, error) {
 	return b, err
 }
 
-func tooLarge(name string, most int64) error {
-	return refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, which is the most that can be copied here", name, most), "copy less; the operator sets host.max_file_mb")
+func tooLarge(name string, limit int64) error {
+	return refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, which is the most that can be copied here", name, limit), "copy less; the operator sets host.max_file_mb")
 }
 
 // artifact reads what a run of the namespace left.
-func (r *run) artifact(run, name string, most int64) ([]byte, error) {
+func (r *run) artifact(run, name string, limit int64) ([]byte, error) {
 	if r.p.cfg.Results == nil {
 		return nil, refuse(StageValidate, "nothing is kept of runs here", "a server keeps it: sandboxmcp serve")
 	}
@@ -182,8 +182,8 @@ func (r *run) artifact(run, name string, most int64) ([]byte, error) {
 	var whole []byte
 	for err == nil {
 		part, failed := r.p.cfg.Results.Read(k.ID, "files/"+name, int64(len(whole)), 0)
-		if failed == nil && part.Size > most {
-			failed = tooLarge(name, most)
+		if failed == nil && part.Size > limit {
+			failed = tooLarge(name, limit)
 		}
 		if whole, err = append(whole, part.Data...), failed; err == nil && (len(part.Data) == 0 || int64(len(whole)) >= part.Size) {
 			return whole, nil

@@ -79,14 +79,14 @@ func TestHostReadRedacts(t *testing.T) {
 	text := "before " + hidden + " after\n" + base64.StdEncoding.EncodeToString([]byte(hidden)) + "\n"
 	name := h.put(t, "a.txt", text)
 	for offset := range int64(len(text)) {
-		for _, most := range []int64{1, 5, 20, 0} {
-			got, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Offset: offset, Max: most})
+		for _, limit := range []int64{1, 5, 20, 0} {
+			got, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Offset: offset, Max: limit})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for n := 4; n < len(hidden); n++ {
 				if strings.Contains(string(got.Content), hidden[n-4:n]) {
-					t.Fatalf("offset %d, %d bytes: %q", offset, most, got.Content)
+					t.Fatalf("offset %d, %d bytes: %q", offset, limit, got.Content)
 				}
 			}
 		}
@@ -106,10 +106,10 @@ func TestHostReadParts(t *testing.T) {
 	h := newFilesRig(t, nil)
 	text := "aé漢😀\n"
 	name := h.put(t, "u.txt", text)
-	for most := int64(1); most < 12; most++ {
+	for limit := int64(1); limit < 12; limit++ {
 		whole, offset := "", int64(0)
 		for {
-			got, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Offset: offset, Max: most})
+			got, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Offset: offset, Max: limit})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestHostReadParts(t *testing.T) {
 			}
 		}
 		if whole != text {
-			t.Errorf("in pieces of %d: %q", most, whole)
+			t.Errorf("in pieces of %d: %q", limit, whole)
 		}
 	}
 	binary := h.put(t, "b.bin", "\xff\xfe\x00")

@@ -112,8 +112,8 @@ func TestHostSecrets(t *testing.T) {
 	r.memory.Set("default", "KEY", []byte(secret))
 	for _, command := range []string{"echo " + secret, "ls /" + secret, "nosuch-" + secret, "echo2 " + secret + " |", "uname " + secret, "echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + secret} {
 		res, err := r.HostExec(t.Context(), HostCommand{Command: command})
-		if said := res.Stdout + res.Stderr + res.Pattern + strings.Join(res.Warnings, " "); strings.Contains(said, secret[:14]) {
-			t.Errorf("it is told: %q", said)
+		if output := res.Stdout + res.Stderr + res.Pattern + strings.Join(res.Warnings, " "); strings.Contains(output, secret[:14]) {
+			t.Errorf("it is told: %q", output)
 		}
 		if err != nil && strings.Contains(err.Error(), secret) {
 			t.Errorf("the error tells it: %v", err)

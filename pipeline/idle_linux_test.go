@@ -15,7 +15,7 @@ import (
 
 // TestManyIdleSessions adds up what each of many takes.
 func TestManyIdleSessions(t *testing.T) {
-	const most = 12 << 20 // bytes of memory for one, its PID 1 included
+	const limit = 12 << 20 // bytes of memory for one, its PID 1 included
 	n := hosttest.Long(10, 1000)
 	p, _, _ := newReal(t, func(c *Config) { c.Sessions = session.Config{PerNamespace: n, Total: n} })
 	before := descendants(t)
@@ -44,8 +44,8 @@ func TestManyIdleSessions(t *testing.T) {
 		}
 	}
 	t.Logf("%d sessions of %.1f MB each", n, float64(sum)/float64(n)/(1<<20))
-	if sum/int64(n) > most {
-		t.Errorf("a session takes %d bytes, more than %d", sum/int64(n), most)
+	if sum/int64(n) > limit {
+		t.Errorf("a session takes %d bytes, more than %d", sum/int64(n), limit)
 	}
 	for id := range ids {
 		if res := cell(t, p, id, "x = 1; x + 1", nil); res.Value["text/plain"] != "2" {
@@ -68,18 +68,18 @@ func name(pid string) string {
 // descendants are the processes below this one.
 func descendants(t *testing.T) map[string]bool {
 	t.Helper()
-	below := map[string][]string{}
+	descendants := map[string][]string{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range stats {
 		text, _ := os.ReadFile(file)
 		if fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])); len(fields) > 1 && fields[0] != "Z" {
-			below[fields[1]] = append(below[fields[1]], filepath.Base(filepath.Dir(file)))
+			descendants[fields[1]] = append(descendants[fields[1]], filepath.Base(filepath.Dir(file)))
 		}
 	}
 	all := map[string]bool{}
-	for queue := below[strconv.Itoa(os.Getpid())]; len(queue) > 0; queue = queue[1:] {
+	for queue := descendants[strconv.Itoa(os.Getpid())]; len(queue) > 0; queue = queue[1:] {
 		all[queue[0]] = true
-		queue = append(queue, below[queue[0]]...)
+		queue = append(queue, descendants[queue[0]]...)
 	}
 	return all
 }

@@ -31,14 +31,14 @@ type placer struct {
 	room    int64                  // bytes that may still come
 	skipped int                    // things that were passed over
 	ours    func() backends.Hidden // what is not copied, see Config.Protected
-	left    func(run, artifact string, most int64) ([]byte, error)
+	left    func(run, artifact string, limit int64) ([]byte, error)
 }
 
 // placer puts files into box. Where files of ours are is looked up for the first input of the host: a hundred calls of
 // the kernel, and most runs have none.
-func (r *run) placer(box backends.Sandbox, limits Bounds) *placer {
+func (r *run) placer(sandbox backends.Sandbox, limits Bounds) *placer {
 	ours := sync.OnceValue(func() backends.Hidden { return backends.Hide(r.p.cfg.Protected) })
-	return &placer{files: box.Files(), sums: map[string]string{}, room: limits.Disk, ours: ours, left: r.artifact}
+	return &placer{files: sandbox.Files(), sums: map[string]string{}, room: limits.Disk, ours: ours, left: r.artifact}
 }
 
 // place puts the program and its inputs into the workspace. A host workspace gets nothing: what
@@ -173,16 +173,16 @@ func (p *placer) put(name string, mode uint32, r io.Reader) error {
 		return refuse(StageValidate, fmt.Sprintf("%q is no name for a file in the workspace", name), inputName)
 	}
 	h := sha256.New()
-	most := p.room + 1
+	limit := p.room + 1
 	if all, ok := r.(*bytes.Reader); ok {
-		most = min(most, int64(all.Len())+1) // the buffer that it is copied through is no larger
+		limit = min(limit, int64(all.Len())+1) // the buffer that it is copied through is no larger
 	}
-	counted := &io.LimitedReader{R: io.TeeReader(r, h), N: most}
+	counted := &io.LimitedReader{R: io.TeeReader(r, h), N: limit}
 	if _, twice := p.sums[clean]; twice {
 		return p.same(clean, counted, h.Sum)
 	}
 	err := p.files.Put(clean, mode, counted)
-	if p.room -= most - counted.N; p.room < 0 {
+	if p.room -= limit - counted.N; p.room < 0 {
 		return refuse(StageValidate, "the inputs are larger than the workspace may be", "raise --disk")
 	}
 	for _, errno := range []error{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL, syscall.ELOOP} {

@@ -75,16 +75,16 @@ func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language s
 	if list, ok := p.installed.get(key); ok {
 		return list, nil
 	}
-	box, err := c.backend.Start(ctx, backends.Spec{ID: NewID(), Language: language, Profile: c.base, Require: c.requires, Mounts: view.Mounts})
+	sandbox, err := c.backend.Start(ctx, backends.Spec{ID: NewID(), Language: language, Profile: c.base, Require: c.requires, Mounts: view.Mounts})
 	if err != nil {
 		return nil, err
 	}
-	defer box.Close()
-	if err := box.Files().Put(lister.name, 0o644, strings.NewReader(lister.source)); err != nil {
+	defer sandbox.Close()
+	if err := sandbox.Files().Put(lister.name, 0o644, strings.NewReader(lister.source)); err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	res, err := box.Exec(ctx, backends.Command{Args: []string{lister.command, lister.name}, Env: view.Env}, backends.Streams{Stdout: &out})
+	res, err := sandbox.Exec(ctx, backends.Command{Args: []string{lister.command, lister.name}, Env: view.Env}, backends.Streams{Stdout: &out})
 	if err == nil && res.Ended != backends.EndedOK {
 		err = fmt.Errorf("list packages of %s: it ended with %s %d", language, res.Ended, res.ExitCode)
 	}
@@ -94,9 +94,9 @@ func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language s
 	var list []Installed
 	for line := range strings.Lines(out.String()) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		version, folder, _ := strings.Cut(rest, "\t")
+		version, directory, _ := strings.Cut(rest, "\t")
 		own := slices.ContainsFunc(view.Mounts, func(m backends.Mount) bool {
-			return paths.Within(folder, m.Inside)
+			return paths.Within(directory, m.Inside)
 		})
 		list = append(list, Installed{clip(name, 100), clip(version, 40), own})
 	}

@@ -34,9 +34,9 @@ func (r *run) learn(ctx context.Context) (forget func()) {
 // unquoted takes out what a refusal quotes of a field with a secret in it. Errors about languages and sessions
 // quote 40 characters, in which half of one is not recognized.
 func (r *run) unquoted(reason string) string {
-	for _, given := range []string{r.res.Language, r.res.Session, path.Ext(r.res.Name)} {
-		if r.clean(given) != given {
-			reason = strings.ReplaceAll(reason, fmt.Sprintf("%.40q", given), strconv.Quote(vault.Mark))
+	for _, value := range []string{r.res.Language, r.res.Session, path.Ext(r.res.Name)} {
+		if r.clean(value) != value {
+			reason = strings.ReplaceAll(reason, fmt.Sprintf("%.40q", value), strconv.Quote(vault.Mark))
 		}
 	}
 	return reason

@@ -74,15 +74,15 @@ var bounds = []bound{
 func (p *Pipeline) limit(namespace string, asked Bounds) (Bounds, error) {
 	limits := asked.or(p.namespaceLimits.bounds(namespace)).or(p.cfg.Limits)
 	for _, b := range bounds {
-		want, most := b.get(asked), b.get(p.cfg.Caps)
+		want, limit := b.get(asked), b.get(p.cfg.Caps)
 		switch {
 		case want < 0 || want != want:
 			return Bounds{}, refuse(StageValidate, fmt.Sprintf("%s %s is not a limit", p.term("--"+b.flag, ""), formatNumber(want)),
 				"leave it out for the default")
-		case want > most:
+		case want > limit:
 			return Bounds{}, refuse(StageValidate,
-				fmt.Sprintf("%s %s asked for, and the operator's cap is %s", formatNumber(want), b.unit, formatNumber(most)),
-				fmt.Sprintf("ask for at most %s %s, or raise caps.%s in the configuration", p.term("--"+b.flag, ""), formatNumber(most), b.name))
+				fmt.Sprintf("%s %s asked for, and the operator's cap is %s", formatNumber(want), b.unit, formatNumber(limit)),
+				fmt.Sprintf("ask for at most %s %s, or raise caps.%s in the configuration", p.term("--"+b.flag, ""), formatNumber(limit), b.name))
 		}
 	}
 	return limits.atMost(p.cfg.Caps), nil

@@ -63,12 +63,12 @@ func TestSecretLeavesByNoOtherPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown, err := res.MarshalJSON()
+	visible, err := res.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rows := r.rows()
-	for where, text := range map[string]string{"result": string(shown), "log": rows} {
+	for where, text := range map[string]string{"result": string(visible), "log": rows} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the secret is in the %s: %s", where, text)
 		}
@@ -193,10 +193,10 @@ func TestOutputThatIsNotText(t *testing.T) {
 
 // Who is to have all of the output gets it, at the reader's own pace, and no more than a window of it is ever in memory.
 func TestWholeOutput(t *testing.T) {
-	const most, chunk, all = 1000, 32 << 10, 64 << 20
+	const limit, chunk, all = 1000, 32 << 10, 64 << 20
 	want := sha256.New()
 	reader, writer := io.Pipe()
-	s := newStream(most, writer, true)
+	s := newStream(limit, writer, true)
 	go func() {
 		b := make([]byte, chunk)
 		for i := range all / chunk {
@@ -227,8 +227,8 @@ func TestWholeOutput(t *testing.T) {
 	}
 	<-s.delivered
 	sum, n, ok := s.handed()
-	if kept, cut := s.contents(); len(kept) != most || cut != all-most {
-		t.Errorf("kept %d bytes and cut %d", len(kept), cut)
+	if retained, cut := s.contents(); len(retained) != limit || cut != all-limit {
+		t.Errorf("kept %d bytes and cut %d", len(retained), cut)
 	}
 	if hex := fmt.Sprintf("%x", want.Sum(nil)); !ok || n != all || sum != hex || fmt.Sprintf("%x", got.Sum(nil)) != hex {
 		t.Errorf("%d bytes were handed out as %s, want %s", n, sum, hex)
@@ -296,10 +296,10 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte("héllo wörld €uro \U0001F600"), int64(2), uint8(200))
 	f.Add([]byte("aé€\U0001F600"), int64(9), uint8(0))
 	f.Add([]byte("\xff\xfe\x80\x80\x80\xf0\x9f"), int64(5), uint8(1))
-	f.Fuzz(func(t *testing.T, text []byte, most int64, step uint8) {
-		most = max(most%64, 1)
+	f.Fuzz(func(t *testing.T, text []byte, limit int64, step uint8) {
+		limit = max(limit%64, 1)
 		var live lockedBuffer
-		s := newStream(most, &live, false)
+		s := newStream(limit, &live, false)
 		for rest := text; len(rest) > 0; {
 			n := min(len(rest), int(step)+1)
 			if wrote, err := s.Write(rest[:n]); wrote != n || err != nil {
@@ -309,19 +309,19 @@ func FuzzStream(f *testing.F) {
 		}
 		s.Close()
 		<-s.delivered
-		kept, cut := s.contents()
+		retained, cut := s.contents()
 		switch {
-		case !bytes.HasPrefix(text, []byte(kept)):
-			t.Errorf("kept %q of %q", kept, text)
-		case int64(len(kept)) > most:
-			t.Errorf("kept %d bytes, want at most %d", len(kept), most)
-		case int64(len(kept))+cut != int64(len(text)):
-			t.Errorf("kept %d and cut %d of %d bytes", len(kept), cut, len(text))
-		case live.String() != kept:
-			t.Errorf("the writer got %q, the result has %q", live.String(), kept)
-		case utf8.Valid(text) && !utf8.ValidString(kept):
-			t.Errorf("a character was cut in half: %q", kept)
-		case int64(len(text)) <= most && cut != 0:
+		case !bytes.HasPrefix(text, []byte(retained)):
+			t.Errorf("kept %q of %q", retained, text)
+		case int64(len(retained)) > limit:
+			t.Errorf("kept %d bytes, want at most %d", len(retained), limit)
+		case int64(len(retained))+cut != int64(len(text)):
+			t.Errorf("kept %d and cut %d of %d bytes", len(retained), cut, len(text))
+		case live.String() != retained:
+			t.Errorf("the writer got %q, the result has %q", live.String(), retained)
+		case utf8.Valid(text) && !utf8.ValidString(retained):
+			t.Errorf("a character was cut in half: %q", retained)
+		case int64(len(text)) <= limit && cut != 0:
 			t.Errorf("cut %d bytes that had room", cut)
 		}
 	})

@@ -105,11 +105,11 @@ func (q *Queue) makeRoom(namespace string) bool {
 			longest = ns
 		}
 	}
-	line := q.waiters[longest]
-	if len(line) < len(q.waiters[namespace])+2 {
+	longestQueue := q.waiters[longest]
+	if len(longestQueue) < len(q.waiters[namespace])+2 {
 		return false
 	}
-	last := line[len(line)-1]
+	last := longestQueue[len(longestQueue)-1]
 	last.answer <- fmt.Errorf("%w: other namespaces wait, and %q has the most places in the queue", ErrBusy, longest)
 	q.remove(longest, last)
 	return true
@@ -131,14 +131,14 @@ func (q *Queue) abandon(namespace string, w *waiter) {
 
 // remove takes w out of its line and reports whether it was in it.
 func (q *Queue) remove(namespace string, w *waiter) bool {
-	line := q.waiters[namespace]
-	i := slices.Index(line, w)
+	waiters := q.waiters[namespace]
+	i := slices.Index(waiters, w)
 	if i < 0 {
 		return false
 	}
 	q.waiting--
-	if len(line) > 1 {
-		q.waiters[namespace] = slices.Delete(line, i, i+1)
+	if len(waiters) > 1 {
+		q.waiters[namespace] = slices.Delete(waiters, i, i+1)
 		return true
 	}
 	delete(q.waiters, namespace)

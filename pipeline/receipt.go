@@ -70,8 +70,8 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 	if sum, n, ok := r.outputs[1].handed(); ok {
 		x.StderrSHA256, x.StderrBytes, x.StderrCut = sum, n, 0
 	}
-	if shown := res.displaysJSON(); shown != nil {
-		x.ValueSHA256 = hash(shown)
+	if displays := res.displaysJSON(); displays != nil {
+		x.ValueSHA256 = hash(displays)
 	}
 	for _, l := range r.leases {
 		x.Secrets = append(x.Secrets, l.Names()...)

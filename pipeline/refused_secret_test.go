@@ -17,9 +17,9 @@ func TestRefusalIsRedactedWhereAnotherSecretIsMissing(t *testing.T) {
 	value := "Zq7v-" + strings.Repeat("Xw", 12)
 	r.memory.Set("default", "KEY", []byte(value))
 	res, err := r.shell("true", func(q *Request) { q.Secrets, q.Profile = []string{"NONE", "KEY"}, value })
-	told, _ := json.Marshal(res)
+	reported, _ := json.Marshal(res)
 	_, rows := r.rows()
-	if text := fmt.Sprintf("%s %+v %v %s", told, res, err, rows); strings.Contains(text, value[:12]) || !strings.Contains(text, vault.Mark) {
+	if text := fmt.Sprintf("%s %+v %v %s", reported, res, err, rows); strings.Contains(text, value[:12]) || !strings.Contains(text, vault.Mark) {
 		t.Errorf("got %s", text)
 	}
 }

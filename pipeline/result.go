@@ -125,12 +125,12 @@ type Timings struct {
 // MarshalJSON adds stdout_base64 and stderr_base64 where the output is not UTF-8, which JSON can't
 // hold without changing it.
 func (r Result) MarshalJSON() ([]byte, error) {
-	type plain Result
+	type result Result
 	out := struct {
-		plain
+		result
 		StdoutRaw []byte `json:"stdout_base64,omitempty"`
 		StderrRaw []byte `json:"stderr_base64,omitempty"`
-	}{plain: plain(r)}
+	}{result: result(r)}
 	if !utf8.ValidString(r.Stdout) {
 		out.StdoutRaw = []byte(r.Stdout)
 	}

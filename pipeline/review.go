@@ -161,15 +161,15 @@ func (p *Pipeline) startAnalyser(ctx context.Context) (*analyser, error) {
 	if err := p.contain(&c, "", "", nil); err != nil {
 		return nil, err
 	}
-	box, err := c.backend.Start(ctx, backends.Spec{ID: NewID(), Language: validate.Python, Profile: c.base, Require: c.requires, Keep: true,
+	sandbox, err := c.backend.Start(ctx, backends.Spec{ID: NewID(), Language: validate.Python, Profile: c.base, Require: c.requires, Keep: true,
 		Limits: backends.Limits{RAM: 512 << 20, CPU: 1, Processes: 4, Disk: 16 << 20}})
 	if err != nil {
 		return nil, err
 	}
-	a := &analyser{sandbox: box, ended: make(chan error, 1)}
+	a := &analyser{sandbox: sandbox, ended: make(chan error, 1)}
 	opened := make(chan struct{})
 	go func() {
-		_, err := box.Exec(context.WithoutCancel(ctx), backends.Command{
+		_, err := sandbox.Exec(context.WithoutCancel(ctx), backends.Command{
 			Args: []string{"python", "-I", "-S", "-c", validate.PythonAnalyser()}, Main: true,
 		}, backends.Streams{Channel: func(c io.ReadWriteCloser) { a.channel = c; close(opened) }})
 		a.ended <- err
@@ -178,7 +178,7 @@ func (p *Pipeline) startAnalyser(ctx context.Context) (*analyser, error) {
 	case <-opened:
 		return a, nil
 	case err := <-a.ended:
-		box.Close()
+		sandbox.Close()
 		return nil, fmt.Errorf("start the interpreter that parses: %w", err)
 	}
 }

@@ -86,17 +86,17 @@ func (r *run) queue(ctx context.Context, c checked) (queued, error) {
 	if c.session == nil {
 		return r.enterQueue(ctx, c)
 	}
-	claim, err := c.session.Acquire(ctx)
+	guard, err := c.session.Acquire(ctx)
 	if err != nil {
 		return queued{}, sessionError(StageQueue, err)
 	}
 	q, err := r.enterQueue(ctx, c)
 	if err != nil {
-		claim.Release()
+		guard.Release()
 		return q, err
 	}
 	leave := q.leave
-	q.guard, q.leave = claim, func() { leave(); claim.Release() }
+	q.guard, q.leave = guard, func() { leave(); guard.Release() }
 	return q, nil
 }
 
@@ -175,10 +175,10 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 
 // SecretNames returns the names of a namespace's secrets, at most 50; nil where there are none or they can't be listed.
 func (p *Pipeline) SecretNames(ctx context.Context, namespace string) []string {
-	const most = 50
+	const limit = 50
 	names, err := p.cfg.Vault.Names(ctx, orDefault(namespace))
 	if err != nil {
 		return nil
 	}
-	return names[:min(len(names), most)]
+	return names[:min(len(names), limit)]
 }

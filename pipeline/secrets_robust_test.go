@@ -32,13 +32,13 @@ func TestNamesThatProgramsChooseAreRedacted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told, err := json.Marshal([]any{res, state, p.Sessions("")})
+		reported, err := json.Marshal([]any{res, state, p.Sessions("")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, part := range []string{word[:8], digits[:10]} {
-			if i := strings.Index(string(told), part); i >= 0 {
-				t.Errorf("%s: a secret is in %s", test.name, told[max(0, i-80):i+len(part)])
+			if i := strings.Index(string(reported), part); i >= 0 {
+				t.Errorf("%s: a secret is in %s", test.name, reported[max(0, i-80):i+len(part)])
 			}
 		}
 	}

@@ -41,11 +41,11 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	if err != nil {
 		return session.Info{}, err
 	}
-	way, err := r.route(armed{queued: queued{checked: c}})
+	route, err := r.route(armed{queued: queued{checked: c}})
 	if err != nil {
 		return session.Info{}, err
 	}
-	out, err := r.newOutbound(c, way, r.p.leasesOf(r.res.ID), r.res.ID)
+	out, err := r.newOutbound(c, route, r.p.leasesOf(r.res.ID), r.res.ID)
 	if err != nil {
 		return session.Info{}, err
 	}
@@ -71,15 +71,15 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true}
 	out.Shape(&spec)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
-		box, err := c.backend.Start(ctx, spec)
+		sandbox, err := c.backend.Start(ctx, spec)
 		if err != nil {
 			return nil, err
 		}
-		gated, err := out.Open(box)
+		connected, err := out.Open(sandbox)
 		if err != nil {
-			box.Close()
+			sandbox.Close()
 		}
-		return gated, err
+		return connected, err
 	}
 	info, err := r.p.sessions.Open(ctx, plan, start, func(info session.Info) error {
 		if gone := lacking(c.requires, info.Layers); gone != nil {
@@ -229,22 +229,22 @@ func (p *Pipeline) Inspect(ctx context.Context, namespace, id string) (session.S
 func (p *Pipeline) variables(ctx context.Context, s *session.Session, state *session.State) {
 	soon, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
-	claim, err := s.Acquire(soon)
+	guard, err := s.Acquire(soon)
 	if err != nil {
 		state.Note = "the variables can't be listed while a cell runs"
 		return
 	}
-	defer claim.Release()
+	defer guard.Release()
 	list, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
-	vars, err := claim.Kernel().Variables(list)
+	vars, err := guard.Kernel().Variables(list)
 	if err != nil {
 		state.Note = "the variables can't be listed: " + s.Redact(err.Error())
 	}
-	veil := p.newRedactor(s.Leases())
+	redactor := p.newRedactor(s.Leases())
 	for _, v := range vars {
 		for _, text := range []*string{&v.Name, &v.Type, &v.Text, &v.Unit} {
-			*text = veil.cleanBrief(*text)
+			*text = redactor.cleanBrief(*text)
 		}
 		state.Variables = append(state.Variables, v)
 	}
@@ -296,11 +296,11 @@ func (r *run) bridge(ctx context.Context, b Bridge) error {
 	if err != nil {
 		return err
 	}
-	claim, err := s.Acquire(ctx)
+	guard, err := s.Acquire(ctx)
 	if err != nil {
 		return sessionError(StageQueue, err)
 	}
-	defer claim.Release()
+	defer guard.Release()
 	r.leases = s.Leases()
 	r.res.Language, r.res.Backend, r.res.Profile = s.Info().Language, s.Info().Backend, s.Info().Profile
 	r.note("session.bridged", facts{"session": b.Session, "from": b.From, "key": b.As, "bytes": len(value), "value_sha256": hash(value)})
@@ -309,7 +309,7 @@ func (r *run) bridge(ctx context.Context, b Bridge) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
-	if err := claim.Kernel().Set(ctx, b.As, value); err != nil {
+	if err := guard.Kernel().Set(ctx, b.As, value); err != nil {
 		return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), "choose a name that the language takes")
 	}
 	return nil
@@ -321,16 +321,16 @@ func (r *run) take(ctx context.Context, b Bridge) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	claim, err := s.Acquire(ctx)
+	guard, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, sessionError(StageQueue, err)
 	}
-	defer claim.Release()
+	defer guard.Release()
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
-	value, err := claim.Kernel().Get(ctx, b.Key)
+	value, err := guard.Kernel().Get(ctx, b.Key)
 	if err != nil {
-		if e := lacksVariable(ctx, s, claim.Kernel(), b); e != nil {
+		if e := lacksVariable(ctx, s, guard.Kernel(), b); e != nil {
 			return nil, e
 		}
 		return nil, refuse(StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)), "give a value that can be written as JSON")
@@ -344,17 +344,17 @@ func lacksVariable(ctx context.Context, s *session.Session, k *kernel.Kernel, b 
 	if err != nil || slices.ContainsFunc(all, func(v kernel.Variable) bool { return v.Name == b.Key }) {
 		return nil
 	}
-	const most = 30
+	const limit = 30
 	var names []string
-	for _, v := range all[:min(len(all), most)] {
+	for _, v := range all[:min(len(all), limit)] {
 		names = append(names, clip(v.Name, 100))
 	}
 	remedy := "it has none yet: set it there first, with execute_code"
 	if names != nil {
 		remedy = "give the name of one that it has as from_key: " + strings.Join(names, ", ")
 	}
-	if len(all) > most {
-		remedy += fmt.Sprintf(" or one of %d more, which inspect_state lists", len(all)-most)
+	if len(all) > limit {
+		remedy += fmt.Sprintf(" or one of %d more, which inspect_state lists", len(all)-limit)
 	}
 	return refuse(StageBackend, s.Redact(fmt.Sprintf("session %s has no variable %q", b.From, clip(b.Key, 200))), s.Redact(remedy))
 }

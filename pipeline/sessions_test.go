@@ -174,16 +174,16 @@ func TestSessionTellsHowItsInterpreterDied(t *testing.T) {
 	t.Run("between cells", func(t *testing.T) {
 		s := open(t, p, NewSession{})
 		cell(t, p, s.ID, "import threading\ndef end():\n  "+strings.ReplaceAll(await, "\n", "\n  ")+"os._exit(9)\nthreading.Thread(target=end).start()", nil)
-		kept, err := p.sessions.Get(s.ID)
+		retained, err := p.sessions.Get(s.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		claim, err := kept.Acquire(t.Context())
+		guard, err := retained.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		dead := claim.Kernel().Done()
-		claim.Release()
+		dead := guard.Kernel().Done()
+		guard.Release()
 		let(t, p, s.ID)
 		<-dead
 		if res := cell(t, p, s.ID, "1", nil); !strings.Contains(res.StateLost, "code 9") {
@@ -233,12 +233,12 @@ func TestSessionSecretsAreRedactedForItsWholeLife(t *testing.T) {
 	later := cell(t, p, s.ID, `print(key[:5], end='', flush=True); print(key[5:]); print(base64.b64encode(key.encode()).decode())
 open('out', 'w').write(key)
 raise ValueError(key)`, nil)
-	shown := cell(t, p, s.ID, "class T:\n  def _repr_html_(self): return '<b>' + key + '</b>'\nT()", nil)
+	visible := cell(t, p, s.ID, "class T:\n  def _repr_html_(self): return '<b>' + key + '</b>'\nT()", nil)
 	state, err := p.Inspect(t.Context(), "", s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _ := json.Marshal([]any{first, later, shown, state})
+	all, _ := json.Marshal([]any{first, later, visible, state})
 	for _, spelled := range []string{value, base64.StdEncoding.EncodeToString([]byte(value))} {
 		if strings.Contains(string(all), spelled) {
 			t.Errorf("%q is in %s", spelled, all)

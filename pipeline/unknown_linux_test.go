@@ -15,17 +15,17 @@ func TestUnknownTokensInSessions(t *testing.T) {
 	token := "'" + stranger[:9] + "' + '" + stranger[9:] + "'"
 	for _, code := range []string{"t = " + token, "t", "display({'text/html': t}, raw=True)", "raise ValueError(t)", "type(t, (), {})()", "print(t)"} {
 		res := cell(t, p, s.ID, code, nil)
-		told, _ := json.Marshal(res)
-		if strings.Contains(string(told), stranger) {
-			t.Errorf("%s: %s", code, told)
+		reported, _ := json.Marshal(res)
+		if strings.Contains(string(reported), stranger) {
+			t.Errorf("%s: %s", code, reported)
 		}
 		if code != "t = "+token && !strings.Contains(strings.Join(res.Warnings, ""), "GitHub") {
 			t.Errorf("%s: warnings %q", code, res.Warnings)
 		}
 	}
 	state, err := p.Inspect(t.Context(), "", s.ID)
-	if told, _ := json.Marshal(state); err != nil || strings.Contains(string(told), stranger) || len(state.Variables) == 0 {
-		t.Errorf("%v: %s", err, told)
+	if reported, _ := json.Marshal(state); err != nil || strings.Contains(string(reported), stranger) || len(state.Variables) == 0 {
+		t.Errorf("%v: %s", err, reported)
 	}
 }
 

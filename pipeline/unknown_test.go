@@ -30,9 +30,9 @@ func TestUnknownTokens(t *testing.T) {
 					t.Errorf("%s is %q", name, text)
 				}
 			}
-			told := strings.Contains(strings.Join(res.Warnings, "\n"), "GitHub")
+			reported := strings.Contains(strings.Join(res.Warnings, "\n"), "GitHub")
 			_, rows := r.rows()
-			if told != tt.told || strings.Contains(rows, `"unknown_tokens":["a GitHub token`) != tt.told {
+			if reported != tt.told || strings.Contains(rows, `"unknown_tokens":["a GitHub token`) != tt.told {
 				t.Errorf("warnings %v, rows:\n%s", res.Warnings, rows)
 			}
 			if all, _ := json.Marshal(res); strings.Contains(string(all), stranger) && !tt.shown {

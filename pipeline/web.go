@@ -84,14 +84,14 @@ func (p *Pipeline) Fetch(ctx context.Context, q Fetch) (Fetched, error) {
 }
 
 func (p *Pipeline) webTime(asked time.Duration) time.Duration {
-	most := p.cfg.Web.Timeout
-	if most <= 0 {
-		most = DefaultWebTimeout
+	limit := p.cfg.Web.Timeout
+	if limit <= 0 {
+		limit = DefaultWebTimeout
 	}
-	if asked > 0 && asked < most {
+	if asked > 0 && asked < limit {
 		return asked
 	}
-	return most
+	return limit
 }
 
 // webOn refuses where the operator has not turned web tools on.
@@ -144,8 +144,8 @@ func (r *run) fetch(ctx context.Context, q Fetch, f *Fetched) error {
 		return webError(err)
 	}
 	key := pageKey{r.res.Namespace, at.String(), q.Format}
-	got, kept := r.p.pages.get(key)
-	if !kept || q.Offset == 0 {
+	got, cached := r.p.pages.get(key)
+	if !cached || q.Offset == 0 {
 		if got, err = r.read(ctx, q); err != nil {
 			return err
 		}
@@ -155,11 +155,11 @@ func (r *run) fetch(ctx context.Context, q Fetch, f *Fetched) error {
 	f.URL, f.Host, f.Status, f.Total = r.clean(got.url.String()), r.clean(got.url.Hostname()), got.status, len(text)
 	f.Type, f.Title, f.Note = got.page.Type, r.clean(got.page.Title), r.clean(got.page.Note)
 	f.Canonical = r.clean(got.page.Canonical)
-	most := q.MaxBytes
-	if most <= 0 {
-		most = len(text)
+	limit := q.MaxBytes
+	if limit <= 0 {
+		limit = len(text)
 	}
-	r.res.Stdout, f.Next = page.Cut(text, q.Offset, most)
+	r.res.Stdout, f.Next = page.Cut(text, q.Offset, limit)
 	r.facts["url"], r.facts["status"], r.facts["text_bytes"] = long(got.url.String()), got.status, len(r.res.Stdout)
 	return nil
 }

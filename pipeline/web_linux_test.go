@@ -153,9 +153,9 @@ func TestFetchSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest, err := r.Fetch(t.Context(), Fetch{URL: r.base, Offset: f.Next})
-	told, _ := json.Marshal([]any{f.Result, f.Title, rest.Result})
-	if err != nil || strings.Contains(string(told), "horse") || !strings.Contains(string(told), vault.Mark) {
-		t.Errorf("%v %s", err, told)
+	reported, _ := json.Marshal([]any{f.Result, f.Title, rest.Result})
+	if err != nil || strings.Contains(string(reported), "horse") || !strings.Contains(string(reported), vault.Mark) {
+		t.Errorf("%v %s", err, reported)
 	}
 	if h, err := r.Search(t.Context(), Search{Query: "what is " + secret}); err == nil || strings.Contains(err.Error(), "horse") {
 		t.Errorf("%+v %v", h, err)

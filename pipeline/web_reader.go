@@ -68,12 +68,12 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 	if !systemFile(inside) {
 		spec.Mounts = []backends.Mount{{Host: program, Inside: inside}}
 	}
-	box, err := c.backend.Start(ctx, spec)
+	sandbox, err := c.backend.Start(ctx, spec)
 	if err != nil {
 		return end, fmt.Errorf("start what reads pages: %w", err)
 	}
-	defer box.Close()
-	end, err = box.Exec(ctx, backends.Command{Args: []string{inside, role.PageReader}, Env: []string{readerLimit}}, backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
+	defer sandbox.Close()
+	end, err = sandbox.Exec(ctx, backends.Command{Args: []string{inside, role.PageReader}, Env: []string{readerLimit}}, backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
 	if err != nil {
 		return end, fmt.Errorf("start what reads pages: %w", err)
 	}

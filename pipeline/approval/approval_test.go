@@ -430,12 +430,12 @@ func TestClose(t *testing.T) {
 
 // TestWatch: whoever watches is told of each question once it can be answered, and of its end.
 func TestWatch(t *testing.T) {
-	type told struct {
+	type notified struct {
 		q    Question
 		done <-chan struct{}
 	}
-	seen := make(chan told, 10)
-	b, log := newBroker(t, Config{Watch: func(q Question, done <-chan struct{}) { seen <- told{q, done} }})
+	seen := make(chan notified, 10)
+	b, log := newBroker(t, Config{Watch: func(q Question, done <-chan struct{}) { seen <- notified{q, done} }})
 	p := ask(t, b, web)
 	ask(t, b, web) // the same question
 	one := <-seen

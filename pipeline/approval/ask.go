@@ -29,10 +29,10 @@ func (p *Pending) ask(ctx context.Context, show func(context.Context, *Pending))
 		return p.Wait(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var shown sync.WaitGroup
-	defer shown.Wait()
+	var presenting sync.WaitGroup
+	defer presenting.Wait()
 	defer cancel()
-	shown.Go(func() {
+	presenting.Go(func() {
 		select {
 		case p.w.screen <- struct{}{}:
 		case <-ctx.Done():

@@ -135,13 +135,13 @@ func (b *Broker) room(q Question) error {
 		ofNamespace += count(w.q.Namespace == q.Namespace)
 		ofClient += count(w.q.Client == q.Client)
 	}
-	most := max(1, b.c.Room/share)
+	limit := max(1, b.c.Room/share)
 	switch {
 	case ofRun >= maxOfRun:
 		return fmt.Errorf("%w: %d of this run alone", ErrFull, ofRun)
-	case ofNamespace >= most:
+	case ofNamespace >= limit:
 		return fmt.Errorf("%w: %d of the namespace %q alone", ErrFull, ofNamespace, q.Namespace)
-	case ofClient >= most:
+	case ofClient >= limit:
 		return fmt.Errorf("%w: %d of this client alone", ErrFull, ofClient)
 	}
 	return nil

@@ -128,13 +128,13 @@ func TestTwoRuns(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, _ := newBroker(t, Config{})
 			var mu sync.Mutex
-			shown, said := map[string]int{}, map[string]Answer{}
+			presented, answers := map[string]int{}, map[string]Answer{}
 			for _, run := range []string{"r1", "r1", "r1", "r2", "r2"} {
 				q := of(run, "session of "+run)
 				go func() {
 					a, err := b.Ask(t.Context(), q, func(ctx context.Context, p *Pending) {
 						mu.Lock()
-						shown[p.Question.ID]++
+						presented[p.Question.ID]++
 						mu.Unlock()
 						<-ctx.Done()
 					})
@@ -142,7 +142,7 @@ func TestTwoRuns(t *testing.T) {
 						t.Error(err)
 					}
 					mu.Lock()
-					said[run] = a
+					answers[run] = a
 					mu.Unlock()
 				}()
 				synctest.Wait() // r1 is the first
@@ -155,9 +155,9 @@ func TestTwoRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			_, done := said["r2"]
-			if !said["r1"].Allowed || done == asksAgain || said["r2"].Allowed == asksAgain {
-				t.Errorf("%s: got %+v", scope, said)
+			_, done := answers["r2"]
+			if !answers["r1"].Allowed || done == asksAgain || answers["r2"].Allowed == asksAgain {
+				t.Errorf("%s: got %+v", scope, answers)
 			}
 			if !asksAgain {
 				return
@@ -166,14 +166,14 @@ func TestTwoRuns(t *testing.T) {
 				t.Errorf("%s: the second run has %+v", scope, held)
 			}
 			next := b.Pending()
-			if len(next) != 1 || next[0].Run != "r2" || next[0].ID == all[0].ID || shown[all[0].ID] != 1 || shown[next[0].ID] != 1 {
-				t.Fatalf("%s: %+v wait, shown %v", scope, next, shown)
+			if len(next) != 1 || next[0].Run != "r2" || next[0].ID == all[0].ID || presented[all[0].ID] != 1 || presented[next[0].ID] != 1 {
+				t.Fatalf("%s: %+v wait, shown %v", scope, next, presented)
 			}
 			if err := b.Answer(t.Context(), next[0].ID, no); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if a, ok := said["r2"]; !ok || a.Allowed || a.User != "bob" {
+			if a, ok := answers["r2"]; !ok || a.Allowed || a.User != "bob" {
 				t.Errorf("%s: got %+v", scope, a)
 			}
 		})

@@ -108,12 +108,12 @@ func (o cellOutput) Write(b []byte) (int, error) {
 func (o *parts) text(n int, b []byte) {
 	o.sent[n] += len(b)
 	p := Part{}
-	switch plain := utf8.Valid(b); {
-	case n == 0 && plain:
+	switch isText := utf8.Valid(b); {
+	case n == 0 && isText:
 		p.Stdout = string(b)
 	case n == 0:
 		p.StdoutRaw = b
-	case plain:
+	case isText:
 		p.Stderr = string(b)
 	default:
 		p.StderrRaw = b

@@ -65,11 +65,11 @@ func (r *running) create(language string) session.Info {
 // exec runs a cell, and returns what it wrote with its result.
 func (r *running) exec(id, code string) (pipeline.Result, string) {
 	r.t.Helper()
-	var said strings.Builder
-	write := func(b []byte) error { said.Write(b); return nil }
+	var response strings.Builder
+	write := func(b []byte) error { response.Write(b); return nil }
 	res, err := r.Exec(r.t.Context(), id, Cell{Code: code}, Watcher{Stdout: write, Stderr: write})
 	must(r.t, err)
-	return res, said.String()
+	return res, response.String()
 }
 
 // idle waits until the session runs nothing.
@@ -84,11 +84,11 @@ func (r *running) idle(id string) {
 func TestCells(t *testing.T) {
 	r := run(t)
 	info := r.create("shell")
-	if res, said := r.exec(info.ID, "x=6; printf 'a\\xffb'; echo $((x*7))"); res.Ended != backends.EndedOK || said != "a\xffb42\n" || res.Session != info.ID {
-		t.Errorf("got %q, %+v", said, res)
+	if res, response := r.exec(info.ID, "x=6; printf 'a\\xffb'; echo $((x*7))"); res.Ended != backends.EndedOK || response != "a\xffb42\n" || res.Session != info.ID {
+		t.Errorf("got %q, %+v", response, res)
 	}
-	if res, said := r.exec(strings.ToLower(info.ID[:20]), "echo $x; exit 3"); res.ExitCode != 3 || said != "6\n" {
-		t.Errorf("got %q, %+v", said, res)
+	if res, response := r.exec(strings.ToLower(info.ID[:20]), "echo $x; exit 3"); res.ExitCode != 3 || response != "6\n" {
+		t.Errorf("got %q, %+v", response, res)
 	}
 	if res, _ := r.exec(info.ID, "if"); res.ExitCode != 1 || res.Error == nil || res.Error.Type != "SyntaxError" {
 		t.Errorf("what is no code: %+v", res)
@@ -111,8 +111,8 @@ func TestCells(t *testing.T) {
 	if _, err := r.Bridge(t.Context(), other.ID, Value{Key: "theirs", From: info.ID, Its: "rows"}); err != nil {
 		t.Error(err)
 	}
-	if _, said := r.exec(other.ID, "echo $theirs"); said != "[1]\n" {
-		t.Errorf("bridged is %q", said)
+	if _, response := r.exec(other.ID, "echo $theirs"); response != "[1]\n" {
+		t.Errorf("bridged is %q", response)
 	}
 	if list, err := r.Sessions(t.Context(), "team"); err != nil || len(list) != 2 {
 		t.Errorf("got %v, %v", list, err)
@@ -162,10 +162,10 @@ func TestInterrupt(t *testing.T) {
 		"waits": "import time\ntry:\n  print('begun', flush=True)\n  time.sleep(1000)\nfinally: print('last words')",
 	} {
 		runs := make(chan string, 1)
-		var said strings.Builder
+		var response strings.Builder
 		w := Watcher{Began: func(id string) { runs <- id }}
 		w.Stdout = func(b []byte) error {
-			if said.Write(b); strings.Contains(string(b), "begun") {
+			if response.Write(b); strings.Contains(string(b), "begun") {
 				if err := r.Interrupt(t.Context(), <-runs); err != nil {
 					t.Error(err)
 				}
@@ -173,12 +173,12 @@ func TestInterrupt(t *testing.T) {
 			return nil
 		}
 		res, err := r.Exec(t.Context(), info.ID, Cell{Code: code}, w)
-		if err != nil || res.Ended != backends.EndedCancelled || name == "waits" && said.String() != "begun\nlast words\n" {
-			t.Errorf("%s: said %q, %+v, %v", name, said.String(), res, err)
+		if err != nil || res.Ended != backends.EndedCancelled || name == "waits" && response.String() != "begun\nlast words\n" {
+			t.Errorf("%s: said %q, %+v, %v", name, response.String(), res, err)
 		}
 	}
-	if _, said := r.exec(info.ID, "print(x+1)"); said != "42\n" {
-		t.Errorf("then it says %q", said)
+	if _, response := r.exec(info.ID, "print(x+1)"); response != "42\n" {
+		t.Errorf("then it says %q", response)
 	}
 	var f *Failure
 	for _, id := range []string{"01K9ZB5W7Q3M8Y2D4F6H8J0K2M", "x", "..%2f"} {
@@ -244,8 +244,8 @@ func TestCloseWhileCellsRun(t *testing.T) {
 func TestLongCell(t *testing.T) {
 	r := runAt(t, pace{read: time.Hour, work: 1, write: 1, close: time.Second})
 	info := r.create("shell")
-	if res, said := r.exec(info.ID, "echo done"); said != "done\n" || res.Ended != backends.EndedOK {
-		t.Errorf("got %q, %+v", said, res)
+	if res, response := r.exec(info.ID, "echo done"); response != "done\n" || res.Ended != backends.EndedOK {
+		t.Errorf("got %q, %+v", response, res)
 	}
 }
 

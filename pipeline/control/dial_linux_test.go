@@ -98,10 +98,10 @@ func TestKilledServer(t *testing.T) {
 	out, err := c.StdoutPipe()
 	must(t, err)
 	must(t, c.Start())
-	var name, said string
-	fmt.Fscan(out, &name, &said)
-	if name != fmt.Sprintf("%d.sock", c.Process.Pid) || said != "<nil>" {
-		t.Fatalf("the server says %s %s", name, said)
+	var name, response string
+	fmt.Fscan(out, &name, &response)
+	if name != fmt.Sprintf("%d.sock", c.Process.Pid) || response != "<nil>" {
+		t.Fatalf("the server says %s %s", name, response)
 	}
 	client, err := Dial(t.Context(), dir, "")
 	must(t, err)

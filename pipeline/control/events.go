@@ -99,7 +99,7 @@ type streams struct {
 	all  sync.WaitGroup
 }
 
-func (s *streams) enter(most int, what string) error {
+func (s *streams) enter(limit int, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -107,7 +107,7 @@ func (s *streams) enter(most int, what string) error {
 		return errors.New("the server ends")
 	default:
 	}
-	if s.n >= most {
+	if s.n >= limit {
 		return fmt.Errorf("%d clients %s already", s.n, what)
 	}
 	s.n++
@@ -208,7 +208,7 @@ func (o *stream) flushed() {
 // follow writes what comes, until ctx or the server ends. What a client misses it is told about where
 // that is noticed.
 func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subscription) {
-	told := uint64(0)
+	reported := uint64(0)
 	for o.err == nil {
 		select {
 		case e, ok := <-s.Events():
@@ -221,9 +221,9 @@ func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subs
 		case <-over:
 			return
 		}
-		if missed := s.Missed(); missed > told {
-			o.line(Notice{Dropped: missed - told})
-			told = missed
+		if missed := s.Missed(); missed > reported {
+			o.line(Notice{Dropped: missed - reported})
+			reported = missed
 		}
 		if len(s.Events()) == 0 {
 			o.flushed()

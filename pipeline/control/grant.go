@@ -101,10 +101,10 @@ func readGrant(body io.Reader) (GrantRequest, error) {
 	return g, nil
 }
 
-func readBody(body io.Reader, most int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(body, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("a request has at most %d bytes", most)
+func readBody(body io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("a request has at most %d bytes", limit)
 	}
 	return data, err
 }

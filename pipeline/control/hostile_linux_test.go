@@ -23,13 +23,13 @@ func TestEndlessPart(t *testing.T) {
 			must(t, os.MkdirAll(dir, 0o700))
 			l, err := net.Listen("unix", filepath.Join(dir, "5.sock"))
 			must(t, err)
-			said := make(chan int64, 1)
+			response := make(chan int64, 1)
 			mux := http.NewServeMux()
 			mux.HandleFunc("GET /v1/server", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, Server{PID: 5}) })
 			mux.HandleFunc("POST /v1/sessions/{id}/cells", func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, says[0])
 				n, _ := io.Copy(w, io.LimitReader(endless(says[1]), 4*maxAnswer))
-				said <- n
+				response <- n
 			})
 			s := http.Server{Handler: mux}
 			go s.Serve(l)
@@ -40,7 +40,7 @@ func TestEndlessPart(t *testing.T) {
 			if _, err := c.Exec(t.Context(), "x", Cell{Code: "1"}, Watcher{}); err == nil || !strings.Contains(err.Error(), "at once") {
 				t.Errorf("got %v", err)
 			}
-			if n := <-said; n >= 2*maxAnswer {
+			if n := <-response; n >= 2*maxAnswer {
 				t.Errorf("%d MB were read", n>>20)
 			}
 		})

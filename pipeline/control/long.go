@@ -86,8 +86,8 @@ func asked(r *http.Request) context.Context {
 }
 
 // read reads what a client sends, strictly. It has answered where it returns false.
-func read(w http.ResponseWriter, r *http.Request, most int64, into any) bool {
-	body, err := readBody(r.Body, most)
+func read(w http.ResponseWriter, r *http.Request, limit int64, into any) bool {
+	body, err := readBody(r.Body, limit)
 	if err == nil {
 		err = decode(body, into)
 	}

@@ -142,11 +142,11 @@ func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Result, er
 	defer t.conn.Close()
 	defer close(t.ended)
 	go t.feed(q.Stdin) // ends with the program, or with its input
-	var kept [2]bytes.Buffer
+	var buffered [2]bytes.Buffer
 	var copies sync.WaitGroup
 	for i, to := range []io.Writer{q.Stdout, q.Stderr} {
 		if to == nil {
-			to = &kept[i]
+			to = &buffered[i]
 		}
 		copies.Go(func() {
 			_, _ = io.Copy(to, t.files[1+i])
@@ -155,13 +155,13 @@ func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Result, er
 	}
 	defer context.AfterFunc(ctx, func() { t.send(runMessage{Cancel: context.Cause(ctx).Error()}) })()
 	last, err := t.hear(q)
-	shown := make(chan struct{})
-	go func() { copies.Wait(); close(shown) }()
+	copied := make(chan struct{})
+	go func() { copies.Wait(); close(copied) }()
 	select {
-	case <-shown:
+	case <-copied:
 	case <-ctx.Done(): // as in a process of its own, a reader that hangs is not waited for then
 		select {
-		case <-shown:
+		case <-copied:
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -171,8 +171,8 @@ func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Result, er
 	res := *last.Result
 	if q.Stdout == nil {
 		closeAll(t.files[1:])
-		<-shown
-		res.Stdout, res.Stderr = kept[0].String(), kept[1].String()
+		<-copied
+		res.Stdout, res.Stderr = buffered[0].String(), buffered[1].String()
 	}
 	switch {
 	case last.Failed && last.NoProgram != nil:

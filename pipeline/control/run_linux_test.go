@@ -67,14 +67,14 @@ func TestHandedOver(t *testing.T) {
 					t.Fatal("nobody took it")
 				}
 				res, err := taken.Do(t.Context(), q)
-				said := [2]string{out.String(), errs.String()}
+				response := [2]string{out.String(), errs.String()}
 				if !live {
-					said = [2]string{res.Stdout, res.Stderr}
+					response = [2]string{res.Stdout, res.Stderr}
 				}
 				var refused *pipeline.Error
 				_, none := errors.AsType[*backends.NoProgram](err)
-				if said != [2]string{tt.out, tt.errs} || res.Ended != tt.ended || errors.As(err, &refused) != (tt.refused != "") || none != (q.Command != nil) {
-					t.Errorf("live %v: got %q, %s, %v", live, said, res.Ended, err)
+				if response != [2]string{tt.out, tt.errs} || res.Ended != tt.ended || errors.As(err, &refused) != (tt.refused != "") || none != (q.Command != nil) {
+					t.Errorf("live %v: got %q, %s, %v", live, response, res.Ended, err)
 				}
 				if refused != nil && !strings.Contains(refused.Reason, tt.refused) {
 					t.Errorf("got %v", refused)
@@ -148,8 +148,8 @@ func TestHostileClient(t *testing.T) {
 				}
 				_, _, err = conn.(*net.UnixConn).WriteMsgUnix([]byte("\n"), control, nil)
 				must(t, err)
-				if said, err := io.ReadAll(from); err != nil || len(said) > 0 {
-					t.Errorf("%s: the server says %q, %v", name, said, err)
+				if response, err := io.ReadAll(from); err != nil || len(response) > 0 {
+					t.Errorf("%s: the server says %q, %v", name, response, err)
 				}
 			}
 			conn.Close()
@@ -236,8 +236,8 @@ func TestOfferToStrangers(t *testing.T) {
 	if Offer(t.Context(), dir, func() string { return alike }, q) != nil {
 		t.Error("another user's server took it")
 	}
-	if said := <-heard; said != "" {
-		t.Errorf("it was told %q", said)
+	if response := <-heard; response != "" {
+		t.Errorf("it was told %q", response)
 	}
 	must(t, os.Remove(filepath.Join(dir, "5.sock")))
 	heard = listen(0)
@@ -247,8 +247,8 @@ func TestOfferToStrangers(t *testing.T) {
 	if Offer(t.Context(), dir, func() string { return alike }, q) != nil {
 		t.Error("root's server took an ordinary user's")
 	}
-	if said := <-heard; said != "" {
-		t.Errorf("it was told %q", said)
+	if response := <-heard; response != "" {
+		t.Errorf("it was told %q", response)
 	}
 }
 

@@ -148,21 +148,21 @@ func (l *Listener) usage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Listener) used(list []session.Info) []Used {
-	all, turn := make([]Used, len(list)), make(chan struct{}, usageWorkers)
-	var looked sync.WaitGroup
+	all, sem := make([]Used, len(list)), make(chan struct{}, usageWorkers)
+	var workers sync.WaitGroup
 	for i, info := range list {
 		if info.State == "dead" {
 			continue
 		}
-		turn <- struct{}{}
-		looked.Go(func() {
-			defer func() { <-turn }()
+		sem <- struct{}{}
+		workers.Go(func() {
+			defer func() { <-sem }()
 			if u, err := l.c.Pipeline.Usage(info.Namespace, info.ID); err == nil {
 				all[i] = Used{info, u}
 			}
 		})
 	}
-	looked.Wait()
+	workers.Wait()
 	return slices.DeleteFunc(all, func(u Used) bool { return u.ID == "" }) // it has ended meanwhile
 }
 

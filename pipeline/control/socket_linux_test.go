@@ -90,8 +90,8 @@ func TestOtherUser(t *testing.T) {
 		hosttest.Missing(t, "root", "to be somebody else")
 	}
 	dir := directory(t)
-	var said bytes.Buffer
-	l := serve(t, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&said, nil))})
+	var response bytes.Buffer
+	l := serve(t, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&response, nil))})
 	name := strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix)
 	copied := forAll(t)
 	as := func(uid uint32) string {
@@ -115,8 +115,8 @@ func TestOtherUser(t *testing.T) {
 		t.Errorf("the same user: %s", got)
 	}
 	must(t, l.Close())
-	if !strings.Contains(said.String(), "another user was refused") || !strings.Contains(said.String(), "uid=65534") {
-		t.Errorf("the log has %s", said.String())
+	if !strings.Contains(response.String(), "another user was refused") || !strings.Contains(response.String(), "uid=65534") {
+		t.Errorf("the log has %s", response.String())
 	}
 	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, 65534: false, -1: false} {
 		if welcome(uid) != want {

@@ -16,8 +16,8 @@ func Check(kinds []string) error {
 		if Known(kind) {
 			continue
 		}
-		if near := nearest(kind, names[:]); near != "" {
-			return fmt.Errorf("there is no event %.40q (did you mean %q?)", kind, near)
+		if suggestion := nearest(kind, names[:]); suggestion != "" {
+			return fmt.Errorf("there is no event %.40q (did you mean %q?)", kind, suggestion)
 		}
 		return fmt.Errorf("there is no event %.40q; there are: %s", kind, strings.Join(names[:], " "))
 	}
@@ -45,8 +45,8 @@ func CheckRows(kinds []string) error {
 			continue
 		}
 		meant := ""
-		if near := nearest(kind, all); near != "" {
-			meant = fmt.Sprintf(": did you mean %q?", near)
+		if suggestion := nearest(kind, all); suggestion != "" {
+			meant = fmt.Sprintf(": did you mean %q?", suggestion)
 		}
 		return fmt.Errorf("there is no kind of row %.40q%s; there are: %s", kind, meant, strings.Join(all, " "))
 	}

@@ -103,10 +103,10 @@ func spellings(name string) []string {
 // blockReason says why one of a program's names is on the built-in list.
 func blockReason(names []string) (name, why string) {
 	for _, b := range Blocks() {
-		for _, listed := range b.Programs {
+		for _, pattern := range b.Programs {
 			for _, name := range names {
 				for _, one := range spellings(name) {
-					if ok, _ := path.Match(strings.ToLower(listed), one); ok {
+					if ok, _ := path.Match(strings.ToLower(pattern), one); ok {
 						return name, b.Why
 					}
 				}

@@ -22,7 +22,7 @@ func NewCage(delegate bool) *Cage {
 func (c *Cage) Close() { c.groups.Close() }
 
 // group returns a cgroup with these bounds and what enters and leaves it, or none, and what keeps the bounds.
-func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, kept string) {
+func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, enforcedBy string) {
 	const watched = "rlimits, and a watcher of all processes"
 	if c == nil {
 		return nil, nil, watched
@@ -54,8 +54,8 @@ func whole(g *cgroup.Group) (end func()) {
 		return func() {}
 	}
 	over := make(chan struct{})
-	var looking sync.WaitGroup
-	looking.Go(func() {
+	var polling sync.WaitGroup
+	polling.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for g.OOMKills() == 0 {
@@ -69,7 +69,7 @@ func whole(g *cgroup.Group) (end func()) {
 	})
 	return func() {
 		close(over)
-		looking.Wait()
+		polling.Wait()
 	}
 }
 

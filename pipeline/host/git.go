@@ -96,9 +96,9 @@ func named(text, dir string) string {
 
 // repositoryWithin says whether all that git would show of the repository around dir is in these folders: neither
 // its files nor links in it may have another repository's objects shown.
-func repositoryWithin(dir string, folders []string) bool {
+func repositoryWithin(dir string, directories []string) bool {
 	for _, at := range above(dir) {
-		if !within(filepath.Dir(at), folders) { // git does not look there: GIT_CEILING_DIRECTORIES
+		if !within(filepath.Dir(at), directories) { // git does not look there: GIT_CEILING_DIRECTORIES
 			continue
 		}
 		places, why := gitPlaces(at)
@@ -106,7 +106,7 @@ func repositoryWithin(dir string, folders []string) bool {
 			return false
 		}
 		for _, place := range places {
-			if !within(place, folders) || !ownObjects(place) {
+			if !within(place, directories) || !ownObjects(place) {
 				return false
 			}
 		}
@@ -228,9 +228,9 @@ var harmlessKeys = map[string]string{
 }
 
 // gitEnvironment takes from repositories, and from the user's own configuration, what we know to run programs.
-func gitEnvironment(folders []string) []string {
-	ceilings := make([]string, len(folders))
-	for i, f := range folders {
+func gitEnvironment(directories []string) []string {
+	ceilings := make([]string, len(directories))
+	for i, f := range directories {
 		if real, err := filepath.EvalSymlinks(f); err == nil { // git goes up from where it really is
 			f = real
 		}

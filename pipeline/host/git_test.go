@@ -8,14 +8,14 @@ import (
 )
 
 func TestGitDoubt(t *testing.T) {
-	const plain = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n[remote \"origin\"]\n\turl = https://example.com/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n"
+	const unremarkable = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n[remote \"origin\"]\n\turl = https://example.com/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n"
 	tests := []struct {
 		name, config string
 		doubt        bool
 	}{
-		{"a new clone", plain, false},
-		{"comments", "# x\n; y\n" + plain, false},
-		{"fsmonitor", plain + "[core]\n\tfsmonitor = ./x\n", true},
+		{"a new clone", unremarkable, false},
+		{"comments", "# x\n; y\n" + unremarkable, false},
+		{"fsmonitor", unremarkable + "[core]\n\tfsmonitor = ./x\n", true},
 		{"fsmonitor in capitals", "[CORE]\n\tFSMonitor = ./x\n", true},
 		{"fsmonitor on the section's line", "[core] fsmonitor = ./x\n", true},
 		{"a value on the next line", "[core]\n\tbare = \\\nfalse\n", true},

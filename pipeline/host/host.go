@@ -118,12 +118,12 @@ func (p *Policy) Blocked() []Pattern { return p.blocked }
 // Directory returns where a command is to run: dir, if it is below a folder that is allowed, with its links followed;
 // for "" the first such folder, or "/" where none is.
 func (p *Policy) Directory(dir string) (string, error) {
-	folders := p.directories()
+	directories := p.directories()
 	if dir == "" {
-		if len(folders) == 0 {
+		if len(directories) == 0 {
 			return "/", nil
 		}
-		dir = folders[0]
+		dir = directories[0]
 	}
 	const remedy = "name one below a folder that is allowed, as sandboxmcp host access list shows them"
 	if !filepath.IsAbs(dir) {
@@ -133,15 +133,15 @@ func (p *Policy) Directory(dir string) (string, error) {
 	if err != nil {
 		return "", refuse(remedy, "the directory can't be used: %v", err)
 	}
-	if real == "/" && len(folders) == 0 || within(real, folders) {
+	if real == "/" && len(directories) == 0 || within(real, directories) {
 		return real, nil
 	}
 	return "", refuse(remedy, "the directory %q is not below a folder that is allowed", dir)
 }
 
 // within says whether a real path is one of the folders, or below one.
-func within(path string, folders []string) bool {
-	for _, f := range folders {
+func within(path string, directories []string) bool {
+	for _, f := range directories {
 		real, err := filepath.EvalSymlinks(f)
 		if err != nil {
 			continue // what is not there holds nothing

@@ -39,7 +39,7 @@ func (r Run) Do(ctx context.Context) (End, error) {
 		return End{}, err
 	}
 	defer answers.Close()
-	g, home, kept := r.Cage.group(r.Bounds)
+	g, home, enforcedBy := r.Cage.group(r.Bounds)
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args, cmd.Env = []string{role.HostCommand}, []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Stdout, r.Stderr
@@ -64,7 +64,7 @@ func (r Run) Do(ctx context.Context) (End, error) {
 		all()
 	}
 	e.emptied(g)
-	e.EnforcedBy = kept
+	e.EnforcedBy = enforcedBy
 	return e, err
 }
 

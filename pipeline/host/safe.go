@@ -104,14 +104,14 @@ func (p *Policy) inDirectories(name string, args []string, dir string) bool {
 // twoFiles says whether git may take the words of diff for two files, which it compares by whatever links they go
 // where it finds no repository. Two commits can be compared as A..B.
 func twoFiles(args []string) bool {
-	var plain []string
+	var operands []string
 	ended := false
 	for _, word := range args {
 		if !ended && strings.HasPrefix(word, "-") {
 			ended = word == "--"
 			continue
 		}
-		plain = append(plain, word)
+		operands = append(operands, word)
 	}
-	return len(plain) > 2 && plain[0] == "diff"
+	return len(operands) > 2 && operands[0] == "diff"
 }

@@ -95,24 +95,24 @@ func (o *Session) Lacks(p egress.Policy) []int {
 
 // Open answers inside the sandbox. Closing the sandbox that is returned ends that, too; with an error it
 // is the one that was given.
-func (o *Session) Open(box backends.Sandbox) (backends.Sandbox, error) {
+func (o *Session) Open(sandbox backends.Sandbox) (backends.Sandbox, error) {
 	if o == nil {
-		return box, nil
+		return sandbox, nil
 	}
-	g := box.Gateway()
+	g := sandbox.Gateway()
 	if g.DNS == nil && !o.Leads() { // nothing leaves all the same, and nobody learns what was wanted
-		return box, nil
+		return sandbox, nil
 	}
 	if g.DNS == nil || g.DNSStream == nil {
-		return box, errors.New("the backend's sandbox has no way out")
+		return sandbox, errors.New("the backend's sandbox has no way out")
 	}
-	gate := egress.Open(egress.Config{
+	gateway := egress.Open(egress.Config{
 		Decide: o.decide, Decided: o.decided, Dialer: o.cfg.Dialer, Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
 	}, egress.Sockets(g))
 	o.mu.Lock()
-	o.gateway = gate
+	o.gateway = gateway
 	o.mu.Unlock()
-	return withGateway{box, gate}, nil
+	return withGateway{sandbox, gateway}, nil
 }
 
 // withGateway is a sandbox that is closed together with its gateway.
@@ -134,10 +134,10 @@ func (o *Session) Enter(t Scope) {
 	}
 	o.mu.Lock()
 	o.scope, o.written = t, 0
-	gate := o.gateway
+	gateway := o.gateway
 	o.mu.Unlock()
-	if t.Within != nil && gate != nil {
-		gate.End(func(name string, port int) bool { return t.Within.Decide(name, port).Allowed })
+	if t.Within != nil && gateway != nil {
+		gateway.End(func(name string, port int) bool { return t.Within.Decide(name, port).Allowed })
 	}
 }
 
@@ -147,13 +147,13 @@ func (o *Session) Leave() []egress.Record {
 		return nil
 	}
 	o.mu.Lock()
-	gate := o.gateway
+	gateway := o.gateway
 	o.scope, o.written = Scope{Run: o.cfg.Session, Record: o.cfg.Record}, 0
 	o.mu.Unlock()
-	if gate == nil {
+	if gateway == nil {
 		return nil
 	}
-	return gate.Take()
+	return gateway.Take()
 }
 
 func (o *Session) now() Scope {

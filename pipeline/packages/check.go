@@ -68,9 +68,9 @@ func pythonName(name string) string {
 var separators = lazy(`[-_.]+`)
 
 func shorten(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "..."
+	const limit = 80
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "..."
 	}
 	return s
 }

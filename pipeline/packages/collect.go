@@ -69,12 +69,12 @@ func collect(ctx context.Context, from backends.Files, b *builder, max int64) (h
 func skipped(name string) bool { return name == "node_modules/.package-lock.json" }
 
 func read(f backends.File, to *[]byte) error {
-	const most = 64 << 20
+	const limit = 64 << 20
 	r, err := f.Open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	*to, err = io.ReadAll(io.LimitReader(r, most))
+	*to, err = io.ReadAll(io.LimitReader(r, limit))
 	return err
 }

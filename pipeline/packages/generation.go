@@ -165,8 +165,8 @@ func (s layers) tidy() {
 
 // sweep removes what killed servers left.
 func (s *Store) sweep() {
-	shelves, _ := filepath.Glob(filepath.Join(s.namespaces(), "*", "*"))
-	for _, dir := range shelves {
+	directories, _ := filepath.Glob(filepath.Join(s.namespaces(), "*", "*"))
+	for _, dir := range directories {
 		layers(dir).tidy()
 	}
 	s.sweepSessions()

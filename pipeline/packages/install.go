@@ -73,8 +73,8 @@ func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
 		return Receipt{}, err
 	}
 	defer os.RemoveAll(stage)
-	return j.carryOut(ctx, base, stage, func(next layer, kept, _ map[string]file, b *builder) (string, error) {
-		if err := b.link(base.content(), kept); err != nil {
+	return j.carryOut(ctx, base, stage, func(next layer, retained, _ map[string]file, b *builder) (string, error) {
+		if err := b.link(base.content(), retained); err != nil {
 			return "", fmt.Errorf("keep what was installed before: %w", err)
 		}
 		return sh.publish(next)
@@ -122,7 +122,7 @@ var errDropped = errors.New("the session is closed")
 
 // put makes a layer of the fresh files, which are where b puts files, and the kept ones, which
 // are in the layer before. It returns the layer's hash.
-type put func(next layer, kept, fresh map[string]file, b *builder) (string, error)
+type put func(next layer, retained, fresh map[string]file, b *builder) (string, error)
 
 // carryOut runs the package manager, collects what it installed into stage, and has it put where it belongs.
 func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (Receipt, error) {
@@ -139,11 +139,11 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 	if err != nil {
 		return receipt, err
 	}
-	kept, err := j.tool.retained(base, h.files)
+	retained, err := j.tool.retained(base, h.files)
 	if err != nil {
 		return receipt, err
 	}
-	next.packages, next.files = all, maps.Clone(kept)
+	next.packages, next.files = all, maps.Clone(retained)
 	maps.Copy(next.files, h.files)
 	if next.bytes() > j.store.cfg.MaxBytes {
 		return receipt, tooLarge(j.store.cfg.MaxBytes)
@@ -156,7 +156,7 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 	if ctx.Err() != nil {
 		return receipt, context.Cause(ctx)
 	}
-	if receipt.Layer, err = put(next, kept, h.files, b); err != nil {
+	if receipt.Layer, err = put(next, retained, h.files, b); err != nil {
 		return receipt, err
 	}
 	receipt.Packages = brought
@@ -181,9 +181,9 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 		return Receipt{}, harvest{}, err
 	}
 	defer sandbox.Close()
-	doors := sandbox.Listeners()
-	if len(doors) != 1 {
-		return Receipt{}, harvest{}, fmt.Errorf("the backend %s opened %d listeners instead of one: this is a bug", o.Backend.Name(), len(doors))
+	listeners := sandbox.Listeners()
+	if len(listeners) != 1 {
+		return Receipt{}, harvest{}, fmt.Errorf("the backend %s opened %d listeners instead of one: this is a bug", o.Backend.Name(), len(listeners))
 	}
 	show := &screen{show: o.Progress}
 	var fetched func(file, host string)
@@ -192,7 +192,7 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 	}
 	g := newProxy(j.set, 2*j.store.cfg.MaxBytes, fetched)
 	show.outwards = func(line string) string { return j.set.redact(g.links.outward(line)) }
-	stop := g.serve(ctx, doors[0])
+	stop := g.serve(ctx, listeners[0])
 	defer stop()
 	for name, content := range r.files {
 		if err := sandbox.Files().Put(name, 0o644, strings.NewReader(content)); err != nil {

@@ -57,7 +57,7 @@ func (s *Store) kind(ctx context.Context, b backends.Backend, language string) (
 // freshKind asks, whatever was said before: what is installed for an interpreter that has gone
 // since would stay.
 func (s *Store) freshKind(ctx context.Context, b backends.Backend, language string) (string, error) {
-	said, err := askInside(ctx, b, language)
+	reported, err := askInside(ctx, b, language)
 	if err != nil && ctx.Err() == nil && !errors.As(err, new(*backends.Refusal)) {
 		if _, none := probed(ctx, b, language); none != nil {
 			err = none
@@ -66,12 +66,12 @@ func (s *Store) freshKind(ctx context.Context, b backends.Backend, language stri
 	if err != nil {
 		return "", fmt.Errorf("ask %s what packages fit it: %w", language, err)
 	}
-	kind := language + said
+	kind := language + reported
 	if b.Name() != ownBackend {
 		kind += "-" + b.Name()
 	}
 	if !kindName().MatchString(kind) {
-		return "", fmt.Errorf("%s has a version that no layer can be named after: %q", language, shorten(said))
+		return "", fmt.Errorf("%s has a version that no layer can be named after: %q", language, shorten(reported))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,7 +72,7 @@ func TestKinds(t *testing.T) {
 		{name: "docker", reported: "3.12-cpython-312-aarch64-linux-gnu-glibc2.36"},
 		{name: "docker", reported: "3.11-pypy311-pp73-x86_64-linux-gnu-glibc2.36"},
 	}
-	shelves := map[layers]image{}
+	directories := map[layers]image{}
 	for _, i := range all {
 		s := openStore(t) // each has just started
 		kind, err := s.kind(t.Context(), &i, "python")
@@ -84,23 +84,23 @@ func TestKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, taken := shelves[at]; taken {
+		if other, taken := directories[at]; taken {
 			t.Errorf("%v and %v share %s", i, other, at)
 		}
-		shelves[at] = i
+		directories[at] = i
 	}
 }
 
 // TestKindIsAName: the words of an image lead nowhere else, and no interpreter is a refusal.
 func TestKindIsAName(t *testing.T) {
-	for _, said := range []string{"", "3.12", "3.12-", "3.12-x/../../y", "..", "3.12-a\n3.12-b", "3.12-" + strings.Repeat("x", 200), "-3.12-x", "3.12-é"} {
+	for _, reported := range []string{"", "3.12", "3.12-", "3.12-x/../../y", "..", "3.12-a\n3.12-b", "3.12-" + strings.Repeat("x", 200), "-3.12-x", "3.12-é"} {
 		s := openStore(t)
-		kind, err := s.kind(t.Context(), &image{name: "process", reported: said}, "python")
+		kind, err := s.kind(t.Context(), &image{name: "process", reported: reported}, "python")
 		if err == nil {
-			t.Errorf("%q: got %q, want an error", said, kind)
+			t.Errorf("%q: got %q, want an error", reported, kind)
 		}
-		if refused := errors.As(err, new(*backends.Refusal)); refused != (said == "") {
-			t.Errorf("%q: got %v, a refusal: %v", said, err, refused)
+		if refused := errors.As(err, new(*backends.Refusal)); refused != (reported == "") {
+			t.Errorf("%q: got %v, a refusal: %v", reported, err, refused)
 		}
 	}
 }

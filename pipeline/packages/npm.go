@@ -88,7 +88,7 @@ func (npm) read(o Order, base layer, h harvest) (all, brought []Package, err err
 	for _, spec := range o.Packages {
 		named[specName("node", spec)] = true
 	}
-	wanted := tree.Packages[""].Dependencies
+	requested := tree.Packages[""].Dependencies
 	for _, place := range slices.Sorted(maps.Keys(tree.Packages)) {
 		entry := tree.Packages[place]
 		i := strings.LastIndex(place, modules+"/")
@@ -98,7 +98,7 @@ func (npm) read(o Order, base layer, h harvest) (all, brought []Package, err err
 		top := i == 0
 		p := Package{Name: cmp.Or(entry.Name, place[i+len(modules)+1:]), Version: entry.Version, Hash: entry.Integrity}
 		changed := !before[p]
-		p.Requested = top && wanted[p.Name] != ""
+		p.Requested = top && requested[p.Name] != ""
 		all = append(all, p)
 		if p.Requested = top && named[p.Name]; p.Requested || changed {
 			brought = append(brought, p)

@@ -93,10 +93,10 @@ func (c npmConfig) sources(set *settings) error {
 		}
 		fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(insideURL(u).String()))
 	}
-	gate := "http://127.0.0.1:" + strconv.Itoa(proxyPort)
+	proxyURL := "http://127.0.0.1:" + strconv.Itoa(proxyPort)
 	// npm's own waits of 10 and 60 seconds are for networks that come and go: the gate is here.
 	rc.WriteString("fetch-retry-mintimeout = 500\nfetch-retry-maxtimeout = 1500\n")
-	fmt.Fprintf(&rc, "proxy = %s\nhttps-proxy = %s\nnoproxy = \"\"\n", gate, gate)
+	fmt.Fprintf(&rc, "proxy = %s\nhttps-proxy = %s\nnoproxy = \"\"\n", proxyURL, proxyURL)
 	for _, name := range []string{"before", "min-release-age", "replace-registry-host", "tag", "fetch-retries", "fetch-timeout"} {
 		if v := c.text(name); v != "" {
 			fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(v))
@@ -150,11 +150,11 @@ func (c npmConfig) credentials(set *settings) error {
 		if !strings.HasPrefix(name, "//") || i < 0 {
 			return
 		}
-		below := name[:i]
-		if found[below] == nil {
-			found[below] = map[string]string{}
+		prefix := name[:i]
+		if found[prefix] == nil {
+			found[prefix] = map[string]string{}
 		}
-		found[below][name[i+1:]] = value
+		found[prefix][name[i+1:]] = value
 	}
 	for _, name := range []string{c.text("globalconfig"), c.text("userconfig")} {
 		f, err := os.Open(name)
@@ -174,14 +174,14 @@ func (c npmConfig) credentials(set *settings) error {
 			note(name[len("npm_config_"):], value)
 		}
 	}
-	for below, c := range found {
-		set.login(below, c)
+	for prefix, c := range found {
+		set.login(prefix, c)
 	}
 	return nil
 }
 
 // login turns one registry's credentials into a header.
-func (s *settings) login(below string, c map[string]string) {
+func (s *settings) login(prefix string, c map[string]string) {
 	var header string
 	switch password, err := base64.StdEncoding.DecodeString(c["_password"]); {
 	case c["_authToken"] != "":
@@ -199,7 +199,7 @@ func (s *settings) login(below string, c map[string]string) {
 		s.hide(c[name])
 	}
 	for _, scheme := range []string{"https", "http"} {
-		u, err := url.Parse(scheme + ":" + below)
+		u, err := url.Parse(scheme + ":" + prefix)
 		if err != nil || u.Host == "" {
 			return
 		}

@@ -43,19 +43,19 @@ type output struct {
 func (o *output) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {
-		most := maxLine - len(o.part)
-		i := bytes.IndexByte(b[:min(len(b), most+1)], '\n')
+		room := maxLine - len(o.part)
+		i := bytes.IndexByte(b[:min(len(b), room+1)], '\n')
 		switch {
 		case i >= 0:
 			o.part = append(o.part, b[:i]...)
 			b = b[i+1:]
 			o.flush()
-		case len(b) <= most:
+		case len(b) <= room:
 			o.part = append(o.part, b...)
 			b = nil
 		default:
-			o.part = append(o.part, b[:most]...)
-			b = b[most:]
+			o.part = append(o.part, b[:room]...)
+			b = b[room:]
 			o.flush()
 		}
 	}

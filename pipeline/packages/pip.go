@@ -132,12 +132,12 @@ func (pip) retained(base layer, fresh map[string]file) (map[string]file, error) 
 			renewed[dist] = true
 		}
 	}
-	kept := maps.Clone(base.files)
+	retained := maps.Clone(base.files)
 	for name := range base.files {
 		if !renewed[distribution(name)] {
 			continue
 		}
-		delete(kept, name)
+		delete(retained, name)
 		if path.Base(name) != "RECORD" {
 			continue
 		}
@@ -146,18 +146,18 @@ func (pip) retained(base layer, fresh map[string]file) (map[string]file, error) 
 			return nil, fmt.Errorf("read what was installed before: %w", err)
 		}
 		for _, file := range owned {
-			delete(kept, file)
+			delete(retained, file)
 		}
 	}
 	for name := range base.files {
-		if py := compiledFrom(name); py != "" && kept[py] == (file{}) {
-			delete(kept, name)
+		if py := compiledFrom(name); py != "" && retained[py] == (file{}) {
+			delete(retained, name)
 		}
 	}
 	for name := range fresh {
-		delete(kept, name)
+		delete(retained, name)
 	}
-	return kept, nil
+	return retained, nil
 }
 
 // distribution is the name of the package to whose description a file belongs: name-1.0.dist-info/RECORD.

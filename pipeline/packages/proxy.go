@@ -44,11 +44,11 @@ type proxy struct {
 
 // trouble remembers what went wrong, if that is not known yet.
 func (g *proxy) trouble(text string) string {
-	const most = 5
+	const limit = 5
 	text = g.set.redact(text)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.troubles) < most && !slices.Contains(g.troubles, text) {
+	if len(g.troubles) < limit && !slices.Contains(g.troubles, text) {
 		g.troubles = append(g.troubles, text)
 	}
 	return text

@@ -23,9 +23,9 @@ import (
 // its own authority, of which it returns the file.
 func (r *registry) secure(t *testing.T, password string) string {
 	r.password = password
-	plain := r.index
-	r.index = httptest.NewTLSServer(plain.Config.Handler)
-	plain.Close()
+	clear := r.index
+	r.index = httptest.NewTLSServer(clear.Config.Handler)
+	clear.Close()
 	t.Cleanup(r.index.Close)
 	name := filepath.Join(t.TempDir(), "ca.pem")
 	b := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.index.Certificate().Raw})

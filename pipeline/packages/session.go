@@ -112,15 +112,15 @@ func (s *Store) fill(ses *session) (err error) {
 // lockDir makes the folder and takes its lock, while no server sweeps: a folder without a holder
 // would look like that of a dead one.
 func (s *Store) lockDir(ses *session) error {
-	gate, err := lock(s.sweeping(), false, true)
-	for err == nil && gate == nil {
+	sweepLock, err := lock(s.sweeping(), false, true)
+	for err == nil && sweepLock == nil {
 		time.Sleep(time.Millisecond)
-		gate, err = lock(s.sweeping(), false, true)
+		sweepLock, err = lock(s.sweeping(), false, true)
 	}
 	if err != nil {
 		return err
 	}
-	defer gate.Close()
+	defer sweepLock.Close()
 	if err := os.Mkdir(ses.dir, 0o700); err != nil {
 		return err
 	}
@@ -179,11 +179,11 @@ func (s *Store) DropSession(id string) error {
 
 // sweepSessions removes those of servers that are gone.
 func (s *Store) sweepSessions() {
-	gate, err := lock(s.sweeping(), true, true)
-	if gate == nil || err != nil {
+	sweepLock, err := lock(s.sweeping(), true, true)
+	if sweepLock == nil || err != nil {
 		return // the next server will
 	}
-	defer gate.Close()
+	defer sweepLock.Close()
 	all, _ := filepath.Glob(filepath.Join(s.sessionsDir(), "*"))
 	for _, dir := range all {
 		// Made here, because a server may have died between making the folder and the lock in it.

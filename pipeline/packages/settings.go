@@ -123,9 +123,9 @@ func portOf(u *url.URL) string {
 
 // viaProxy returns the choice of a proxy between what the package manager is configured with and
 // the environment.
-func (s *settings) viaProxy(what, plain, secure, except string) error {
+func (s *settings) viaProxy(what, httpProxy, httpsProxy, except string) error {
 	env := httpproxy.FromEnvironment()
-	c := httpproxy.Config{HTTPProxy: cmp.Or(plain, env.HTTPProxy), HTTPSProxy: cmp.Or(secure, env.HTTPSProxy), NoProxy: except}
+	c := httpproxy.Config{HTTPProxy: cmp.Or(httpProxy, env.HTTPProxy), HTTPSProxy: cmp.Or(httpsProxy, env.HTTPSProxy), NoProxy: except}
 	for _, raw := range []string{c.HTTPProxy, c.HTTPSProxy} {
 		if raw == "" {
 			continue

@@ -49,8 +49,8 @@ func TestPrune(t *testing.T) {
 			root.Close()
 		}
 	}
-	unfinished := newID()
-	save(t, s, unfinished, "a", "a")
+	partial := newID()
+	save(t, s, partial, "a", "a")
 	lost := newID()
 	save(t, s, lost, "b/c", "c")
 	makeOld(t, filepath.Join(s.c.Dir, lost), 2*time.Hour)
@@ -72,7 +72,7 @@ func TestPrune(t *testing.T) {
 	}
 	s.prune()
 	for id, want := range map[string]bool{
-		old: false, oldRead: true, tooOldRead: false, unfinished: true, lost: false, gonePrefix + "x": false, "notes.txt": true,
+		old: false, oldRead: true, tooOldRead: false, partial: true, lost: false, gonePrefix + "x": false, "notes.txt": true,
 		filled[0]: true, filled[1]: false, filled[2]: false, filled[3]: false, filled[4]: false, filled[5]: true,
 	} {
 		if _, err := os.Stat(filepath.Join(s.c.Dir, id)); (err == nil) != want {

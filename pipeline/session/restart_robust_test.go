@@ -37,7 +37,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 	var open atomic.Int64
 	again, building, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	start := func(ctx context.Context) (backends.Sandbox, error) {
-		box, err := b.Start(ctx, backends.Spec{ID: "session", Language: "shell", Keep: true})
+		sandbox, err := b.Start(ctx, backends.Spec{ID: "session", Language: "shell", Keep: true})
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 		default:
 		}
 		open.Add(1)
-		return &counted{Sandbox: box, open: &open}, nil
+		return &counted{Sandbox: sandbox, open: &open}, nil
 	}
 	k := NewManager(Config{})
 	defer k.Close()
@@ -73,12 +73,12 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 		}()
 		k.End(info.ID, "closed")
 	}()
-	claim, err := s.Acquire(t.Context())
+	guard, err := s.Acquire(t.Context())
 	if !errors.Is(err, ErrDead) {
 		t.Errorf("claim a session that was ended meanwhile: %v, want %v", err, ErrDead)
 	}
 	if err == nil {
-		claim.Release()
+		guard.Release()
 	}
 	<-over
 	if n := open.Load(); n != 0 {

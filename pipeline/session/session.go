@@ -197,24 +197,24 @@ func (s *Session) restart(ctx context.Context) error {
 }
 
 func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
-	box, err := s.build(ctx)
+	sandbox, err := s.build(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k, err := kernel.Start(ctx, box, s.info.Language, s.env)
+	k, err := kernel.Start(ctx, sandbox, s.info.Language, s.env)
 	if err != nil {
-		box.Close()
+		sandbox.Close()
 		return nil, err
 	}
 	s.mu.Lock()
 	if s.info.State == "dead" { // it ended meanwhile, and whoever ends it knows the old sandbox alone
 		s.mu.Unlock()
-		box.Close()
+		sandbox.Close()
 		k.Close()
 		return nil, s.ended()
 	}
 	old := s.sandbox
-	s.sandbox, s.seen = box, map[FileID]Seen{}
+	s.sandbox, s.seen = sandbox, map[FileID]Seen{}
 	s.lost += ", and its sandbox with it, so that its files are lost, too"
 	s.mu.Unlock()
 	old.Close()

@@ -156,9 +156,9 @@ func (n *Notifier) show(q approval.Question, done <-chan struct{}) error {
 	var id uint32
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(1)), "desktop-entry": dbus.MakeVariant("sandboxmcp")}
 	// Close does not end this call at once: what is shown without our knowing its number nobody takes back.
-	call, give := context.WithTimeout(context.WithoutCancel(ctx), n.timeout)
-	defer give()
-	defer context.AfterFunc(n.ctx, func() { time.AfterFunc(closeTimeout, give) })()
+	call, release := context.WithTimeout(context.WithoutCancel(ctx), n.timeout)
+	defer release()
+	defer context.AfterFunc(n.ctx, func() { time.AfterFunc(closeTimeout, release) })()
 	err = desktop.CallWithContext(call, service+".Notify", 0, "sandboxmcp", uint32(0), "dialog-question", text.title, text.body, []string{}, hints, int32(0)).Store(&id)
 	if err != nil {
 		return fmt.Errorf("notify the desktop: %w", err)

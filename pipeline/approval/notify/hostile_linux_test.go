@@ -14,7 +14,7 @@ import (
 )
 
 // startHostile starts a bus that greets who comes, says what say writes, and then reads nothing any more.
-func startHostile(t *testing.T, say func(io.Writer, io.Reader)) (address string, said <-chan struct{}) {
+func startHostile(t *testing.T, say func(io.Writer, io.Reader)) (address string, logged <-chan struct{}) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bus")
 	l, err := net.Listen("unix", path)
@@ -100,10 +100,10 @@ func TestHostileBus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
-			address, said := startHostile(t, say)
+			address, logged := startHostile(t, say)
 			n := New(Config{Address: address})
 			n.Watch(question, make(chan struct{}))
-			<-said
+			<-logged
 			if more := runtime.NumGoroutine() - before; more > 50 {
 				t.Errorf("%d goroutines more", more)
 			}

@@ -105,15 +105,15 @@ func (d *desktop) CloseNotification(id uint32) *dbus.Error {
 	return nil
 }
 
-func (d *desktop) wait(t *testing.T, shown int) (title, body string) {
+func (d *desktop) wait(t *testing.T, notified int) (title, body string) {
 	t.Helper()
-	hosttest.Until(t, fmt.Sprint(shown, " are shown"), func() bool {
+	hosttest.Until(t, fmt.Sprint(notified, " are shown"), func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, s := range d.notifications {
 			title, body = s[0], s[1]
 		}
-		return len(d.notifications) == shown
+		return len(d.notifications) == notified
 	})
 	return title, body
 }
@@ -201,8 +201,8 @@ func TestNoDesktop(t *testing.T) {
 		"elsewhere": "tcp:host=192.0.2.1,port=9", "a program": "unixexec:path=/bin/sh,argv1=-c", "autolaunch": "autolaunch:", "nonsense": "\x00;;unix:,path",
 	} {
 		t.Run(name, func(t *testing.T) {
-			var said bytes.Buffer
-			n := New(Config{Address: address, Log: slog.New(slog.NewTextHandler(&said, nil))})
+			var logged bytes.Buffer
+			n := New(Config{Address: address, Log: slog.New(slog.NewTextHandler(&logged, nil))})
 			n.timeout = time.Hour
 			for range 3 {
 				n.Watch(question, make(chan struct{})) // which waits for no desktop
@@ -211,8 +211,8 @@ func TestNoDesktop(t *testing.T) {
 				wait()
 			}
 			n.Close() // and this not for its time to be up
-			if strings.Count(said.String(), "\n") > 1 {
-				t.Errorf("it is said more than once: %s", said.String())
+			if strings.Count(logged.String(), "\n") > 1 {
+				t.Errorf("it is said more than once: %s", logged.String())
 			}
 		})
 	}

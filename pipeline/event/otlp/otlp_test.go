@@ -130,14 +130,14 @@ func (l *lines) String() string {
 
 func export(t *testing.T, c Config) (*Exporter, *event.Bus, *lines) {
 	t.Helper()
-	said := &lines{}
-	c.Bus, c.Log = event.NewBus(), slog.New(slog.NewTextHandler(said, nil))
+	logged := &lines{}
+	c.Bus, c.Log = event.NewBus(), slog.New(slog.NewTextHandler(logged, nil))
 	x, err := start(c, pace{traces: 20 * time.Millisecond, metrics: time.Hour, answer: 10 * time.Minute, closeTimeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(x.Close)
-	return x, c.Bus, said
+	return x, c.Bus, logged
 }
 
 // an end of a run that began at this time.
@@ -151,12 +151,12 @@ func end(run string, began time.Time) event.Event {
 
 func TestTrace(t *testing.T) {
 	c := collect(t, nil)
-	x, bus, said := export(t, Config{URL: c.URL + "/", Version: "1.2"})
+	x, bus, logged := export(t, Config{URL: c.URL + "/", Version: "1.2"})
 	began := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	bus.Publish(end("RUN1", began))
 	x.Close()
-	if len(c.bad) > 0 || said.String() != "" || c.who["service.name"] != "sandboxmcp" || c.who["service.version"] != "1.2" {
-		t.Fatalf("bad: %v, log %s, resource %v", c.bad, said, c.who)
+	if len(c.bad) > 0 || logged.String() != "" || c.who["service.name"] != "sandboxmcp" || c.who["service.version"] != "1.2" {
+		t.Fatalf("bad: %v, log %s, resource %v", c.bad, logged, c.who)
 	}
 	sum := sha256.Sum256([]byte("RUN1"))
 	at := func(ns uint64) time.Duration { return time.Unix(0, int64(ns)).Sub(began) }
@@ -302,14 +302,14 @@ func TestCollectorThatRefuses(t *testing.T) {
 		},
 	} {
 		c := collect(t, refuse)
-		x, bus, said := export(t, Config{URL: c.URL})
+		x, bus, logged := export(t, Config{URL: c.URL})
 		for i := range 3 {
 			bus.Publish(end(fmt.Sprint(i), time.Now()))
 			hosttest.Until(t, "it is dropped", func() bool { return x.Dropped() == uint64(i+1) })
 		}
 		x.Close()
-		if strings.Count(said.String(), "did not take traces") != 1 || len(other.spans) != 0 || x.Dropped() != 3 {
-			t.Errorf("%s: %d dropped, %d spans went elsewhere, the log has %s", name, x.Dropped(), len(other.spans), said)
+		if strings.Count(logged.String(), "did not take traces") != 1 || len(other.spans) != 0 || x.Dropped() != 3 {
+			t.Errorf("%s: %d dropped, %d spans went elsewhere, the log has %s", name, x.Dropped(), len(other.spans), logged)
 		}
 	}
 }

@@ -63,11 +63,11 @@ func (p points) Export(ctx context.Context, m *metricdata.ResourceMetrics) error
 	for _, s := range m.ScopeMetrics {
 		scoped := &metricspb.ScopeMetrics{Scope: &common.InstrumentationScope{Name: s.Scope.Name, Version: s.Scope.Version}, SchemaUrl: s.Scope.SchemaURL}
 		for _, one := range s.Metrics {
-			told, err := tell(one)
+			metric, err := tell(one)
 			if err != nil {
 				return err
 			}
-			scoped.Metrics = append(scoped.Metrics, told)
+			scoped.Metrics = append(scoped.Metrics, metric)
 		}
 		all.ScopeMetrics = append(all.ScopeMetrics, scoped)
 	}

@@ -20,10 +20,10 @@ func refusal(count uint64, why string) []byte {
 
 func TestAnswers(t *testing.T) {
 	tests := map[string]struct {
-		refuse  func(w http.ResponseWriter, asked int32) bool
-		asked   int32 // requests for traces
-		dropped uint64
-		said    string
+		refuse   func(w http.ResponseWriter, asked int32) bool
+		asked    int32 // requests for traces
+		dropped  uint64
+		reported string
 	}{
 		"takes it": {func(http.ResponseWriter, int32) bool { return false }, 1, 0, ""},
 		"busy once": {func(w http.ResponseWriter, asked int32) bool {
@@ -64,11 +64,11 @@ func TestAnswers(t *testing.T) {
 			c := collect(t, func(w http.ResponseWriter, r *http.Request) bool {
 				return r.URL.Path == "/v1/traces" && tt.refuse(w, asked.Add(1))
 			})
-			x, bus, said := export(t, Config{URL: c.URL})
+			x, bus, logged := export(t, Config{URL: c.URL})
 			bus.Publish(end("R", time.Now()))
 			x.Close()
-			if asked.Load() != tt.asked || x.Dropped() != tt.dropped || !strings.Contains(said.String(), tt.said) || tt.said == "" && said.String() != "" {
-				t.Errorf("asked %d times, %d dropped, the log has %s; want %d, %d, %q", asked.Load(), x.Dropped(), said, tt.asked, tt.dropped, tt.said)
+			if asked.Load() != tt.asked || x.Dropped() != tt.dropped || !strings.Contains(logged.String(), tt.reported) || tt.reported == "" && logged.String() != "" {
+				t.Errorf("asked %d times, %d dropped, the log has %s; want %d, %d, %q", asked.Load(), x.Dropped(), logged, tt.asked, tt.dropped, tt.reported)
 			}
 		})
 	}
@@ -91,11 +91,11 @@ func TestVariables(t *testing.T) {
 		}
 		return false
 	})
-	x, bus, said := export(t, Config{URL: c.URL})
+	x, bus, logged := export(t, Config{URL: c.URL})
 	bus.Publish(end("R", time.Now()))
 	x.Close()
 	const delta = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
-	if len(c.spans) != 9 || c.metrics["sandboxmcp.runs"].GetSum().GetAggregationTemporality() != delta || len(c.bad) > 0 || said.String() != "" {
-		t.Errorf("%d spans, %v, bad %v, the log has %s", len(c.spans), c.metrics["sandboxmcp.runs"], c.bad, said)
+	if len(c.spans) != 9 || c.metrics["sandboxmcp.runs"].GetSum().GetAggregationTemporality() != delta || len(c.bad) > 0 || logged.String() != "" {
+		t.Errorf("%d spans, %v, bad %v, the log has %s", len(c.spans), c.metrics["sandboxmcp.runs"], c.bad, logged)
 	}
 }

@@ -39,12 +39,12 @@ func newKey(source func() ([]byte, error)) (*key, error) {
 
 // fetch reads the secret, as it is or as "whsec_" and base64.
 func (k *key) fetch() ([]byte, error) {
-	given, err := k.source()
+	secret, err := k.source()
 	if err != nil {
 		return nil, fmt.Errorf("the secret that the webhook is signed with: %w", err)
 	}
-	defer clear(given)
-	b := bytes.TrimSpace(given)
+	defer clear(secret)
+	b := bytes.TrimSpace(secret)
 	text, coded := bytes.CutPrefix(b, []byte("whsec_"))
 	if !coded {
 		b = bytes.Clone(b)

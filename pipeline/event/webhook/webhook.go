@@ -119,9 +119,9 @@ func (s *Sender) Close() {
 	s.closed.Do(func() {
 		s.sub.Cancel()
 		close(s.stopping)
-		patience := time.AfterFunc(s.pace.grace, s.end)
+		deadline := time.AfterFunc(s.pace.grace, s.end)
 		s.workers.Wait()
-		patience.Stop()
+		deadline.Stop()
 		s.end()
 		close(s.done)
 		s.reporter.Wait()
@@ -153,17 +153,17 @@ func (s *Sender) work() {
 
 // report says in the log what was lost, and not too often.
 func (s *Sender) report() {
-	said := uint64(0)
+	logged := uint64(0)
 	say := func() {
 		n := s.Stats().Dropped
-		if n == said {
+		if n == logged {
 			return
 		}
 		s.mu.Lock()
 		why := s.why
 		s.mu.Unlock()
-		s.c.Log.Warn("webhook: events were not posted", "events", n-said, "since_start", n, "why", why)
-		said = n
+		s.c.Log.Warn("webhook: events were not posted", "events", n-logged, "since_start", n, "why", why)
+		logged = n
 	}
 	for every := time.NewTicker(s.pace.report); ; {
 		select {

@@ -76,14 +76,14 @@ func (l *lines) String() string {
 
 func sender(t *testing.T, c Config, p pace) (*Sender, *event.Bus, *lines) {
 	t.Helper()
-	said := &lines{}
-	c.Bus, c.Log = event.NewBus(), slog.New(slog.NewTextHandler(said, nil))
+	logged := &lines{}
+	c.Bus, c.Log = event.NewBus(), slog.New(slog.NewTextHandler(logged, nil))
 	s, err := start(c, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return s, c.Bus, said
+	return s, c.Bus, logged
 }
 
 // TestSignature is the example that the specification's libraries are tested with.
@@ -166,7 +166,7 @@ func TestTriedAgain(t *testing.T) {
 			if tt.posts == 0 {
 				p.answer = time.Second
 			}
-			s, bus, said := sender(t, Config{URL: r.URL}, p)
+			s, bus, logged := sender(t, Config{URL: r.URL}, p)
 			bus.Publish(event.Event{Name: event.EgressDenied})
 			hosttest.Until(t, "it has come to an end", func() bool { st := s.Stats(); return st.Sent+st.Dropped == 1 })
 			if st := s.Stats(); (st.Sent == 1) != tt.sent || tt.posts > 0 && r.count() != tt.posts || r.count() < 2 && tt.posts == 0 {
@@ -177,8 +177,8 @@ func TestTriedAgain(t *testing.T) {
 					t.Errorf("headers %v", q.Header)
 				}
 			}
-			if s.Close(); !tt.sent && !strings.Contains(said.String(), tt.why) || tt.sent && said.String() != "" {
-				t.Errorf("the log has %q, want %q", said.String(), tt.why)
+			if s.Close(); !tt.sent && !strings.Contains(logged.String(), tt.why) || tt.sent && logged.String() != "" {
+				t.Errorf("the log has %q, want %q", logged.String(), tt.why)
 			}
 		})
 	}
@@ -206,26 +206,26 @@ func TestRedirects(t *testing.T) {
 			w.Header().Set("Location", other.URL)
 			w.WriteHeader(code)
 		})
-		s, bus, said := sender(t, Config{URL: r.URL}, quick)
+		s, bus, logged := sender(t, Config{URL: r.URL}, quick)
 		bus.Publish(event.Event{Name: event.EgressDenied})
 		hosttest.Until(t, "it is lost", func() bool { return s.Stats().Dropped == 1 })
-		if s.Close(); other.count() != 0 || r.count() != 1 || !strings.Contains(said.String(), "redirects are not followed") {
-			t.Errorf("%d: %d and %d posts, %s", code, r.count(), other.count(), said)
+		if s.Close(); other.count() != 0 || r.count() != 1 || !strings.Contains(logged.String(), "redirects are not followed") {
+			t.Errorf("%d: %d and %d posts, %s", code, r.count(), other.count(), logged)
 		}
 	}
 }
 
 func TestGone(t *testing.T) {
 	r := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) })
-	s, bus, said := sender(t, Config{URL: r.URL}, quick)
+	s, bus, logged := sender(t, Config{URL: r.URL}, quick)
 	bus.Publish(event.Event{Name: event.EgressDenied})
 	hosttest.Until(t, "it is lost", func() bool { return s.Stats().Dropped == 1 })
 	for range 10 {
 		bus.Publish(event.Event{Name: event.EgressDenied})
 	}
 	hosttest.Until(t, "all are lost", func() bool { return s.Stats().Dropped == 11 })
-	if r.count() != 1 || strings.Count(said.String(), "level=ERROR") != 1 {
-		t.Errorf("%d posts after the receiver wanted no more: %s", r.count(), said)
+	if r.count() != 1 || strings.Count(logged.String(), "level=ERROR") != 1 {
+		t.Errorf("%d posts after the receiver wanted no more: %s", r.count(), logged)
 	}
 }
 
@@ -239,11 +239,11 @@ func TestCertificate(t *testing.T) {
 		if trusted {
 			roots.AddCert(tls.Certificate())
 		}
-		s, bus, said := sender(t, c, quick)
+		s, bus, logged := sender(t, c, quick)
 		bus.Publish(event.Event{Name: event.EgressDenied})
 		hosttest.Until(t, "it has come to an end", func() bool { st := s.Stats(); return st.Sent+st.Dropped == 1 })
-		if s.Close(); (s.Stats().Sent == 1) != trusted || !trusted && !strings.Contains(said.String(), "certificate") {
-			t.Errorf("trusted %v: %+v, %s", trusted, s.Stats(), said)
+		if s.Close(); (s.Stats().Sent == 1) != trusted || !trusted && !strings.Contains(logged.String(), "certificate") {
+			t.Errorf("trusted %v: %+v, %s", trusted, s.Stats(), logged)
 		}
 	}
 }
@@ -261,13 +261,13 @@ func TestClose(t *testing.T) {
 	}
 	s.Close()
 	stuck := receive(t, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	s, bus, said := sender(t, Config{URL: stuck.URL}, pace{first: time.Hour, longest: time.Hour, answer: time.Hour, grace: 100 * time.Millisecond, report: time.Hour})
+	s, bus, logged := sender(t, Config{URL: stuck.URL}, pace{first: time.Hour, longest: time.Hour, answer: time.Hour, grace: 100 * time.Millisecond, report: time.Hour})
 	for range 200 {
 		bus.Publish(event.Event{Name: event.EgressDenied})
 	}
 	hosttest.Until(t, "posts are under way", func() bool { return stuck.count() == event.AtOnce })
-	if s.Close(); s.Stats().Dropped != 200 || !strings.Contains(said.String(), "events=200") {
-		t.Errorf("%+v, %s", s.Stats(), said)
+	if s.Close(); s.Stats().Dropped != 200 || !strings.Contains(logged.String(), "events=200") {
+		t.Errorf("%+v, %s", s.Stats(), logged)
 	}
 	good.CloseClientConnections()
 	stuck.CloseClientConnections()
@@ -283,7 +283,7 @@ func TestDeadReceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close() // nobody is there
-	s, bus, said := sender(t, Config{URL: "http://" + l.Addr().String()}, usual)
+	s, bus, logged := sender(t, Config{URL: "http://" + l.Addr().String()}, usual)
 	var m0, m1 runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m0)
@@ -301,8 +301,8 @@ func TestDeadReceiver(t *testing.T) {
 	if s.Close(); s.Stats().Dropped != n {
 		t.Errorf("%+v, want %d dropped", s.Stats(), n)
 	}
-	if !strings.Contains(said.String(), "connection refused") {
-		t.Errorf("the log has %s", said)
+	if !strings.Contains(logged.String(), "connection refused") {
+		t.Errorf("the log has %s", logged)
 	}
 }
 
@@ -357,9 +357,9 @@ func TestNewSecret(t *testing.T) {
 func FuzzKey(f *testing.F) {
 	f.Add([]byte("whsec_"))
 	f.Add([]byte("x\n"))
-	f.Fuzz(func(t *testing.T, given []byte) {
-		text := string(bytes.Clone(given))
-		k, err := newKey(func() ([]byte, error) { return given, nil })
+	f.Fuzz(func(t *testing.T, secret []byte) {
+		text := string(bytes.Clone(secret))
+		k, err := newKey(func() ([]byte, error) { return secret, nil })
 		if err == nil && len(k.bytes) < leastKey {
 			t.Errorf("%q: a key of %d bytes", text, len(k.bytes))
 		}

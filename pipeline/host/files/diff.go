@@ -84,11 +84,11 @@ func compare(a, b []string) (list []edit) {
 
 // hunks writes the edits with some lines around them.
 func hunks(edits []edit) string {
-	near := make([]bool, len(edits))
+	adjacent := make([]bool, len(edits))
 	for i, e := range edits {
 		if e.sign != ' ' {
 			for j := max(0, i-around); j <= min(len(edits)-1, i+around); j++ {
-				near[j] = true
+				adjacent[j] = true
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func hunks(edits []edit) string {
 	was, is := 1, 1
 	for i := 0; i < len(edits); i++ {
 		end := i
-		for end < len(edits) && near[end] {
+		for end < len(edits) && adjacent[end] {
 			end++
 		}
 		if end > i {

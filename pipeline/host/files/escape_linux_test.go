@@ -233,11 +233,11 @@ func TestTraps(t *testing.T) {
 	if _, err := p.Read(t.Context(), p.root+"/.nobody-knows-this/y"); err != nil {
 		t.Errorf("what is hidden may be read: %v", err)
 	}
-	shelf := Access{Roots: []Root{{Path: p.root + "/.config", Write: true}}, MaxBytes: 100}
-	if _, err := shelf.Write(t.Context(), p.root+"/.config/autostart/x.desktop", []byte("x"), Create); err == nil {
+	named := Access{Roots: []Root{{Path: p.root + "/.config", Write: true}}, MaxBytes: 100}
+	if _, err := named.Write(t.Context(), p.root+"/.config/autostart/x.desktop", []byte("x"), Create); err == nil {
 		t.Error("a root that names a folder of many programs' files names none of these")
 	}
-	named := Access{Roots: []Root{{Path: p.root + "/.vscode", Write: true}}, MaxBytes: 100}
+	named = Access{Roots: []Root{{Path: p.root + "/.vscode", Write: true}}, MaxBytes: 100}
 	if _, err := named.Write(t.Context(), p.root+"/.vscode/tasks.json", []byte("x"), Create); err != nil {
 		t.Errorf("a root that names it: %v", err)
 	}

@@ -86,8 +86,8 @@ func file(name string) (string, error) {
 
 // relative is name relative to dir, which it is within.
 func relative(name, dir string) string {
-	if rest := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"); rest != "" {
-		return rest
+	if rel := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"); rel != "" {
+		return rel
 	}
 	return "."
 }
@@ -112,9 +112,9 @@ func (a Access) Describe() string {
 			all = append(all, text)
 		}
 	}
-	const most = 20
-	if len(all) > most {
-		all = append(all[:most], fmt.Sprintf("%d more", len(all)-most))
+	const limit = 20
+	if len(all) > limit {
+		all = append(all[:limit], fmt.Sprintf("%d more", len(all)-limit))
 	}
 	return "allowed: " + strings.Join(all, ", ")
 }

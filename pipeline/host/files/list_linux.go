@@ -17,7 +17,7 @@ const maxNames = 200_000
 
 // List returns what is in a folder, sorted, and with deep also what is in those below it, at most most entries.
 // more says that there are others. No link is followed, and no folder is looked into that is kept from agents.
-func (a Access) List(ctx context.Context, name string, deep bool, most int) (all []Entry, more bool, err error) {
+func (a Access) List(ctx context.Context, name string, deep bool, limit int) (all []Entry, more bool, err error) {
 	name, err = Clean(name)
 	if err != nil {
 		return nil, false, err
@@ -27,7 +27,7 @@ func (a Access) List(ctx context.Context, name string, deep bool, most int) (all
 		return nil, false, err
 	}
 	defer d.Close()
-	l := lister{Access: a, deep: deep, limit: most}
+	l := lister{Access: a, deep: deep, limit: limit}
 	err = l.directory(ctx, d, d.rel, "")
 	if errors.Is(err, errEnough) {
 		return l.all, true, nil
@@ -46,17 +46,17 @@ type lister struct {
 }
 
 // directory lists the folder at rest, which is called to in the list.
-func (l *lister) directory(ctx context.Context, d *rootedPath, rest, to string) error {
-	found, err := d.open(rest, unix.O_PATH|unix.O_NOFOLLOW)
+func (l *lister) directory(ctx context.Context, d *rootedPath, rel, to string) error {
+	found, err := d.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
 	}
 	defer found.Close()
 	if isLink(found) {
-		return d.linked(rest)
+		return d.linked(rel)
 	}
-	here := &rootedPath{d.spot, d.dir, rest}
-	here.asked, here.real = path.Join(d.asked, to), path.Join(d.base, rest)
+	here := &rootedPath{d.spot, d.dir, rel}
+	here.asked, here.real = path.Join(d.asked, to), path.Join(d.base, rel)
 	if _, err := l.judge(here, found, unix.S_IFDIR); err != nil {
 		return err
 	}
@@ -72,14 +72,14 @@ func (l *lister) directory(ctx context.Context, d *rootedPath, rest, to string) 
 	l.more = l.more || len(names) == maxNames
 	slices.Sort(names)
 	for _, name := range names {
-		if err := l.entry(ctx, d, f, name, path.Join(rest, name), path.Join(to, name)); err != nil {
+		if err := l.entry(ctx, d, f, name, path.Join(rel, name), path.Join(to, name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *lister) entry(ctx context.Context, d *rootedPath, dir *os.File, name, rest, to string) error {
+func (l *lister) entry(ctx context.Context, d *rootedPath, dir *os.File, name, rel, to string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -103,7 +103,7 @@ func (l *lister) entry(ctx context.Context, d *rootedPath, dir *os.File, name, r
 	if e.Kind != "folder" || !l.deep {
 		return nil
 	}
-	err := l.directory(ctx, d, rest, to)
+	err := l.directory(ctx, d, rel, to)
 	if errors.Is(err, errEnough) || ctx.Err() != nil {
 		return err
 	}

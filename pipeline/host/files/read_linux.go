@@ -24,14 +24,14 @@ func (a Access) open(name string) (*os.File, int64, error) {
 }
 
 // openFile opens what was judged, and nothing that has taken its place.
-func (a Access) openFile(d *rootedPath, rest string) (*os.File, int64, error) {
-	found, err := d.open(rest, unix.O_PATH|unix.O_NOFOLLOW)
+func (a Access) openFile(d *rootedPath, rel string) (*os.File, int64, error) {
+	found, err := d.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer found.Close()
 	if isLink(found) {
-		return nil, 0, d.linked(rest)
+		return nil, 0, d.linked(rel)
 	}
 	st, err := a.judge(d, found, unix.S_IFREG)
 	if err != nil {

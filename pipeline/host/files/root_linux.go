@@ -132,22 +132,22 @@ func openPath(name string, flags int, resolve uint64) (*os.File, error) {
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 // open opens a path below the root.
-func (d *rootedPath) open(rest string, flags int) (*os.File, error) {
-	fd, err := openat2(int(d.dir.Fd()), rest, flags, beneath)
+func (d *rootedPath) open(rel string, flags int) (*os.File, error) {
+	fd, err := openat2(int(d.dir.Fd()), rel, flags, beneath)
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return nil, d.linked(rest)
+		return nil, d.linked(rel)
 	case errors.Is(err, unix.EXDEV):
 		return nil, deny(d.asked, "leaves the folder that is allowed")
 	case err != nil:
 		return nil, &fs.PathError{Op: "open", Path: d.asked, Err: err}
 	}
-	return os.NewFile(uintptr(fd), path.Join(d.base, rest)), nil
+	return os.NewFile(uintptr(fd), path.Join(d.base, rel)), nil
 }
 
 // linked says which link a path goes through.
-func (d *rootedPath) linked(rest string) error {
-	words := strings.Split(rest, "/")
+func (d *rootedPath) linked(rel string) error {
+	words := strings.Split(rel, "/")
 	for i := range words {
 		part := strings.Join(words[:i+1], "/")
 		fd, err := openat2(int(d.dir.Fd()), part, unix.O_PATH|unix.O_NOFOLLOW, beneath)

@@ -80,8 +80,8 @@ func fields(pid int, name string) map[string]int64 {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name) // it may have ended meanwhile
 	all := map[string]int64{}
 	for line := range strings.Lines(string(b)) {
-		key, rest, _ := strings.Cut(line, ":")
-		words := strings.Fields(rest)
+		key, text, _ := strings.Cut(line, ":")
+		words := strings.Fields(text)
 		if len(words) == 0 {
 			continue
 		}
