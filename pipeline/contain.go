@@ -61,10 +61,15 @@ func (r *run) backend(ctx context.Context, q routed) (started, error) {
 		}
 		return s, nil
 	}
-	recorded := make(chan error, 1)
-	go func() { recorded <- r.recordStart(ctx) }()
-	s, err := r.build(ctx, q)
-	if rowErr := <-recorded; rowErr != nil {
+	var s started
+	var err error
+	built := make(chan struct{})
+	go func() { // and not the row, which takes more stack than a new goroutine has
+		defer close(built)
+		s, err = r.build(ctx, q)
+	}()
+	rowErr := r.recordStart(ctx)
+	if <-built; rowErr != nil {
 		s.Close()
 		return started{}, rowErr
 	}
