@@ -1,7 +1,6 @@
 package signer
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,7 +27,6 @@ func (m Manifest) SumsSHA256() string {
 
 // WriteSums writes the artifacts that are not withheld as "sha256sum -c" reads them.
 func (m Manifest) WriteSums(w io.Writer) error {
-	b := bufio.NewWriter(w)
 	for _, a := range m.Artifacts {
 		if a.Withheld != "" {
 			continue
@@ -40,9 +38,11 @@ func (m Manifest) WriteSums(w io.Writer) error {
 		if name == "-" {
 			name = "./-" // a lone - is standard input to sha256sum
 		}
-		fmt.Fprintf(b, "%s%s  %s\n", mark, a.SHA256, name)
+		if _, err := fmt.Fprintf(w, "%s%s  %s\n", mark, a.SHA256, name); err != nil {
+			return err
+		}
 	}
-	return b.Flush()
+	return nil
 }
 
 // isHash says whether s is a SHA-256 as it is written here: lower-case hex.

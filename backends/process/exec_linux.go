@@ -15,7 +15,7 @@ import (
 // execPlan is the plan of a command's process, up to execve. The order matters: limits before Landlock, after which little
 // can be opened. PID 1 has loaded the filter of system calls.
 func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, channel *os.File) *plan {
-	p := newPlan()
+	p := newPlan(88)
 	var ends [3]arg
 	var sent []arg
 	if pipes.terminal != nil {

@@ -256,15 +256,25 @@ func (b *initHandle) release() {
 	}
 }
 
+// messages are buffers of encoded plans.
+var messages = sync.Pool{New: func() any { return new([]byte) }}
+
 // send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForTemplate. A small
 // plan travels in the message, if PID 1 is package launch's.
 func send(b *initHandle, p *plan, whom byte) error {
 	const small = 64 << 10
-	message := make([]byte, launch.HelloSize)
-	message[0] = whom
-	message, err := p.encode(message)
+	hello := [launch.HelloSize]byte{whom}
+	buffer := messages.Get().(*[]byte)
+	message, err := p.encode(append((*buffer)[:0], hello[:]...))
 	if err != nil {
 		return err
+	}
+	if len(message) <= small {
+		*buffer = message
+		defer func() {
+			clear(*buffer) // a program's environment may hold secrets
+			messages.Put(buffer)
+		}()
 	}
 	var fds []int
 	if len(message) > small || b.foreign {

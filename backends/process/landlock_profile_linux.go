@@ -15,7 +15,7 @@ import (
 // no namespaces: the host's processes and mounts stay visible, and the sandbox relies on Landlock, seccomp and limits. The
 // stand-in is a subreaper: orphans become its children, and it kills them all when the server closes its socket or dies.
 func (b *Backend) landlockSetup(s *sandbox) *plan {
-	p := newPlan()
+	p := newPlan(112)
 	join(s.cgroup, p)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	if b.root {

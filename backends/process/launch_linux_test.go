@@ -71,7 +71,7 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer child.Remove()
-			p := newPlan()
+			p := newPlan(1)
 			c.add(p)
 			p.ready()
 			if err := send(child, p, launch.ForInit); err != nil {
@@ -93,7 +93,7 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 }
 
 func TestPlanTooLarge(t *testing.T) {
-	p := newPlan()
+	p := newPlan(1)
 	p.bytes(make([]byte, launch.MaxPlan))
 	if _, err := p.encode(nil); !errors.Is(err, unix.E2BIG) {
 		t.Errorf("got %v, want E2BIG", err)

@@ -24,9 +24,9 @@ type plan struct {
 	master *os.File   // of the terminal that the plan makes, once it has been received
 }
 
-// newPlan has room for what most plans hold.
-func newPlan() *plan {
-	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, 112), names: make([]string, 0, 112), data: make([]byte, 0, 6<<10)}
+// newPlan returns a plan with room for about that many steps.
+func newPlan(steps int) *plan {
+	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, steps), names: make([]string, 0, steps), data: make([]byte, 0, 72*steps)}
 }
 
 // arg is one argument of a step.

@@ -25,7 +25,7 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | un
 // Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user has
 // all capabilities, but is not root.
 func (b *Backend) prepare(g *cgroup.Group) *plan {
-	p := newPlan()
+	p := newPlan(112)
 	join(g, p)
 	p.do("umask", unix.SYS_UMASK, val(0o022)) // whatever the caller's is, others must get at what we make
 	if b.root {
@@ -51,7 +51,7 @@ func (b *Backend) prepare(g *cgroup.Group) *plan {
 // Root's PID 1 becomes an unprivileged user now. Root's or a user's, the program then lives in a second, inner user
 // namespace, where even a process that regained all capabilities would have none over mounts, network or other namespaces.
 func (b *Backend) setup(s *sandbox) *plan {
-	p := newPlan()
+	p := newPlan(112)
 	if s.template != nil {
 		(&root{plan: p}).disk(s, "")
 	} else {
@@ -241,7 +241,7 @@ func (b *Backend) flags() uint64 {
 // no namespaces, and the stand-in is a subreaper; but the namespaces around it are the container's alone, so that it may
 // listen there, and its directories are those of a hardened sandbox.
 func (b *Backend) containerSetup(s *sandbox) *plan {
-	p := newPlan()
+	p := newPlan(112)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	sockets := listeners(p, s.sockets)
 	b.settle(p, s, workspace, segments(), "/tmp", sockets...)

@@ -83,7 +83,7 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 
 // templatePlan sets up the root and makes it the only one.
 func (b *Backend) templatePlan(one *template, r runtimes.Runtime) *plan {
-	p := newPlan()
+	p := newPlan(136)
 	root := b.setUpTemplateRoot(p, one, r)
 	enter(p)
 	p.ready()
@@ -130,7 +130,7 @@ const cloneFlags = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 
 // templateChildPlan makes the namespaces that the sandboxes of a template do not share.
 func (b *Backend) templateChildPlan(child *initHandle) *plan {
-	p := newPlan()
+	p := newPlan(24)
 	join(child.cgroup, p)
 	if b.root && child.foreign { // or else it still has to be root
 		setUser(p, child.uid)

@@ -126,7 +126,7 @@ const zygoteDir = "/tmp"
 // zygotePlans returns two plans: the setup of a template, after which root has to map users, and the rest, up to execve of
 // Python.
 func (b *Backend) zygotePlans(one *template, r runtimes.Runtime, code []byte, streams [3]*os.File) (first, p *plan) {
-	first = newPlan()
+	first = newPlan(112)
 	root := b.setUpTemplateRoot(first, one, r)
 	first.write(newRoot+zygoteDir+"/"+zygote.File, string(code), unix.O_CREAT, 0o644)
 	enter(first)
@@ -136,7 +136,7 @@ func (b *Backend) zygotePlans(one *template, r runtimes.Runtime, code []byte, st
 		first.do("unshare(user, mount)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
 	}
 	first.ready()
-	p = newPlan()
+	p = newPlan(112)
 	// Nobody is root in the namespace in which Python is executed: to the kernel, a child of it that is not dumpable is that
 	// root's, whose program could list /proc/1/fd, or else the host's.
 	keepCapabilities(p)
