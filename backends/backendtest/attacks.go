@@ -41,7 +41,7 @@ func judge(t *testing.T, reports []report, known ...string) {
 	}
 }
 
-// runAttacks returns what each attack of the program says. That all of them said something is
+// runAttacks returns the report of each attack of the program. That all of them have reported is
 // checked: one that ends the program early must not hide the others.
 func (b *bench) runAttacks(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) []report {
 	t.Helper()

@@ -2,7 +2,7 @@
 // backend's own test calls Run; a case that opens anything is a failure.
 //
 // The programs that attack lie in directory programs. They report what they could do, and the test
-// looks from the host's side, too: at canary files, processes, listeners and memory segments that
+// inspects the host, too: at canary files, processes, listeners and memory segments that
 // it set out before. Whatever could harm a host that does not contain it is bounded in itself.
 package backendtest
 
@@ -21,7 +21,7 @@ type Options struct {
 	// Layers must be in force, and say so; nil means backends.ContainmentLayers. Tests about a
 	// layer that is not among them are skipped.
 	Layers []string
-	// Cgroup says that limits are kept by the kernel for the tree as a whole. Without it, a
+	// Cgroup means that the kernel enforces limits for the tree as a whole. Without it, a
 	// watcher does, which is later and coarser.
 	Cgroup bool
 	// Warm says that the backend keeps sandboxes ready. Programs are then announced, and those that can
@@ -32,15 +32,15 @@ type Options struct {
 	Only []string
 	// OwnDisks says that /workspace, /tmp and /dev/shm are file systems of their own, each as large as
 	// Limits.Disk. A program that writes more than that to all of them together may then be ended with
-	// limit "disk", instead of being told ENOSPC.
+	// limit "disk", instead of getting ENOSPC.
 	OwnDisks bool
 	// OneAddress says that 127.0.0.1 is the only address inside. glibc passes over it, and a program that
-	// asks for IPv4 alone and sets AI_ADDRCONFIG is told that there is no name.
+	// asks for IPv4 alone and sets AI_ADDRCONFIG finds no name.
 	OneAddress bool
 	// Left lists what the sandbox with this id still has on the host, in the backend's own words.
-	// It may be nil. Processes, mounts, cgroups, descriptors and files in Dirs are looked for anyway.
+	// It may be nil. Processes, mounts, cgroups, descriptors and files in Dirs are always checked.
 	Left func(t testing.TB, id string) []string
-	// Dirs are directories on the host that must look the same before and after.
+	// Dirs are directories on the host that must be the same before and after.
 	Dirs []string
 	// Has is what a sandbox offers ("python", "node", "shell", "numpy") where that is not what the host
 	// offers: SANDBOXMCP_TEST_REQUIRE asks for nothing else there. Nil is all that the host has.

@@ -39,7 +39,7 @@ func (b *bench) spec(language string) backends.Spec {
 }
 
 // start starts a sandbox that ends with the test. Where programs are announced, one for none is what a run without
-// Options.Warm has looked at.
+// Options.Warm has tested.
 func (b *bench) start(t testing.TB, spec backends.Spec) backends.Sandbox {
 	t.Helper()
 	if b.o.Warm {

@@ -80,7 +80,7 @@ func testSignals(t *testing.T, b *bench) {
 	}
 }
 
-// testTimeout: time is up for everything, in whatever way it hides.
+// testTimeout: the timeout ends all processes, however they hide.
 func testTimeout(t *testing.T, b *bench) {
 	for _, c := range []struct{ name, language, program string }{
 		{"busy", "python", "while True: pass"},
@@ -153,7 +153,7 @@ func processesWith(word string) []string {
 	return found
 }
 
-// descend has a sandbox run a program whose descendants hide in all ways, and returns when they are there.
+// descend has a sandbox run a program whose descendants hide by every known means, and returns when they exist.
 func descend(ctx context.Context, t testing.TB, s backends.Sandbox, word string) <-chan outcome {
 	t.Helper()
 	put(t, s, "descendants.py")

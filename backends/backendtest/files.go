@@ -39,7 +39,7 @@ func testFiles(t *testing.T, b *bench) {
 	t.Run("put through links", func(t *testing.T) { testPutLinks(t, b) })
 }
 
-// canary is a word that appears nowhere else. It says whose it is, so that what a killed test left can be told.
+// canary is a word that appears nowhere else. It names its owner, so that leftovers of a killed test can be recognised.
 func canary() string { return "canary-" + itoa(os.Getpid()) + "-" + ulid.Make().String() }
 
 // sweepCanaries removes from a directory the files of tests that were killed.

@@ -20,7 +20,7 @@ func testGateway(t *testing.T, b *bench) {
 	if !b.promises(backends.LayerNet) {
 		if s, err := b.backend.Start(t.Context(), spec); err == nil {
 			s.Close()
-			t.Error("a sandbox without a network of its own was given a gateway")
+			t.Error("a sandbox without a network of its own got a gateway")
 		}
 		return
 	}

@@ -39,7 +39,7 @@ func newHousehold(t *testing.T) household {
 	return h
 }
 
-// Hidden tries to see what a backend has been told to hide, in each way in which a directory above it can be shown.
+// Hidden tries to read files that a backend is configured to hide, by every kind of mount of a parent directory.
 func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backends.Backend, o Options) {
 	h := newHousehold(t)
 	backend := newBackend(t, h.hidden)

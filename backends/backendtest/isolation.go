@@ -96,7 +96,7 @@ func isolationTarget(t *testing.T, b *bench) (map[string]any, func(*testing.T)) 
 	}
 }
 
-// testHostUser looks at a running program from the outside: its user is not root, and where we are
+// testHostUser inspects a running program from the host: its user is not root, and where we are
 // an ordinary user, it is us, or one of those that are reserved for us.
 func testHostUser(t *testing.T, b *bench) {
 	s := b.session(t, "shell")

@@ -6,7 +6,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// testKernel: calls, the kernel's files, and ways to more rights.
+// testKernel: calls, the kernel's files, and privilege escalation.
 func testKernel(t *testing.T, b *bench) {
 	b.layer(t, backends.LayerSeccomp)
 	t.Run("calls", func(t *testing.T) { b.attack(t, "kernel.py", nil) })

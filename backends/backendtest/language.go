@@ -92,7 +92,7 @@ func testLanguage(t *testing.T, b *bench) {
 	t.Run("commands", func(t *testing.T) { testCommands(t, b) })
 }
 
-// testArgv: what is given is what arrives, byte for byte.
+// testArgv: arguments arrive byte for byte.
 func testArgv(t *testing.T, b *bench) {
 	b.parallel(t)
 	args := []string{"", " ", "a b", "-x", "--", "new\nline", "ünï ☃", "\xff\xfe not UTF-8", `"'\$(id)`, "*", strings.Repeat("x", 20_000)}
@@ -183,7 +183,7 @@ func testCommands(t *testing.T, b *bench) {
 		if err == nil && (o.ExitCode == 0 || o.Ended == backends.EndedOK) {
 			t.Errorf("%s: ended %s, exit code %d, stdout %q", name, o.Ended, o.ExitCode, o.Stdout)
 		}
-		// A program that can't be had is told from what else may go wrong.
+		// A program that does not exist is distinguished from other errors.
 		found, want := map[string]bool{"no such program": false, "no such path": false, "a directory": true, "not executable": true}[name]
 		no, is := errors.AsType[*backends.NoProgram](err)
 		if is != want || is && (no.Found != found || no.Name != cmd.Args[0]) {

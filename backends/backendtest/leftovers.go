@@ -64,7 +64,7 @@ func scenarios() []scenario {
 	}
 }
 
-// testLeftovers: whatever way a run ends, the host looks as before.
+// testLeftovers: however a run ends, the host is as before.
 func testLeftovers(t *testing.T, b *bench) {
 	t.Setenv("TMPDIR", t.TempDir()) // one that nobody else writes to
 	b.openOnce(t)
@@ -100,7 +100,7 @@ func testLeftovers(t *testing.T, b *bench) {
 }
 
 // openOnce has everything opened that is opened once in the life of this process, and is no leftover. The backend is
-// closed again: one that lives on may be making sandboxes ahead while somebody looks.
+// closed again: one that lives on may be spawning processes ahead during a check.
 func (b *bench) openOnce(t *testing.T) {
 	first := b.newBackend(t)
 	defer first.Close()
@@ -115,7 +115,7 @@ func (b *bench) openOnce(t *testing.T) {
 	}
 }
 
-// leaveNothing has sandboxes of one backend end in all ways. Nothing is left of each while the backend lives, and
+// leaveNothing has sandboxes of one backend end by every scenario. Nothing is left of each while the backend lives, and
 // nothing at all when it has been closed.
 func (b *bench) leaveNothing(t *testing.T, all []scenario) {
 	before := b.host(t)

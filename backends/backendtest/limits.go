@@ -168,10 +168,10 @@ func testMemory(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s, reserved %d GB, %s", o.Ended, o.Limit, made.Made>>30, made.Error)
 		}
 	})
-	t.Run("not without bound between two looks", func(t *testing.T) {
+	t.Run("not without bound between two polls", func(t *testing.T) {
 		b.parallel(t)
 		if b.o.Cgroup {
-			t.Skip("a cgroup looks all the time")
+			t.Skip("a cgroup checks all the time")
 		}
 		spec := b.spec("python")
 		spec.Limits = limits

@@ -156,7 +156,7 @@ func testMains(t *testing.T, b *bench) {
 			t.Errorf("ended %s", o.Ended)
 		}
 	})
-	t.Run("failures are told to whom they concern", func(t *testing.T) {
+	t.Run("failures are reported to their own caller", func(t *testing.T) {
 		b.parallel(t)
 		s := b.start(t, spec)
 		m := startMain(t.Context(), t, s, evaluator)
@@ -198,14 +198,14 @@ func testMains(t *testing.T, b *bench) {
 	})
 }
 
-// testListeners: Spec.Listen is the only way out, and leads to us.
+// testListeners: Spec.Listen is the only route out, and leads to the host.
 func testListeners(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Listen = []int{53, 8080}
 	if !b.promises(backends.LayerNet) {
 		if s, err := b.backend.Start(t.Context(), spec); err == nil {
 			s.Close()
-			t.Error("a sandbox without a network of its own was given listeners")
+			t.Error("a sandbox without a network of its own got listeners")
 		}
 		return
 	}

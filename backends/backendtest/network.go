@@ -12,7 +12,7 @@ import (
 
 func testNetwork(t *testing.T, b *bench) {
 	target, reached := networkTarget(t)
-	t.Run("ways out", func(t *testing.T) {
+	t.Run("routes out", func(t *testing.T) {
 		b.layer(t, backends.LayerNet)
 		b.attack(t, "network.py", target)
 		if n := reached.Load(); n != 0 {
@@ -23,13 +23,13 @@ func testNetwork(t *testing.T, b *bench) {
 		b.layer(t, backends.LayerNet)
 		b.program(t, b.spec("python"), "loopback.py").ok(t)
 	})
-	t.Run("what found no way", func(t *testing.T) {
+	t.Run("packets without a route", func(t *testing.T) {
 		b.layer(t, backends.LayerNet)
 		b.lost(t)
 	})
 }
 
-// lost is about what programs send to where there is no way, which backends count whatever the programs say of it.
+// lost tests the count of packets without a route, which does not depend on what programs report.
 func (b *bench) lost(t *testing.T) {
 	const (
 		quiet   = "import socket\nl = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(l.getsockname())\n"
@@ -37,14 +37,14 @@ func (b *bench) lost(t *testing.T) {
 		address = quiet + "try: socket.create_connection(('203.0.113.1', 80), 60)\nexcept OSError: pass\n"
 	)
 	for _, test := range []struct {
-		name, code string
-		ways, lost bool
+		name, code    string
+		counted, lost bool
 	}{
 		{"nothing", quiet, false, false}, {"a look-up", lookUp, false, true}, {"an address", address, false, true},
 		{"an address beside a gateway", address, true, true}, {"nothing beside a gateway", quiet, true, false},
 	} {
 		spec := b.spec("python")
-		if test.ways {
+		if test.counted {
 			spec.Gateway = []int{80}
 		}
 		if o := b.run(t, spec, test.code).ok(t); (o.Lost > 0) != test.lost {

@@ -49,7 +49,7 @@ func (b *bench) unchanged(t testing.TB, before state) {
 	})
 }
 
-// nothingLeft looks for what bears a sandbox's id, while its backend still lives.
+// nothingLeft searches for names with a sandbox's id, while its backend still lives.
 func (b *bench) nothingLeft(t testing.TB, id string) {
 	t.Helper()
 	var found []string
@@ -107,7 +107,7 @@ var strangers = sync.OnceValue(func() []string {
 	return found
 })
 
-// cgroupDirs lists the host's cgroups that bear our name, without those of strangers, and those that carry the number of
+// cgroupDirs lists the host's cgroups with our prefix, without those of strangers, and those that carry the number of
 // another living process: another test run on the same host.
 func cgroupDirs() []string {
 	var found []string
@@ -129,7 +129,7 @@ func cgroupDirs() []string {
 	return found
 }
 
-// files lists all that lies in the backend's directories and the temporary one, and what bears our name
+// files lists all that lies in the backend's directories and the temporary one, and names with our prefix
 // in the directories that everybody uses.
 func (b *bench) files() []string {
 	own := regexp.MustCompile(`/Test[^/]*(/\d+)?$`)      // t.TempDir's directories; what is in them counts

@@ -40,7 +40,7 @@ func testStreams(t *testing.T, b *bench) {
 	})
 	t.Run("signals", func(t *testing.T) {
 		b.parallel(t)
-		// A program hears each of them when it has said that it listens, and ends in its own way. It waits: a signal that reaches
+		// A program gets each of them after it has reported its handler, and ends by itself. It waits: a signal that reaches
 		// bash 5.2 while it parses $(...) or <(...) has its trap fail with "unexpected EOF".
 		s := b.start(t, b.spec("shell"))
 		interrupt, terminate := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -99,7 +99,7 @@ func testStreams(t *testing.T, b *bench) {
 	})
 }
 
-// waitingWriter takes nothing before it is told to.
+// waitingWriter blocks until it is released.
 type waitingWriter struct{ begun, until chan struct{} }
 
 func (w waitingWriter) Write(p []byte) (int, error) {
@@ -183,7 +183,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("this writer left") }
 
-// testFlood: both streams at once, binary, whole, and nothing is kept in the sandbox's memory.
+// testFlood: both streams at once, binary, whole, and none of it stays in the sandbox's memory.
 func testFlood(t *testing.T, b *bench) {
 	b.parallel(t)
 	s := b.start(t, b.spec("python"))

@@ -12,7 +12,7 @@ import (
 // noneReady is why a program of a kind that can stand ready does not find one.
 const noneReady = "none stood ready"
 
-// startAnnounced starts a sandbox for a program that the backend is told of. With Options.Warm it comes
+// startAnnounced starts a sandbox for a program that is announced to the backend. With Options.Warm it comes
 // back when one stood ready for it, unless the backend says that none ever will.
 func (b *bench) startAnnounced(t testing.TB, spec backends.Spec, cmd backends.Command) backends.Sandbox {
 	t.Helper()

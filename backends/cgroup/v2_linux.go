@@ -80,7 +80,7 @@ func gather(dir string) error {
 		return err
 	}
 	err := error(unix.EBUSY)
-	for range 10 { // what is forked meanwhile is in the next look
+	for range 10 { // processes that are forked meanwhile are in the next list
 		pids, failed := cg.GetPids(dir)
 		if failed != nil {
 			return failed

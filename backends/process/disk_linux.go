@@ -12,7 +12,7 @@ import (
 // disks are the writable directories of a container, each a file system of its own, except a workspace that is the host's.
 var disks = []string{workspace, "/tmp", "/dev/shm"}
 
-// maxFiles bounds the number of files in each of disks, also where the engine could not be told to: it is the bound of a
+// maxFiles bounds the number of files in each of disks, also where the engine could not be configured to: it is the bound of a
 // hardened sandbox.
 const maxFiles = 256 << 10
 
@@ -58,7 +58,7 @@ func (s *sandbox) statDisks() []unix.Statfs_t {
 
 // dirsUsed adds up the size of the files in the sandbox's own directories, in bytes.
 func (s *sandbox) dirsUsed() int64 {
-	const inode = 1 << 10 // or empty files could use up those of the host, and each look would take longer
+	const inode = 1 << 10 // or empty files could use up those of the host, and each poll would take longer
 	var sum int64
 	filepath.WalkDir(s.hostDir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -77,7 +77,7 @@ func (s *sandbox) diskExceeded() bool {
 	if s.landlockOnly {
 		return s.dirsUsed() > s.limits.Disk
 	}
-	// A file system that is full to the last byte must be told so (ENOSPC), although there is a little in another.
+	// A file system that is full to the last byte must report it (ENOSPC), although there is a little in another.
 	const slack = 4 << 20
 	disks := s.statDisks()
 	return used(disks) > s.limits.Disk+slack ||

@@ -29,11 +29,11 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 	for i, end := range ends {
 		p.do("dup3", unix.SYS_DUP3, end, val(i), val(0))
 	}
-	// However many descriptors those had from whom it descends: the size of the table is told in /proc.
+	// The size of the table, which /proc shows, must not depend on its ancestors' descriptors.
 	p.try("dup stdin", unix.SYS_FCNTL, val(0), val(unix.F_DUPFD_CLOEXEC), val(maxStartFD))
 	var private arg
 	if channel != nil {
-		// Descriptor 3 may be one that is still needed, such as our own way to the server.
+		// Descriptor 3 may be one that is still needed, such as the socket to the server.
 		private = p.dupHigh("dup channel", p.file(channel))
 		p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
 	}
@@ -67,7 +67,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 	paths := s.resolve(args, env)
 	argv, envp := p.strs(args), p.strs(env)
 	for i, path := range paths {
-		add := p.try // as execvp(3): what is not there, or may not be executed, is looked for further on
+		add := p.try // as execvp(3): a missing or unexecutable file is searched for in the next directory
 		if i == len(paths)-1 {
 			add = p.do
 		}

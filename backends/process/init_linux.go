@@ -61,7 +61,7 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 	child.subreaper = flags&unix.CLONE_NEWPID == 0
 	if cgroup.Unified() {
 		// Before a launcher starts: finding a cgroup may move this process into another, and a
-		// launcher left behind could not fork into what lies below that.
+		// launcher left behind could not fork into its children.
 		b.cgroups.Find()
 	}
 	var p *plan
@@ -213,7 +213,7 @@ func (b *initHandle) end() {
 
 func (b *initHandle) signal() {
 	if b.subreaper {
-		b.control.CloseWrite() // it kills all that is below it, and exits
+		b.control.CloseWrite() // it kills its descendants, and exits
 	} else {
 		unix.PidfdSendSignal(int(b.pidfd.Fd()), unix.SIGKILL, nil, 0)
 	}

@@ -61,7 +61,7 @@ func limit(p *plan, s *sandbox, main bool) {
 		// Signals that wait, and timers, are counted for the user, and an ordinary user's sandboxes are one.
 		{"SIGPENDING", unix.RLIMIT_SIGPENDING, 1024, 1024},
 		// Address space that is reserved and never touched is no harm, and runtimes reserve a lot
-		// (8 MiB for each thread's stack): this only ends what grows faster than the watcher looks.
+		// (8 MiB for each thread's stack): this only ends programs that grow faster than the watcher polls.
 		{"DATA", unix.RLIMIT_DATA, s.data(), s.data()},
 		{"MSGQUEUE", unix.RLIMIT_MSGQUEUE, 819200, 819200},
 		{"MEMLOCK", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},

@@ -93,7 +93,7 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	oob := make([]byte, unix.CmsgSpace(4*launch.MaxFiles))
 	n, oobn, flags, _, err := conn.ReadMsgUnix(buf, oob)
-	if errors.Is(err, unix.ECONNRESET) { // it ended with a message of ours unread: what it said before comes after that error
+	if errors.Is(err, unix.ECONNRESET) { // it ended with a message of ours unread: its earlier messages come after that error
 		n, oobn, flags, _, err = conn.ReadMsgUnix(buf, oob)
 	}
 	if err != nil {

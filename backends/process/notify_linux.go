@@ -21,7 +21,7 @@ import (
 // program's chmod, fchmod, fchmodat or utimensat waits until we have done it, to a file in a directory that the program may write,
 // or have refused it: seccomp_unotify(2).
 //
-// What we act on is what we have opened and looked at ourselves (O_PATH), so that nothing that the program changes meanwhile,
+// The server acts on a file that it has opened and inspected itself (O_PATH), so that nothing that the program changes meanwhile,
 // neither its memory nor links, leads elsewhere.
 
 // request is struct seccomp_notif, and answer struct seccomp_notif_resp.

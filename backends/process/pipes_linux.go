@@ -114,7 +114,7 @@ func (p *pipes) started() {
 
 // drain waits until all output has arrived. Other holders of the pipes get a short time: in a session, processes that the
 // command left behind; else, a process of the host to which the program passed its descriptors through a socket in a
-// directory that it was shown.
+// directory that both can see.
 func (p *pipes) drain(keep bool) {
 	timeout := 2 * time.Second
 	if keep {

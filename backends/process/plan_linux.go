@@ -151,7 +151,7 @@ func (p *plan) prctl(name string, option uintptr, args ...uintptr) {
 	p.want(0, "prctl("+name+")", unix.SYS_PRCTL, list...)
 }
 
-// write adds the making of a small file with the given content.
+// write adds the calls that write a small file.
 func (p *plan) write(path, content string, flags int, mode uint32) {
 	fd := slot(p.free)
 	p.set(fd, "open "+path, unix.SYS_OPENAT, cwd, p.str(path), val(flags|unix.O_WRONLY|unix.O_CLOEXEC), val(mode))

@@ -162,7 +162,7 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 	if s.cgroup != nil {
 		kills = s.cgroup.OOMKills()
 		if !s.inContainer { // where it counts us, too
-			r.PeakMemory = max(r.PeakMemory, s.cgroup.Peak()) // v2 has told it since 5.19
+			r.PeakMemory = max(r.PeakMemory, s.cgroup.Peak()) // v2 has it since 5.19
 		}
 		if s.cgroup.ForksRefused() > 0 {
 			r.Hit = append(r.Hit, "processes")

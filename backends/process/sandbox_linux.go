@@ -50,7 +50,7 @@ type sandbox struct {
 	starting  sync.Mutex // held until the Status of one command
 	starts    chan report
 	mu        sync.Mutex
-	kept      map[string]*os.File // files of /proc that are read often
+	procFiles map[string]*os.File // files of /proc that are read often
 	lives     map[int32]*life     // of programs, by their numbers inside
 	inForce   backends.Limits     // as changed by Limit
 	ram       atomic.Int64        // of inForce
@@ -89,7 +89,7 @@ const insideID = 1000
 // of root's sandboxes, whose user owns nothing on the host.
 func (s *sandbox) notifies() bool { return s.landlockOnly && s.uid == 0 }
 
-// writesHost says whether a directory of the host is shown for writing.
+// writesHost reports whether a directory of the host is mounted for writing.
 func (s *sandbox) writesHost() bool {
 	return s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
 }

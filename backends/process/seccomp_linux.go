@@ -170,7 +170,7 @@ func ours(k filterKind) []decision {
 	// a kernel without.
 	refused := []conditions{{low32(0, unix.PR_SET_SECCOMP)}}
 	if !k.affinity {
-		// The watcher must be able to look into every process, which is what 1 says.
+		// The watcher must be able to read every process's memory use, which 1 permits.
 		refused = append(refused, conditions{low32(0, unix.PR_SET_DUMPABLE), low32(1, 0)})
 	}
 	list = append(list, decision{"prctl", refused, einval, allowed})

@@ -92,11 +92,11 @@ func (s *sandbox) network(name string) []byte {
 // longer than to read it.
 func (s *sandbox) readOpen(name string) []byte {
 	s.mu.Lock()
-	f := s.kept[name]
+	f := s.procFiles[name]
 	if f == nil {
 		if fd, err := unix.Open(s.procName(name), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 			f = os.NewFile(uintptr(fd), name)
-			s.kept[name] = f
+			s.procFiles[name] = f
 		}
 	}
 	s.mu.Unlock()

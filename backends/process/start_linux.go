@@ -73,7 +73,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	s := &sandbox{
 		backend: b, id: spec.ID, keep: spec.Keep, require: spec.Require,
 		limits: spec.Limits.WithDefaults(),
-		lives:  map[int32]*life{}, kept: map[string]*os.File{}, starts: make(chan report, 8), gone: make(chan struct{}),
+		lives:  map[int32]*life{}, procFiles: map[string]*os.File{}, starts: make(chan report, 8), gone: make(chan struct{}),
 	}
 	s.ram.Store(s.limits.RAM)
 	s.inForce = s.limits

@@ -51,7 +51,7 @@ func (s *sandbox) tearDown() error {
 	for _, f := range []*os.File{s.proc, s.shm, s.disk} {
 		f.Close() // of nil, too
 	}
-	for _, f := range s.kept {
+	for _, f := range s.procFiles {
 		f.Close()
 	}
 	for _, o := range s.owned {

@@ -63,7 +63,7 @@ func (s *sandbox) watch(main bool) *watcher {
 func (w *watcher) runDisk(s *sandbox) {
 	pause := 20 * interval
 	if s.inContainer {
-		pause = interval // and three system calls a look
+		pause = interval // and three system calls a poll
 	}
 	tick := time.NewTicker(pause)
 	defer tick.Stop()

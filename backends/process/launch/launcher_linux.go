@@ -66,7 +66,7 @@ func launch(r Request, files []int) (Reply, int) {
 	}
 	pid, errno := fork(&args)
 	if errno != 0 {
-		pidfd = -1 // the kernel may have told the number of a descriptor that it then took back
+		pidfd = -1 // the kernel may have stored the number of a descriptor that it then closed
 	}
 	return Reply{Pid: int32(pid), Errno: int32(errno)}, int(pidfd)
 }

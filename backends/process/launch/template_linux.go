@@ -50,7 +50,7 @@ func spawnSandbox() {
 	}
 	syscall.RawSyscall(syscall.SYS_CLOSE, slots[SlotPlan], 0, 0)
 	if errno != 0 {
-		pidfd = -1 // the kernel may have told the number of a descriptor that it then took back
+		pidfd = -1 // the kernel may have stored the number of a descriptor that it then closed
 	}
 	reply.Pid, reply.Errno = int32(pid), int32(errno)
 	sendReply(pidfd)

@@ -45,7 +45,7 @@ func (f *finder) layout(path string) (Runtime, error) {
 // argv0 returns the first of the hops from the user's name for the program that exists inside.
 func (f *finder) argv0(v *view, hops []string) string {
 	if f.name == "shell" && !v.shows(hops[0]) {
-		return filepath.Base(hops[0]) // bash and busybox look at the name alone
+		return filepath.Base(hops[0]) // bash and busybox use the base name alone
 	}
 	for _, hop := range hops {
 		if v.shows(hop) {

@@ -49,7 +49,7 @@ type Runtime struct {
 type Env struct {
 	Path  string              // the search path
 	Home  string              // never mounted, nor a parent of it
-	Dir   string              // working directory: version files are looked for in it and above
+	Dir   string              // working directory: version files are searched for in it and its parents
 	Get   func(string) string // other environment variables; nil knows none
 	Cache string              // directory for the results of wrappers; "" caches nothing
 }

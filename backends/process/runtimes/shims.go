@@ -17,7 +17,7 @@ func (f *finder) behind(ctx context.Context, path string) (target, how string, e
 	if err != nil {
 		return "", "", err
 	}
-	// These managers' shims are links to one program that looks at argv[0].
+	// These managers' shims are links to one program that reads argv[0].
 	switch filepath.Base(real) {
 	case "mise", "rtx":
 		return f.mise(path)
