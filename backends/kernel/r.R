@@ -1,5 +1,5 @@
 # The driver of an R session. The bootstrap evaluates it in an environment above which is only base, so
-# that what programs call c or print is not what it uses, with the connections asked, said, out and err.
+# that a program's own c or print is not used, with the connections asked, replies, out and err.
 #
 # A request is ten digits, a line of words of that length (operation, number, mark, and the length of each
 # field in bytes), and the fields. A reply is a frame of fields that each end with a NUL byte.
@@ -18,8 +18,8 @@ reply <- function(...) {
   n <- length(fields)
   head <- as.raw(c(n %/% 16777216L, n %/% 65536L %% 256L, n %/% 256L %% 256L, n %% 256L))
   suspendInterrupts({
-    writeBin(c(head, fields), said)
-    flush(said)
+    writeBin(c(head, fields), replies)
+    flush(replies)
   })
 }
 
@@ -43,7 +43,7 @@ shortened <- function(texts) {
 }
 
 # Plots: R opens a device of ours when something is drawn and none is open. Each page is a file, and
-# they are shown when the cell ends.
+# they are displayed when the cell ends.
 pages <- NULL
 opened <- integer()
 
@@ -113,7 +113,7 @@ local({
   }
   session$closeAllConnections <- function() {
     while (sink.number() > 0L) sink()
-    ours <- vapply(list(asked, said, out, err), as.integer, 0L)
+    ours <- vapply(list(asked, replies, out, err), as.integer, 0L)
     for (number in setdiff(as.integer(rownames(showConnections())), ours)) close(getConnection(number))
   }
 })
@@ -156,7 +156,7 @@ evaluate <- function(code, name) {
   result
 }
 
-# guarded calls f, interruptible, and returns what it did, or why it did not.
+# guarded calls f, interruptible, and returns its result, or the reason of a failure.
 guarded <- function(f) {
   calls <- NULL
   tryCatch(
@@ -186,7 +186,7 @@ run <- function(id, mark, code, name, env) {
     do.call(Sys.setenv, structure(list(substring(pair, at + 1L)), names = substr(pair, 1L, at - 1L)))
   }
   sinks <- sink.number()
-  # What came before this cell is not for it.
+  # Input from before this cell is not for it.
   tryCatch(allowInterrupts(NULL), interrupt = function(e) NULL)
   done <- guarded(function() {
     result <- evaluate(code, name)

@@ -1,8 +1,8 @@
-# The driver of a shell session: see the bootstrap for what evaluates it.
+# The driver of a shell session: the bootstrap evaluates it.
 #
 # Why an interactive shell: another exits at the first ${x:?}, unbound variable under set -u or
 # assignment to a readonly variable, and state would be lost. This one gives up what it does, at any
-# depth, and goes back to its prompt. There it executes PROMPT_COMMAND: __kernel_turn reports how the
+# depth, and goes back to its prompt. There it executes PROMPT_COMMAND: __kernel_between reports how the
 # cell ended and waits for the next, and eval runs that outside of any function, so that what it
 # declares is global. For a prompt it then reads a line, which PROMPT_COMMAND has put into the pipe that
 # is its input; after a cell that was given up it does not.
@@ -31,7 +31,7 @@ __kernel_exit() {
   __kernel_leave exit "$((${2-$1} & 255))"
 }
 
-# __kernel_leave gives the cell up. SIGINT is the one way that leads out of everything, traps, evals
+# __kernel_leave gives the cell up. SIGINT is the only exit from everything, traps, evals
 # and sourced files included.
 __kernel_leave() {
   __kernel_how=$1 __kernel_status=$2
@@ -48,7 +48,7 @@ __kernel_leave() {
 }
 
 # __kernel_exiting comes first in a trap on EXIT. Some errors under set -e exit on the spot, deep inside of
-# eval, and from there the way back is still open.
+# eval, and from there it can still return.
 __kernel_exiting() {
   if [[ $__kernel_how == begun && $BASHPID == "$$" ]]; then
     __kernel_leave exit "$(($1 ? $1 : 1))"
@@ -81,7 +81,7 @@ __kernel_keep() {
   [[ $(builtin trap -p EXIT) ]] || builtin trap '__kernel_exiting $?' EXIT
 }
 
-# __kernel_errexit is on both sides of what a program wants done on ERR. That trap and set -e react to the
+# __kernel_errexit stands before and after a program's own trap on ERR. That trap and set -e react to the
 # same failures, the trap first: it ends the cell before set -e can end the session. Between the two
 # calls set -e is off, and $? is what it was.
 __kernel_errexit() {
@@ -146,8 +146,8 @@ __kernel_end() {
   __kernel_status=$? __kernel_how=ended
 }
 
-# __kernel_turn is what happens between two cells. SIGINT is ignored meanwhile.
-__kernel_turn() {
+# __kernel_between runs between two cells. SIGINT is ignored meanwhile.
+__kernel_between() {
   case $__kernel_how in begun | ended) __kernel_keep ;; esac
   builtin trap '' INT RTMAX
   builtin set -o errtrace
@@ -179,7 +179,7 @@ __kernel_probe() {
   fi
 }
 
-# __kernel_finish reports the cell. It fails if the cell has to be tried in another way.
+# __kernel_finish reports the cell. It fails if the cell has to be tried differently.
 __kernel_finish() {
   builtin local __kernel_exit=
   builtin local -a __kernel_error
@@ -203,7 +203,7 @@ __kernel_finish() {
   __kernel_id= __kernel_source= __kernel_code= __kernel_shadowed=
 }
 
-# __kernel_syntax asks another bash what is wrong. If it finds nothing, the braces around the cell are to
+# __kernel_syntax asks another bash for the error. If it finds nothing, the braces around the cell are to
 # blame: a here document without an end took the last, the last line goes on, or there is no command.
 __kernel_syntax() {
   builtin local __kernel_option=+O __kernel_text
@@ -215,8 +215,8 @@ __kernel_syntax() {
   __kernel_error=(SyntaxError "${__kernel_text%%$'\n'*}" "$__kernel_text")
 }
 
-# __kernel_prepare makes what eval evaluates. It is one command, or else what follows the line that was
-# given up would be executed, and it is begun by && or ||, for which $? is the cell's before.
+# __kernel_prepare makes the text for eval. It is one command, or else the text behind the abandoned line
+# would be executed, and it is begun by && or ||, for which $? is the cell's before.
 __kernel_prepare() {
   __kernel_plain=$1 __kernel_how=parsed
   builtin local __kernel_then='||'
@@ -384,7 +384,7 @@ __kernel_describe() {
       ((__kernel_n++ < 16)) || break
       __kernel_text+=" [$__kernel_key]=${__kernel_ref[$__kernel_key]:0:256}"
     done
-    # Whoever looks for secrets in it has to see that it was cut, and where: nowhere but at its end.
+    # The search for secrets has to recognise a cut, which may only be at its end.
     __kernel_text="(${__kernel_text:1})"
     case ${__kernel_ref@a} in *A*) builtin set -- "$1" map ;; *) builtin set -- "$1" array ;; esac
     __kernel_list+=("$@" "${__kernel_text:0:256}" "${#__kernel_ref[@]}" elements)
@@ -413,13 +413,13 @@ trap '{ __kernel_errexit $?; __kernel_errexit; } 2>/dev/null' ERR
 trap '__kernel_exiting $?' EXIT
 trap '' INT RTMAX
 # The line puts back what programs may have changed: with TMOUT, bash would log out.
-printf -v __kernel_prompt '__kernel_turn; %s; __kernel_last=$?; \\builtin printf "%%s\\n" "$__kernel_line" >&0' \
+printf -v __kernel_prompt '__kernel_between; %s; __kernel_last=$?; \\builtin printf "%%s\\n" "$__kernel_line" >&0' \
   '\builtin eval "$__kernel_code" </dev/null >&'"$__kernel_out 2>/dev/null 3>&$__kernel_err $__kernel_out>&- $__kernel_err>&- $__kernel_host>&- $__kernel_watcher>&-"
 __kernel_line='[[ ${PROMPT_COMMAND-} == "$__kernel_prompt" ]] || PROMPT_COMMAND=$__kernel_prompt; \unset -v TMOUT'
 PROMPT_COMMAND=$__kernel_prompt
 declare -A __kernel_known=()
 __kernel_names
 for __kernel_name in "${__kernel_all[@]}"; do __kernel_known[$__kernel_name]=1; done
-readonly -f __kernel_{exit,leave,interrupted,reminded,probe,exiting,keep,errexit,begin,end,turn,finish,syntax,prepare,serve,read,run,reply} \
+readonly -f __kernel_{exit,leave,interrupted,reminded,probe,exiting,keep,errexit,begin,end,between,finish,syntax,prepare,serve,read,run,reply} \
   __kernel_{named,set,get,names,vars,describe}
 __kernel_reply ready "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}.${BASH_VERSINFO[2]}"

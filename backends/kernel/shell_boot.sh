@@ -3,7 +3,7 @@
 exec {pipe}<> <(:)
 printf '%s\n' 'read -r -u 3 REPLY; read -r -N "$REPLY" -u 3 REPLY; eval "$REPLY"' >&$pipe
 # An interactive bash forgets a SIGINT that came while it waited for a child which did not die of it. This
-# process gets it, too, and says it in another way, unless the shell tells it that it knows.
+# process gets it, too, and reports it differently, unless the shell reports that it knows.
 exec {watcher}> >(
   trap '' HUP QUIT TERM
   trap 'read -r -t 0.05 || kill -s RTMAX $$' INT

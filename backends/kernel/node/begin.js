@@ -1,11 +1,11 @@
 // The driver of Node sessions. It speaks the kernel protocol on descriptor 3.
 //
-// How cells keep their names. Three ways were tried. V8's own REPL mode (the inspector's
+// How cells keep their names. Three designs were tried. V8's own REPL mode (the inspector's
 // Runtime.evaluate with replMode) refuses const after let or function, and has no import(). Running
 // cells inside `with (names)` makes loops 75 times as slow. So cells are parsed, with the acorn that Node has
 // inside, and rewritten at the parser's positions: each top-level name is declared once, as a `let`
-// of the main context's script scope, and what declared it becomes an assignment. A name may so be
-// declared again in any way, functions of earlier cells see the new value, a name such as `process`
+// of the main context's script scope, and its declaration becomes an assignment. A name may so be
+// declared again by any keyword, functions of earlier cells see the new value, a name such as `process`
 // or `URL` hides the global from cells and from nothing else, and V8 still optimises its uses. The
 // body is run as an async arrow function, which gives await and `this === globalThis`. The holes:
 // assigning to a const is not refused, a name is undefined and not dead before its declaration, and
@@ -18,7 +18,7 @@
 //
 // How code is stopped. A signal's handler waits for the event loop, which `for (;;);` never gives
 // back. So while cells run, a worker thread gets SIGINT as well, and when the cell has not ended
-// shortly after, has V8 terminate what runs: loops, endless promise jobs, Atomics.wait. It costs
+// shortly after, has V8 terminate running code: loops, endless promise jobs, Atomics.wait. It costs
 // about 8 MB, and ends when no cell has run for a while. Interrupted at an await, a cell's
 // code stays where it is, and goes on if what it waits for comes.
 //

@@ -1,7 +1,7 @@
 const declare = (list) => {
   const fresh = [...new Set(list)].filter((n) => !names[n]);
   if (fresh.length === 0) return;
-  // Until it is assigned, a name that hides a global is what it hides.
+  // Until it is assigned, a name that hides a global has the global's value.
   script(`let ${fresh.map((n) => (n in main ? `${n}=this.${n}` : n))}`, 'declarations').runInThisContext();
   for (const n of fresh) names[n] = true;
 };
@@ -71,9 +71,9 @@ const finish = (outcome) => {
   send(`{"op":"done","id":${ended.id},"value":${value},"error":${error},"exit":${exit}}`);
 };
 
-// settle waits with what the cell's own code came to until rejections that nobody handles have
-// been told, which Node does when all promise jobs have run.
-// After an error it waits for one more turn of the event loop, in which a signal is told: what
+// settle delays the result of the cell's own code until unhandled rejections have been reported, which
+// Node does when all promise jobs have run.
+// After an error it waits for one more round of the event loop, in which a signal is delivered: what
 // failed may have failed of it, as execSync does whose child got it too.
 const settle = (which, outcome) => {
   const end = () => {

@@ -8,7 +8,7 @@ const mediaType = (bytes) => {
 };
 const isText = (type) => type.startsWith('text/') || type.endsWith('+xml') || type.endsWith('json');
 const mimeType = /^[a-z]+\/[a-z0-9.+-]+$/;
-// media is what a bundle holds for a value of a MIME type.
+// media returns a bundle's form of a value of a MIME type.
 const media = (type, value) => {
   if (isUint8Array(value)) return bytesToText(toBytes(value), isText(type) ? 'utf8' : 'base64');
   if (typeof value === 'string') return value;

@@ -12,7 +12,7 @@ try {
 cellModule.require = cellRequire;
 
 const missing = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/;
-// import() looks into node_modules directories only; require finds packages along NODE_PATH as well.
+// import() searches node_modules directories only; require finds packages along NODE_PATH as well.
 const importModule = (name, options) => then(load(name, options), undefined, (e) => {
   const bare = typeof name === 'string' && !/^[./]|^[a-z]+:/.test(name);
   if (!bare || !missing.test(field(e, 'code') ?? '')) throw e;

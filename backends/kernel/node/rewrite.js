@@ -75,7 +75,7 @@ const importing = (node) => {
   return out;
 };
 
-// rewrite makes of a cell's code what can be run: see the top of this file. It keeps each line's
+// rewrite converts a cell's code to code that can be run: see the top of this file. It keeps each line's
 // number, and each column but for what it tells to shifts.
 const rewrite = (code, cellName) => {
   const tree = acorn.parse(code, {

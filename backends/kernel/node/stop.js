@@ -58,8 +58,8 @@ const rest = () => {
 };
 
 // Terminated code leaves Node's record of asynchronous contexts as it was in the middle of a
-// callback. Node would abort for that: it is started not to look, and each hook of the program's,
-// such as AsyncLocalStorage's, would have it look again.
+// callback. Node would abort for that: it is started without that check, and each hook of the program's,
+// such as AsyncLocalStorage's, would enable the check again.
 const unchecked = () => {
   const { async_hook_fields: fields, constants } = internalBinding('async_wrap');
   const hooks = require('async_hooks').createHook({}).constructor.prototype;

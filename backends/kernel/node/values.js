@@ -3,7 +3,7 @@ const inspectOptions = {
   maxArrayLength: 100, maxStringLength: textMax, breakLength: 80, compact: 3, sorted: false,
   numericSeparator: false,
 };
-// show never throws: what an object says about itself may.
+// show never throws, although an object's own description may.
 const show = (value, options = inspectOptions) => {
   try {
     return inspect(value, options);

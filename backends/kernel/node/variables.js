@@ -13,7 +13,7 @@ const read = (name) => {
   return script(name, 'variables').runInThisContext();
 };
 // No code of the objects' own runs for the list, so nothing has to watch over it.
-// A string is not cut before the whole text is: whoever looks for secrets in that knows its end alone.
+// A string is not cut before the whole text is: the search for secrets recognises a cut only at its end.
 const shortOptions = { ...inspectOptions, customInspect: false, depth: 0, maxArrayLength: 10, maxStringLength: 256, breakLength: Infinity };
 const typeName = (v) => {
   if (v === null || typeof v !== 'object') return v === null ? 'null' : typeof v;

@@ -23,7 +23,7 @@ const send = (json) => {
 };
 
 // Node's own streams for pipes put them into non-blocking mode, for child processes too, and may
-// keep back what is written. These write at once, so that nothing is lost or passes a mark.
+// buffer output. These write at once, so that nothing is lost or passes a mark.
 const output = (fd) => {
   const s = new Writable({
     decodeStrings: true,

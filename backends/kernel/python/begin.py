@@ -1,7 +1,7 @@
 # The Python driver: it runs cells in module __main__ and answers on a private descriptor.
 #
 # An empty session is to be small, so nothing is imported that most cells don't need: no json, ast,
-# traceback, linecache or asyncio. What the driver calls, it takes now: cells may redefine anything.
+# traceback, linecache or asyncio. The driver takes references to the functions that it calls now: cells may redefine anything.
 # Its own builtins are a copy for the same reason.
 
 import builtins

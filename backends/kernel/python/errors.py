@@ -1,5 +1,5 @@
 def failure(e):
-    """Describes what a cell raised."""
+    """Describes the exception of a cell."""
     name = type(e).__name__[:200]
     message, fault = guarded(message_of, e)
     if fault is not None:  # it was interrupted
@@ -13,7 +13,7 @@ def failure(e):
 
 
 def simple_trace(e, last):
-    """Tells where e was raised, when there is no memory for more or the cell broke what it takes."""
+    """Reports where e was raised, for lack of memory or because the cell broke the functions for more."""
     lines, tb = [], ours(e.__traceback__)
     while tb is not None and len(lines) < 100:
         code = tb.tb_frame.f_code
@@ -63,7 +63,7 @@ def ours(tb):
 
 
 def bounded(text):
-    """Cuts the middle out of a long traceback: where it began and what it says are at its ends."""
+    """Cuts the middle out of a long traceback: its first frames and its message are at its ends."""
     if len(text) <= TRACEBACK_MAX:
         return text
     head, tail = text[:TRACEBACK_MAX // 4], text[-TRACEBACK_MAX * 3 // 4:]

@@ -54,12 +54,12 @@ def write_all(fd, data):
 
 
 def failed(e):
-    """Says whether the call itself failed: what a signal's handler raises comes from a frame of its own."""
+    """Reports whether the call itself failed: an exception of a signal's handler comes from a frame of its own."""
     return isinstance(e, OSError) and e.__traceback__.tb_next is None
 
 
 def strayed(e):
-    """Tells of what a signal's handler raised when none of the cell's code ran that could have
+    """Reports the exception of a signal's handler when none of the cell's code ran that could have
     caught it, such as that of an alarm which came late."""
     try:
         e.__traceback__ = ours(e.__traceback__)

@@ -10,7 +10,7 @@ def unknown(value):
 
 
 try:
-    # What package json is made of, which is small; with its regular expressions, it isn't.
+    # The accelerator of package json, which is small; the package with its regular expressions isn't.
     from _json import make_scanner, make_encoder, encode_basestring_ascii
     scan = make_scanner(form)
     encoder = make_encoder(None, unknown, encode_basestring_ascii, None, ':', ',', False, False, False)

@@ -1,13 +1,13 @@
 class state:
     cell = 1     # what is displayed has a reader
-    shown = []   # figures that were shown, which they need not be at the end
+    shown = []   # figures that were displayed, which are not displayed again at the end
 
 
 lock = modules['_thread'].allocate_lock()
 
 
 def send(frame):
-    """Adds a frame to the file in which the host looks for them, once all has ended."""
+    """Adds a frame to the file that the host reads at the end."""
     data = encode(frame).encode()
     data = len(data).to_bytes(4, 'big') + data
     try:

@@ -13,7 +13,7 @@ posix.close(3)
 
 
 class state:
-    """What changes from cell to cell."""
+    """State of the running cell."""
     settled = False     # site has run
     cell = 0            # the running cell's id, 0 when none runs
     armed = False       # SIGINT may raise KeyboardInterrupt

@@ -1,9 +1,9 @@
 # The driver of a program that runs once. It lies in the place of the program's file for the moment in which
 # Python opens that: it puts the program there, and runs it in module __main__ as Python would. So all that
 # Python does before and after a program is Python's own. Known hole: the two frames below the program's can
-# be seen by what walks the stack; the traceback of what ends the program does not show them.
+# be seen by code that walks the stack; the traceback of a fatal exception does not show them.
 #
-# What most programs need is here, and the rest is compiled when something is shown, or fails: see late.
+# Functions that most programs need are here; the others are compiled for a display or an error: see late.
 
 import builtins
 import sys
@@ -19,7 +19,7 @@ space = globals()
 
 
 def program():
-    """Puts the program's file into its place, and returns what it says."""
+    """Puts the program's file into its place, and returns its content."""
     fd, parts = posix.open(where, posix.O_RDONLY), []
     while True:
         part = posix.read(fd, 1 << 20)

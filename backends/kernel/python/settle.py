@@ -1,6 +1,6 @@
 def settle():
-    """Does before the first cell what Python does when it starts, but for -S: it finds packages and
-    runs what they want run, which may take more time and memory than all the rest."""
+    """Does before the first cell the part of Python's start that -S skips: it finds packages and
+    runs their start-up code, which may take more time and memory than the rest of the start."""
     if state.settled:
         return
     state.settled = True

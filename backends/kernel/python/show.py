@@ -108,7 +108,7 @@ def complain(value, name, e):
 
 
 def checked(data):
-    """Makes text of all forms, and leaves out what is too large."""
+    """Converts all forms to text, and leaves out those that are too large."""
     out, notes, total = {}, [], 0
     for mime, made in data.items():
         if isinstance(made, (bytes, bytearray)):

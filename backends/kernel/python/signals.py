@@ -21,7 +21,7 @@ def waiting(frame):
 
 
 def guarded(function, *args):
-    """Calls code that isn't ours. Returns its value and what it raised; only in here, SIGINT raises."""
+    """Calls code that isn't ours. Returns its value and its exception; only in here, SIGINT raises."""
     try:
         try:
             state.armed = True

@@ -2,7 +2,7 @@ AST_ONLY, FUTURES = 0x400, 0x1fe0000  # of CPython's compile.h and code.h
 
 
 def units(code, name, flags):
-    """Compiles what a program says. Returns its parts, and whether the last is an expression that has a value. All is
+    """Compiles a program. Returns its parts, and whether the last is an expression that has a value. All is
     compiled before any of it runs: an error in the last line must not come after the others' work."""
     try:
         tree = compile(code, name, 'exec', flags | AST_ONLY, True)
