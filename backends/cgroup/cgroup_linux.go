@@ -117,9 +117,6 @@ func StartTime(pid int) string {
 // Found reports whether cgroups can be made, after Find.
 func (c *Groups) Found() bool { return c.base != nil }
 
-// Bases returns the parent directories of all cgroups, by controller; "" is v2's single tree.
-func (c *Groups) Bases() map[string]string { return c.base }
-
 // removeDead removes the directories of dead servers, and kills processes that are left in them.
 func removeDead(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, Prefix+"*"))

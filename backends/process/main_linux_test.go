@@ -149,8 +149,8 @@ func TestServerKilled(t *testing.T) {
 			}
 			s.Close()
 			b.Close() // waits until it has swept up
-			for _, dir := range b.cgroups.Bases() {
-				if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), name+"*")); len(left) > 0 {
+			for _, dir := range b.cgroups.ParentDirs() {
+				if left, _ := filepath.Glob(filepath.Join(dir, name+"*")); len(left) > 0 {
 					t.Errorf("the killed server's %s is still there", left)
 				}
 			}

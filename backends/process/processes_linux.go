@@ -149,11 +149,11 @@ func (s *sandbox) hostPid() (int, error) {
 	if s.pidfd == nil {
 		return 0, errors.New("PID 1 of the sandbox is dead")
 	}
-	info, err := readProc(fmt.Sprintf("/proc/self/fdinfo/%d", s.pidfd.Fd()))
+	pid, err := pidOf(s.pidfd)
 	if err != nil {
 		return 0, err
 	}
-	one := statusField(info, "Pid")
+	one := strconv.Itoa(pid)
 	text, err := readProc(filepath.Join("/proc", one, "task", one, "children"))
 	if err != nil {
 		return 0, err
@@ -190,4 +190,18 @@ func statusField(text []byte, key string) string {
 		}
 	}
 	return ""
+}
+
+// pidOf returns the process number of a pidfd in the server's PID namespace. The template knows the number in its own only.
+func pidOf(pidfd *os.File) (int, error) {
+	text, err := readProc("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
+	if err != nil {
+		return 0, fmt.Errorf("pid of a pidfd: %w", err)
+	}
+	line := statusField(text, "Pid")
+	pid, err := strconv.Atoi(line)
+	if err != nil || pid <= 0 {
+		return 0, fmt.Errorf("pid of a pidfd: %q is none", line)
+	}
+	return pid, nil
 }

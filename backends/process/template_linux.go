@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -245,20 +244,6 @@ func (n *template) ask(flags uint64, control, cgroup *os.File) (*os.File, error)
 		n.lost = err
 	}
 	return pidfd, err
-}
-
-// pidOf returns the process number of a pidfd in the server's PID namespace. The template knows the number in its own only.
-func pidOf(pidfd *os.File) (int, error) {
-	text, err := readProc("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
-	if err != nil {
-		return 0, fmt.Errorf("pid of a pidfd: %w", err)
-	}
-	line := statusField(text, "Pid")
-	pid, err := strconv.Atoi(line)
-	if err != nil || pid <= 0 {
-		return 0, fmt.Errorf("pid of a pidfd: %q is none", line)
-	}
-	return pid, nil
 }
 
 // Good reports whether the template lives and its root still equals the host. It compares at most ten times a second, and
