@@ -158,7 +158,7 @@ func TestAppendWhileDiskIsSlow(t *testing.T) {
 func TestAppendWaitsForDiskOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, logPath(t))
-		var asked int // by whoever holds the pen
+		var asked int // under writeMu
 		l.sync = func(*os.File) error { asked++; return nil }
 		if _, err := l.Append(t.Context(), Entry{Kind: "start", Soon: true}); err != nil {
 			t.Fatal(err)

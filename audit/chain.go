@@ -13,7 +13,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// chain is how far the rows are good, and finds the words for what is wrong with the next one.
+// chain is the end of the verified rows, and describes what is wrong with the next row.
 type chain struct {
 	next       int64  // number of the row that must come
 	head, prev string // hashes of the two rows before it
@@ -39,7 +39,7 @@ func (l *Log) walk(ctx context.Context, c *chain, from int64) (*Bad, error) {
 	}
 }
 
-// add says what is wrong with r as the next row.
+// add verifies r as the next row, and returns what is wrong with it.
 func (c *chain) add(r Row) *Bad {
 	hash := sum(r)
 	switch {
@@ -59,8 +59,7 @@ func (c *chain) add(r Row) *Bad {
 	return nil
 }
 
-// trace tells a row that was moved from one that was edited where it stands: what it follows on is
-// then still somewhere in the log.
+// trace distinguishes a moved row from an edited one: the row that a moved row was chained to is still in the log.
 func (l *Log) trace(ctx context.Context, c *chain, r Row, bad *Bad) error {
 	if bad.Seq != r.Seq || r.Prev == c.head {
 		return nil
@@ -77,7 +76,7 @@ func (l *Log) trace(ctx context.Context, c *chain, r Row, bad *Bad) error {
 	return err
 }
 
-// unreadable reports whether err is about what is in the database, not about getting at it.
+// unreadable reports whether err is about the content of the database, not about access to it.
 func unreadable(err error) bool {
 	var s *sqlite.Error
 	if errors.As(err, &s) {

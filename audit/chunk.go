@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// chunkRows is how many rows one worker of Verify looks at before it reports.
+// chunkRows is how many rows a worker of Verify checks before it reports.
 const chunkRows = 4096
 
 // chunk is a stretch of the log that can be checked by itself, beside others.
@@ -43,7 +43,7 @@ type point struct {
 	name string
 }
 
-// check is what a worker does.
+// check is the body of a worker.
 func (c *chunk) check(ctx context.Context, conn *sql.Conn, keys keyring) {
 	defer close(c.done)
 	var err error

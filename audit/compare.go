@@ -82,7 +82,7 @@ func (v *verification) compareNode(ctx context.Context, n node) (*Bad, error) {
 	return nil, err
 }
 
-// compareSeam compares what is stored of the tree at the end of a segment.
+// compareSeam compares the stored nodes of the tree at the end of a segment.
 func (v *verification) compareSeam(ctx context.Context, c *chunk) (*Bad, error) {
 	if c.segment == nil {
 		return nil, nil

@@ -49,8 +49,7 @@ func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (Checkpoin
 // ErrOlder is the error for a log that has fewer rows than a checkpoint of it.
 var ErrOlder = fmt.Errorf("rows were cut off, or an older copy was put in the log's place")
 
-// Consistency proves that the log with size rows goes on from what it was with old: what RFC 6962 calls a consistency proof. It is
-// nil for an old that is 0 or size.
+// Consistency returns an RFC 6962 consistency proof from size old to size. It is nil for an old that is 0 or size.
 func (l *Log) Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error) {
 	if old == 0 || old == size {
 		return nil, nil

@@ -70,9 +70,9 @@ func formatVersion(ctx context.Context, q querier) (version int64, err error) {
 	return version, err
 }
 
-// upgrade makes a log of version 1 one of version 2, in one transaction: whoever is killed in it has
-// done nothing, and of several that come at once the first does it. A program of version 1 that has
-// the log open may go on appending: for its table nothing changes.
+// upgrade migrates a log from version 1 to version 2 in one transaction: a killed process has changed nothing, and of
+// several processes the first does it. A program of version 1 that has the log open may go on appending: its table
+// does not change.
 func (l *Log) upgrade(ctx context.Context) error {
 	var w writer
 	defer w.close()

@@ -54,7 +54,7 @@ func (l *Log) detachLocked(ctx context.Context, w *writer, p pack) error {
 	return w.remove(ctx, p.segment)
 }
 
-// record stores what proves the segment when its rows are gone.
+// record stores the proof of the segment for the time when its rows are gone.
 func (w *writer) record(ctx context.Context, p pack) error {
 	var seam []node
 	for i, n := range edgeNodes(p.segment.Last) {

@@ -24,7 +24,7 @@ const (
 	elsewhere = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
 )
 
-// explain adds to an error of SQLite or of the file system what to do about it.
+// explain adds the remedy to an error of SQLite or of the file system.
 func explain(err error, wait time.Duration) error {
 	var s *sqlite.Error
 	switch {

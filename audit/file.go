@@ -5,8 +5,7 @@ import (
 	"os"
 )
 
-// openFile opens what stands beside the log, and does not wait for what is no file: somebody may have put a
-// FIFO in its place.
+// openFile opens a regular file beside the log. It does not block on a FIFO that somebody may have put in its place.
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|dontBlock, 0)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Follow yields what Rows yields and then, until ctx ends, the rows that come. It looks for them
+// Follow yields the rows of Rows and then, until ctx ends, new rows. It looks for them
 // that often, which costs some microseconds where nothing has happened.
 func (l *Log) Follow(ctx context.Context, f Filter, every time.Duration) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {

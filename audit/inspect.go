@@ -43,7 +43,7 @@ func integrity(ctx context.Context, q querier) (*Bad, error) {
 	return nil, nil
 }
 
-// pristine is what objects returns for a new log.
+// pristine returns the objects of a new log.
 func pristine(ctx context.Context) (map[string]string, error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// maxNote bounds what is read as a note: one with a few dozen cosignatures of witnesses is smaller.
+// maxNote is the size limit of a note, in bytes: a note with a few dozen cosignatures of witnesses is smaller.
 const maxNote = 64 << 10
 
 // latestPath is the file beside the log that holds the newest checkpoint, so that an older copy of

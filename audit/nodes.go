@@ -15,7 +15,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// nodes reads the tree out of a log, from what is stored of it and from the rows below that.
+// nodes reads the tree of a log from its stored nodes, and from the rows below those.
 type nodes struct {
 	ctx    context.Context // of one call: nodes lives no longer
 	q      querier

@@ -108,7 +108,7 @@ func (p proof) text() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Proven is what a proof shows: that Row was in the log Origin when it had Size rows.
+// Proven is the statement of a proof: Row was in the log Origin when it had Size rows.
 type Proven struct {
 	Row    Row    `json:"row"`
 	Origin string `json:"origin"`

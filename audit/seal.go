@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// sealedKind is the kind of the row that says what was sealed.
+// sealedKind is the kind of the row that describes a sealed segment.
 const sealedKind = "audit.sealed"
 
 // sealing is the data of such a row. It says all that the list of segments does, so that a change of that

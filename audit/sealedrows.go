@@ -131,7 +131,7 @@ func began(run string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// chooses is what where says in SQL.
+// chooses is the filter of where in Go.
 func (f Filter) chooses(r Row) bool {
 	at := r.Time.UnixNano()
 	return r.Seq > f.After &&

@@ -25,7 +25,7 @@ type node struct {
 // proof reads a few times 256 rows at most.
 const storedLevel = 8
 
-// leaf is what stands in the tree for a row.
+// leaf returns the tree's leaf hash of a row.
 func leaf(rowHash []byte) tlog.Hash { return tlog.RecordHash(rowHash) }
 
 // add puts the next leaf at the end, and calls keep for each stored node that it completes.
@@ -70,7 +70,7 @@ func edgeNodes(size int64) (places []node) {
 	return places
 }
 
-// storedNodes is how many nodes are kept for a tree of that size.
+// storedNodes returns the number of stored nodes of a tree of that size.
 func storedNodes(size int64) (n int64) {
 	for size >>= storedLevel; size > 0; size >>= 1 {
 		n += size

@@ -183,7 +183,7 @@ func (v *verification) sealedSince(ctx context.Context) bool {
 	return err == nil && v.known && len(now) > len(v.segments)
 }
 
-// report is what there is to say after bad was found.
+// report returns the Report, after bad was found.
 func (v *verification) report(ctx context.Context, bad *Bad) Report {
 	r := Report{
 		Rows: v.chain.next - 1 - v.absent, Absent: v.absent, Head: v.chain.head, Bad: bad,

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// VerifyOptions are what a log is compared with, beside itself.
+// VerifyOptions are the external references of a verification.
 type VerifyOptions struct {
 	Keys        []Key    // one of them must have signed each checkpoint; with none, signatures are not checked
 	Checkpoints [][]byte // notes that somebody has kept elsewhere
 	Names       []string // what they are called in reports, one each; none is by number
 }
 
-// Report is what [Log.Verify] found.
+// Report is the result of [Log.Verify].
 type Report struct {
 	Rows int64  `json:"rows"` // how many rows were checked and are good, from the first on, sealed ones too
 	Head string `json:"head"` // hash of the last good row: who keeps it can tell later that nothing before was rewritten or cut off

@@ -33,7 +33,7 @@ func (v *verification) chunks(yield func(*chunk) bool) {
 	}
 }
 
-// rows has all chunks checked, and puts them together.
+// rows checks all chunks, and joins them in order.
 func (v *verification) rows(ctx context.Context) (*Bad, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var workers sync.WaitGroup

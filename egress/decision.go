@@ -17,7 +17,8 @@ type Decision struct {
 	Ask     string // the narrowest pattern that would allow it, "" if none would
 }
 
-// Why is Reason without what to ask for: where nobody can be asked for a domain, or another sentence says so.
+// Why returns Reason without the advice to ask for a domain, for where nobody can be asked, or another sentence says
+// so.
 func (d Decision) Why() string {
 	why, _ := strings.CutSuffix(d.Reason, "ask for the domain "+d.Ask)
 	why, _ = strings.CutSuffix(why, ": to use "+d.Name+", ")

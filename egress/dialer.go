@@ -126,7 +126,7 @@ func interleave(addrs []netip.Addr) []netip.Addr {
 	return mixed
 }
 
-// attempt is how one address was tried.
+// attempt is the result of one connection attempt.
 type attempt struct {
 	to   netip.AddrPort
 	conn net.Conn
@@ -194,7 +194,7 @@ func (d *Dialer) connect(ctx context.Context, to netip.AddrPort) attempt {
 	return attempt{to: to, conn: conn}
 }
 
-// sum makes one error of failed attempts: of the one that says most.
+// sum returns one error for all failed attempts: the most informative one.
 func sum(ctx context.Context, name string, failures []attempt) error {
 	worth := func(a attempt) int {
 		switch {

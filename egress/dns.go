@@ -134,8 +134,8 @@ func (n *namer) converse(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// reply appends the answer to one message to out, in at most most bytes or what the message
-// itself allows. It returns nil when there must be no answer: to what is too short to be a query, and
+// reply appends the answer to one message to out, in at most maxSize bytes or the size that the
+// message itself allows. It returns nil when there must be no answer: to what is too short to be a query, and
 // to answers, or two servers could be made to talk to each other for ever.
 func (n *namer) reply(ctx context.Context, out, message []byte, maxSize int) []byte {
 	var p dnsmessage.Parser

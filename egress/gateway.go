@@ -41,7 +41,7 @@ type Config struct {
 	Budget      *Budget       // bounds the descriptors of all gateways that have it: each connection takes two
 }
 
-// Sockets are open inside a sandbox's network namespace, where they are all that is there.
+// Sockets are the open sockets of a gateway inside a sandbox's network namespace, which has no others.
 type Sockets struct {
 	DNS       net.PacketConn // UDP
 	DNSStream net.Listener   // TCP

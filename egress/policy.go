@@ -31,7 +31,7 @@ type rules struct {
 	wildcards map[string]ports // *.example.com is kept under "example.com", a bare * under ""
 }
 
-// ports is what a pattern opens. Port 0 stands for all.
+// ports are the ports that a pattern opens. Port 0 stands for all.
 type ports []int
 
 // webPorts are what a pattern without a port allows: a bare domain means "the web site".

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// query is what a message asks.
+// query is a parsed DNS query.
 type query struct {
 	header   dnsmessage.Header
 	question dnsmessage.Question // no name at all when it was not understood
@@ -59,7 +59,7 @@ func writtenOut(message []byte) bool {
 	return true
 }
 
-// asksFor says whether records of type t are among what is asked for.
+// asksFor reports whether the query asks for records of type t.
 func (q query) asksFor(t dnsmessage.Type) bool {
 	return q.question.Type == t || q.question.Type == dnsmessage.TypeALL
 }

@@ -107,7 +107,7 @@ func (t *Trust) add(k PublicKey) {
 	}
 }
 
-// Keys are those that are trusted.
+// Keys returns the trusted keys.
 func (t *Trust) Keys() []PublicKey { return slices.Clone(t.keys) }
 
 // Find returns the trusted key of an id.

@@ -20,7 +20,7 @@ type signed struct {
 	predicate json.RawMessage
 }
 
-// open reads the statement in an envelope, or says what is wrong with either: first who signed it,
+// open reads the statement in an envelope, or returns what is wrong with either: first who signed it,
 // since nothing that a stranger wrote is worth reporting.
 func (t *Trust) open(text []byte) (signed, []Problem) {
 	e, err := ParseEnvelope(text)

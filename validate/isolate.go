@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
-// job is what the parsing process is asked.
+// job is the request to the parsing process.
 type job struct {
 	Language   string // Node or Shell
 	Name       string
@@ -29,7 +29,7 @@ type job struct {
 	treeTimeout time.Duration // to inspect the tree; 0 in the process of the caller
 }
 
-// answer is what it says.
+// answer is the response of the parsing process.
 type answer struct {
 	Name     string
 	Source   []byte // nil when it stays as it was
@@ -76,7 +76,8 @@ func serveApart() int {
 	return 0
 }
 
-// isolate does a job in a process of its own, which may die of it.
+// isolate does a job in a process of its own, which may run out of time, stack or memory without harm to this one: a
+// parser can't be stopped otherwise, and a stack overflow can't be caught.
 func isolate(ctx context.Context, j job, longest time.Duration) (answer, error) {
 	select {
 	case places <- struct{}{}:

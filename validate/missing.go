@@ -13,7 +13,7 @@ var (
 // pythonAgain stands between an exception and the one that was raised while it was handled.
 const pythonAgain = "During handling of the above exception"
 
-// MissingModule finds, in what a program wrote to stderr, the module that it ended for the lack of.
+// MissingModule finds in a program's stderr the module for whose lack it ended.
 // It believes what it reads, so the answer is good for a hint, and for nothing else.
 func MissingModule(stderr string) (module string, ok bool) {
 	for line := range strings.SplitSeq(stderr, "\n") {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// Problem is one thing that is wrong with a script, or odd about it.
+// Problem is an error in a script, or an oddity.
 type Problem struct {
 	Line   int // from 1; 0 when it is about the whole script
 	Column int // from 1, in characters

@@ -10,7 +10,7 @@ const (
 	High   = "high"
 )
 
-// Rule is one pattern that Analyze looks for.
+// Rule is a dangerous pattern that Analyze finds.
 type Rule struct {
 	Name     string // by which it is switched off; it begins with the language, unless it is about all
 	Severity string

@@ -111,7 +111,7 @@ func (l *shellInspector) sources(from, x syntax.Node) {
 	})
 }
 
-// maxSteps bounds the look at what feeds interpreters: a pipe of n of them takes n*n.
+// maxSteps bounds the inspection of interpreters' inputs: a pipe of n of them takes n*n.
 const maxSteps = 100_000
 
 func downloads(c shellCommand) bool {

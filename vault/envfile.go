@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// MaxEnvFile is how long a .env file may be, in bytes.
+// MaxEnvFile is the maximum size of a .env file, in bytes.
 const MaxEnvFile = 1 << 20
 
 const maxVariables = 1000 // more than anybody has in one file
 
-// EnvVariable is what a line of a .env file sets, or several lines.
+// EnvVariable is a variable of a .env file, of one line or several.
 type EnvVariable struct {
 	Name  string
 	Value []byte
@@ -79,15 +79,15 @@ type envParser struct {
 	bad  []string // names that can't be those of secrets, and where they are
 }
 
-// isName says whether what stands before a = is meant as a name, and may be shown: it could also be a line
-// of a key, in base64, whose quote was forgotten.
+// isName reports whether the text before a = is meant as a name, and may be shown: it could also be a line of a key,
+// in base64, whose quote was forgotten.
 func isName(name string, after []byte) bool {
 	ok := func(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 	after = bytes.Trim(after, blank+"=")
 	return name != "" && len(name) <= 40 && all(name, ok) && len(after) > 0
 }
 
-// next skips to what is not blank and no comment.
+// next skips blank lines and comments.
 func (p *envParser) next() bool {
 	for len(p.text) > 0 {
 		line, rest, _ := bytes.Cut(p.text, []byte("\n"))
@@ -211,7 +211,7 @@ func (p *envParser) end() error {
 	return nil
 }
 
-// expands says whether a $ and what looks like a name stand in a value.
+// expands reports whether a value contains a $ and a name.
 func expands(value []byte) bool {
 	for i, c := range value {
 		if c == '$' && i+1 < len(value) && (value[i+1] == '{' || value[i+1] == '_' || 'a' <= value[i+1]|0x20 && value[i+1]|0x20 <= 'z') {

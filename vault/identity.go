@@ -31,8 +31,8 @@ func parseIdentity(text string) (identity, error) {
 	return identity{func() *age.X25519Identity { return key }}, nil
 }
 
-// name tells keys apart, and nothing else: whoever reads it in the database could not seal anything
-// for the key, as with the recipient itself.
+// name identifies the key, and nothing else: unlike the recipient itself, the name in the database does not allow
+// anybody to seal secrets for the key.
 func (id identity) name() string {
 	sum := sha256.Sum256([]byte(id.key().Recipient().String()))
 	return hex.EncodeToString(sum[:16])
@@ -88,7 +88,7 @@ func (s *Sealed) identityFor(ctx context.Context, tx *sql.Tx) (identity, error) 
 	return id, err
 }
 
-// makeIdentity makes a key file, unless there is one, and returns what is there then.
+// makeIdentity creates a key file, unless it exists, and returns its key.
 func (s *Sealed) makeIdentity() (identity, error) {
 	id, err := newIdentity()
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// nextKeyFile is where the new key is while all secrets are sealed anew for it.
+// nextKeyFile is the path of the new key while all secrets are sealed for it.
 func (s *Sealed) nextKeyFile() string { return filepath.Join(s.dir, "vault.key.next") }
 
 // Rekey makes a new key in a place, InFile or InKeyring, or where the old one is if that is "", seals
@@ -79,7 +79,7 @@ func (s *Sealed) rekey(ctx context.Context, tx *sql.Tx, place string) (at string
 	return place, n, err
 }
 
-// sealAll seals anew, in the transaction, what is sealed.
+// sealAll seals all sealed secrets for id, in the transaction.
 func (s *Sealed) sealAll(ctx context.Context, tx *sql.Tx, rows []row, id identity) (n int, err error) {
 	open := s.opener(ctx)
 	for _, r := range rows {
@@ -135,8 +135,8 @@ func (s *Sealed) dropNext(ctx context.Context, k keyFile) error {
 	return os.Remove(s.nextKeyFile())
 }
 
-// settle removes, with the database locked, one of the two keys that a process left which was making a
-// new one and is done, or was killed: the one that nothing is sealed for.
+// settle removes, with the database locked, one of the two keys of a finished or killed Rekey: the one that no secret
+// is sealed for.
 func (s *Sealed) settle(ctx context.Context, tx *sql.Tx) error {
 	if err := s.dropFreshKey(); err != nil {
 		return err

@@ -13,7 +13,7 @@ type row struct {
 	sealed         []byte
 }
 
-// store is where the value is.
+// store returns the store that has the value.
 func (r row) store() string {
 	if r.identity == inKeyring {
 		return InKeyring
@@ -59,7 +59,7 @@ func scanRow(from interface{ Scan(...any) error }) (r row, err error) {
 	return r, from.Scan(&r.namespace, &r.key, &r.identity, &r.sealed)
 }
 
-// count returns how many secrets are sealed, and how many of them not for a key.
+// count returns the number of sealed secrets, and of those that are sealed for another key than identity.
 func count(ctx context.Context, q querier, identity string) (total, others int, err error) {
 	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE identity <> ?1) FROM secret WHERE identity <> ?2", identity, inKeyring).Scan(&total, &others)
 	return total, others, err

@@ -21,12 +21,12 @@ type content struct {
 	Value     []byte    `json:"value"`
 }
 
-// maxContent bounds what is read of a row that somebody else may have written.
+// maxContent bounds the size of a row's content, which somebody else may have written.
 const maxContent = 2*MaxValue + maxHosts*2*maxHost
 
 var errDamaged = errors.New("its row in the vault was changed or is damaged: add it again with --replace, or put a backup back")
 
-// seal returns value and what e says as an age file.
+// seal encrypts value and e as an age file.
 func (id identity) seal(e Entry, value []byte) ([]byte, error) {
 	text, err := pack(e, value)
 	if err != nil {
@@ -47,7 +47,7 @@ func (id identity) seal(e Entry, value []byte) ([]byte, error) {
 	return sealed.Bytes(), nil
 }
 
-// open returns what a row holds, if it was sealed under the row's names.
+// open decrypts a row, and checks that it was sealed under the row's names.
 func (id identity) open(r row) (Entry, []byte, error) {
 	in, err := age.Decrypt(bytes.NewReader(r.sealed), id.key())
 	if err != nil {
@@ -61,7 +61,7 @@ func (id identity) open(r row) (Entry, []byte, error) {
 	return unpack(text, r)
 }
 
-// readContent reads what is sealed, which is shorter than what it is sealed in, and leaves no copies behind.
+// readContent reads the plaintext, which is shorter than the ciphertext, and leaves no copies behind.
 func readContent(in io.Reader, sealed int) (text []byte, err error) {
 	text = make([]byte, min(sealed, maxContent))
 	n := 0

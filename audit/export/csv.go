@@ -50,9 +50,9 @@ func (c *commas) Close() error {
 	return c.w.Error()
 }
 
-// cell makes text harmless in a spreadsheet, which would take what begins like this for a formula and
-// run it (https://owasp.org/www-community/attacks/CSV_Injection). The apostrophe makes it text. Some
-// pass over spaces before it, and take the wide forms of the characters for the narrow ones.
+// cell makes text harmless in a spreadsheet, which would run some text as a formula
+// (https://owasp.org/www-community/attacks/CSV_Injection). The apostrophe makes it text. Some spreadsheets skip
+// leading spaces, and take the wide forms of the characters for the narrow ones.
 func cell(text string) string {
 	text = safetext.Line(text)
 	if begins := strings.TrimLeft(text, "\" \u00a0\u3000"); begins != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(begins)[0]) {

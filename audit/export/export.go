@@ -17,7 +17,7 @@ type Writer interface {
 	Close() error // writes what belongs at the end; it does not close what is below
 }
 
-// About is what an export says about itself.
+// About describes an export.
 type About struct {
 	Version string    // of sandboxmcp
 	Made    time.Time // when it was exported

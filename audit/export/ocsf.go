@@ -54,7 +54,7 @@ func (o *ocsf) event(r audit.Row) event {
 	return e.named()
 }
 
-// Sound returns r with data that are JSON, also if somebody has made of them what is not.
+// Sound returns r with valid JSON as data, also if the stored data are not JSON any more.
 func Sound(r audit.Row) audit.Row {
 	if !json.Valid(r.Data) {
 		r.Data, _ = json.Marshal(string(r.Data)) // text always marshals

@@ -100,7 +100,7 @@ type File struct {
 	Withheld string `json:"withheld"`
 }
 
-// Package is one that was installed.
+// Package is an installed package.
 type Package struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -138,7 +138,7 @@ func (n *Names) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Of returns what r says.
+// Of returns the facts of r.
 func Of(r audit.Row) Facts {
 	var f Facts
 	_ = json.Unmarshal(r.Data, &f) // what has the wrong type stays zero, and the rest is read

@@ -43,7 +43,7 @@ func (s *layers) add(r audit.Row, f facts.Facts) {
 	}
 }
 
-// network is what was reached, and what was not.
+// network counts allowed and denied names.
 type network struct {
 	names          counter[target] // N allowed, Denied denied: rows of the log
 	allowed        int64

@@ -21,7 +21,7 @@ var partsText string
 //go:embed page.css
 var pageStyle string
 
-// About is what a report says about itself and about the log.
+// About describes a report and its log.
 type About struct {
 	Version      string    // of sandboxmcp
 	Made         time.Time // when
@@ -32,7 +32,7 @@ type About struct {
 	Log          Log
 }
 
-// Log is the state of the log, as whoever has opened it found it.
+// Log is the state of the log when the report was made.
 type Log struct {
 	Path       string
 	Rows       int64  // that were checked and are good, from the first on, sealed ones among them
@@ -72,7 +72,7 @@ func (s *Summary) Write(w io.Writer, a About) error {
 	return page.ExecuteTemplate(w, "page", s.view(a))
 }
 
-// maxRows is how many lines a table has.
+// maxRows is the maximum number of rows in a table.
 const maxRows = 25
 
 // view is what the page shows, in its order.

@@ -8,10 +8,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
 )
 
-// maxNewest is how many of the newest things are listed one by one.
+// maxNewest is the maximum length of a list of the newest things.
 const maxNewest = 100
 
-// people is who decided what.
+// people counts the decisions of people.
 type people struct {
 	asked    int64
 	verdicts counter[verdict]
@@ -96,7 +96,7 @@ func (s *sessions) add(r audit.Row, f facts.Facts) {
 	}
 }
 
-// files is what runs left behind.
+// files counts the artifacts of runs.
 type files struct {
 	runs, all, withheld int64
 	list                newest[withheld]

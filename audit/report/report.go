@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
 )
 
-// Summary is what rows say together.
+// Summary aggregates the rows of a log.
 type Summary struct {
 	rows        int64
 	first, last audit.Row // without their data
@@ -69,7 +69,7 @@ type installed struct{ Language, Name, Version, Namespace string }
 
 type limit struct{ Name, Namespace string }
 
-// maxText is how many bytes of one text are kept.
+// maxText is the maximum size of a text, in bytes.
 const maxText = 300
 
 func clip(text string) string {

@@ -30,7 +30,7 @@ func (b bars) sum() (n int64) {
 	return n
 }
 
-// runs is what was run.
+// runs counts the runs.
 type runs struct {
 	ended    bars
 	hours    map[int64]*bars // by the hours since 1970
@@ -53,7 +53,7 @@ type runs struct {
 	started int64
 }
 
-// maxHours bounds what a clock can do that somebody sets at will.
+// maxHours bounds the number of hours, as anybody can set a clock.
 const maxHours = 200_000
 
 func (s *runs) add(r audit.Row, f facts.Facts) {
@@ -152,7 +152,7 @@ const maxRuns = 1000
 // record has the runs with the largest values, the largest first.
 type record []ran
 
-// ran is one run that ended.
+// ran is a run that has ended.
 type ran struct {
 	Value                          float64
 	Seq                            int64 // of the row of its end

@@ -15,7 +15,7 @@ import (
 // followed on and never replaced.
 type git struct{ remote, branch string }
 
-// defaultBranch is where checkpoints are where none is named.
+// defaultBranch is the branch of checkpoints if none is named.
 const defaultBranch = "checkpoints"
 
 func newGit(remote, branch string) (git, error) {
@@ -28,7 +28,7 @@ func newGit(remote, branch string) (git, error) {
 	return git{remote, "refs/heads/" + branch}, nil
 }
 
-// maxGit bounds what git may say, in bytes.
+// maxGit bounds git's output, in bytes.
 const maxGit = 64 << 10
 
 // run runs git in a repository of its own, which no setting of ours leads away from; how it reaches the remote is the user's.

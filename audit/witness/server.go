@@ -38,7 +38,7 @@ func newServer(url, key string) (*server, error) {
 	}}, nil
 }
 
-// maxAnswer is how much of an answer is read, in bytes: a signature is a line.
+// maxAnswer is how much of a response is read, in bytes: a signature is one line.
 const maxAnswer = 64 << 10
 
 // push asks for a signature on the newest checkpoint. Since it is not known what the witness signed last, it is first asked

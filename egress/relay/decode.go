@@ -32,8 +32,8 @@ func decoded(res *http.Response) (io.Reader, error) {
 	return &lazy{source: res.Body, open: open}, nil
 }
 
-// inflate reads zlib, which is what deflate means (RFC 9110, section 8.4.1.2), or what some servers
-// take it to mean, that without its header.
+// inflate reads the format of Content-Encoding deflate: zlib (RFC 9110, section 8.4.1.2), or as some servers send it,
+// raw deflate without zlib's header.
 func inflate(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	head, err := b.Peek(2)

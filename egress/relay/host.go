@@ -49,8 +49,8 @@ func (t Route) means(host string) (withPort, ok bool) {
 	return withPort, sameName(name, t.Name)
 }
 
-// authority is what is sent on as Host: always the canonical name, since what the client wrote was
-// only found to mean the same. The port is there if the client wrote it, as some sign it.
+// authority returns the Host to send: always the canonical name, since the client's spelling was only found to mean
+// the same. It has the port if the client wrote the port, as some sign it.
 func (t Route) authority(host string) string {
 	if withPort, _ := t.means(host); withPort {
 		return t.address()
@@ -79,5 +79,5 @@ func sameName(name, canonical string) bool {
 	return true
 }
 
-// short makes what a client wrote fit to be shown.
+// short shortens and escapes a client's text for a message.
 func short(s string) string { return fmt.Sprintf("%+.80q", s) }

@@ -58,7 +58,7 @@ type Route struct {
 // of 502 for a failure.
 var ErrRefused = errors.New("refused")
 
-// ErrHandshake is in the chain of what Secure returns when the program's handshake fails: it does not
+// ErrHandshake is in the chain of ServeTLS's error when the program's handshake fails: it does not
 // trust the Authority, for instance.
 var ErrHandshake = errors.New("end TLS")
 

@@ -169,7 +169,7 @@ func (l *connections) keep(c net.Conn) error {
 	return nil
 }
 
-// close closes all connections.
+// close closes all connections. Some are closed already.
 func (l *connections) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

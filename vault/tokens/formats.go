@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// formats are all that are known. Where a token has no fixed length, its least is what its maker
-// documents or, failing that, what was seen. Of several that fit at one place the first one counts.
+// formats returns all known formats. Where a token has no fixed length, the minimum is that of its maker's
+// documentation or, failing that, of observed tokens. Of several formats that match at one place the first one counts.
 func formats() []*format {
 	all := []*format{
 		open("a GitHub token", 36, letters, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),

@@ -23,8 +23,8 @@ func newScan(found func(string)) *scan {
 	return &scan{known: known(), found: found, text: []byte{'\n'}, done: 1}
 }
 
-// add takes the next piece of text, and returns what can be passed on, which is good until the next
-// call. After the last piece, nothing stays.
+// add takes the next piece of text, and returns the text that can be passed on, which is valid until the next call.
+// After the last piece, nothing is held back.
 func (s *scan) add(p []byte, last bool) []byte {
 	s.clean = s.clean[:0]
 	s.trim()
@@ -51,7 +51,7 @@ func (s *scan) pass(to int) {
 	}
 }
 
-// trim drops what is too far back to matter.
+// trim drops text that is too far back to matter.
 func (s *scan) trim() {
 	n := min(s.done, s.at) - before - window
 	if n <= 0 {
@@ -98,7 +98,7 @@ func (s *scan) step(last bool) bool {
 	return true
 }
 
-// begin starts a walk if what stands before allows it.
+// begin starts a walk if the text before it allows one.
 func (s *scan) begin(e *entry) bool {
 	from, begin := s.at+int(e.behind), e.format.begins[e.begin]
 	if from < s.done || !e.format.apart.stands(s.behind(from)) {
@@ -126,7 +126,7 @@ func (s *scan) accept() bool {
 	return true
 }
 
-// grow leaves out what a token goes on with.
+// grow masks the continuation of a token.
 func (s *scan) grow(last bool) bool {
 	verdict := s.walk.follow(s.text, last)
 	s.done, s.at = s.walk.end, s.walk.end
