@@ -142,75 +142,6 @@ type Spec struct {
 	Program *Command
 }
 
-// TrustFile holds, in a sandbox with Spec.Trust, all certificates that programs trust.
-const TrustFile = "/run/sandbox/trust.pem"
-
-// DNSPort is reserved in a sandbox in which the host answers DNS: a gateway can't use it.
-const DNSPort = 53
-
-// Sockets are bound to names inside a sandbox's own network namespace, and held by the host.
-type Sockets struct {
-	DNS       net.PacketConn // UDP, DNSPort of 127.0.0.1, which the sandbox's resolv.conf names
-	DNSStream net.Listener   // TCP, likewise
-	Ports     []net.Listener // one for each port of Spec.Gateway; the local address of a connection is the one that the program dialed
-}
-
-// Resolves reports whether the host answers DNS inside.
-func (s Spec) Resolves() bool { return s.DNS || len(s.Gateway) > 0 }
-
-// Mount shows a host path inside the sandbox.
-type Mount struct {
-	Host   string // absolute
-	Inside string // absolute; ignored for Spec.Workspace
-	Write  bool   // read-only unless set
-}
-
-// Limits bound one sandbox. A zero field means its value in DefaultLimits, never "no limit".
-type Limits struct {
-	RAM       int64         // bytes, of all processes together, without the workspace's files
-	Wall      time.Duration // of one Exec
-	CPU       float64       // cores
-	Processes int           // in addition to those that the interpreter needs for its own start
-	Disk      int64         // bytes, for /workspace, /tmp and /dev/shm together
-}
-
-// EngineLayers are the containment layers that every container engine gives. A container has the other layers where the
-// host does: a user namespace where the engine is rootless or maps users, Landlock where the kernel has it, a time
-// namespace never.
-var EngineLayers = []string{
-	LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerSeccomp, LayerCaps, LayerNNP,
-}
-
-// DefaultLimits apply to a sandbox without limits of its own.
-var DefaultLimits = Limits{
-	RAM:       512 << 20,
-	Wall:      60 * time.Second,
-	CPU:       1,
-	Processes: 256, // pools of threads of numpy, npm and pytest have as many as there are cores, and a few of them
-	Disk:      512 << 20,
-}
-
-// WithDefaults returns l with each zero field replaced by the default.
-func (l Limits) WithDefaults() Limits {
-	d := DefaultLimits
-	if l.RAM > 0 {
-		d.RAM = l.RAM
-	}
-	if l.Wall > 0 {
-		d.Wall = l.Wall
-	}
-	if l.CPU > 0 {
-		d.CPU = l.CPU
-	}
-	if l.Processes > 0 {
-		d.Processes = l.Processes
-	}
-	if l.Disk > 0 {
-		d.Disk = l.Disk
-	}
-	return d
-}
-
 // Command is one program to run inside a sandbox.
 type Command struct {
 	// Args is the argument vector. Args[0] without a slash is the name of a runtime ("python", "node", "bash"), which the
@@ -295,56 +226,6 @@ type Result struct {
 	Cold       string        // why not: "PYTHONPATH is set"; "" where there is no pool
 }
 
-// Containment lists the layers that held a program, as read back from the kernel, not as requested.
-type Containment struct {
-	Backend string
-	Profile string
-	Layers  []Layer // in the order of the Layer constants
-}
-
-// Layer is one containment or resource layer of a sandbox.
-type Layer struct {
-	Name    string
-	InForce bool
-	Detail  string // specifics: "ABI 7", "v1: memory pids cpu"; or why it is not in force
-}
-
-// InForce returns the names of the layers in force.
-func (c Containment) InForce() []string {
-	var names []string
-	for _, l := range c.Layers {
-		if l.InForce {
-			names = append(names, l.Name)
-		}
-	}
-	return names
-}
-
-// Layers of containment and resources, in the order in which they are reported.
-const (
-	LayerUser     = "user"     // user namespace, and an unprivileged host uid
-	LayerMount    = "mount"    // own root, built from nothing
-	LayerPID      = "pid"      // own processes
-	LayerNet      = "net"      // empty network namespace
-	LayerIPC      = "ipc"      // own System V and POSIX queues
-	LayerUTS      = "uts"      // own host name
-	LayerCgroupNS = "cgroupns" // own view of cgroups
-	LayerTime     = "time"     // own clocks' offsets
-	LayerLandlock = "landlock" // file, TCP and IPC rights
-	LayerSeccomp  = "seccomp"  // system calls
-	LayerCaps     = "caps"     // no capabilities
-	LayerNNP      = "nnp"      // no new privileges
-	LayerCgroup   = "cgroup"   // limits enforced by the kernel (a resource layer)
-	LayerRlimit   = "rlimit"   // limits of each process, and a watcher (a resource layer)
-)
-
-// ContainmentLayers are the layers that isolate a program; the profile "hardened" requires all of them. LayerCgroup and
-// LayerRlimit limit resources, and are not among them.
-var ContainmentLayers = []string{
-	LayerUser, LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerTime,
-	LayerLandlock, LayerSeccomp, LayerCaps, LayerNNP,
-}
-
 // NoProgram is the error of Exec for a program that does not exist in the sandbox, or can't be executed there. Nothing ran.
 type NoProgram struct {
 	Name   string // Args[0] of the command
@@ -381,25 +262,8 @@ func (r *Refusal) Error() string {
 	return s
 }
 
-// Probe describes what a host offers, for sandboxmcp doctor.
-type Probe struct {
-	Backend  string
-	Usable   bool // a sandbox of the requested profile can run
-	Why      string
-	Layers   []LayerProbe
-	Runtimes []Runtime
-}
+// AnyProgram is the Spec.Language of a sandbox for arbitrary programs: all interpreters that can be shown are visible.
+const AnyProgram = "command"
 
-// LayerProbe reports whether a layer can be had on this host.
-type LayerProbe struct {
-	Layer
-	Remedy string // what to type where it can't be had
-}
-
-// Runtime is one interpreter found on the host or in an image.
-type Runtime struct {
-	Name    string // "python", "node", "shell"
-	Path    string // the real program, links and shims resolved; "" when missing
-	Version string
-	Why     string // where it was found, or why it is missing and what to install
-}
+// Languages are the languages that every backend supports, in display order.
+var Languages = []string{"python", "node", "shell", "r"}

@@ -2,6 +2,7 @@ package backends
 
 import (
 	"fmt"
+	"net"
 	"slices"
 )
 
@@ -28,3 +29,16 @@ func CheckPorts(spec Spec) error {
 	}
 	return nil
 }
+
+// Sockets are bound to names inside a sandbox's own network namespace, and held by the host.
+type Sockets struct {
+	DNS       net.PacketConn // UDP, DNSPort of 127.0.0.1, which the sandbox's resolv.conf names
+	DNSStream net.Listener   // TCP, likewise
+	Ports     []net.Listener // one for each port of Spec.Gateway; the local address of a connection is the one that the program dialed
+}
+
+// DNSPort is reserved in a sandbox in which the host answers DNS: a gateway can't use it.
+const DNSPort = 53
+
+// Resolves reports whether the host answers DNS inside.
+func (s Spec) Resolves() bool { return s.DNS || len(s.Gateway) > 0 }

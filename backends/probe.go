@@ -22,3 +22,26 @@ func NotTried(err error) []LayerProbe {
 	}
 	return list
 }
+
+// Probe describes what a host offers, for sandboxmcp doctor.
+type Probe struct {
+	Backend  string
+	Usable   bool // a sandbox of the requested profile can run
+	Why      string
+	Layers   []LayerProbe
+	Runtimes []Runtime
+}
+
+// LayerProbe reports whether a layer can be had on this host.
+type LayerProbe struct {
+	Layer
+	Remedy string // what to type where it can't be had
+}
+
+// Runtime is one interpreter found on the host or in an image.
+type Runtime struct {
+	Name    string // "python", "node", "shell"
+	Path    string // the real program, links and shims resolved; "" when missing
+	Version string
+	Why     string // where it was found, or why it is missing and what to install
+}

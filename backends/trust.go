@@ -28,3 +28,6 @@ func Trusted(more []byte) []byte {
 	}
 	return bytes.Clone(more)
 }
+
+// TrustFile holds, in a sandbox with Spec.Trust, all certificates that programs trust.
+const TrustFile = "/run/sandbox/trust.pem"

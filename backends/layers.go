@@ -1,0 +1,58 @@
+package backends
+
+// Containment lists the layers that held a program, as read back from the kernel, not as requested.
+type Containment struct {
+	Backend string
+	Profile string
+	Layers  []Layer // in the order of the Layer constants
+}
+
+// Layer is one containment or resource layer of a sandbox.
+type Layer struct {
+	Name    string
+	InForce bool
+	Detail  string // specifics: "ABI 7", "v1: memory pids cpu"; or why it is not in force
+}
+
+// InForce returns the names of the layers in force.
+func (c Containment) InForce() []string {
+	var names []string
+	for _, l := range c.Layers {
+		if l.InForce {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// Layers of containment and resources, in the order in which they are reported.
+const (
+	LayerUser     = "user"     // user namespace, and an unprivileged host uid
+	LayerMount    = "mount"    // own root, built from nothing
+	LayerPID      = "pid"      // own processes
+	LayerNet      = "net"      // empty network namespace
+	LayerIPC      = "ipc"      // own System V and POSIX queues
+	LayerUTS      = "uts"      // own host name
+	LayerCgroupNS = "cgroupns" // own view of cgroups
+	LayerTime     = "time"     // own clocks' offsets
+	LayerLandlock = "landlock" // file, TCP and IPC rights
+	LayerSeccomp  = "seccomp"  // system calls
+	LayerCaps     = "caps"     // no capabilities
+	LayerNNP      = "nnp"      // no new privileges
+	LayerCgroup   = "cgroup"   // limits enforced by the kernel (a resource layer)
+	LayerRlimit   = "rlimit"   // limits of each process, and a watcher (a resource layer)
+)
+
+// ContainmentLayers are the layers that isolate a program; the profile "hardened" requires all of them. LayerCgroup and
+// LayerRlimit limit resources, and are not among them.
+var ContainmentLayers = []string{
+	LayerUser, LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerTime,
+	LayerLandlock, LayerSeccomp, LayerCaps, LayerNNP,
+}
+
+// EngineLayers are the containment layers that every container engine gives. A container has the other layers where the
+// host does: a user namespace where the engine is rootless or maps users, Landlock where the kernel has it, a time
+// namespace never.
+var EngineLayers = []string{
+	LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerSeccomp, LayerCaps, LayerNNP,
+}
