@@ -30,7 +30,7 @@ func PodmanSocket(env func(name string) string, uid int) string {
 // EngineSockets returns the usual socket paths of this machine's engines, for a user and for root.
 func EngineSockets(env func(name string) string, uid int) []string {
 	return append(DockerSockets(env, uid), PodmanSocket(env, uid), PodmanSocket(env, 0),
-		filepath.Join(RuntimeDir(env, uid), "podman", "podman.sock"), // of a root who has a session
+		filepath.Join(RuntimeDir(env, uid), "podman", "podman.sock"), // of root with a session
 		"/run/containerd/containerd.sock", "/run/crio/crio.sock")
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// report is what one attack says about itself.
+// report is the result of one attack.
 type report struct {
 	Name   string `json:"name"`
 	State  string `json:"state"` // "open", "shut", "absent" (not on this kernel) or "skip"
@@ -24,7 +24,7 @@ func (b *bench) attack(t *testing.T, program string, target map[string]any, moun
 	judge(t, b.runAttacks(t, program, target, mounts...))
 }
 
-// judge fails for each attack that opened something, but for those whose names begin with one of known.
+// judge fails for each attack that opened something, except those whose names begin with one of known.
 func judge(t *testing.T, reports []report, known ...string) {
 	t.Helper()
 	for _, r := range reports {

@@ -1,9 +1,9 @@
-// Package backendtest is the contract of package backends as tests, written as attacks. Each
-// backend's own test calls Run; a case that opens anything is a failure.
+// Package backendtest is the contract of package backends as tests, written as attacks. Each backend's own test calls Run;
+// a case that opens anything is a failure.
 //
-// The programs that attack lie in directory programs. They report what they could do, and the test
-// inspects the host, too: at canary files, processes, listeners and memory segments that
-// it set out before. Whatever could harm a host that does not contain it is bounded in itself.
+// The attacking programs are in directory programs. They report each success, and the test inspects the host, too: canary
+// files, processes, listeners and memory segments that it has made before. Every program that could harm a host without
+// containment is bounded in itself.
 package backendtest
 
 import (
@@ -14,36 +14,36 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// Options says what the host under test grants.
+// Options describes the guarantees of the host under test.
 type Options struct {
 	// Profile is the Spec.Profile of all sandboxes.
 	Profile string
-	// Layers must be in force, and say so; nil means backends.ContainmentLayers. Tests about a
-	// layer that is not among them are skipped.
+	// Layers must be in force, and be reported so; nil means backends.ContainmentLayers. Tests about other layers are
+	// skipped.
 	Layers []string
-	// Cgroup means that the kernel enforces limits for the tree as a whole. Without it, a
-	// watcher does, which is later and coarser.
+	// Cgroup means that the kernel enforces limits for the tree as a whole. Without it, a watcher does, which is later and
+	// coarser.
 	Cgroup bool
-	// Warm says that the backend keeps sandboxes ready. Programs are then announced, and those that can
-	// be must find one; what they see is compared with what they see without.
+	// Warm means that the backend keeps idle sandboxes. Programs are then announced, and must find one if their kind can;
+	// their environment is compared with that of a cold start.
 	Warm bool
-	// Only are the groups of tests to run, by name; nil is all of them. "Smoke" is a few sandboxes that show a layer
-	// that was left out, a wrong end and what stays behind, for an engine whose cousin goes through all of it.
+	// Only are the groups of tests to run, by name; nil is all of them. "Smoke" is a few sandboxes that reveal a missing
+	// layer, a wrong end and leftovers, for an engine whose counterpart runs all of it.
 	Only []string
-	// OwnDisks says that /workspace, /tmp and /dev/shm are file systems of their own, each as large as
-	// Limits.Disk. A program that writes more than that to all of them together may then be ended with
-	// limit "disk", instead of getting ENOSPC.
+	// OwnDisks means that /workspace, /tmp and /dev/shm are file systems of their own, each as large as Limits.Disk. A
+	// program that writes more than that to all of them together may then be ended with limit "disk", instead of getting
+	// ENOSPC.
 	OwnDisks bool
-	// OneAddress says that 127.0.0.1 is the only address inside. glibc passes over it, and a program that
-	// asks for IPv4 alone and sets AI_ADDRCONFIG finds no name.
+	// OneAddress means that 127.0.0.1 is the only address inside. glibc ignores it, and a program that asks for IPv4 alone
+	// and sets AI_ADDRCONFIG finds no name.
 	OneAddress bool
-	// Left lists what the sandbox with this id still has on the host, in the backend's own words.
-	// It may be nil. Processes, mounts, cgroups, descriptors and files in Dirs are always checked.
+	// Left lists the resources that the sandbox with this id still has on the host, in the backend's own words. It may be
+	// nil. Processes, mounts, cgroups, descriptors and files in Dirs are always checked.
 	Left func(t testing.TB, id string) []string
 	// Dirs are directories on the host that must be the same before and after.
 	Dirs []string
-	// Has is what a sandbox offers ("python", "node", "shell", "numpy") where that is not what the host
-	// offers: SANDBOXMCP_TEST_REQUIRE asks for nothing else there. Nil is all that the host has.
+	// Has lists the offers of a sandbox ("python", "node", "shell", "numpy") if they differ from the host's:
+	// SANDBOXMCP_TEST_REQUIRE asks for nothing else there. Nil is everything on the host.
 	Has []string
 }
 
@@ -104,7 +104,7 @@ func groups() []group {
 	}
 }
 
-// missing skips a test, or fails it where the thing is required and should be in this sandbox.
+// missing skips a test, or fails it if the thing is required and should be in this sandbox.
 func (b *bench) missing(t testing.TB, thing, why string) {
 	t.Helper()
 	if b.o.Has != nil && !slices.Contains(b.o.Has, thing) {

@@ -22,15 +22,15 @@ import (
 //go:embed programs
 var programs embed.FS
 
-// bench is what the tests of one group work with.
+// bench is the environment of the tests of one group.
 type bench struct {
 	backend    backends.Backend
 	newBackend func(t testing.TB) backends.Backend
 	o          Options
-	warming    sync.Mutex // who waits until one stands ready
+	warming    sync.Mutex // held while a caller waits for an idle sandbox
 }
 
-// spec is the Spec of most sandboxes, small enough that a leak shows.
+// spec returns the usual Spec, small enough that a leak shows.
 func (b *bench) spec(language string) backends.Spec {
 	return backends.Spec{
 		ID: ulid.Make().String(), Language: language, Profile: b.o.Profile,
@@ -38,8 +38,8 @@ func (b *bench) spec(language string) backends.Spec {
 	}
 }
 
-// start starts a sandbox that ends with the test. Where programs are announced, one for none is what a run without
-// Options.Warm has tested.
+// start starts a sandbox that ends with the test. Where programs are announced, it skips the test, which a run without
+// Options.Warm covers.
 func (b *bench) start(t testing.TB, spec backends.Spec) backends.Sandbox {
 	t.Helper()
 	if b.o.Warm {
@@ -67,7 +67,7 @@ func (b *bench) begin(t testing.TB, spec backends.Spec) backends.Sandbox {
 	return s
 }
 
-// parallel has a case run beside others, unless the kernel counts the processes of all of them together.
+// parallel runs a case beside others, unless the kernel counts the processes of all of them together.
 func (b *bench) parallel(t *testing.T) {
 	if b.o.Cgroup || b.promises(backends.LayerUser) {
 		t.Parallel()
@@ -82,7 +82,7 @@ func (b *bench) session(t testing.TB, language string) backends.Sandbox {
 	return b.start(t, spec)
 }
 
-// outcome is a Result and all that was written.
+// outcome is a Result and all output.
 type outcome struct {
 	backends.Result
 	Stdout, Stderr string
@@ -150,7 +150,7 @@ func put(t testing.TB, s backends.Sandbox, names ...string) {
 	}
 }
 
-// ok fails the test unless the program ended well.
+// ok fails the test unless the program exited with 0.
 func (o outcome) ok(t testing.TB) outcome {
 	t.Helper()
 	if o.Ended != backends.EndedOK || o.ExitCode != 0 {
@@ -160,7 +160,7 @@ func (o outcome) ok(t testing.TB) outcome {
 	return o
 }
 
-// lockedBuffer collects one stream, and can be read while it is written.
+// lockedBuffer collects one stream, and can be read during writes.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -184,8 +184,7 @@ func (l *lockedBuffer) says(t testing.TB, text string) {
 	hosttest.Until(t, fmt.Sprintf("a program says %q", text), func() bool { return strings.Contains(l.String(), text) })
 }
 
-// poison are variables of this process that no program may see. Some make an interpreter that
-// sees them fail.
+// poison returns variables of this process that no program may see. Some make an interpreter fail that sees them.
 func poison() map[string]string {
 	return map[string]string{
 		"SANDBOXMCP_CANARY":        "canary-of-the-host-environment",

@@ -77,8 +77,7 @@ func testLayers(t *testing.T, b *bench) backends.Containment {
 	return c
 }
 
-// seenInside compares what a program sees with what the host has. known is false for a layer that
-// can't be judged from inside.
+// seenInside compares a program's view with the host's. known is false for a layer that can't be judged from inside.
 func seenInside(layer string, facts map[string]any) (seen, known bool) {
 	for name, l := range namespaces() {
 		if l != layer {
@@ -101,7 +100,7 @@ func seenInside(layer string, facts map[string]any) (seen, known bool) {
 	return false, false
 }
 
-// testRequire: a layer that can't be had refuses the start, and is not worked around.
+// testRequire: a missing layer refuses the start, and is not worked around.
 func testRequire(t *testing.T, b *bench, c backends.Containment) {
 	all := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
 	for _, name := range append(all, "no-such-layer") {

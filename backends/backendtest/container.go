@@ -6,19 +6,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// engineSockets are where container engines listen on a host: whoever reaches one is root there.
+// engineSockets returns the usual sockets of container engines: a program that reaches one is root on its host.
 func engineSockets() []string {
 	return []string{"/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/host/run/docker.sock"}
 }
 
-// containerTarget has somebody listen, whatever services this host has.
+// containerTarget starts a listener, whatever services this host has.
 func containerTarget(t *testing.T) map[string]any {
 	target, _ := networkTarget(t)
 	return map[string]any{"sockets": engineSockets(), "listens": target["path"]}
 }
 
-// testContainer: what a container could open and a process could not: the image's own ideas, the
-// engine's sockets, and a first process that has the number of the program's user.
+// testContainer: holes of containers that processes do not have: the image's settings, the engine's sockets, and a first
+// process with the program's user.
 func testContainer(t *testing.T, b *bench) {
 	b.layer(t, backends.LayerPID)
 	b.attack(t, "container.py", containerTarget(t))

@@ -120,7 +120,7 @@ func userTarget(t *testing.T) map[string]any {
 	return target
 }
 
-// describe describes the files of userTarget.
+// describe returns the state of the files of userTarget.
 func describe(t *testing.T, target map[string]any) (all string) {
 	for _, name := range []string{"closed", "shown"} {
 		for _, path := range []string{target[name].(string), filepath.Dir(target[name].(string))} {

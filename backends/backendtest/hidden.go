@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// household is a directory of the host in which some things are the server's own.
+// household is a directory of the host with hidden files in it.
 type household struct {
 	dir      string   // programs may see it
-	hidden   []string // but not these, which all say "canary"
+	hidden   []string // except these, whose content is "canary"
 	commands []string // shell commands that would show them, in dir
 }
 

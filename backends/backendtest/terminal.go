@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// seat is somebody at the terminal that a program has for itself.
+// seat is the user of a program's terminal.
 type seat struct {
 	*testing.T
 	keys    io.WriteCloser
@@ -19,7 +19,8 @@ type seat struct {
 	end     chan backends.Result
 }
 
-// sit has sh, which takes no terminal for its own by itself as bash does, run a script at a terminal of 100 columns and 30 rows.
+// sit has sh, which does not claim a terminal by itself as bash does, run a script at a terminal of 100 columns and 30
+// rows.
 func sit(t *testing.T, b *bench, script string) *seat {
 	t.Helper()
 	b.parallel(t)
@@ -39,7 +40,7 @@ func sit(t *testing.T, b *bench, script string) *seat {
 	return s
 }
 
-// complaining is where nothing may be written to.
+// complaining fails the test at any write.
 type complaining struct{ *testing.T }
 
 func (c complaining) Write(b []byte) (int, error) {
@@ -56,7 +57,7 @@ func (s *seat) sees(text string) {
 
 func (s *seat) types(text string) { io.WriteString(s.keys, text) }
 
-// ends wants the program to end by itself, with a code.
+// ends waits for the program to exit with a code.
 func (s *seat) ends(code int) {
 	s.Helper()
 	if r := <-s.end; r.ExitCode != code {

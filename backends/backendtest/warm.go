@@ -43,7 +43,7 @@ func (b *bench) startAnnounced(t testing.TB, spec backends.Spec, cmd backends.Co
 	return s
 }
 
-// poolOf is what the backend says of the kind that spec is of.
+// poolOf returns the backend's counters of spec's kind.
 func (b *bench) poolOf(spec backends.Spec) backends.Pool {
 	for _, p := range b.backend.Pools() {
 		if p.Language == spec.Language && p.RAM == spec.Limits.WithDefaults().RAM {

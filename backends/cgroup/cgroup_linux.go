@@ -122,7 +122,7 @@ func removeDead(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, Prefix+"*"))
 	for _, name := range names {
 		if Dead(name) {
-			_, _ = killAll(name) // a command on the host that has killed who watched it
+			_, _ = killAll(name) // a command on the host that has killed its watcher
 			cg.RemovePath(name)
 		}
 	}

@@ -74,7 +74,7 @@ func (g *Group) readLimits() error {
 // MadeFor reports whether the memory limit is that of a sandbox of so many bytes. A cgroup with another limit, such as that
 // of a service with the engine in it, counts processes beside the container.
 func (g *Group) MadeFor(bytes int64) bool {
-	const slack = 256 << 20 // what the engine grants the init besides
+	const slack = 256 << 20 // which the engine grants the init in addition
 	n := g.number("memory", "memory.limit_in_bytes", "memory.max") - bytes
 	return n > -1<<20 && n < slack // the kernel rounds to pages
 }

@@ -44,7 +44,7 @@ func (f *files) Put(name string, mode uint32, r io.Reader) error {
 	if err := f.mkdirAll(path.Dir(name)); err != nil {
 		return err
 	}
-	f.root.Remove(name) // never write through a link or into what a program holds open
+	f.root.Remove(name) // never write through a link or into a file that a program has open
 	var file *os.File
 	err := f.asOwner(func() (err error) {
 		file, err = f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

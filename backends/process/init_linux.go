@@ -197,7 +197,7 @@ func (b *initHandle) kill() (gone bool) {
 	}
 	b.stuck = !overWithin(b.pidfd, timeout)
 	if b.stuck {
-		b.control.Close() // or who listens to it would wait as long
+		b.control.Close() // or its readers would wait as long
 	}
 	return !b.stuck
 }

@@ -22,10 +22,10 @@ func boundsOf(l backends.Limits, tasks uint64) cgroup.Bounds {
 func limit(p *plan, s *sandbox, main bool) {
 	const unlimited = unix.RLIM_INFINITY
 	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
-	if main { // what it may use is for whoever keeps it to say
+	if main { // the session's own limits bound it
 		seconds = unlimited
 	}
-	// Where the sandbox has a file system of its own, that bounds what it writes, and files with holes are no harm. In a
+	// Where the sandbox has a file system of its own, that bounds its files, and files with holes are no harm. In a
 	// directory of the host this is only against an accident.
 	file, maxFile := uint64(s.limits.Disk)+1<<20, uint64(unlimited)
 	switch {

@@ -204,7 +204,7 @@ func (p *pipes) attachTerminal(master *os.File, streams backends.Streams) {
 		go io.Copy(master, streams.Stdin)
 	}
 	go func() {
-		conn, err := master.SyscallConn() // Fd would make it one whose reads can't be ended
+		conn, err := master.SyscallConn() // Fd would make its reads blocking, without deadlines
 		for err == nil {
 			select {
 			case size := <-p.terminal.Resized:

@@ -151,7 +151,7 @@ func (a *preSpawned) zygoteSpawner(script string, note *error) spawner {
 // startIdle starts the interpreter of a sandbox before it has a program, and returns when the interpreter waits.
 func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err error) {
 	k := &idleProcess{key: r}
-	s.setIdle(k) // whom Close dismisses
+	s.setIdle(k) // for Close to dismiss
 	if r.script == "" || r.language == "shell" && path.Base(s.runtime.Path) != "bash" {
 		return nil
 	}

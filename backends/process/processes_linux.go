@@ -182,7 +182,7 @@ func cpuTime(stat []byte) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// statusField finds the value of a key in /proc/PID/status, and in what is written likewise: "" where it is not there.
+// statusField returns the value of a key in /proc/PID/status, or in a file of the same format; "" if it is missing.
 func statusField(text []byte, key string) string {
 	for line := range bytes.Lines(text) {
 		if value, ok := bytes.CutPrefix(line, []byte(key)); ok && len(value) > 0 && value[0] == ':' {

@@ -105,7 +105,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 			Remedy: "use a kernel of 6.2 or newer, or the profile hardened"}
 	}
 	var err error
-	if !s.inContainer { // or else whoever made the container has checked
+	if !s.inContainer { // or else the server that made the container has checked
 		if spec, err = b.checkMounts(spec); err != nil {
 			return nil, err
 		}

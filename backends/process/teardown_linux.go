@@ -16,7 +16,7 @@ func (s *sandbox) Close() error {
 		s.mu.Unlock()
 		s.dismiss()
 		s.backend.mu.Lock()
-		waited := s.backend.finished // for what is removed later
+		waited := s.backend.finished // for later removals
 		s.backend.mu.Unlock()
 		if waited || !s.quiet() {
 			s.backend.teardowns.wait(func() { err = s.tearDown() })

@@ -116,7 +116,7 @@ func (b *Backend) setUpTemplateRoot(p *plan, one *template, r runtimes.Runtime) 
 	}
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
 	// The kernel lets a user mount a new /proc only where one is to be seen. The sandboxes' covers this,
-	// which would show those who ever got at it nothing but themselves.
+	// which would show a program that got at it nothing but itself.
 	p.proc(newRoot, "hidepid=ptraceable")
 	return root
 }
@@ -168,7 +168,7 @@ func (a *preSpawned) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*
 			return child, nil
 		}
 		if cause := ctx.Err(); cause == nil || !errors.Is(err, cause) {
-			a.templates.Drop(one, nil) // and is not to blame for who had no more time
+			a.templates.Drop(one, nil) // and is not to blame for a caller's deadline
 		}
 		late = err
 	}

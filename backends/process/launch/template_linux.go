@@ -37,7 +37,7 @@ func spawnSandbox() {
 	}
 	pid, _, errno := syscall.RawSyscall(sysClone3, uintptr(unsafe.Pointer(&sandboxClone)), unsafe.Sizeof(sandboxClone), 0)
 	if pid == 0 && errno == 0 {
-		// The signalfd stays: it tells who polls it of that process's own signals.
+		// The signalfd stays: it reports the signals of the process that polls it.
 		syscall.RawSyscall(syscall.SYS_CLOSE, slots[SlotControl], 0, 0)
 		slots[SlotControl] = slots[SlotPlan]
 		isTemplate = false

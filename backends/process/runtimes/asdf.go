@@ -73,7 +73,7 @@ func (f *finder) tool(manager, dir string, versions []string, from, shim string)
 	return "", "", fmt.Errorf("%s chooses no version for %s", manager, shim)
 }
 
-// toolVersions reads what a .tool-versions file says about one tool.
+// toolVersions reads the versions of one tool in a .tool-versions file.
 func toolVersions(path, tool string) ([]string, bool) {
 	text, ok := readSmall(path)
 	if !ok {
@@ -87,7 +87,7 @@ func toolVersions(path, tool string) ([]string, bool) {
 	return nil, false
 }
 
-// miseVersions reads what a configuration file of mise says about the language.
+// miseVersions reads the versions of the language in a configuration file of mise.
 func (f *finder) miseVersions(path string) ([]string, bool) {
 	for _, tool := range []string{f.name, f.plugin} {
 		if !strings.HasSuffix(path, ".toml") {

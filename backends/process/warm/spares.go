@@ -39,7 +39,7 @@ func (s *Spares[T]) Take(ctx context.Context, key string, begin func(context.Con
 			return none, ctx.Err()
 		}
 	}
-	return begin(ctx) // who takes what failed sees why
+	return begin(ctx) // after a failure, the caller gets the error
 }
 
 // discard removes an item when it is made.

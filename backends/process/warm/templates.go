@@ -124,7 +124,7 @@ func (t *Templates[T]) Acquire(ctx context.Context, key string, begin func(conte
 		}
 		t.mu.Unlock()
 		select {
-		case <-other.over: // who asks again learns more
+		case <-other.over: // the next find has the result
 		case <-ctx.Done():
 			return one, ctx.Err()
 		}
