@@ -9,5 +9,5 @@ const posix = false
 // ownerOf knows no users here.
 func ownerOf(fs.FileInfo) (id string, ours bool) { return "", true }
 
-// mostFiles knows no limit here.
-func mostFiles() uint64 { return minFiles }
+// maxFiles knows no limit here.
+func maxFiles() uint64 { return minFiles }
