@@ -113,7 +113,7 @@ func explain(err error) refusal {
 	switch {
 	case errors.As(err, &arguments):
 		return refusal{Reason: arguments.Error(), Remedy: "correct the arguments and call again", Denied: true}
-	case errors.As(err, &stopped):
+	case errors.As(inParameters(err, "execute_code"), &stopped):
 		return explainStopped(stopped)
 	case errors.As(err, &refused): // of a probe: those of runs are the pipeline's
 		return explainStopped(&pipeline.Error{Stage: pipeline.StageBackend, Layer: refused.Layer, Reason: refused.Reason, Remedy: refused.Remedy, Denied: true})
@@ -132,7 +132,7 @@ func explain(err error) refusal {
 }
 
 func explainStopped(e *pipeline.Error) refusal {
-	r := refusal{Reason: forTools(e.Reason), Remedy: forTools(e.Remedy), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied}
+	r := refusal{Reason: e.Reason, Remedy: forTools(e.Remedy), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied}
 	if strings.HasPrefix(r.Remedy, "sandboxmcp ") { // no tool does that
 		r.Remedy = "ask a person to type: " + r.Remedy
 	}

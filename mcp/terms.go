@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -33,20 +34,29 @@ func Terms() map[string]string {
 func forTools(text string) string { return flagNames.Replace(text) }
 
 var flagNames = strings.NewReplacer("--env NAME=VALUE", `"env": {"NAME": "VALUE"}`, "--secret", "secrets", "--env", "env",
-	"--input", "files", "--disk", "limits.disk_mb in the operator's configuration", ", or raise caps.", ", or have a person raise caps.")
+	"--input", "files", "--disk", "limits.disk_mb in the operator's configuration")
 
-// inOwnTerms names arguments in a remedy as another tool than execute_code calls them.
-func inOwnTerms(err error, names *strings.Replacer) error {
+// inParameters makes the remedy for a limit above the operator's cap in the parameters of a tool.
+func inParameters(err error, tool string) error {
 	var e *pipeline.Error
-	if !errors.As(err, &e) {
+	if !errors.As(err, &e) || e.Over == nil {
 		return err
 	}
-	own := *e
-	own.Remedy = names.Replace(own.Remedy)
+	own, name := *e, limitParameters[e.Over.Limit]
+	switch {
+	case e.Over.Limit == "disk": // which no tool sets
+		name = Terms()["--disk"]
+	case tool == "set_resource_limits":
+	case tool == "create_session" || e.Over.Limit != "timeout":
+		name = "resource_limits." + name
+	default:
+		name = "timeout"
+	}
+	own.Remedy = fmt.Sprintf("ask for at most %s %s, or have a person raise %s in the configuration", name, e.Over.Cap, e.Over.Setting)
+	own.Over = nil
 	return &own
 }
 
-var (
-	limitNames   = strings.NewReplacer("resource_limits.", "", "at most timeout ", "at most timeout_seconds ")
-	sessionNames = strings.NewReplacer("at most timeout ", "at most resource_limits.timeout_seconds ")
-)
+var limitParameters = map[string]string{
+	"ram": "max_ram_mb", "timeout": "timeout_seconds", "cpu": "max_cpu_cores", "processes": "max_processes", "output": "max_output_bytes",
+}

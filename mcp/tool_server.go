@@ -180,7 +180,7 @@ func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
 	}
 	now, err := s.cfg.Pipeline.SetLimits(ctx, f.Namespace, f.SessionID, boundsOf(c.args))
 	if err != nil {
-		return nil, inOwnTerms(err, limitNames)
+		return nil, inParameters(err, "set_resource_limits")
 	}
 	_, ceiling := s.cfg.Pipeline.InForce(f.Namespace)
 	limits, caps := limitListOf(now), limitListOf(ceiling)

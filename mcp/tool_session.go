@@ -122,7 +122,7 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 	c.progress.say("starting the session")
 	info, err := s.cfg.Pipeline.OpenSession(ctx, q)
 	if err != nil {
-		return nil, inOwnTerms(err, sessionNames)
+		return nil, inParameters(err, "create_session")
 	}
 	f := &sessionFacts{sessionInfo: infoOf(info)}
 	text := fmt.Sprintf("session_id: %s\n%s session in namespace %s: %s\nit ends after %s s without a call, and after %s s in any case",

@@ -27,6 +27,9 @@ type Error struct {
 	Remedy string `json:"remedy,omitempty"` // what to type or set
 	// Denied is set where policy or a missing piece forbids the run; otherwise something broke.
 	Denied bool `json:"denied"`
+	// Over is set where more was asked for than the operator's cap: a caller that has another name for the limit makes its
+	// own remedy of it.
+	Over *OverCap `json:"-"`
 
 	public string // the reason without any of the code, for the audit log; "" is Reason
 	err    error

@@ -80,12 +80,21 @@ func (p *Pipeline) limit(namespace string, asked Bounds) (Bounds, error) {
 			return Bounds{}, refuse(StageValidate, fmt.Sprintf("%s %s is not a limit", p.term("--"+b.flag, ""), formatNumber(want)),
 				"leave it out for the default")
 		case want > limit:
-			return Bounds{}, refuse(StageValidate,
-				fmt.Sprintf("%s %s asked for, and the operator's cap is %s", formatNumber(want), b.unit, formatNumber(limit)),
-				fmt.Sprintf("ask for at most %s %s, or raise caps.%s in the configuration", p.term("--"+b.flag, ""), formatNumber(limit), b.name))
+			over := &OverCap{Limit: b.flag, Cap: formatNumber(limit), Setting: "caps." + b.name}
+			e := refuse(StageValidate, fmt.Sprintf("%s %s asked for, and the operator's cap is %s", formatNumber(want), b.unit, over.Cap),
+				fmt.Sprintf("ask for at most %s %s, or raise %s in the configuration", p.term("--"+b.flag, ""), over.Cap, over.Setting))
+			e.Over = over
+			return Bounds{}, e
 		}
 	}
 	return limits.atMost(p.cfg.Caps), nil
+}
+
+// OverCap is what to do about a limit that is above the operator's cap: ask for less, or have the cap raised.
+type OverCap struct {
+	Limit   string // as the command line's flag is called: "ram"
+	Cap     string // the most that can be asked for
+	Setting string // of the configuration, which holds the cap
 }
 
 func (b Bounds) atMost(caps Bounds) Bounds {

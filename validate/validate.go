@@ -191,7 +191,7 @@ func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 		return nil, &Problem{Text: "the script is empty"}
 	case len(source) > MaxSource:
 		return nil, &Problem{Text: fmt.Sprintf(
-			"the script has %d bytes, more than %d MB: put data into a file beside it (--input)", len(source), MaxSource>>20)}
+			"the script has %d bytes, more than %d MB: put data into a file beside it, and give that as an input", len(source), MaxSource>>20)}
 	case utf16(source):
 		return nil, &Problem{Text: "the script is in UTF-16: save it as UTF-8"}
 	case at >= 0:
