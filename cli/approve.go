@@ -14,6 +14,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -97,7 +100,7 @@ func verdict(c *cli.Context, allow bool) (control.Verdict, error) {
 	default:
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return v, usage("--for 10m", "--for %s is neither run nor session, nor a time", visible(text))
+			return v, exit.Usage("--for 10m", "--for %s is neither run nor session, nor a time", terminal.Visible(text))
 		}
 		v.Scope, v.Seconds = approval.ScopeTime, d.Seconds()
 	}
@@ -127,7 +130,7 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 	}
 	if silent := client.Silent(); len(silent) > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "sandboxmcp: warning: this is server %s alone: %s does not answer\n",
-			visible(client.Server().Name), visible(strings.Join(silent, ", ")))
+			terminal.Visible(client.Server().Name), terminal.Visible(strings.Join(silent, ", ")))
 	}
 	return client, nil
 }
@@ -146,16 +149,16 @@ func noServer(err error, name string) error {
 		for _, s := range several.Servers {
 			text += fmt.Sprintf("\n  %s, since %s, with the database %s", s.Name, s.Began.Local().Format(time.DateTime), s.Database)
 			if s.Namespace != "" {
-				text += ", for namespace " + visible(s.Namespace)
+				text += ", for namespace " + terminal.Visible(s.Namespace)
 			}
 		}
-		return fail("say which one: --server "+several.Servers[0].Name, "%s", text)
+		return exit.Fail("say which one: --server "+several.Servers[0].Name, "%s", text)
 	case errors.Is(err, control.ErrNone) && name != "":
-		return fail("leave --server out to see which ones there are", "no server %s runs", name)
+		return exit.Fail("leave --server out to see which ones there are", "no server %s runs", name)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fail("it may be stopped, or very busy; sandboxmcp audit needs no server", "%s", strings.ReplaceAll(err.Error(), ": "+context.DeadlineExceeded.Error(), ""))
+		return exit.Fail("it may be stopped, or very busy; sandboxmcp audit needs no server", "%s", strings.ReplaceAll(err.Error(), ": "+context.DeadlineExceeded.Error(), ""))
 	case errors.Is(err, control.ErrNone):
-		return fail("", "no server runs: start one with sandboxmcp serve")
+		return exit.Fail("", "no server runs: start one with sandboxmcp serve")
 	}
 	return err
 }
@@ -170,7 +173,7 @@ func (p *program) approvals(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return writeJSON(p.stdout, list)
+			return terminal.WriteJSON(p.stdout, list)
 		}
 		return showQuestions(p.stdout, list, time.Now())
 	})
@@ -194,7 +197,7 @@ func showQuestions(w io.Writer, list []approval.Question, now time.Time) error {
 
 // showQuestion prints a question, and the command that approves it.
 func showQuestion(b *strings.Builder, q approval.Question, now time.Time, command string) {
-	fmt.Fprintf(b, "%s: %s %s\n", visible(q.ID), visible(q.Kind), visible(q.What))
+	fmt.Fprintf(b, "%s: %s %s\n", terminal.Visible(q.ID), terminal.Visible(q.Kind), terminal.Visible(q.What))
 	for _, f := range [][2]string{
 		{"namespace", q.Namespace}, {"session", q.Session}, {"run", q.Run}, {"client", q.Client},
 		{why(q), q.Reason}, {"holds for", q.For.String()},
@@ -203,15 +206,15 @@ func showQuestion(b *strings.Builder, q approval.Question, now time.Time, comman
 		{"asked by code", q.CodeOf},
 	} {
 		if f[1] != "" {
-			fact(b, f[0], f[1])
+			terminal.Fact(b, f[0], f[1])
 		}
 	}
 	if q.CodeHead != "" {
 		for line := range strings.SplitSeq(strings.TrimRight(q.CodeHead, "\n"), "\n") {
-			fmt.Fprintf(b, "    | %s\n", visible(line))
+			fmt.Fprintf(b, "    | %s\n", terminal.Visible(line))
 		}
 	}
-	fact(b, "answer with", command+" "+q.ID)
+	terminal.Fact(b, "answer with", command+" "+q.ID)
 }
 
 // why is what a reason is called: what an agent says is a claim.
@@ -243,14 +246,14 @@ func questionID(c *cli.Context, list string) (string, error) {
 	id := strings.ToUpper(c.Args().First())
 	switch {
 	case c.NArg() != 1:
-		return "", usage(list, "%s needs the id of one question", c.Command.Name)
+		return "", exit.Usage(list, "%s needs the id of one question", c.Command.Name)
 	case !wholeID().MatchString(id):
-		return "", usage(list, "%s is no whole id: that has 26 letters and digits", visible(strconv.Quote(c.Args().First())))
+		return "", exit.Usage(list, "%s is no whole id: that has 26 letters and digits", terminal.Visible(strconv.Quote(c.Args().First())))
 	}
 	return id, nil
 }
 
-var wholeID = lazy(`^[0-9A-Z]{26}$`)
+var wholeID = lazy.Regexp(`^[0-9A-Z]{26}$`)
 
 // give answers one question, and says what that did. list is the command that shows questions.
 func (p *program) give(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) error {
@@ -271,7 +274,7 @@ func (p *program) giveAs(ctx context.Context, c *cli.Context, client *control.Cl
 	if err != nil {
 		return err
 	}
-	return writeJSON(p.stdout, out)
+	return terminal.WriteJSON(p.stdout, out)
 }
 
 func settle(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) (control.Outcome, error) {
@@ -280,22 +283,22 @@ func settle(ctx context.Context, client *control.Client, id string, v control.Ve
 	case errors.Is(err, approval.ErrRoot):
 		return out, byRoot(client, "approve "+id)
 	case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
-		return out, fail(list, "question %s: %v", id, err)
+		return out, exit.Fail(list, "question %s: %v", id, err)
 	case err != nil:
-		return out, fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
+		return out, exit.Fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
 	}
 	return out, nil
 }
 
 // byRoot says how root does what only root may. What root is shown there, no program of the server's user has changed on the way.
 func byRoot(client *control.Client, what string) error {
-	at := "--server " + shellWord(client.Socket())
-	return fail(fmt.Sprintf("sudo sandboxmcp approvals %s; sudo sandboxmcp %s %s", at, what, at), "the configuration leaves approvals to root")
+	at := "--server " + terminal.ShellWord(client.Socket())
+	return exit.Fail(fmt.Sprintf("sudo sandboxmcp approvals %s; sudo sandboxmcp %s %s", at, what, at), "the configuration leaves approvals to root")
 }
 
 // outcome is what an answer did, on one line.
 func outcome(o control.Outcome) string {
-	what := fmt.Sprintf("%s %s for the namespace %s", visible(o.Question.Kind), visible(o.Question.What), visible(o.Question.Namespace))
+	what := fmt.Sprintf("%s %s for the namespace %s", terminal.Visible(o.Question.Kind), terminal.Visible(o.Question.What), terminal.Visible(o.Question.Namespace))
 	switch {
 	case o.Revoked:
 		return "taken back: " + what
@@ -310,9 +313,9 @@ func holds(q approval.Question, scope string, until time.Time) string {
 	end := "until " + until.Local().Format(time.DateTime)
 	switch scope {
 	case approval.ScopeRun:
-		return fmt.Sprintf("for the run %s only, %s", visible(q.Run), end)
+		return fmt.Sprintf("for the run %s only, %s", terminal.Visible(q.Run), end)
 	case approval.ScopeSession:
-		return fmt.Sprintf("for the session %s only, %s", visible(q.Session), end)
+		return fmt.Sprintf("for the session %s only, %s", terminal.Visible(q.Session), end)
 	}
 	return end
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -25,7 +26,7 @@ func typed(args ...string) (code int, stdout, stderr string) {
 	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
 	app := p.app()
 	app.Commands = []*cli.Command{p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand()}
-	line, err := parse(app, append([]string{"sandboxmcp"}, args...))
+	line, err := cmdline.Parse(app, append([]string{"sandboxmcp"}, args...))
 	if err == nil {
 		err = app.Run(line)
 	}

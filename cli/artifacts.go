@@ -19,6 +19,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -82,7 +84,7 @@ type storedFile struct {
 
 func (p *program) artifacts(c *cli.Context) error {
 	if c.NArg() > 2 {
-		return usage("sandboxmcp artifacts "+c.Args().First()+" --out DIR", "artifacts fetches one NAME, or all with --out")
+		return exit.Usage("sandboxmcp artifacts "+c.Args().First()+" --out DIR", "artifacts fetches one NAME, or all with --out")
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -92,7 +94,7 @@ func (p *program) artifacts(c *cli.Context) error {
 	if c.NArg() == 0 {
 		for _, name := range []string{"out", "verify"} {
 			if c.IsSet(name) {
-				return usage("sandboxmcp artifacts REQUEST_ID --"+name, "--%s is about one run: give its REQUEST_ID", name)
+				return exit.Usage("sandboxmcp artifacts REQUEST_ID --"+name, "--%s is about one run: give its REQUEST_ID", name)
 			}
 		}
 		return p.listStored(c, cfg, dir)
@@ -109,7 +111,7 @@ func (p *program) artifacts(c *cli.Context) error {
 	r, err := store.Get(id)
 	switch {
 	case err == nil && c.IsSet("namespace") && r.Namespace != c.String("namespace"):
-		return fail("leave --namespace out", "run %s is of another namespace", visible(id))
+		return exit.Fail("leave --namespace out", "run %s is of another namespace", terminal.Visible(id))
 	case errors.Is(err, results.ErrUnknown):
 		return p.notStored(c, cfg, id)
 	case err != nil:
@@ -154,14 +156,14 @@ func (p *program) listStored(c *cli.Context, cfg config.Config, dir string) erro
 		for _, r := range runs {
 			list = append(list, storedRunOf(r, cfg))
 		}
-		return writeJSON(p.stdout, list)
+		return terminal.WriteJSON(p.stdout, list)
 	}
 	if len(runs) == 0 {
 		_, err := fmt.Fprintln(p.stdout, "nothing is kept of any run")
 		return err
 	}
-	t := newTable(p.stdout, column{name: "RUN", whole: true}, column{name: "TIME", spare: true}, column{name: "NAMESPACE", spare: true},
-		column{name: "ENDED"}, column{name: "FILES", right: true}, column{name: "BYTES", right: true, spare: true})
+	t := terminal.NewTable(p.stdout, terminal.Column{Name: "RUN", Whole: true}, terminal.Column{Name: "TIME", Spare: true}, terminal.Column{Name: "NAMESPACE", Spare: true},
+		terminal.Column{Name: "ENDED"}, terminal.Column{Name: "FILES", Right: true}, terminal.Column{Name: "BYTES", Right: true, Spare: true})
 	for _, r := range runs {
 		size := int64(0)
 		for _, a := range r.Artifacts {
@@ -183,7 +185,7 @@ func storedRunOf(r results.Record, cfg config.Config) storedRun {
 	for _, a := range r.Artifacts {
 		f := storedFile{Name: a.Name, Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
 		if !utf8.ValidString(a.Name) {
-			f.Name, f.NameBase64 = visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
+			f.Name, f.NameBase64 = terminal.Visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
 		}
 		k.Artifacts = append(k.Artifacts, f)
 	}
@@ -203,10 +205,10 @@ func (p *program) showLeft(c *cli.Context, left *leftovers) error {
 		k.Verified = v
 	}
 	if c.Bool("json") {
-		if err := writeJSON(p.stdout, k); err != nil || k.Verified == nil || k.Verified.OK {
+		if err := terminal.WriteJSON(p.stdout, k); err != nil || k.Verified == nil || k.Verified.OK {
 			return err
 		}
-		return silent(exitFailed)
+		return exit.Silent(exit.Failed)
 	}
 	if err := k.show(p.stdout); err != nil || k.Verified == nil {
 		return err
@@ -216,13 +218,13 @@ func (p *program) showLeft(c *cli.Context, left *leftovers) error {
 
 func (k storedRun) show(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "run %s of namespace %s ended %s: %s, exit code %d\n", k.Run, visible(k.Namespace),
-		k.Time.Local().Format(time.DateTime), visible(k.Ended), k.ExitCode)
+	fmt.Fprintf(&b, "run %s of namespace %s ended %s: %s, exit code %d\n", k.Run, terminal.Visible(k.Namespace),
+		k.Time.Local().Format(time.DateTime), terminal.Visible(k.Ended), k.ExitCode)
 	fmt.Fprintf(&b, "kept until %s, if there is room\n\n", k.Until.Local().Format(time.DateTime))
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
-	t := newTable(w, column{name: "NAME", whole: true}, column{name: "BYTES", right: true}, column{name: "TYPE"}, column{name: "SHA256", spare: true})
+	t := terminal.NewTable(w, terminal.Column{Name: "NAME", Whole: true}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "TYPE"}, terminal.Column{Name: "SHA256", Spare: true})
 	rows := [][]string{}
 	for _, f := range k.Artifacts {
 		rows = append(rows, []string{f.Name, strconv.FormatInt(f.Size, 10), cmp.Or(withheld(f), f.MIME), f.SHA256})
@@ -247,7 +249,7 @@ func withheld(f storedFile) string {
 // notStored says why there is nothing of a run here, as far as the log knows it.
 func (p *program) notStored(c *cli.Context, cfg config.Config, id string) error {
 	if _, err := ulid.ParseStrict(id); err != nil {
-		return usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", visible(id))
+		return exit.Usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", terminal.Visible(id))
 	}
 	ran := false
 	err := withLog(c, func(ctx context.Context, log *audit.Log) error {
@@ -260,10 +262,10 @@ func (p *program) notStored(c *cli.Context, cfg config.Config, id string) error 
 	if err != nil {
 		return err
 	}
-	limits := fmt.Sprintf("servers keep results for %s, and %d MB of them; a short one without files only until they end", count(cfg.Keep.Hours, "hour"), cfg.Keep.MaxMB)
+	limits := fmt.Sprintf("servers keep results for %s, and %d MB of them; a short one without files only until they end", terminal.Count(cfg.Keep.Hours, "hour"), cfg.Keep.MaxMB)
 	if !ran {
-		return fail("sandboxmcp artifacts lists what is kept, sandboxmcp audit what ran", "there is no run %s, or it was another user's; %s", visible(id), limits)
+		return exit.Fail("sandboxmcp artifacts lists what is kept, sandboxmcp audit what ran", "there is no run %s, or it was another user's; %s", terminal.Visible(id), limits)
 	}
-	return fail("sandboxmcp audit show "+id+" has what is known of it; files of sandboxmcp run are where its --artifacts put them",
-		"nothing is kept of run %s any more; %s", visible(id), limits)
+	return exit.Fail("sandboxmcp audit show "+id+" has what is known of it; files of sandboxmcp run are where its --artifacts put them",
+		"nothing is kept of run %s any more; %s", terminal.Visible(id), limits)
 }

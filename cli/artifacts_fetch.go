@@ -16,6 +16,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -30,7 +33,7 @@ func (p *program) fetchOne(c *cli.Context, left *leftovers, name string) error {
 		return err
 	}
 	if c.Bool("json") {
-		return usage("sandboxmcp artifacts "+left.ID+" --json", "a file is handed out as it is: --json is for the list")
+		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "a file is handed out as it is: --json is for the list")
 	}
 	write := func(w io.Writer) error { return p.copyLeft(c, left, stored, w) }
 	if c.Bool("verify") { // before a byte of it is handed out
@@ -44,19 +47,19 @@ func (p *program) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	}
 	out := c.String("out")
 	if out == "" || out == "-" {
-		screen := &filter{w: p.stdout, open: !isTerminal(p.stdout)}
+		screen := &terminal.Filter{W: p.stdout, Open: !terminal.IsTerminal(p.stdout)}
 		return errors.Join(write(screen), screen.Close())
 	}
 	if info, err := os.Stat(out); err == nil && info.IsDir() || strings.HasSuffix(out, "/") {
 		if err := os.MkdirAll(out, 0o777); err != nil {
-			return fail("name a folder that can be written", "%v", err)
+			return exit.Fail("name a folder that can be written", "%v", err)
 		}
 		out = filepath.Join(out, base)
 	}
 	if err := p.writeOutAs(out, 0o644, write); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "wrote %s\n", visible(out))
+	_, err = fmt.Fprintf(p.stdout, "wrote %s\n", terminal.Visible(out))
 	return err
 }
 
@@ -64,13 +67,13 @@ func (p *program) fetchOne(c *cli.Context, left *leftovers, name string) error {
 func (left *leftovers) stored(name string) (stored, base string, err error) {
 	var names []string
 	for _, a := range left.Artifacts {
-		if a.Name == name || visible(a.Name) == name || "/workspace/"+a.Name == name || "./"+a.Name == name {
+		if a.Name == name || terminal.Visible(a.Name) == name || "/workspace/"+a.Name == name || "./"+a.Name == name {
 			if a.Withheld != "" {
-				return "", "", fail("sandboxmcp config shows artifacts.withhold", "%s is withheld: %s", visible(a.Name), visible(a.Withheld))
+				return "", "", exit.Fail("sandboxmcp config shows artifacts.withhold", "%s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
 			}
 			return "files/" + a.Name, plainBase(a.Name), nil
 		}
-		names = append(names, visible(a.Name))
+		names = append(names, terminal.Visible(a.Name))
 	}
 	for _, own := range []string{"stdout", "stderr", signer.ReceiptName} {
 		if name == own {
@@ -79,10 +82,10 @@ func (left *leftovers) stored(name string) (stored, base string, err error) {
 		names = append(names, own)
 	}
 	hint := "sandboxmcp artifacts " + left.ID
-	if near := nearest(name, names); near != "" {
+	if near := cmdline.Nearest(name, names); near != "" {
 		hint = "did you mean " + near + "?"
 	}
-	return "", "", fail(hint, "the run left nothing called %s", visible(name))
+	return "", "", exit.Fail(hint, "the run left nothing called %s", terminal.Visible(name))
 }
 
 // plainBase is the last part of an artifact's name, as a file can be called.
@@ -110,7 +113,7 @@ func (p *program) copyLeft(c *cli.Context, left *leftovers, stored string, w io.
 	}
 	i := slices.IndexFunc(left.Artifacts, func(a results.Artifact) bool { return "files/"+a.Name == stored })
 	if i >= 0 && got != left.Artifacts[i].SHA256 {
-		return fail("sandboxmcp artifacts "+left.ID+" --verify", "%s is not what the run left: its SHA-256 is another one", visible(left.Artifacts[i].Name))
+		return exit.Fail("sandboxmcp artifacts "+left.ID+" --verify", "%s is not what the run left: its SHA-256 is another one", terminal.Visible(left.Artifacts[i].Name))
 	}
 	return nil
 }
@@ -145,11 +148,11 @@ func receiptOf(c *cli.Context, id string) (text []byte, err error) {
 // fetchAll saves all that is handed out in a folder, beside its receipt. Nothing that is there is replaced.
 func (p *program) fetchAll(c *cli.Context, left *leftovers) error {
 	if c.Bool("json") {
-		return usage("sandboxmcp artifacts "+left.ID+" --json", "--json lists, and --out saves: one at a time")
+		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "--json lists, and --out saves: one at a time")
 	}
 	dir := c.String("out")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fail("name a folder that can be written", "%v", err)
+		return exit.Fail("name a folder that can be written", "%v", err)
 	}
 	root, err := os.OpenRoot(dir) // the names are the program's: none leads out of the folder
 	if err != nil {
@@ -176,11 +179,11 @@ func (p *program) fetchAll(c *cli.Context, left *leftovers) error {
 	if err := p.saveLeft(c, left, root, signer.ReceiptName, signer.ReceiptName); err != nil {
 		p.say("warning: there is no receipt: %v", err)
 	}
-	text := fmt.Sprintf("saved %s in %s", count(saved, "file"), dir)
+	text := fmt.Sprintf("saved %s in %s", terminal.Count(saved, "file"), dir)
 	if withheldFiles > 0 {
 		text += fmt.Sprintf("; %d withheld", withheldFiles)
 	}
-	if _, err := fmt.Fprintln(p.stdout, visible(text)); err != nil || !c.Bool("verify") {
+	if _, err := fmt.Fprintln(p.stdout, terminal.Visible(text)); err != nil || !c.Bool("verify") {
 		return err
 	}
 	v, err := p.verifyLeft(c, left, dir)
@@ -198,14 +201,14 @@ func (p *program) saveLeft(c *cli.Context, left *leftovers, root *os.Root, name,
 func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 	local, err := filepath.Localize(name)
 	if err != nil {
-		return fail("fetch it by its NAME with --out FILE", "no file can be called %s here", visible(name))
+		return exit.Fail("fetch it by its NAME with --out FILE", "no file can be called %s here", terminal.Visible(name))
 	}
 	if err := root.MkdirAll(filepath.Dir(local), 0o777); err != nil {
 		return err
 	}
 	f, err := root.OpenFile(local, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fail("name a folder without it", "%s is there already", visible(filepath.Join(root.Name(), local)))
+		return exit.Fail("name a folder without it", "%s is there already", terminal.Visible(filepath.Join(root.Name(), local)))
 	}
 	if err != nil {
 		return err
@@ -242,6 +245,6 @@ func (p *program) verifyLeft(c *cli.Context, left *leftovers, dir string) (*veri
 		n = len(all)
 	}
 	v.Files, v.OK = &n, len(v.Problems) == 0
-	v.good = fmt.Sprintf("the receipt of run %s is as it was signed, and %s with it", left.ID, count(n, "file"))
+	v.good = fmt.Sprintf("the receipt of run %s is as it was signed, and %s with it", left.ID, terminal.Count(n, "file"))
 	return v, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
@@ -15,7 +16,7 @@ import (
 func (p *program) auditFilter(c *cli.Context, now time.Time) (audit.Filter, error) {
 	f := audit.Filter{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Sealed: !c.Bool("live"), Missing: p.warnMissing}
 	if err := event.CheckRows(f.Kinds); err != nil {
-		return f, usage("--kind execution.refused", "--kind: %v", err)
+		return f, exit.Usage("--kind execution.refused", "--kind: %v", err)
 	}
 	for _, bound := range []struct {
 		flag string
@@ -32,7 +33,7 @@ func (p *program) auditFilter(c *cli.Context, now time.Time) (audit.Filter, erro
 		*bound.to = t
 	}
 	if !f.Until.IsZero() && !f.Since.Before(f.Until) {
-		return f, usage("--since 2026-01-01 --until 2026-02-01", "--since is not before --until, and no row can be between them")
+		return f, exit.Usage("--since 2026-01-01 --until 2026-02-01", "--since is not before --until, and no row can be between them")
 	}
 	return f, nil
 }
@@ -43,7 +44,7 @@ func (p *program) warnMissing(s audit.Segment) { p.say("warning: %s", s.Missing(
 func timeFlag(flag, text string, now time.Time) (time.Time, error) {
 	t, ok := pointInTime(text, now)
 	if !ok {
-		return t, usage("--"+flag+" 2h, 3d, 2026-01-31 or 2026-01-31T15:04:05Z", "--%s %q is no time", flag, text)
+		return t, exit.Usage("--"+flag+" 2h, 3d, 2026-01-31 or 2026-01-31T15:04:05Z", "--%s %q is no time", flag, text)
 	}
 	return t, nil
 }

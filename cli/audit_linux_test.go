@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/ptytest"
 )
 
 // TestAuditOnTerminal has every command that shows rows write to a terminal, and looks at what it gets.
@@ -57,17 +58,17 @@ func TestAuditOnTerminal(t *testing.T) {
 // onTerminal runs a command line whose standard output is a terminal of 80 columns.
 func onTerminal(t *testing.T, args []string) string {
 	t.Helper()
-	screen, tty := terminal(t)
+	screen, tty := ptytest.Open(t)
 	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
 		t.Fatal(err)
 	}
-	var seen locked
+	var seen ptytest.Buffer
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
 		io.Copy(&seen, screen)
 	}()
-	var stderr locked
+	var stderr ptytest.Buffer
 	if code := Main(args, os.Stdin, tty, &stderr); code != 0 {
 		t.Errorf("%v: exit code %d: %s", args, code, stderr.String())
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/auditrows"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func (p *program) auditList(c *cli.Context) error {
@@ -20,7 +23,7 @@ func (p *program) auditList(c *cli.Context) error {
 		return err
 	}
 	if filter.Limit = c.Int("limit"); c.IsSet("limit") && filter.Limit <= 0 {
-		return usage("leave it out for all rows", "--limit must be more than 0")
+		return exit.Usage("leave it out for all rows", "--limit must be more than 0")
 	}
 	return p.printRows(c, filter)
 }
@@ -34,7 +37,7 @@ func (p *program) auditTail(c *cli.Context) error {
 		return err
 	}
 	if filter.Limit = c.Int("lines"); filter.Limit <= 0 {
-		return usage("sandboxmcp audit tail -n 10", "-n must be more than 0")
+		return exit.Usage("sandboxmcp audit tail -n 10", "-n must be more than 0")
 	}
 	return p.printRows(c, filter)
 }
@@ -45,11 +48,11 @@ func (p *program) printRows(c *cli.Context, filter audit.Filter) error {
 	format := c.String("format")
 	if c.Bool("json") {
 		if c.IsSet("format") && format != "json" {
-			return usage("leave one of them out", "--json and --format %s contradict each other", visible(format))
+			return exit.Usage("leave one of them out", "--json and --format %s contradict each other", terminal.Visible(format))
 		}
 		format = "json"
 	}
-	out, err := newRowWriter(format, p.stdout, follow)
+	out, err := auditrows.New(format, p.stdout, follow)
 	if err != nil {
 		return err
 	}
@@ -61,7 +64,7 @@ func (p *program) printRows(c *cli.Context, filter audit.Filter) error {
 	})
 }
 
-func writeRows(out rowWriter, rows iter.Seq2[audit.Row, error]) error {
+func writeRows(out auditrows.Writer, rows iter.Seq2[audit.Row, error]) error {
 	for row, err := range rows {
 		if err == nil {
 			err = out.Row(row)

@@ -10,6 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/auditrows"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func (p *program) auditCheckpointCommand() *cli.Command {
@@ -85,12 +88,12 @@ Example: sandboxmcp audit receipt 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out receipt.intot
 func (p *program) about(c *cli.Context, with func(*cli.Context, func(context.Context, *audit.Log) error) error,
 	get func(context.Context, *audit.Log, string) ([]byte, error)) error {
 	if c.NArg() != 1 {
-		return usage("sandboxmcp audit --limit 10", "%s needs the id of one run", c.Command.Name)
+		return exit.Usage("sandboxmcp audit --limit 10", "%s needs the id of one run", c.Command.Name)
 	}
 	return with(c, func(ctx context.Context, log *audit.Log) error {
 		text, err := get(ctx, log, strings.ToUpper(c.Args().First()))
 		if err != nil {
-			return fail("sandboxmcp audit --limit 10", "%v", err)
+			return exit.Fail("sandboxmcp audit --limit 10", "%v", err)
 		}
 		return p.hand(c, text)
 	})
@@ -102,10 +105,10 @@ func (p *program) hand(c *cli.Context, text []byte) error {
 		text = append(text, '\n')
 	}
 	return p.writeOut(c.String("out"), func(w io.Writer) error {
-		if isTerminal(w) {
+		if terminal.IsTerminal(w) {
 			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 			for i := range lines {
-				lines[i] = visible(lines[i])
+				lines[i] = terminal.Visible(lines[i])
 			}
 			text = []byte(strings.Join(lines, "\n") + "\n")
 		}
@@ -123,11 +126,11 @@ func checkProof(file string, keys []audit.Key) (*audit.Proven, error) {
 	proven, err := audit.CheckProof(text, keys)
 	switch {
 	case errors.Is(err, audit.ErrNoProof):
-		return nil, usage("--proof FILE, with what sandboxmcp audit proof printed", "%s: %v", file, audit.ErrNoProof)
+		return nil, exit.Usage("--proof FILE, with what sandboxmcp audit proof printed", "%s: %v", file, audit.ErrNoProof)
 	case len(keys) == 0:
 		return nil, nobodys("a proof is worth what its signature is")
 	case err != nil:
-		return nil, fail("--key FILE, if another machine made it", "%v", err)
+		return nil, exit.Fail("--key FILE, if another machine made it", "%v", err)
 	}
 	return &proven, nil
 }
@@ -143,6 +146,6 @@ func (p *program) tellProof(c *cli.Context, proven *audit.Proven, err error) err
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, visible(proven.Origin), count(int(proven.Size), "row"))
-	return errors.Join(err, showRows(p.stdout, []audit.Row{proven.Row}))
+	_, err = fmt.Fprintf(p.stdout, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, terminal.Visible(proven.Origin), terminal.Count(int(proven.Size), "row"))
+	return errors.Join(err, auditrows.Show(p.stdout, []audit.Row{proven.Row}))
 }

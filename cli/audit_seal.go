@@ -8,6 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func (p *program) auditSealCommand() *cli.Command {
@@ -34,7 +36,7 @@ func (p *program) auditSeal(c *cli.Context) error {
 	}
 	set := setFlags(c, "before", "older-than")
 	if len(set) != 1 {
-		return usage("sandboxmcp audit seal --older-than 90d", "say which rows, with --before or --older-than")
+		return exit.Usage("sandboxmcp audit seal --older-than 90d", "say which rows, with --before or --older-than")
 	}
 	before, err := timeFlag(set[0], c.String(set[0]), time.Now())
 	if err != nil {
@@ -46,14 +48,14 @@ func (p *program) auditSeal(c *cli.Context) error {
 			return err
 		}
 		if c.Bool("json") {
-			return writeJSON(p.stdout, append([]audit.Segment{}, segments...))
+			return terminal.WriteJSON(p.stdout, append([]audit.Segment{}, segments...))
 		}
 		if len(segments) == 0 {
 			_, err = fmt.Fprintf(p.stdout, "there are no rows to seal before %s\n", before.Format(time.RFC3339))
 		}
 		for _, s := range segments {
 			if err == nil {
-				_, err = fmt.Fprintf(p.stdout, "sealed rows %d to %d in %s, SHA-256 %s\n", s.First, s.Last, visible(s.File), s.SHA256)
+				_, err = fmt.Fprintf(p.stdout, "sealed rows %d to %d in %s, SHA-256 %s\n", s.First, s.Last, terminal.Visible(s.File), s.SHA256)
 			}
 		}
 		return err

@@ -9,12 +9,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/auditrows"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 )
 
 func (p *program) auditShow(c *cli.Context) error {
 	id := c.Args().First()
 	if c.NArg() != 1 {
-		return usage("sandboxmcp audit --limit 10", "show needs the id of one run, or the number of one row")
+		return exit.Usage("sandboxmcp audit --limit 10", "show needs the id of one run, or the number of one row")
 	}
 	missing := false
 	filter := audit.Filter{Run: strings.ToUpper(id), Sealed: true, Missing: func(s audit.Segment) {
@@ -30,15 +32,15 @@ func (p *program) auditShow(c *cli.Context) error {
 			return err
 		}
 		if len(found) == 0 && missing {
-			return fail("put the missing files back where they were", "what is here of the log has nothing about %s", id)
+			return exit.Fail("put the missing files back where they were", "what is here of the log has nothing about %s", id)
 		}
 		if len(found) == 0 {
-			return fail("sandboxmcp audit --limit 10", "the log has nothing about %s", id)
+			return exit.Fail("sandboxmcp audit --limit 10", "the log has nothing about %s", id)
 		}
 		if c.Bool("json") {
-			return writeRows(&jsonWriter{w: p.stdout}, each(found))
+			return writeRows(&auditrows.JSON{W: p.stdout}, each(found))
 		}
-		return showRows(p.stdout, found)
+		return auditrows.Show(p.stdout, found)
 	})
 }
 

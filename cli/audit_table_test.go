@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/auditrows"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func TestCut(t *testing.T) {
@@ -21,7 +23,7 @@ func TestCut(t *testing.T) {
 		{"漢字漢", 6, "漢字漢"}, {"漢字漢", 5, "漢字…"}, {"漢字漢", 4, "漢…"},
 		{"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"}, {"a😀😀", 4, "a😀…"},
 	} {
-		if got := cut(tt.text, tt.columns); got != tt.want {
+		if got := terminal.Cut(tt.text, tt.columns); got != tt.want {
 			t.Errorf("%q in %d: got %q, want %q", tt.text, tt.columns, got, tt.want)
 		}
 	}
@@ -33,12 +35,12 @@ func TestTableFits(t *testing.T) {
 	r := audit.Row{Seq: 1234567, Time: time.Now(), Kind: "execution.refused", Run: strings.Repeat("R", 26), Namespace: "a-long-namespace", Data: data}
 	for _, width := range []int{0, 20, 80, 129, 130, 200} {
 		var b bytes.Buffer
-		out := newAuditTable(&b, width)
+		out := auditrows.NewAuditTable(&b, width)
 		if err := out.Row(r); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
-			wide := cells(strings.TrimSuffix(line, "\n"))
+			wide := terminal.Cells(strings.TrimSuffix(line, "\n"))
 			if width > 0 && wide > width {
 				t.Errorf("%d columns on a terminal of %d: %s", wide, width, line)
 			}
@@ -47,7 +49,7 @@ func TestTableFits(t *testing.T) {
 			}
 		}
 		whole := strings.Contains(b.String(), strings.Repeat("漢", 100))
-		if run := strings.Contains(b.String(), r.Run); whole != (width == 0) || run != (width == 0 || width >= roomy) {
+		if run := strings.Contains(b.String(), r.Run); whole != (width == 0) || run != (width == 0 || width >= terminal.Roomy) {
 			t.Errorf("width %d: whole %v, run %v", width, whole, run)
 		}
 	}
@@ -56,7 +58,7 @@ func TestTableFits(t *testing.T) {
 // TestDamagedRow prints a row whose data somebody has made into what is no JSON.
 func TestDamagedRow(t *testing.T) {
 	var b bytes.Buffer
-	out := &jsonWriter{w: &b}
+	out := &auditrows.JSON{W: &b}
 	if err := writeRows(out, each([]audit.Row{{Seq: 1, Kind: "execution.started", Data: json.RawMessage("{\x1b")}})); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 // auditVerdict is what audit verify --json says first.
@@ -19,16 +21,16 @@ func verdictOn(err error) auditVerdict {
 	if err == nil {
 		return auditVerdict{OK: true}
 	}
-	return auditVerdict{Problem: asFailure(err).text}
+	return auditVerdict{Problem: exit.Of(err).Text}
 }
 
 // asJSON prints what was found, and with it what is wrong, if anything is: err then has been said.
 func (p *program) asJSON(found any, err error) error {
-	if err := writeJSON(p.stdout, found); err != nil {
+	if err := terminal.WriteJSON(p.stdout, found); err != nil {
 		return err
 	}
 	if err != nil {
-		return silent(asFailure(err).code)
+		return exit.Silent(exit.Of(err).Code)
 	}
 	return nil
 }
@@ -49,7 +51,7 @@ func (p *program) tellReport(c *cli.Context, r *audit.Report, err error) error {
 
 // tellGood says what is known of a log of which nothing is wrong.
 func (p *program) tellGood(r audit.Report) error {
-	rows := count(int(r.Rows), "row")
+	rows := terminal.Count(int(r.Rows), "row")
 	if r.Absent > 0 {
 		rows = fmt.Sprintf("%s checked, %d not here", rows, r.Absent)
 	}
@@ -59,7 +61,7 @@ func (p *program) tellGood(r audit.Report) error {
 		lines = append(lines, "not signed: there is no checkpoint; sandboxmcp audit checkpoint makes one")
 	case point == nil:
 	default:
-		lines = append(lines, fmt.Sprintf("signed: %s, root %s%s", count(int(point.Size), "row"), point.Root, dated(point.Time)))
+		lines = append(lines, fmt.Sprintf("signed: %s, root %s%s", terminal.Count(int(point.Size), "row"), point.Root, dated(point.Time)))
 	}
 	if r.Checkpoint != nil && r.Unsigned > 0 {
 		lines = append(lines, fmt.Sprintf("%s after it not signed yet", plural(r.Unsigned)))
@@ -71,7 +73,7 @@ func (p *program) tellGood(r audit.Report) error {
 		if i > 0 {
 			line = "    " + line
 		}
-		if _, err := fmt.Fprintln(p.stdout, visible(line)); err != nil {
+		if _, err := fmt.Fprintln(p.stdout, terminal.Visible(line)); err != nil {
 			return err
 		}
 	}

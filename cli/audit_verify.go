@@ -11,6 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -49,7 +51,7 @@ func (p *program) auditVerify(c *cli.Context) error {
 		return err
 	}
 	if set := setFlags(c, "checkpoint", "proof", "segment"); len(set) > 1 {
-		return usage("sandboxmcp audit verify --help", "--%s and --%s are checked one at a time", set[0], set[1])
+		return exit.Usage("sandboxmcp audit verify --help", "--%s and --%s are checked one at a time", set[0], set[1])
 	}
 	keys, err := p.logKeys(c)
 	if err != nil {
@@ -115,9 +117,9 @@ func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error)
 // wrongNote is about a file that was named as a checkpoint and says nothing about the log.
 func wrongNote(file string, err error) error {
 	if errors.Is(err, audit.ErrNoNote) {
-		return usage("--checkpoint FILE, with what sandboxmcp audit checkpoint printed", "%s is not a signed checkpoint", file)
+		return exit.Usage("--checkpoint FILE, with what sandboxmcp audit checkpoint printed", "%s is not a signed checkpoint", file)
 	}
-	return fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)
+	return exit.Fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)
 }
 
 // checkSegment checks a sealed segment without the log.
@@ -125,7 +127,7 @@ func checkSegment(file string, keys []audit.Key) (*audit.Report, error) {
 	report, err := audit.VerifySegment(file, keys)
 	switch {
 	case errors.Is(err, audit.ErrNoSegment):
-		return nil, usage("--segment FILE, with one of the files that sandboxmcp audit seal names", "%v", err)
+		return nil, exit.Usage("--segment FILE, with one of the files that sandboxmcp audit seal names", "%v", err)
 	case err != nil:
 		return nil, err
 	}
@@ -137,9 +139,9 @@ func judged(r audit.Report, what string) error {
 	const hint = "keep a copy of it as it is now: it is evidence"
 	switch bad := r.Bad; {
 	case bad != nil && bad.Seq == 0:
-		return fail(hint, "%s is not in order: %s (the hashes of %s are)", what, bad.Why, count(int(r.Rows), "row"))
+		return exit.Fail(hint, "%s is not in order: %s (the hashes of %s are)", what, bad.Why, terminal.Count(int(r.Rows), "row"))
 	case bad != nil:
-		return fail(hint, "row %d is not as it was written: %s (%s before it are good)", bad.Seq, bad.Why, count(int(r.Rows), "row"))
+		return exit.Fail(hint, "row %d is not as it was written: %s (%s before it are good)", bad.Seq, bad.Why, terminal.Count(int(r.Rows), "row"))
 	case r.Checkpoint != nil && !r.Checkpoint.Signed:
 		return nobodys(what + " fits the checkpoints in it")
 	}
@@ -148,7 +150,7 @@ func judged(r audit.Report, what string) error {
 
 // nobodys is the one answer to what is signed where no key is known.
 func nobodys(what string) error {
-	return usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but it is not known who signed it: no key is known here", what)
+	return exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but it is not known who signed it: no key is known here", what)
 }
 
 // setFlags are those of the named flags that are set.

@@ -15,6 +15,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/bench/peers"
 	"github.com/sandboxmcp/sandboxmcp/cli/bench/plot"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -94,7 +97,7 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 		runs = c.Int("runs")
 	}
 	if runs < 1 || runs > maxRuns {
-		return bench.Config{}, usage(hint, "--runs is 1 to %d, not %d", maxRuns, runs)
+		return bench.Config{}, exit.Usage(hint, "--runs is 1 to %d, not %d", maxRuns, runs)
 	}
 	var languages []string
 	for _, name := range bench.Languages() {
@@ -104,7 +107,7 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	}
 	for _, name := range c.StringSlice("language") {
 		if !slices.Contains(languages, name) {
-			return bench.Config{}, usage(hint, "--language is one of %s, not %q", strings.Join(bench.Languages(), ", "), name)
+			return bench.Config{}, exit.Usage(hint, "--language is one of %s, not %q", strings.Join(bench.Languages(), ", "), name)
 		}
 	}
 	self, err := os.Executable()
@@ -113,7 +116,7 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	}
 	environ := vault.WithoutSecrets(os.Environ())
 	return bench.Config{
-		Program: self, Version: version().Version, Environ: environ, Peers: peers.Config{Environ: environ, Images: imagesOf(cfg)}.Find,
+		Program: self, Version: version.Current().Version, Environ: environ, Peers: peers.Config{Environ: environ, Images: imagesOf(cfg)}.Find,
 		Languages: languages, Runs: runs, Quick: c.Bool("quick"), Progress: p.benchProgress(),
 	}, nil
 }
@@ -128,12 +131,12 @@ func imagesOf(cfg config.Config) map[string]string {
 
 // benchProgress tells a person who waits what is done, on one line; nobody else.
 func (p *program) benchProgress() func(string) {
-	if !isTerminal(p.stderr) {
+	if !terminal.IsTerminal(p.stderr) {
 		return nil
 	}
 	return func(text string) {
 		if text != "" {
-			text = cut(text, max(width(p.stderr)-1, 40))
+			text = terminal.Cut(text, max(terminal.Width(p.stderr)-1, 40))
 		}
 		fmt.Fprintf(p.stderr, "\r\x1b[K%s", text)
 	}
@@ -146,7 +149,7 @@ func (p *program) measure(ctx context.Context, what bench.Config) (bench.Report,
 	}
 	var signal interruption
 	if errors.As(err, &signal) {
-		err = &failure{code: exitSignalled + int(signal.Signal), text: "ended by " + signal.Error() + ": nothing was measured, and nothing is left"}
+		err = &exit.Error{Code: exit.Signalled + int(signal.Signal), Text: "ended by " + signal.Error() + ": nothing was measured, and nothing is left"}
 	}
 	return r, err
 }
@@ -154,14 +157,14 @@ func (p *program) measure(ctx context.Context, what bench.Config) (bench.Report,
 // printBench prints a report, in which other programs have their say.
 func (p *program) printBench(c *cli.Context, r bench.Report) error {
 	if c.Bool("json") {
-		return writeJSON(p.stdout, r)
+		return terminal.WriteJSON(p.stdout, r)
 	}
 	var b strings.Builder
 	if err := r.Table(&b); err != nil {
 		return err
 	}
 	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(p.stdout, visible(strings.TrimSuffix(line, "\n"))); err != nil {
+		if _, err := fmt.Fprintln(p.stdout, terminal.Visible(strings.TrimSuffix(line, "\n"))); err != nil {
 			return err
 		}
 	}

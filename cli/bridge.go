@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
@@ -39,7 +41,7 @@ func (p *program) bridge(c *cli.Context) error {
 	}
 	v := control.Value{From: c.String("from"), Its: c.String("from-key")}
 	if needed := 2; v.From != "" && len(words) != 1 || v.From == "" && len(words) != needed {
-		return usage("sandboxmcp bridge --help", "bridge needs a session, a key, and a value or --from")
+		return exit.Usage("sandboxmcp bridge --help", "bridge needs a session, a key, and a value or --from")
 	}
 	v.Key = words[0]
 	if v.From == "" {
@@ -53,9 +55,9 @@ func (p *program) bridge(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return writeJSON(p.stdout, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key})
+			return terminal.WriteJSON(p.stdout, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key})
 		}
-		fmt.Fprintf(p.stdout, "%s is set in session %s\n", visible(v.Key), visible(res.Session))
+		fmt.Fprintf(p.stdout, "%s is set in session %s\n", terminal.Visible(v.Key), terminal.Visible(res.Session))
 		return nil
 	})
 }
@@ -71,7 +73,7 @@ func (p *program) value(word string) (json.RawMessage, error) {
 		from = path
 		var f *os.File
 		if f, err = os.Open(path); err != nil {
-			return nil, usage("check the spelling; the path starts at the current folder", "%v", err)
+			return nil, exit.Usage("check the spelling; the path starts at the current folder", "%v", err)
 		}
 		defer f.Close()
 		text, err = io.ReadAll(io.LimitReader(f, maxValue+1))
@@ -83,9 +85,9 @@ func (p *program) value(word string) (json.RawMessage, error) {
 	case err != nil:
 		return nil, err
 	case len(text) > maxValue:
-		return nil, usage("write it to a file, and give that as an input", "%s has more than %d MB", visible(from), maxValue>>20)
+		return nil, exit.Usage("write it to a file, and give that as an input", "%s has more than %d MB", terminal.Visible(from), maxValue>>20)
 	case !json.Valid(text):
-		return nil, usage(`text needs its quotes: '"text"'`, "%s is not JSON", visible(from))
+		return nil, exit.Usage(`text needs its quotes: '"text"'`, "%s is not JSON", terminal.Visible(from))
 	}
 	return text, nil
 }

@@ -15,18 +15,19 @@ import (
 	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 // pane is where what a session's code writes goes: through a filter where that is a terminal.
 type pane struct {
-	out, err *filter
+	out, err *terminal.Filter
 	line     *lineEnd // where stdout stands
 }
 
 func (p *program) pane() *pane {
 	line := &lineEnd{w: p.stdout, fresh: true}
-	return &pane{line: line, out: &filter{w: line, open: !isTerminal(p.stdout)}, err: &filter{w: p.stderr, open: !isTerminal(p.stderr)}}
+	return &pane{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.stdout)}, err: &terminal.Filter{W: p.stderr, Open: !terminal.IsTerminal(p.stderr)}}
 }
 
 // broken says that nobody reads the output any more.

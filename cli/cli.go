@@ -3,7 +3,7 @@
 package cli
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -12,18 +12,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-)
-
-// Exit codes beside the program's own.
-const (
-	exitFailed    = 1   // a command other than run could not do what it should, or found a fault
-	exitUsage     = 2   // a command other than run was typed wrong
-	exitTimeout   = 124 // as timeout(1) says it
-	exitOurs      = 125 // run: we refused, or could not run it
-	exitUnable    = 126 // run: the command can't be executed, as shells say it
-	exitAbsent    = 127 // run: there is no such command in the sandbox
-	exitSignalled = 128 // plus the signal, which is SIGKILL for all limits but the time
 )
 
 // exitCodes is what the help says of them.
@@ -46,26 +38,26 @@ With --json, what went wrong is on standard output, too: {"refused":{"reason":".
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
 	app := p.app()
-	path, asked := asksJSON(app, args)
+	path, asked := cmdline.AsksJSON(app, args)
 	if !asked {
 		var help strings.Builder // all that the library prints
 		app.Writer = &help
-		typed, err := parse(app, args)
+		typed, err := cmdline.Parse(app, args)
 		if err == nil {
 			err = app.Run(typed)
 		}
-		_, _ = io.WriteString(stdout, foldHelp(help.String(), width(stdout)))
+		_, _ = io.WriteString(stdout, terminal.Fold(help.String(), terminal.Width(stdout)))
 		return p.exit(err)
 	}
 	out := &tracked{Writer: stdout}
 	p.stdout, app.Writer = out, out
-	typed, err := parse(app, args)
+	typed, err := cmdline.Parse(app, args)
 	if err == nil {
 		err = app.Run(typed)
 	}
 	code := p.exit(err)
 	if err != nil && !out.written {
-		p.refused(path, asFailure(err))
+		p.refused(path, exit.Of(err))
 	}
 	return code
 }
@@ -82,13 +74,13 @@ func (t *tracked) Write(b []byte) (int, error) {
 }
 
 // refused prints what went wrong for a program that reads JSON. It is of the form of what run prints, which has more.
-func (p *program) refused(path []string, f *failure) {
-	if f.text == "" {
+func (p *program) refused(path []string, f *exit.Error) {
+	if f.Text == "" {
 		return // it is another program's failure, or was said
 	}
-	why := pipeline.Error{Reason: f.text, Remedy: f.hint, Denied: true}
+	why := pipeline.Error{Reason: f.Text, Remedy: f.Hint, Denied: true}
 	if slices.Equal(path, []string{"run"}) {
-		_ = writeJSON(p.stdout, pipeline.Result{Ended: backends.EndedRefused, ExitCode: f.code, Refused: &why}) // stderr has said it
+		_ = terminal.WriteJSON(p.stdout, pipeline.Result{Ended: backends.EndedRefused, ExitCode: f.Code, Refused: &why}) // stderr has said it
 		return
 	}
 	var o struct {
@@ -98,8 +90,8 @@ func (p *program) refused(path []string, f *failure) {
 		} `json:"refused"`
 		ExitCode int `json:"exit_code"`
 	}
-	o.Refused.Reason, o.Refused.Remedy, o.ExitCode = why.Reason, why.Remedy, f.code
-	_ = writeJSON(p.stdout, o)
+	o.Refused.Reason, o.Refused.Remedy, o.ExitCode = why.Reason, why.Remedy, f.Code
+	_ = terminal.WriteJSON(p.stdout, o)
 }
 
 // program is one invocation.
@@ -141,11 +133,11 @@ Example: sandboxmcp run script.py`,
 func subcommandMissing(c *cli.Context) error {
 	path := strings.TrimPrefix(c.Command.HelpName, "sandboxmcp ")
 	if c.NArg() > 0 && path != "vault" { // there it may be the value of a secret
-		return usage(c.Command.HelpName+" --help", "there is no command %q", path+" "+c.Args().First())
+		return exit.Usage(c.Command.HelpName+" --help", "there is no command %q", path+" "+c.Args().First())
 	}
-	names := commandNames(c.Command.Subcommands)
+	names := cmdline.CommandNames(c.Command.Subcommands)
 	last := len(names) - 1
-	return usage(c.Command.HelpName+" --help", "say what to do: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "), names[last])
+	return exit.Usage(c.Command.HelpName+" --help", "say what to do: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "), names[last])
 }
 
 // prepare gives commands, and those below them, what all of ours have.
@@ -166,78 +158,12 @@ func prepare(commands []*cli.Command) {
 
 // typedWrong takes the place of urfave/cli's own answer to a bad value, which is the whole help.
 func typedWrong(c *cli.Context, err error, _ bool) error {
-	err = usage(c.Command.HelpName+" --help", "%s", badValue(err, c.Command.Flags))
+	err = exit.Usage(c.Command.HelpName+" --help", "%s", cmdline.BadValue(err, c.Command.Flags))
 	switch c.Command.HelpName {
 	case "sandboxmcp run", "sandboxmcp host exec", "sandboxmcp session exec": // whose other codes are a program's
-		return ours(err)
+		return exit.Ours(err)
 	}
 	return err
-}
-
-// A failure is an error with an exit code and something to type.
-type failure struct {
-	code int
-	text string // "" prints nothing: it was said already
-	hint string
-}
-
-func (f *failure) Error() string { return f.text }
-
-// usage is for what was typed wrong.
-func usage(hint, format string, args ...any) error {
-	return &failure{code: exitUsage, text: fmt.Sprintf(format, args...), hint: hint}
-}
-
-// fail is for what could not be done.
-func fail(hint, format string, args ...any) error {
-	return &failure{code: exitFailed, text: fmt.Sprintf(format, args...), hint: hint}
-}
-
-// silent ends with an exit code and without a word.
-func silent(code int) error { return &failure{code: code} }
-
-// asFailure returns err as a failure with an exit code.
-func asFailure(err error) *failure {
-	var f *failure
-	if errors.As(err, &f) {
-		return f
-	}
-	var stopped *pipeline.Error
-	if errors.As(err, &stopped) {
-		f := &failure{code: exitOurs, text: stopped.Reason, hint: ownWords(stopped.Remedy)}
-		if no, ok := errors.AsType[*backends.NoProgram](err); ok && no.Found {
-			f.code = exitUnable
-		} else if ok {
-			f.code = exitAbsent
-		}
-		return f
-	}
-	var refusal *backends.Refusal
-	if errors.As(err, &refusal) {
-		return &failure{code: exitFailed, text: refusal.Reason, hint: ownWords(refusal.Remedy)}
-	}
-	return &failure{code: exitFailed, text: err.Error()}
-}
-
-// notDone gives a refusal the exit code of a command that could not do what it should.
-func notDone(err error) error {
-	var refused *pipeline.Error
-	if errors.As(err, &refused) {
-		return &failure{code: exitFailed, text: refused.Reason, hint: refused.Remedy}
-	}
-	return err
-}
-
-// ours gives what went wrong in run, if anything did, the exit code that no script should use.
-func ours(err error) error {
-	if err == nil {
-		return nil
-	}
-	f := *asFailure(err)
-	if f.text != "" && (f.code == exitFailed || f.code == exitUsage) {
-		f.code = exitOurs
-	}
-	return &f
 }
 
 // exit says what went wrong, if anything did, and returns the exit code.
@@ -245,14 +171,14 @@ func (p *program) exit(err error) int {
 	if err == nil {
 		return 0
 	}
-	f := asFailure(err)
-	if f.text != "" {
-		p.say("%s", f.text)
+	f := exit.Of(err)
+	if f.Text != "" {
+		p.say("%s", f.Text)
 	}
-	if f.hint != "" {
-		p.say("hint: %s", f.hint)
+	if f.Hint != "" {
+		p.say("hint: %s", f.Hint)
 	}
-	return f.code
+	return f.Code
 }
 
 // say writes one message to stderr. It may quote what others wrote, so it shows escapes instead
@@ -260,7 +186,31 @@ func (p *program) exit(err error) int {
 func (p *program) say(format string, args ...any) {
 	lines := strings.Split(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n")
 	for i, l := range lines {
-		lines[i] = visible(l)
+		lines[i] = terminal.Visible(l)
 	}
 	fmt.Fprintf(p.stderr, "sandboxmcp: %s\n", strings.Join(lines, "\n    "))
+}
+
+// order is in which order the help shows the commands: what somebody needs first comes first. What is not
+// in it comes last.
+func order() []string {
+	return []string{
+		"run", "validate", "install", "runtimes", "artifacts", // code
+		"setup", "serve", "session", "queue", "inspect", "bridge", "limits", "events", // agents and their server
+		"approvals", "approve", "deny", "egress", "vault", // what people decide
+		"web", "host", // outside of sandboxes
+		"audit", "verify", "key", // what stays
+		"doctor", "config", "image", "bench", "completion", "man", "version", // this machine
+	}
+}
+
+func inOrder(commands []*cli.Command) []*cli.Command {
+	place := map[string]int{}
+	for i, name := range order() {
+		place[name] = i + 1
+	}
+	slices.SortStableFunc(commands, func(a, b *cli.Command) int {
+		return cmp.Compare(cmp.Or(place[a.Name], len(place)+1), cmp.Or(place[b.Name], len(place)+1))
+	})
+	return commands
 }

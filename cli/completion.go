@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/complete"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 )
 
 func (p *program) completionCommand() *cli.Command {
@@ -26,7 +27,7 @@ Example: source <(sandboxmcp completion bash)`,
 		Action: func(c *cli.Context) error {
 			const hint = "sandboxmcp completion bash, zsh or fish"
 			if c.NArg() != 1 {
-				return usage(hint, "completion needs the name of one shell")
+				return exit.Usage(hint, "completion needs the name of one shell")
 			}
 			shell := c.Args().First()
 			for _, known := range complete.Shells() {
@@ -34,7 +35,7 @@ Example: source <(sandboxmcp completion bash)`,
 					return complete.Write(p.stdout, shell, completionOf(c.App))
 				}
 			}
-			return usage(hint, "there is no completion for %q", shell)
+			return exit.Usage(hint, "there is no completion for %q", shell)
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -27,7 +28,7 @@ const (
 const completionTimeout = time.Second
 
 // plainWord is a word that no shell makes something else of: bash expands the words that it is offered.
-var plainWord = lazy(`^[A-Za-z0-9._-]+$`)
+var plainWord = lazy.Regexp(`^[A-Za-z0-9._-]+$`)
 
 // askCommand prints words for the scripts of completion, a line each. It says nothing when it knows none, or
 // when something is wrong: an error would be written into the line that somebody types.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/complete"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -59,7 +60,7 @@ func valueOf(path, name, usage string) *complete.Source {
 		s.Ask = askSessions
 	default:
 		if s.Words == nil {
-			*s = named(placeholder(usage))
+			*s = named(cmdline.Placeholder(usage))
 		}
 	}
 	return s
@@ -77,13 +78,6 @@ func choices(usage string) (words []string) {
 		words = append(words, word)
 	}
 	return words
-}
-
-// placeholder is what the usage of a flag calls its value.
-func placeholder(usage string) string {
-	_, rest, _ := strings.Cut(usage, "`")
-	name, _, _ := strings.Cut(rest, "`")
-	return name
 }
 
 // named is what can stand for a word that a usage has in capitals.
@@ -117,7 +111,7 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 		for _, word := range strings.Fields(withoutFlags(line)) {
 			word = strings.Trim(word, "[].")
 			first, _, _ := strings.Cut(word, "|")
-			if slices.Contains(commandNames(c.Subcommands), first) { // what follows is that one's
+			if slices.Contains(cmdline.CommandNames(c.Subcommands), first) { // what follows is that one's
 				break
 			}
 			switch {

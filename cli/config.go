@@ -1,7 +1,15 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
 	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func (p *program) configCommand() *cli.Command {
@@ -44,13 +52,31 @@ func (p *program) config(c *cli.Context) error {
 		for _, s := range cfg.Origins() {
 			list = append(list, setting(s))
 		}
-		return writeJSON(p.stdout, list)
+		return terminal.WriteJSON(p.stdout, list)
 	}
-	t := newTable(p.stdout, columnsOf("KEY", "VALUE", "FROM")...)
+	t := terminal.NewTable(p.stdout, terminal.Columns("KEY", "VALUE", "FROM")...)
 	for _, s := range cfg.Origins() {
 		if err := t.Row(s.Key, s.Value, s.From); err != nil {
 			return err
 		}
 	}
 	return t.Close()
+}
+
+// policy is what the operator decided, as JSON: the same text for the same decisions, so that its SHA-256, which
+// receipts hold, stands for them. Where things are kept, and who is told of them, is no part of it.
+func policy(cfg config.Config) []byte {
+	elsewhere := []string{"state_dir", "sqlite_path", "events."}
+	all := map[string]string{}
+	for _, s := range cfg.Origins() {
+		if !slices.ContainsFunc(elsewhere, func(key string) bool { return strings.HasPrefix(s.Key, key) }) {
+			all[s.Key] = s.Value
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	_ = e.Encode(all) // a map of text, whose keys it sorts
+	return b.Bytes()
 }

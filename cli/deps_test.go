@@ -61,6 +61,15 @@ var mayImport = []struct {
 	{"cli/bench/...", []string{"cli/bench"}}, // what draws, and what knows other sandboxes
 	{"cli/role", nil},
 	{"cli/complete", nil},
+	{"cli/lazy", nil},
+	{"cli/memory", nil},
+	{"cli/version", nil},
+	{"cli/ptytest", []string{"backends/hosttest"}}, // only tests import it
+	{"cli/exit", []string{"backends", "pipeline"}},
+	{"cli/terminal", []string{"cli/lazy"}},
+	{"cli/cmdline", []string{"cli/config", "cli/exit", "cli/lazy", "cli/terminal"}},
+	{"cli/auditrows", []string{"audit/...", "cli/exit", "cli/terminal"}},
+	{"cli/console", []string{"cli/terminal", "pipeline", "pipeline/approval", "pipeline/control"}},
 	{"cli/manual", nil},
 	{"cli/config", nil},
 	{"cli/transcript", nil}, // only tests import it

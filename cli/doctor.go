@@ -12,6 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func (p *program) doctorCommand() *cli.Command {
@@ -68,10 +70,10 @@ func (p *program) doctor(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		err = writeJSON(p.stdout, d)
+		err = terminal.WriteJSON(p.stdout, d)
 	}
 	if err == nil && !d.Usable {
-		return silent(exitFailed)
+		return exit.Silent(exit.Failed)
 	}
 	return err
 }
@@ -127,7 +129,7 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 		found[a.i] = a.d.Found
 		if !a.d.Usable && d.Usable {
 			d.unusable(a.d.Why)
-			fmt.Fprintf(w, "unusable: %s\n\n", visible(d.Why)) // an error of stdout shows below
+			fmt.Fprintf(w, "unusable: %s\n\n", terminal.Visible(d.Why)) // an error of stdout shows below
 		}
 		for _, f := range a.d.Found {
 			if err := f.print(w); err != nil {
@@ -258,9 +260,9 @@ func (f finding) print(w io.Writer) error {
 	case !f.OK:
 		state = "no"
 	}
-	line := fmt.Sprintf("%-8s %-9s %-8s %s\n", f.Kind, visible(f.Name), state, visible(f.Detail))
+	line := fmt.Sprintf("%-8s %-9s %-8s %s\n", f.Kind, terminal.Visible(f.Name), state, terminal.Visible(f.Detail))
 	if f.Remedy != "" {
-		line += fmt.Sprintf("%27s %s\n", "try:", visible(f.Remedy))
+		line += fmt.Sprintf("%27s %s\n", "try:", terminal.Visible(f.Remedy))
 	}
 	_, err := io.WriteString(w, line)
 	return err
@@ -270,7 +272,7 @@ func (f finding) print(w io.Writer) error {
 func (d diagnosis) verdict(w io.Writer) error {
 	verdict := fmt.Sprintf("the profile %s can run%s", d.Profile, in(d.Backend))
 	if !d.Usable {
-		verdict = fmt.Sprintf("the profile %s can't run%s: %s", d.Profile, in(d.Backend), visible(d.Why))
+		verdict = fmt.Sprintf("the profile %s can't run%s: %s", d.Profile, in(d.Backend), terminal.Visible(d.Why))
 	}
 	_, err := fmt.Fprintln(w, "\n"+verdict)
 	return err

@@ -9,6 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -66,7 +68,7 @@ func (p *program) egressList(c *cli.Context) error {
 	}
 	return withEgress(c, func(_ context.Context, all known) error {
 		if c.Bool("json") {
-			return writeJSON(p.stdout, all)
+			return terminal.WriteJSON(p.stdout, all)
 		}
 		return showEgress(p.stdout, all, time.Now())
 	})
@@ -86,14 +88,14 @@ func showEgress(w io.Writer, all known, now time.Time) error {
 	}
 	for _, g := range all.Approved {
 		q := g.Question
-		fmt.Fprintf(&b, "%s: %s is approved\n", visible(q.ID), visible(q.What))
-		fact(&b, "namespace", q.Namespace)
-		fact(&b, "holds", holds(q, g.Scope, g.Until))
+		fmt.Fprintf(&b, "%s: %s is approved\n", terminal.Visible(q.ID), terminal.Visible(q.What))
+		terminal.Fact(&b, "namespace", q.Namespace)
+		terminal.Fact(&b, "holds", holds(q, g.Scope, g.Until))
 		if q.CodeSHA256 != "" {
-			fact(&b, "for code", q.CodeSHA256)
+			terminal.Fact(&b, "for code", q.CodeSHA256)
 		}
-		fact(&b, "approved by", strings.TrimSpace(g.User+" ("+g.By+") "+g.Reason))
-		fact(&b, "take back with", "sandboxmcp egress deny "+q.ID)
+		terminal.Fact(&b, "approved by", strings.TrimSpace(g.User+" ("+g.By+") "+g.Reason))
+		terminal.Fact(&b, "take back with", "sandboxmcp egress deny "+q.ID)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -103,7 +105,7 @@ func showEgress(w io.Writer, all known, now time.Time) error {
 // must not turn out to be of a command on the host.
 func (p *program) egressApprove(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("sandboxmcp egress list", "approve needs the id of one question")
+		return exit.Usage("sandboxmcp egress list", "approve needs the id of one question")
 	}
 	v, err := verdict(c, true)
 	if err != nil {
@@ -116,13 +118,13 @@ func (p *program) egressApprove(c *cli.Context) error {
 				return p.giveAs(ctx, c, q.client, q.ID, v, "sandboxmcp egress list")
 			}
 		}
-		return fail("sandboxmcp egress list", "no connection waits for an answer under %s, or not any more", visible(id))
+		return exit.Fail("sandboxmcp egress list", "no connection waits for an answer under %s, or not any more", terminal.Visible(id))
 	})
 }
 
 func (p *program) egressDeny(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return usage("sandboxmcp egress list", "deny needs ids or names")
+		return exit.Usage("sandboxmcp egress list", "deny needs ids or names")
 	}
 	v := control.Verdict{Reason: c.String("reason")}
 	return withEgress(c, func(ctx context.Context, all known) error {
@@ -145,7 +147,7 @@ func (p *program) egressDeny(c *cli.Context) error {
 				}
 			}
 			if n == 0 {
-				return fail("sandboxmcp egress list", "nothing waits for %s, and nothing of that id or name is approved", visible(word))
+				return exit.Fail("sandboxmcp egress list", "nothing waits for %s, and nothing of that id or name is approved", terminal.Visible(word))
 			}
 		}
 		return nil

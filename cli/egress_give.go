@@ -11,6 +11,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -29,7 +31,7 @@ func giveFlags() []cli.Flag {
 // egressGive allows a name that nobody has asked for, on all servers that the command line means.
 func (p *program) egressGive(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("sandboxmcp egress list, or sandboxmcp egress example.com", "egress needs to know what to do: list, approve, deny, or one DOMAIN to allow")
+		return exit.Usage("sandboxmcp egress list, or sandboxmcp egress example.com", "egress needs to know what to do: list, approve, deny, or one DOMAIN to allow")
 	}
 	domain := strings.ToLower(strings.TrimSpace(c.Args().First()))
 	cfg, err := load(c)
@@ -41,7 +43,7 @@ func (p *program) egressGive(c *cli.Context) error {
 	case err != nil:
 		return err
 	case held <= 0 || held > approval.MaxFor:
-		return usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
+		return exit.Usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
 	}
 	ctx, stop := untilSignal(c)
 	defer stop()
@@ -49,9 +51,9 @@ func (p *program) egressGive(c *cli.Context) error {
 	for _, client := range clients {
 		defer client.Close()
 	}
-	var none *failure
-	if errors.As(err, &none) && c.String("server") == "" && none.hint == "" {
-		return fail("for one run: sandboxmcp run FILE --allow "+domain+"; for good: egress.allow in the configuration", "%s", none.text)
+	var none *exit.Error
+	if errors.As(err, &none) && c.String("server") == "" && none.Hint == "" {
+		return exit.Fail("for one run: sandboxmcp run FILE --allow "+domain+"; for good: egress.allow in the configuration", "%s", none.Text)
 	}
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func (p *program) egressGive(c *cli.Context) error {
 			Kind: approval.Egress, What: domain, Namespace: ofServer(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
 		})
 		if errors.Is(err, approval.ErrRoot) {
-			return byRoot(client, "egress "+shellWord(domain))
+			return byRoot(client, "egress "+terminal.ShellWord(domain))
 		}
 		if err != nil {
 			return fmt.Errorf("server %s: %w", client.Server().Name, err)
@@ -70,11 +72,11 @@ func (p *program) egressGive(c *cli.Context) error {
 		grants = append(grants, approved{grant, client.Server().Name, client})
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, grants)
+		return terminal.WriteJSON(p.stdout, grants)
 	}
 	for _, g := range grants {
 		_, err := fmt.Fprintf(p.stdout, "allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
-			visible(g.Question.What), visible(g.Question.Namespace), g.Until.Local().Format(time.DateTime), visible(g.Question.ID))
+			terminal.Visible(g.Question.What), terminal.Visible(g.Question.Namespace), g.Until.Local().Format(time.DateTime), terminal.Visible(g.Question.ID))
 		if err != nil {
 			return err
 		}
@@ -86,17 +88,17 @@ func (p *program) egressGive(c *cli.Context) error {
 func mayGive(cfg config.Config, domain string) error {
 	policy, err := egress.NewPolicy([]string{domain}, nil)
 	if err != nil {
-		return usage("sandboxmcp egress example.com, '*.example.com' or db.example.com:5432", "%s is nothing to connect to: %v", visible(domain), err)
+		return exit.Usage("sandboxmcp egress example.com, '*.example.com' or db.example.com:5432", "%s is nothing to connect to: %v", terminal.Visible(domain), err)
 	}
 	if slices.Contains(policy.Ports(), backends.DNSPort) {
-		return usage("sandboxmcp egress "+strings.TrimSuffix(domain, fmt.Sprint(":", backends.DNSPort)), "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+		return exit.Usage("sandboxmcp egress "+strings.TrimSuffix(domain, fmt.Sprint(":", backends.DNSPort)), "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}
 	out, err := egressOf(cfg)
 	if err != nil {
 		return err
 	}
 	if by, denied := out.Policy.Denies(domain); denied {
-		return fail("sandboxmcp config shows where egress.deny is set", "the configuration denies %s, and nobody can allow it", visible(by))
+		return exit.Fail("sandboxmcp config shows where egress.deny is set", "the configuration denies %s, and nobody can allow it", terminal.Visible(by))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -113,7 +114,7 @@ func TestEgressGive(t *testing.T) {
 		"egress lsit":                   "did you mean sandboxmcp egress list?",
 		"egress a.example --nmespace x": "did you mean --namespace?",
 	} {
-		if code, _, errs := typed(strings.Fields(line)...); code != exitUsage || !strings.Contains(errs, want) {
+		if code, _, errs := typed(strings.Fields(line)...); code != exit.BadUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q", line, code, errs)
 		}
 	}
@@ -152,7 +153,7 @@ func TestAnswerWithinApprovals(t *testing.T) {
 	if code, out, errs := typed("approvals", "deny", q.Question.ID, "--reason", "no", "--json"); code != 0 || !strings.Contains(out, `"what":"b.example"`) || !strings.Contains(out, `"allowed":false`) {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
-	if code, _, errs := typed("approvals", "aprove", q.Question.ID); code != exitUsage || !strings.Contains(errs, "did you mean sandboxmcp approvals approve?") {
+	if code, _, errs := typed("approvals", "aprove", q.Question.ID); code != exit.BadUsage || !strings.Contains(errs, "did you mean sandboxmcp approvals approve?") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }

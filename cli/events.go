@@ -12,6 +12,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -46,7 +48,7 @@ func (p *program) events(c *cli.Context) error {
 	}
 	q := control.EventQuery{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Follow: c.Bool("follow")}
 	if err := event.Check(q.Kinds); err != nil {
-		return usage("sandboxmcp events --help lists the kinds", "--kind: %v", err)
+		return exit.Usage("sandboxmcp events --help lists the kinds", "--kind: %v", err)
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -57,7 +59,7 @@ func (p *program) events(c *cli.Context) error {
 	client, err := control.Dial(ctx, socketDir(cfg), c.String("server"))
 	switch {
 	case errors.Is(err, control.ErrNone) && c.String("server") == "":
-		return fail("sandboxmcp audit tail -f shows what is written to the log, by whomever", "no server runs: start one with sandboxmcp serve")
+		return exit.Fail("sandboxmcp audit tail -f shows what is written to the log, by whomever", "no server runs: start one with sandboxmcp serve")
 	case err != nil:
 		return noServer(err, c.String("server"))
 	}
@@ -84,9 +86,9 @@ func (p *program) watch(ctx context.Context, client *control.Client, q control.E
 func (p *program) showEvent(line control.Line, asJSON bool) error {
 	switch {
 	case asJSON && line.Seq == 0:
-		return writeJSON(p.stdout, line.Notice)
+		return terminal.WriteJSON(p.stdout, line.Notice)
 	case asJSON:
-		return writeJSON(p.stdout, line.Event)
+		return terminal.WriteJSON(p.stdout, line.Event)
 	case line.Unwritten > 0:
 		p.say("event %d can't be shown: this is a bug of ours", line.Unwritten)
 		return nil
@@ -95,8 +97,8 @@ func (p *program) showEvent(line control.Line, asJSON bool) error {
 		return nil
 	}
 	text := eventLine(line.Event)
-	if columns := width(p.stdout); columns > 0 {
-		text = cut(strings.TrimSuffix(text, "\n"), columns) + "\n"
+	if columns := terminal.Width(p.stdout); columns > 0 {
+		text = terminal.Cut(strings.TrimSuffix(text, "\n"), columns) + "\n"
 	}
 	_, err := io.WriteString(p.stdout, text)
 	return err
@@ -105,7 +107,7 @@ func (p *program) showEvent(line control.Line, asJSON bool) error {
 // eventLine is an event for people. What is in it is not ours: nothing may reach a terminal as a command.
 func eventLine(e event.Event) string {
 	return fmt.Sprintf("%s  %-20s  %-10s  %-26s  %s\n", e.Time.Local().Format("15:04:05.000"),
-		visible(e.Name), visible(e.Namespace), visible(e.Run), visible(matter(e)))
+		terminal.Visible(e.Name), terminal.Visible(e.Namespace), terminal.Visible(e.Run), terminal.Visible(matter(e)))
 }
 
 // matter is what matters most in an event, in the words that the log has for the row of that name. A queue has

@@ -4,10 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval/notify"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event/otlp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event/webhook"
@@ -21,18 +26,18 @@ type sink interface{ Close() }
 func (p *parts) startSinks(cfg config.Config, log *slog.Logger) error {
 	hint := "sandboxmcp config shows where it is set"
 	if e := cfg.Events; e.Webhook != "" {
-		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.hookSecret(cfg), Bus: p.bus, Log: log, Version: version().Version})
+		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.hookSecret(cfg), Bus: p.bus, Log: log, Version: version.Current().Version})
 		if err != nil {
-			return usage(hint, "events.webhook: %v", err)
+			return exit.Usage(hint, "events.webhook: %v", err)
 		}
 		p.sinks = append(p.sinks, w)
 	}
 	if cfg.Events.OTLP == "" {
 		return nil
 	}
-	o, err := otlp.Start(otlp.Config{URL: cfg.Events.OTLP, Sessions: p.living, Bus: p.bus, Log: log, Version: version().Version})
+	o, err := otlp.Start(otlp.Config{URL: cfg.Events.OTLP, Sessions: p.living, Bus: p.bus, Log: log, Version: version.Current().Version})
 	if err != nil {
-		return usage(hint, "events.otlp: %v", err)
+		return exit.Usage(hint, "events.otlp: %v", err)
 	}
 	p.sinks = append(p.sinks, o)
 	return nil
@@ -87,4 +92,18 @@ func (p *parts) hookReads(namespace, key string) error {
 		p.bus.Publish(event.Event{Name: event.VaultAccessed, Namespace: namespace, Data: data})
 	}
 	return err
+}
+
+// desktop returns what shows a server's questions on its user's desktop, or nil if nothing does. Who runs a single
+// script is asked where they typed it.
+func (p *parts) desktop(cfg config.Config, why purpose) func(approval.Question, <-chan struct{}) {
+	if !cfg.Approvals.Notify || !why.serve {
+		return nil
+	}
+	address := notify.Address(os.Getenv)
+	if address == "" {
+		return nil
+	}
+	p.notifier = notify.New(notify.Config{Address: address, Log: why.log})
+	return p.notifier.Watch
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -43,7 +44,7 @@ func eventsTo(ctx context.Context, out, errs io.Writer, args ...string) int {
 	p := &program{stdin: strings.NewReader(""), stdout: out, stderr: errs}
 	app := p.app()
 	app.Commands = []*cli.Command{p.eventsCommand()}
-	line, err := parse(app, append([]string{"sandboxmcp", "events"}, args...))
+	line, err := cmdline.Parse(app, append([]string{"sandboxmcp", "events"}, args...))
 	if err == nil {
 		err = app.RunContext(ctx, line)
 	}

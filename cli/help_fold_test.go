@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func TestFoldHelp(t *testing.T) {
@@ -42,14 +44,14 @@ OPTIONS:
              it all
    --help    show help
 `
-	if diff := cmp.Diff(want, foldHelp(help, 29)); diff != "" {
+	if diff := cmp.Diff(want, terminal.Fold(help, 29)); diff != "" {
 		t.Error(diff)
 	}
 	const narrow = "OPTIONS:\n   --ram MB\n       MB of memory\n       for it all\n   --help\n       show help\n"
-	if diff := cmp.Diff(narrow, foldHelp(help[strings.Index(help, "OPTIONS:"):], 20)); diff != "" {
+	if diff := cmp.Diff(narrow, terminal.Fold(help[strings.Index(help, "OPTIONS:"):], 20)); diff != "" {
 		t.Error(diff)
 	}
-	if got := foldHelp(help, 0); got != help {
+	if got := terminal.Fold(help, 0); got != help {
 		t.Errorf("in a pipe: %q", got)
 	}
 }
@@ -60,7 +62,7 @@ func TestHelpFits(t *testing.T) {
 	tree(func(path string, _ *cli.Command) {
 		var out, errs strings.Builder
 		Main(append([]string{"sandboxmcp"}, append(strings.Fields(path), "--help")...), strings.NewReader(""), &out, &errs)
-		folded := foldHelp(out.String(), 80)
+		folded := terminal.Fold(out.String(), 80)
 		if diff := cmp.Diff(strings.Fields(out.String()), strings.Fields(folded)); diff != "" {
 			t.Errorf("%s: %s", path, diff)
 		}

@@ -8,6 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -65,10 +68,10 @@ func accessFlags() []cli.Flag {
 func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
 	g := control.GrantRequest{Kind: approval.Host, Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
 	if c.NArg() != 1 {
-		return g, usage(`sandboxmcp host access `+c.Command.Name+` "docker restart *"`, "%s needs one pattern, in quotes", c.Command.Name)
+		return g, exit.Usage(`sandboxmcp host access `+c.Command.Name+` "docker restart *"`, "%s needs one pattern, in quotes", c.Command.Name)
 	}
 	if held := c.Duration("for"); held <= 0 || held > approval.MaxFor {
-		return g, usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
+		return g, exit.Usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -78,7 +81,7 @@ func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
 	if err == nil {
 		g.What, err = onHost.What(c.String("kind"), c.Args().First())
 	}
-	return g, notDone(err)
+	return g, exit.NotDone(err)
 }
 
 func (p *program) hostAllow(c *cli.Context) error {
@@ -91,14 +94,14 @@ func (p *program) hostAllow(c *cli.Context) error {
 		held, err := client.Grant(ctx, g)
 		switch {
 		case errors.Is(err, approval.ErrRoot):
-			return fail("sandboxmcp host access request asks root for it", "the configuration leaves approvals to root")
+			return exit.Fail("sandboxmcp host access request asks root for it", "the configuration leaves approvals to root")
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return writeJSON(p.stdout, held)
+			return terminal.WriteJSON(p.stdout, held)
 		}
 		_, err = fmt.Fprintf(p.stdout, "allowed to %s, for the namespace %s until %s; take it back with sandboxmcp host access revoke %s\n",
-			visible(g.What), visible(held.Question.Namespace), held.Until.Local().Format(time.DateTime), visible(held.Question.ID))
+			terminal.Visible(g.What), terminal.Visible(held.Question.Namespace), held.Until.Local().Format(time.DateTime), terminal.Visible(held.Question.ID))
 		return err
 	})
 }
@@ -115,22 +118,22 @@ func (p *program) hostRequest(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return writeJSON(p.stdout, q)
+			return terminal.WriteJSON(p.stdout, q)
 		}
-		terminal := openConsole()
-		defer terminal.Close()
-		if v, answered := terminal.decide(ctx, q); answered {
+		tty := console.Open()
+		defer tty.Close()
+		if v, answered := tty.Decide(ctx, q); answered {
 			return p.give(ctx, client, q.ID, v, "sandboxmcp approvals")
 		}
 		_, err = fmt.Fprintf(p.stdout, "asked to %s, for the namespace %s; until %s it waits for\n  sandboxmcp approve %s\n",
-			visible(q.What), visible(q.Namespace), q.Expires.Local().Format(time.DateTime), visible(q.ID))
+			terminal.Visible(q.What), terminal.Visible(q.Namespace), q.Expires.Local().Format(time.DateTime), terminal.Visible(q.ID))
 		return err
 	})
 }
 
 func (p *program) hostRevoke(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("sandboxmcp host access list", "revoke needs the id of one approval, or its pattern in quotes")
+		return exit.Usage("sandboxmcp host access list", "revoke needs the id of one approval, or its pattern in quotes")
 	}
 	word := c.Args().First()
 	return withServer(c, func(ctx context.Context, client *control.Client) error {
@@ -149,7 +152,7 @@ func (p *program) hostRevoke(c *cli.Context) error {
 			}
 		}
 		if n == 0 {
-			return fail("sandboxmcp host access list", "no approval on the host has the id or the pattern %s", visible(word))
+			return exit.Fail("sandboxmcp host access list", "no approval on the host has the id or the pattern %s", terminal.Visible(word))
 		}
 		return nil
 	})

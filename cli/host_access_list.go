@@ -9,6 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -50,14 +52,14 @@ func (p *program) hostAccessList(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, all)
+		return terminal.WriteJSON(p.stdout, all)
 	}
 	return p.showHostAccess(all)
 }
 
 func (all *hostAccess) ask(ctx context.Context, c *cli.Context) error {
 	clients, err := servers(ctx, c)
-	var none *failure
+	var none *exit.Error
 	if errors.As(err, &none) && c.String("server") == "" {
 		return nil // then nothing is approved
 	}
@@ -101,7 +103,7 @@ func (p *program) showHostAccess(all hostAccess) error {
 	if !all.Enabled {
 		fmt.Fprintln(p.stdout, "host access is off: host.enabled: true in the configuration turns it on")
 	}
-	t := newTable(p.stdout, columnsOf("KIND", "WHAT", "NAMESPACE", "UNTIL", "FROM")...)
+	t := terminal.NewTable(p.stdout, terminal.Columns("KIND", "WHAT", "NAMESPACE", "UNTIL", "FROM")...)
 	for _, a := range all.Allowed {
 		if err := t.Row(a.Kind, a.Pattern, "all", "", a.From); err != nil {
 			return err
@@ -125,12 +127,12 @@ func (p *program) showHostAccess(all hostAccess) error {
 	var b strings.Builder
 	b.WriteString("\nnobody can allow:\n")
 	for _, one := range all.Blocked {
-		fmt.Fprintf(&b, "\n  %s\n    %s\n", visible(one.Why), visible(strings.Join(one.Programs, " ")))
+		fmt.Fprintf(&b, "\n  %s\n    %s\n", terminal.Visible(one.Why), terminal.Visible(strings.Join(one.Programs, " ")))
 		if len(one.But) > 0 {
-			fmt.Fprintf(&b, "    but with %s\n", visible(inShort(one.But)))
+			fmt.Fprintf(&b, "    but with %s\n", terminal.Visible(inShort(one.But)))
 		}
 	}
-	_, err := fmt.Fprint(p.stdout, foldHelp(b.String(), width(p.stdout)))
+	_, err := fmt.Fprint(p.stdout, terminal.Fold(b.String(), terminal.Width(p.stdout)))
 	return err
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
@@ -30,16 +32,16 @@ Example: sandboxmcp host exec git status --short`,
 			&cli.BoolFlag{Name: "stdin", Usage: "let it read standard input"},
 			inNamespace(), jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return ours(p.hostExec(c)) },
+		Action: func(c *cli.Context) error { return exit.Ours(p.hostExec(c)) },
 	}
 }
 
 func (p *program) hostExec(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return usage("sandboxmcp host exec git status --short", "exec needs a command")
+		return exit.Usage("sandboxmcp host exec git status --short", "exec needs a command")
 	}
 	if c.IsSet("timeout") && !positive(c, "timeout") {
-		return usage("leave it out for the default", "--timeout must be more than 0")
+		return exit.Usage("leave it out for the default", "--timeout must be more than 0")
 	}
 	q := pipeline.HostCommand{Namespace: c.String("namespace"), Directory: c.String("directory"), Timeout: seconds(c.Float64("timeout"))}
 	if words := c.Args().Slice(); len(words) == 1 && strings.Contains(words[0], " ") {
@@ -55,7 +57,7 @@ func (p *program) hostExec(c *cli.Context) error {
 		q.Ask = who.Ask
 		res, err = line.HostExec(ctx, q)
 		if c.Bool("json") && (err == nil || res.Refused != nil) {
-			err = errors.Join(err, writeJSON(p.stdout, res))
+			err = errors.Join(err, terminal.WriteJSON(p.stdout, res))
 		}
 		return err
 	})
@@ -67,14 +69,14 @@ func (p *program) hostExec(c *cli.Context) error {
 	}
 	switch res.Ended {
 	case backends.EndedTimeout:
-		return &failure{code: exitTimeout, text: "the command's time was up", hint: "--timeout, up to host.timeout_seconds in the configuration"}
+		return &exit.Error{Code: exit.Timeout, Text: "the command's time was up", Hint: "--timeout, up to host.timeout_seconds in the configuration"}
 	case backends.EndedOK:
 		if res.StdoutCut+res.StderrCut > 0 && !c.Bool("json") { // the result has the numbers
-			return silent(exitOurs)
+			return exit.Silent(exit.Refused)
 		}
 		return nil
 	}
-	return silent(res.ExitCode)
+	return exit.Silent(res.ExitCode)
 }
 
 // showHost prints what a command wrote: a terminal obeys none of it but colours.
@@ -85,7 +87,7 @@ func (p *program) showHost(res pipeline.HostResult) {
 		cut  int64
 		name string
 	}{{p.stdout, res.Stdout, res.StdoutCut, "stdout"}, {p.stderr, res.Stderr, res.StderrCut, "stderr"}} {
-		screen := &filter{w: one.to, open: !isTerminal(one.to)}
+		screen := &terminal.Filter{W: one.to, Open: !terminal.IsTerminal(one.to)}
 		_, _ = io.WriteString(screen, one.text) // who does not read on has had enough
 		_ = screen.Close()
 		if one.cut > 0 {

@@ -1,14 +1,21 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/setup"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 // hostFiles is what the configuration allows of files.
@@ -30,7 +37,7 @@ Example: sandboxmcp host read ~/project/README.md`,
 		Flags: append(hostFlags(),
 			&cli.Int64Flag{Name: "offset", Usage: "`BYTES` to leave out at its beginning"},
 			&cli.Int64Flag{Name: "max-bytes", Usage: "the most `BYTES` to print", DefaultText: "all"}, outFlag()),
-		Action: func(c *cli.Context) error { return notDone(p.hostRead(c)) },
+		Action: func(c *cli.Context) error { return exit.NotDone(p.hostRead(c)) },
 	}, {
 		Name:      "write",
 		Usage:     "write a file: as a whole, or not at all",
@@ -41,7 +48,7 @@ refused below a folder that does not name them.
 
 Example: date | sandboxmcp host write ~/project/now.txt --mode overwrite`,
 		Flags:  append(hostFlags(), &cli.StringFlag{Name: "mode", Usage: "what to do about a file that is there: `MODE` is create, which refuses, overwrite or append", Value: "create"}),
-		Action: func(c *cli.Context) error { return notDone(p.hostWrite(c)) },
+		Action: func(c *cli.Context) error { return exit.NotDone(p.hostWrite(c)) },
 	}, {
 		Name:        "list",
 		Usage:       "list a folder",
@@ -50,7 +57,7 @@ Example: date | sandboxmcp host write ~/project/now.txt --mode overwrite`,
 		Flags: append(hostFlags(),
 			&cli.BoolFlag{Name: "recursive", Usage: "list the folders below, too"},
 			&cli.IntFlag{Name: "limit", Usage: "list at most `N` entries", Value: 1000}),
-		Action: func(c *cli.Context) error { return notDone(p.hostList(c)) },
+		Action: func(c *cli.Context) error { return exit.NotDone(p.hostList(c)) },
 	}, {
 		Name:      "copy",
 		Usage:     "copy a file to or from a session, or what a run left, or within this machine",
@@ -65,7 +72,7 @@ Examples:
 			&cli.StringFlag{Name: "session", Usage: "the session `ID` that has the relative path"},
 			&cli.StringFlag{Name: "run", Usage: "the run `REQUEST_ID` that left SRC"},
 			&cli.BoolFlag{Name: "overwrite", Usage: "replace a file that is there"}, serverFlag()),
-		Action: func(c *cli.Context) error { return notDone(p.hostCopy(c)) },
+		Action: func(c *cli.Context) error { return exit.NotDone(p.hostCopy(c)) },
 	}}
 }
 
@@ -76,7 +83,7 @@ func hostFlags() []cli.Flag {
 // onDisk is a path as it was typed, made absolute: a shell's working directory is known, an agent's is not.
 func onDisk(typed string) (string, error) {
 	if typed == "" {
-		return "", usage("sandboxmcp host --help", "a path is empty")
+		return "", exit.Usage("sandboxmcp host --help", "a path is empty")
 	}
 	path, err := filepath.Abs(typed)
 	if err == nil && strings.HasSuffix(typed, "/") && path != "/" {
@@ -97,7 +104,96 @@ func onlyPath(c *cli.Context) (string, error) {
 // words are the command's arguments, at least least and at most most.
 func words(c *cli.Context, lower, upper int) ([]string, error) {
 	if n := c.NArg(); n < lower || n > upper {
-		return nil, usage(c.Command.HelpName+" --help", "it is used like this: %s", c.Command.UsageText)
+		return nil, exit.Usage(c.Command.HelpName+" --help", "it is used like this: %s", c.Command.UsageText)
 	}
 	return c.Args().Slice(), nil
+}
+
+func (p *program) hostCopy(c *cli.Context) error {
+	args, err := words(c, 2, 2)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("session") && c.IsSet("run") {
+		return exit.Usage("sandboxmcp host copy --help", "a copy is of a session or of a run, not of both")
+	}
+	if c.IsSet("session") {
+		return p.copyWithSession(c, args)
+	}
+	source, err := args[0], error(nil)
+	if !c.IsSet("run") {
+		source, err = onDisk(source)
+	}
+	if err != nil {
+		return err
+	}
+	destination, err := onDisk(args[1])
+	if err != nil {
+		return err
+	}
+	return p.onHost(c, purpose{results: true}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
+		w, err := l.CopyHostFile(ctx, pipeline.HostCopy{HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite")})
+		return p.showWritten(c, w, "copied to", err)
+	})
+}
+
+// copyWithSession has the server do it that has the session. What is not absolute is in the session.
+func (p *program) copyWithSession(c *cli.Context, args []string) error {
+	return asking(c, func(ctx context.Context, client *control.Client) error {
+		done, err := client.Copy(ctx, c.String("session"), control.Copy{Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")})
+		if err != nil {
+			return err
+		}
+		return p.showFile(c, hostWritten(done), "copied to")
+	})
+}
+
+func (p *program) hostRead(c *cli.Context) error {
+	path, err := onlyPath(c)
+	if err != nil {
+		return err
+	}
+	if c.Int64("offset") < 0 || c.Int64("max-bytes") < 0 {
+		return exit.Usage("leave it out for all of the file", "--offset and --max-bytes must not be negative")
+	}
+	return p.onHost(c, purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
+		got, err := l.ReadHostFile(ctx, pipeline.HostRead{HostCaller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes")})
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return terminal.WriteJSON(p.stdout, hostContentOf(got))
+		case c.String("out") != "" || !terminal.IsTerminal(p.stdout):
+			return p.writeOut(c.String("out"), func(w io.Writer) error { _, err := w.Write(got.Content); return err })
+		case !got.Text:
+			return exit.Fail("--out FILE, or a pipe", "%s is not text", path)
+		}
+		for line := range strings.Lines(string(got.Content)) {
+			if _, err := fmt.Fprintln(p.stdout, terminal.Visible(strings.TrimSuffix(line, "\n"))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// hostContent is a part of a file, as JSON shows it.
+type hostContent struct {
+	Run    string `json:"run"`
+	Path   string `json:"path"`
+	Text   string `json:"text,omitempty"`
+	Base64 []byte `json:"base64,omitempty"`
+	Total  int64  `json:"total_bytes"`
+	Next   int64  `json:"next_offset,omitempty"`
+	SHA256 string `json:"sha256"`
+}
+
+func hostContentOf(got pipeline.HostContent) hostContent {
+	f := hostContent{Run: got.ID, Path: got.Path, Total: got.Total, Next: got.Next, SHA256: got.SHA256}
+	if got.Text && utf8.Valid(got.Content) {
+		f.Text = string(got.Content)
+	} else {
+		f.Base64 = got.Content
+	}
+	return f
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -15,7 +17,7 @@ func (p *program) hostList(c *cli.Context) error {
 		return err
 	}
 	if c.Int("limit") < 1 {
-		return usage("leave it out for 1000", "--limit must be more than 0")
+		return exit.Usage("leave it out for 1000", "--limit must be more than 0")
 	}
 	return p.onHost(c, purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
 		got, err := l.ListHostDirectory(ctx, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
@@ -38,13 +40,13 @@ func (p *program) showDir(c *cli.Context, l pipeline.HostListing) error {
 		all = append(all, hostEntry(e))
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, struct {
+		return terminal.WriteJSON(p.stdout, struct {
 			Run     string      `json:"run"`
 			Entries []hostEntry `json:"entries"`
 			More    bool        `json:"more"`
 		}{l.ID, all, l.More})
 	}
-	t := newTable(p.stdout, column{name: "KIND"}, column{name: "BYTES", right: true}, column{name: "PATH", whole: true})
+	t := terminal.NewTable(p.stdout, terminal.Column{Name: "KIND"}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "PATH", Whole: true})
 	for _, e := range all {
 		if err := t.Row(e.Kind, fmt.Sprint(e.Size), e.Path); err != nil {
 			return err

@@ -7,6 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -29,12 +31,12 @@ func (p *program) hostWrite(c *cli.Context) error {
 	}
 	in, err := p.open(from)
 	if err != nil {
-		return fail("", "%v", err)
+		return exit.Fail("", "%v", err)
 	}
 	defer in.Close()
 	content, err := io.ReadAll(io.LimitReader(in, cfg.Host.MaxFileMB<<20+1))
 	if err != nil {
-		return fail("", "read %s: %v", from, err)
+		return exit.Fail("", "read %s: %v", from, err)
 	}
 	return p.onHost(c, purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
 		w, err := l.WriteHostFile(ctx, pipeline.HostWrite{HostCaller: who, Path: path, Content: content, Mode: c.String("mode")})
@@ -60,7 +62,7 @@ func (p *program) showWritten(c *cli.Context, w pipeline.HostWritten, did string
 
 func (p *program) showFile(c *cli.Context, w hostWritten, did string) error {
 	if c.Bool("json") {
-		return writeJSON(p.stdout, w)
+		return terminal.WriteJSON(p.stdout, w)
 	}
 	for _, n := range w.Notes {
 		p.say("note: %s", n)
@@ -69,6 +71,6 @@ func (p *program) showFile(c *cli.Context, w hostWritten, did string) error {
 	if w.SHA256 != "" {
 		hash = ", SHA-256 " + w.SHA256
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s %s: %s%s\n", did, visible(w.Path), count(int(w.Size), "byte"), hash)
+	_, err := fmt.Fprintf(p.stdout, "%s %s: %s%s\n", did, terminal.Visible(w.Path), terminal.Count(int(w.Size), "byte"), hash)
 	return err
 }

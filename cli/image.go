@@ -9,6 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func (p *program) imageCommand() *cli.Command {
@@ -96,7 +98,7 @@ func noEngine(why error) error {
 	if remedy == "" {
 		remedy = "sandboxmcp doctor"
 	}
-	return fail(remedy, "neither podman nor docker answers: %s", reason)
+	return exit.Fail(remedy, "neither podman nor docker answers: %s", reason)
 }
 
 func answers(ctx context.Context, engine container.Engine) error {
@@ -116,7 +118,7 @@ func enginesMeant(c *cli.Context) ([]string, config.Config, error) {
 	case slices.Contains(engineNames(), name):
 		return []string{name}, cfg, nil
 	case c.IsSet("backend"):
-		return nil, cfg, usage("--backend podman, or --backend docker", "%q is no container engine, and only those have images", visible(name))
+		return nil, cfg, exit.Usage("--backend podman, or --backend docker", "%q is no container engine, and only those have images", terminal.Visible(name))
 	case slices.Contains(engineNames(), cfg.Backend) && c.Command.Name != "list":
 		return []string{cfg.Backend}, cfg, nil
 	}
@@ -130,7 +132,7 @@ func languagesMeant(c *cli.Context) ([]string, error) {
 	}
 	for _, l := range c.Args().Slice() {
 		if !slices.Contains(backends.Languages, l) {
-			return nil, usage("sandboxmcp image build python", "there is no image of ours for %q: there are python, node, shell and r", visible(l))
+			return nil, exit.Usage("sandboxmcp image build python", "there is no image of ours for %q: there are python, node, shell and r", terminal.Visible(l))
 		}
 	}
 	return c.Args().Slice(), nil

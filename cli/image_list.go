@@ -10,6 +10,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 // engineListing is one engine's part of the list, as JSON shows it.
@@ -49,7 +51,7 @@ func (p *program) imageList(c *cli.Context) error {
 		for _, s := range all {
 			list = append(list, s.listing())
 		}
-		err = writeJSON(p.stdout, list)
+		err = terminal.WriteJSON(p.stdout, list)
 	} else {
 		err = showImages(p.stdout, all, time.Now())
 	}
@@ -62,7 +64,7 @@ func (p *program) imageList(c *cli.Context) error {
 	case err != nil:
 		return err
 	case c.Bool("json"):
-		return silent(exitFailed) // the list says it
+		return exit.Silent(exit.Failed) // the list says it
 	case len(all) == 1:
 		return all[0].err
 	}
@@ -88,9 +90,9 @@ func (s surveyed) listing() engineListing {
 // showImages prints a line for each image of each engine that answers, and then one for each that does
 // not, unless none does: that is an error, which says it.
 func showImages(w io.Writer, all []surveyed, now time.Time) error {
-	columns := columnsOf("ENGINE", "LANGUAGE", "IMAGE", "THERE", "SIZE", "MADE", "DIGEST")
-	columns[4].right = true
-	t := newTable(w, columns...)
+	columns := terminal.Columns("ENGINE", "LANGUAGE", "IMAGE", "THERE", "SIZE", "MADE", "DIGEST")
+	columns[4].Right = true
+	t := terminal.NewTable(w, columns...)
 	var silent []string
 	for _, s := range all {
 		if s.err != nil {
@@ -108,7 +110,7 @@ func showImages(w io.Writer, all []surveyed, now time.Time) error {
 		return err
 	}
 	for _, line := range silent {
-		if _, err := fmt.Fprintln(w, visible(line)); err != nil {
+		if _, err := fmt.Fprintln(w, terminal.Visible(line)); err != nil {
 			return err
 		}
 	}

@@ -12,17 +12,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/image"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 // progress shows a person how something goes on that takes its time: each line as it is, also on a terminal.
 func (p *program) progress(line string) {
-	fmt.Fprintln(p.stderr, visible(line)) // nothing depends on that anybody reads it
+	fmt.Fprintln(p.stderr, terminal.Visible(line)) // nothing depends on that anybody reads it
 }
 
 func (p *program) imagePull(c *cli.Context) error {
 	for _, word := range c.Args().Slice() {
 		if err := config.CheckImage(word); err != nil {
-			return usage("sandboxmcp image pull python", "%v", err)
+			return exit.Usage("sandboxmcp image pull python", "%v", err)
 		}
 	}
 	return withEngine(c, func(ctx context.Context, engine container.Engine, cfg config.Config) error {
@@ -42,7 +44,7 @@ func (p *program) imagePull(c *cli.Context) error {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(p.stdout, "%s has %s, %s, %s\n", engine.Name(), visible(reference), megas(got.Size), visible(identity(got)))
+			_, err = fmt.Fprintf(p.stdout, "%s has %s, %s, %s\n", engine.Name(), terminal.Visible(reference), megas(got.Size), terminal.Visible(identity(got)))
 			return err
 		})
 	})
@@ -59,7 +61,7 @@ func withLogin(engine, reference string, err error) error {
 	if !named || !strings.ContainsAny(host, ".:") {
 		host = "docker.io"
 	}
-	return fail(engine+" login "+host+", if there is such an image", "%v", err)
+	return exit.Fail(engine+" login "+host+", if there is such an image", "%v", err)
 }
 
 // identity is what no other image has: its digest, or its id where it comes from no registry. Where it comes from is
@@ -117,7 +119,7 @@ func (p *program) each(words []string, f func(word string) error) error {
 		}
 	}
 	if failed > 0 {
-		return silent(exitFailed)
+		return exit.Silent(exit.Failed)
 	}
 	return nil
 }

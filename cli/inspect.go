@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -36,7 +37,7 @@ func (p *program) inspect(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return writeJSON(p.stdout, state)
+			return terminal.WriteJSON(p.stdout, state)
 		}
 		return p.showState(state)
 	})
@@ -46,10 +47,10 @@ func (p *program) showState(s session.State) error {
 	var b strings.Builder
 	showUse(&b, s.Info, s.Usage)
 	if s.Note != "" {
-		fact(&b, "note", s.Note)
+		terminal.Fact(&b, "note", s.Note)
 	}
 	for _, e := range s.Env {
-		fact(&b, "environment", e)
+		terminal.Fact(&b, "environment", e)
 	}
 	if _, err := p.stdout.Write([]byte(b.String())); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (p *program) showState(s session.State) error {
 	}
 	if len(rows) > 0 {
 		fmt.Fprintln(p.stdout)
-		if err := listing(p.stdout, rows, columnsOf("VARIABLE", "TYPE", "SIZE", "VALUE")...); err != nil {
+		if err := terminal.List(p.stdout, rows, terminal.Columns("VARIABLE", "TYPE", "SIZE", "VALUE")...); err != nil {
 			return err
 		}
 	}
@@ -76,5 +77,5 @@ func (p *program) showState(s session.State) error {
 		return nil
 	}
 	fmt.Fprintln(p.stdout)
-	return listing(p.stdout, rows, column{name: "BYTES", right: true}, column{name: "CHANGED"}, column{name: "FILE"})
+	return terminal.List(p.stdout, rows, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "CHANGED"}, terminal.Column{Name: "FILE"})
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -56,14 +58,14 @@ func (p *program) install(c *cli.Context) error {
 	language := c.String("language")
 	switch {
 	case c.NArg() == 0:
-		return usage("sandboxmcp install requests --language python", "install needs the name of a PACKAGE")
+		return exit.Usage("sandboxmcp install requests --language python", "install needs the name of a PACKAGE")
 	case c.IsSet("session"):
-		return fail("leave --session out to install for all later runs of the namespace",
+		return exit.Fail("leave --session out to install for all later runs of the namespace",
 			"a session's packages are installed by the server that has it: its agent calls install_package with session_id")
 	case language == "":
-		return usage("--language python, or --language node", "install needs to know whose packages these are")
+		return exit.Usage("--language python, or --language node", "install needs to know whose packages these are")
 	case c.IsSet("timeout") && c.Float64("timeout") <= 0:
-		return usage("leave it out for the default", "--timeout must be more than 0")
+		return exit.Usage("leave it out for the default", "--timeout must be more than 0")
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -73,14 +75,14 @@ func (p *program) install(c *cli.Context) error {
 		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(), Timeout: seconds(c.Float64("timeout")),
 		Typed: true,
 	}
-	if isTerminal(p.stderr) && !c.Bool("quiet") && !c.Bool("json") {
-		q.Progress = func(line string) { fmt.Fprintln(p.stderr, visible(line)) }
+	if terminal.IsTerminal(p.stderr) && !c.Bool("quiet") && !c.Bool("json") {
+		q.Progress = func(line string) { fmt.Fprintln(p.stderr, terminal.Visible(line)) }
 	}
 	why := purpose{backend: q.Backend, install: true, progress: func(line string) { p.say("%s", line) }}
 	return p.wired(c, cfg, why, func(ctx context.Context, parts *parts) error {
 		res, err := parts.pipeline.Install(ctx, q)
 		if err != nil {
-			return notDone(err)
+			return exit.NotDone(err)
 		}
 		return p.showInstalled(c, q, res)
 	})
@@ -93,22 +95,22 @@ func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline
 		done.Stdout, done.Stderr, done.Hints = res.Stdout, res.Stderr, res.Hints
 	}
 	if c.Bool("json") {
-		if err := writeJSON(p.stdout, done); err != nil || !failed {
+		if err := terminal.WriteJSON(p.stdout, done); err != nil || !failed {
 			return err
 		}
-		return silent(exitFailed)
+		return exit.Silent(exit.Failed)
 	}
 	if !failed {
 		return done.show(p.stdout)
 	}
 	for line := range strings.Lines(strings.TrimSpace(res.Stdout + "\n" + res.Stderr)) {
-		fmt.Fprintln(p.stderr, visible(strings.TrimRight(line, "\n")))
+		fmt.Fprintln(p.stderr, terminal.Visible(strings.TrimRight(line, "\n")))
 	}
-	return fail(strings.Join(res.Hints, "; "), "nothing was installed: the package manager ended with %s, exit code %d", res.Ended, res.ExitCode)
+	return exit.Fail(strings.Join(res.Hints, "; "), "nothing was installed: the package manager ended with %s, exit code %d", res.Ended, res.ExitCode)
 }
 
 func (i installed) show(w io.Writer) error {
-	t := newTable(w, columnsOf("PACKAGE", "VERSION", "WHY", "HASH")...)
+	t := terminal.NewTable(w, terminal.Columns("PACKAGE", "VERSION", "WHY", "HASH")...)
 	for _, x := range i.Packages {
 		why := "needed by another"
 		if x.Requested {
@@ -121,6 +123,6 @@ func (i installed) show(w io.Writer) error {
 	if err := t.Close(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "installed %s for %s in the namespace %s\n", count(len(i.Packages), "package"), visible(i.Language), visible(i.Namespace))
+	_, err := fmt.Fprintf(w, "installed %s for %s in the namespace %s\n", terminal.Count(len(i.Packages), "package"), terminal.Visible(i.Language), terminal.Visible(i.Namespace))
 	return err
 }

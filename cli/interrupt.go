@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 )
 
 // An interruption is the cause of a context that a signal ended.
@@ -55,7 +57,7 @@ func interruptibleAfter(parent context.Context, send func(syscall.Signal) bool, 
 		cancel(interruption{first.(syscall.Signal)})
 		second := <-signals
 		last()
-		os.Exit(exitSignalled + int(second.(syscall.Signal)))
+		os.Exit(exit.Signalled + int(second.(syscall.Signal)))
 	}()
 	return ctx, cancel
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -126,11 +128,11 @@ func (p *program) keyShow(c *cli.Context) error {
 	}
 	public.Strangers = own.strangers
 	if c.Bool("json") {
-		return writeJSON(p.stdout, public)
+		return terminal.WriteJSON(p.stdout, public)
 	}
-	_, err = fmt.Fprintf(p.stdout, "id       %s\ncreated  %s\npath     %s\n", public.ID, public.Created.Format(time.RFC3339), visible(public.Path))
+	_, err = fmt.Fprintf(p.stdout, "id       %s\ncreated  %s\npath     %s\n", public.ID, public.Created.Format(time.RFC3339), terminal.Visible(public.Path))
 	if err == nil {
-		_, err = fmt.Fprintf(p.stdout, "note     %s\n", visible(public.Note))
+		_, err = fmt.Fprintf(p.stdout, "note     %s\n", terminal.Visible(public.Note))
 	}
 	for _, k := range public.Before {
 		if err == nil {
@@ -139,7 +141,7 @@ func (p *program) keyShow(c *cli.Context) error {
 	}
 	for _, file := range public.Strangers {
 		if err == nil {
-			_, err = fmt.Fprintf(p.stdout, "unknown  %s: nothing introduces this key, so it counts only with --key\n", visible(file))
+			_, err = fmt.Fprintf(p.stdout, "unknown  %s: nothing introduces this key, so it counts only with --key\n", terminal.Visible(file))
 		}
 	}
 	if err == nil {
@@ -152,7 +154,7 @@ func (k olderKey) revoked() string {
 	if k.Revoked == nil {
 		return ""
 	}
-	return ", " + visible(k.words)
+	return ", " + terminal.Visible(k.words)
 }
 
 // currentKey is the key to sign with, which is made if there is none yet.
@@ -189,7 +191,7 @@ func (p *program) keyExport(c *cli.Context) error {
 	if err != nil || out == "" || out == "-" {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "wrote the public key %s to %s\n", key.ID(), visible(out))
+	_, err = fmt.Fprintf(p.stdout, "wrote the public key %s to %s\n", key.ID(), terminal.Visible(out))
 	return err
 }
 
@@ -219,13 +221,13 @@ func (p *program) keyRotate(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, newKey{key.ID(), statement})
+		return terminal.WriteJSON(p.stdout, newKey{key.ID(), statement})
 	}
 	if _, err = fmt.Fprintf(p.stdout, "receipts are signed with the key %s from now on\n", key.ID()); err != nil {
 		return err
 	}
 	if statement != "" {
-		_, err = fmt.Fprintf(p.stdout, "who knows only the old key believes in it with %s\n", visible(statement))
+		_, err = fmt.Fprintf(p.stdout, "who knows only the old key believes in it with %s\n", terminal.Visible(statement))
 	}
 	return err
 }
@@ -233,7 +235,7 @@ func (p *program) keyRotate(c *cli.Context) error {
 // keyRevoke revokes one of the keys that were replaced.
 func (p *program) keyRevoke(c *cli.Context) error {
 	if c.NArg() != 1 || c.String("reason") == "" {
-		return usage("sandboxmcp key revoke ID --reason TEXT", "key revoke needs the ID of one key, as key show lists them, and a --reason")
+		return exit.Usage("sandboxmcp key revoke ID --reason TEXT", "key revoke needs the ID of one key, as key show lists them, and a --reason")
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -261,7 +263,7 @@ func (p *program) keyRevoke(c *cli.Context) error {
 	}
 	statement, err := keys.Revoke(c.Context, id, from, c.String("reason"))
 	if errors.Is(err, signer.ErrCurrent) {
-		return fail("sandboxmcp key rotate", "%v", err)
+		return exit.Fail("sandboxmcp key rotate", "%v", err)
 	}
 	if err == nil {
 		err = signNow(c.Context, cfg, keys)
@@ -270,8 +272,8 @@ func (p *program) keyRevoke(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, newKey{id, statement})
+		return terminal.WriteJSON(p.stdout, newKey{id, statement})
 	}
-	_, err = fmt.Fprintf(p.stdout, "the key %s is revoked\nwho knows it learns that from %s\n", id, visible(statement))
+	_, err = fmt.Fprintf(p.stdout, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
 	return err
 }

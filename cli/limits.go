@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -54,14 +55,14 @@ func (p *program) limits(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return writeJSON(p.stdout, l)
+			return terminal.WriteJSON(p.stdout, l)
 		}
 		who := "a run in namespace " + l.Namespace + " that asks for nothing else"
 		if l.Session != "" {
 			who = "session " + l.Session
 		}
-		fmt.Fprintf(p.stdout, "what %s has, and the most that can be asked for:\n", visible(who))
-		return listing(p.stdout, limitRows(l.Limits, l.Caps), columnsOf("LIMIT", "IN FORCE", "CAP")...)
+		fmt.Fprintf(p.stdout, "what %s has, and the most that can be asked for:\n", terminal.Visible(who))
+		return terminal.List(p.stdout, limitRows(l.Limits, l.Caps), terminal.Columns("LIMIT", "IN FORCE", "CAP")...)
 	})
 }
 

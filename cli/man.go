@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/manual"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
 )
 
 func (p *program) manCommand() *cli.Command {
@@ -25,7 +26,7 @@ Example: sandboxmcp man`,
 				return err
 			}
 			return manual.Write(p.stdout, manual.Page{
-				Name: c.App.Name, About: c.App.Usage, Source: c.App.Name + " " + version().Version,
+				Name: c.App.Name, About: c.App.Usage, Source: c.App.Name + " " + version.Current().Version,
 				Sections: append(append(manualHead(c.App), commandSections(c.App)...), settingSections()...),
 			})
 		},

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 )
 
 func TestParse(t *testing.T) {
@@ -61,10 +64,10 @@ func TestParse(t *testing.T) {
 		{"run --env -- x", "needs a value"},
 	} {
 		typed := append([]string{"sandboxmcp"}, strings.Fields(test.typed)...)
-		got, err := parse((&program{stdout: io.Discard, stderr: io.Discard}).app(), typed)
+		got, err := cmdline.Parse((&program{stdout: io.Discard, stderr: io.Discard}).app(), typed)
 		if err != nil {
-			if f := asFailure(err); !strings.Contains(f.text+f.hint, test.want) || f.hint == "" {
-				t.Errorf("%q: got error %q with hint %q, want %q", test.typed, f.text, f.hint, test.want)
+			if f := exit.Of(err); !strings.Contains(f.Text+f.Hint, test.want) || f.Hint == "" {
+				t.Errorf("%q: got error %q with hint %q, want %q", test.typed, f.Text, f.Hint, test.want)
 			}
 			continue
 		}
@@ -77,8 +80,8 @@ func TestParse(t *testing.T) {
 // TestNoValueInErrors: what is typed in the wrong place may be a secret.
 func TestNoValueInErrors(t *testing.T) {
 	for _, line := range []string{"vault add K --vaule=topsecret", "vault add K -topsecret", "vault rotate K --topsecret", "run --token=topsecret x.py", "run x.py --token=topsecret"} {
-		_, err := parse((&program{stdout: io.Discard, stderr: io.Discard}).app(), append([]string{"sandboxmcp"}, strings.Fields(line)...))
-		if f := asFailure(err); err == nil || strings.Contains(f.text+f.hint, "topsecret") {
+		_, err := cmdline.Parse((&program{stdout: io.Discard, stderr: io.Discard}).app(), append([]string{"sandboxmcp"}, strings.Fields(line)...))
+		if f := exit.Of(err); err == nil || strings.Contains(f.Text+f.Hint, "topsecret") {
 			t.Errorf("%s: %v", line, f)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/witness"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 // pushAgain is how long a server waits until it tries a place again that failed, if no checkpoint is made before.
@@ -26,7 +28,7 @@ func places(cfg config.Config, named ...string) (all []witness.Place, err error)
 	for _, text := range named {
 		p, err := witness.Parse(text)
 		if err != nil {
-			return nil, usage("sandboxmcp audit checkpoint --help", "audit.push: %v", err)
+			return nil, exit.Usage("sandboxmcp audit checkpoint --help", "audit.push: %v", err)
 		}
 		all = append(all, p)
 	}
@@ -59,7 +61,7 @@ func push(ctx context.Context, cfg config.Config, log witness.Log, to []witness.
 func (p *program) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) ([]byte, error) {
 	if !c.Bool("push") {
 		if c.IsSet("to") {
-			return nil, usage("sandboxmcp audit checkpoint --push --to PLACE", "--to is for --push")
+			return nil, exit.Usage("sandboxmcp audit checkpoint --push --to PLACE", "--to is for --push")
 		}
 		return nil, nil
 	}
@@ -72,14 +74,14 @@ func (p *program) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) (
 		return nil, err
 	}
 	if len(to) == 0 {
-		return nil, usage("sandboxmcp audit checkpoint --push --to PLACE", "no place is set to push to: name one with --to, or in audit.push")
+		return nil, exit.Usage("sandboxmcp audit checkpoint --push --to PLACE", "no place is set to push to: name one with --to, or in audit.push")
 	}
 	signatures, err := push(ctx, cfg, log, to)
 	if err != nil {
-		return signatures, fail("sandboxmcp audit verify, and keep a copy of the log as it is now if it is not the place's fault", "%v", err)
+		return signatures, exit.Fail("sandboxmcp audit verify, and keep a copy of the log as it is now if it is not the place's fault", "%v", err)
 	}
 	for _, place := range to {
-		p.say("pushed to %s", visible(place.Name))
+		p.say("pushed to %s", terminal.Visible(place.Name))
 	}
 	return signatures, nil
 }
@@ -109,7 +111,7 @@ func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOption
 			errs = append(errs, err)
 		}
 		if err := errors.Join(errs...); err != nil {
-			return fail("--no-push, to check the log without what was pushed", "the log is sound in itself, and is not known to be what was pushed: %v", err)
+			return exit.Fail("--no-push, to check the log without what was pushed", "the log is sound in itself, and is not known to be what was pushed: %v", err)
 		}
 		return nil
 	}, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -52,10 +53,10 @@ func (p *program) queue(c *cli.Context) error {
 			return err
 		}
 		if c.Bool("json") {
-			return writeJSON(p.stdout, queueStatus{load, stats.Jobs})
+			return terminal.WriteJSON(p.stdout, queueStatus{load, stats.Jobs})
 		}
 		fmt.Fprintf(p.stdout, "%d of %s taken, %d waiting, room for %d, %s in the background\n",
-			load.Running, count(load.Slots, "slot"), load.Waiting, load.Room, count(stats.Jobs, "run"))
+			load.Running, terminal.Count(load.Slots, "slot"), load.Waiting, load.Room, terminal.Count(stats.Jobs, "run"))
 		if len(load.Namespaces) == 0 {
 			return nil
 		}
@@ -63,6 +64,6 @@ func (p *program) queue(c *cli.Context) error {
 		for _, l := range load.Namespaces {
 			rows = append(rows, []string{l.Namespace, fmt.Sprint(l.Running), fmt.Sprint(l.Waiting)})
 		}
-		return listing(p.stdout, rows, column{name: "NAMESPACE"}, column{name: "SLOTS", right: true}, column{name: "WAITING", right: true})
+		return terminal.List(p.stdout, rows, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "SLOTS", Right: true}, terminal.Column{Name: "WAITING", Right: true})
 	})
 }

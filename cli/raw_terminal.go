@@ -10,6 +10,9 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -19,11 +22,11 @@ func (p *program) checkTTY(c *cli.Context, cfg config.Config) error {
 	case !c.Bool("tty"):
 		return nil
 	case c.Bool("json"):
-		return usage("leave one of them out", "--tty and --json contradict each other")
-	case !typedAt(p.stdin) || !isTerminal(p.stdout):
-		return usage("leave out --tty", "--tty needs a terminal to type at and to show on, and there is none")
+		return exit.Usage("leave one of them out", "--tty and --json contradict each other")
+	case !typedAt(p.stdin) || !terminal.IsTerminal(p.stdout):
+		return exit.Usage("leave out --tty", "--tty needs a terminal to type at and to show on, and there is none")
 	case cfg.Network == "ask" && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0:
-		return fail("--allow DOMAIN names what it may reach, and --no-network is nothing",
+		return exit.Fail("--allow DOMAIN names what it may reach, and --no-network is nothing",
 			"network: ask wants a person asked about what it connects to, and with --tty the program has the terminal")
 	}
 	return nil
@@ -61,7 +64,7 @@ func (p *program) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.C
 	r.Env = append([]string{"TERM=" + terminalType(os.Getenv("TERM"))}, r.Env...)
 	sizes, done := make(chan backends.Size), make(chan struct{})
 	r.Terminal = &backends.Terminal{Size: sizeOf(screen), Resized: sizes}
-	changes, stop := resized()
+	changes, stop := console.Resized()
 	go func() {
 		for {
 			select {

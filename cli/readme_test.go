@@ -11,6 +11,7 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/transcript"
 )
 
@@ -53,7 +54,7 @@ func TestReadmeCommands(t *testing.T) {
 				}
 				args, err := expand.Fields(nil, call.Args...)
 				if err == nil {
-					_, err = parse(app, args)
+					_, err = cmdline.Parse(app, args)
 				}
 				if typed++; err != nil {
 					t.Errorf("%s: %q: %v", path, code, err)

@@ -1,19 +1,14 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"syscall"
 
-	"golang.org/x/term"
-
-	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -32,14 +27,14 @@ func (r report) interrupted(cause, output error) (code int, why string) {
 	var signal interruption
 	switch {
 	case errors.As(cause, &signal):
-		return exitSignalled + int(signal.Signal), "interrupted by " + signal.Error() + ", and the run was ended"
+		return exit.Signalled + int(signal.Signal), "interrupted by " + signal.Error() + ", and the run was ended"
 	case r.result.Ended == backends.EndedCancelled && r.result.Interrupted != "":
 		sent := map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM}[r.result.Interrupted]
-		return exitSignalled + int(sent), "interrupted by " + r.result.Interrupted + ", and the run was ended"
+		return exit.Signalled + int(sent), "interrupted by " + r.result.Interrupted + ", and the run was ended"
 	case errors.Is(cause, errNoReader):
-		return exitSignalled + 13, "" // SIGPIPE, which nobody needs to be told about
+		return exit.Signalled + 13, "" // SIGPIPE, which nobody needs to be told about
 	case output != nil:
-		return exitOurs, output.Error()
+		return exit.Refused, output.Error()
 	}
 	return 0, ""
 }
@@ -50,7 +45,7 @@ func (r report) end() error {
 	if !r.quiet {
 		r.notes()
 	}
-	if !r.quiet && isTerminal(r.stderr) {
+	if !r.quiet && terminal.IsTerminal(r.stderr) {
 		r.say("%s", r.summary())
 	}
 	unsaved := r.unsaved()
@@ -60,18 +55,18 @@ func (r report) end() error {
 	switch r.result.Ended {
 	case backends.EndedOK:
 		if unsaved != "" {
-			return &failure{code: exitOurs, text: unsaved}
+			return &exit.Error{Code: exit.Refused, Text: unsaved}
 		}
 		return nil
 	case backends.EndedTimeout:
-		return silent(exitTimeout)
+		return exit.Silent(exit.Timeout)
 	case backends.EndedOOM, backends.EndedLimit:
-		return silent(exitSignalled + 9)
+		return exit.Silent(exit.Signalled + 9)
 	}
 	if r.result.ExitCode == 0 { // cancelled, though nothing cancelled it: not a success at least
-		return silent(exitOurs)
+		return exit.Silent(exit.Refused)
 	}
-	return silent(r.result.ExitCode)
+	return exit.Silent(r.result.ExitCode)
 }
 
 // unsaved says why artifacts are missing, if any are.
@@ -79,7 +74,7 @@ func (r report) unsaved() string {
 	if r.result.ArtifactsFailed == "" {
 		return ""
 	}
-	return "the script ended, but its artifacts could not all be saved: " + visible(r.result.ArtifactsFailed)
+	return "the script ended, but its artifacts could not all be saved: " + terminal.Visible(r.result.ArtifactsFailed)
 }
 
 // warnings are also about runs without an end: their output may have been shown already.
@@ -88,7 +83,7 @@ func (r report) warnings() {
 		return
 	}
 	for _, w := range r.result.Warnings {
-		r.say("warning: %s", visible(w))
+		r.say("warning: %s", terminal.Visible(w))
 	}
 }
 
@@ -103,15 +98,15 @@ func (r report) notes() {
 	}
 	for _, a := range res.Artifacts {
 		if a.Withheld != "" {
-			r.say("artifact %s is withheld: %s", visible(a.Name), visible(a.Withheld))
+			r.say("artifact %s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
 		}
 	}
 	if res.ArtifactsDropped > 0 {
-		r.say("%d artifacts were left out: %s", res.ArtifactsDropped, visible(res.ArtifactsWhy))
+		r.say("%d artifacts were left out: %s", res.ArtifactsDropped, terminal.Visible(res.ArtifactsWhy))
 	}
 	r.unreached()
 	for _, h := range res.Hints {
-		r.say("hint: %s", visible(h))
+		r.say("hint: %s", terminal.Visible(h))
 	}
 }
 
@@ -138,17 +133,17 @@ func (r report) unreached() {
 			more++
 		case d.Failed:
 			printed++
-			r.say("%s can't be reached: %s", visible(d.Name), visible(d.Reason))
+			r.say("%s can't be reached: %s", terminal.Visible(d.Name), terminal.Visible(d.Reason))
 		case d.Ask == "":
 			printed++
-			r.say("egress refused: %s", visible(d.Reason))
+			r.say("egress refused: %s", terminal.Visible(d.Reason))
 		default:
 			printed++
-			r.say("wanted: %s; allow with --allow %s (egress refused: %s)", visible(d.Host()), visible(d.Ask), visible(d.Why()))
+			r.say("wanted: %s; allow with --allow %s (egress refused: %s)", terminal.Visible(d.Host()), terminal.Visible(d.Ask), terminal.Visible(d.Why()))
 		}
 	}
 	if more > 0 {
-		r.say("%s more could not be reached; --json lists them", count(more, "name"))
+		r.say("%s more could not be reached; --json lists them", terminal.Count(more, "name"))
 	}
 }
 
@@ -174,7 +169,7 @@ func (r report) summary() string {
 		res.Profile + ": " + strings.Join(res.LayersInForce(), " "),
 	}
 	if n := len(res.Artifacts); n > 0 {
-		parts = append(parts, count(n, "artifact")+": "+names(res.Artifacts)+r.where())
+		parts = append(parts, terminal.Count(n, "artifact")+": "+names(res.Artifacts)+r.where())
 	}
 	return strings.Join(append(parts, "run "+res.ID), " | ")
 }
@@ -194,32 +189,7 @@ func names(artifacts []pipeline.Artifact) string {
 			list = append(list, "...")
 			break
 		}
-		list = append(list, visible(a.Name))
+		list = append(list, terminal.Visible(a.Name))
 	}
 	return strings.Join(list, ", ")
-}
-
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// isTerminal reports whether a person reads what is written to w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// writeJSON writes v as one line.
-func writeJSON(w io.Writer, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	_, err := w.Write(safetext.JSON(b.Bytes()))
-	return err
 }

@@ -18,7 +18,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -62,7 +65,7 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 	}
 	switch {
 	case c.Bool("no-network") && c.IsSet("allow"):
-		return r, usage("leave one of them out", "--no-network and --allow contradict each other")
+		return r, exit.Usage("leave one of them out", "--no-network and --allow contradict each other")
 	case c.Bool("no-network"):
 		r.Allow = []string{}
 	case c.IsSet("allow"):
@@ -72,7 +75,7 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 		r.GPUs = config.SplitGPUs(c.String("gpus"))
 		if err := container.CheckGPUs(r.GPUs); err != nil {
 			why, _ := because(err)
-			return r, usage("--gpus all", "--gpus: %s", why)
+			return r, exit.Usage("--gpus all", "--gpus: %s", why)
 		}
 	}
 	for _, step := range []func() error{
@@ -101,11 +104,11 @@ func whatToRun(c *cli.Context) (w what, err error) {
 	after := len(words) > 0 && words[0] == "--" // see parse
 	switch {
 	case c.IsSet("c") && len(words) > 0 && !after:
-		return w, usage("put the code's own arguments after --", "give one of %s and -c CODE", visible(words[0]))
+		return w, exit.Usage("put the code's own arguments after --", "give one of %s and -c CODE", terminal.Visible(words[0]))
 	case c.IsSet("c"):
 		w.code, w.args = c.String("c"), words[min(1, len(words)):]
 	case len(words) == 0, after && len(words) == 1:
-		return w, usage("sandboxmcp run script.py, or sandboxmcp run -- pytest -q", "run needs a FILE, - for standard input, -c CODE, or -- and a COMMAND")
+		return w, exit.Usage("sandboxmcp run script.py, or sandboxmcp run -- pytest -q", "run needs a FILE, - for standard input, -c CODE, or -- and a COMMAND")
 	case after:
 		w.command = words[1:]
 	default:
@@ -118,7 +121,7 @@ func limits(c *cli.Context, l *backends.Limits) error {
 	// A zero would mean the default, which is not what somebody means who types it.
 	for _, name := range []string{"timeout", "ram", "cpu", "processes", "disk", "output"} {
 		if c.IsSet(name) && !(positive(c, name)) {
-			return usage("leave it out for the default", "--%s must be more than 0", name)
+			return exit.Usage("leave it out for the default", "--%s must be more than 0", name)
 		}
 	}
 	*l = backends.Limits{
@@ -150,15 +153,6 @@ func seconds(s float64) time.Duration {
 	return time.Duration(min(s, 1e9) * float64(time.Second))
 }
 
-// isProgram reports whether a word is no file here, and a program on the PATH of this machine.
-func isProgram(word string) bool {
-	if _, err := os.Stat(word); err == nil {
-		return false
-	}
-	path, err := exec.LookPath(word)
-	return err == nil && filepath.Base(path) == word
-}
-
 // script reads the code. The rest of the request's standard input is the program's, unless the
 // code came from there.
 func (p *program) script(r *pipeline.Request, w what) error {
@@ -178,17 +172,17 @@ func (p *program) script(r *pipeline.Request, w what) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		hint := "check the spelling; the path starts at the current folder"
-		if isProgram(file) {
+		if cmdline.IsProgram(file) {
 			hint = "to run a program: sandboxmcp run -- " + file
 		}
-		return usage(hint, "there is no file %s", visible(file))
+		return exit.Usage(hint, "there is no file %s", terminal.Visible(file))
 	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a folder: name the script in it", visible(file))
+		return exit.Usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a folder: name the script in it", terminal.Visible(file))
 	}
 	r.Code, err = readCode(f, file)
 	r.Name, r.Stdin, r.Beside = filepath.Base(file), p.stdin, beside(file)
@@ -268,7 +262,7 @@ func hostInputs(c *cli.Context, r *pipeline.Request, file string) error {
 		return err
 	}
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return usage("--workspace "+filepath.Dir(dir), "--workspace %s is not a folder", dir)
+		return exit.Usage("--workspace "+filepath.Dir(dir), "--workspace %s is not a folder", dir)
 	}
 	r.Workspace = backends.Mount{Host: abs, Write: write}
 	r.Within = within(abs, file)
@@ -293,7 +287,7 @@ func parseMount(text string) (backends.Mount, error) {
 	rest, write := access(text)
 	i := strings.LastIndex(rest, ":")
 	if i <= 0 || !strings.HasPrefix(rest[i+1:], "/") {
-		return backends.Mount{}, usage("--mount ./data:/data, or --mount ./data:/data:rw to let it write there",
+		return backends.Mount{}, exit.Usage("--mount ./data:/data, or --mount ./data:/data:rw to let it write there",
 			"--mount %s is not of the form HOST:PATH[:ro|rw] with an absolute PATH", text)
 	}
 	host, err := existing("--mount", rest[:i])
@@ -325,7 +319,7 @@ func existing(flag, path string) (string, error) {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", usage("check the spelling; the path starts at the current folder", "%s %s: there is no such file or folder", flag, visible(path))
+		return "", exit.Usage("check the spelling; the path starts at the current folder", "%s %s: there is no such file or folder", flag, terminal.Visible(path))
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", flag, path, err)
@@ -345,7 +339,7 @@ func output(c *cli.Context, r *pipeline.Request) error {
 		err = os.MkdirAll(abs, 0o777)
 	}
 	if err != nil {
-		return usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
+		return exit.Usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
 	}
 	r.Artifacts = abs
 	return nil

@@ -12,6 +12,10 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/memory"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -56,7 +60,7 @@ Examples:
   sandboxmcp run --tty -- bash`,
 		Flags: runFlags(),
 		Action: func(c *cli.Context) error {
-			return ours(p.run(c))
+			return exit.Ours(p.run(c))
 		},
 	}
 }
@@ -97,29 +101,29 @@ func runFlags() []cli.Flag {
 }
 
 func (p *program) run(c *cli.Context) error {
-	spareFirst()
+	memory.SpareFirst()
 	stop := &pipeline.Stop{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
 	var tty rawTerminal
 	ctx, cancel := interruptibleAfter(c.Context, stop.Signal, tty.release)
 	defer cancel(nil)
 	stdout, stderr := &pipe{w: p.stdout, broken: cancel}, &pipe{w: p.stderr, broken: cancel}
-	var screen io.WriteCloser = &filter{w: stdout, open: c.Bool("raw") || !isTerminal(p.stdout)}
+	var screen io.WriteCloser = &terminal.Filter{W: stdout, Open: c.Bool("raw") || !terminal.IsTerminal(p.stdout)}
 	if c.Bool("tty") && !c.Bool("raw") {
-		screen = &screenFilter{w: stdout}
+		screen = &terminal.ScreenFilter{W: stdout}
 	}
-	beside := &filter{w: stderr, open: c.Bool("raw") || !isTerminal(p.stderr)}
+	beside := &terminal.Filter{W: stderr, Open: c.Bool("raw") || !terminal.IsTerminal(p.stderr)}
 	res, err := p.execute(ctx, c, stop, &tty, screen, beside)
 	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
 	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
 		if res.Refused != nil {
-			res.ExitCode = asFailure(err).code // a 0 there would read as a success
+			res.ExitCode = exit.Of(err).Code // a 0 there would read as a success
 		}
-		writeJSON(stdout, res) // what goes wrong here shows below
+		terminal.WriteJSON(stdout, res) // what goes wrong here shows below
 	}
 	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
 	r.warnings()
 	if code, why := r.interrupted(context.Cause(ctx), stdout.failed()); code != 0 {
-		return &failure{code: code, text: why}
+		return &exit.Error{Code: code, Text: why}
 	}
 	if err != nil {
 		return err
@@ -140,7 +144,7 @@ func required(c *cli.Context, cfg config.Config) []string {
 // runs, unless it is to be in the result only.
 func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Result, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
-		return pipeline.Result{}, usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
+		return pipeline.Result{}, exit.Usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -149,12 +153,12 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	if err := p.checkTTY(c, cfg); err != nil {
 		return pipeline.Result{}, err
 	}
-	var terminal *console // nobody is asked who could not answer
+	var person *console.Console // nobody is asked who could not answer
 	if cfg.Network == "ask" && !c.Bool("tty") {
-		terminal = openConsole()
-		defer terminal.Close()
-		if terminal == nil && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0 {
-			return pipeline.Result{}, fail("--allow DOMAIN names what it may reach, and --no-network is nothing; or start it where a person sees a terminal",
+		person = console.Open()
+		defer person.Close()
+		if person == nil && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0 {
+			return pipeline.Result{}, exit.Fail("--allow DOMAIN names what it may reach, and --no-network is nothing; or start it where a person sees a terminal",
 				"network: ask wants a person asked about what it connects to, and there is no terminal to ask at")
 		}
 	}
@@ -163,7 +167,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		return pipeline.Result{}, err
 	}
 	if len(request.GPUs) > 0 && cmp.Or(request.Backend, cfg.Backend) == "process" {
-		return pipeline.Result{}, usage("--backend docker, or --backend podman", "the backend process shows no graphics processors: containers can")
+		return pipeline.Result{}, exit.Usage("--backend docker, or --backend podman", "the backend process shows no graphics processors: containers can")
 	}
 	request.Stop = stop
 	if !c.Bool("json") {
@@ -172,11 +176,11 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	if server := handOver(ctx, c, cfg, request); server != nil {
 		res, err := server.Do(ctx, request)
 		if errors.Is(err, control.ErrLost) {
-			err = fail("sandboxmcp audit has what is known of it; with --here, it runs in a process of its own", "%v", err)
+			err = exit.Fail("sandboxmcp audit has what is known of it; with --here, it runs in a process of its own", "%v", err)
 		}
 		return res, err
 	}
-	why := purpose{backend: c.String("backend"), delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: terminal != nil}
+	why := purpose{backend: c.String("backend"), delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: person != nil}
 	why.local, _ = egress.CutLocal(c.StringSlice("allow"))
 	if !c.Bool("quiet") && !c.Bool("json") {
 		why.progress = func(line string) { p.say("%s", line) }
@@ -193,8 +197,8 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 			p.say("warning: %v", err)
 		}
 	}()
-	if terminal != nil {
-		terminal.attend(&request, parts.approvals)
+	if person != nil {
+		person.Attend(&request, parts.approvals)
 	}
 	if c.Bool("tty") {
 		if err := p.passTerminal(tty, &request, cfg); err != nil {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func (p *program) runtimesCommand() *cli.Command {
@@ -70,7 +72,7 @@ func (p *program) runtimes(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		err = writeJSON(p.stdout, all)
+		err = terminal.WriteJSON(p.stdout, all)
 	} else {
 		err = showOffers(p.stdout, all)
 	}
@@ -80,7 +82,7 @@ func (p *program) runtimes(c *cli.Context) error {
 		}
 	}
 	if err == nil {
-		err = silent(exitFailed)
+		err = exit.Silent(exit.Failed)
 	}
 	return err
 }
@@ -95,7 +97,7 @@ func offers(ctx context.Context, cfg config.Config, only string) ([]offered, err
 	names := parts.names()
 	if only != "" {
 		if !slices.Contains(names, only) {
-			return nil, usage("--backend "+strings.Join(names, ", or "), "there is no backend called %q", only)
+			return nil, exit.Usage("--backend "+strings.Join(names, ", or "), "there is no backend called %q", only)
 		}
 		names = []string{only}
 	}
@@ -129,7 +131,7 @@ func asOffered(name string, probe backends.Probe, err error) offered {
 }
 
 func showOffers(w io.Writer, all []offered) error {
-	t := newTable(w, columnsOf("BACKEND", "LANGUAGE", "VERSION", "WHERE")...)
+	t := terminal.NewTable(w, terminal.Columns("BACKEND", "LANGUAGE", "VERSION", "WHERE")...)
 	var footer []string
 	for _, o := range all {
 		if !o.Usable {
@@ -153,7 +155,7 @@ func showOffers(w io.Writer, all []offered) error {
 		return err
 	}
 	for _, line := range footer {
-		if _, err := fmt.Fprintln(w, visible(line)); err != nil {
+		if _, err := fmt.Fprintln(w, terminal.Visible(line)); err != nil {
 			return err
 		}
 	}

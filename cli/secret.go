@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -26,7 +27,7 @@ func (p *program) secretValue(c *cli.Context, key string) ([]byte, error) {
 	}
 	switch {
 	case sources > 1:
-		return nil, usage(command(c, key), "say once where the value is: as VALUE, with --from-file or with --stdin")
+		return nil, exit.Usage(command(c, key), "say once where the value is: as VALUE, with --from-file or with --stdin")
 	case typed:
 		p.say("warning: the value is in the history of this shell now, and others on this machine could see it; " +
 			"without VALUE, it is asked for")
@@ -36,7 +37,7 @@ func (p *program) secretValue(c *cli.Context, key string) ([]byte, error) {
 	case c.IsSet("from-file"):
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, usage("the path starts at the current folder", "%v", err)
+			return nil, exit.Usage("the path starts at the current folder", "%v", err)
 		}
 		defer f.Close()
 		return readValue(f, file)
@@ -58,13 +59,13 @@ func readValue(r io.Reader, from string) ([]byte, error) {
 	value, err := io.ReadAll(io.LimitReader(r, vault.MaxValue+3))
 	if err != nil {
 		clear(value)
-		return nil, fail("", "read the value from %s: %v", from, err)
+		return nil, exit.Fail("", "read the value from %s: %v", from, err)
 	}
 	if line, cut := bytes.CutSuffix(value, []byte("\n")); cut {
 		value = bytes.TrimSuffix(line, []byte("\r"))
 	}
 	if len(value) == 0 {
-		return nil, usage("", "the value is empty: nothing came from %s", from)
+		return nil, exit.Usage("", "the value is empty: nothing came from %s", from)
 	}
 	return value, nil
 }
@@ -76,12 +77,12 @@ const longestLine = 4095
 func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 	in, ok := p.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return nil, usage(command(c, key)+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
+		return nil, exit.Usage(command(c, key)+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
 	}
-	terminal := int(in.Fd())
-	before, err := term.GetState(terminal)
+	fd := int(in.Fd())
+	before, err := term.GetState(fd)
 	if err != nil {
-		return nil, fail("--stdin or --from-file", "the terminal can't hide what is typed: %v", err)
+		return nil, exit.Fail("--stdin or --from-file", "the terminal can't hide what is typed: %v", err)
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
@@ -92,7 +93,7 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		value, err := term.ReadPassword(terminal)
+		value, err := term.ReadPassword(fd)
 		answers <- answer{value, err}
 	}()
 	select {
@@ -100,17 +101,17 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 		fmt.Fprintln(p.stderr)
 		switch {
 		case a.err != nil:
-			return nil, fail("--stdin or --from-file", "read the value from the terminal: %v", a.err)
+			return nil, exit.Fail("--stdin or --from-file", "read the value from the terminal: %v", a.err)
 		case len(a.value) == 0:
-			return nil, usage("", "the value is empty: nothing was added")
+			return nil, exit.Usage("", "the value is empty: nothing was added")
 		case len(a.value) >= longestLine:
 			clear(a.value)
-			return nil, usage("--stdin or --from-file", "the value has %d bytes or more, and the terminal may have cut it: nothing was added", longestLine)
+			return nil, exit.Usage("--stdin or --from-file", "the value has %d bytes or more, and the terminal may have cut it: nothing was added", longestLine)
 		}
 		return a.value, nil
 	case <-ctx.Done(): // the goroutine can't be ended; the process is about to
-		term.Restore(terminal, before)
+		term.Restore(fd, before)
 		fmt.Fprintln(p.stderr)
-		return nil, fail("", "interrupted: nothing was added")
+		return nil, exit.Fail("", "interrupted: nothing was added")
 	}
 }

@@ -1,40 +1,18 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/ptytest"
 )
-
-// terminal opens a pseudo-terminal: what is written to keyboard is typed.
-func terminal(t *testing.T) (keyboard, tty *os.File) {
-	t.Helper()
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		hosttest.Missing(t, "terminal", err.Error())
-	}
-	t.Cleanup(func() { keyboard.Close() })
-	var number int
-	if number, err = unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN); err == nil {
-		err = unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err == nil {
-		tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	}
-	if err != nil {
-		hosttest.Missing(t, "terminal", err.Error())
-	}
-	t.Cleanup(func() { tty.Close() })
-	return keyboard, tty
-}
 
 func echoes(t *testing.T, tty *os.File) bool {
 	t.Helper()
@@ -43,24 +21,6 @@ func echoes(t *testing.T, tty *os.File) bool {
 		t.Fatal(err)
 	}
 	return mode.Lflag&unix.ECHO != 0
-}
-
-// locked is a writer that is read while it is written to.
-type locked struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *locked) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // TestAskValue types a value, and interrupts the question: neither time does the terminal show it,
@@ -73,18 +33,18 @@ func TestAskValue(t *testing.T) {
 		says   string
 	}{
 		"typed":       {func(w io.Writer) { io.WriteString(w, value+"\n") }, 0, "added KEY"},
-		"empty":       {func(w io.Writer) { io.WriteString(w, "\n") }, exitUsage, "the value is empty"},
-		"too long":    {func(w io.Writer) { io.WriteString(w, strings.Repeat("x", 5000)+"\n") }, exitUsage, "the terminal may have cut it"},
-		"quit":        {func(io.Writer) { syscall.Kill(os.Getpid(), syscall.SIGQUIT) }, exitFailed, "interrupted: nothing was added"},
-		"interrupted": {func(io.Writer) { syscall.Kill(os.Getpid(), syscall.SIGINT) }, exitFailed, "interrupted: nothing was added"},
+		"empty":       {func(w io.Writer) { io.WriteString(w, "\n") }, exit.BadUsage, "the value is empty"},
+		"too long":    {func(w io.Writer) { io.WriteString(w, strings.Repeat("x", 5000)+"\n") }, exit.BadUsage, "the terminal may have cut it"},
+		"quit":        {func(io.Writer) { syscall.Kill(os.Getpid(), syscall.SIGQUIT) }, exit.Failed, "interrupted: nothing was added"},
+		"interrupted": {func(io.Writer) { syscall.Kill(os.Getpid(), syscall.SIGINT) }, exit.Failed, "interrupted: nothing was added"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := t.TempDir()
 			t.Setenv("HOME", home)
 			t.Setenv("XDG_STATE_HOME", home)
 			t.Setenv("XDG_CONFIG_HOME", home)
-			keyboard, tty := terminal(t)
-			var stderr locked
+			keyboard, tty := ptytest.Open(t)
+			var stderr ptytest.Buffer
 			code := make(chan int, 1)
 			go func() { code <- Main([]string{"sandboxmcp", "vault", "add", "KEY"}, tty, &stderr, &stderr) }()
 			hosttest.Until(t, "it asks, and does not show what is typed", func() bool { return !echoes(t, tty) })

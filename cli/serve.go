@@ -11,6 +11,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/memory"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -61,7 +66,7 @@ func whichTools(c *cli.Context) (on bool, err error) {
 	case "", "all":
 		return false, nil
 	default:
-		return false, usage("--tools on", "--tools %s is not known: use all or on", visible(which))
+		return false, exit.Usage("--tools on", "--tools %s is not known: use all or on", terminal.Visible(which))
 	}
 }
 
@@ -77,7 +82,7 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if typedAt(p.stdin) && isTerminal(p.stderr) {
+	if typedAt(p.stdin) && terminal.IsTerminal(p.stderr) {
 		p.say("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
 	}
 	ctx, cancel := interruptible(c.Context)
@@ -100,7 +105,7 @@ func (p *program) serve(c *cli.Context) error {
 	}
 	defer parts.pushing(ctx, cfg, log)()
 	defer parts.sealing(ctx, cfg.Audit.SealAfterDays, log)()
-	defer releaseWhenIdle(ctx)()
+	defer memory.ReleaseWhenIdle(ctx)()
 	// Without it there is one way less to answer a question; what nobody answers is denied.
 	if listener, err := parts.answer(ctx, cfg, c.String("namespace"), log); err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)
@@ -108,8 +113,8 @@ func (p *program) serve(c *cli.Context) error {
 		defer listener.Close()
 	}
 	server := mcp.New(mcp.Config{
-		Pipeline: parts.pipeline, Log: parts.log, Results: parts.results, Approvals: parts.approvals, User: whoami(), Backends: parts.names(),
-		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version().Version, Logger: log,
+		Pipeline: parts.pipeline, Log: parts.log, Results: parts.results, Approvals: parts.approvals, User: console.User(), Backends: parts.names(),
+		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,
 	})
 	err = server.Serve(ctx, polled(p.stdin), p.stdout)
 	var stopped interruption
@@ -123,14 +128,14 @@ func (p *program) serve(c *cli.Context) error {
 // typedAt reports whether a person types at a reader, or could.
 func typedAt(r io.Reader) bool {
 	f, ok := r.(*os.File)
-	return ok && isTerminal(f)
+	return ok && terminal.IsTerminal(f)
 }
 
 // answer lets the command line of the same user look, and answer what is asked.
 func (p *parts) answer(ctx context.Context, cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
 	return control.Listen(control.Config{
 		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
-		Server:    control.Server{PID: os.Getpid(), Version: version().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
+		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
 		Pipeline:  p.pipeline,
 		Runs:      p.runs,
 		Alike:     p.alike(ctx, cfg),

@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -24,7 +25,7 @@ func inCommands(err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	hint := ownWords(f.Hint)
+	hint := exit.InCommands(f.Hint)
 	switch f.Status {
 	case http.StatusNotFound:
 		hint = "sandboxmcp session list"
@@ -33,24 +34,8 @@ func inCommands(err error) error {
 	case http.StatusGone:
 		hint = "sandboxmcp session create starts a new one; variables and files of this one are gone"
 	}
-	return fail(hint, "%s", f.Text)
+	return exit.Fail(hint, "%s", f.Text)
 }
-
-// ownWords says in commands what a server says in tools, whose callers are agents.
-func ownWords(text string) string { return toolNames.Replace(text) }
-
-var toolNames = strings.NewReplacer(
-	"create one with create_session, or leave session_id out", "sandboxmcp session list",
-	"create a session of that language, or leave session_id out", "sandboxmcp session create --language LANGUAGE",
-	"choose mode overwrite or append, or for a copy overwrite,", "--mode overwrite or append, or for a copy --overwrite,",
-	"create_session", "sandboxmcp session create", "terminate_session", "sandboxmcp session kill ID",
-	"set_resource_limits", "sandboxmcp limits --session ID", "install_package", "sandboxmcp install",
-	"ask a person for it with request_egress, or do without it", "sandboxmcp egress DOMAIN --namespace NS",
-	"request_egress", "sandboxmcp egress DOMAIN", "bridge_data", "sandboxmcp bridge",
-	"at most timeout ", "at most --timeout ", "more with timeout", "more with --timeout", "resource_limits.max_ram_mb", "--ram", "resource_limits.max_cpu_cores", "--cpu",
-	"resource_limits.max_processes", "--processes", "resource_limits.max_output_bytes", "--output",
-	"limits.disk_mb in the operator's configuration", "--disk",
-)
 
 func inServersNamespace() cli.Flag {
 	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", DefaultText: serversNamespace}
@@ -73,9 +58,9 @@ func sessionNamed(c *cli.Context, limit int) (id string, rest []string, err erro
 	}
 	switch {
 	case id == "":
-		return "", nil, usage("sandboxmcp session list", "%s needs the id of a session", c.Command.Name)
+		return "", nil, exit.Usage("sandboxmcp session list", "%s needs the id of a session", c.Command.Name)
 	case len(words) > limit:
-		return "", nil, usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, words[limit])
+		return "", nil, exit.Usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, words[limit])
 	}
 	return id, words, nil
 }
@@ -87,7 +72,7 @@ func living(ctx context.Context, client *control.Client, id string) (session.Inf
 	case err != nil:
 		return session.Info{}, inCommands(err)
 	case len(list) == 0:
-		return session.Info{}, fail("sandboxmcp session list", "session %s has just ended", visible(id))
+		return session.Info{}, exit.Fail("sandboxmcp session list", "session %s has just ended", terminal.Visible(id))
 	}
 	return list[0].Info, nil
 }

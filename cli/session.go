@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -56,7 +57,7 @@ func (p *program) sessionList(c *cli.Context) error {
 			}
 		}
 		if c.Bool("json") {
-			return writeJSON(p.stdout, list)
+			return terminal.WriteJSON(p.stdout, list)
 		}
 		if len(list) == 0 {
 			fmt.Fprintln(p.stdout, "there are no sessions")
@@ -70,8 +71,8 @@ func (p *program) sessionList(c *cli.Context) error {
 			}
 			rows = append(rows, []string{i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), ago(time.Since(i.Used)), i.Backend})
 		}
-		return listing(p.stdout, rows, column{name: "ID", whole: true}, column{name: "STATE"}, column{name: "LANGUAGE"}, column{name: "NAMESPACE"},
-			column{name: "CELLS", right: true}, column{name: "USED"}, column{name: "BACKEND", spare: true})
+		return terminal.List(p.stdout, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "LANGUAGE"}, terminal.Column{Name: "NAMESPACE"},
+			terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"}, terminal.Column{Name: "BACKEND", Spare: true})
 	})
 }
 
@@ -99,9 +100,9 @@ func (p *program) sessionKill(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return writeJSON(p.stdout, info)
+			return terminal.WriteJSON(p.stdout, info)
 		}
-		fmt.Fprintf(p.stdout, "session %s has ended after %s; its variables and files are gone\n", visible(info.ID), count(info.Cells, "cell"))
+		fmt.Fprintf(p.stdout, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
 		return nil
 	})
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -75,20 +78,20 @@ func (p *program) sessionAttach(c *cli.Context) error {
 	if !typedAt(p.stdin) {
 		return a.script(ctx)
 	}
-	console := openConsole()
-	if console == nil {
-		return fail("run it in the foreground, or give it code: echo 1+1 | sandboxmcp session attach ID", "there is no terminal to type at")
+	tty := console.Open()
+	if tty == nil {
+		return exit.Fail("run it in the foreground, or give it code: echo 1+1 | sandboxmcp session attach ID", "there is no terminal to type at")
 	}
-	defer console.Close()
+	defer tty.Close()
 	file := filepath.Join(cfg.StateDir, "history", info.Language)
 	if c.Bool("no-history") {
 		file = ""
 	}
-	past, err := openHistory(file)
+	past, err := console.OpenHistory(file)
 	if err != nil {
 		p.say("what is typed is not remembered: %v", err)
 	}
-	return a.talk(ctx, newPrompt(console, past, info.Language))
+	return a.talk(ctx, console.NewPrompt(tty, past, info.Language))
 }
 
 // attachment is a person, or a script, in a session.
@@ -112,14 +115,14 @@ func (a *attachment) script(ctx context.Context) error {
 		if err == nil || line != "" {
 			lines = append(lines, strings.TrimRight(line, "\r\n"))
 		}
-		if err == nil && incomplete(a.info.Language, lines) {
+		if err == nil && console.Incomplete(a.info.Language, lines) {
 			continue
 		}
 		code := strings.Join(lines, "\n")
 		lines = nil
 		if strings.TrimSpace(code) != "" {
 			if ended, gone := a.run(ctx, code); gone != nil || ended != backends.EndedOK {
-				return errors.Join(gone, silent(exitFailed))
+				return errors.Join(gone, exit.Silent(exit.Failed))
 			}
 		}
 		if err != nil {
@@ -134,9 +137,9 @@ var leaving = map[string][]string{
 }
 
 // talk runs what a person types.
-func (a *attachment) talk(ctx context.Context, prompt *prompt) error {
+func (a *attachment) talk(ctx context.Context, prompt *console.Prompt) error {
 	fmt.Fprintf(a.stderr, "session %s: %s, namespace %s, %s so far; Ctrl-D leaves it, %%help says more\n",
-		visible(a.info.ID), visible(a.info.Language), visible(a.info.Namespace), count(a.info.Cells, "cell"))
+		terminal.Visible(a.info.ID), terminal.Visible(a.info.Language), terminal.Visible(a.info.Namespace), terminal.Count(a.info.Cells, "cell"))
 	for {
 		code, cause, err := a.next(ctx, prompt)
 		if errors.Is(err, io.EOF) {
@@ -149,7 +152,7 @@ func (a *attachment) talk(ctx context.Context, prompt *prompt) error {
 		case err != nil && ctx.Err() == nil && cause != nil:
 			return cause // the session or the server has ended
 		case err != nil:
-			return errors.Join(err, silent(exitFailed))
+			return errors.Join(err, exit.Silent(exit.Failed))
 		}
 		if handled, err := a.command(ctx, code); handled && err != nil {
 			return err
@@ -163,7 +166,7 @@ func (a *attachment) talk(ctx context.Context, prompt *prompt) error {
 			return gone
 		}
 		if ctx.Err() != nil {
-			return silent(exitFailed)
+			return exit.Silent(exit.Failed)
 		}
 		if !a.pane.line.fresh {
 			io.WriteString(a.pane.out, "\n")
@@ -172,11 +175,11 @@ func (a *attachment) talk(ctx context.Context, prompt *prompt) error {
 }
 
 // next reads a piece of code. cause is why nobody can type any more, if that is so.
-func (a *attachment) next(ctx context.Context, prompt *prompt) (code string, cause, err error) {
+func (a *attachment) next(ctx context.Context, prompt *console.Prompt) (code string, cause, err error) {
 	watching, enough := context.WithCancelCause(ctx)
 	var watched sync.WaitGroup
 	watched.Go(func() { a.watch(watching, enough) })
-	code, err = prompt.read(watching)
+	code, err = prompt.Read(watching)
 	cause = context.Cause(watching)
 	enough(nil)
 	watched.Wait()
@@ -206,11 +209,11 @@ func (a *attachment) gone(err error) error {
 	var f *control.Failure
 	switch {
 	case errors.As(err, &f):
-		return fail("sandboxmcp session list", "session %s has ended: %s", a.info.ID, strings.TrimPrefix(f.Text, session.ErrDead.Error()+": "))
+		return exit.Fail("sandboxmcp session list", "session %s has ended: %s", a.info.ID, strings.TrimPrefix(f.Text, session.ErrDead.Error()+": "))
 	case errors.Is(err, errNoReader):
-		return silent(exitSignalled + 13)
+		return exit.Silent(exit.Signalled + 13)
 	}
-	return fail("sessions end with their server", "the server has ended, and session %s with it", a.info.ID)
+	return exit.Fail("sessions end with their server", "the server has ended, and session %s with it", a.info.ID)
 }
 
 // run runs a piece of code, and says how it ended; the error is that the attachment can't go on.
@@ -232,13 +235,13 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 		}
 	})
 	res, err := a.through(interrupted, a.client, a.info.ID, cell, a.pane, false)
-	switch refused := (*failure)(nil); {
+	switch refused := (*exit.Error)(nil); {
 	case errors.Is(err, context.Canceled), err != nil && context.Cause(interrupted) == err:
 		return backends.EndedCancelled, nil
 	case err != nil:
 		return "", a.gone(err)
 	case res.Refused != nil:
-		if errors.As(a.cellEnd(res, a.pane, false), &refused) && refused.text != "" {
+		if errors.As(a.cellEnd(res, a.pane, false), &refused) && refused.Text != "" {
 			_ = a.exit(refused)
 		}
 		if _, err := a.client.Usage(ctx, "", a.info.ID); err != nil && ctx.Err() == nil {
@@ -277,8 +280,8 @@ Ctrl-D  leaves, as exit does; the session goes on
 		if err != nil {
 			return true, a.gone(err)
 		}
-		a.say("session %s has ended after %s", info.ID, count(info.Cells, "cell"))
-		return true, silent(0)
+		a.say("session %s has ended after %s", info.ID, terminal.Count(info.Cells, "cell"))
+		return true, exit.Silent(0)
 	}
 	return false, nil
 }

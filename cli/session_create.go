@@ -7,6 +7,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -63,11 +65,11 @@ func (p *program) sessionCreate(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("no-network") && c.IsSet("allow") {
-		return usage("leave one of them out", "--no-network and --allow contradict each other")
+		return exit.Usage("leave one of them out", "--no-network and --allow contradict each other")
 	}
 	for _, name := range []string{"idle", "lifetime"} {
 		if c.IsSet(name) && !positive(c, name) {
-			return usage("leave it out for the default", "--%s must be more than 0", name)
+			return exit.Usage("leave it out for the default", "--%s must be more than 0", name)
 		}
 	}
 	b, err := requestedLimits(c)
@@ -86,10 +88,10 @@ func (p *program) sessionCreate(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return writeJSON(p.stdout, info)
+			return terminal.WriteJSON(p.stdout, info)
 		}
-		fmt.Fprintln(p.stdout, visible(info.ID))
-		if isTerminal(p.stderr) {
+		fmt.Fprintln(p.stdout, terminal.Visible(info.ID))
+		if terminal.IsTerminal(p.stderr) {
 			p.say("%s session in namespace %s; sandboxmcp session attach %s", info.Language, info.Namespace, info.ID)
 		}
 		return nil

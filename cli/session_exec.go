@@ -12,6 +12,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -37,7 +39,7 @@ Example: sandboxmcp session exec 01K9ZB5W7Q -c 'print(6 * 7)'`,
 			&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
 			serverFlag(),
 		},
-		Action: func(c *cli.Context) error { return ours(p.sessionExec(c)) },
+		Action: func(c *cli.Context) error { return exit.Ours(p.sessionExec(c)) },
 	}
 }
 
@@ -60,13 +62,13 @@ func (p *program) sessionExec(c *cli.Context) error {
 	screen := p.pane()
 	res, err := p.through(ctx, client, id, cell, screen, c.Bool("json"))
 	if errors.Is(err, errNoReader) {
-		return silent(exitSignalled + 13)
+		return exit.Silent(exit.Signalled + 13)
 	}
 	if err != nil {
 		return inCommands(err)
 	}
 	if c.Bool("json") {
-		if err := writeJSON(p.stdout, res); err != nil {
+		if err := terminal.WriteJSON(p.stdout, res); err != nil {
 			return err
 		}
 	}
@@ -76,13 +78,13 @@ func (p *program) sessionExec(c *cli.Context) error {
 // cell reads the code that a command line names.
 func (p *program) cell(c *cli.Context, words []string) (cell control.Cell, err error) {
 	if c.IsSet("timeout") && !positive(c, "timeout") {
-		return cell, usage("leave it out for the session's", "--timeout must be more than 0")
+		return cell, exit.Usage("leave it out for the session's", "--timeout must be more than 0")
 	}
 	cell.Timeout = c.Float64("timeout")
 	var code []byte
 	switch {
 	case c.IsSet("c") && len(words) > 0:
-		return cell, usage("leave one of them out", "there are both -c and a file")
+		return cell, exit.Usage("leave one of them out", "there are both -c and a file")
 	case c.IsSet("c"):
 		code = []byte(c.String("c"))
 	case len(words) == 0 || words[0] == "-":
@@ -111,7 +113,7 @@ func artifactsDir(c *cli.Context) (string, error) {
 		err = os.MkdirAll(path, 0o777)
 	}
 	if err != nil {
-		return "", usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
+		return "", exit.Usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
 	}
 	return path, nil
 }
@@ -165,9 +167,9 @@ func (p *program) through(ctx context.Context, client *control.Client, id string
 func (p *program) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 	if res.Refused != nil && res.Ended != backends.EndedCancelled {
 		if quiet {
-			return silent(exitOurs)
+			return exit.Silent(exit.Refused)
 		}
-		return &failure{code: exitOurs, text: res.Refused.Reason, hint: ownWords(res.Refused.Remedy)}
+		return &exit.Error{Code: exit.Refused, Text: res.Refused.Reason, Hint: exit.InCommands(res.Refused.Remedy)}
 	}
 	if !quiet {
 		p.cellNotes(res)
@@ -176,17 +178,17 @@ func (p *program) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 	switch res.Ended {
 	case backends.EndedOK:
 		if missing && !quiet { // the result has the numbers
-			return silent(exitOurs)
+			return exit.Silent(exit.Refused)
 		}
 		return nil
 	case backends.EndedCancelled:
-		return silent(exitSignalled + 2)
+		return exit.Silent(exit.Signalled + 2)
 	case backends.EndedTimeout:
-		return silent(exitTimeout)
+		return exit.Silent(exit.Timeout)
 	case backends.EndedOOM, backends.EndedLimit:
-		return silent(exitSignalled + 9)
+		return exit.Silent(exit.Signalled + 9)
 	}
-	return silent(max(1, res.ExitCode))
+	return exit.Silent(max(1, res.ExitCode))
 }
 
 // cellCuts says what of a cell's output is missing, if anything is.
@@ -216,7 +218,7 @@ func (p *program) cellNotes(res pipeline.Result) {
 	}
 	report{program: p, result: res}.unreached()
 	for _, h := range res.Hints {
-		p.say("hint: %s", ownWords(h))
+		p.say("hint: %s", exit.InCommands(h))
 	}
 	if res.ArtifactsFailed != "" {
 		p.say("files could not all be saved: %s", res.ArtifactsFailed)

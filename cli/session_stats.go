@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -40,9 +41,9 @@ func (p *program) sessionStats(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json") && id != "" && len(list) == 1:
-			return writeJSON(p.stdout, list[0])
+			return terminal.WriteJSON(p.stdout, list[0])
 		case c.Bool("json"):
-			return writeJSON(p.stdout, list)
+			return terminal.WriteJSON(p.stdout, list)
 		case id != "" && len(list) == 1:
 			var b strings.Builder
 			showUse(&b, list[0].Info, list[0].Usage)
@@ -57,8 +58,8 @@ func (p *program) sessionStats(c *cli.Context) error {
 			rows = append(rows, []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", inMB(u.Usage.MemoryBytes), u.Limits.RAM),
 				fmt.Sprintf("%.1f s", u.Usage.CPUSeconds), fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), ago(time.Since(u.Used))})
 		}
-		return listing(p.stdout, rows, column{name: "ID", whole: true}, column{name: "STATE"}, column{name: "MEMORY"}, column{name: "CPU", right: true},
-			column{name: "PROCESSES", right: true}, column{name: "DISK", right: true}, column{name: "CELLS", right: true}, column{name: "USED"})
+		return terminal.List(p.stdout, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "MEMORY"}, terminal.Column{Name: "CPU", Right: true},
+			terminal.Column{Name: "PROCESSES", Right: true}, terminal.Column{Name: "DISK", Right: true}, terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"})
 	})
 }
 
@@ -66,19 +67,19 @@ func inMB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20
 
 // showUse prints what is known of a session, and what it uses.
 func showUse(b *strings.Builder, i session.Info, u session.Usage) {
-	fmt.Fprintf(b, "session %s: %s, %s\n", visible(i.ID), visible(i.Language), visible(i.State))
-	fact(b, "namespace", i.Namespace)
-	fact(b, "contained by", fmt.Sprintf("%s, %s: %s", i.Backend, i.Profile, strings.Join(i.Layers, " ")))
-	fact(b, "memory", fmt.Sprintf("%s MB of %d", inMB(u.MemoryBytes), i.Limits.RAM))
-	fact(b, "CPU", fmt.Sprintf("%.1f s, on at most %s", u.CPUSeconds, cores(i.Limits.CPU)))
-	fact(b, "processes", fmt.Sprintf("%d of %d", u.Processes, i.Limits.Processes))
-	fact(b, "disk", fmt.Sprintf("%s MB of %d", inMB(u.DiskBytes), i.Limits.Disk))
-	fact(b, "a cell has", fmt.Sprintf("%g s, and %d bytes of output", i.Limits.Wall, i.Limits.Output))
-	fact(b, "cells", fmt.Sprint(i.Cells))
-	fact(b, "used", fmt.Sprintf("%s; it ends after %s without a cell", ago(time.Since(i.Used)), spoken(i.Idle)))
-	fact(b, "began", fmt.Sprintf("%s; it ends after %s in any case", i.Created.Local().Format(time.DateTime), spoken(i.Lifetime)))
+	fmt.Fprintf(b, "session %s: %s, %s\n", terminal.Visible(i.ID), terminal.Visible(i.Language), terminal.Visible(i.State))
+	terminal.Fact(b, "namespace", i.Namespace)
+	terminal.Fact(b, "contained by", fmt.Sprintf("%s, %s: %s", i.Backend, i.Profile, strings.Join(i.Layers, " ")))
+	terminal.Fact(b, "memory", fmt.Sprintf("%s MB of %d", inMB(u.MemoryBytes), i.Limits.RAM))
+	terminal.Fact(b, "CPU", fmt.Sprintf("%.1f s, on at most %s", u.CPUSeconds, cores(i.Limits.CPU)))
+	terminal.Fact(b, "processes", fmt.Sprintf("%d of %d", u.Processes, i.Limits.Processes))
+	terminal.Fact(b, "disk", fmt.Sprintf("%s MB of %d", inMB(u.DiskBytes), i.Limits.Disk))
+	terminal.Fact(b, "a cell has", fmt.Sprintf("%g s, and %d bytes of output", i.Limits.Wall, i.Limits.Output))
+	terminal.Fact(b, "cells", fmt.Sprint(i.Cells))
+	terminal.Fact(b, "used", fmt.Sprintf("%s; it ends after %s without a cell", ago(time.Since(i.Used)), spoken(i.Idle)))
+	terminal.Fact(b, "began", fmt.Sprintf("%s; it ends after %s in any case", i.Created.Local().Format(time.DateTime), spoken(i.Lifetime)))
 	for _, r := range i.Restarts {
-		fact(b, "variables lost", r.Time.Local().Format(time.DateTime)+": "+r.Why)
+		terminal.Fact(b, "variables lost", r.Time.Local().Format(time.DateTime)+": "+r.Why)
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/setup"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 func (p *program) setupCommand() *cli.Command {
@@ -59,19 +61,19 @@ func here() setup.Place {
 func (p *program) setup(c *cli.Context) error {
 	switch {
 	case c.NArg() == 0 && (c.Bool("write") || c.Bool("remove")):
-		return usage("sandboxmcp setup", "say which client is meant")
+		return exit.Usage("sandboxmcp setup", "say which client is meant")
 	case c.NArg() == 0:
 		return p.setupList(c)
 	case c.NArg() > 1:
-		return usage("sandboxmcp setup --help", "setup has no use for %q", c.Args().Get(1))
+		return exit.Usage("sandboxmcp setup --help", "setup has no use for %q", c.Args().Get(1))
 	case c.Bool("write") && c.Bool("remove"):
-		return usage("sandboxmcp setup --help", "--write and --remove can't be both")
-	case strings.TrimSpace(c.String("name")) == "" || visible(c.String("name")) != c.String("name"):
-		return usage("--name sandboxmcp", "%s is no name of a server", visible(fmt.Sprintf("%q", c.String("name"))))
+		return exit.Usage("sandboxmcp setup --help", "--write and --remove can't be both")
+	case strings.TrimSpace(c.String("name")) == "" || terminal.Visible(c.String("name")) != c.String("name"):
+		return exit.Usage("--name sandboxmcp", "%s is no name of a server", terminal.Visible(fmt.Sprintf("%q", c.String("name"))))
 	}
 	client, ok := setup.Find(c.Args().First())
 	if !ok {
-		return usage("sandboxmcp setup", "%s is no client that is known: use one of %s", visible(c.Args().First()), strings.Join(clientNames(), " "))
+		return exit.Usage("sandboxmcp setup", "%s is no client that is known: use one of %s", terminal.Visible(c.Args().First()), strings.Join(clientNames(), " "))
 	}
 	path, err := clientFile(c, client)
 	if err != nil {
@@ -92,7 +94,7 @@ func (p *program) setup(c *cli.Context) error {
 	if passing(server.Command) {
 		err = errors.New("go run has made this program, and removes it")
 		if c.Bool("write") {
-			return fail("go install ./cli/sandboxmcp, and use the program that it makes", "%v", err)
+			return exit.Fail("go install ./cli/sandboxmcp, and use the program that it makes", "%v", err)
 		}
 	}
 	if !c.Bool("write") {
@@ -107,7 +109,7 @@ func clientFile(c *cli.Context, client setup.Client) (string, error) {
 	if dir == "" {
 		path, err := client.UserFile(here())
 		if err != nil {
-			return "", fail("set HOME, or use --project DIR", "%v", err)
+			return "", exit.Fail("set HOME, or use --project DIR", "%v", err)
 		}
 		return filepath.Abs(path)
 	}
@@ -116,11 +118,11 @@ func clientFile(c *cli.Context, client setup.Client) (string, error) {
 		return "", err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return "", fail("--project .", "%s is no folder", visible(dir))
+		return "", exit.Fail("--project .", "%s is no folder", terminal.Visible(dir))
 	}
 	path, err := client.ProjectFile(dir)
 	if err != nil {
-		return "", fail("sandboxmcp setup "+client.Name, "%v", err)
+		return "", exit.Fail("sandboxmcp setup "+client.Name, "%v", err)
 	}
 	return path, nil
 }
@@ -211,7 +213,7 @@ func writtenFlags(args []string) map[string]string {
 // setupDo does what was planned, or with --dry-run shows what the file would be.
 func (p *program) setupDo(c *cli.Context, client setup.Client, change setup.Change, server setup.Server, err error) error {
 	if err != nil {
-		return fail("sandboxmcp setup "+client.Name+" shows what belongs there", "%v", err)
+		return exit.Fail("sandboxmcp setup "+client.Name+" shows what belongs there", "%v", err)
 	}
 	dry := c.Bool("dry-run")
 	if !dry {
@@ -230,7 +232,7 @@ func (p *program) setupDo(c *cli.Context, client setup.Client, change setup.Chan
 		o.Would = string(change.After)
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, o)
+		return terminal.WriteJSON(p.stdout, o)
 	}
 	text := o.text(c.Bool("remove"), change.Remove, client)
 	if client.Note != "" && !c.Bool("remove") && !dry {
@@ -253,7 +255,7 @@ type setupOutcome struct {
 }
 
 func (o setupOutcome) text(remove, gone bool, client setup.Client) string {
-	file, name := visible(o.Path), visible(o.Server)
+	file, name := terminal.Visible(o.Path), terminal.Visible(o.Server)
 	switch {
 	case !o.Changed && remove:
 		return fmt.Sprintf("%s: there is no %s, nothing to do", file, name)
@@ -270,7 +272,7 @@ func (o setupOutcome) text(remove, gone bool, client setup.Client) string {
 	}
 	text := fmt.Sprintf("%s: %s is in it; restart %s", file, name, client.Title)
 	if o.Backup != "" {
-		text += "\nwhat was there is kept in " + visible(o.Backup)
+		text += "\nwhat was there is kept in " + terminal.Visible(o.Backup)
 	}
 	return text
 }

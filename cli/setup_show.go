@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/setup"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 // clientState is what is known of one client.
@@ -33,21 +34,21 @@ func (p *program) setupShow(c *cli.Context, client setup.Client, path string, ch
 	o.Snippet = client.Snippet(server)
 	o.Paths = map[string]string{"linux": client.PathOn("linux"), "macos": client.PathOn("darwin"), "windows": client.PathOn("windows")}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, o)
+		return terminal.WriteJSON(p.stdout, o)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s reads its servers from\n", o.Title)
 	for _, system := range [][2]string{{"Linux", "linux"}, {"macOS", "macos"}, {"Windows", "windows"}} {
-		fact(&b, system[0], o.Paths[system[1]])
+		terminal.Fact(&b, system[0], o.Paths[system[1]])
 	}
 	if client.Project != "" {
-		fact(&b, "in a project", client.Project)
+		terminal.Fact(&b, "in a project", client.Project)
 	}
-	fact(&b, "here", path)
+	terminal.Fact(&b, "here", path)
 	fmt.Fprintf(&b, "\nIt needs\n\n%s\n", asLines(o.Snippet))
 	switch {
 	case o.Problem != "":
-		fmt.Fprintf(&b, "\n%s\nput it in by hand\n", visible(o.Problem))
+		fmt.Fprintf(&b, "\n%s\nput it in by hand\n", terminal.Visible(o.Problem))
 	case o.Current:
 		b.WriteString("\nit is there already\n")
 	default:
@@ -65,21 +66,10 @@ func setupWords(c *cli.Context) []string {
 	words := []string{c.Args().First()}
 	for _, flag := range []string{"project", "namespace", "name"} {
 		if c.IsSet(flag) {
-			words = append(words, "--"+flag, shellWord(c.String(flag)))
+			words = append(words, "--"+flag, terminal.ShellWord(c.String(flag)))
 		}
 	}
 	return words
-}
-
-// shellWord is a word as a shell takes it, and a terminal shows it.
-func shellWord(s string) string {
-	s = visible(s)
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,", r)
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func (p *program) setupList(c *cli.Context) error {
@@ -88,9 +78,9 @@ func (p *program) setupList(c *cli.Context) error {
 		all = append(all, p.inspectClient(c, client))
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, all)
+		return terminal.WriteJSON(p.stdout, all)
 	}
-	t := newTable(p.stdout, columnsOf("CLIENT", "INSTALLED", "CONFIGURED", "FILE")...)
+	t := terminal.NewTable(p.stdout, terminal.Columns("CLIENT", "INSTALLED", "CONFIGURED", "FILE")...)
 	yes := map[bool]string{true: "yes", false: "no"}
 	for _, o := range all {
 		configured := yes[o.Configured]
@@ -135,7 +125,7 @@ func clientStateOf(client setup.Client, path string, server setup.Server, change
 	if o.Current = o.Configured && !change.Changes(); o.Current {
 		for i, word := range server.Args[slices.Index(server.Args, "serve")+1:] {
 			if i%2 == 1 {
-				word = shellWord(word)
+				word = terminal.ShellWord(word)
 			}
 			o.Flags = append(o.Flags, word)
 		}

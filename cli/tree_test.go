@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 )
 
 // tree calls f with each command that people see, and its path.
@@ -49,7 +51,7 @@ func TestTree(t *testing.T) {
 		if !strings.Contains(c.Description, "Example: ") && !strings.Contains(c.Description, "Examples:\n") {
 			t.Errorf("%s: no Example in its help", path)
 		}
-		if find(c.Flags, "json") == nil && !factless[path] {
+		if cmdline.Find(c.Flags, "json") == nil && !factless[path] {
 			t.Errorf("%s: no --json; it is not in the list of those that print no facts", path)
 		}
 		if c.Action == nil {
@@ -58,13 +60,13 @@ func TestTree(t *testing.T) {
 		for line := range strings.Lines(c.UsageText) {
 			owner := ownerOfLine(c, path, line)
 			for _, m := range flag.FindAllStringSubmatch(line, -1) {
-				if find(owner.Flags, strings.TrimLeft(m[2], "-")) == nil && m[2] != "--" {
+				if cmdline.Find(owner.Flags, strings.TrimLeft(m[2], "-")) == nil && m[2] != "--" {
 					t.Errorf("%s: its usage has %s, which is no flag of it: %s", path, m[2], line)
 				}
 			}
 		}
 		for _, f := range c.Flags {
-			if d := f.(cli.DocGenerationFlag); d.GetUsage() == "" || d.TakesValue() && placeholder(d.GetUsage()) == "" {
+			if d := f.(cli.DocGenerationFlag); d.GetUsage() == "" || d.TakesValue() && cmdline.Placeholder(d.GetUsage()) == "" {
 				t.Errorf("%s --%s: its usage does not say what it is, or takes: %q", path, f.Names()[0], d.GetUsage())
 			}
 		}
@@ -81,7 +83,7 @@ func TestErrorsAreJSON(t *testing.T) {
 	missing := filepath.Join(dir, "none.yaml")
 	failed := 0
 	tree(func(path string, c *cli.Command) {
-		if find(c.Flags, "json") == nil {
+		if cmdline.Find(c.Flags, "json") == nil {
 			return
 		}
 		for _, more := range [][]string{{"--json", "--no-such-flag"}, {"--no-such-flag", "--json"}, {"--json", "--config", missing}, {"--json", "--config=" + missing, "one", "two", "three", "four"}} {
@@ -166,7 +168,7 @@ func TestExamples(t *testing.T) {
 		for _, m := range example.FindAllStringSubmatch(c.Description, -1) {
 			line, _, _ := strings.Cut(m[1], " > ")
 			words := strings.Fields(strings.NewReplacer("'", "", `"`, "").Replace(line))
-			if _, err := parse(app, words); err != nil {
+			if _, err := cmdline.Parse(app, words); err != nil {
 				t.Errorf("%s: its example %q: %v", path, line, err)
 			}
 			tried++

@@ -12,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -81,14 +83,14 @@ type foundDanger struct {
 
 func (p *program) validate(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("sandboxmcp validate script.py", "validate needs one FILE, or - for standard input")
+		return exit.Usage("sandboxmcp validate script.py", "validate needs one FILE, or - for standard input")
 	}
 	file := c.Args().First()
 	switch {
 	case c.Bool("write") && c.Bool("no-auto-fix"):
-		return usage("leave one of them out", "--write and --no-auto-fix contradict each other")
+		return exit.Usage("leave one of them out", "--write and --no-auto-fix contradict each other")
 	case c.Bool("write") && file == "-":
-		return usage("sandboxmcp validate - --language python --json", "--write needs a FILE: standard input can't be written to")
+		return exit.Usage("sandboxmcp validate - --language python --json", "--write needs a FILE: standard input can't be written to")
 	}
 	code, err := p.codeOf(file, c.String("language"))
 	if err != nil {
@@ -110,7 +112,7 @@ func (p *program) validate(c *cli.Context) error {
 		return err
 	}
 	if report.Language == "" && len(report.Problems) > 0 { // of nothing that is known
-		return usage("sandboxmcp validate "+file+" --language python", "%s", report.Problems[0].Text)
+		return exit.Usage("sandboxmcp validate "+file+" --language python", "%s", report.Problems[0].Text)
 	}
 	found := validationOf(file, report)
 	if c.Bool("write") && found.Fixed != "" {
@@ -120,12 +122,12 @@ func (p *program) validate(c *cli.Context) error {
 		found.Written = true
 	}
 	if c.Bool("json") {
-		err = writeJSON(p.stdout, found)
+		err = terminal.WriteJSON(p.stdout, found)
 	} else {
 		_, err = io.WriteString(p.stdout, found.String())
 	}
 	if err == nil && !found.Valid {
-		return silent(exitFailed)
+		return exit.Silent(exit.Failed)
 	}
 	return err
 }
@@ -134,25 +136,25 @@ func (p *program) validate(c *cli.Context) error {
 func (p *program) codeOf(file, language string) (validate.Code, error) {
 	code := validate.Code{Language: language}
 	if file == "-" && language == "" {
-		return code, usage("sandboxmcp validate - --language python", "standard input has no extension to know its language by: give --language")
+		return code, exit.Usage("sandboxmcp validate - --language python", "standard input has no extension to know its language by: give --language")
 	}
 	if language != "" {
 		if _, err := validate.Language(language); err != nil {
-			return code, usage("--language python, node, shell or r", "--language: %v", err)
+			return code, exit.Usage("--language python, node, shell or r", "--language: %v", err)
 		}
 	}
 	from := p.stdin
 	if file != "-" {
 		f, err := os.Open(file)
 		if errors.Is(err, fs.ErrNotExist) {
-			return code, usage("check the spelling; the path starts at the current folder", "there is no file %s", visible(file))
+			return code, exit.Usage("check the spelling; the path starts at the current folder", "there is no file %s", terminal.Visible(file))
 		}
 		if err != nil {
 			return code, err
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return code, usage("sandboxmcp validate "+filepath.Join(file, "main.py"), "%s is a folder: name a script in it", visible(file))
+			return code, exit.Usage("sandboxmcp validate "+filepath.Join(file, "main.py"), "%s is a folder: name a script in it", terminal.Visible(file))
 		}
 		from, code.Name = f, filepath.Base(file)
 	}
@@ -168,14 +170,14 @@ func writeBack(file string, was, now []byte) error {
 		return err
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != string(was) {
-		return fail("sandboxmcp validate "+file+" --write", "%s has changed meanwhile: it was not written to", visible(file))
+		return exit.Fail("sandboxmcp validate "+file+" --write", "%s has changed meanwhile: it was not written to", terminal.Visible(file))
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
 	if err := statefile.Replace(path, "sandboxmcp", now, info.Mode().Perm()); err != nil {
-		return fail("sandboxmcp validate "+file+" --json has the code in \"fixed\"", "write to %s: %v", visible(file), err)
+		return exit.Fail("sandboxmcp validate "+file+" --json has the code in \"fixed\"", "write to %s: %v", terminal.Visible(file), err)
 	}
 	return nil
 }
@@ -203,9 +205,9 @@ func (l validation) String() string {
 		if line > 0 {
 			place = fmt.Sprintf("%s:%d:%d", l.File, line, column)
 		}
-		fmt.Fprintf(&b, "%s: %s\n", visible(place), visible(text))
+		fmt.Fprintf(&b, "%s: %s\n", terminal.Visible(place), terminal.Visible(text))
 		for line := range strings.Lines(snippet) {
-			fmt.Fprintf(&b, "    %s\n", visible(strings.TrimRight(line, "\n")))
+			fmt.Fprintf(&b, "    %s\n", terminal.Visible(strings.TrimRight(line, "\n")))
 		}
 	}
 	for _, x := range l.Problems {
@@ -222,17 +224,17 @@ func (l validation) String() string {
 	}
 	if l.Fixed != "" {
 		for line := range strings.Lines(l.Diff) {
-			fmt.Fprintln(&b, visible(strings.TrimRight(line, "\n")))
+			fmt.Fprintln(&b, terminal.Visible(strings.TrimRight(line, "\n")))
 		}
 	}
-	b.WriteString(visible(l.verdict()) + "\n")
+	b.WriteString(terminal.Visible(l.verdict()) + "\n")
 	return b.String()
 }
 
 func (l validation) verdict() string {
 	switch {
 	case !l.Valid:
-		return fmt.Sprintf("%s is not valid: %s", l.File, count(len(l.Problems), "problem"))
+		return fmt.Sprintf("%s is not valid: %s", l.File, terminal.Count(len(l.Problems), "problem"))
 	case !l.Judged:
 		return fmt.Sprintf("%s was not judged: only running it shows whether it is valid %s", l.File, l.Language)
 	case l.Written:

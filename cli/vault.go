@@ -9,6 +9,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -64,11 +66,11 @@ func valueFlags() []cli.Flag {
 
 func (p *program) vaultDelete(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("sandboxmcp vault list", "vault delete needs the KEY of one secret")
+		return exit.Usage("sandboxmcp vault list", "vault delete needs the KEY of one secret")
 	}
 	namespace, key := c.String("namespace"), c.Args().First()
 	if err := vault.CheckName(namespace, key); err != nil {
-		return usage("sandboxmcp vault list", "%v", err)
+		return exit.Usage("sandboxmcp vault list", "%v", err)
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -77,12 +79,12 @@ func (p *program) vaultDelete(c *cli.Context) error {
 	err = changeVault(c, cfg, func(ctx context.Context, s *vault.Sealed) error { return s.Delete(ctx, namespace, key) })
 	switch {
 	case errors.Is(err, vault.ErrNotFound):
-		return fail("sandboxmcp vault list", "secret %s of namespace %s was never added, or is deleted already", key, namespace)
+		return exit.Fail("sandboxmcp vault list", "secret %s of namespace %s was never added, or is deleted already", key, namespace)
 	case err != nil:
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, map[string]string{"namespace": namespace, "deleted": key})
+		return terminal.WriteJSON(p.stdout, map[string]string{"namespace": namespace, "deleted": key})
 	}
 	_, err = fmt.Fprintf(p.stdout, "deleted %s from the namespace %s\n", key, namespace)
 	return err

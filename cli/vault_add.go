@@ -12,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -41,14 +43,14 @@ Examples:
 
 func (p *program) vaultAdd(c *cli.Context) error {
 	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
-		return usage("sandboxmcp vault add --help", "vault add needs the KEY of one secret, and takes one VALUE, not %s", count(c.NArg(), "word"))
+		return exit.Usage("sandboxmcp vault add --help", "vault add needs the KEY of one secret, and takes one VALUE, not %s", terminal.Count(c.NArg(), "word"))
 	}
 	e := vault.Entry{Namespace: c.String("namespace"), Key: c.Args().First(), Store: c.String("store")}
 	if err := vault.CheckName(e.Namespace, e.Key); err != nil {
-		return usage("sandboxmcp vault add --help", "%v", err)
+		return exit.Usage("sandboxmcp vault add --help", "%v", err)
 	}
 	if e.Store != vault.InSealed && e.Store != vault.InKeyring {
-		return usage("--store sealed or --store keyring", "there is no store %s to add to", e.Store)
+		return exit.Usage("--store sealed or --store keyring", "there is no store %s to add to", e.Store)
 	}
 	var err error
 	if e.Binding, err = binding(c); err != nil {
@@ -68,7 +70,7 @@ func (p *program) vaultAdd(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrExists):
-		return fail(strings.Replace(command(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and that of its hosts", "%v", err)
+		return exit.Fail(strings.Replace(command(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and that of its hosts", "%v", err)
 	case err != nil:
 		return err
 	}
@@ -76,13 +78,13 @@ func (p *program) vaultAdd(c *cli.Context) error {
 	p.unbound(e)
 	if c.Bool("json") {
 		e.Added = time.Now()
-		return writeJSON(p.stdout, secretEntryOf(e, time.Time{}, e.Added))
+		return terminal.WriteJSON(p.stdout, secretEntryOf(e, time.Time{}, e.Added))
 	}
 	where := ""
 	if len(e.Hosts) > 0 {
 		where = ", for " + strings.Join(e.Hosts, ", ") + " only"
 	}
-	_, err = fmt.Fprintf(p.stdout, "added %s to the namespace %s%s\n", e.Key, e.Namespace, visible(where))
+	_, err = fmt.Fprintf(p.stdout, "added %s to the namespace %s%s\n", e.Key, e.Namespace, terminal.Visible(where))
 	return err
 }
 
@@ -95,10 +97,10 @@ func binding(c *cli.Context) (vault.Binding, error) {
 		}
 	}
 	if _, err := egress.NewPolicy(b.Hosts, nil); err != nil {
-		return b, usage("--host api.example.com, *.example.com or example.com:8443", "%v", err)
+		return b, exit.Usage("--host api.example.com, *.example.com or example.com:8443", "%v", err)
 	}
 	if len(b.Hosts) == 0 && (b.Require || b.Body) {
-		return b, usage("--host api.example.com", "--require and --body say how a host gets the secret: say which, too")
+		return b, exit.Usage("--host api.example.com", "--require and --body say how a host gets the secret: say which, too")
 	}
 	return b, nil
 }
@@ -114,4 +116,38 @@ func (p *program) unused(cfg config.Config, e vault.Entry) {
 	case err == nil && first >= 0 && first < here && os.Getenv(variable) != "":
 		p.say("warning: as long as the environment variable %s is set, runs get its value instead", variable)
 	}
+}
+
+// tokenHosts are the hosts that well-known tokens are for, by the variables that programs read them from.
+var tokenHosts = map[string][]string{
+	"ANTHROPIC_API_KEY":      {"api.anthropic.com"},
+	"GEMINI_API_KEY":         {"generativelanguage.googleapis.com"},
+	"GH_TOKEN":               {"github.com", "api.github.com"}, // git over https, and gh
+	"GITHUB_TOKEN":           {"github.com", "api.github.com"},
+	"GITLAB_TOKEN":           {"gitlab.com"},
+	"GROQ_API_KEY":           {"api.groq.com"},
+	"HF_TOKEN":               {"huggingface.co"},
+	"HUGGING_FACE_HUB_TOKEN": {"huggingface.co"},
+	"MISTRAL_API_KEY":        {"api.mistral.ai"},
+	"OPENAI_API_KEY":         {"api.openai.com"},
+	"OPENROUTER_API_KEY":     {"openrouter.ai"},
+	"SLACK_BOT_TOKEN":        {"slack.com"},
+	"STRIPE_SECRET_KEY":      {"api.stripe.com"},
+}
+
+// unbound says of a well-known token that was bound to nothing how programs need not see it.
+func (p *program) unbound(e vault.Entry) {
+	hosts := tokenHosts[e.Key]
+	if len(hosts) == 0 || len(e.Hosts) > 0 {
+		return
+	}
+	where := ""
+	if e.Namespace != "default" {
+		where += " --namespace " + e.Namespace
+	}
+	if e.Store == vault.InKeyring {
+		where += " --store keyring"
+	}
+	p.say("hint: programs see its value; sandboxmcp vault add %s --host %s --replace%s keeps it outside the sandbox",
+		e.Key, strings.Join(hosts, " --host "), where)
 }

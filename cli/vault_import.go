@@ -13,6 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -48,10 +50,10 @@ type imported struct {
 
 func (p *program) vaultImport(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("sandboxmcp vault import .env", "vault import needs one FILE")
+		return exit.Usage("sandboxmcp vault import .env", "vault import needs one FILE")
 	}
 	if err := vault.CheckName(c.String("namespace"), "KEY"); err != nil {
-		return usage("sandboxmcp vault import --help", "%v", err)
+		return exit.Usage("sandboxmcp vault import --help", "%v", err)
 	}
 	to, err := binding(c)
 	if err != nil {
@@ -80,7 +82,7 @@ func (p *program) vaultImport(c *cli.Context) error {
 	all, done := additions(c, variables, there, to)
 	for _, a := range all {
 		if err := a.Check(); err != nil {
-			return fail("", "%v; nothing was added", err)
+			return exit.Fail("", "%v; nothing was added", err)
 		}
 	}
 	if !done.DryRun {
@@ -88,7 +90,7 @@ func (p *program) vaultImport(c *cli.Context) error {
 	}
 	switch {
 	case errors.Is(err, vault.ErrExists):
-		return fail("--replace takes its place", "%v; nothing was added", err)
+		return exit.Fail("--replace takes its place", "%v; nothing was added", err)
 	case err != nil:
 		return err
 	}
@@ -102,7 +104,7 @@ func (p *program) readEnvFile(name string) (all []vault.EnvVariable, readers str
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, "", usage("the path starts at the current folder", "%v", err)
+			return nil, "", exit.Usage("the path starts at the current folder", "%v", err)
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
@@ -113,13 +115,13 @@ func (p *program) readEnvFile(name string) (all []vault.EnvVariable, readers str
 	text, err := io.ReadAll(io.LimitReader(in, vault.MaxEnvFile+1))
 	defer clear(text)
 	if err != nil {
-		return nil, "", fail("", "read %s: %v", from, err)
+		return nil, "", exit.Fail("", "read %s: %v", from, err)
 	}
 	if all, err = vault.ReadEnvFile(text); err != nil {
-		return nil, "", fail("sandboxmcp vault import --help", "%s: %v; nothing was added", from, err)
+		return nil, "", exit.Fail("sandboxmcp vault import --help", "%s: %v; nothing was added", from, err)
 	}
 	if len(all) == 0 {
-		return nil, "", fail("", "%s sets nothing", from)
+		return nil, "", exit.Fail("", "%s sets nothing", from)
 	}
 	return all, readers, nil
 }
@@ -156,9 +158,9 @@ func (p *program) checkImport(c *cli.Context, variables []vault.EnvVariable, the
 	}
 	switch {
 	case len(empty) > 0:
-		return fail("remove these lines, or give them values", "a secret can't be empty, as in the file: %s; nothing was added", strings.Join(empty, ", "))
+		return exit.Fail("remove these lines, or give them values", "a secret can't be empty, as in the file: %s; nothing was added", strings.Join(empty, ", "))
 	case len(exist) > 0:
-		return fail("--replace takes their place", "in the vault already: %s; nothing was added", strings.Join(exist, ", "))
+		return exit.Fail("--replace takes their place", "in the vault already: %s; nothing was added", strings.Join(exist, ", "))
 	}
 	return nil
 }
@@ -197,7 +199,7 @@ func (p *program) afterImport(cfg config.Config, variables []vault.EnvVariable, 
 
 func (p *program) showImport(c *cli.Context, done imported) error {
 	if c.Bool("json") {
-		return writeJSON(p.stdout, done)
+		return terminal.WriteJSON(p.stdout, done)
 	}
 	did := "added"
 	if done.DryRun {

@@ -2,13 +2,21 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -69,7 +77,7 @@ func (p *program) vaultList(c *cli.Context) error {
 		for _, e := range entries {
 			list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}], now))
 		}
-		err = writeJSON(p.stdout, list)
+		err = terminal.WriteJSON(p.stdout, list)
 	} else {
 		err = showSecrets(p.stdout, entries, used, now)
 	}
@@ -83,7 +91,7 @@ func brokenSecrets(problems []error) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return silent(exitFailed)
+	return exit.Silent(exit.Failed)
 }
 
 func secretEntryOf(e vault.Entry, used, now time.Time) secretEntry {
@@ -101,7 +109,7 @@ func showSecrets(w io.Writer, entries []vault.Entry, used map[called]time.Time, 
 		_, err := fmt.Fprintln(w, "no secrets were added")
 		return err
 	}
-	t := newTable(w, columnsOf("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")...)
+	t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")...)
 	for _, e := range entries {
 		age, last, hosts, required, body := "?", "never", "any: programs see the value", "-", "-"
 		switch {
@@ -147,8 +155,41 @@ func span(d time.Duration) string {
 		name string
 	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
 		if n := int(d / unit.size); n > 0 {
-			return count(n, unit.name)
+			return terminal.Count(n, unit.name)
 		}
 	}
 	return "new"
+}
+
+// called is what a secret is called.
+type called struct{ namespace, name string }
+
+// lastUsed is when secrets were lent the last time, as far as the log goes back; of a namespace, or of all if it
+// is "". Rows in sealed segments that are not here are beyond that. A log that is not there is not made.
+func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[called]time.Time, error) {
+	used := map[called]time.Time{}
+	if _, err := os.Stat(cfg.SQLitePath); os.IsNotExist(err) {
+		return used, nil
+	}
+	log, err := audit.Open(ctx, cfg.SQLitePath)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	for row, err := range log.Rows(ctx, audit.Filter{Namespace: namespace, Kinds: []string{event.VaultAccessed}, Sealed: true, Missing: func(audit.Segment) {}}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range leasedIn(row) {
+			used[called{row.Namespace, name}] = row.Time
+		}
+	}
+	return used, nil
+}
+
+// leasedIn are the names of the secrets that a row says were lent.
+func leasedIn(row audit.Row) []string {
+	var data struct{ Secrets []string }
+	_ = json.Unmarshal(row.Data, &data) // what is not of this form says nothing
+	return data.Secrets
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -33,7 +35,7 @@ type rekeyed struct {
 func (p *program) vaultRekey(c *cli.Context) error {
 	place := c.Args().First()
 	if c.NArg() > 1 || c.Args().Present() && place != vault.InFile && place != vault.InKeyring {
-		return usage("sandboxmcp vault rekey keyring", "vault rekey takes one word, file or keyring; a secret gets a new value by vault rotate")
+		return exit.Usage("sandboxmcp vault rekey keyring", "vault rekey takes one word, file or keyring; a secret gets a new value by vault rotate")
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -48,7 +50,7 @@ func (p *program) vaultRekey(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, rekeyed{place, n})
+		return terminal.WriteJSON(p.stdout, rekeyed{place, n})
 	}
 	where, are := "vault.key in the state directory", "are"
 	if place == vault.InKeyring {
@@ -57,6 +59,6 @@ func (p *program) vaultRekey(c *cli.Context) error {
 	if n == 1 {
 		are = "is"
 	}
-	_, err = fmt.Fprintf(p.stdout, "the vault has a new key, in %s; %s %s encrypted for it\n", where, count(n, "secret"), are)
+	_, err = fmt.Fprintf(p.stdout, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"), are)
 	return err
 }

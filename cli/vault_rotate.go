@@ -13,6 +13,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -42,11 +44,11 @@ type rotated struct {
 
 func (p *program) vaultRotate(c *cli.Context) error {
 	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
-		return usage("sandboxmcp vault rotate --help", "vault rotate needs the KEY of one secret, and takes one VALUE, not %s", count(c.NArg(), "word"))
+		return exit.Usage("sandboxmcp vault rotate --help", "vault rotate needs the KEY of one secret, and takes one VALUE, not %s", terminal.Count(c.NArg(), "word"))
 	}
 	namespace, key := c.String("namespace"), c.Args().First()
 	if err := vault.CheckName(namespace, key); err != nil {
-		return usage("sandboxmcp vault rotate --help", "%v", err)
+		return exit.Usage("sandboxmcp vault rotate --help", "%v", err)
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -64,7 +66,7 @@ func (p *program) vaultRotate(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrNotFound):
-		return fail(strings.Replace(command(c, key), "rotate", "add", 1), "secret %s of namespace %s was never added, or is deleted already", key, namespace)
+		return exit.Fail(strings.Replace(command(c, key), "rotate", "add", 1), "secret %s of namespace %s was never added, or is deleted already", key, namespace)
 	case err != nil:
 		return err
 	}
@@ -74,7 +76,7 @@ func (p *program) vaultRotate(c *cli.Context) error {
 		p.say("warning: which sessions keep the old value is not known: %v", err)
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, rotated{Namespace: namespace, Name: key, Store: e.Store, Holders: holders})
+		return terminal.WriteJSON(p.stdout, rotated{Namespace: namespace, Name: key, Store: e.Store, Holders: holders})
 	}
 	_, err = fmt.Fprintf(p.stdout, "rotated %s of the namespace %s: what runs next gets the new value\n", key, namespace)
 	for _, id := range holders {

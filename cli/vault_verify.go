@@ -14,6 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -85,12 +87,12 @@ func (p *program) vaultVerify(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		err = writeJSON(p.stdout, v)
+		err = terminal.WriteJSON(p.stdout, v)
 	} else {
 		err = v.show(p.stdout)
 	}
 	if err == nil && !v.OK {
-		return silent(exitFailed)
+		return exit.Silent(exit.Failed)
 	}
 	return err
 }
@@ -165,7 +167,7 @@ func (v *vaultState) openAll(ctx context.Context, cfg config.Config, namespace s
 
 func (v *vaultState) show(w io.Writer) error {
 	if len(v.Secrets) > 0 {
-		t := newTable(w, columnsOf("NAME", "NAMESPACE", "STORE", "OPENS", "AGE", "LAST USED")...)
+		t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "OPENS", "AGE", "LAST USED")...)
 		for _, s := range v.Secrets {
 			age, last := "?", "never"
 			if !s.Added.IsZero() {
@@ -184,24 +186,24 @@ func (v *vaultState) show(w io.Writer) error {
 	}
 	var b strings.Builder
 	for _, f := range v.Files {
-		fmt.Fprintf(&b, "%s %s\n", f.Mode, visible(f.Path))
+		fmt.Fprintf(&b, "%s %s\n", f.Mode, terminal.Visible(f.Path))
 	}
 	if v.Key != nil {
-		fmt.Fprintf(&b, "the key %s is in %s\n", visible(v.Key.ID), map[string]string{vault.InFile: "the file vault.key", vault.InKeyring: "the keyring of the operating system"}[v.Key.In])
+		fmt.Fprintf(&b, "the key %s is in %s\n", terminal.Visible(v.Key.ID), map[string]string{vault.InFile: "the file vault.key", vault.InKeyring: "the keyring of the operating system"}[v.Key.In])
 	}
 	for _, x := range v.Problems {
-		fmt.Fprintf(&b, "WRONG: %s\n", visible(x.What))
+		fmt.Fprintf(&b, "WRONG: %s\n", terminal.Visible(x.What))
 		if x.Remedy != "" {
-			fmt.Fprintf(&b, "  try: %s\n", visible(x.Remedy))
+			fmt.Fprintf(&b, "  try: %s\n", terminal.Visible(x.Remedy))
 		}
 	}
 	switch {
 	case !v.OK:
-		fmt.Fprintf(&b, "the vault is not as it should be: %s\n", count(len(v.Problems), "problem"))
+		fmt.Fprintf(&b, "the vault is not as it should be: %s\n", terminal.Count(len(v.Problems), "problem"))
 	case len(v.Secrets) == 0:
 		b.WriteString("ok: there is no secret to open\n")
 	default:
-		fmt.Fprintf(&b, "ok: opened %s\n", count(len(v.Secrets), "secret"))
+		fmt.Fprintf(&b, "ok: opened %s\n", terminal.Count(len(v.Secrets), "secret"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -47,17 +47,6 @@ Examples:
 		},
 		Action: p.verify,
 	}
-}
-
-// otherVerify is what to type for a flag that the other one of the two commands called verify has.
-func otherVerify(path []string, flag string) string {
-	switch command := strings.Join(path, " "); {
-	case command == "verify" && slices.Contains([]string{"proof", "checkpoint", "segment"}, flag):
-		return "sandboxmcp audit verify --" + flag + " FILE"
-	case command == "audit verify" && slices.Contains([]string{"receipt", "manifest"}, flag):
-		return "sandboxmcp verify --" + flag + " FILE"
-	}
-	return ""
 }
 
 // verification is what verify found.
@@ -98,7 +87,7 @@ func (v *verification) verdict() string {
 	n := len(v.Problems)
 	switch {
 	case v.unchecked < n:
-		return fmt.Sprintf("the %s does not match: %s", v.What, count(n, "problem"))
+		return fmt.Sprintf("the %s does not match: %s", v.What, terminal.Count(n, "problem"))
 	case v.Receipt != nil:
 		return "the receipt is good, but what should match it could not be checked"
 	}
@@ -112,15 +101,15 @@ func (p *program) verify(c *cli.Context) error {
 			continue
 		}
 		if checked != "" {
-			return usage("sandboxmcp verify --help", "--%s and --%s are checked one at a time", checked, flag)
+			return exit.Usage("sandboxmcp verify --help", "--%s and --%s are checked one at a time", checked, flag)
 		}
 		checked = flag
 	}
 	if checked != "receipt" && c.IsSet("key") {
-		return usage("sandboxmcp verify --receipt RECEIPT --key KEY", "--key is for receipts: nothing else here is signed")
+		return exit.Usage("sandboxmcp verify --receipt RECEIPT --key KEY", "--key is for receipts: nothing else here is signed")
 	}
 	if checked == "" && c.Bool("loose") || checked != "" && c.NArg() > 1 {
-		return usage("sandboxmcp verify --help", "verify takes a FILE and its SHA256, or --manifest or --receipt with one folder")
+		return exit.Usage("sandboxmcp verify --help", "verify takes a FILE and its SHA256, or --manifest or --receipt with one folder")
 	}
 	v := verification{Problems: []signer.Problem{}}
 	var err error
@@ -144,18 +133,18 @@ func (p *program) verify(c *cli.Context) error {
 func (p *program) tellVerified(c *cli.Context, v verification) error {
 	v.OK = len(v.Problems) == 0
 	if c.Bool("json") {
-		if err := writeJSON(p.stdout, v); err != nil || v.OK {
+		if err := terminal.WriteJSON(p.stdout, v); err != nil || v.OK {
 			return err
 		}
-		return silent(exitFailed)
+		return exit.Silent(exit.Failed)
 	}
 	if v.OK {
-		if _, err := fmt.Fprintf(p.stdout, "ok: %s\n", visible(v.good)); err != nil {
+		if _, err := fmt.Fprintf(p.stdout, "ok: %s\n", terminal.Visible(v.good)); err != nil {
 			return err
 		}
 	}
 	for _, problem := range v.Problems {
-		if _, err := fmt.Fprintln(p.stdout, visible(problem.String())); err != nil {
+		if _, err := fmt.Fprintln(p.stdout, terminal.Visible(problem.String())); err != nil {
 			return err
 		}
 	}
@@ -167,21 +156,21 @@ func (p *program) tellVerified(c *cli.Context, v verification) error {
 	if v.OK {
 		return nil
 	}
-	return fail(v.hint, "%s", v.verdict())
+	return exit.Fail(v.hint, "%s", v.verdict())
 }
 
 func (p *program) verifyFile(c *cli.Context, v *verification) error {
 	const example = "sandboxmcp verify FILE SHA256"
 	if c.NArg() != 2 {
-		return usage(example, "verify needs a FILE and the SHA256 that it should have, or --manifest or --receipt")
+		return exit.Usage(example, "verify needs a FILE and the SHA256 that it should have, or --manifest or --receipt")
 	}
 	file := c.Args().First()
 	want, err := signer.ParseHash(c.Args().Get(1))
 	if err != nil {
 		if _, swapped := signer.ParseHash(file); swapped == nil {
-			return usage(fmt.Sprintf("sandboxmcp verify %s %s", c.Args().Get(1), file), "the file comes first, and then its SHA-256")
+			return exit.Usage(fmt.Sprintf("sandboxmcp verify %s %s", c.Args().Get(1), file), "the file comes first, and then its SHA-256")
 		}
-		return usage(example, "%v", err)
+		return exit.Usage(example, "%v", err)
 	}
 	got, err := p.hashFile(file)
 	switch {
@@ -222,7 +211,7 @@ func (p *program) verifyManifest(c *cli.Context, v *verification) {
 		v.cannot(dir, err)
 	}
 	v.Files = &files
-	v.good = fmt.Sprintf("%s in %s, as listed", count(files, "file"), dir)
+	v.good = fmt.Sprintf("%s in %s, as listed", terminal.Count(files, "file"), dir)
 }
 
 // comparedDir is where files are compared. What was named on the command line may be in it, too.

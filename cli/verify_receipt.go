@@ -14,6 +14,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -78,7 +80,7 @@ func (p *program) verifyReceipt(c *cli.Context, v *verification) error {
 		n := len(all)
 		v.Files = &n
 		v.Receipt.checked = fmt.Sprintf("compared with those in %s", beside)
-		v.good += fmt.Sprintf(", and %s with it", count(n, "file"))
+		v.good += fmt.Sprintf(", and %s with it", terminal.Count(n, "file"))
 	default:
 		p.verifyOne(beside, filepath.Dir(file), proof, v)
 	}
@@ -98,7 +100,7 @@ func (p *program) verifyOne(file, dir string, proof signer.Proof, v *verificatio
 	switch {
 	case what == "" && !whole:
 		v.unknown(signer.Problem{Kind: signer.BadList, Name: file, Why: fmt.Sprintf(
-			"not among the %s that the receipt names; %d more are in SHA256SUMS, which is not beside the receipt as it was signed", count(len(all), "file"), proof.ArtifactsUnlisted)})
+			"not among the %s that the receipt names; %d more are in SHA256SUMS, which is not beside the receipt as it was signed", terminal.Count(len(all), "file"), proof.ArtifactsUnlisted)})
 		return
 	case what == "":
 		v.bad(signer.Problem{Kind: signer.Changed, Name: file, Why: "the receipt says nothing about a file with the SHA-256 " + got})
@@ -113,7 +115,7 @@ func (p *program) trusted(c *cli.Context) (*signer.Trust, error) {
 	if paths := c.StringSlice("key"); len(paths) > 0 {
 		trust, err := signer.ReadTrust(paths...)
 		if err != nil {
-			return nil, usage("--key FILE, with the public key that sandboxmcp key export prints", "%v", err)
+			return nil, exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%v", err)
 		}
 		return trust, nil
 	}
@@ -168,7 +170,7 @@ func newProven(proof signer.Proof) *proven {
 	for _, a := range proof.Artifacts {
 		f := provenFile{Name: a.Name, SHA256: a.SHA256}
 		if !utf8.ValidString(a.Name) {
-			f.Name, f.NameBase64 = visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
+			f.Name, f.NameBase64 = terminal.Visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
 		}
 		x.Artifacts = append(x.Artifacts, f)
 	}
@@ -179,7 +181,7 @@ func newProven(proof signer.Proof) *proven {
 func (x *proven) show(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(t, "%s\t%s\n", name, visible(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(t, "%s\t%s\n", name, terminal.Visible(fmt.Sprintf(format, args...)))
 	}
 	line("run", "%s, namespace %s", x.Run, x.Namespace)
 	line("script", "%s, %s, SHA-256 %s", x.Name, x.Language, x.CodeSHA256)
@@ -213,7 +215,7 @@ func (x *proven) howEnded() string {
 
 // files are how many artifacts there were, and how many of them the receipt names.
 func (x *proven) files() string {
-	text := count(len(x.Artifacts)+x.ArtifactsUnlisted, "artifact")
+	text := terminal.Count(len(x.Artifacts)+x.ArtifactsUnlisted, "artifact")
 	if x.ArtifactsUnlisted > 0 {
 		text += fmt.Sprintf(" (%d named here, %d more in SHA256SUMS)", len(x.Artifacts), x.ArtifactsUnlisted)
 	}

@@ -2,13 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
-	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/mod/module"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
 )
 
 func (p *program) versionCommand() *cli.Command {
@@ -22,9 +21,9 @@ func (p *program) versionCommand() *cli.Command {
 			if err := noWords(c); err != nil {
 				return err
 			}
-			v := version()
+			v := version.Current()
 			if c.Bool("json") {
-				return writeJSON(p.stdout, v)
+				return terminal.WriteJSON(p.stdout, v)
 			}
 			_, err := fmt.Fprintln(p.stdout, v)
 			return err
@@ -32,64 +31,10 @@ func (p *program) versionCommand() *cli.Command {
 	}
 }
 
-// versionInfo is what the build recorded. A tag that came from a module proxy names no commit, so there is none then.
-type versionInfo struct {
-	Version  string     `json:"version"` // the tag, a pseudo-version, or "(devel)" for a build without Git
-	Commit   string     `json:"commit,omitempty"`
-	Date     *time.Time `json:"date,omitempty"` // of the commit, in UTC
-	Modified bool       `json:"modified"`       // the work tree was not as committed
-	Go       string     `json:"go"`
-	Platform string     `json:"platform"`
-}
-
-// String is v in one line.
-func (v versionInfo) String() string {
-	var of []string
-	if v.Commit != "" {
-		of = append(of, "commit "+v.Commit)
-	}
-	if v.Date != nil {
-		of = append(of, v.Date.Format(time.RFC3339))
-	}
-	if v.Modified {
-		of = append(of, "modified")
-	}
-	return fmt.Sprintf("sandboxmcp %s (%s)", v.Version, strings.Join(append(of, v.Go, v.Platform), ", "))
-}
-
-func version() versionInfo {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{Main: debug.Module{Version: "(unknown)"}}
-	}
-	return versionOf(info)
-}
-
-func versionOf(info *debug.BuildInfo) versionInfo {
-	v := versionInfo{Version: info.Main.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	// A pseudo-version holds the start of the commit and its date. A build in a clone knows them better.
-	v.Commit, _ = module.PseudoVersionRev(v.Version)
-	date, err := module.PseudoVersionTime(v.Version)
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Commit = s.Value
-		case "vcs.time":
-			date, err = time.Parse(time.RFC3339, s.Value)
-		case "vcs.modified":
-			v.Modified = s.Value == "true"
-		}
-	}
-	if err == nil {
-		v.Date = &date
-	}
-	return v
-}
-
 // noWords refuses words that the command has no use for.
 func noWords(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return nil
 	}
-	return usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, c.Args().First())
+	return exit.Usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, c.Args().First())
 }

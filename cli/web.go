@@ -9,6 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -74,22 +76,22 @@ func webTimeout() cli.Flag {
 // withWeb has do read the web in a pipeline of this process.
 func (p *program) withWeb(c *cli.Context, do func(context.Context, *pipeline.Pipeline) error) error {
 	if c.IsSet("timeout") && c.Float64("timeout") <= 0 {
-		return usage("leave it out for the default", "--timeout must be more than 0")
+		return exit.Usage("leave it out for the default", "--timeout must be more than 0")
 	}
 	cfg, err := load(c)
 	if err != nil {
 		return err
 	}
-	return p.wired(c, cfg, purpose{}, func(ctx context.Context, parts *parts) error { return notDone(do(ctx, parts.pipeline)) })
+	return p.wired(c, cfg, purpose{}, func(ctx context.Context, parts *parts) error { return exit.NotDone(do(ctx, parts.pipeline)) })
 }
 
 func (p *program) webSearch(c *cli.Context) error {
 	words := strings.Join(c.Args().Slice(), " ")
 	switch {
 	case strings.TrimSpace(words) == "":
-		return usage("sandboxmcp web search landlock kernel", "search needs WORDS to search for")
+		return exit.Usage("sandboxmcp web search landlock kernel", "search needs WORDS to search for")
 	case c.Int("limit") < 1 || c.Int("limit") > 50:
-		return usage("--limit 10", "--limit must be 1 to 50")
+		return exit.Usage("--limit 10", "--limit must be 1 to 50")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
 		h, err := line.Search(ctx, pipeline.Search{Namespace: c.String("namespace"), Query: words, Limit: c.Int("limit"), Domains: c.StringSlice("domain"),
@@ -98,7 +100,7 @@ func (p *program) webSearch(c *cli.Context) error {
 			return err
 		}
 		if c.Bool("json") {
-			return writeJSON(p.stdout, asHits(h))
+			return terminal.WriteJSON(p.stdout, asHits(h))
 		}
 		for _, why := range h.Passed {
 			p.say("%s", why)
@@ -110,9 +112,9 @@ func (p *program) webSearch(c *cli.Context) error {
 func showHits(w io.Writer, h pipeline.Hits) error {
 	var b strings.Builder
 	for i, r := range h.Results {
-		fmt.Fprintf(&b, "%d. %s\n   %s\n", i+1, visible(r.Title), visible(r.URL))
+		fmt.Fprintf(&b, "%d. %s\n   %s\n", i+1, terminal.Visible(r.Title), terminal.Visible(r.URL))
 		if r.Summary != "" {
-			fmt.Fprintf(&b, "   %s\n", visible(r.Summary))
+			fmt.Fprintf(&b, "   %s\n", terminal.Visible(r.Summary))
 		}
 	}
 	if len(h.Results) == 0 {
@@ -128,11 +130,11 @@ func (p *program) webFetch(c *cli.Context) error {
 	format := c.String("format")
 	switch {
 	case c.NArg() != 1:
-		return usage("sandboxmcp web fetch https://example.com", "fetch needs the URL of one page")
+		return exit.Usage("sandboxmcp web fetch https://example.com", "fetch needs the URL of one page")
 	case format != formats[0] && format != formats[1] && format != formats[2]:
-		return usage("--format text", "%q is no format: use %s", format, strings.Join(formats, ", "))
+		return exit.Usage("--format text", "%q is no format: use %s", format, strings.Join(formats, ", "))
 	case c.Int("offset") < 0 || c.Int("max-bytes") < 0:
-		return usage("sandboxmcp web fetch --help", "--offset and --max-bytes can't be less than 0")
+		return exit.Usage("sandboxmcp web fetch --help", "--offset and --max-bytes can't be less than 0")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
 		f, err := line.Fetch(ctx, pipeline.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: format, Offset: c.Int("offset"),
@@ -146,13 +148,13 @@ func (p *program) webFetch(c *cli.Context) error {
 
 func (p *program) showPage(c *cli.Context, f pipeline.Fetched) error {
 	if c.Bool("json") {
-		return p.writeOut(c.String("out"), func(w io.Writer) error { return writeJSON(w, asPage(f)) })
+		return p.writeOut(c.String("out"), func(w io.Writer) error { return terminal.WriteJSON(w, asPage(f)) })
 	}
 	if f.Status >= 400 {
-		p.say("%s answered with HTTP %d", visible(f.Host), f.Status)
+		p.say("%s answered with HTTP %d", terminal.Visible(f.Host), f.Status)
 	}
 	if f.Note != "" {
-		p.say("%s", visible(f.Note))
+		p.say("%s", terminal.Visible(f.Note))
 	}
 	if f.Next > 0 {
 		p.say("there is more: --offset %d goes on", f.Next)

@@ -12,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -47,11 +49,11 @@ func (p *program) webBrowser(c *cli.Context) error {
 	formats := []string{page.Markdown, page.Text, page.HTML}
 	switch {
 	case c.NArg() != 1:
-		return usage("sandboxmcp web browser https://example.com", "browser needs the URL of one page")
+		return exit.Usage("sandboxmcp web browser https://example.com", "browser needs the URL of one page")
 	case !slices.Contains(formats, c.String("format")):
-		return usage("--format text", "%q is no format: use %s", c.String("format"), strings.Join(formats, ", "))
+		return exit.Usage("--format text", "%q is no format: use %s", c.String("format"), strings.Join(formats, ", "))
 	case c.Int("max-bytes") < 0:
-		return usage("sandboxmcp web browser --help", "--max-bytes can't be less than 0")
+		return exit.Usage("sandboxmcp web browser --help", "--max-bytes can't be less than 0")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
 		b, err := line.Browse(ctx, pipeline.Browse{
@@ -72,7 +74,7 @@ func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, asBrowsed(b, file))
+		return terminal.WriteJSON(p.stdout, asBrowsed(b, file))
 	}
 	if b.Status >= 400 {
 		p.say("%s answered with HTTP %d", b.Host, b.Status)
@@ -94,7 +96,7 @@ func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 	if b.Title != "" {
 		text = "title: " + b.Title + "\n\n" + text
 	}
-	_, err = io.WriteString(p.stdout, web.Fence(visible(b.Host), safetext.Text(text))+"\n")
+	_, err = io.WriteString(p.stdout, web.Fence(terminal.Visible(b.Host), safetext.Text(text))+"\n")
 	return err
 }
 
@@ -122,7 +124,7 @@ func (p *program) savePicture(to string, b pipeline.Browsed) (string, error) {
 		return to, p.writeOut(to, write)
 	}
 	if to == "-" {
-		return "", usage("--out page.png", "the picture can't go to standard output, where the text is")
+		return "", exit.Usage("--out page.png", "the picture can't go to standard output, where the text is")
 	}
 	name := pictureName(b.Host)
 	var err error

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
@@ -25,13 +27,13 @@ func webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
 		w.Policy, err = egress.PublicWeb(cfg.Egress.Deny)
 	}
 	if err != nil {
-		return w, usage(hint, "web.allow: %v", err)
+		return w, exit.Usage(hint, "web.allow: %v", err)
 	}
 	w.Policy = w.Policy.WithLocal(cfg.Egress.Local)
 	if w.Engines, err = web.NewEngines(cfg.Web.Engines, cfg.Web.SearXNG, w.Policy, cfg.Egress.Deny); err != nil {
-		return w, usage(hint, "web: %v", err)
+		return w, exit.Usage(hint, "web: %v", err)
 	}
-	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, MaxBytes: cfg.Web.MaxMB << 20, Version: version().Version})
+	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, MaxBytes: cfg.Web.MaxMB << 20, Version: version.Current().Version})
 	w.Browser, w.Authorities = cfg.Web.Browser, browser.Authorities
 	w.Timeout = time.Duration(cfg.Web.TimeoutSeconds) * time.Second
 	w.Reader, err = readerOf()
@@ -49,7 +51,7 @@ func readerOf() (string, error) {
 		program, err = filepath.EvalSymlinks(program)
 	}
 	if err != nil {
-		return "", fail("start sandboxmcp again", "sandboxmcp itself, which reads web pages in a sandbox, is not there any more: %v", err)
+		return "", exit.Fail("start sandboxmcp again", "sandboxmcp itself, which reads web pages in a sandbox, is not there any more: %v", err)
 	}
 	return program, nil
 }

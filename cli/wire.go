@@ -15,6 +15,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/witness"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -36,7 +39,7 @@ const minFiles = 64
 // flags of the command that take the place of the setting of that name.
 func load(c *cli.Context, own ...string) (config.Config, error) {
 	if files := maxFiles(); files < minFiles {
-		return config.Config{}, usage(pipeline.MoreFiles, "sandboxmcp may open %d files at once, and needs %d", files, minFiles)
+		return config.Config{}, exit.Usage(pipeline.MoreFiles, "sandboxmcp may open %d files at once, and needs %d", files, minFiles)
 	}
 	flags := map[string]string{}
 	for _, name := range own {
@@ -52,7 +55,7 @@ func load(c *cli.Context, own ...string) (config.Config, error) {
 		err = checkContainers(cfg.Containers)
 	}
 	if err != nil {
-		return cfg, usage("sandboxmcp config --help", "%v", err)
+		return cfg, exit.Usage("sandboxmcp config --help", "%v", err)
 	}
 	return cfg, nil
 }
@@ -147,7 +150,7 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 	what := pipeline.Config{
 		Backends:  p.backends,
 		Audit:     p.log,
-		User:      whoami(),
+		User:      console.User(),
 		Vault:     stores(cfg),
 		Bus:       p.bus,
 		Queue:     pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),
@@ -162,7 +165,7 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 		Files:     hostFiles(cfg),
 		Keys:      keys,
 		Policy:    policy(cfg),
-		Version:   version().Version,
+		Version:   version.Current().Version,
 		Unknown:   cfg.Redact.Unknown,
 		Capture:   pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"), Output: slices.Contains(cfg.Audit.Capture, "output")},
 		Artifacts: artifacts(cfg),
@@ -237,7 +240,7 @@ func review(cfg config.Config) (pipeline.Review, error) {
 	}
 	for _, name := range r.Off {
 		if !slices.Contains(known, name) {
-			return r, usage("rules are: "+strings.Join(known, " "), "validate.rules_off: there is no rule %q", name)
+			return r, exit.Usage("rules are: "+strings.Join(known, " "), "validate.rules_off: there is no rule %q", name)
 		}
 	}
 	return r, nil
@@ -251,16 +254,16 @@ func egressOf(cfg config.Config) (pipeline.Egress, error) {
 	const hint = "sandboxmcp config shows where it is set"
 	var err error
 	if e.Policy, err = egress.NewPolicy(cfg.Egress.Allow, cfg.Egress.Deny); err != nil {
-		return e, usage(hint, "egress: %v", err)
+		return e, exit.Usage(hint, "egress: %v", err)
 	}
 	e.Policy, e.Dialer.Local = e.Policy.WithLocal(cfg.Egress.Local), slices.Clone(cfg.Egress.Local)
 	if slices.Contains(e.Policy.Ports(), backends.DNSPort) {
-		return e, usage(hint, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+		return e, exit.Usage(hint, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}
 	for _, text := range cfg.Egress.Networks {
 		network, err := egress.ParseNetwork(text)
 		if err != nil {
-			return e, usage(hint, "egress.networks: %v", err)
+			return e, exit.Usage(hint, "egress.networks: %v", err)
 		}
 		e.Dialer.Networks = append(e.Dialer.Networks, network)
 	}
@@ -397,4 +400,20 @@ func bounds(l config.Limits) pipeline.Bounds {
 		},
 		Output: l.OutputBytes,
 	}
+}
+
+// wired has f do something with parts of this process, which the first signal that asks us to ends, and ends them.
+func (p *program) wired(c *cli.Context, cfg config.Config, why purpose, f func(context.Context, *parts) error) error {
+	ctx, cancel := interruptible(c.Context)
+	defer cancel(nil)
+	parts, err := wire(ctx, cfg, why)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := parts.Close(); err != nil {
+			p.say("warning: %v", err)
+		}
+	}()
+	return f(ctx, parts)
 }

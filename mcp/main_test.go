@@ -37,7 +37,7 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 	if err != nil {
 		return cfg, nil, err
 	}
-	store, err := results.Open(results.Config{Dir: filepath.Join(dir, "shelf")})
+	store, err := results.Open(results.Config{Dir: filepath.Join(dir, "runs")})
 	if err != nil {
 		return cfg, nil, err
 	}

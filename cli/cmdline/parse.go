@@ -1,0 +1,266 @@
+// Package cmdline sorts a command line for urfave/cli, and suggests the command or flag that a misspelled one was meant to be.
+package cmdline
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+)
+
+// Parse puts a command line in the order that urfave/cli understands, which stops looking for
+// flags at the first word that is none: global flags, commands, flags, "--", the other words.
+// A "--" ends the flags; "-" is an ordinary word. Flags that do not exist are found here, where it
+// is known whether they were meant for the script.
+func Parse(app *cli.App, args []string) ([]string, error) {
+	l := line{flags: app.Flags, commands: app.Commands}
+	for rest := args[1:]; len(rest) > 0; {
+		n, err := l.take(rest)
+		if err != nil {
+			return nil, l.blame(err)
+		}
+		rest = rest[n:]
+	}
+	switch {
+	case l.help: // whatever else was typed
+		return slices.Concat(args[:1], l.global, l.path, []string{"--help"}), nil
+	case len(l.path) == 0 && len(l.words) > 0:
+		return nil, l.unknownCommand()
+	}
+	if err := l.mistyped(); err != nil {
+		return nil, err
+	}
+	sorted := slices.Concat(args[:1], l.global, l.path, l.local)
+	if len(l.words) > 0 {
+		sorted = append(append(sorted, "--"), l.words...)
+	}
+	return sorted, nil
+}
+
+// AsksJSON returns the command that a line is of, and whether it is to answer in JSON, as far as the line can be read.
+func AsksJSON(app *cli.App, args []string) (path []string, yes bool) {
+	l := line{flags: app.Flags, commands: app.Commands}
+	for rest := args[1:]; len(rest) > 0; {
+		n, err := l.take(rest)
+		if err != nil {
+			n = 1 // what follows may still say it
+		}
+		rest = rest[n:]
+	}
+	return l.path, !l.help && (slices.Contains(l.local, "--json") || slices.Contains(l.local, "--json=true"))
+}
+
+// line is a command line, sorted as far as it was read.
+type line struct {
+	flags    []cli.Flag // global ones
+	own      []cli.Flag // those of the innermost command
+	commands []*cli.Command
+
+	global, path, local, words []string
+
+	help bool // it asks for the help of the command in path
+}
+
+// negative reports whether a word is a number and no flag, such as the value of sandboxmcp bridge.
+func negative(word string) bool {
+	return len(word) > 1 && word[0] == '-' && '0' <= word[1] && word[1] <= '9'
+}
+
+// take sorts the first word of rest, with its value if it is a flag that has one.
+func (l *line) take(rest []string) (int, error) {
+	word := rest[0]
+	switch {
+	case l.foreign() && len(l.words) > 0:
+		l.words = append(l.words, rest...)
+		return len(rest), nil
+	case word == "--":
+		if l.running() && len(l.words) == 0 { // the words are a command, which run knows by this
+			l.words = append(l.words, word)
+		}
+		l.words = append(l.words, rest[1:]...)
+		return len(rest), nil
+	case word == "--version" && len(l.path) == 0:
+		word = "version"
+	case len(word) > 1 && word[0] == '-' && !negative(word):
+		return l.takeFlag(rest)
+	}
+	for _, c := range l.commands {
+		if len(l.words) > 0 || !c.HasName(word) {
+			continue
+		}
+		if len(l.local) > 0 {
+			return 0, exit.Usage("put flags after "+word, "%s stands before %s, and is none of its flags", l.local[0], word)
+		}
+		l.path, l.own, l.commands = append(l.path, word), c.Flags, c.Subcommands
+		return 1, nil
+	}
+	if l.running() && len(l.words) > 0 {
+		if IsProgram(l.words[0]) {
+			return 0, exit.Usage("to run a program: sandboxmcp run -- "+l.words[0]+" "+word, "there is no file %s", terminal.Visible(l.words[0]))
+		}
+		return 0, exit.Usage("sandboxmcp run "+l.words[0]+" -- "+word, "put the script's own arguments after --, such as %q", word)
+	}
+	if len(l.words) == 0 && (word == "help" || word == "h") && (len(l.path) == 0 || len(l.commands) > 0) {
+		l.help = true
+		return 1, nil
+	}
+	l.words = append(l.words, word)
+	if len(l.path) == 0 {
+		return 1, l.unknownCommand()
+	}
+	return 1, nil
+}
+
+func (l *line) takeFlag(rest []string) (int, error) {
+	flag, _, inline := strings.Cut(rest[0], "=") // what follows may be a secret
+	name := strings.TrimLeft(flag, "-")
+	to, f := &l.local, Find(l.own, name)
+	if f == nil {
+		to, f = &l.global, Find(l.flags, name)
+	}
+	switch {
+	case name == "help" || name == "h":
+		l.help = true
+		return 1, nil
+	case f == nil && l.running() && len(l.words) > 0 && IsProgram(l.words[0]):
+		return 0, exit.Usage("to run a program: sandboxmcp run -- "+l.words[0]+" "+flag, "there is no file %s", terminal.Visible(l.words[0]))
+	case f == nil && l.running() && len(l.words) > 0:
+		hint := "put the script's own arguments after --: sandboxmcp run " + l.words[0] + " -- " + flag
+		if near := l.suggestFlag(name); near != "" {
+			hint = near + " Else " + hint
+		}
+		return 0, exit.Usage(hint, "there is no flag %s", flag)
+	case f == nil && len(l.path) > 0 && l.path[0] == "vault": // it may be the value
+		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "there is no such flag")
+	case f == nil && l.mistyped() != nil: // the flag may be that command's
+		return 0, l.mistyped()
+	case f == nil:
+		return 0, exit.Usage(cmp.Or(otherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", flag)
+	case inline || !takesValue(f):
+		*to = append(*to, rest[0])
+		return 1, nil
+	case len(rest) == 1 || rest[1] == "--":
+		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "flag %s needs a value", flag)
+	}
+	// As one word, so that a value which begins with a dash stays one.
+	*to = append(*to, rest[0]+"="+rest[1])
+	return 2, nil
+}
+
+// blame makes what is wrong with a line of run, host exec or session exec exit like all refusals of these.
+func (l *line) blame(err error) error {
+	if l.running() || l.foreign() || slices.Equal(l.path, []string{"session", "exec"}) {
+		return exit.Ours(err)
+	}
+	return err
+}
+
+// running reports whether this is a line of run, whose words after the file are not ours.
+func (l *line) running() bool { return len(l.path) > 0 && l.path[0] == "run" }
+
+// foreign reports whether this is a line of host exec, whose words are another program's, with its flags.
+func (l *line) foreign() bool { return slices.Equal(l.path, []string{"host", "exec"}) }
+
+func (l *line) unknownCommand() error {
+	word := l.words[0]
+	hint := "sandboxmcp --help"
+	if near := Nearest(word, append(CommandNames(l.commands), "help")); strings.ContainsAny(word, "./") {
+		hint = "sandboxmcp run " + word
+	} else if near != "" {
+		hint = "did you mean sandboxmcp " + near + "?"
+	}
+	return exit.Usage(hint, "there is no command %q", word)
+}
+
+// mistyped is about a word that stands where a subcommand could, and is nearly one.
+func (l *line) mistyped() error {
+	if len(l.path) == 0 || len(l.words) == 0 || strings.ContainsAny(l.words[0], "./*:") {
+		return nil
+	}
+	if near := Nearest(l.words[0], CommandNames(l.commands)); near != "" {
+		command := strings.Join(l.path, " ")
+		return exit.Usage(fmt.Sprintf("did you mean sandboxmcp %s %s?", command, near), "there is no command %q", command+" "+l.words[0])
+	}
+	return nil
+}
+
+// suggestFlag suggests a flag for one that does not exist.
+func (l *line) suggestFlag(name string) string {
+	var known []string
+	for _, f := range slices.Concat(l.own, l.flags) {
+		known = append(known, f.Names()...)
+	}
+	if near := Nearest(name, known); near != "" && len(near) > 1 {
+		return "did you mean --" + near + "?"
+	}
+	return ""
+}
+
+// CommandNames returns the names of the commands that help shows.
+func CommandNames(commands []*cli.Command) (names []string) {
+	for _, c := range commands {
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Find returns the flag of that name, nil if there is none.
+func Find(flags []cli.Flag, name string) cli.Flag {
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			return f
+		}
+	}
+	return nil
+}
+
+func takesValue(f cli.Flag) bool {
+	d, ok := f.(cli.DocGenerationFlag)
+	return ok && d.TakesValue()
+}
+
+// otherVerify is what to type for a flag that the other one of the two commands called verify has.
+func otherVerify(path []string, flag string) string {
+	switch command := strings.Join(path, " "); {
+	case command == "verify" && slices.Contains([]string{"proof", "checkpoint", "segment"}, flag):
+		return "sandboxmcp audit verify --" + flag + " FILE"
+	case command == "audit verify" && slices.Contains([]string{"receipt", "manifest"}, flag):
+		return "sandboxmcp verify --" + flag + " FILE"
+	}
+	return ""
+}
+
+// IsProgram reports whether a word is no file here, and a program on the PATH of this machine.
+func IsProgram(word string) bool {
+	if _, err := os.Stat(word); err == nil {
+		return false
+	}
+	path, err := exec.LookPath(word)
+	return err == nil && filepath.Base(path) == word
+}
+
+// Nearest returns the known word that word was probably meant to be, or "".
+func Nearest(word string, known []string) string {
+	flat := make([]string, len(known))
+	for i, k := range known {
+		flat[i] = strings.ToLower(strings.ReplaceAll(k, "-", "_"))
+	}
+	found := config.Nearest(word, flat)
+	for i, k := range flat {
+		if k == found {
+			return known[i]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,41 @@
+package cmdline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/urfave/cli/v2"
+)
+
+var badFlag = lazy.Regexp(`(?s)^invalid value (".*") for flag -(\S+): `)
+
+// BadValue says what is wrong with a flag's value as a person typed it: the flag package, whose words these are
+// otherwise, knows one dash and "parse error".
+func BadValue(err error, flags []cli.Flag) string {
+	m := badFlag().FindStringSubmatch(err.Error())
+	if m == nil {
+		return err.Error()
+	}
+	expected, of := "a value that it takes", ""
+	f := Find(flags, m[2])
+	if d, ok := f.(cli.DocGenerationFlag); ok && Placeholder(d.GetUsage()) != "N" {
+		of = " of " + Placeholder(d.GetUsage())
+	}
+	switch f.(type) {
+	case *cli.IntFlag, *cli.Int64Flag, *cli.UintFlag, *cli.Uint64Flag:
+		expected = "a whole number" + of
+	case *cli.Float64Flag:
+		expected = "a number" + of
+	case *cli.DurationFlag:
+		expected = "a time such as 30s, 10m or 1h"
+	}
+	return fmt.Sprintf("--%s %s is not %s", m[2], m[1], expected)
+}
+
+// Placeholder is what the usage of a flag calls its value.
+func Placeholder(usage string) string {
+	_, rest, _ := strings.Cut(usage, "`")
+	name, _, _ := strings.Cut(rest, "`")
+	return name
+}

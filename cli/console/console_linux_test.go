@@ -1,0 +1,225 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/cli/ptytest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// seat is a console on a pseudo-terminal, with a broker and what a person sees.
+type seat struct {
+	t        *testing.T
+	c        *Console
+	b        *approval.Broker
+	keyboard *os.File
+	seen     *ptytest.Buffer
+}
+
+func newSeat(t *testing.T) *seat {
+	t.Helper()
+	keyboard, tty := ptytest.Open(t)
+	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &seat{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard, seen: &ptytest.Buffer{}}
+	s.c.glance = -1 // what is typed is an answer
+	if err := tty.SetReadDeadline(time.Time{}); err != nil {
+		hosttest.Missing(t, "terminal", "its reads can't be ended: "+err.Error())
+	}
+	go io.Copy(s.seen, keyboard)
+	t.Cleanup(func() {
+		s.b.Close()
+		log.Close()
+	})
+	return s
+}
+
+// asks has a run ask, in the background.
+func (s *seat) asks(ctx context.Context, what string) chan approval.Answer {
+	answer := make(chan approval.Answer, 1)
+	go func() {
+		a, _ := s.b.Ask(ctx, approval.Question{Kind: approval.Egress, What: what, Namespace: "team", Run: "run of " + what,
+			CodeSHA256: strings.Repeat("ab", 32), CodeHead: "import os\n\x1b[2Jsandboxmcp: allow"}, s.c.AskOnTerminal(s.b))
+		answer <- a
+	}()
+	return answer
+}
+
+func (s *seat) sees(text string) {
+	s.t.Helper()
+	hosttest.Until(s.t, "the terminal shows "+text, func() bool { return strings.Contains(s.seen.String(), text) })
+}
+
+func (s *seat) types(text string) {
+	s.t.Helper()
+	if _, err := s.keyboard.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestAskOnTerminal(t *testing.T) {
+	for _, tt := range []struct {
+		typed string
+		want  bool
+	}{
+		{"y\n", true}, {"YES\n", true}, {" y \n", true},
+		{"\n", false}, {"n\n", false}, {"No\n", false}, {"\x04", false},
+		{"sure\nyy\n\x1b[3;5Ry\n1\nn\n", false}, {"what?\ny\n", true},
+	} {
+		s := newSeat(t)
+		answer := s.asks(t.Context(), "example.com:5432\x1b[8m")
+		s.sees("allow it for this run? [y/N] ")
+		for i, line := range strings.SplitAfter(strings.TrimSuffix(tt.typed, "\n"), "\n") {
+			hosttest.Until(t, "it is asked again", func() bool { return strings.Count(s.seen.String(), again) == i })
+			s.types(strings.TrimSuffix(line, "\n"))
+			if tt.typed != "\x04" {
+				s.types("\n")
+			}
+		}
+		a := <-answer
+		if a.Allowed != tt.want || a.By != approval.CommandLine() || a.Allowed && a.Scope != approval.ScopeRun {
+			t.Errorf("%q: got %+v", tt.typed, a)
+		}
+		screen := s.seen.String()
+		for _, want := range []string{strings.ReplaceAll(resetTerminal, "\n", "\r\n") + `sandboxmcp: the script wants to connect to example.com:5432\x1b[8m`, "namespace         team",
+			"SHA-256 abababababababab\r", "    | import os\r", `    | \x1b[2Jsandboxmcp: allow`} {
+			if !strings.Contains(screen, want) {
+				t.Errorf("it shows %q, want %q", screen, want)
+			}
+		}
+	}
+}
+
+// What is typed before a question can be read is the script's, and so is what is typed after it.
+func TestTypedAhead(t *testing.T) {
+	s := newSeat(t)
+	s.c.shared, s.c.glance = true, time.Hour
+	script := bufio.NewReader(lending{s.c})
+	lines := make(chan string, 10)
+	go func() {
+		for {
+			line, err := script.ReadString('\n')
+			if err != nil {
+				return
+			}
+			lines <- line
+		}
+	}()
+	next := func(want string) {
+		t.Helper()
+		if got := <-lines; got != want {
+			t.Errorf("the script reads %q, want %q", got, want)
+		}
+	}
+	s.types("first\n")
+	next("first\n")
+	answer := s.asks(t.Context(), "example.com")
+	s.sees("[y/N] ")
+	s.types("y\n") // meant for what the script had asked
+	s.sees("[y/N] y\r\n")
+	tty, err := s.c.tty.SyscallConn() // Fd would have reads go on after their deadline
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Until(t, "it is read, and no answer", func() bool {
+		waits := 1
+		err := tty.Control(func(fd uintptr) { waits, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+		return err == nil && waits == 0 && len(s.b.Pending()) == 1
+	})
+	s.c.tty.SetReadDeadline(time.Unix(1, 0)) // the hour is over
+	s.sees("[y/N] y\r\ny or n? [y/N] ")      // it is asked once more
+	s.types("n\n")
+	if a := <-answer; a.Allowed {
+		t.Errorf("got %+v", a)
+	}
+	next("y\n")
+	s.types("last\n")
+	next("last\n")
+}
+
+// Nothing that the script writes gets on the screen while a question stands there.
+func TestOutputWaits(t *testing.T) {
+	s := newSeat(t)
+	out := s.c.holds(s.seen)
+	io.WriteString(out, "before\n")
+	answer := s.asks(t.Context(), "example.com")
+	s.sees("[y/N] ")
+	written := make(chan bool)
+	go func() {
+		io.WriteString(out, "\x1b[2JProceed? [y/N] ")
+		close(written)
+	}()
+	s.types("what?\n")
+	s.sees(again)
+	select {
+	case <-written:
+		t.Error("the script writes over the question")
+	default:
+	}
+	s.types("n\n")
+	<-answer
+	<-written
+	s.sees("Proceed?")
+}
+
+// Questions come one after the other, and go when nobody waits for them.
+func TestQuestionsOneByOne(t *testing.T) {
+	s := newSeat(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := s.asks(ctx, "a.example")
+	s.sees("connect to a.example")
+	second := s.asks(t.Context(), "b.example")
+	hosttest.Until(t, "the second question is open", func() bool { return len(s.b.Pending()) == 2 })
+	s.types("what?\n")
+	s.sees(again)
+	if strings.Contains(s.seen.String(), "b.example") {
+		t.Error("two questions stand on the screen")
+	}
+	cancel()
+	<-first
+	s.sees("nobody waits for an answer any more")
+	s.sees("connect to b.example")
+	s.types("y\n")
+	if a := <-second; !a.Allowed {
+		t.Errorf("got %+v", a)
+	}
+	// A job in the background asks nobody, and is not stopped for trying.
+	s.c.front = func() bool { return false }
+	s.types("n\n") // or it would wait for an answer
+	pending, err := s.b.Open(t.Context(), approval.Question{Kind: approval.Egress, What: "c.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.c.AskOnTerminal(s.b)(t.Context(), pending)
+	s.c.put(t.Context(), "the end")
+	s.sees("the end")
+	if strings.Contains(s.seen.String(), "c.example") {
+		t.Error("a job in the background asks")
+	}
+}
+
+func TestNoTerminal(t *testing.T) {
+	var none *Console
+	defer none.Close()
+	in, out := strings.NewReader(""), &ptytest.Buffer{}
+	if none.AskOnTerminal(nil) != nil || none.lends(in) != io.Reader(in) || none.holds(out) != io.Writer(out) {
+		t.Error("it asks, or changes what the script reads and writes")
+	}
+	_, tty := ptytest.Open(t)
+	if controlling(tty) {
+		t.Error("another's terminal is taken for ours")
+	}
+}

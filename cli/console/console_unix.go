@@ -1,0 +1,51 @@
+//go:build linux || darwin
+
+package console
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Open opens the terminal of this process. It returns nil if there is none, if this is a job in
+// the background, or where a read from it can't be ended, which would take from the script what is
+// typed for it.
+func Open() *Console {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	t := newConsole(tty, func() bool { return foreground(tty) })
+	if tty.SetReadDeadline(time.Time{}) != nil || !t.front() {
+		t.Close()
+		return nil
+	}
+	return t
+}
+
+// foreground says whether f is our terminal, and the process group that may read from it is ours.
+func foreground(f *os.File) bool {
+	group, ok := groupOf(f)
+	return ok && group == unix.Getpgrp()
+}
+
+// controlling says whether f is the terminal of this process: the kernel tells the group of no other.
+func controlling(f *os.File) bool {
+	_, ok := groupOf(f)
+	return ok
+}
+
+func groupOf(f *os.File) (group int, ok bool) {
+	raw, err := f.SyscallConn() // Fd would make it one whose reads can't be ended
+	if err != nil {
+		return 0, false
+	}
+	err = raw.Control(func(fd uintptr) {
+		var e error
+		group, e = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP)
+		ok = e == nil
+	})
+	return group, ok && err == nil
+}

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+)
+
+// Bounds of what is remembered of what people typed.
+const (
+	maxHistory  = 1000     // lines
+	maxRecalled = 1 << 20  // bytes of the file that are read
+	maxTyped    = 16 << 10 // bytes of a line that is worth remembering
+)
+
+// history is what was typed before, for the arrow keys. It lasts in a file that only its user can read; code that
+// holds secrets can't be told from other code, so that who types some begins its first line with a space.
+type history struct {
+	file    string   // "" keeps nothing beyond this process
+	lines   []string // the newest last
+	private bool     // the lines that come are not to be kept
+}
+
+// OpenHistory reads the file at path, which need not be there. A file that can't be used is an error, and
+// the history goes on without it.
+func OpenHistory(path string) (*history, error) {
+	h := &history{}
+	if path == "" {
+		return h, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return h, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		h.file = path
+		return h, nil
+	}
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return h, errors.Join(err, fs.ErrInvalid)
+	}
+	from := max(0, info.Size()-maxRecalled)
+	text, err := io.ReadAll(io.NewSectionReader(f, from, maxRecalled))
+	if err != nil {
+		return h, err
+	}
+	if _, rest, ok := bytes.Cut(text, []byte("\n")); ok && from > 0 {
+		text = rest // the first line is half of one
+	}
+	h.lines = strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+	h.file = path
+	if len(h.lines) > 2*maxHistory || from > 0 {
+		h.trim()
+		return h, h.rewrite()
+	}
+	h.trim()
+	return h, nil
+}
+
+func (h *history) trim() { h.lines = h.lines[max(0, len(h.lines)-maxHistory):] }
+
+// rewrite writes the file anew, with what is remembered. What another process adds meanwhile is lost.
+func (h *history) rewrite() error {
+	return statefile.Replace(h.file, "history", []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
+}
+
+// begins says whether a line is the first of a piece of code, which decides whether its lines are kept.
+func (h *history) begins(line string) { h.private = strings.HasPrefix(line, " ") }
+
+// Add implements term.History. It is told of lines that are remembered by keep, later, when it is known where
+// they belong.
+func (h *history) Add(string) {}
+
+// keep remembers a line.
+func (h *history) keep(line string) {
+	n := len(h.lines)
+	if h.private || strings.TrimSpace(line) == "" || len(line) > maxTyped || strings.ContainsAny(line, "\n\r") || n > 0 && h.lines[n-1] == line {
+		return
+	}
+	h.lines = append(h.lines, line)
+	if len(h.lines) > 2*maxHistory {
+		h.trim()
+	}
+	if h.file == "" {
+		return
+	}
+	f, err := os.OpenFile(h.file, os.O_WRONLY|os.O_APPEND|os.O_CREATE|noFollow, 0o600)
+	if err == nil {
+		_, err = f.WriteString(line + "\n")
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		h.file = "" // a full disk must not get in anybody's way
+	}
+}
+
+// Len implements term.History.
+func (h *history) Len() int { return len(h.lines) }
+
+// At implements term.History.
+func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }

@@ -1,0 +1,159 @@
+package console
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Incomplete says whether lines are the beginning of something that goes on, as the prompt of the language would
+// have it. It need not be right about all code: two empty lines in a row end whatever there is.
+func Incomplete(language string, lines []string) bool {
+	text := strings.Join(lines, "\n")
+	if n := len(lines); strings.TrimSpace(text) == "" || n > 1 && strings.TrimSpace(lines[n-1]+lines[n-2]) == "" {
+		return false
+	}
+	switch language {
+	case "shell":
+		_, err := syntax.NewParser().Parse(strings.NewReader(text), "")
+		return syntax.IsIncomplete(err) || strings.HasSuffix(text, "\\")
+	case "python":
+		return pythonGoesOn(text, lines[len(lines)-1])
+	}
+	s := scan(language, text)
+	return s.open() || s.trailing
+}
+
+// pythonGoesOn knows blocks, which an empty line ends.
+func pythonGoesOn(text, last string) bool {
+	s := scan("python", text)
+	if s.open() || strings.HasSuffix(text, "\\") {
+		return true
+	}
+	return s.block && strings.TrimSpace(last) != ""
+}
+
+// scanned is what is open at the end of some text.
+type scanned struct {
+	depth    int  // brackets
+	quote    bool // a text or comment that goes over lines
+	trailing bool // it ends with an operator that needs something after it
+	block    bool // a line outside of brackets ends with a colon, or begins with @: of Python
+}
+
+func (s scanned) open() bool { return s.depth > 0 || s.quote }
+
+// scan reads text as a lexer would that knows brackets, texts and comments alone.
+func scan(language, text string) (s scanned) {
+	last := byte('\n') // the last character that says something
+	begins := true     // nothing of the line was read
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case c == '\n':
+			if language == "python" && s.depth == 0 && last == ':' {
+				s.block = true
+			}
+			begins = true
+			i++
+			continue
+		case c == ' ' || c == '\t' || c == '\r':
+			i++
+			continue
+		case c == '#' && language != "node", strings.HasPrefix(text[i:], "//") && language == "node":
+			if i = end(text, i, "\n"); i < 0 {
+				i = len(text)
+			}
+			continue
+		case strings.HasPrefix(text[i:], "/*") && language == "node":
+			if i = end(text, i+2, "*/"); i < 0 {
+				s.quote = true
+				return s
+			}
+			i += 2
+			continue
+		case c == '"' || c == '\'' || c == '`' && language != "python":
+			var closed bool
+			if i, closed = quoted(language, text, i); !closed {
+				s.quote = true
+				return s
+			}
+		case c == '/' && language == "node" && strings.IndexByte("\n(,=:[!&|?{};+-*%~^<>", last) >= 0:
+			i = pattern(text, i)
+		default:
+			switch c {
+			case '(', '[', '{':
+				s.depth++
+			case ')', ']', '}':
+				s.depth = max(0, s.depth-1)
+			case '@':
+				s.block = s.block || begins && s.depth == 0 && language == "python"
+			}
+			i++
+		}
+		last, begins = c, false
+	}
+	if language == "python" && s.depth == 0 && last == ':' {
+		s.block = true
+	}
+	s.trailing = endsOpen(language, strings.TrimSpace(text), last)
+	return s
+}
+
+func end(text string, from int, of string) int {
+	if i := strings.Index(text[from:], of); i >= 0 {
+		return from + i
+	}
+	return -1
+}
+
+// quoted returns where a text that begins at i ends. Where the language lets no line end in it, it ends there: the
+// language says what is wrong.
+func quoted(language, text string, i int) (after int, closed bool) {
+	mark := text[i : i+1]
+	if three := strings.Repeat(mark, 3); language == "python" && strings.HasPrefix(text[i:], three) {
+		mark = three
+	}
+	over := language == "r" || len(mark) == 3 || mark == "`"
+	for j := i + len(mark); j < len(text); j++ {
+		switch {
+		case text[j] == '\\':
+			j++
+		case strings.HasPrefix(text[j:], mark):
+			return j + len(mark), true
+		case text[j] == '\n' && !over:
+			return j, true
+		}
+	}
+	return len(text), !over
+}
+
+// pattern returns where a regular expression of JavaScript that begins at i ends.
+func pattern(text string, i int) int {
+	class := false
+	for j := i + 1; j < len(text) && text[j] != '\n'; j++ {
+		switch {
+		case text[j] == '\\':
+			j++
+		case text[j] == '[':
+			class = true
+		case text[j] == ']':
+			class = false
+		case text[j] == '/' && !class:
+			return j + 1
+		}
+	}
+	return i + 1
+}
+
+// endsOpen says whether a line of JavaScript or R ends with an operator that has something on both sides.
+func endsOpen(language, text string, last byte) bool {
+	switch language {
+	case "node":
+		return strings.IndexByte("=*%&|^,?:<.", last) >= 0 ||
+			(last == '+' || last == '-') && !strings.HasSuffix(text, "++") && !strings.HasSuffix(text, "--") || last == '>' && strings.HasSuffix(text, "=>")
+	case "r":
+		return strings.IndexByte("+-*/^,|&=~<!%", last) >= 0 && !strings.HasSuffix(text, "%%") || strings.HasSuffix(text, "|>")
+	}
+	return false
+}

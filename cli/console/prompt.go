@@ -1,0 +1,179 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Prompt reads pieces of code from a terminal, with line editing and a history. The terminal is its own
+// only while somebody types: a program's output and Ctrl-C are as everywhere while code runs.
+type Prompt struct {
+	console  *Console
+	past     *history
+	language string
+	keys     *keys
+	editor   *term.Terminal
+}
+
+// prompts are what languages show before the first line of a piece of code, and before the others.
+var prompts = map[string][2]string{"python": {">>> ", "... "}, "node": {"> ", "... "}, "shell": {"$ ", "> "}, "r": {"> ", "+ "}}
+
+// NewPrompt returns a prompt for code in a language.
+func NewPrompt(c *Console, past *history, language string) *Prompt {
+	p := &Prompt{console: c, past: past, language: language, keys: &keys{tty: c.tty}}
+	p.editor = term.NewTerminal(p.keys, "")
+	p.editor.History = past
+	p.editor.AutoCompleteCallback = func(line string, at int, key rune) (string, int, bool) {
+		if key != '\t' || len(line)+4 > maxTyped {
+			return "", 0, false
+		}
+		return line[:at] + "    " + line[at:], at + 4, true
+	}
+	return p
+}
+
+// Read returns the next piece of code, io.EOF for Ctrl-D, or an error when ctx ends.
+func (p *Prompt) Read(ctx context.Context) (string, error) {
+	leave, err := p.enter()
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	defer p.console.until(ctx)()
+	changes, stop := Resized()
+	over := make(chan struct{})
+	sized := make(chan struct{})
+	go func() {
+		defer close(sized)
+		for {
+			select {
+			case <-changes:
+				p.resize()
+			case <-over:
+				return
+			}
+		}
+	}()
+	defer func() { stop(); close(over); <-sized }()
+	p.resize()
+	return p.piece()
+}
+
+// piece reads lines until they are a whole piece of code.
+func (p *Prompt) piece() (string, error) {
+	marks, ok := prompts[p.language]
+	if !ok {
+		marks = [2]string{"> ", "... "}
+	}
+	var lines []string
+	for {
+		p.editor.SetPrompt(marks[min(len(lines), 1)])
+		line, err := p.editor.ReadLine()
+		pasted := errors.Is(err, term.ErrPasteIndicator)
+		if err != nil && !pasted {
+			return "", err
+		}
+		if p.keys.interrupted.Swap(false) {
+			lines = nil
+			continue
+		}
+		if len(lines) == 0 {
+			p.past.begins(line)
+		}
+		p.past.keep(line)
+		lines = append(lines, line)
+		// An empty line that was pasted with others is part of what was pasted.
+		if pasted && len(lines) > 1 && strings.TrimSpace(line) == "" || Incomplete(p.language, lines) {
+			continue
+		}
+		return strings.Join(lines, "\n"), nil
+	}
+}
+
+// enter makes the terminal one that is edited on, until leave.
+func (p *Prompt) enter() (leave func(), err error) {
+	var old *term.State
+	if err := p.control(func(fd int) error {
+		var err error
+		old, err = term.MakeRaw(fd)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	p.editor.SetBracketedPasteMode(true)
+	return func() {
+		_ = p.console.tty.SetDeadline(time.Time{})
+		p.editor.SetBracketedPasteMode(false)
+		_ = p.control(func(fd int) error { return term.Restore(fd, old) })
+	}, nil
+}
+
+// control has f work with the terminal's descriptor: Fd would make it one whose reads can't be ended.
+func (p *Prompt) control(f func(fd int) error) error {
+	raw, err := p.console.tty.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = f(int(fd)) })
+	return errors.Join(err, failed)
+}
+
+func (p *Prompt) resize() {
+	_ = p.control(func(fd int) error {
+		columns, rows, err := term.GetSize(fd)
+		if err == nil && columns > 0 && rows > 0 {
+			err = p.editor.SetSize(columns, rows)
+		}
+		return err
+	})
+}
+
+// keys are what is typed. Ctrl-C, which the editor takes for the end, becomes a line that was emptied.
+type keys struct {
+	tty         *os.File
+	held        []byte // read, and not yet handed on
+	interrupted atomic.Bool
+}
+
+const ctrlC = 3
+
+// forget moves to the end of the line, empties it, and ends it.
+const forget = "\x05\x15\r"
+
+// Read hands on what comes before a Ctrl-C first, so that lines before it stay as they are.
+func (k *keys) Read(b []byte) (int, error) {
+	if len(k.held) == 0 {
+		room := make([]byte, len(b))
+		n, err := k.tty.Read(room)
+		if n == 0 {
+			return 0, err
+		}
+		k.held = room[:n]
+	}
+	if k.held[0] == ctrlC && len(b) >= len(forget) {
+		k.held = k.held[1:]
+		k.interrupted.Store(true)
+		return copy(b, forget), nil
+	}
+	part := k.held
+	if i := bytes.IndexByte(part[1:], ctrlC); i >= 0 {
+		part = part[:i+1]
+	}
+	n := copy(b, part)
+	k.held = k.held[n:]
+	return n, nil
+}
+
+// Write implements io.Writer.
+func (k *keys) Write(b []byte) (int, error) { return k.tty.Write(b) }
+
+var _ io.ReadWriter = (*keys)(nil)

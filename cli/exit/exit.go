@@ -1,0 +1,104 @@
+// Package exit has the errors of the command line: each with an exit code, and a hint that can be typed.
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// Exit codes of the command line, beside those of the program that it runs.
+const (
+	Failed        = 1   // a command other than run could not do what it should, or found a fault
+	BadUsage      = 2   // a command other than run was typed wrong
+	Timeout       = 124 // as timeout(1) says it
+	Refused       = 125 // run: we refused, or could not run it
+	NotExecutable = 126 // run: the command can't be executed, as shells say it
+	NotFound      = 127 // run: there is no such command in the sandbox
+	Signalled     = 128 // plus the signal, which is SIGKILL for all limits but the time
+)
+
+// Error is an error with an exit code and a hint that can be typed.
+type Error struct {
+	Code int
+	Text string // "" prints nothing: it was said already
+	Hint string
+}
+
+func (f *Error) Error() string { return f.Text }
+
+// Usage returns the error for a command line that was typed wrong.
+func Usage(hint, format string, args ...any) error {
+	return &Error{Code: BadUsage, Text: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Fail returns the error for an action that failed.
+func Fail(hint, format string, args ...any) error {
+	return &Error{Code: Failed, Text: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Silent returns an error that sets the exit code and prints nothing.
+func Silent(code int) error { return &Error{Code: code} }
+
+// Of converts err to an Error.
+func Of(err error) *Error {
+	var f *Error
+	if errors.As(err, &f) {
+		return f
+	}
+	var stopped *pipeline.Error
+	if errors.As(err, &stopped) {
+		f := &Error{Code: Refused, Text: stopped.Reason, Hint: InCommands(stopped.Remedy)}
+		if no, ok := errors.AsType[*backends.NoProgram](err); ok && no.Found {
+			f.Code = NotExecutable
+		} else if ok {
+			f.Code = NotFound
+		}
+		return f
+	}
+	var refusal *backends.Refusal
+	if errors.As(err, &refusal) {
+		return &Error{Code: Failed, Text: refusal.Reason, Hint: InCommands(refusal.Remedy)}
+	}
+	return &Error{Code: Failed, Text: err.Error()}
+}
+
+// NotDone gives a refusal of the pipeline the exit code Failed.
+func NotDone(err error) error {
+	var refused *pipeline.Error
+	if errors.As(err, &refused) {
+		return &Error{Code: Failed, Text: refused.Reason, Hint: refused.Remedy}
+	}
+	return err
+}
+
+// Ours gives an error of run the exit code Refused, which no script should use itself.
+func Ours(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := *Of(err)
+	if f.Text != "" && (f.Code == Failed || f.Code == BadUsage) {
+		f.Code = Refused
+	}
+	return &f
+}
+
+// InCommands replaces the names of tools and their arguments, which servers tell agents, with commands and flags.
+func InCommands(text string) string { return toolNames.Replace(text) }
+
+var toolNames = strings.NewReplacer(
+	"create one with create_session, or leave session_id out", "sandboxmcp session list",
+	"create a session of that language, or leave session_id out", "sandboxmcp session create --language LANGUAGE",
+	"choose mode overwrite or append, or for a copy overwrite,", "--mode overwrite or append, or for a copy --overwrite,",
+	"create_session", "sandboxmcp session create", "terminate_session", "sandboxmcp session kill ID",
+	"set_resource_limits", "sandboxmcp limits --session ID", "install_package", "sandboxmcp install",
+	"ask a person for it with request_egress, or do without it", "sandboxmcp egress DOMAIN --namespace NS",
+	"request_egress", "sandboxmcp egress DOMAIN", "bridge_data", "sandboxmcp bridge",
+	"at most timeout ", "at most --timeout ", "more with timeout", "more with --timeout", "resource_limits.max_ram_mb", "--ram", "resource_limits.max_cpu_cores", "--cpu",
+	"resource_limits.max_processes", "--processes", "resource_limits.max_output_bytes", "--output",
+	"limits.disk_mb in the operator's configuration", "--disk",
+)

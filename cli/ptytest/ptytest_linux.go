@@ -1,0 +1,55 @@
+// Package ptytest opens pseudo-terminals for tests.
+package ptytest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+// Open opens a pseudo-terminal: what is written to keyboard is typed.
+func Open(t *testing.T) (keyboard, tty *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		hosttest.Missing(t, "terminal", err.Error())
+	}
+	t.Cleanup(func() { keyboard.Close() })
+	var number int
+	if number, err = unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN); err == nil {
+		err = unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		hosttest.Missing(t, "terminal", err.Error())
+	}
+	t.Cleanup(func() { tty.Close() })
+	return keyboard, tty
+}
+
+// Buffer is a writer that is read while it is written to.
+type Buffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *Buffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *Buffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,140 @@
+package terminal
+
+import (
+	"bytes"
+	"io"
+	"unicode/utf8"
+)
+
+// Filter passes on what a program writes to a person's terminal. Text, colours and what progress bars
+// are made of go through; all else that a terminal would obey, or that would change how a line reads,
+// is shown as visible shows it.
+//
+// It holds back an unfinished character or escape sequence, and nothing else. It writes whole
+// sequences only, so that two filters on one terminal can't be played against each other.
+type Filter struct {
+	W        io.Writer
+	Open     bool   // everything passes as it is: nobody's terminal, or as asked for
+	held     []byte // at most longest bytes
+	coloured bool   // the program has not put the colours back
+}
+
+// longest is how long a sequence of colours can be: both of them as numbers, and a few attributes.
+const longest = 64
+
+// Write implements io.Writer.
+func (f *Filter) Write(p []byte) (int, error) {
+	if f.Open || len(f.held) == 0 && plainText(p) {
+		return f.W.Write(p)
+	}
+	text := p
+	if len(f.held) > 0 {
+		text = append(f.held, p...)
+	}
+	out, rest := f.clean(make([]byte, 0, len(text)+len(text)/8), text, false)
+	f.held = bytes.Clone(rest)
+	if err := f.put(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close writes what was held back, and puts the colours back if the program has not.
+func (f *Filter) Close() error {
+	out, _ := f.clean(nil, f.held, true)
+	f.held = nil
+	if f.coloured {
+		out = append(out, "\x1b[0m"...)
+		f.coloured = false
+	}
+	return f.put(out)
+}
+
+func (f *Filter) put(out []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	n, err := f.W.Write(out)
+	if err == nil && n < len(out) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// passes is what needs no second look: the printable characters of ASCII, and what moves to another
+// column of the line or to the next.
+func passes(b byte) bool {
+	return b >= ' ' && b < 0x7f || b == '\n' || b == '\r' || b == '\t' || b == '\b'
+}
+
+func plainText(p []byte) bool {
+	for _, b := range p {
+		if !passes(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// clean appends the text to out as a terminal may have it. The rest is unfinished; there is none at
+// the end.
+func (f *Filter) clean(out, text []byte, end bool) (clean, rest []byte) {
+	for i := 0; i < len(text); {
+		n := 1
+		switch {
+		case passes(text[i]):
+			for i+n < len(text) && passes(text[i+n]) {
+				n++
+			}
+			out = append(out, text[i:i+n]...)
+		case text[i] == 0x1b:
+			length, incomplete := sequence(text[i:])
+			if incomplete && !end {
+				return out, text[i:]
+			}
+			if length == 0 { // the rest of it is text
+				out = append(out, Visible("\x1b")...)
+				break
+			}
+			n = length
+			out = append(out, text[i:i+n]...)
+			f.note(text[i : i+n])
+		case !utf8.FullRune(text[i:]) && !end:
+			return out, text[i:]
+		default:
+			_, n = utf8.DecodeRune(text[i:])
+			out = append(out, Visible(string(text[i:i+n]))...)
+		}
+		i += n
+	}
+	return out, nil
+}
+
+// sequence returns the length of the escape sequence that text begins with, if it may pass: ESC [
+// numbers m for colours, and ESC [ K, which clears the line, or a part of it.
+func sequence(text []byte) (length int, incomplete bool) {
+	for i, b := range text {
+		switch {
+		case i == longest:
+			return 0, false
+		case i == 0, i == 1 && b == '[', i >= 2 && (b >= '0' && b <= '9' || b == ';' || b == ':'):
+		case i >= 2 && (b == 'm' || b == 'K' && erases(text[2:i])):
+			return i + 1, false
+		default:
+			return 0, false
+		}
+	}
+	return 0, true
+}
+
+// erases reports whether these are the numbers that ESC [ K can have.
+func erases(numbers []byte) bool {
+	return len(numbers) == 0 || len(numbers) == 1 && numbers[0] <= '2'
+}
+
+// note keeps in mind whether there is a colour to put back.
+func (f *Filter) note(sequence []byte) {
+	if numbers, ok := bytes.CutSuffix(sequence[2:], []byte("m")); ok {
+		f.coloured = len(bytes.Trim(numbers, "0;")) > 0
+	}
+}

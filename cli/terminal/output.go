@@ -1,0 +1,71 @@
+// Package terminal prints for people: tables that fit the window, folded help, and program output of which a terminal obeys only what
+// is harmless.
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+)
+
+// Count returns a number with its noun: "1 row", "2 rows".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// IsTerminal reports whether a person reads what is written to w.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// WriteJSON writes v as one line.
+func WriteJSON(w io.Writer, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(safetext.JSON(b.Bytes()))
+	return err
+}
+
+// Fact writes one indented line with a name and its value.
+func Fact(b *strings.Builder, key, value string) {
+	fmt.Fprintf(b, "  %-17s %s\n", Visible(key), Visible(value))
+}
+
+// JSONLines writes lines of JSON to a terminal: each Write is one line, whose value stays the same.
+type JSONLines struct{ W io.Writer }
+
+func (s JSONLines) Write(line []byte) (int, error) {
+	if _, err := s.W.Write(safetext.JSON(line)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// Visible is safetext.Line: it writes out all that a terminal would obey.
+func Visible(s string) string { return safetext.Line(s) }
+
+// ShellWord quotes a word for a shell, in a form that is safe to print.
+func ShellWord(s string) string {
+	s = Visible(s)
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,195 @@
+package terminal
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+)
+
+// ScreenFilter passes on what a program shows that has a person's terminal for itself. It may colour, move, clear and switch modes, as editors
+// and shells do. What reaches past the screen is left out: strings (titles, the clipboard, links, and all else of OSC, DCS,
+// APC, PM and SOS), what sizes windows or prints, what has the terminal type words of the program's choice, and what could not be
+// put back at the end. It is the sequences it knows that pass, not all but those it knows to be bad: each terminal has some of its own.
+//
+// It holds back an unfinished sequence or character, and nothing else.
+type ScreenFilter struct {
+	W      io.Writer
+	held   []byte // of a sequence, or of a character; at most longestSequence
+	within bool   // a string, which ends with BEL, ST, CAN or SUB
+	wrote  bool
+	modes  map[string]bool // that were switched, and whether on; private ones with a question mark
+	styled bool            // the cursor was
+	keyed  bool            // it was told how to send keys
+}
+
+// longestSequence is from how many bytes on a sequence is none: no terminal has one as long.
+const longestSequence = 256
+
+// maxModes is how many are kept in mind: no terminal has as many.
+const maxModes = 512
+
+// Write implements io.Writer.
+func (s *ScreenFilter) Write(p []byte) (int, error) {
+	text := append(s.held, p...)
+	s.held = nil
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		n := token(text[i:])
+		if n == 0 {
+			s.held = append(s.held, text[i:]...)
+			break
+		}
+		if s.passes(text[i : i+n]) {
+			out = append(out, text[i:i+n]...)
+		}
+		i += n
+	}
+	if len(out) > 0 {
+		s.wrote = true
+		if _, err := s.W.Write(out); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// Close puts back what the program has switched and not put back.
+func (s *ScreenFilter) Close() error {
+	if !s.wrote {
+		return nil
+	}
+	var b strings.Builder
+	if s.keyed {
+		b.WriteString("\x1b[>4m\x1b[<99u\x1b[=0u") // the other screen has flags of its own
+	}
+	for _, mode := range slices.Sorted(maps.Keys(s.modes)) {
+		if usual := usuallyOn(mode); s.modes[mode] != usual {
+			b.WriteString("\x1b[" + mode + map[bool]string{true: "h", false: "l"}[usual])
+		}
+	}
+	if s.keyed {
+		b.WriteString("\x1b[<99u\x1b[=0u")
+	}
+	if s.styled {
+		b.WriteString("\x1b[0 q")
+	}
+	// Margins, keypad, character sets, colours: not all terminals know the first sequence, which is for all of them.
+	b.WriteString("\x1b[!p\x1b7\x1b[r\x1b8\x1b>\x1b(B\x0f\x1b[0m")
+	_, err := io.WriteString(s.W, b.String())
+	return err
+}
+
+// usuallyOn says whether a mode is on in a terminal that nobody has switched: no local echo; keys repeat, lines wrap, the cursor is
+// seen, the wheel scrolls what has no lines above, and Alt and NumLock are sent as shells expect.
+func usuallyOn(mode string) bool {
+	return slices.Contains([]string{"12", "?7", "?8", "?25", "?1007", "?1034", "?1035", "?1036"}, mode)
+}
+
+// token is the length of the sequence, control or character that text begins with, 0 if that is unfinished.
+func token(text []byte) int {
+	if text[0] != 0x1b {
+		if !utf8.FullRune(text) {
+			return 0
+		}
+		_, n := utf8.DecodeRune(text)
+		return n
+	}
+	for i := 1; i < len(text); i++ {
+		switch b := text[i]; {
+		case b < ' ' || b >= 0x7f || i == longestSequence: // it is broken off
+			return i
+		case i == 1 && b == '[', b < '0':
+		case text[1] == '[' && b < '@':
+		default:
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// passes says whether the terminal gets a token.
+func (s *ScreenFilter) passes(t []byte) bool {
+	r, _ := utf8.DecodeRune(t)
+	switch {
+	case s.within:
+		ends := r == '\a' || r == 0x18 || r == 0x1a || r == 0x9c || r == 0x1b
+		s.within = !ends || r == 0x1b && len(t) == 2 && opens(t[1])
+		return false
+	case r == utf8.RuneError && len(t) == 1:
+		return false // terminals that do not know UTF-8 take some for controls
+	case r >= 0x80 && r < 0xa0: // ESC and a letter, in one
+		s.within = opens(byte(r - 0x40))
+		return false
+	case r != 0x1b:
+		return r >= ' ' && r != 0x7f || strings.ContainsRune("\a\b\t\n\v\f\r\x0e\x0f", r)
+	case len(t) < 2:
+		return false
+	case t[1] != '[':
+		s.within = opens(t[1])
+		return !s.within && escapes(t[1:])
+	}
+	parts := csi().FindSubmatch(t)
+	return parts != nil && s.note(string(parts[1]), string(parts[2]), string(parts[3]))
+}
+
+// opens says whether ESC and this byte begin a string: DCS, SOS, OSC, PM, APC, and the title of screen(1).
+func opens(b byte) bool { return strings.IndexByte("PX]^_k", b) >= 0 }
+
+// escapes says whether what is behind ESC may pass: character sets of one byte, sizes of lines, and what moves, saves, restores
+// and resets. Not: other encodings (%), in which text has controls; answers with controls of one byte (SP); screen's messages (!).
+func escapes(t []byte) bool {
+	if len(t) == 1 {
+		return strings.IndexByte("6789=>DEMNOZ\\cgno|}~", t[0]) >= 0
+	}
+	return len(t) == 2 && strings.IndexByte("()*+-./#", t[0]) >= 0
+}
+
+// csi is the grammar of what begins with CSI: ECMA-48, 5.4.
+var csi = lazy.Regexp(`^\x1b\[([<=>?]?)([0-9;:]*)([ -/]*[@-~])$`)
+
+// note keeps in mind what is to be put back after a sequence behind CSI, and says whether it may pass.
+func (s *ScreenFilter) note(private, numbers, final string) bool {
+	switch private + final {
+	case "@", "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "P", "S", "T", "X", "Z", "`", "a", "b", "d", "e", "f", "m", "r", "s", "u",
+		" @", " A", "'}", "'~", "$r", "$v", "$x", "$z", "${", "\"q", "!p", "?J", "?K":
+	case "c", "=c", ">c", "n", "?n", "$p", "?$p", ">q", "?u", "?m": // questions
+	case "h", "l", "?h", "?l":
+		return s.mode(private, strings.Split(numbers, ";"), final == "h")
+	case " q":
+		s.styled = true
+	case ">u", "<u", "=u":
+		s.keyed = true
+	case ">m":
+		s.keyed = true
+		return numbers == "4" || strings.HasPrefix(numbers, "4;")
+	default:
+		return false
+	}
+	return true
+}
+
+// mode keeps in mind modes that are switched, and says whether they may be. Not those that make another terminal of it (2, 38),
+// nor those that size the window (3, 40).
+func (s *ScreenFilter) mode(private string, numbers []string, on bool) bool {
+	for i, n := range numbers {
+		n = strings.TrimLeft(n, "0") // as terminals read it
+		numbers[i] = private + n
+		if n == "" || len(n) > 5 || strings.Contains(n, ":") || slices.Contains([]string{"?2", "?3", "?38", "?40"}, numbers[i]) {
+			return false
+		}
+	}
+	if s.modes == nil {
+		s.modes = map[string]bool{}
+	}
+	if len(s.modes)+len(numbers) > maxModes {
+		return false
+	}
+	for _, n := range numbers {
+		s.modes[n] = on
+	}
+	return true
+}

@@ -1,0 +1,192 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Table prints rows in columns, for people: a heading, then a line each, made to fit the terminal. What is
+// no terminal gets everything whole. Cells are shown as visible shows them; callers hand over what they have.
+//
+// Rows are held until Close, so that columns are as wide as they need, unless live is set.
+type Table struct {
+	W       io.Writer
+	Width   int // of the terminal that lines must fit, 0 is none
+	Columns []Column
+	Live    bool // rows are printed as they come, in columns as wide as they usually need
+	headed  bool // the heading was printed, or there is none
+	rows    [][]string
+}
+
+// Column is one column of a table.
+type Column struct {
+	Name  string // its heading
+	Right bool   // numbers end under each other, and are never half a number while anything else can give way
+	Whole bool   // it gives way after all others: ids, which somebody copies
+	Spare bool   // it is left out where there is no room; in a live table, where the terminal is narrow
+	Usual int    // how wide it is in a live table
+}
+
+// Roomy is from how many columns on a terminal has room for all of ours.
+const Roomy = 130
+
+// leastWide is what is left to a column that gives way.
+const leastWide = 6
+
+// gap is between columns.
+const gap = "  "
+
+// NewTable returns a table that fits the terminal behind w, if there is one.
+func NewTable(w io.Writer, columns ...Column) *Table {
+	return &Table{W: w, Width: Width(w), Columns: columns}
+}
+
+// Columns are columns of text with these headings.
+func Columns(names ...string) []Column {
+	all := make([]Column, len(names))
+	for i, name := range names {
+		all[i].Name = name
+	}
+	return all
+}
+
+// Narrow reports whether the terminal has no room for all columns of a live table.
+func (t *Table) Narrow() bool { return t.Width > 0 && t.Width < Roomy }
+
+// Row takes a row, with a cell for each column; those that are missing at its end are empty.
+func (t *Table) Row(cells ...string) error {
+	row := make([]string, len(t.Columns))
+	for i := range min(len(row), len(cells)) {
+		row[i] = Visible(cells[i])
+	}
+	t.rows = append(t.rows, row)
+	if !t.Live {
+		return nil
+	}
+	return t.flush()
+}
+
+// Close prints what is held. A table without rows prints nothing.
+func (t *Table) Close() error {
+	if len(t.rows) == 0 {
+		return nil
+	}
+	return t.flush()
+}
+
+func (t *Table) flush() error {
+	visibleColumns, widths := t.layout()
+	if !t.headed {
+		t.headed = true
+		names := make([]string, len(t.Columns))
+		for i, c := range t.Columns {
+			names[i] = c.Name
+		}
+		t.rows = slices.Insert(t.rows, 0, names)
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		t.line(&b, row, visibleColumns, widths)
+	}
+	t.rows = nil
+	_, err := io.WriteString(t.W, b.String())
+	return err
+}
+
+// line writes a row. In a live table, what is longer than its column pushes the rest to the right, and the line
+// is cut at its end.
+func (t *Table) line(b *strings.Builder, row []string, columns, widths []int) {
+	var text strings.Builder
+	for n, i := range columns {
+		cell := row[i]
+		if t.Width > 0 && !t.Live {
+			cell = Cut(cell, widths[n])
+		}
+		pad := strings.Repeat(" ", max(0, widths[n]-Cells(cell)))
+		switch {
+		case t.Columns[i].Right:
+			cell = pad + cell
+		case n < len(columns)-1:
+			cell += pad
+		}
+		if n > 0 {
+			text.WriteString(gap)
+		}
+		text.WriteString(cell)
+	}
+	whole := strings.TrimRight(text.String(), " ")
+	if t.Width > 0 {
+		whole = Cut(whole, t.Width)
+	}
+	fmt.Fprintln(b, whole)
+}
+
+// layout says which columns are shown, and how wide each is.
+func (t *Table) layout() (kept, widths []int) {
+	natural := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		if natural[i] = c.Usual; !t.Live {
+			natural[i] = Cells(c.Name)
+			for _, row := range t.rows {
+				natural[i] = max(natural[i], Cells(row[i]))
+			}
+		}
+		if !t.Live || !c.Spare || !t.Narrow() {
+			kept = append(kept, i)
+		}
+	}
+	for {
+		widths = widths[:0]
+		for _, i := range kept {
+			widths = append(widths, natural[i])
+		}
+		if t.Width == 0 || t.Live || t.shrink(kept, widths, false) {
+			return kept, widths
+		}
+		last := len(kept) - 1
+		for last >= 0 && !t.Columns[kept[last]].Spare {
+			last--
+		}
+		if last < 0 {
+			t.shrink(kept, widths, true)
+			return kept, widths
+		}
+		kept = slices.Delete(kept, last, last+1)
+	}
+}
+
+// shrink takes from the widest columns until all fit, from what is to stay whole only if that is said. It
+// reports whether they do.
+func (t *Table) shrink(columns, widths []int, all bool) bool {
+	over := len(gap)*(len(widths)-1) - t.Width
+	for _, w := range widths {
+		over += w
+	}
+	for ; over > 0; over-- {
+		widest := -1
+		for n, i := range columns {
+			gives := all || !t.Columns[i].Whole && !t.Columns[i].Right
+			if gives && widths[n] > leastWide && (widest < 0 || widths[n] > widths[widest]) {
+				widest = n
+			}
+		}
+		if widest < 0 {
+			return false
+		}
+		widths[widest]--
+	}
+	return true
+}
+
+// List prints a table whose rows are all there.
+func List(w io.Writer, rows [][]string, columns ...Column) error {
+	t := NewTable(w, columns...)
+	for _, row := range rows {
+		if err := t.Row(row...); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}

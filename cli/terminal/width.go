@@ -1,0 +1,42 @@
+package terminal
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/mattn/go-runewidth" // which characters take two columns of a terminal, or none
+	"golang.org/x/term"
+)
+
+// leastTerminal is how many columns a terminal has that knows its size.
+const leastTerminal = 20
+
+// Width is how many columns lines that go to w may have, or 0 for any number: only a terminal's width
+// counts, and COLUMNS may say another one.
+func Width(w io.Writer) int {
+	if !IsTerminal(w) {
+		return 0
+	}
+	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns >= leastTerminal && columns < 1<<16 {
+		return columns
+	}
+	columns, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil || columns < leastTerminal {
+		return 0
+	}
+	return columns
+}
+
+// Cut returns as much of text as fits into so many columns, with a mark where something is missing.
+func Cut(text string, columns int) string {
+	if Cells(text) <= columns {
+		return text
+	}
+	const mark = "…"
+	return strings.TrimRight(runewidth.Truncate(text, columns-Cells(mark), ""), " ") + mark
+}
+
+// Cells is how many columns of a terminal a text takes.
+func Cells(text string) int { return runewidth.StringWidth(text) }
