@@ -157,10 +157,10 @@ func TestUnwritable(t *testing.T) {
 		dir, file os.FileMode
 		want      string
 	}{
-		"no new file":   {filepath.Join(dir, "new.db"), 0o555, 0o600, "permission denied"},
-		"no new folder": {filepath.Join(dir, "sub", "new.db"), 0o555, 0o600, "permission denied"},
-		"a private log": {path, 0o755, 0, "unable to open"},
-		"a closed door": {path, 0, 0o600, "permission denied"},
+		"no new file":      {filepath.Join(dir, "new.db"), 0o555, 0o600, "permission denied"},
+		"no new directory": {filepath.Join(dir, "sub", "new.db"), 0o555, 0o600, "permission denied"},
+		"a private log":    {path, 0o755, 0, "unable to open"},
+		"no permission":    {path, 0, 0o600, "permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := errors.Join(os.Chmod(path, test.file), os.Chmod(dir, test.dir)); err != nil {

@@ -21,9 +21,9 @@ var children = map[string]func(path string, args []string) error{
 	"runs":  childRuns,  // like a number of runs on the command line
 	"hold":  childHold,  // a lock
 	"open":  childOpen,  // once, and tells that it begins
-	"sign":  childSign,  // appends and signs until it is killed, telling each row that it was promised
+	"sign":  childSign,  // appends and signs until it is killed, reporting each row that it was promised
 	"once":  childOnce,  // appends a row and signs it
-	"seal":  childSeal,  // all that is there, again and again, telling when: nobody hears it once the test is gone, and that ends it
+	"seal":  childSeal,  // all that is there, again and again, reporting when: nobody hears it once the test is gone, and that ends it
 }
 
 const childVar = "AUDIT_TEST_CHILD"

@@ -87,7 +87,7 @@ func childRuns(path string, args []string) error {
 }
 
 // Processes that all come to a log that is not there yet and write at once make one chain, in which
-// each acknowledged row stands exactly once, at the place that was told.
+// each acknowledged row stands exactly once, at the place that was reported.
 func TestManyProcesses(t *testing.T) {
 	tests := []struct {
 		name, child string

@@ -21,7 +21,7 @@ const (
 // empty. It is safe for concurrent use.
 type addressMap struct {
 	mu    sync.RWMutex
-	names []string          // names[i] has the address bookBase+1+i
+	names []string          // names[i] has the address addressBase+1+i
 	at    map[string]uint32 // the address of each
 }
 

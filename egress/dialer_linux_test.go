@@ -92,7 +92,7 @@ func TestRebinding(t *testing.T) {
 	good, bad := netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.1")
 	orders := map[string]func(n int64) []netip.Addr{
 		"good, then bad": func(n int64) []netip.Addr { return []netip.Addr{[]netip.Addr{good, bad}[min(n-1, 1)]} },
-		"in turns":       func(n int64) []netip.Addr { return []netip.Addr{[]netip.Addr{bad, good}[n%2]} },
+		"alternating":    func(n int64) []netip.Addr { return []netip.Addr{[]netip.Addr{bad, good}[n%2]} },
 		"mixed":          func(int64) []netip.Addr { return []netip.Addr{bad, good, bad} },
 		"in disguise":    func(int64) []netip.Addr { return []netip.Addr{netip.AddrFrom16(bad.As16()), good} },
 		"with a zone": func(int64) []netip.Addr {

@@ -23,7 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// world is a gateway with one door, and the servers of names. The sandbox's side are clients of this
+// world is a gateway with one listener, and the servers of names. The sandbox's side are clients of this
 // process: all of 127/8 is local.
 type world struct {
 	*Gateway
@@ -34,7 +34,7 @@ type world struct {
 	dials   atomic.Int64
 }
 
-// in makes a world. port is what the gateway takes the door's port for; 0 is the real one.
+// in makes a world. port is what the gateway takes the listener's port for; 0 is the real one.
 func in(t testing.TB, port int, c Config) *world {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -264,7 +264,7 @@ func TestRefused(t *testing.T) {
 	}
 	w.refused("not among")
 	if recorded.Load() != 1 {
-		t.Errorf("told %d times, want once", recorded.Load())
+		t.Errorf("recorded %d times, want once", recorded.Load())
 	}
 	for i := range 50 {
 		w.mustReset(w.tryAt(fmt.Sprintf("127.64.9.%d", i)))
@@ -353,11 +353,11 @@ func TestTake(t *testing.T) {
 		t.Errorf("both at once: %+v", r)
 	}
 	if recorded.Load() != 2 { // once in each period with a connection
-		t.Errorf("told %d times, want 2", recorded.Load())
+		t.Errorf("recorded %d times, want 2", recorded.Load())
 	}
 }
 
-// TestDecided holds that nothing leaves before the decision was told, and nothing if that fails.
+// TestDecided holds that nothing leaves before the decision was recorded, and nothing if that fails.
 func TestDecided(t *testing.T) {
 	for _, fail := range []error{errors.New("disk full"), nil} {
 		var recorded atomic.Int64
@@ -382,10 +382,10 @@ func TestDecided(t *testing.T) {
 				}
 			})
 		}
-		hosttest.Until(t, "five connections are there, and one has its decision told", func() bool { return w.open.Load() == 5 && recorded.Load() == 1 })
+		hosttest.Until(t, "five connections are there, and one has its decision recorded", func() bool { return w.open.Load() == 5 && recorded.Load() == 1 })
 		ping(t, w.connect("b.test")) // which came after them
 		if n := w.dials.Load(); n != 1 {
-			t.Errorf("%d dials before the decision was told", n-1)
+			t.Errorf("%d dials before the decision was recorded", n-1)
 		}
 		close(write)
 		all.Wait()
@@ -393,7 +393,7 @@ func TestDecided(t *testing.T) {
 			w.refused("can't be recorded")
 		}
 		if dials := w.dials.Load(); fail != nil && dials != 1 || fail == nil && (dials != 6 || recorded.Load() != 1) {
-			t.Errorf("%v: %d dials, and told %d times", fail, dials, recorded.Load())
+			t.Errorf("%v: %d dials, and recorded %d times", fail, dials, recorded.Load())
 		}
 	}
 }

@@ -405,7 +405,7 @@ func TestSecondHello(t *testing.T) {
 		name        string
 		early, late string // what the client sends behind its first hello: at once, and when it was asked for another one
 		got         string // what of that the server gets
-		clientGets  string // what the client is told behind what the server says
+		clientGets  string // what the client gets after the server's bytes
 	}{
 		{"another name", "", evil, "", alert},
 		{"after early data", spec + data, evil, spec + data, alert},
@@ -455,9 +455,9 @@ func TestSecondHello(t *testing.T) {
 			case err != nil:
 				t.Errorf("after %x: %v", response, err)
 			case !atOnce && string(response) != tt.clientGets:
-				t.Errorf("the client is told %q, want %q", response, tt.clientGets)
+				t.Errorf("the client gets %q, want %q", response, tt.clientGets)
 			case atOnce && !strings.Contains(string(response), tt.clientGets): // perhaps amid the server's answer, which is still on its way
-				t.Errorf("the client is told %q, without %q", response, tt.clientGets)
+				t.Errorf("the client gets %q, without %q", response, tt.clientGets)
 			}
 			conn.Close()
 			if got := <-heard; got != first+tt.got {
@@ -577,7 +577,7 @@ func TestPostgresAnswers(t *testing.T) {
 						_, _ = io.WriteString(conn, more)
 					}
 					if string(response) != tt.clientGets && !(atOnce && tt.clientGets != "" && strings.HasPrefix(tt.clientGets, string(response))) {
-						t.Errorf("the client is told %q, want %q", response, tt.clientGets)
+						t.Errorf("the client gets %q, want %q", response, tt.clientGets)
 					}
 					conn.Close()
 					if got := <-heard; got != request {

@@ -60,7 +60,7 @@ func sniff(b []byte, port int, ended bool) (protocol, string) {
 	}
 }
 
-// sniffTLS knows the protocols that begin with bytes which no text has. It returns sawOther for the rest.
+// sniffTLS knows the protocols that begin with bytes which no text has. It returns protoOther for the rest.
 func sniffTLS(b []byte) (protocol, string) {
 	switch {
 	case b[0] >= recordSpec && b[0] <= recordData:

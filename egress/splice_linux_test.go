@@ -278,7 +278,7 @@ func TestWithoutPipes(t *testing.T) {
 	}
 }
 
-// TestNoDescriptors has the doors wait, and serve again after.
+// TestNoDescriptors has the listeners wait, and serve again after.
 func TestNoDescriptors(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
@@ -300,7 +300,7 @@ func TestNoDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = syscall.Connect(fd, &syscall.SockaddrInet4{Port: w.port, Addr: at.As4()})
-	blocked(t, "egress.ended") // the door waits before it tries again
+	blocked(t, "egress.ended") // the listener waits before it tries again
 	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func (s *still) Accept() (net.Conn, error) {
 
 func (s *still) Addr() net.Addr { return nil }
 
-// Close is the door's.
+// Close closes the listener.
 func (s *still) Close() error {
 	s.once.Do(func() { close(s.over) })
 	return nil
@@ -215,12 +215,12 @@ func TestPostgresSilence(t *testing.T) {
 		s.Gateway.Close()
 		synctest.Wait()
 		if response.String() != "N" || got.Len() > 0 {
-			t.Errorf("the client was told %q, and the server got %q", response, &got)
+			t.Errorf("the client got %q, and the server got %q", response, &got)
 		}
 	})
 }
 
-// TestNoSpin has a door that can't accept: trying again costs no processor.
+// TestNoSpin has a listener that can't accept: trying again costs no processor.
 func TestNoSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

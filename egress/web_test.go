@@ -132,7 +132,7 @@ func TestServerEndsSilently(t *testing.T) {
 		"a line of another protocol\n":              "a line of another protocol\n",
 	} {
 		conn := w.connect("a.test")
-		if b, err := io.ReadAll(conn); err != nil || len(b) > 0 { // its end is told to who waits for it to speak first
+		if b, err := io.ReadAll(conn); err != nil || len(b) > 0 { // its end is passed on to a client that waits for it to speak first
 			t.Errorf("got %q and %v", b, err)
 		}
 		_, _ = io.WriteString(conn, request)
@@ -143,7 +143,7 @@ func TestServerEndsSilently(t *testing.T) {
 	}
 }
 
-// TestUnreachableWeb holds that programs that speak HTTP are told why there is no connection.
+// TestUnreachableWeb holds that programs that speak HTTP learn why there is no connection.
 func TestUnreachableWeb(t *testing.T) {
 	w := in(t, 80, Config{})
 	conn := w.connect("nowhere.test")

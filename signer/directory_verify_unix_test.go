@@ -45,7 +45,7 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A link in the place of the directory itself is the caller's wish.
+	// A link in the place of the directory itself is the caller's choice.
 	link := filepath.Join(outside, "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)

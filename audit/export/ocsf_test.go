@@ -194,7 +194,7 @@ func TestOCSFMeans(t *testing.T) {
 		"who approved": func(e event) bool {
 			return e.TypeUID == 300410 && e.Actor.User != nil && e.Actor.User.Name == "ann" && e.Entity.Name == "example.com"
 		},
-		"lent secrets":        func(e event) bool { return e.TypeUID == 600302 && len(e.Resources) == 2 },
+		"leased secrets":      func(e event) bool { return e.TypeUID == 600302 && len(e.Resources) == 2 },
 		"a new secret":        func(e event) bool { return e.TypeUID == 300401 && e.Entity.UID == "team/TOKEN" },
 		"an installation":     func(e event) bool { return e.TypeUID == 600201 && e.App.Name == "numpy 2.1.0" },
 		"a limit":             func(e event) bool { return e.TypeUID == 100799 && e.ActivityName == "Resource Exceeded" },

@@ -10,7 +10,7 @@ import (
 )
 
 // withEngine is a world whose runs are in containers of an engine. The image has this machine's Python and Node,
-// and none of its other programs. It does not trust the test's authority, of which it is told by a mount;
+// and none of its other programs. It does not trust the test's authority, which a mount adds;
 // flags are what a run needs for that.
 func withEngine(t *testing.T, engine func(testing.TB) string, pages map[string]http.Handler) (w *world, flags []string) {
 	t.Helper()
@@ -69,7 +69,7 @@ func TestAllowedInContainers(t *testing.T) {
 	}
 }
 
-// secretInContainers tries a bound secret without being told of any certificate: the image's bundles are covered.
+// secretInContainers tries a bound secret without any certificate setting: the image's bundles are covered.
 const secretInContainers = `
 cd /workspace
 try() { name=$1; shift; if "$@" >log 2>&1; then echo "$name: ok"; else echo "$name: exit $?: $(tail -n 3 log)"; fi; }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSecretByClumsyUser types what people type, and looks whether they are told what to do.
+// TestSecretByClumsyUser types what people type, and checks that messages say what to do.
 func TestSecretByClumsyUser(t *testing.T) {
 	need(t, "curl")
 	a := &api{value: newValue()}

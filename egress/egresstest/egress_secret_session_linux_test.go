@@ -143,7 +143,7 @@ api = "https://exact.example"
 		}
 	}
 	for _, id := range []string{one, two} {
-		expect("before the secret is lent", s.cell(id, prelude+"print(os.environ.get('API_KEY'), ask(api))"), "None said: ok unknown")
+		expect("before the secret is leased", s.cell(id, prelude+"print(os.environ.get('API_KEY'), ask(api))"), "None said: ok unknown")
 	}
 	expect("the second cell", s.cell(one, "key = os.environ['API_KEY']; print(key[:11], ask(api, key))", "API_KEY"), "sandboxmcp_ said: ok known")
 	expect("it is required now", s.cell(one, "print(ask(api))"), "said: 403")
@@ -193,13 +193,13 @@ print('began')
 	}
 	three := s.session(bound)
 	expect("a new one with an old placeholder", s.cell(three, prelude+"print(ask(api, '"+placeholder+"'))"), "said: ok unknown")
-	expect("a deleted secret stays lent", func() string {
+	expect("a deleted secret stays leased", func() string {
 		if out, errs, err := w.say(w.onHost("", w.program, "vault", "delete", "API_KEY")); err != nil {
 			t.Fatal(out, errs)
 		}
 		return s.cell(two, "print(ask(api, key))")
 	}(), "said: ok known")
-	expect("and is lent no more", s.cell(three, "print(1)", "API_KEY"), "API_KEY")
+	expect("and is leased no more", s.cell(three, "print(1)", "API_KEY"), "API_KEY")
 	clean(t, "all that the server said", s.all.String(), a.value)
 	clean(t, "all that the server said", s.all.String(), other)
 	log, _, _ := w.say(w.onHost("", w.program, "audit", "--format", "json"))

@@ -39,7 +39,7 @@ func (j *journal) take() []event {
 	return events
 }
 
-// bytesLog keeps what a connection received, up to 8 KiB, until it is told once.
+// bytesLog keeps what a connection received, up to 8 KiB, until it is reported once.
 type bytesLog struct {
 	strings.Builder
 	once sync.Once

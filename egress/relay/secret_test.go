@@ -278,7 +278,7 @@ func TestClosedLease(t *testing.T) {
 	}
 }
 
-// An answer that comes after the lease was closed can't be looked through, so it is not told.
+// An answer that comes after the lease was closed can't be redacted, so it is not passed on.
 func TestLeaseClosesBeforeTheAnswer(t *testing.T) {
 	for _, when := range []string{"headers", "body", "trailer", "hints"} {
 		l := lease(nil)

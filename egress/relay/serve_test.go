@@ -233,7 +233,7 @@ func (s stream) read(t *testing.T, g *rig, major int) {
 	}
 }
 
-// In gRPC, both sides speak in turns, and the status comes in a trailer.
+// In gRPC, both sides alternate, and the status comes in a trailer.
 func TestConversation(t *testing.T) {
 	g := newRig(t, setup{server: clearServer(converse)})
 	protocols(t, func(t *testing.T, major int) { speak(t, g, major) })

@@ -31,7 +31,7 @@ type town struct {
 	key   *ecdsa.PrivateKey
 	root  *x509.Certificate
 
-	state func(net.Conn, http.ConnState) // is told what becomes of connections to servers that start later
+	state func(net.Conn, http.ConnState) // gets the states of connections to servers that start later
 
 	mu    sync.Mutex
 	names map[string][]netip.Addr

@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 )
 
-// fake is a browser that answers commands as it is told to, and may be as hostile as one that a page has taken over.
+// fake is a browser that answers commands as configured, and may be as hostile as one that a page has taken over.
 type fake struct {
 	conn net.Conn
 	mu   sync.Mutex
