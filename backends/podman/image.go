@@ -2,8 +2,10 @@ package podman
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -71,4 +73,46 @@ func (e *Engine) Images(ctx context.Context, label string) ([]container.Image, e
 		list = append(list, i)
 	}
 	return list, nil
+}
+
+// Pull implements [container.Engine].
+func (e *Engine) Pull(ctx context.Context, reference string, progress func(line string)) error {
+	header, err := e.env.registryAuth(reference)
+	if err != nil {
+		return fmt.Errorf("fetch the image %s: %w", reference, err)
+	}
+	res, err := e.send(ctx, request{
+		method: http.MethodPost, path: "/images/pull", query: url.Values{"reference": {reference}}, header: header, again: true,
+	})
+	if err != nil {
+		return fmt.Errorf("fetch the image %s: %w", reference, err)
+	}
+	defer res.Body.Close()
+	if err := printProgress(res.Body, progress); err != nil {
+		return fmt.Errorf("fetch the image %s: %w", reference, err)
+	}
+	return nil
+}
+
+// Build implements [container.Engine].
+func (e *Engine) Build(ctx context.Context, reference string, archive io.Reader, labels map[string]string, progress func(line string)) error {
+	named, err := json.Marshal(labels)
+	if err != nil {
+		return err
+	}
+	res, err := e.send(ctx, request{
+		method: http.MethodPost, path: "/build", body: archive, header: http.Header{"Content-Type": {"application/x-tar"}},
+		query: url.Values{
+			"t": {reference}, "labels": {string(named)}, "dockerfile": {"Containerfile"},
+			"rm": {"true"}, "forcerm": {"true"}, "layers": {"true"},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("build the image %s: %w", reference, err)
+	}
+	defer res.Body.Close()
+	if err := printProgress(res.Body, progress); err != nil {
+		return fmt.Errorf("build the image %s: %w", reference, err)
+	}
+	return nil
 }

@@ -1,112 +1,177 @@
 package call
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
-	"net"
+	"fmt"
+	"io"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
 )
 
-// remoteConn is a connection that a program has made.
-type remoteConn struct {
-	remoteSocket
-	local, remote net.Addr
-	out           *chunkWriter
-	in            *chunkReader
-	onClose       func()
+// Conn is the server's side. Whatever the init says on it, the worst that it can do is to end it.
+type Conn struct {
+	rwc   io.ReadWriteCloser
+	facts Facts
 
-	mu          sync.Mutex // of reading
-	eof         atomic.Bool
-	deadlineMu  sync.Mutex // of its deadline
-	writeClosed atomic.Bool
+	initTimeout time.Duration // that it has with the init
+
+	answered chan answer // what the init says to build, once
+	done     chan struct{}
+	once     sync.Once
+	work     sync.WaitGroup
+
+	mu        sync.Mutex
+	endReason error // that it ended, if the reason is known
+	used      bool  // for a sandbox
+	session   *yamux.Session
+	// accepting says that somebody takes the streams that the init opens.
+	accepting bool
 }
 
-// Read implements [net.Conn].
-func (c *remoteConn) Read(b []byte) (int, error) {
-	if err := c.ready(&c.readDeadline); err != nil {
-		return 0, c.netError("read", c.remote, err)
+// answer is a message that was built, and the sockets that came along.
+type answer struct {
+	built built
+	socks []socket
+	err   error
+}
+
+// Handshake waits for the init's greeting on a connection, which it then owns. Closing the connection must
+// end a Read and a Write that wait. An init of another version is an error that says so.
+func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
+	l := &Conn{rwc: conn, initTimeout: defaultInitTimeout, answered: make(chan answer, 1), done: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { l.end(ctx.Err()) })
+	defer stop()
+	if err := l.readGreeting(); err != nil {
+		err = l.lostError(err)
+		l.Close()
+		return nil, err
+	}
+	l.work.Go(l.awaitAnswer)
+	if !stop() {
+		l.Close()
+		return nil, ctx.Err()
+	}
+	return l, nil
+}
+
+func (c *Conn) readGreeting() error {
+	var g struct {
+		Version int
+		Facts   json.RawMessage // which only the same version understands
+	}
+	if err := read(c.rwc, &g, maxInitMessage); err != nil {
+		return err
+	}
+	if g.Version != version {
+		return fmt.Errorf("the binary in the container speaks version %d of the protocol and this one %d: they are of different releases", g.Version, version)
+	}
+	if err := json.Unmarshal(g.Facts, &c.facts); err != nil {
+		return fmt.Errorf("decode the init's facts: %w", err)
+	}
+	return nil
+}
+
+// awaitAnswer waits for what the init says next, so that a line which ends while nothing is asked of it is seen.
+func (c *Conn) awaitAnswer() {
+	var a answer
+	if a.err = read(c.rwc, &a.built, maxInitMessage); a.err == nil && a.built.Handed {
+		a.socks, a.err = c.receiveSockets(a.built)
+	}
+	if a.err != nil {
+		a.err = c.lostError(a.err)
+		c.end(a.err)
+	}
+	c.answered <- a
+}
+
+// Facts are what the init greeted with.
+func (c *Conn) Facts() Facts { return c.facts }
+
+// Done is closed when the connection has ended, for whatever reason.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Close ends the connection, and with it the init and all that runs there.
+func (c *Conn) Close() error {
+	c.end(nil)
+	c.work.Wait()
+	select {
+	case a := <-c.answered: // nobody wanted it any more
+		closeAll(a.socks)
+	default:
+	}
+	return nil
+}
+
+// end ends the connection. The first reason is the one that is told.
+func (c *Conn) end(why error) {
+	c.once.Do(func() {
+		c.mu.Lock()
+		c.endReason = why
+		session := c.session
+		c.mu.Unlock()
+		close(c.done)
+		c.rwc.Close()
+		if session != nil {
+			session.Close()
+		}
+	})
+}
+
+func (c *Conn) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// lostError is what an error of the connection means: ErrLost and why, the caller's own context, or what the
+// init said that it must not say, which ends the line.
+func (c *Conn) lostError(err error) error {
+	if c.ended() {
+		return c.endError()
 	}
 	c.mu.Lock()
+	known := c.accepting && c.session.IsClosed()
+	c.mu.Unlock()
+	if known {
+		<-c.done // whoever accepts streams is told why, and ends the line
+	} else {
+		c.endWith(err)
+	}
+	return c.endError()
+}
+
+// endWith ends the line because of an error of the connection, or of what was said on it.
+func (c *Conn) endWith(err error) {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, yamux.ErrSessionShutdown) {
+		err = nil // it just ended
+	} else if errors.Is(err, yamux.ErrTimeout) {
+		err = errors.New("its init does not answer")
+	}
+	c.end(err)
+}
+
+// endError is what is told of a line that has ended.
+func (c *Conn) endError() error {
+	c.mu.Lock()
 	defer c.mu.Unlock()
-	n, err := c.in.Read(b)
-	switch {
-	case err == nil:
-		return n, nil
-	case isEOF(err):
-		c.linger()
-		return n, err
-	case !errors.Is(err, yamux.ErrTimeout) && !c.conn.ended():
-		c.peerGone.Store(true)
+	switch why := c.endReason; {
+	case why == nil:
+		return ErrLost
+	case errors.Is(why, ErrLost), errors.Is(why, context.Canceled), errors.Is(why, context.DeadlineExceeded):
+		return why
+	default:
+		return fmt.Errorf("%w: %w", ErrLost, why)
 	}
-	return n, c.netError("read", c.remote, err)
 }
 
-// linger waits, once the program has said all, until it is gone: then what is written to it goes nowhere.
-func (c *remoteConn) linger() {
-	if c.eof.Swap(true) {
-		return
-	}
-	c.deadlineMu.Lock()
-	if !c.closed.Load() {
-		c.stream.SetReadDeadline(time.Time{})
-	}
-	c.deadlineMu.Unlock()
-	go func() {
-		c.stream.Read(make([]byte, 1))
-		c.peerGone.Store(true)
-		c.stream.SetWriteDeadline(expired)
-	}()
-}
-
-// Write implements [net.Conn].
-func (c *remoteConn) Write(b []byte) (int, error) {
-	if err := c.ready(&c.writeDeadline); err != nil {
-		return 0, c.netError("write", c.remote, err)
-	}
-	if c.peerGone.Load() || c.writeClosed.Load() {
-		return 0, &net.OpError{Op: "write", Net: "tcp", Addr: c.remote, Err: syscall.EPIPE}
-	}
-	n, err := c.out.Write(b)
-	return n, c.netError("write", c.remote, err)
-}
-
-// CloseWrite says that no more will be written.
-func (c *remoteConn) CloseWrite() error {
-	c.writeClosed.Store(true)
-	return c.netError("close", c.remote, c.out.end())
-}
-
-// Close implements [net.Conn].
-func (c *remoteConn) Close() error {
-	if c.closed.Swap(true) {
-		return net.ErrClosed
-	}
-	c.deadlineMu.Lock()
-	c.stream.SetDeadline(expired)
-	c.deadlineMu.Unlock()
-	c.onClose()
-	return c.stream.Close()
-}
-
-func (c *remoteConn) LocalAddr() net.Addr  { return c.local }
-func (c *remoteConn) RemoteAddr() net.Addr { return c.remote }
-
-// SetDeadline implements [net.Conn].
-func (c *remoteConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-// SetReadDeadline implements [net.Conn].
-func (c *remoteConn) SetReadDeadline(t time.Time) error {
-	c.readDeadline.set(t)
-	c.deadlineMu.Lock()
-	defer c.deadlineMu.Unlock()
-	if c.closed.Load() || c.eof.Load() {
-		return nil
-	}
-	return c.stream.SetReadDeadline(t)
+// protocolError ends a line on which something came that our init does not say.
+func (c *Conn) protocolError(what string, args ...any) error {
+	return c.lostError(fmt.Errorf("its init broke the protocol: "+what, args...))
 }

@@ -1,12 +1,15 @@
 package inside
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -123,3 +126,46 @@ func standard() (io.ReadWriteCloser, error) {
 func (s stdio) Read(b []byte) (int, error)  { return s.in.Read(b) }
 func (s stdio) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
+
+// Dial calls on the server, and hands it one end of a pair to talk over: the socket that it is called on
+// has a name on the host, which programs could read (/proc/net/unix) as long as the connection stands.
+func Dial(path string) (net.Conn, error) {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("reach the server: %w", err)
+	}
+	defer conn.Close()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("reach the server: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	defer ours.Close()
+	defer theirs.Close()
+	if _, _, err := conn.(*net.UnixConn).WriteMsgUnix([]byte{0}, unix.UnixRights(fds[1]), nil); err != nil {
+		return nil, fmt.Errorf("reach the server: %w", err)
+	}
+	own, err := net.FileConn(ours)
+	if err != nil {
+		return nil, fmt.Errorf("reach the server: %w", err)
+	}
+	return own, nil
+}
+
+// trust writes the file that programs' variables name: what the image trusts, and more. Where the server could
+// mount it, it stands there already.
+func trust(more []byte) error {
+	if len(more) == 0 {
+		return nil
+	}
+	if has, err := os.ReadFile(backends.TrustFile); err == nil && bytes.Contains(has, more) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(backends.TrustFile), 0o755); err != nil {
+		return fmt.Errorf("write certificates: %w", err)
+	}
+	if err := os.WriteFile(backends.TrustFile, backends.Trusted(more), 0o644); err != nil {
+		return fmt.Errorf("write certificates: %w", err)
+	}
+	return nil
+}

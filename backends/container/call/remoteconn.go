@@ -1,0 +1,112 @@
+package call
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// remoteConn is a connection that a program has made.
+type remoteConn struct {
+	remoteSocket
+	local, remote net.Addr
+	out           *chunkWriter
+	in            *chunkReader
+	onClose       func()
+
+	mu          sync.Mutex // of reading
+	eof         atomic.Bool
+	deadlineMu  sync.Mutex // of its deadline
+	writeClosed atomic.Bool
+}
+
+// Read implements [net.Conn].
+func (c *remoteConn) Read(b []byte) (int, error) {
+	if err := c.ready(&c.readDeadline); err != nil {
+		return 0, c.netError("read", c.remote, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.in.Read(b)
+	switch {
+	case err == nil:
+		return n, nil
+	case isEOF(err):
+		c.linger()
+		return n, err
+	case !errors.Is(err, yamux.ErrTimeout) && !c.conn.ended():
+		c.peerGone.Store(true)
+	}
+	return n, c.netError("read", c.remote, err)
+}
+
+// linger waits, once the program has said all, until it is gone: then what is written to it goes nowhere.
+func (c *remoteConn) linger() {
+	if c.eof.Swap(true) {
+		return
+	}
+	c.deadlineMu.Lock()
+	if !c.closed.Load() {
+		c.stream.SetReadDeadline(time.Time{})
+	}
+	c.deadlineMu.Unlock()
+	go func() {
+		c.stream.Read(make([]byte, 1))
+		c.peerGone.Store(true)
+		c.stream.SetWriteDeadline(expired)
+	}()
+}
+
+// Write implements [net.Conn].
+func (c *remoteConn) Write(b []byte) (int, error) {
+	if err := c.ready(&c.writeDeadline); err != nil {
+		return 0, c.netError("write", c.remote, err)
+	}
+	if c.peerGone.Load() || c.writeClosed.Load() {
+		return 0, &net.OpError{Op: "write", Net: "tcp", Addr: c.remote, Err: syscall.EPIPE}
+	}
+	n, err := c.out.Write(b)
+	return n, c.netError("write", c.remote, err)
+}
+
+// CloseWrite says that no more will be written.
+func (c *remoteConn) CloseWrite() error {
+	c.writeClosed.Store(true)
+	return c.netError("close", c.remote, c.out.end())
+}
+
+// Close implements [net.Conn].
+func (c *remoteConn) Close() error {
+	if c.closed.Swap(true) {
+		return net.ErrClosed
+	}
+	c.deadlineMu.Lock()
+	c.stream.SetDeadline(expired)
+	c.deadlineMu.Unlock()
+	c.onClose()
+	return c.stream.Close()
+}
+
+func (c *remoteConn) LocalAddr() net.Addr  { return c.local }
+func (c *remoteConn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline implements [net.Conn].
+func (c *remoteConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements [net.Conn].
+func (c *remoteConn) SetReadDeadline(t time.Time) error {
+	c.readDeadline.set(t)
+	c.deadlineMu.Lock()
+	defer c.deadlineMu.Unlock()
+	if c.closed.Load() || c.eof.Load() {
+		return nil
+	}
+	return c.stream.SetReadDeadline(t)
+}

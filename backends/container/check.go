@@ -1,0 +1,119 @@
+package container
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// reservedPrefixes are the beginnings of keys that mean something to us, or to engines and what watches them.
+var reservedPrefixes = []string{"sandboxmcp.", "com.docker.", "io.docker.", "org.dockerproject.", "io.podman.", "io.containers.", "io.buildah.", "podman_systemd_unit"}
+
+const (
+	maxLabels     = 64
+	maxLabelKey   = 128  // bytes
+	maxLabelValue = 4096 // bytes
+)
+
+// CheckLabels refuses what containers can't carry as Config.Labels. All errors are a *backends.Refusal.
+func CheckLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return &backends.Refusal{Reason: fmt.Sprintf("%d labels are more than %d", len(labels), maxLabels), Remedy: "give fewer labels"}
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if err := checkLabel(key, labels[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkLabel(key, value string) error {
+	reserved := func(prefix string) bool { return strings.HasPrefix(strings.ToLower(key), prefix) }
+	switch {
+	case key == "" || len(key) > maxLabelKey:
+		return refuseLabel(key, fmt.Sprintf("is empty or longer than %d bytes", maxLabelKey))
+	case strings.ContainsFunc(key, func(r rune) bool { return !strings.ContainsRune(keyRunes, r) }):
+		return refuseLabel(key, "has other characters than letters, digits and ./_-")
+	case slices.ContainsFunc(reservedPrefixes, reserved):
+		return refuseLabel(key, "begins as those that are not for you to set")
+	case len(value) > maxLabelValue || !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return refuseLabel(key, fmt.Sprintf("has a value with control characters, or one longer than %d bytes", maxLabelValue))
+	}
+	return nil
+}
+
+const keyRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-"
+
+func refuseLabel(key, why string) error {
+	return &backends.Refusal{Reason: fmt.Sprintf("label %.200q %s", key, why), Remedy: "choose another one"}
+}
+
+var gpuIndex = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(0|[1-9][0-9]?)$`) })
+
+// CheckGPUs refuses what is neither indices nor "all": it becomes part of device names. All errors are a
+// *backends.Refusal.
+func CheckGPUs(gpus []string) error {
+	if len(gpus) == 1 && gpus[0] == "all" {
+		return nil
+	}
+	const remedy = "use --gpus all, --gpus none, or indices such as --gpus 0,1"
+	for i, gpu := range gpus {
+		if !gpuIndex().MatchString(gpu) {
+			return &backends.Refusal{Reason: fmt.Sprintf("%.100q names no graphics processors", strings.Join(gpus, ",")), Remedy: remedy}
+		}
+		if slices.Contains(gpus[:i], gpu) {
+			return &backends.Refusal{Reason: fmt.Sprintf("graphics processor %s is listed twice", gpu), Remedy: remedy}
+		}
+	}
+	return nil
+}
+
+// remedies say what to type where a layer can't be had.
+var remedies = map[string]string{
+	backends.LayerUser:     "use rootless Podman or Docker, give dockerd userns-remap, or use --backend process",
+	backends.LayerTime:     "use --backend process: engines make no time namespace",
+	backends.LayerCgroupNS: "use a newer engine, or a host with cgroup v2",
+	backends.LayerLandlock: "use a kernel of 5.13 or newer with lsm=landlock,... on its command line",
+	backends.LayerCgroup:   "use cgroup v2 with systemd, and for rootless engines delegate cpu, memory and pids to users",
+}
+
+const (
+	noTime  = "shared with the host: engines make none"
+	noUsers = "shared with the host: this engine maps no users"
+)
+
+func refuseLayer(layer, why string) error {
+	return &backends.Refusal{Layer: layer, Reason: why, Remedy: remedies[layer]}
+}
+
+// checkRequire refuses layers that no container has, before one is made.
+func checkRequire(engine string, required []string) error {
+	known := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
+	for _, name := range required {
+		if !slices.Contains(known, name) {
+			return refuseLayer(name, fmt.Sprintf("the %s backend has no such layer", engine))
+		}
+		if name == backends.LayerTime {
+			return refuseLayer(name, noTime)
+		}
+	}
+	return nil
+}
+
+// satisfies checks the layers that are required against those that the engine gave. The others are the init's
+// to refuse.
+func satisfies(required []string, layers []backends.Layer) error {
+	for _, l := range layers {
+		if slices.Contains(required, l.Name) && !l.InForce {
+			return refuseLayer(l.Name, l.Detail)
+		}
+	}
+	return nil
+}
