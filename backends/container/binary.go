@@ -130,7 +130,7 @@ func seedArchive(program io.Reader, size int64) io.ReadCloser {
 	go func() {
 		t := tar.NewWriter(w)
 		// An image can have a volume where the socket would be, which the engine then needs a folder for.
-		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "line/", Mode: 0o555, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "conn/", Mode: 0o555, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
 		if err == nil {
 			err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "init", Mode: 0o555, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
 		}

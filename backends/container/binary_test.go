@@ -82,7 +82,7 @@ func TestArchived(t *testing.T) {
 		}
 		names = append(names, h.Name)
 	}
-	if want := []string{"line/", "init", SeedEnd}; !slices.Equal(names, want) {
+	if want := []string{"conn/", "init", SeedEnd}; !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
 	}
 	all, err := io.ReadAll(seedArchive(strings.NewReader("prog"), 7))

@@ -112,7 +112,7 @@ func (v evidence) missing(layer string) string {
 	case layer == backends.LayerUser && identityMap(f.UIDMap):
 		return "the engine's machine runs in a user namespace that maps all users"
 	case layer == backends.LayerMount && !f.ReadOnly:
-		return "the root folder can be written to"
+		return "the root directory can be written to"
 	case layer == backends.LayerPID && f.PID != 1:
 		return "the init is not the first process"
 	case layer == backends.LayerNet && !onlyLoopback(f.Interfaces):

@@ -11,14 +11,14 @@ import (
 )
 
 func TestMounts(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, link, engine := filepath.Join(dir, "folder"), filepath.Join(dir, "link"), filepath.Join(dir, "engine")
+	dir, link, engine := filepath.Join(root, "dir"), filepath.Join(root, "link"), filepath.Join(root, "engine")
 	os.Mkdir(dir, 0o755)
 	os.Mkdir(engine, 0o755)
-	os.Symlink("folder", link)
+	os.Symlink("dir", link)
 	b := New(newDouble(), Config{})
 	s := &engineState{Info: Info{Local: true, Address: "unix://" + engine + "/e.sock"}}
 	spec := backends.Spec{Mounts: []backends.Mount{{Host: link, Inside: "/data", Write: true}}, Workspace: backends.Mount{Host: link}}
@@ -26,7 +26,7 @@ func TestMounts(t *testing.T) {
 	if got, _, err := b.mounts(s, spec); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
-	for name, m := range map[string]backends.Mount{"own": {Host: dir, Inside: InitPath}, "told to do anything": {Host: engine, Inside: "/data"}} {
+	for name, m := range map[string]backends.Mount{"own": {Host: dir, Inside: InitPath}, "control socket": {Host: engine, Inside: "/data"}} {
 		if _, _, err := b.mounts(s, backends.Spec{Mounts: []backends.Mount{m}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}

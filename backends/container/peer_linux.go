@@ -93,7 +93,7 @@ func receiveConn(conn *net.UnixConn) (*net.UnixConn, error) {
 		}
 		return nil, fmt.Errorf("its init sent %d connections: %v", len(fds), err)
 	}
-	f := os.NewFile(uintptr(fds[0]), "line")
+	f := os.NewFile(uintptr(fds[0]), "connection")
 	defer f.Close()
 	file, err := net.FileConn(f)
 	if err != nil {

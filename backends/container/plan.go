@@ -144,7 +144,7 @@ func givenByInit(layer string) bool {
 func (p *plan) coldReason(asked backends.Spec) string {
 	switch {
 	case len(p.binds) > 0:
-		return "host folders are shown"
+		return "host directories are shown"
 	case len(asked.GPUs) > 0:
 		return "it has GPUs"
 	case len(asked.Trust) > 0:

@@ -198,11 +198,11 @@ func TestPools(t *testing.T) {
 	waitIdle(t, b, 2)
 	run(nil, true, "")
 	run(func(s *backends.Spec) { s.Trust = []byte("x") }, false, "it trusts a certificate")
-	run(func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} }, false, "host folders are shown")
+	run(func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} }, false, "host directories are shown")
 	begin(t, b, request()).Close() // whoever says nothing of a program is not counted
 	waitIdle(t, b, 2)
 	want := []backends.Pool{{Language: request().Language, RAM: request().Limits.WithDefaults().RAM, Ready: 2, Hits: 1, Misses: 3,
-		Cold: map[string]int64{"none stood ready": 1, "it trusts a certificate": 1, "host folders are shown": 1}}}
+		Cold: map[string]int64{"none stood ready": 1, "it trusts a certificate": 1, "host directories are shown": 1}}}
 	got := b.Pools()
 	for i := range got {
 		if got[i].Memory <= 0 {

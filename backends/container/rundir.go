@@ -30,8 +30,8 @@ const trustName = "trust.pem"
 // newRunDir makes one for a container whose programs are user, and listens there.
 func newRunDir(i *serverLock, user identity, trust []byte) (*runDir, error) {
 	f := &runDir{path: filepath.Join(i.runs, i.name, strconv.FormatInt(i.dirs.Add(1), 36))}
-	if err := os.MkdirAll(filepath.Join(f.path, "line"), 0o711); err != nil {
-		return nil, fmt.Errorf("make the folder of a container: %w", err)
+	if err := os.MkdirAll(filepath.Join(f.path, "conn"), 0o711); err != nil {
+		return nil, fmt.Errorf("make the directory of a container: %w", err)
 	}
 	if err := f.setUp(user, trust); err != nil {
 		return nil, errors.Join(err, f.remove())
@@ -49,7 +49,7 @@ func (d *runDir) setUp(user identity, trust []byte) error {
 			return err
 		}
 	}
-	if err := os.Chmod(filepath.Join(d.path, "line"), 0o711); err != nil {
+	if err := os.Chmod(filepath.Join(d.path, "conn"), 0o711); err != nil {
 		return err
 	}
 	files := backends.Etc(user.uid, user.gid)
@@ -70,7 +70,7 @@ func (d *runDir) setUp(user identity, trust []byte) error {
 
 // binds are how the container sees the folder.
 func (d *runDir) binds(trust bool) []Bind {
-	list := []Bind{{Host: filepath.Join(d.path, "line"), Inside: filepath.Dir(SocketPath)}}
+	list := []Bind{{Host: filepath.Join(d.path, "conn"), Inside: filepath.Dir(SocketPath)}}
 	for _, name := range slices.Sorted(maps.Keys(backends.Etc(0, 0))) {
 		list = append(list, Bind{Host: filepath.Join(d.path, name), Inside: "/etc/" + name})
 	}
@@ -85,7 +85,7 @@ func (d *runDir) binds(trust bool) []Bind {
 // listen makes the socket. The kernel remembers by which name that was, and shows it to the container in
 // /proc/net/unix: so it is a name that says nothing about this host, and one that is never too long (unix(7)).
 func (d *runDir) listen() error {
-	dir := filepath.Join(d.path, "line")
+	dir := filepath.Join(d.path, "conn")
 	name := filepath.Join(dir, "socket")
 	if runtime.GOOS == "linux" {
 		open, err := os.Open(dir)
@@ -117,7 +117,7 @@ func (d *runDir) accept(deadline time.Time) (*net.UnixConn, error) {
 // stopListening stops listening.
 func (d *runDir) stopListening() {
 	d.listener.Close()
-	os.Remove(filepath.Join(d.path, "line", "socket"))
+	os.Remove(filepath.Join(d.path, "conn", "socket"))
 }
 
 // remove takes all of it from the host.
@@ -129,7 +129,7 @@ func (d *runDir) remove() error {
 		d.listener.Close()
 	}
 	if err := os.RemoveAll(d.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the folder of a container: %w", err)
+		return fmt.Errorf("remove the directory of a container: %w", err)
 	}
 	return nil
 }

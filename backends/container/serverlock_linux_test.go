@@ -23,7 +23,7 @@ func TestOrphans(t *testing.T) {
 	clean.close()
 	elsewhere, _ := newServerLock(t.TempDir())
 	dir := func(name string) string {
-		path := filepath.Join(living.runs, name, "of-the-test", "line") // no number: a container that goes takes that with it
+		path := filepath.Join(living.runs, name, "of-the-test", "conn") // no number: a container that goes takes that with it
 		os.MkdirAll(path, 0o711)
 		return path
 	}

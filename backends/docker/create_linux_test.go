@@ -70,7 +70,7 @@ func TestClosed(t *testing.T) {
 				t.Errorf("environment: got %q, want %q", s.Env, want)
 			}
 			if !slices.Equal(s.Args, c.Args) || s.Dir != "/" || s.Host != "sandbox" || s.PID != 1 {
-				t.Errorf("got args %q, folder %s, host %s, PID %d", s.Args, s.Dir, s.Host, s.PID)
+				t.Errorf("got args %q, directory %s, host %s, PID %d", s.Args, s.Dir, s.Host, s.PID)
 			}
 			if s.UID != 1879048200 || s.GID != 1879048200 || !slices.Equal(s.Groups, []int{1879048200}) && len(s.Groups) > 0 {
 				t.Errorf("got user %d:%d with groups %v", s.UID, s.GID, s.Groups)

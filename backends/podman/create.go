@@ -61,7 +61,7 @@ func (e *Engine) create(ctx context.Context, s spec) (string, error) {
 func (e *Engine) finish(ctx context.Context, id string, c container.Container, s spec) error {
 	var is inspected
 	if err := e.call(ctx, inspect(id), &is); err != nil {
-		return fmt.Errorf("look at a container: %w", err)
+		return fmt.Errorf("inspect a container: %w", err)
 	}
 	if err := refuseExtra(is, s); err != nil {
 		return err

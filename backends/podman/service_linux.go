@@ -36,7 +36,7 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 	}
 	dir, err := os.MkdirTemp(e.env["XDG_RUNTIME_DIR"], "sandboxmcp-podman-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for podman's socket: %w", err)
+		return nil, fmt.Errorf("make a directory for podman's socket: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	socket := filepath.Join(dir, "podman.sock")

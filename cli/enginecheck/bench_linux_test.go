@@ -47,10 +47,10 @@ func BenchmarkEngines(b *testing.B) {
 					took[2] = append(took[2], run(b, cold, program.language, ours))
 					took[3] = append(took[3], e.timeCommand(slices.Concat(engineRun, []string{"--rm", images(b, e.url)[program.language]}, program.args)...))
 				}
-				for i, name := range []string{"parked-ms", "exec-ms", "cold-ms", "run-ms"} {
+				for i, name := range []string{"pool-ms", "exec-ms", "cold-ms", "run-ms"} {
 					b.ReportMetric(ms(median(took[i])), name)
 				}
-				b.ReportMetric(ms(median(took[0]))/ms(median(took[1])), "parked/exec")
+				b.ReportMetric(ms(median(took[0]))/ms(median(took[1])), "pool/exec")
 				b.ReportMetric(ms(median(took[2]))/ms(median(took[3])), "cold/run")
 				b.ReportMetric(0, "ns/op") // there are two kinds of operations here
 			})

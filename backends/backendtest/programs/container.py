@@ -47,7 +47,7 @@ def write_to_what_is_ours():
 
 def _sockets():
     """Those that we know of, those that /proc/net/unix names, and all in the file system."""
-    yield from [TARGET["listens"], HOME + "/line/socket"] + TARGET["sockets"]
+    yield from [TARGET["listens"], HOME + "/conn/socket"] + TARGET["sockets"]
     with open("/proc/net/unix") as f:
         for line in f.read().splitlines()[1:]:
             fields = line.split(None, 7)
@@ -191,7 +191,7 @@ def init_signals():
 def programs_in_volumes():
     """What an image has in the directories that it declares as volumes is not carried over, and nothing
     can be written there."""
-    for path in ("/image/volume", "/var/volume with space", HOME + "/line"):
+    for path in ("/image/volume", "/var/volume with space", HOME + "/conn"):
         if os.path.isdir(path) and os.listdir(path) not in ([], ["socket"]):
             return "%s has %s" % (path, os.listdir(path))
         if os.access(path, os.W_OK):

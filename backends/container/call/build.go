@@ -84,7 +84,7 @@ func (c *Conn) build(spec backends.Spec) (*sandbox, error) {
 	}
 	if b.Listeners != len(spec.Listen) || b.Gateway != spec.Resolves() || b.Ports != len(spec.Gateway) {
 		closeAll(a.socks)
-		return nil, c.protocolError("it has %d listeners and %d doors, and was asked for %d and %d", b.Listeners, b.Ports, len(spec.Listen), len(spec.Gateway))
+		return nil, c.protocolError("it has %d listeners and %d ports, and was asked for %d and %d", b.Listeners, b.Ports, len(spec.Listen), len(spec.Gateway))
 	}
 	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, spec: spec, socks: a.socks}
 	return s, c.startSession(s, !b.Handed)

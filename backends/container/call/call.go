@@ -22,7 +22,7 @@ import (
 const (
 	Home       = "/.sandboxmcp"        // ours
 	InitPath   = role.ContainerInit    // the binary; that it is called so makes it take over
-	SocketPath = Home + "/line/socket" // gone when the init has connected
+	SocketPath = Home + "/conn/socket" // gone when the init has connected
 )
 
 // Facts are what an init sees of its container. The server believes them as far as they are about the

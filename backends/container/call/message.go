@@ -14,7 +14,7 @@ import (
 
 // version is of all that the two sides say to each other. They are the same binary, but for a mounted
 // or seeded one that was left over.
-const version = 2
+const version = 3
 
 // How long a message may be, in bytes of JSON. What comes from the init may come from a program that
 // has taken it over.

@@ -226,7 +226,7 @@ func TestPackets(t *testing.T) {
 			t.Error("it outlived the sandbox")
 		}
 		if _, err := s.Gateway().Ports[0].Accept(); err == nil {
-			t.Error("a door outlived the sandbox")
+			t.Error("a listener outlived the sandbox")
 		}
 	})
 }

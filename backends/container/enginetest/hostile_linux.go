@@ -21,7 +21,7 @@ func hostile() map[string]any {
 		"OnBuild":     []string{"RUN exit 1"},
 		"ArgsEscaped": true,
 		"Volumes": map[string]any{"/image/volume": map[string]any{}, "/workspace": map[string]any{}, "/tmp": map[string]any{},
-			"/.sandboxmcp/line": map[string]any{}, "/var/volume with space": map[string]any{}},
+			"/.sandboxmcp/conn": map[string]any{}, "/var/volume with space": map[string]any{}},
 		"ExposedPorts": map[string]any{"80/tcp": map[string]any{}, "53/udp": map[string]any{}},
 		"Healthcheck":  map[string]any{"Test": []string{"CMD-SHELL", "touch /tmp/checked /workspace/checked"}, "Interval": 1_000_000_000},
 		"Labels":       map[string]string{"sandboxmcp.instance": "forged", "sandboxmcp.state": "forged", "sandboxmcp.id": "forged"},
@@ -39,7 +39,7 @@ func separateLayers() map[string]func(*layerWriter) {
 
 // volume has programs in folders that the hostile configuration declares as volumes.
 func volume(l *layerWriter) {
-	for _, dir := range []string{"/image", "/image/volume", "/image/elsewhere", "/var/volume with space", "/.sandboxmcp", "/.sandboxmcp/line"} {
+	for _, dir := range []string{"/image", "/image/volume", "/image/elsewhere", "/var/volume with space", "/.sandboxmcp", "/.sandboxmcp/conn"} {
 		l.dir(dir, 0o777)
 		l.text(dir+"/left", 0o4755, "#!/bin/sh\necho a program of the image\n")
 	}

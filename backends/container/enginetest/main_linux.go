@@ -17,7 +17,7 @@ import (
 // What makes a test binary a keeper: which engine, and the folder it may use.
 const (
 	roleVariable = "SANDBOXMCP_TEST_ENGINE"
-	dirVariable  = "SANDBOXMCP_TEST_FOLDER"
+	dirVariable  = "SANDBOXMCP_TEST_DIR"
 )
 
 // mine are the engines of this process. They are shared by all tests, because one takes a second to
@@ -139,7 +139,7 @@ func (e *engine) start() (err error) {
 	}
 	e.out = bufio.NewReader(out)
 	if err := k.Start(); err != nil {
-		return fmt.Errorf("start keeper: %w", err)
+		return fmt.Errorf("start supervisor: %w", err)
 	}
 	e.supervisor = k
 	return e.answer()

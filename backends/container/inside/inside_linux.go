@@ -108,7 +108,7 @@ func standard() (io.ReadWriteCloser, error) {
 			return nil, fmt.Errorf("take standard streams: %w", err)
 		}
 		_ = unix.SetNonblock(fd, true) // or closing would not end a read
-		files[i] = os.NewFile(uintptr(fd), "line")
+		files[i] = os.NewFile(uintptr(fd), "connection")
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
