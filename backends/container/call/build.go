@@ -11,9 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Build has the init build a sandbox, once. A *backends.Refusal of the init's arrives as one. The
-// sandbox's Close ends the line, and so does any error; a line that ends by itself makes what is under way
-// fail with ErrLost.
+// Build has the init build a sandbox, once. A *backends.Refusal of the init arrives as one. The sandbox's Close ends
+// the connection, and so does any error; a connection that ends by itself makes running calls fail with ErrLost.
 func (c *Conn) Build(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 	c.mu.Lock()
 	used := c.used
@@ -36,7 +35,8 @@ func (c *Conn) Build(ctx context.Context, spec backends.Spec) (backends.Sandbox,
 	return s, nil
 }
 
-// Prepare has the init prepare for a sandbox as Build will probably ask for. It comes before that, and does not wait.
+// Prepare has the init prepare for the sandbox that Build will probably ask for. It must precede Build, and does not
+// wait.
 func (c *Conn) Prepare(spec backends.Spec) error {
 	if err := checkEncodable(spec); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (c *Conn) Prepare(spec backends.Spec) error {
 	return write(c.rwc, build{Spec: spec, PrepareOnly: true}, maxServerMessage)
 }
 
-// checkEncodable refuses a spec that would arrive as another.
+// checkEncodable refuses a specification that JSON would change.
 func checkEncodable(spec backends.Spec) error {
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Conn) build(spec backends.Spec) (*sandbox, error) {
 	return s, c.startSession(s, !b.Handed)
 }
 
-// startSession begins with streams. Sockets that were not handed over are far away.
+// startSession opens the stream session. Sockets that were not handed over as descriptors become remote ones.
 func (c *Conn) startSession(s *sandbox, remoteSockets bool) error {
 	c.mu.Lock()
 	session, err := newServerSession(c.rwc)

@@ -1,14 +1,14 @@
-// Package call is how a server and the init of a container talk: the server has a [backends.Sandbox]
-// that is far away, and the init has the real one.
+// Package call connects a server with the init of a container: the server holds a [backends.Sandbox] whose real one
+// runs in the init.
 //
-// They have one connection, a Unix socket that is mounted into the container or the container's
-// standard input and output, and no trust in what runs beside the init. It begins with three messages: the init
-// greets with facts about where it is, the server says what is to be built, and the init answers whether it was. From
-// then on the connection carries streams (hashicorp/yamux): one for each command, and for each of a
-// command's streams, each file and each connection.
+// Both share one connection, a Unix socket mounted into the container or the container's standard input and output, and
+// the server trusts nothing that arrives: a program may have taken over the init. The connection begins with three
+// messages: the init greets with facts about its surroundings, the server sends the specification of a sandbox, and the
+// init answers whether it built that. From then on the connection carries streams (hashicorp/yamux): one for each
+// command, for each of a command's streams, for each file and for each connection.
 //
-// Over a Unix socket, the sockets that programs connect to are handed to the server as descriptors, and
-// it answers inside as if it were there. Elsewhere what comes to them travels over the connection.
+// Over a Unix socket, the init hands its sockets to the server as descriptors, and the server accepts and answers
+// inside the container's network namespace. Elsewhere their connections travel over streams.
 package call
 
 import (
@@ -21,27 +21,27 @@ import (
 // Where the container has our binary, and the socket on which the server waits.
 const (
 	Home       = "/.sandboxmcp"        // ours
-	InitPath   = role.ContainerInit    // the binary; that it is called so makes it take over
+	InitPath   = role.ContainerInit    // the binary; its init function takes over under this name
 	SocketPath = Home + "/conn/socket" // gone when the init has connected
 )
 
-// Facts are what an init sees of its container. The server believes them as far as they are about the
-// container before any program ran in it.
+// Facts describe the container as its init sees it. The server believes them as far as they concern the container
+// before any program ran in it.
 type Facts struct {
 	PID        int               // 1
 	Namespaces map[string]string // by the name in /proc/self/ns: "net": "net:[4026531840]"
 	UIDMap     string            // /proc/self/uid_map
 	UID        int
 	Interfaces []string // of the network
-	ReadOnly   bool     // the root folder is
+	ReadOnly   bool     // the root directory is
 	Hostname   string
 	CgroupRoot bool   // it sees its own cgroup as the root of all
-	Cgroup     string // what counts: "v1: memory pids cpu", "v2: ..."; "" if no limit can be read
+	Cgroup     string // the limits in force: "v1: memory pids cpu", "v2: ..."; "" if no limit can be read
 	Seccomp    bool   // a filter is in force already
 	NoNewPrivs bool
-	Caps       uint64           // what is in any of its five sets of capabilities
-	Runtime    backends.Runtime // the interpreter of the language it was asked about
+	Caps       uint64           // the union of its five sets of capabilities
+	Runtime    backends.Runtime // the interpreter of the container's language
 }
 
-// ErrLost is that the container went away while it was needed: whoever gets it asks the engine why.
+// ErrLost reports that the container ended while it was needed. The engine knows why.
 var ErrLost = errors.New("the container has ended")

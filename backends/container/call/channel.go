@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// channel is a command's channel.
+// channel is the server's end of a command's channel.
 type channel struct {
 	stream *yamux.Stream
 	conn   *Conn
@@ -29,7 +29,7 @@ func (p *channel) Write(b []byte) (int, error) {
 	return n, p.mapError(err, io.ErrClosedPipe)
 }
 
-// mapError is what an error of the stream means to whoever holds the channel.
+// mapError translates an error of the stream for the holder of the channel.
 func (p *channel) mapError(err, end error) error {
 	if err == nil {
 		return nil

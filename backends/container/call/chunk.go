@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Content whose end must not be mistaken for the stream's (a file, one direction of a connection)
+// Content whose end must differ from the stream's (a file, one direction of a connection)
 // travels in chunks: a length of four bytes and as much content. A length of 0 is the end, and lengthFailed
 // says that the content could not be had: a failure follows as a message.
 const (
@@ -17,8 +17,8 @@ const (
 	lengthFailed = 1<<32 - 1
 )
 
-// chunkWriter writes them. It may be used concurrently. What a deadline has interrupted is sent first the
-// next time, so that the other side never sees a chunk in the middle of another.
+// chunkWriter writes chunks. It may be used concurrently. Bytes that a deadline has held back are sent first the next
+// time, so that no chunk begins within another.
 type chunkWriter struct {
 	to   io.Writer
 	size int
@@ -42,7 +42,7 @@ func (c *chunkWriter) flush() error {
 	return nil
 }
 
-// send sends one chunk, or the end if there is nothing in it.
+// send sends one chunk, or the end if it is empty.
 func (c *chunkWriter) send(pieces ...[]byte) error {
 	n := 0
 	c.buf = append(c.buf[:0], 0, 0, 0, 0)
@@ -55,7 +55,7 @@ func (c *chunkWriter) send(pieces ...[]byte) error {
 	return c.flush()
 }
 
-// Write implements [io.Writer]. What it counts is sent or will be.
+// Write implements [io.Writer]. Counted bytes are sent or will be.
 func (c *chunkWriter) Write(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *chunkWriter) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// packet sends what must stay one chunk.
+// packet sends pieces as one chunk.
 func (c *chunkWriter) packet(pieces ...[]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *chunkWriter) packet(pieces ...[]byte) error {
 	return c.send(pieces...)
 }
 
-// end says that all was sent. It may be tried again.
+// end marks the end of the content. It may be called again after an error.
 func (c *chunkWriter) end() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *chunkWriter) end() error {
 	return c.send()
 }
 
-// fail says that there is no more to be had.
+// fail reports that the content can't be had.
 func (c *chunkWriter) fail(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func (c *chunkWriter) fail(err error) error {
 	return write(c.to, failureOf(err), maxInitMessage)
 }
 
-// chunkReader reads chunks. A deadline that interrupts it in the middle of one does no harm.
+// chunkReader reads chunks. A deadline that interrupts it within a chunk does no harm.
 type chunkReader struct {
 	from   io.Reader
 	header [4]byte
@@ -148,7 +148,7 @@ func (u *chunkReader) next() error {
 	return u.end
 }
 
-// endError is what a stream's end is in the middle of content.
+// endError translates the end of the stream within content.
 func (u *chunkReader) endError(err error) error {
 	if errors.Is(err, io.EOF) {
 		u.end = io.ErrUnexpectedEOF

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// runCommand runs a command and says what became of it.
+// runCommand executes a command and sends its result.
 func (s *service) runCommand(ctx context.Context, control *yamux.Stream, c command) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -35,7 +35,7 @@ func (s *service) runCommand(ctx context.Context, control *yamux.Stream, c comma
 		if err == nil {
 			err = beginErr
 		}
-		r.Contained = backends.Containment{} // it was told
+		r.Contained = backends.Containment{} // Begun has reported it
 		end.Result = &r
 	}
 	if end.Failure = failureOf(err); err != nil {
@@ -46,7 +46,7 @@ func (s *service) runCommand(ctx context.Context, control *yamux.Stream, c comma
 	write(control, end, maxInitMessage)
 }
 
-// controls are what the server says of a command that runs.
+// controls are the server's requests to a command that runs.
 type controls struct {
 	interrupt, terminate chan struct{}
 	resized              chan backends.Size
@@ -58,7 +58,7 @@ func newControls(cancel func()) controls {
 	return controls{make(chan struct{}, 64), make(chan struct{}, 64), make(chan backends.Size, 1), cancel}
 }
 
-// receive does what is said, until no more is.
+// receive reads requests until the stream ends.
 func (w controls) receive(control io.Reader) {
 	for in := bufio.NewReader(control); ; {
 		b, err := in.ReadByte()
@@ -86,7 +86,7 @@ func (w controls) receive(control io.Reader) {
 	}
 }
 
-// trySend puts something into c if there is room.
+// trySend sends on c if there is room.
 func trySend(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -98,7 +98,7 @@ func trySend(c chan<- struct{}) {
 type parts struct {
 	stdin   *yamux.Stream
 	outputs []*yamux.Stream
-	channel *yamux.Stream // as long as the program has not been given it
+	channel *yamux.Stream // until the program has it
 }
 
 func (p *parts) close() {
@@ -114,7 +114,7 @@ func (p *parts) close() {
 	}
 }
 
-// streams takes a command's parts.
+// streams takes the streams of a command's parts.
 func (s *service) streams(ctx context.Context, c command) (streams backends.Streams, p *parts, err error) {
 	p = &parts{}
 	part := func(id uint32) *yamux.Stream {
@@ -144,8 +144,8 @@ func (s *service) streams(ctx context.Context, c command) (streams backends.Stre
 	return streams, p, err
 }
 
-// copyChannel moves what a program and the server say to each other on its channel, until the server closes
-// it. It may last longer than the command, as what the program said must still arrive.
+// copyChannel moves bytes between a program and the server on the command's channel, until the server closes it. It may
+// outlast the command, since the program's last bytes must still arrive.
 func copyChannel(program io.ReadWriteCloser, stream *yamux.Stream) {
 	var words sync.WaitGroup
 	words.Go(func() {

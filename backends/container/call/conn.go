@@ -12,35 +12,36 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Conn is the server's side. Whatever the init says on it, the worst that it can do is to end it.
+// Conn is the server's end of the connection with an init. Whatever the init sends, the worst it can do is to end the
+// connection.
 type Conn struct {
 	rwc   io.ReadWriteCloser
 	facts Facts
 
-	initTimeout time.Duration // that it has with the init
+	initTimeout time.Duration // for an answer of the init
 
-	answered chan answer // what the init says to build, once
+	answered chan answer // the init's reply to Build, once
 	done     chan struct{}
 	once     sync.Once
 	work     sync.WaitGroup
 
 	mu        sync.Mutex
-	endReason error // that it ended, if the reason is known
+	endReason error // the connection ended, if known
 	used      bool  // for a sandbox
 	session   *yamux.Session
-	// accepting says that somebody takes the streams that the init opens.
+	// accepting is set while a goroutine accepts the streams that the init opens.
 	accepting bool
 }
 
-// answer is a message that was built, and the sockets that came along.
+// answer is the init's reply to Build, with the sockets that follow it.
 type answer struct {
 	built built
 	socks []socket
 	err   error
 }
 
-// Handshake waits for the init's greeting on a connection, which it then owns. Closing the connection must
-// end a Read and a Write that wait. An init of another version is an error that says so.
+// Handshake waits for the init's greeting and returns the connection, which owns rwc. Closing rwc must end a Read and a
+// Write that wait. An init of another version is an error that says so.
 func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 	l := &Conn{rwc: conn, initTimeout: defaultInitTimeout, answered: make(chan answer, 1), done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { l.end(ctx.Err()) })
@@ -58,6 +59,7 @@ func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 	return l, nil
 }
 
+// readGreeting checks the init's version and stores its facts.
 func (c *Conn) readGreeting() error {
 	var g struct {
 		Version int
@@ -75,7 +77,7 @@ func (c *Conn) readGreeting() error {
 	return nil
 }
 
-// awaitAnswer waits for what the init says next, so that a line which ends while nothing is asked of it is seen.
+// awaitAnswer reads the init's next message in the background, so that an idle connection notices its end.
 func (c *Conn) awaitAnswer() {
 	var a answer
 	if a.err = read(c.rwc, &a.built, maxInitMessage); a.err == nil && a.built.Handed {
@@ -88,25 +90,25 @@ func (c *Conn) awaitAnswer() {
 	c.answered <- a
 }
 
-// Facts are what the init greeted with.
+// Facts returns the facts of the init's greeting.
 func (c *Conn) Facts() Facts { return c.facts }
 
-// Done is closed when the connection has ended, for whatever reason.
+// Done returns a channel that is closed when the connection has ended, for whatever reason.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Close ends the connection, and with it the init and all that runs there.
+// Close ends the connection, and with it the init and everything that runs there.
 func (c *Conn) Close() error {
 	c.end(nil)
 	c.work.Wait()
 	select {
-	case a := <-c.answered: // nobody wanted it any more
+	case a := <-c.answered: // Build did not take it
 		closeAll(a.socks)
 	default:
 	}
 	return nil
 }
 
-// end ends the connection. The first reason is the one that is told.
+// end closes the connection. The first reason is the one that is reported.
 func (c *Conn) end(why error) {
 	c.once.Do(func() {
 		c.mu.Lock()
@@ -130,8 +132,8 @@ func (c *Conn) ended() bool {
 	}
 }
 
-// lostError is what an error of the connection means: ErrLost and why, the caller's own context, or what the
-// init said that it must not say, which ends the line.
+// lostError ends the connection because of err and returns the error to report: ErrLost with its reason, the caller's
+// own context, or the init's breach of the protocol.
 func (c *Conn) lostError(err error) error {
 	if c.ended() {
 		return c.endError()
@@ -140,14 +142,14 @@ func (c *Conn) lostError(err error) error {
 	known := c.accepting && c.session.IsClosed()
 	c.mu.Unlock()
 	if known {
-		<-c.done // whoever accepts streams is told why, and ends the line
+		<-c.done // the goroutine that accepts streams learns why, and ends the connection
 	} else {
 		c.endWith(err)
 	}
 	return c.endError()
 }
 
-// endWith ends the line because of an error of the connection, or of what was said on it.
+// endWith ends the connection because of an error in reading or writing it, or of a message that breaks the protocol.
 func (c *Conn) endWith(err error) {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, yamux.ErrSessionShutdown) {
 		err = nil // it just ended
@@ -157,7 +159,7 @@ func (c *Conn) endWith(err error) {
 	c.end(err)
 }
 
-// endError is what is told of a line that has ended.
+// endError returns the error of a connection that has ended.
 func (c *Conn) endError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +173,7 @@ func (c *Conn) endError() error {
 	}
 }
 
-// protocolError ends a line on which something came that our init does not say.
+// protocolError ends a connection on which something arrived that our init does not send.
 func (c *Conn) protocolError(what string, args ...any) error {
 	return c.lostError(fmt.Errorf("its init broke the protocol: "+what, args...))
 }

@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// unixConn says whether descriptors can be sent over a connection.
+// unixConn returns conn as a Unix socket, over which descriptors can be sent, and whether it is one.
 func unixConn(conn io.ReadWriteCloser) (*net.UnixConn, bool) {
 	unix, ok := conn.(*net.UnixConn)
 	return unix, ok
 }
 
-// sendSocket sends the descriptor of a socket, with one byte. A socket stays in the network namespace where it
-// was made, whoever holds it.
+// sendSocket sends the descriptor of a socket, with one byte. A socket stays in the network namespace where it was
+// made, whoever holds it.
 func sendSocket(conn *net.UnixConn, s socket) error {
 	from, ok := s.listener.(syscall.Conn)
 	if s.packets != nil {
@@ -94,7 +94,7 @@ func receiveSocket(conn *net.UnixConn, packets bool) (s socket, err error) {
 	return s, nil
 }
 
-// parseDescriptor is the one that came along.
+// parseDescriptor returns the one descriptor of a control message, and closes them all if there are more.
 func parseDescriptor(rights []byte) (*os.File, error) {
 	messages, err := syscall.ParseSocketControlMessage(rights)
 	if err != nil {

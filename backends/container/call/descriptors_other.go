@@ -8,7 +8,7 @@ import (
 	"net"
 )
 
-// unixConn says whether descriptors can be sent over a connection: here no container shares our sockets.
+// unixConn reports that no descriptors can be sent: here no container shares our sockets.
 func unixConn(io.ReadWriteCloser) (*net.UnixConn, bool) { return nil, false }
 
 func sendSocket(*net.UnixConn, socket) error { return errors.ErrUnsupported }

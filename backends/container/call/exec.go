@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// running is one command, as the server sees it.
+// running is the server's end of one command.
 type running struct {
 	conn    *Conn
 	streams backends.Streams
@@ -23,13 +23,13 @@ type running struct {
 	stdin   *yamux.Stream // nil without the caller's
 	outputs []*output
 	channel *channel
-	begun   chan struct{} // closed when output may be seen
+	begun   chan struct{} // closed when output may be passed on
 	busy    atomic.Int32  // writers of the caller's that are at work
 	fault   string        // what the init did wrong
 	done    chan struct{}
 }
 
-// What a word on a command's stream asks for: one byte, and behind sayResize a size's columns and rows, of two bytes each,
+// The server's requests on a command's stream: one byte, and behind controlResize a size's columns and rows, of two bytes each,
 // high ones first.
 const (
 	controlInterrupt = 'i'
@@ -78,7 +78,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return withContainment(*end.Result, contained, time.Since(began)), nil
 }
 
-// wallBound is when a command must have ended, however long it took to start; 0 for never.
+// wallBound is the time within which a command must end, however long it took to start; 0 for none.
 func (s *sandbox) wallBound(cmd backends.Command) time.Duration {
 	if cmd.Main {
 		return 0
@@ -86,7 +86,7 @@ func (s *sandbox) wallBound(cmd backends.Command) time.Duration {
 	return 2*s.wall + s.conn.initTimeout
 }
 
-// size is about how long a command's message will be, in bytes.
+// size estimates the length of a command's message, in bytes.
 func size(cmd backends.Command) (n int) {
 	for _, s := range slices.Concat(cmd.Args, cmd.Env, []string{cmd.Dir}) {
 		n += len(s)*4/3 + 8
@@ -143,7 +143,7 @@ func (r *running) ask(cmd backends.Command) (err error) {
 	return nil
 }
 
-// readResult listens until the command has ended. An error is one of the connection.
+// readResult reads responses until the command has ended. An error is one of the connection.
 func (r *running) readResult() (contained backends.Containment, end response, err error) {
 	defer close(r.done)
 	begun := false
@@ -190,7 +190,7 @@ func (r *running) finish() {
 	r.close()
 }
 
-// close ends the streams, but for the channel: that is the caller's.
+// close ends the streams, except for the channel, which belongs to the caller.
 func (r *running) close() {
 	if r.stdin != nil {
 		r.stdin.SetWriteDeadline(expired) // nobody reads any more
@@ -208,8 +208,8 @@ func (r *running) close() {
 	}
 }
 
-// watch passes on what the caller wants of the command, until it has ended. When it must end and does
-// not, the line does: the time that the caller's own writers take does not count.
+// watch passes the caller's requests on until the command has ended. A command that must end and does not ends the
+// connection: time that the caller's own writers take does not count.
 func (r *running) watch(ctx context.Context, within time.Duration) {
 	const step = 100 * time.Millisecond
 	var up, tick <-chan time.Time
@@ -248,7 +248,7 @@ func (r *running) watch(ctx context.Context, within time.Duration) {
 	r.conn.protocolError("a command did not end when it had to")
 }
 
-// control tells the init something.
+// control sends a request to the init.
 func (r *running) control(what ...byte) {
 	r.stream.SetWriteDeadline(time.Now().Add(time.Second))
 	if _, err := r.stream.Write(what); errors.Is(err, yamux.ErrTimeout) {

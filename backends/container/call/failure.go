@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// failure is an error that travels. Its kind stays what somebody decides by.
+// failure is an error as it travels. Its kind keeps what callers decide by.
 type failure struct {
 	Text    string
 	Kind    string              `json:",omitempty"` // of kinds
@@ -30,7 +30,7 @@ var kinds = []struct {
 	{"full", syscall.ENOSPC},
 }
 
-// failureOf packs an error, nil for none.
+// failureOf encodes an error, nil for none.
 func failureOf(err error) *failure {
 	if err == nil {
 		return nil
@@ -48,7 +48,7 @@ func failureOf(err error) *failure {
 	return f
 }
 
-// err unpacks it again.
+// err decodes it.
 func (f *failure) err() error {
 	if f == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// files are a workspace that is far away. An init that says nothing for long has the line ended:
-// these calls have no context that would.
+// files is the workspace in the container. Its calls have no context: an init that is silent for ioTimeout loses the
+// connection.
 type files struct{ conn *Conn }
 
 // Put implements [backends.Files].
@@ -43,7 +43,7 @@ func (f files) Put(name string, mode uint32, r io.Reader) error {
 	return m.Failure.err()
 }
 
-// fill sends a file's content. Its error is the reader's; then the content's end is missing.
+// fill sends a file's content. Its error is the reader's; the end of the content is then missing.
 func fill(stream *yamux.Stream, r io.Reader, answered chan error) error {
 	to := newChunkWriter(stream, chunk)
 	buf := make([]byte, chunk)
@@ -73,16 +73,16 @@ func fill(stream *yamux.Stream, r io.Reader, answered chan error) error {
 }
 
 // maxUnacknowledged is how many files an init may list before the server has looked at them, and tick after how
-// many the server tells it: an init keeps those that can be opened at once, and they must still be
-// there when they are looked at.
+// many the server acknowledges them: an init remembers the files that can be opened at once, and they
+// must still be there when the server asks for them.
 const (
 	maxUnacknowledged = 2048
 	ackEvery          = 256
 )
 
-// What one byte on a walk's stream says.
+// The server's requests on a walk's stream, of one byte each.
 const (
-	walkMore = 'm' // tick more were looked at
+	walkMore = 'm' // ackEvery more entries were handled
 	sayStop  = 's'
 )
 
@@ -125,7 +125,7 @@ func (f files) Each(ctx context.Context, do func(backends.File) error) (int, err
 	}
 }
 
-// readResponse waits for the next file of a walk.
+// readResponse waits for the next entry of a walk.
 func (f files) readResponse(ctx context.Context, stream *yamux.Stream, from *bufio.Reader) (m response, err error) {
 	stream.SetReadDeadline(time.Now().Add(ioTimeout))
 	if ctx.Err() != nil { // and its deadline was just undone
@@ -134,9 +134,9 @@ func (f files) readResponse(ctx context.Context, stream *yamux.Stream, from *buf
 	return m, read(from, &m, maxInitMessage)
 }
 
-// checked is one that can be opened. Names that no workspace has are the init's fault.
+// checked converts an entry into a file that can be opened. A name that no workspace has breaks the protocol.
 func (f files) checked(l *fileEntry) (backends.File, error) {
-	const longest = 64 << 10 // of a path that was made folder by folder
+	const longest = 64 << 10 // bytes, of a path that was made directory by directory
 	if l == nil {
 		return backends.File{}, f.conn.protocolError("a walk without files")
 	}

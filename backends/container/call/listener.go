@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// makeRemoteSockets makes the sockets of a sandbox whose real ones are far away.
+// makeRemoteSockets makes the sockets of a sandbox whose real ones stay in the container.
 func (s *sandbox) makeRemoteSockets() error {
 	local := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
 	add := func(at net.Addr) {
@@ -35,11 +35,11 @@ func (s *sandbox) makeRemoteSockets() error {
 	return nil
 }
 
-// maxOpenConns is how many connections an init may have open: its own bound, and those of which it does not
-// know yet that they are closed.
+// maxOpenConns is how many connections an init may have open: its own bound, and those whose closing it has not seen
+// yet.
 const maxOpenConns = 2 * maxConns
 
-// accept takes the streams that the init opens, until the line has ended, and returns why.
+// accept serves the streams that the init opens until the connection ends, and returns why it ended.
 func (s *sandbox) accept(session *yamux.Session) error {
 	for {
 		stream, err := session.AcceptStream()
@@ -61,7 +61,7 @@ func (s *sandbox) accept(session *yamux.Session) error {
 	}
 }
 
-// receiveConn brings a connection to its door.
+// receiveConn hands a connection to its listener.
 func (s *sandbox) receiveConn(stream *yamux.Stream) error {
 	stream.SetReadDeadline(time.Now().Add(ioTimeout))
 	var a arrival
@@ -83,7 +83,7 @@ func (s *sandbox) receiveConn(stream *yamux.Stream) error {
 	return nil
 }
 
-// remoteListener is a listener that is far away.
+// remoteListener is a listener in the container, whose connections arrive as streams.
 type remoteListener struct {
 	conn     *Conn
 	addr     net.Addr

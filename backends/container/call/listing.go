@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// listing is what an init remembers of the files that it has listed, so that the very file can be opened.
-// Those that it has forgotten, because a program has made too many, are looked for again.
+// listing remembers the files that an init has listed, so that the very same file can be opened. Files that were
+// dropped, because a program has made too many, are searched for again.
 type listing struct {
 	mu    sync.Mutex
 	last  uint64
@@ -24,13 +24,13 @@ type listing struct {
 	cost  int // bytes, about
 }
 
-// maxListingSize bounds an init's memory for files, in bytes; a file takes fileCost and its name.
+// maxListingSize bounds an init's memory for files, in bytes; a file takes fileCost and twice its name.
 const (
 	maxListingSize = 8 << 20
 	fileCost       = 1 << 10
 )
 
-// add remembers a file, and returns its number.
+// add remembers a file and returns its number.
 func (l *listing) add(f backends.File) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +56,7 @@ func (l *listing) get(number uint64) (backends.File, bool) {
 
 var errStopped = errors.New("nobody listens")
 
-// listFiles lists the files.
+// listFiles sends an entry for each file of the workspace.
 func (s *service) listFiles(ctx context.Context, stream *yamux.Stream) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -98,7 +98,7 @@ func (s *service) listFiles(ctx context.Context, stream *yamux.Stream) {
 	}
 }
 
-// openFile sends a file that was listed.
+// openFile sends the content of a file that was listed.
 func (s *service) openFile(ctx context.Context, stream *yamux.Stream, l fileEntry) {
 	r, err := s.findFile(ctx, l)
 	if write(stream, response{Failure: failureOf(err)}, maxInitMessage) != nil || err != nil {
@@ -121,7 +121,8 @@ func (s *service) openFile(ctx context.Context, stream *yamux.Stream, l fileEntr
 	to.end()
 }
 
-// findFile opens the file that was listed, also one that was forgotten since: then it must look the same.
+// findFile opens a file that was listed, also one that was dropped since: then its size, mode and time must be the
+// same.
 func (s *service) findFile(ctx context.Context, l fileEntry) (r io.ReadCloser, err error) {
 	if f, ok := s.listing.get(l.Number); ok {
 		return f.Open()

@@ -12,19 +12,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// version is of all that the two sides say to each other. They are the same binary, but for a mounted
-// or seeded one that was left over.
+// version covers everything that the two sides send each other. They are the same binary, unless a mounted or seeded
+// one was left over from another release.
 const version = 3
 
-// How long a message may be, in bytes of JSON. What comes from the init may come from a program that
+// Sizes of the largest messages, in bytes of JSON. The init's may come from a program that
 // has taken it over.
 const (
 	maxInitMessage   = 1 << 20
 	maxServerMessage = 16 << 20 // a Spec with certificates, the arguments of a command
 )
 
-// Messages are a length of four bytes, high ones first, and JSON. Text that may be any bytes travels as
-// bytes, since JSON would not keep what is not UTF-8.
+// Messages are a length of four bytes, high ones first, and JSON. Text of arbitrary bytes travels as bytes, since JSON
+// would not keep what is not UTF-8.
 type (
 	greeting struct {
 		Version int
@@ -32,17 +32,17 @@ type (
 	}
 	build struct {
 		Spec        backends.Spec
-		PrepareOnly bool // only prepare for it: what is to be built comes later, and nothing is answered now
+		PrepareOnly bool // prepare for it only: the sandbox to build is sent later, and nothing is answered now
 	}
 	built struct {
 		Failure   *failure `json:",omitempty"`
-		Handed    bool     // the sockets follow as descriptors, else what comes to them comes as streams
+		Handed    bool     // the sockets follow as descriptors, else their connections arrive as streams
 		Listeners int
 		Gateway   bool
 		Ports     int
 	}
 
-	// request is what a stream that the server opens begins with.
+	// request is the first message of a stream that the server opens.
 	request struct {
 		Op    string
 		Exec  *command         `json:",omitempty"`
@@ -55,14 +55,14 @@ type (
 		Dir       []byte
 		Main      bool
 		Terminal  *backends.Size `json:",omitempty"`
-		// Streams for its parts, 0 where the caller wants none.
+		// Stream ids of its parts, 0 for parts that the caller leaves out.
 		Stdin, Stdout, Stderr, Channel uint32
 	}
 	put struct {
 		Name []byte
 		Mode uint32
 	}
-	// fileEntry is one file of a walk.
+	// fileEntry describes one file of a walk.
 	fileEntry struct {
 		Name      []byte
 		Size      int64
@@ -70,7 +70,7 @@ type (
 		Sec, Nsec int64 // Changed
 		Number    uint64
 	}
-	// response is what the init says of a command, or of a walk, or in answer to a request.
+	// response is the init's message about a command, a walk or a request.
 	response struct {
 		Begun   *backends.Containment `json:",omitempty"`
 		Result  *backends.Result      `json:",omitempty"`
@@ -81,7 +81,7 @@ type (
 		Skipped int                   `json:",omitempty"`
 		Done    bool                  `json:",omitempty"`
 	}
-	// arrival is what a stream that the init opens begins with.
+	// arrival is the first message of a stream that the init opens.
 	arrival struct {
 		Socket        int // in the order of sockets
 		Local, Remote netip.AddrPort
@@ -104,7 +104,7 @@ const (
 
 var errLong = errors.New("a message is too long")
 
-// write sends a message in one piece.
+// write sends a message with a single Write.
 func write(w io.Writer, m any, limit int) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -117,7 +117,7 @@ func write(w io.Writer, m any, limit int) error {
 	return err
 }
 
-// read takes one message, and not a byte more.
+// read reads one message, and not a byte more.
 func read(r io.Reader, m any, limit int) error {
 	var header [4]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -141,7 +141,7 @@ func read(r io.Reader, m any, limit int) error {
 	return nil
 }
 
-// toBytes are strings as bytes, and strings back.
+// toBytes encodes strings as bytes; toStrings decodes them.
 func toBytes(all []string) [][]byte {
 	out := make([][]byte, len(all))
 	for i, s := range all {

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// What one side of a line expects of the other.
+// How long one side of a connection waits for the other, and how much it buffers.
 const (
 	// keepAlive is how often the server asks whether the init is still there, and slow how long one write,
 	// or the answer, may take: the init shares what CPU time the program leaves.
@@ -21,8 +21,8 @@ const (
 	window  = 1 << 20
 )
 
-// muxConfig are the settings that both sides share. A stream may be half closed for as long as it likes: what
-// an init never closes is bounded by mostStreams.
+// muxConfig returns the settings that both sides share. A stream may stay half closed: maxStreams bounds the streams
+// that an init never closes.
 func muxConfig() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.AcceptBacklog = backlog
@@ -33,7 +33,7 @@ func muxConfig() *yamux.Config {
 	return c
 }
 
-// newServerSession lets a program's output run ahead by a window for each stream.
+// newServerSession opens the server's end. A program's output may run ahead by one window for each stream.
 func newServerSession(conn io.ReadWriteCloser) (*yamux.Session, error) {
 	c := muxConfig()
 	c.MaxStreamWindowSize = window
@@ -41,8 +41,8 @@ func newServerSession(conn io.ReadWriteCloser) (*yamux.Session, error) {
 	return yamux.Client(&frameFilter{ReadWriteCloser: &frameWriter{ReadWriteCloser: conn}, now: time.Now}, c)
 }
 
-// newInitSession has the smallest windows that there are, 256 KiB, and where a kernel says when the server is
-// gone it asks nobody: the server may be stopped for as long as its user likes.
+// newInitSession opens the init's end with the smallest windows that yamux has, 256 KiB. Where the kernel reports the
+// end of the server it sends no keep-alive: the server may be stopped for as long as its user likes.
 func newInitSession(conn io.ReadWriteCloser, local bool) (*yamux.Session, error) {
 	c := muxConfig()
 	c.StreamOpenTimeout = 0
@@ -62,10 +62,10 @@ const (
 	flagSYN    = 1
 )
 
-// frameWriter writes a frame's head together with its content, which come one after the other.
+// frameWriter writes a frame's header together with its content, which yamux writes one after the other.
 type frameWriter struct {
 	io.ReadWriteCloser
-	buf []byte // a head whose content comes next; then both
+	buf []byte // a header whose content comes next; then both
 }
 
 func (j *frameWriter) Write(p []byte) (int, error) {
@@ -85,8 +85,8 @@ func (j *frameWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// frameFilter reads what an init sends, and ends at what yamux would take from it: it starts a goroutine for
-// each ping, however many come, and lets it open streams in the server's name.
+// frameFilter reads the init's frames and fails at those that would harm yamux: it starts a goroutine for each ping,
+// however many come, and lets an init open streams in the server's name.
 type frameFilter struct {
 	io.ReadWriteCloser
 	now       func() time.Time
@@ -102,7 +102,7 @@ var (
 	errStream = errors.New("it opened a stream in the server's name")
 )
 
-// pingRate is how many pings a second are looked at.
+// pingRate is how many pings a second an init may send.
 const pingRate = 16
 
 func (v *frameFilter) Read(p []byte) (int, error) {

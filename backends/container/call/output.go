@@ -8,19 +8,19 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// copyInput gives a command its input. A Read of the caller's may last longer than the command.
+// copyInput sends the caller's input to a command. A Read of the caller may last longer than the command.
 func copyInput(to *yamux.Stream, from io.Reader) {
 	io.CopyBuffer(onlyWriter{to}, from, make([]byte, chunk))
 	to.Close()
 }
 
-// onlyWriter and onlyReader keep io.Copy from finding other ways, which would use larger buffers.
+// onlyWriter and onlyReader hide methods that io.Copy would use with larger buffers.
 type (
 	onlyWriter struct{ io.Writer }
 	onlyReader struct{ io.Reader }
 )
 
-// output is a stream of a command's that goes to a writer of the caller's.
+// output is a stream of a command that goes to a writer of the caller.
 type output struct {
 	from  *yamux.Stream
 	to    io.Writer
@@ -29,7 +29,7 @@ type output struct {
 	short bool // it did not come to its end
 }
 
-// copy moves all output, and goes on when the writer does not want it.
+// copy moves all output, and continues when the writer fails.
 func (o *output) copy(begun <-chan struct{}) {
 	defer close(o.done)
 	<-begun

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// remotePacketConn is a socket for packets that is far away.
+// remotePacketConn is a packet socket of the container, carried over a stream.
 type remotePacketConn struct {
 	remoteSocket
 	addr net.Addr
@@ -80,19 +80,19 @@ func (c *remotePacketConn) SetReadDeadline(t time.Time) error {
 	return c.stream.SetReadDeadline(t)
 }
 
-// maxPacket is how large one is, in bytes.
+// maxPacket is the size of the largest packet, in bytes.
 const maxPacket = 64 << 10
 
 var errPacket = errors.New("a packet without an address")
 
-// encodeAddr is the address of a packet as it travels before it: a length and the bytes.
+// encodeAddr encodes the address that travels before a packet: a length and its bytes.
 func encodeAddr(a net.Addr) []byte {
 	b, _ := addrPort(a).MarshalBinary()
 	return append([]byte{byte(len(b))}, b...)
 }
 
-// packetReader reads packets with their addresses, each a chunk. A deadline that interrupts it in the middle of
-// one does no harm.
+// packetReader reads packets with their addresses, each a chunk. A deadline that interrupts it within a packet does no
+// harm.
 type packetReader struct {
 	from *chunkReader
 	buf  []byte
@@ -103,7 +103,7 @@ func newPacketReader(from io.Reader) *packetReader {
 	return &packetReader{from: &chunkReader{from: from}, buf: make([]byte, maxChunk)}
 }
 
-// next returns one, in memory that is good until it is called again.
+// next returns a packet, in memory that is valid until the next call.
 func (p *packetReader) next() ([]byte, netip.AddrPort, error) {
 	var at netip.AddrPort
 	for p.got == 0 || p.from.left > 0 {

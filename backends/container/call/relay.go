@@ -10,14 +10,14 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// maxConns is how many connections of programs an init carries at once; more wait to be accepted. Each
-// may take a window of 256 KiB where a program does not read what it asked for.
+// maxConns is how many connections of programs an init carries at once; more wait to be accepted. Each may take a
+// window of 256 KiB where a program does not read.
 const maxConns = 128
 
-// relayChunk is how much of a connection an init takes at once, in bytes.
+// relayChunk is how much of a connection an init moves at once, in bytes.
 const relayChunk = 16 << 10
 
-// relayConns accepts what programs connect to, and carries it to the server.
+// relayConns accepts the connections of programs and carries them to the server.
 func (s *service) relayConns() {
 	slots := make(chan struct{}, maxConns)
 	for i, socket := range sockets(s.sandbox) {
@@ -53,8 +53,8 @@ func (s *service) acceptConns(socket int, l net.Listener, slots chan struct{}) {
 	}
 }
 
-// relayConn moves one connection, until the server closes it. What says that a direction has ended is a
-// chunk; a stream that ends without it is a connection that is gone.
+// relayConn carries one connection, until the server closes it. A chunk marks the end of a direction; a stream that
+// ends without one is a connection that is gone.
 func (s *service) relayConn(socket int, c net.Conn) {
 	defer c.Close()
 	stream, err := s.session.OpenStream()
@@ -74,7 +74,7 @@ func (s *service) relayConn(socket int, c net.Conn) {
 	up.Wait()
 }
 
-// copyToStream sends what the program says.
+// copyToStream sends the program's bytes to the server.
 func copyToStream(stream *yamux.Stream, c net.Conn) {
 	to := newChunkWriter(stream, relayChunk)
 	for buf := make([]byte, relayChunk); ; {
@@ -95,7 +95,7 @@ func copyToStream(stream *yamux.Stream, c net.Conn) {
 	}
 }
 
-// copyFromStream passes on what the server says, until it has closed the connection.
+// copyFromStream passes the server's bytes on, until the server closes the connection.
 func copyFromStream(c net.Conn, stream *yamux.Stream) {
 	from := &chunkReader{from: stream}
 	buf := make([]byte, relayChunk)
@@ -123,7 +123,7 @@ func copyFromStream(c net.Conn, stream *yamux.Stream) {
 	}
 }
 
-// addrPort is an address as it travels; sockets of a sandbox have no others.
+// addrPort converts an address for transport; sockets of a sandbox have no other kinds.
 func addrPort(a net.Addr) netip.AddrPort {
 	switch a := a.(type) {
 	case *net.TCPAddr:
@@ -134,7 +134,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// relayPackets carries what comes to a socket, and the answers.
+// relayPackets carries packets between a socket and the server.
 func (s *service) relayPackets(stream *yamux.Stream, c net.PacketConn) {
 	s.work.Go(func() {
 		defer stream.SetReadDeadline(expired)

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// remoteConn is a connection that a program has made.
+// remoteConn is a connection that a program has made, carried over a stream.
 type remoteConn struct {
 	remoteSocket
 	local, remote net.Addr
@@ -45,7 +45,7 @@ func (c *remoteConn) Read(b []byte) (int, error) {
 	return n, c.netError("read", c.remote, err)
 }
 
-// linger waits, once the program has said all, until it is gone: then what is written to it goes nowhere.
+// linger waits, once the program has closed its direction, until the connection is gone: later writes then fail.
 func (c *remoteConn) linger() {
 	if c.eof.Swap(true) {
 		return
@@ -74,7 +74,7 @@ func (c *remoteConn) Write(b []byte) (int, error) {
 	return n, c.netError("write", c.remote, err)
 }
 
-// CloseWrite says that no more will be written.
+// CloseWrite ends the direction towards the program.
 func (c *remoteConn) CloseWrite() error {
 	c.writeClosed.Store(true)
 	return c.netError("close", c.remote, c.out.end())

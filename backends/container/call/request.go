@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// maxStreams is how many streams may be open at once. More are the fault of an init that does not close
-// its ends; each holds a window at most.
+// maxStreams is how many streams may be open at once. More are the fault of an init that does not close its ends; each
+// holds a window at most.
 const maxStreams = 4096
 
 // openRequest opens a stream and sends a request on it.
@@ -36,7 +36,7 @@ func (c *Conn) openRequest(q request) (*yamux.Stream, error) {
 	return stream, nil
 }
 
-// roundTrip asks for something that is answered by one message, which it waits for.
+// roundTrip sends a request and waits for its one response.
 func (c *Conn) roundTrip(q request, within time.Duration) (m response, err error) {
 	stream, err := c.openRequest(q)
 	if err != nil {
@@ -52,5 +52,5 @@ func (c *Conn) roundTrip(q request, within time.Duration) (m response, err error
 	return m, m.Failure.err()
 }
 
-// expired is a deadline that has passed: it ends what waits.
+// expired is a deadline that has passed: it ends a Read or Write that waits.
 var expired = time.Unix(1, 0)

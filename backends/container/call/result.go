@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// allowedEnds are the ends that an init may report: policy is not its to speak for.
+// allowedEnds are the ends that an init may report: ends by policy are the server's.
 var allowedEnds = []string{
 	backends.EndedOK, backends.EndedExit, backends.EndedSignal, backends.EndedTimeout,
 	backends.EndedOOM, backends.EndedLimit, backends.EndedCancelled,
@@ -17,8 +17,8 @@ var allowedEnds = []string{
 
 var limitNames = []string{"ram", "wall", "processes", "disk", "cpu", "sockets"}
 
-// checkResult says what is wrong with a result, "" if nothing is. It may be a lie still: it was told
-// beside the program.
+// checkResult describes what is wrong with a result, "" if nothing is. A result that passes may still be a lie: it
+// comes from beside the program.
 func checkResult(ctx context.Context, r backends.Result) string {
 	known := func(name string) bool { return slices.Contains(limitNames, name) }
 	switch {
@@ -40,13 +40,13 @@ func checkResult(ctx context.Context, r backends.Result) string {
 	return ""
 }
 
-// withContainment is a result as it is handed out. What held the program was told before it began.
+// withContainment completes a result with the containment that was reported before the program began.
 func withContainment(r backends.Result, c backends.Containment, took time.Duration) backends.Result {
 	r.Contained, r.Wall = c, min(r.Wall, took)
 	return r
 }
 
-// checkContainment is checkResult for what holds a program.
+// checkContainment does the same for the layers that contain a program.
 func checkContainment(c backends.Containment) (backends.Containment, string) {
 	const limit = 32
 	if len(c.Layers) > limit {

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// sandbox is one that is far away.
+// sandbox is the server's end of a sandbox that runs in the init.
 type sandbox struct {
 	conn  *Conn
 	spec  backends.Spec
@@ -23,7 +23,7 @@ type sandbox struct {
 	using   sync.WaitGroup
 }
 
-// defaultInitTimeout is how long the init may take for what takes it a moment.
+// defaultInitTimeout is how long the init may take to answer a request that takes it a moment.
 const defaultInitTimeout = 30 * time.Second
 
 // Files implements [backends.Sandbox].
@@ -62,7 +62,7 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	return *m.Limits, nil
 }
 
-// use keeps the sandbox from being closed under a command, until the returned function is called.
+// use keeps the sandbox open until the returned function is called.
 func (s *sandbox) use() (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *sandbox) use() (done func(), err error) {
 	}, nil
 }
 
-// closeTimeout is how long commands that are under way may take to end when the sandbox is closed.
+// closeTimeout is how long running commands may take to end when the sandbox is closed.
 const closeTimeout = 5 * time.Second
 
 // Close implements [backends.Sandbox].
@@ -96,7 +96,7 @@ func (s *sandbox) Close() error {
 	return err
 }
 
-// closeRemote has the init close the real sandbox, so that it can say what became of the commands.
+// closeRemote has the init close the real sandbox, so that the results of running commands still arrive.
 func (s *sandbox) closeRemote() {
 	late := time.After(closeTimeout)
 	ended := make(chan struct{})

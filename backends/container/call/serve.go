@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// service is the init's side of a line.
+// service is the init's end of a connection.
 type service struct {
 	sandbox backends.Sandbox
 	session *yamux.Session
@@ -24,9 +24,9 @@ type service struct {
 	partAdded chan struct{}            // closed and made anew when one comes
 }
 
-// Serve is the init's side. It greets, has ahead prepare for what may be built if it is told that, waits for what is to be built, has
-// start build it, serves it, and returns when the connection has ended and the sandbox is closed. An end of ctx closes the connection,
-// which must end a Read and a Write that wait.
+// Serve runs the init's end. It greets, calls prepare for each specification that it is to prepare for, has start build
+// the sandbox that the server asks for, serves it, and returns when the connection has ended and the sandbox is closed.
+// An end of ctx closes the connection, which must end a Read and a Write that wait.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare func(backends.Spec), start func(context.Context, backends.Spec) (backends.Sandbox, error)) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -36,7 +36,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 	}
 	var b build
 	for {
-		b = build{} // what the last message had and this one has not is not to stay
+		b = build{} // decoding into the last one would keep its fields
 		if err := read(conn, &b, maxServerMessage); errors.Is(err, io.EOF) {
 			return nil // it was not needed
 		} else if err != nil {
@@ -77,7 +77,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 	}
 }
 
-// answerBuilt says that it was built, and gives the sockets away where that can be done.
+// answerBuilt reports that the sandbox was built, and sends its sockets where descriptors can be sent.
 func answerBuilt(conn io.ReadWriteCloser, sandbox backends.Sandbox) (handed bool, err error) {
 	g := sandbox.Gateway()
 	unix, handed := unixConn(conn)
@@ -94,7 +94,7 @@ func answerBuilt(conn io.ReadWriteCloser, sandbox backends.Sandbox) (handed bool
 	return handed, nil
 }
 
-// handle does what a stream asks for.
+// handle serves one request.
 func (s *service) handle(ctx context.Context, stream *yamux.Stream) {
 	var q request
 	if read(stream, &q, maxServerMessage) != nil {
@@ -136,7 +136,7 @@ func (s *service) handle(ctx context.Context, stream *yamux.Stream) {
 	write(stream, m, maxInitMessage)
 }
 
-// addPart keeps a part until its command takes it.
+// addPart stores a part until its command takes it.
 func (s *service) addPart(stream *yamux.Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *service) addPart(stream *yamux.Stream) {
 	s.partAdded = make(chan struct{})
 }
 
-// takePart returns a part, once it is there.
+// takePart returns a part once it has arrived.
 func (s *service) takePart(ctx context.Context, id uint32) (*yamux.Stream, error) {
 	for {
 		s.mu.Lock()

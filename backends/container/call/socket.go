@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// remoteSocket is what a connection and a socket for packets have in common.
+// remoteSocket is the part that remoteConn and remotePacketConn share.
 type remoteSocket struct {
 	conn          *Conn
 	stream        *yamux.Stream
@@ -21,7 +21,7 @@ type remoteSocket struct {
 	writeDeadline deadline
 }
 
-// deadline is a deadline.
+// deadline is a read or write deadline.
 type deadline struct{ at atomic.Int64 } // Unix nanoseconds, 0 for none
 
 func (m *deadline) set(t time.Time) {
@@ -37,7 +37,7 @@ func (m *deadline) passed() bool {
 	return at != 0 && time.Now().UnixNano() >= at
 }
 
-// netError puts an error of the stream into the words of package net.
+// netError translates an error of the stream into one of package net.
 func (s *remoteSocket) netError(op string, at net.Addr, err error) error {
 	switch {
 	case err == nil:
@@ -58,7 +58,7 @@ func (s *remoteSocket) netError(op string, at net.Addr, err error) error {
 	return &net.OpError{Op: op, Net: at.Network(), Addr: at, Err: err}
 }
 
-// ready says why there can be no reading or writing.
+// ready returns why the socket can't be read or written, nil if it can.
 func (s *remoteSocket) ready(m *deadline) error {
 	if s.closed.Load() {
 		return net.ErrClosed

@@ -6,7 +6,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// socket is one of a sandbox's: it has a listener, or is for packets.
+// socket is one of a sandbox's sockets: a listener or a packet connection.
 type socket struct {
 	listener net.Listener
 	packets  net.PacketConn
@@ -27,7 +27,7 @@ func closeAll(all []socket) {
 	}
 }
 
-// sockets are all that a sandbox has, in the order in which both sides count them.
+// sockets lists a sandbox's sockets in the order in which both sides count them.
 func sockets(sandbox backends.Sandbox) (all []socket) {
 	for _, l := range sandbox.Listeners() {
 		all = append(all, socket{listener: l})
@@ -62,10 +62,10 @@ func listeners(all []socket) (out []net.Listener) {
 	return out
 }
 
-// closeSockets closes them.
+// closeSockets closes all of them.
 func (s *sandbox) closeSockets() { closeAll(s.socks) }
 
-// count is how many sockets a message tells of, and packets which of them is for packets, -1 for none.
+// count returns how many sockets a message announces, and the index of the packet socket, -1 for none.
 func (b built) count() (n, packets int) {
 	if !b.Gateway {
 		return b.Listeners, -1
