@@ -25,9 +25,9 @@ type Backend struct {
 
 	mu        sync.Mutex
 	finished  bool
-	work      sync.WaitGroup // of whoever uses the engine
+	work      sync.WaitGroup // calls that use the engine
 	running   map[*sandbox]struct{}
-	removeErr error // the first that came when nobody waited
+	removeErr error // the first of a removal in the background
 }
 
 var errClosed = errors.New("the backend is closed")
@@ -51,20 +51,20 @@ func (b *Backend) Promises(profile string) []string {
 	return nil
 }
 
-// hardened is the one profile that there is; "" means it, too.
+// hardened is the only profile; "" selects it, too.
 const hardened = "hardened"
 
-// Warm begins, in the background, what the next Start will need.
+// Warm begins, in the background, the work that the next Start will need.
 func (b *Backend) Warm() {
 	if done, err := b.use(); err == nil {
 		go func() {
 			defer done()
-			_, _ = b.engineState(b.ctx) // whoever starts a sandbox is told what is wrong
+			_, _ = b.engineState(b.ctx) // Start reports an error again
 		}()
 	}
 }
 
-// use keeps the engine from being closed until done is called.
+// use keeps the engine open until done is called.
 func (b *Backend) use() (done func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +75,7 @@ func (b *Backend) use() (done func(), err error) {
 	return b.work.Done, nil
 }
 
-// removeLater removes a container that nothing runs in any more, in the background.
+// removeLater removes a container in which nothing runs any more, in the background.
 func (b *Backend) removeLater(h *initHandle) {
 	b.work.Go(func() { // which x is part of still
 		if err := h.remove(); err != nil {
@@ -88,14 +88,14 @@ func (b *Backend) removeLater(h *initHandle) {
 	})
 }
 
-// withBackend is ctx, ended also when the backend is closed.
+// withBackend returns ctx, ended also when the backend is closed.
 func (b *Backend) withBackend(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(b.ctx, func() { cancel(errClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// Pools implements [backends.Backend]. Memory is that of waiting inits, as far as it can be seen from here.
+// Pools implements [backends.Backend]. Memory is that of idle inits, as far as it can be seen from here.
 func (b *Backend) Pools() []backends.Pool { return b.pool.pools() }
 
 // Close implements [backends.Backend]. It returns when the engine has removed all containers.

@@ -27,8 +27,8 @@ type initBinary struct {
 // machines are the architectures that there can be an init for.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// findBinary looks whether the program at path, or the running one, can start in any image: nothing that
-// it needs to be loaded may come from there.
+// findBinary checks that the program at path, or the running one, can start in any image: nothing that it loads may
+// come from there.
 func findBinary(path, arch string) (initBinary, error) {
 	none := initBinary{}
 	refuse := func(why string) error {
@@ -61,7 +61,7 @@ func findBinary(path, arch string) (initBinary, error) {
 	return initBinary{path: path, mu: new(sync.Mutex), seedVolume: new(string)}, nil
 }
 
-// runsOn says why a program can't run on Linux by itself on an architecture.
+// runsOn returns why a program can't run by itself on Linux and an architecture.
 func runsOn(path, arch string) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -121,15 +121,15 @@ func (e initBinary) forgetSeed() {
 	*e.seedVolume = ""
 }
 
-// SeedEnd is the file that an archive for [Engine.Seed] ends with: a volume without it was left half-filled.
+// SeedEnd is the last file of an archive for [Engine.Seed]: a volume without it was left half-filled.
 const SeedEnd = ".sandboxmcp-whole"
 
-// seedArchive is a tar archive with one program.
+// seedArchive returns a tar archive with one program.
 func seedArchive(program io.Reader, size int64) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {
 		t := tar.NewWriter(w)
-		// An image can have a volume where the socket would be, which the engine then needs a folder for.
+		// An image can have a volume where the socket would be, which the engine then needs a directory for.
 		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "conn/", Mode: 0o555, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
 		if err == nil {
 			err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "init", Mode: 0o555, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// reservedPrefixes are the beginnings of keys that mean something to us, or to engines and what watches them.
+// reservedPrefixes begin the keys that mean something to us, or to engines and the programs that watch them.
 var reservedPrefixes = []string{"sandboxmcp.", "com.docker.", "io.docker.", "org.dockerproject.", "io.podman.", "io.containers.", "io.buildah.", "podman_systemd_unit"}
 
 const (
@@ -21,7 +21,7 @@ const (
 	maxLabelValue = 4096 // bytes
 )
 
-// CheckLabels refuses what containers can't carry as Config.Labels. All errors are a *backends.Refusal.
+// CheckLabels refuses labels that containers can't carry. All errors are a *backends.Refusal.
 func CheckLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
 		return &backends.Refusal{Reason: fmt.Sprintf("%d labels are more than %d", len(labels), maxLabels), Remedy: "give fewer labels"}
@@ -57,7 +57,7 @@ func refuseLabel(key, why string) error {
 
 var gpuIndex = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(0|[1-9][0-9]?)$`) })
 
-// CheckGPUs refuses what is neither indices nor "all": it becomes part of device names. All errors are a
+// CheckGPUs refuses lists that are neither indices nor "all": they become part of device names. All errors are a
 // *backends.Refusal.
 func CheckGPUs(gpus []string) error {
 	if len(gpus) == 1 && gpus[0] == "all" {
@@ -75,7 +75,7 @@ func CheckGPUs(gpus []string) error {
 	return nil
 }
 
-// remedies say what to type where a layer can't be had.
+// remedies are the remedies for layers that can't be had.
 var remedies = map[string]string{
 	backends.LayerUser:     "use rootless Podman or Docker, give dockerd userns-remap, or use --backend process",
 	backends.LayerTime:     "use --backend process: engines make no time namespace",
@@ -107,8 +107,7 @@ func checkRequire(engine string, required []string) error {
 	return nil
 }
 
-// satisfies checks the layers that are required against those that the engine gave. The others are the init's
-// to refuse.
+// satisfies refuses required layers that the engine did not give. The others are the init's to refuse.
 func satisfies(required []string, layers []backends.Layer) error {
 	for _, l := range layers {
 		if slices.Contains(required, l.Name) && !l.InForce {

@@ -1,13 +1,11 @@
-// Package container is what Podman and Docker share: a program runs in a container of an engine, in
-// which our own binary is PID 1.
+// Package container runs programs in containers of an engine, with our own binary as PID 1. Podman and Docker share it.
 //
-// An [Engine] makes and ends containers. Everything else is here: what a container is made of, how it
-// is hardened, which image it comes from, who it runs as, and what is left when a server was killed.
-// Package call is how the server and PID 1 talk, package inside is PID 1, package image has our own
-// images.
+// An [Engine] makes and ends containers. Everything else is here: their specification and hardening, the choice of
+// image and user, idle containers, and the removal of what a killed server left behind. Package call connects the
+// server with PID 1, package inside is PID 1, package image has our own images.
 //
-// Libraries: hashicorp/yamux carries several streams over one connection (in package call);
-// moby/profiles has the list of system calls that ours is made from.
+// Libraries: hashicorp/yamux carries several streams over one connection (in package call); moby/profiles has the list
+// of system calls that ours is made from.
 package container
 
 import (
@@ -20,55 +18,55 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
-// Engine makes containers. All methods may be called concurrently. Errors that say that the engine can't be
-// used here, or that something has to be done first, are a *backends.Refusal.
+// Engine makes containers. All methods may be called concurrently. An engine that can't be used here, or a step that
+// has to be done first, is reported as a *backends.Refusal.
 type Engine interface {
 	// Name is "podman" or "docker".
 	Name() string
 
-	// Info says what answers. It connects if nothing has yet.
+	// Info describes the engine. It connects if nothing has yet.
 	Info(ctx context.Context) (Info, error)
 
-	// Image looks an image up that the engine has; ErrNoImage if it has not.
+	// Image looks up an image of the engine; ErrNoImage if there is none.
 	Image(ctx context.Context, reference string) (Image, error)
-	// Images lists those with a label ("key" or "key=value").
+	// Images lists the images with a label ("key" or "key=value").
 	Images(ctx context.Context, label string) ([]Image, error)
-	// Pull fetches one. progress gets lines for people, from one goroutine.
+	// Pull fetches an image. progress gets lines for people, from one goroutine.
 	Pull(ctx context.Context, reference string, progress func(line string)) error
-	// Build makes one from a tar archive with a Containerfile.
+	// Build makes an image from a tar archive with a Containerfile.
 	Build(ctx context.Context, reference string, archive io.Reader, labels map[string]string, progress func(line string)) error
 
-	// Create makes a container, which does not run yet, and returns the engine's id for it. When it
-	// ends, the engine removes it with its anonymous volumes.
+	// Create makes a container without starting it, and returns the engine's id. When the container ends, the engine
+	// removes it with its anonymous volumes.
 	Create(ctx context.Context, c Container) (id string, err error)
-	// Attach connects with the standard input and output of a container with Stdin, before it is
-	// started. What it says on its standard error goes to stderr. Closing ends its input.
+	// Attach connects with the standard input and output of a container with Stdin, before it is started. Its standard
+	// error goes to stderr. Closing ends its input.
 	Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error)
-	// Start starts it, once.
+	// Start starts a container, once.
 	Start(ctx context.Context, id string) error
-	// Update changes the limits of one that runs.
+	// Update changes the limits of a running container.
 	Update(ctx context.Context, id string, r Resources) error
-	// Wait returns what became of one when it has ended, also if it was removed since. It may be
-	// called before Start, and must be called to learn how it ended.
+	// Wait returns the exit of a container once it has ended, also if it was removed since. It may be called before
+	// Start, and must be called to learn how the container ended.
 	Wait(ctx context.Context, id string) (Exit, error)
-	// Remove kills and removes it with its anonymous volumes, and returns when it is gone. One that
+	// Remove kills and removes a container with its anonymous volumes, and returns when it is gone. A container that
 	// does not exist is no error.
 	Remove(ctx context.Context, id string) error
-	// List lists containers with a label ("key" or "key=value"), also those that do not run.
+	// List lists the containers with a label ("key" or "key=value"), also those that do not run.
 	List(ctx context.Context, label string) ([]Entry, error)
 
-	// Seed makes a named volume with what is in a tar archive, which ends with SeedEnd, unless there is one of that
-	// name that has all of it. It is for engines that can't mount files of this host.
+	// Seed makes a named volume with the content of a tar archive, which ends with SeedEnd, unless a complete volume of
+	// that name exists. It is for engines that can't mount files of this host.
 	Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error
 
 	// Close closes connections.
 	Close() error
 }
 
-// ErrNoImage is that the engine does not have an image.
+// ErrNoImage reports that the engine does not have an image.
 var ErrNoImage = errors.New("no such image")
 
-// Info is what an engine is.
+// Info describes an engine.
 type Info struct {
 	Version  string
 	Address  string // where it was reached, for people
@@ -81,10 +79,10 @@ type Info struct {
 	Limits   bool   // memory, pids and cpu limits are in force
 	Runtime  string // the OCI runtime that is used: "runc", "crun"
 	Arch     string // GOARCH of the machine on which containers run
-	Hint     string // something that people should know, such as that crun can't run here and runc is used
+	Hint     string // a note for people, such as that crun can't run here and runc is used
 }
 
-// Image is one that an engine has.
+// Image is an image of an engine.
 type Image struct {
 	ID      string   // of the engine, "sha256:..."; containers are made from it
 	Names   []string // repository:tag
@@ -97,10 +95,10 @@ type Image struct {
 	Created time.Time
 }
 
-// Container is what an engine is to make. Whatever it does not name is as closed as the engine can: no
-// network, no capabilities, no new privileges, a read-only root folder, no devices but the usual harmless
-// ones and GPUs, its own cgroup, IPC, PID, UTS namespaces, no log, no health check, no restart, no other init, and nothing of the
-// image's user, entrypoint, command, volumes and working folder.
+// Container specifies what an engine is to make. Whatever it does not name is as closed as the engine can: no network,
+// no capabilities, no new privileges, a read-only root directory, no devices but the usual harmless ones and GPUs, its
+// own cgroup, IPC, PID, UTS namespaces, no log, no health check, no restart, no other init, and nothing of the image's
+// user, entrypoint, command, volumes and working directory.
 type Container struct {
 	Name     string
 	Image    string // id
@@ -114,11 +112,11 @@ type Container struct {
 	Shm      int64 // bytes of /dev/shm
 	Binds    []Bind
 	Volumes  []string // of the image: each is covered by an empty, read-only tmpfs
-	Covers   []string // folders in Binds that are covered likewise
+	Covers   []string // directories in Binds that are covered likewise
 	Resources
 	Files    uint64            // RLIMIT_NOFILE, soft and hard
 	Sysctls  map[string]string // of namespaces of its own
-	Masked   []string          // folders, besides those that the engine hides, that are to be empty
+	Masked   []string          // directories, besides those that the engine hides, that are to be empty
 	Seccomp  string            // a profile as moby writes them (JSON); an engine that is not local may leave it out
 	GPUs     []string          // indices, or "all"
 	Stdin    bool              // it will be attached
@@ -140,7 +138,7 @@ type Tmpfs struct {
 	Exec bool
 }
 
-// Bind shows a path of the host, or a named volume.
+// Bind mounts a path of the host, or a named volume.
 type Bind struct {
 	Host   string // absolute; or a volume's name
 	Inside string
@@ -151,11 +149,11 @@ type Bind struct {
 type Exit struct {
 	Code    int
 	OOM     bool   // the kernel killed something in it for want of memory
-	Removed bool   // it was gone before we asked: somebody else removed it, or the engine did when it had ended
-	Why     string // in the engine's words, if it has any
+	Removed bool   // it was gone before we asked: removed by others, or by the engine when it had ended
+	Why     string // the engine's reason, if it gives one
 }
 
-// Entry is a container as a list shows it.
+// Entry is a container in an engine's list.
 type Entry struct {
 	ID     string
 	Labels map[string]string
@@ -164,7 +162,7 @@ type Entry struct {
 // Labels on what we make.
 const (
 	LabelInstance = "sandboxmcp.instance" // of the server that made it: the name of its lock
-	LabelState    = "sandboxmcp.state"    // of the folder with the locks: whoever does not share it can't judge
+	LabelState    = "sandboxmcp.state"    // of the directory with the locks: a server that does not share it can't tell who is alive
 	LabelID       = "sandboxmcp.id"       // of the run or session, once there is one
 	LabelImage    = "sandboxmcp.image"    // on images that we build: the language
 	LabelSeed     = "sandboxmcp.seed"     // on volumes with our binary: its hash
@@ -180,13 +178,13 @@ const (
 
 // Config is what the operator decides about containers of one engine.
 type Config struct {
-	Images   map[string]string // references by language, of which there are backends.Languages; one that is missing can't be run
+	Images   map[string]string // references by language (backends.Languages); a language without one can't be run
 	Pull     string            // "missing" (default): fetch images that are not there; "never"
 	Progress func(line string) // of a pull; may be nil
 	StateDir string            // for locks and sockets; absolute
-	Ahead    int               // containers to keep started, each for one sandbox; as many for each of the last few kinds that were asked for
+	Ahead    int               // idle containers to keep for each of the last few pool keys, each for one sandbox
 	Labels   map[string]string // on all containers: see CheckLabels
 	Binary   string            // our own, static, for Linux and the engine's architecture; "" is the running one
-	Hidden   []string          // files and folders of the host that no program may see, whatever is mounted: they are covered
-	Attach   bool              // talk over attached streams also where a socket could be mounted
+	Hidden   []string          // files and directories of the host that no program may see, whatever is mounted: they are covered
+	Attach   bool              // use attached streams also where a socket could be mounted
 }

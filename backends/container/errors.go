@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
-// startError is that an engine could not make or start a container.
+// startError reports that an engine could not make or start a container.
 type startError struct {
 	err  error
 	made bool // it was the start that failed: engines try once more themselves to make one
@@ -19,12 +19,12 @@ type startError struct {
 func (e *startError) Error() string { return e.err.Error() + hint(e.err.Error()) }
 func (e *startError) Unwrap() error { return e.err }
 
-// endedError is that a container ended before its init had greeted.
+// endedError reports that a container ended before its init had greeted.
 type endedError struct{ why string }
 
 func (e *endedError) Error() string { return e.why }
 
-// transient says whether a container that did not come to be is worth another try. No program was sent.
+// transient reports whether a container that failed to start is worth another try. No program was sent.
 func transient(err error) bool {
 	var start *startError
 	var ended *endedError
@@ -35,7 +35,7 @@ func transient(err error) bool {
 	return errors.As(err, &start) && start.made || errors.As(err, &ended) || errors.Is(err, call.ErrLost)
 }
 
-// handshakeError says why an init did not greet, which err only says in our words.
+// handshakeError adds the container's state to an error of the handshake.
 func (h *initHandle) handshakeError(err error) error {
 	select {
 	case <-h.ended:
@@ -48,7 +48,7 @@ func (h *initHandle) handshakeError(err error) error {
 	return &endedError{err.Error() + ": " + h.describeExit() + h.lastStderr()}
 }
 
-// describeExit says in which way the container ended.
+// describeExit describes how the container ended.
 func (h *initHandle) describeExit() string {
 	switch e := h.exit; {
 	case e.OOM:
@@ -64,7 +64,7 @@ func (h *initHandle) describeExit() string {
 	}
 }
 
-// lastStderr are the last that PID 1 wrote to its standard error, and what that may mean.
+// lastStderr returns the last lines that PID 1 wrote to its standard error, with a hint.
 func (h *initHandle) lastStderr() string {
 	text := h.stderr.String()
 	if text == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// initHandle is one container in which our init waits, or runs programs.
+// initHandle is a container with our init as PID 1, idle or running programs.
 type initHandle struct {
 	backend *Backend
 	plan    *plan
@@ -26,7 +26,7 @@ type initHandle struct {
 	peer    *peer       // PID 1, where we can see it
 	stderr  engine.Tail // its standard error, where that is attached
 
-	ended    chan struct{} // closed when the engine has told how it ended
+	ended    chan struct{} // closed when the engine has reported its exit
 	exit     Exit
 	waitErr  error // the engine could not tell
 	stopWait context.CancelFunc
@@ -44,9 +44,8 @@ const (
 	startTimeout  = engineTimeout + greetTimeout // of all that one container needs
 )
 
-// launch has the engine make a container and start it, and returns when its init has greeted. id may be empty.
-// listen asks for PID 1's standard error. When ctx ends, make returns at once, and what was made is removed
-// in the background.
+// launch makes and starts a container, and returns when its init has greeted. id may be empty. listen requests PID 1's
+// standard error. When ctx ends, launch returns at once, and what was made is removed in the background.
 func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (*initHandle, error) {
 	done, err := b.use()
 	if err != nil {
@@ -87,7 +86,7 @@ func (b *Backend) launchSync(ctx context.Context, p *plan, id string, listen boo
 	return h, nil
 }
 
-// launch goes all steps up to the greeting.
+// launch takes all steps up to the greeting.
 func (h *initHandle) launch(ctx context.Context, id string, listen bool) (err error) {
 	b, p := h.backend, h.plan
 	seed := ""
@@ -119,8 +118,8 @@ func (h *initHandle) launch(ctx context.Context, id string, listen bool) (err er
 	return h.handshake(ctx, streams)
 }
 
-// create makes the container, and lets the engine end that even if nobody wants it any more: one that gives up
-// half-way may leave it, and its id is not known to us.
+// create makes the container, and lets the engine complete that even after ctx has ended: an engine that gives up
+// half-way may leave a container whose id is not known to us.
 func (h *initHandle) create(ctx context.Context, c Container) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -141,14 +140,14 @@ func (h *initHandle) create(ctx context.Context, c Container) (err error) {
 	return nil
 }
 
-// handshake waits for the init.
+// handshake waits for the init to connect and greet.
 func (h *initHandle) handshake(ctx context.Context, streams io.ReadWriteCloser) error {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
 	go func() {
 		select {
 		case <-h.ended:
-			// What it said last may be on its way.
+			// Its last output may be on its way.
 			time.Sleep(50 * time.Millisecond)
 			cancel()
 		case <-ctx.Done():
@@ -171,7 +170,7 @@ func (h *initHandle) handshake(ctx context.Context, streams io.ReadWriteCloser) 
 			return h.handshakeError(err)
 		}
 		if streams != nil {
-			defer streams.Close() // the line is the socket
+			defer streams.Close() // the connection is the socket
 		}
 	}
 	line, err := call.Handshake(ctx, conn)
@@ -183,7 +182,7 @@ func (h *initHandle) handshake(ctx context.Context, streams io.ReadWriteCloser) 
 	return nil
 }
 
-// kill ends PID 1, where we can see it: then nobody asks the engine any more how that came, which would hold up the removal.
+// kill ends PID 1 where we can see it, and stops asking the engine for its exit, which would hold up the removal.
 func (h *initHandle) kill() {
 	if h.peer != nil {
 		h.stopWait()
@@ -191,7 +190,7 @@ func (h *initHandle) kill() {
 	}
 }
 
-// waitDead waits until PID 1 is dead, and with it all that ran in the container; but not for long.
+// waitDead waits until PID 1 is dead, and with it everything in the container, but no longer than within.
 func (h *initHandle) waitDead(within time.Duration) bool {
 	if h.peer != nil {
 		return h.peer.waitDead(within)
@@ -204,7 +203,7 @@ func (h *initHandle) waitDead(within time.Duration) bool {
 	}
 }
 
-// remove ends the container, and has all of it be gone from the engine and the host when it returns.
+// remove ends the container. When it returns, all of it is gone from the engine and the host.
 func (h *initHandle) remove() error {
 	h.once.Do(func() {
 		defer h.release()
@@ -221,7 +220,7 @@ func (h *initHandle) remove() error {
 		}
 		which := h.id
 		if which == "" {
-			which = h.name // the engine may have made it, and not told us
+			which = h.name // the engine may have made it without an answer
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 		defer cancel()

@@ -4,10 +4,10 @@ import (
 	"io/fs"
 )
 
-// directoryID is which folder of a machine one is.
+// directoryID identifies a directory of a machine.
 func directoryID(dir string, _ fs.FileInfo) string { return dir }
 
-// ownerOf is whose a file is: nobody's that a container knows.
+// ownerOf returns the owner of a file: nobody whom a container knows.
 func ownerOf(fs.FileInfo) (uid, gid int) { return 0, 0 }
 
 func maxFiles() uint64 { return 1 << 20 }

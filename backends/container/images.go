@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// never is the policy by which no image is fetched.
+// never is the policy that fetches no image.
 const never = "never"
 
-// image finds the image of a language. One that the engine does not have is fetched if policy allows that.
+// image finds the image of a language. An image that the engine does not have is fetched if policy allows that.
 func (b *Backend) image(ctx context.Context, s *engineState, language, policy string) (Image, error) {
 	reference := b.config.Images[language]
 	if reference == "" {
@@ -50,7 +50,7 @@ func (b *Backend) noImage(language, why string) error {
 	}
 }
 
-// title names an image as a result is to have it: what it was asked for by, and what exactly that is.
+// title names an image in results: the reference that was asked for, and the digest or id behind it.
 func title(reference string, image Image) string {
 	if _, digest, ok := strings.Cut(image.Digest, "@"); ok {
 		return reference + "@" + digest
@@ -58,7 +58,7 @@ func title(reference string, image Image) string {
 	return reference + "@" + image.ID
 }
 
-// pulls are under way, each reference at most once.
+// pulls are the fetches under way, each reference at most once.
 type pulls struct {
 	mu       sync.Mutex
 	of       map[string]*pull
@@ -66,13 +66,13 @@ type pulls struct {
 }
 
 type pull struct {
-	waiting int // those who want it
+	waiting int // callers that wait for it
 	cancel  context.CancelFunc
 	done    chan struct{}
 	err     error
 }
 
-// pull fetches an image, or waits for whoever does. It goes on as long as anybody wants it.
+// pull fetches an image, or joins the fetch under way, which continues as long as a caller waits for it.
 func (b *Backend) pull(ctx context.Context, reference string) error {
 	b.pulls.mu.Lock()
 	p := b.pulls.of[reference]
@@ -102,7 +102,7 @@ func (b *Backend) pull(ctx context.Context, reference string) error {
 	return context.Cause(ctx)
 }
 
-// startPull begins one; pulls.mu is held.
+// startPull begins a fetch; pulls.mu is held.
 func (b *Backend) startPull(reference string, done func()) *pull {
 	ctx, cancel := context.WithCancel(b.ctx)
 	p := &pull{cancel: cancel, done: make(chan struct{})}
@@ -124,7 +124,7 @@ func (b *Backend) startPull(reference string, done func()) *pull {
 	return p
 }
 
-// progress passes a line of progress on.
+// progress passes on a line of progress.
 func (b *Backend) progress(line string) {
 	if b.config.Progress == nil {
 		return

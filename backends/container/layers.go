@@ -11,27 +11,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
-// namespaceOf is which link of /proc/self/ns stands for a layer.
+// namespaceOf maps a layer to its link in /proc/self/ns.
 var namespaceOf = map[string]string{
 	backends.LayerUser: "user", backends.LayerMount: "mnt", backends.LayerPID: "pid", backends.LayerNet: "net",
 	backends.LayerIPC: "ipc", backends.LayerUTS: "uts", backends.LayerCgroupNS: "cgroup", backends.LayerTime: "time",
 }
 
-// initialNamespaces are the numbers that the kernel gives the namespaces it starts with (PROC_*_INIT_INO): whoever
-// sees one of them shares it with an engine's machine, however far away that is.
+// initialNamespaces are the numbers of the namespaces that the kernel starts with (PROC_*_INIT_INO): a container that
+// sees one of them shares it with the engine's machine, however far away that is.
 var initialNamespaces = map[string]string{
 	"user": "user:[4026531837]", "pid": "pid:[4026531836]", "ipc": "ipc:[4026531839]",
 	"uts": "uts:[4026531838]", "cgroup": "cgroup:[4026531835]", "time": "time:[4026531834]",
 }
 
-// evidence is what the layers of a container that its engine made are judged by.
+// evidence is what the layers of a container are judged by.
 type evidence struct {
 	facts         call.Facts
 	info          Info
 	ownNamespaces map[string]string // our own namespaces' links; nil where they are of another machine
 	image         string            // name and digest
 	ports         []int
-	keepID        int // the host's user whom the program's is, -1 if that must be seen from the map
+	keepID        int // the program's user on the host, -1 if the map must tell
 }
 
 // ownNamespaces reads the links of our own namespaces.
@@ -45,7 +45,7 @@ func ownNamespaces() map[string]string {
 	return links
 }
 
-// layers are those that the engine gives, by what PID 1 saw, in the order of backends.ContainmentLayers and
+// layers returns the layers that the engine gives, as PID 1 saw them, in the order of backends.ContainmentLayers and
 // without those that only a program can confirm.
 func (v evidence) layers() []backends.Layer {
 	var all []backends.Layer
@@ -67,7 +67,7 @@ func (v evidence) layers() []backends.Layer {
 	return all
 }
 
-// checkInit refuses a container whose PID 1 was started otherwise than the engine was asked to. What holds programs is
+// checkInit refuses a container whose PID 1 was not started as the engine was asked to. Each program's own layers are
 // confirmed inside once more; but such an engine may have left out other things as well.
 func (v evidence) checkInit() error {
 	switch f := v.facts; {
@@ -81,7 +81,7 @@ func (v evidence) checkInit() error {
 	return nil
 }
 
-// cgroup says whether a cgroup keeps the container's limits.
+// cgroup returns whether a cgroup keeps the container's limits.
 func (v evidence) cgroup() backends.Layer {
 	l := backends.Layer{Name: backends.LayerCgroup, Detail: v.facts.Cgroup}
 	controllers := strings.Fields(v.facts.Cgroup)
@@ -100,7 +100,7 @@ func (v evidence) cgroup() backends.Layer {
 	return l
 }
 
-// missing says why a layer is not in force, "" if it is.
+// missing returns why a layer is not in force, "" if it is.
 func (v evidence) missing(layer string) string {
 	f, kind := v.facts, namespaceOf[layer]
 	link := f.Namespaces[kind]
@@ -153,20 +153,20 @@ func (v evidence) detail(layer string) string {
 	return ""
 }
 
-// tunnels are devices that some modules of the kernel put into each network namespace; they are down, and
-// have no address (net.core.fb_tunnels_only_for_init_net).
+// tunnels are devices that some modules of the kernel put into each network namespace; they are down, and have no
+// address (net.core.fb_tunnels_only_for_init_net).
 var tunnels = []string{"tunl0", "gre0", "gretap0", "erspan0", "sit0", "ip6tnl0", "ip6gre0", "ip_vti0", "ip6_vti0"}
 
 func onlyLoopback(interfaces []string) bool {
 	return !slices.ContainsFunc(interfaces, func(name string) bool { return name != "lo" && !slices.Contains(tunnels, name) })
 }
 
-// identityMap says whether a uid_map gives everybody their own number.
+// identityMap reports whether a uid_map maps every number to itself.
 func identityMap(text string) bool {
 	return slices.Equal(strings.Fields(text), []string{"0", "0", "4294967295"})
 }
 
-// hostUID looks up a number in a uid_map, whose lines are a first number inside, the first outside, and how many.
+// hostUID looks up a number in a uid_map, whose lines are a first number inside, the first outside, and a count.
 func hostUID(text string, uid int) (int, bool) {
 	for line := range strings.Lines(text) {
 		var numbers [3]int
@@ -186,7 +186,7 @@ func hostUID(text string, uid int) (int, bool) {
 	return 0, false
 }
 
-// mergeLayers are the layers of one program: those of its container, and what it confirmed itself.
+// mergeLayers returns the layers of one program: its container's, and those that it confirmed itself.
 func mergeLayers(engines []backends.Layer, cgroup backends.Layer, programs []backends.Layer) []backends.Layer {
 	confirmed := func(name string) backends.Layer {
 		if i := slices.IndexFunc(programs, func(l backends.Layer) bool { return l.Name == name }); i >= 0 {

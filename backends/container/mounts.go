@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// mounts checks the request's mounts and returns what the engine is to show, with all links on the host followed, and
-// which folders in it are to be covered. A file is covered by one of the engine's machine that has nothing in it.
+// mounts checks the request's mounts and returns the engine's binds, with all links on the host resolved, and the
+// directories in them to cover. A file is covered by the engine's /dev/null.
 func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, covers []string, err error) {
 	if err := backends.CheckPlaces(spec, Home); err != nil {
 		return nil, nil, err

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is PID 1 of a container as we see it from outside: the end of it is the end of all that runs there,
-// and we learn of it much sooner than engines do.
+// peer is PID 1 of a container as seen from outside: its end is the end of everything that runs there, and we learn of
+// it much sooner than engines do.
 type peer struct {
 	fd  *os.File
 	pid int
 }
 
-// peerOf finds out who connected. It is nil where our own processes can't be told from the container's:
+// peerOf identifies the process that connected. It is nil where our own processes can't be told from the container's:
 // the kernel gives no number for those of another branch of PID namespaces.
 func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
 	raw, err := conn.SyscallConn()
@@ -45,16 +45,16 @@ func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
 		return nil, nil
 	}
 	it := &peer{os.NewFile(uintptr(fd), "init"), int(who.Pid)}
-	if !isNamespaceInit(int(who.Pid)) || it.waitDead(0) { // what was looked at is what connected
+	if !isNamespaceInit(int(who.Pid)) || it.waitDead(0) { // the process that was checked is the one that connected
 		it.close()
 		return nil, errors.New("a program connected in place of its init")
 	}
 	return it, nil
 }
 
-// isNamespaceInit says whether a process is the first of its PID namespace, or in none that is below ours. A program that
-// is shown the folder in which our sockets are (a home folder, say) could call on us in place of another
-// container's init. Where /proc hides others' processes (hidepid), that can't be seen.
+// isNamespaceInit reports whether a process is the first of its PID namespace, or in none below ours. A program that
+// has the directory of our sockets mounted (a home directory, say) could connect in place of another container's init.
+// Where /proc hides others' processes (hidepid), that can't be seen.
 func isNamespaceInit(pid int) bool {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
@@ -66,15 +66,15 @@ func isNamespaceInit(pid int) bool {
 	return true
 }
 
-// kill ends it at once, where we may. It would end by itself, too, but has nothing to do any more that matters.
+// kill ends PID 1 at once, where we may. It would end by itself, too, but nothing that it still does matters.
 func (p *peer) kill() {
 	if p != nil {
 		_ = unix.PidfdSendSignal(int(p.fd.Fd()), unix.SIGKILL, nil, 0)
 	}
 }
 
-// receiveConn takes the connection that the init made in the place of the one that it called on. The kernel shows programs
-// the name of any socket in their network namespace (/proc/net/unix), and that one has ours.
+// receiveConn takes the connection that the init sends in place of the accepted one. The kernel shows programs the name
+// of any socket in their network namespace (/proc/net/unix), and the accepted one has ours.
 func receiveConn(conn *net.UnixConn) (*net.UnixConn, error) {
 	defer conn.Close()
 	oob := make([]byte, unix.CmsgSpace(4))
@@ -107,7 +107,8 @@ func receiveConn(conn *net.UnixConn) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// memory is how many bytes it holds for itself; 0 where that can't be seen. What it has of our binary is shared with us.
+// memory returns the bytes that PID 1 holds for itself; 0 where that can't be seen. It shares our binary's pages with
+// us.
 func (p *peer) memory() int64 {
 	if p == nil {
 		return 0
@@ -122,7 +123,7 @@ func (p *peer) memory() int64 {
 	return 0
 }
 
-// waitDead waits until it is, but no longer than within.
+// waitDead waits until PID 1 is dead, but no longer than within.
 func (p *peer) waitDead(within time.Duration) bool {
 	until := time.Now().Add(within)
 	for {

@@ -15,7 +15,7 @@ import (
 
 const hostname = "sandbox"
 
-// plan is what a sandbox's container will be.
+// plan is the decision what a sandbox's container will be.
 type plan struct {
 	*engineState
 	spec   backends.Spec // with limits filled in, and mounts as they are seen inside
@@ -23,19 +23,19 @@ type plan struct {
 	title  string // its name and digest
 	user   identity
 	binds  []Bind            // of the request
-	covers []string          // folders in them
+	covers []string          // directories in them
 	labels map[string]string // the operator's
-	warm   bool              // it is in one that was started ahead
-	cold   string            // why not
+	warm   bool              // it takes an idle container
+	cold   string            // why it does not
 }
 
-// poolKey is what containers must have in common for one to stand in for the other.
+// poolKey is what an idle container must have in common with a sandbox's plan.
 type poolKey struct {
 	language, image string
 	limits          backends.Limits
 }
 
-// plan decides what the container of a sandbox will be, but for the image, and refuses what can't be.
+// plan decides everything about the container of a sandbox except its image, and refuses what can't be.
 func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	if spec.Profile != "" && spec.Profile != hardened {
 		return nil, &backends.Refusal{Reason: fmt.Sprintf("the %s backend has no profile %q", b.Name(), spec.Profile), Remedy: "use hardened"}
@@ -73,7 +73,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	return p, nil
 }
 
-// findImage looks for the image of a plan's language.
+// findImage finds the image of a plan's language.
 func (b *Backend) findImage(ctx context.Context, p *plan, policy string) (err error) {
 	if p.image, err = b.image(ctx, p.engineState, p.spec.Language, policy); err == nil {
 		p.title = title(b.config.Images[p.spec.Language], p.image)
@@ -81,11 +81,11 @@ func (b *Backend) findImage(ctx context.Context, p *plan, policy string) (err er
 	return err
 }
 
-// nobody is in every image's /etc/passwd that has one at all.
+// nobody is in the /etc/passwd of every image that has one.
 var nobody = identity{uid: 65534, gid: 65534}
 
-// unprivileged is who programs are that are shown nothing of the host. Where our own /etc/passwd can't be mounted, it is
-// somebody whom the image knows if that can be: programs ask for their name.
+// unprivileged is the user of programs that have nothing of the host mounted. Where our own /etc/passwd can't be
+// mounted it is one whom the image knows, if possible: programs ask for their name.
 func (p *plan) unprivileged() identity {
 	if p.attach && p.Limits { // where no cgroup counts, each container needs a user of its own: RLIMIT_NPROC is by user
 		return nobody
@@ -93,7 +93,7 @@ func (p *plan) unprivileged() identity {
 	return unprivileged(p.Info, p.us)
 }
 
-// initSpec is a request as the init of its container sees it: what the host calls things stays with us.
+// initSpec is a request as the init of its container sees it: names on the host stay with us.
 func initSpec(spec backends.Spec) backends.Spec {
 	spec.Limits = spec.Limits.WithDefaults()
 	spec.Program = announcedCommand(spec.Language, spec.Program)
@@ -108,8 +108,8 @@ func initSpec(spec backends.Spec) backends.Spec {
 	return spec
 }
 
-// announcedCommand is as much of a program as the init needs to know to have its interpreter ready, which may be for another program of that
-// name: up to a script's name, and nothing that it is given. The rest comes with Exec.
+// announcedCommand is the part of a program that its init needs to prepare an interpreter, which may serve another
+// program of that name: up to a script's name, without its arguments. The rest comes with Exec.
 func announcedCommand(language string, c *backends.Command) *backends.Command {
 	if c == nil {
 		return nil
@@ -130,7 +130,7 @@ func announcedCommand(language string, c *backends.Command) *backends.Command {
 	return &backends.Command{Args: args, Dir: c.Dir, Main: c.Main}
 }
 
-// givenByInit says whether a layer is the init's to give.
+// givenByInit reports whether a layer is the init's to give.
 func givenByInit(layer string) bool {
 	switch layer {
 	case backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP, backends.LayerRlimit:
@@ -139,8 +139,7 @@ func givenByInit(layer string) bool {
 	return false
 }
 
-// coldReason says why no container that was started ahead could be this one, "" if one could. What wants to be mounted has to
-// be there from the start.
+// coldReason returns why no idle container could serve this plan, "" if one could. Mounts must be there from the start.
 func (p *plan) coldReason(asked backends.Spec) string {
 	switch {
 	case len(p.binds) > 0:
@@ -159,20 +158,20 @@ func (p *plan) poolKey() poolKey {
 	return poolKey{p.spec.Language, p.image.ID, limits}
 }
 
-// What PID 1 needs besides its programs. It collects its garbage at 24 MiB, and the launcher is a
+// The resources of PID 1 itself. It collects its garbage at 24 MiB, and the launcher is a
 // copy of it that has not begun.
 const (
 	initMemory  = 64 << 20 // bytes
 	initThreads = 16
 )
 
-// resources are the engine's part of limits. RAM bounds programs without their files, which the init
-// watches; the kernel counts both.
+// resources returns the engine's part of limits. RAM bounds programs without their files, which the init watches; the
+// kernel counts both.
 func resources(language string, l backends.Limits) Resources {
 	return Resources{Memory: l.RAM + l.Disk + initMemory, PIDs: int64(backends.Tasks(language, l.Processes)) + initThreads, CPU: l.CPU}
 }
 
-// container is what the engine is to make.
+// container returns the specification for the engine.
 func (p *plan) container(name, id string, f *runDir, seed string) Container {
 	l := p.spec.Limits
 	c := Container{
@@ -212,8 +211,8 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 	return c
 }
 
-// sysctls are settings of the container's own network namespace: the gateway's ports are low, and what TCP's buffers take of
-// the host's is bounded, as for hardened processes.
+// sysctls are settings of the container's own network namespace: the gateway's ports are low, and TCP's buffers take a
+// bounded part of the host's, as for hardened processes.
 func sysctls() map[string]string {
 	return map[string]string{
 		"net.ipv4.ip_unprivileged_port_start": "0",
@@ -222,8 +221,9 @@ func sysctls() map[string]string {
 	}
 }
 
-// masked are what the engine covers besides its own list: the keys of the host's users, and the folders of the kernel's that
-// say what machine this is. A hardened process has no /sys at all; PID 1 needs the cgroups in it, and drivers of GPUs the rest.
+// masked are the paths that the engine covers besides its own list: the keys of the host's users, and the directories
+// of the kernel that identify this machine. A hardened process has no /sys at all; PID 1 needs the cgroups in it, and
+// drivers of GPUs the rest.
 func masked(gpus []string) []string {
 	list := []string{"/proc/keys", "/proc/key-users", "/sys/kernel"}
 	if len(gpus) > 0 {
@@ -232,8 +232,8 @@ func masked(gpus []string) []string {
 	return append(list, "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/module", "/sys/power")
 }
 
-// overlaps says whether something of ours is at a place, above or below it. What an engine does about a volume
-// there by itself, it does below what is ours.
+// overlaps reports whether a mount of ours is at a path, above or below it. Whatever an engine does about a volume
+// there lies below ours.
 func (c *Container) overlaps(at string) bool {
 	ours := []string{"/proc", "/dev", "/sys"}
 	for _, t := range c.Tmpfs {
@@ -245,8 +245,7 @@ func (c *Container) overlaps(at string) bool {
 	return slices.ContainsFunc(ours, func(o string) bool { return paths.Within(o, at) || paths.Within(at, o) })
 }
 
-// initEnviron is that of PID 1, which programs do not inherit: where the image keeps its programs, and nothing
-// else that it says.
+// initEnviron is the environment of PID 1, which programs do not inherit: the image's PATH, and no other value of it.
 func initEnviron(image []string) []string {
 	var env []string
 	for _, kv := range image {
@@ -260,13 +259,11 @@ func initEnviron(image []string) []string {
 	return append(env, "GOMAXPROCS=2")
 }
 
-// profile is the list of system calls that the engine allows PID 1 and all that it starts, as moby writes such lists.
-// Each program has a filter of its own besides, which PID 1 makes and which knows the machine it is on; this
-// one holds PID 1, too.
+// profile is the list of system calls that the engine allows PID 1 and its descendants, in moby's format. Each program
+// has a filter of its own besides, which PID 1 makes and which knows its machine; this one holds PID 1, too.
 //
-// It is moby's list for a container without capabilities, less what package process forbids as well: a test
-// makes it from moby's and says when they have parted. It is a file since a server that is not on Linux needs
-// it, too.
+// It is moby's list for a container without capabilities, less the calls that package process forbids: a test derives
+// it from moby's and reports a difference. It is a file because a server that is not on Linux needs it, too.
 //
 //go:embed seccomp.json
 var profile string

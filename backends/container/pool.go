@@ -7,18 +7,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// pool are containers that were started ahead. Their inits have greeted and wait for what they are to be.
-// Each is for one sandbox, and one that ends before is forgotten.
+// pool holds idle containers, which were started ahead: their inits have greeted and wait for a sandbox to build. Each
+// is for one sandbox; a container that ends before is dropped.
 type pool struct {
 	mu       sync.Mutex
 	closed   bool
 	buckets  map[poolKey]*bucket
 	counters backends.PoolCounters
-	images   map[string]namedImage // by language, as it was found last
+	images   map[string]namedImage // by language, from the last lookup
 	uses     int                   // a clock
 }
 
-// namedImage is an image, and what it is called in results.
+// namedImage is an image with its name in results.
 type namedImage struct {
 	image Image
 	title string
@@ -37,17 +37,17 @@ func (k *pool) setLastImage(language string, n namedImage) {
 	k.images[language] = n
 }
 
-// bucket has those of one shape.
+// bucket holds the idle containers of one pool key.
 type bucket struct {
 	idle    []*initHandle
-	used    int // when it was wanted last
+	used    int // value of pool.uses at the last request
 	filling bool
 }
 
-// maxBuckets is how many shapes there are containers for at one time: as many as languages.
+// maxBuckets is how many pool keys have idle containers at one time: as many as languages.
 const maxBuckets = 4
 
-// take returns one that nobody else gets, or nil.
+// take removes and returns an idle container, nil if there is none.
 func (k *pool) take(of poolKey) *initHandle {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,7 +60,7 @@ func (k *pool) take(of poolKey) *initHandle {
 	return h
 }
 
-// put adds one, unless its shape is not wanted any more.
+// put adds an idle container, unless its bucket was evicted.
 func (k *pool) put(of poolKey, h *initHandle) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,7 +72,7 @@ func (k *pool) put(of poolKey, h *initHandle) bool {
 	return true
 }
 
-// drop forgets one, and says whether it was still there.
+// drop removes an idle container, and reports whether it was still there.
 func (k *pool) drop(h *initHandle) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -87,8 +87,8 @@ func (k *pool) drop(h *initHandle) bool {
 	return false
 }
 
-// reserve notes that a shape was asked for, and says how many are missing, if nobody fills its shelf yet. The shape
-// that was not wanted for longest makes room.
+// reserve records a request for a key and returns how many containers to start, 0 if a refill is under way. The key
+// that was not requested for longest is evicted.
 func (k *pool) reserve(of poolKey, ahead int) (missing int, evicted []*initHandle) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,7 +129,7 @@ func (k *pool) filled(of poolKey) {
 	}
 }
 
-// close gives up all, for good.
+// close returns all idle containers, and takes no more.
 func (k *pool) close() (idle []*initHandle) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +140,7 @@ func (k *pool) close() (idle []*initHandle) {
 	return idle
 }
 
-// refill starts, in the background, what is missing of a plan's shape.
+// refill starts, in the background, the containers that are missing from a plan's bucket.
 func (b *Backend) refill(p *plan) {
 	of := p.poolKey()
 	missing, unwanted := b.pool.reserve(of, b.config.Ahead)
@@ -165,14 +165,14 @@ func (b *Backend) refill(p *plan) {
 	}()
 }
 
-// forPool is the plan of a container of the same shape, for somebody who is not known yet.
+// forPool returns the plan of an idle container with the same key, for a sandbox that is not known yet.
 func (p *plan) forPool() *plan {
 	next := *p
 	next.user = p.unprivileged()
 	return &next
 }
 
-// spawn starts one.
+// spawn starts one container and adds it to the pool.
 func (b *Backend) spawn(ctx context.Context, of poolKey, p *plan) bool {
 	h, err := b.launch(ctx, p, "", false)
 	if err != nil {
@@ -194,7 +194,7 @@ func (b *Backend) spawn(ctx context.Context, of poolKey, p *plan) bool {
 	return true
 }
 
-// countProgram notes a program, if there is one, that found a container started ahead, or why it did not.
+// countProgram counts a program, if there is one, that found an idle container, or the reason why it did not.
 func (k *pool) countProgram(spec backends.Spec, cold string) {
 	if spec.Program == nil {
 		return
@@ -209,7 +209,7 @@ func (k *pool) countProgram(spec backends.Spec, cold string) {
 	p.Miss(cold)
 }
 
-// pools are the figures, with the containers that are parked just now.
+// pools returns the counters, with the containers that are idle now.
 func (k *pool) pools() []backends.Pool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// probe starts a container of each image that is there, which is the only
-// sure way to know what is in it, and removes them. It fetches none.
+// probe starts and removes a container of each image that is there, which is the only sure way to know its content. It
+// fetches none.
 func (b *Backend) probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	p := backends.Probe{Backend: b.Name()}
 	s, err := b.engineState(ctx)
@@ -49,7 +49,7 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) (backends.Probe
 	return p, nil
 }
 
-// describe says what engine this is.
+// describe names the engine.
 func (b *Backend) describe(s *engineState) string {
 	parts := []string{fmt.Sprintf("%s %s at %s", b.Name(), s.Version, s.Address)}
 	for _, part := range []struct {
@@ -63,7 +63,7 @@ func (b *Backend) describe(s *engineState) string {
 	return strings.Join(parts, ", ")
 }
 
-// languageProbe is what became of a try with one language.
+// languageProbe is the result of probing one language.
 type languageProbe struct {
 	runtime backends.Runtime
 	layers  []backends.Layer
@@ -110,12 +110,12 @@ func (b *Backend) probeLanguage(ctx context.Context, spec backends.Spec, languag
 	return t
 }
 
-// programs are those of languages that are called otherwise.
+// programs are the interpreters that have another name than their language.
 var programs = map[string]string{"shell": "bash"}
 
 var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`) })
 
-// prefixBuffer keeps the beginning of what is written to it.
+// prefixBuffer keeps the first bytes that are written to it.
 type prefixBuffer []byte
 
 // Write implements [io.Writer].
@@ -125,10 +125,10 @@ func (h *prefixBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// probeCache keeps what a probe found: callers may ask as often as they like, and each answer takes a container
-// for each image.
+// probeCache keeps the results of probes: callers may ask as often as they like, and each probe takes a container for
+// each image.
 type probeCache struct {
-	sem     chan struct{} // held by whoever probes
+	sem     chan struct{} // semaphore: held by a probe
 	entries map[string]cachedProbe
 }
 
@@ -137,7 +137,7 @@ type cachedProbe struct {
 	at    time.Time
 }
 
-// probeCacheTTL is how long an answer is good, if nothing was missing. A new image shows up after that.
+// probeCacheTTL is how long a result is good, if nothing was missing. A new image shows up after that.
 const probeCacheTTL = time.Minute
 
 func newProbeCache() probeCache {

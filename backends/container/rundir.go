@@ -16,18 +16,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// runDir is what one container sees of us: a socket, and files that its init could not make in a root folder
-// that is read-only. Its own files are there to be read by everybody; who may come near is for the folders
-// above to say.
+// runDir is the directory of one container on the host: a socket, and files that its init could not make in a read-only
+// root directory. Its files are readable by everybody; the directories above restrict access.
 type runDir struct {
 	path     string
 	listener *net.UnixListener // until the init has connected
 }
 
-// trustName is what a container sees as backends.TrustFile.
+// trustName is the file that is mounted as backends.TrustFile.
 const trustName = "trust.pem"
 
-// newRunDir makes one for a container whose programs are user, and listens there.
+// newRunDir makes the directory of a container whose programs run as user, and listens there.
 func newRunDir(i *serverLock, user identity, trust []byte) (*runDir, error) {
 	f := &runDir{path: filepath.Join(i.runs, i.name, strconv.FormatInt(i.dirs.Add(1), 36))}
 	if err := os.MkdirAll(filepath.Join(f.path, "conn"), 0o711); err != nil {
@@ -68,7 +67,7 @@ func (d *runDir) setUp(user identity, trust []byte) error {
 	return d.listen()
 }
 
-// binds are how the container sees the folder.
+// binds returns the mounts of the directory.
 func (d *runDir) binds(trust bool) []Bind {
 	list := []Bind{{Host: filepath.Join(d.path, "conn"), Inside: filepath.Dir(SocketPath)}}
 	for _, name := range slices.Sorted(maps.Keys(backends.Etc(0, 0))) {
@@ -82,8 +81,8 @@ func (d *runDir) binds(trust bool) []Bind {
 	return list
 }
 
-// listen makes the socket. The kernel remembers by which name that was, and shows it to the container in
-// /proc/net/unix: so it is a name that says nothing about this host, and one that is never too long (unix(7)).
+// listen makes the socket. The kernel keeps the name under which it was bound and shows it to the container in
+// /proc/net/unix: so the name reveals nothing about this host, and is never too long (unix(7)).
 func (d *runDir) listen() error {
 	dir := filepath.Join(d.path, "conn")
 	name := filepath.Join(dir, "socket")
@@ -104,7 +103,7 @@ func (d *runDir) listen() error {
 	return os.Chmod(filepath.Join(dir, "socket"), 0o666)
 }
 
-// accept waits for the init, until the deadline, and lets nobody else come after it.
+// accept waits for the init, until the deadline, and refuses all later connections.
 func (d *runDir) accept(deadline time.Time) (*net.UnixConn, error) {
 	if err := d.listener.SetDeadline(deadline); err != nil {
 		return nil, err
@@ -120,7 +119,7 @@ func (d *runDir) stopListening() {
 	os.Remove(filepath.Join(d.path, "conn", "socket"))
 }
 
-// remove takes all of it from the host.
+// remove removes the directory from the host.
 func (d *runDir) remove() error {
 	if d == nil {
 		return nil

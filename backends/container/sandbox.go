@@ -12,22 +12,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
-// sandbox is the init's, of which we know what is around it.
+// sandbox is the init's sandbox, completed by the layers and limits of its container.
 type sandbox struct {
 	backends.Sandbox
 	handle   *initHandle
 	layers   []backends.Layer // that the engine gave
 	cgroup   backends.Layer
 	language string
-	warm     bool   // the container was started ahead
-	cold     string // why not
+	warm     bool   // the container came from the pool
+	cold     string // why it did not
 
 	mu     sync.Mutex
-	refill func()          // has a container started for the next sandbox, once; nil if that is not wanted
+	refill func()          // refills the pool, once; nil without a pool
 	limits backends.Limits // in force
 
 	keep    bool         // of the spec: processes may outlive a command
-	running atomic.Int32 // commands, and those of which nobody knows whether they ended
+	running atomic.Int32 // commands, and those whose end is not known
 	closing atomic.Bool
 	once    sync.Once
 	err     error
@@ -66,7 +66,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return r, err
 }
 
-// scheduleRefill has next called when a first program has ended, or the sandbox is closed, or has been there for a while.
+// scheduleRefill has next called when a first program has ended, or the sandbox is closed, or refillAfter has passed.
 func (s *sandbox) scheduleRefill(next func()) {
 	next = sync.OnceFunc(next)
 	s.mu.Lock()
@@ -84,7 +84,7 @@ func (s *sandbox) programEnded() {
 	}
 }
 
-// cutOff completes what is known of a program that ran when the container ended.
+// cutOff completes the result of a program that was running when its container ended.
 func (s *sandbox) cutOff(ctx context.Context, r backends.Result) (backends.Result, error) {
 	r.ExitCode, r.Signal = 128+9, "SIGKILL"
 	switch {
@@ -124,13 +124,13 @@ func (s *sandbox) lostReason() error {
 	return errors.New(s.handle.describeExit())
 }
 
-// contained completes what the init knows of a program's containment.
+// contained completes the init's report of a program's containment.
 func (s *sandbox) contained(inner backends.Containment) backends.Containment {
 	return backends.Containment{Backend: s.handle.backend.Name(), Profile: hardened, Layers: mergeLayers(s.layers, s.cgroup, inner.Layers)}
 }
 
-// Limit implements [backends.Sandbox]. Where the engine may not set limits, only RAM can be changed, which the
-// init watches.
+// Limit implements [backends.Sandbox]. Where the engine may not set limits, only RAM can be changed, which the init
+// watches.
 func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,14 +170,15 @@ func (s *sandbox) update(l backends.Limits) error {
 	return nil
 }
 
-// programsExited says that no program is alive in a container whose PID 1 has been killed: the last one's result said so.
+// programsExited reports that no program is alive in a container whose PID 1 has been killed: the last result was
+// complete.
 func (s *sandbox) programsExited() bool {
 	return s.handle.peer != nil && !s.keep && s.running.Load() == 0
 }
 
-// Close implements [backends.Sandbox]. When it returns, no program runs any more, and PID 1 has been killed; that
-// the kernel takes its namespaces apart, and the engine forgets the container, is left to them, and Backend.Close waits
-// for that. Where a program may live, Close waits for the end of PID 1, which comes after that of all others.
+// Close implements [backends.Sandbox]. When it returns, no program runs any more and PID 1 has been killed. The kernel
+// still takes the namespaces apart and the engine removes the container, for which Backend.Close waits. Where a program
+// may be alive, Close waits for the end of PID 1, which comes after that of all others.
 func (s *sandbox) Close() error {
 	s.once.Do(func() {
 		s.closing.Store(true)

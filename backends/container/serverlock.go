@@ -17,11 +17,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// serverLock is one server's sign of life: a locked file, which the kernel unlocks when the server ends,
-// however that comes. Containers are labelled with its name.
+// serverLock is a server's sign of life: a locked file, which the kernel unlocks when the server ends, however that
+// comes. Containers are labelled with its name.
 type serverLock struct {
 	name    string // a ULID
-	stateID string // what LabelState says
+	stateID string // the value of LabelState
 	locks   string // folder
 	runs    string // folder of the run folders of all instances of this state
 	file    *os.File
@@ -86,7 +86,7 @@ func stillThere(f *os.File) error {
 
 func (i *serverLock) path(name string) string { return filepath.Join(i.locks, name+lockSuffix) }
 
-// alive says whether the instance of a name holds its lock. Only what is surely dead is not alive.
+// alive reports whether the server of a name holds its lock. Only a server that is surely dead is not alive.
 func (i *serverLock) alive(name string) bool {
 	if name == i.name {
 		return true
@@ -100,7 +100,7 @@ func (i *serverLock) alive(name string) bool {
 	return !locked
 }
 
-// removeDead removes the lock files of dead instances, whose containers are gone.
+// removeDead removes the lock files of dead servers, whose containers are gone.
 func (i *serverLock) removeDead() {
 	for _, name := range lockNames(i.locks, lockSuffix) {
 		if name == i.name {
@@ -117,7 +117,7 @@ func (i *serverLock) removeDead() {
 	}
 }
 
-// close ends the sign of life.
+// close releases and removes the lock.
 func (i *serverLock) close() {
 	os.Remove(filepath.Join(i.runs, i.name))
 	os.Remove(i.runs) // if it is empty
@@ -125,7 +125,7 @@ func (i *serverLock) close() {
 	i.file.Close()
 }
 
-// lockNames lists what in a folder is called as an instance is, without suffix.
+// lockNames lists the entries of a directory that have a server's name, without suffix.
 func lockNames(dir, suffix string) (names []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -137,8 +137,7 @@ func lockNames(dir, suffix string) (names []string) {
 	return names
 }
 
-// stateID tells state folders of all machines apart: an engine may serve servers that can't see each
-// other's locks.
+// stateID tells state directories of all machines apart: an engine may serve servers that can't see each other's locks.
 func stateID(stateDir string) (string, error) {
 	info, err := os.Stat(stateDir)
 	if err != nil {
@@ -153,7 +152,7 @@ func stateID(stateDir string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// runDirBase is where run folders are: sockets are no state, and a state folder may lie on a file system
+// runDirBase is the directory of run directories: sockets are no state, and a state directory may lie on a file system
 // that has none, such as one of the network.
 func runDirBase(stateDir string) string {
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
@@ -163,9 +162,9 @@ func runDirBase(stateDir string) string {
 	return filepath.Join(stateDir, "c")
 }
 
-// sweep removes what servers left that were killed: containers that were never started, or whose engine
-// was down when they ended, and run folders. Only those of servers whose locks lie in our own state
-// folder are judged, and only by their locks, never by age.
+// sweep removes what killed servers left: containers that were never started, or whose engine was down when they ended,
+// and run directories. It judges only servers whose locks lie in our own state directory, and only by their locks,
+// never by age.
 func (b *Backend) sweep(ctx context.Context, s *engineState) {
 	left, err := b.engine.List(ctx, LabelState+"="+s.instance.stateID)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
-// Start implements [backends.Backend]. It takes a container that was started ahead, if one fits.
+// Start implements [backends.Backend]. It takes a container from the pool, if one fits.
 func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 	done, err := b.use()
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 	return nil, err
 }
 
-// languageFor is the language whose image is likely to have a program.
+// languageFor returns the language whose image is likely to have a program.
 func languageFor(c *backends.Command) string {
 	if c == nil || len(c.Args) == 0 {
 		return "shell"
@@ -78,7 +78,7 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, erro
 	return s, nil
 }
 
-// startCold starts a sandbox in a container of its own, if need be in two attempts.
+// startCold starts a sandbox in a new container, if need be in two attempts.
 func (b *Backend) startCold(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	if p.image.ID == "" {
 		if err := b.findImage(ctx, p, b.config.Pull); err != nil {
@@ -87,14 +87,14 @@ func (b *Backend) startCold(ctx context.Context, p *plan, spec backends.Spec) (*
 	}
 	s, err := b.startOnce(ctx, p, spec, false)
 	if err != nil && transient(err) && ctx.Err() == nil {
-		p.binary.forgetSeed() // somebody may have removed the volume, and the engine put an empty one in its place
+		p.binary.forgetSeed() // the volume may have been removed, and replaced by the engine with an empty one
 		s, err = b.startOnce(ctx, p, spec, true)
 	}
 	return s, err
 }
 
-// startWarm starts a sandbox in a container that was started ahead, while the engine says whether the image that has
-// the language's name is still the one that it had last: programs begin in no other. nil is that there is none.
+// startWarm starts a sandbox in an idle container, while the engine confirms that the language's image is still the one
+// of the last lookup: programs begin in no other. It returns nil if there is no such container.
 func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s *sandbox, err error) {
 	now := *p
 	found := make(chan error, 1)
@@ -121,11 +121,11 @@ func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s
 	return b.startIdle(ctx, p, spec)
 }
 
-// refillAfter is when a container for the next sandbox is started at the latest. To start one keeps the machine busy for
-// longer than most programs run, so it waits until the program has ended.
+// refillAfter bounds the wait before a container for the next sandbox is started. Starting one keeps the machine busy
+// for longer than most programs run, so it waits until the program has ended.
 const refillAfter = time.Second
 
-// startOnce starts a sandbox in a container of its own.
+// startOnce starts a sandbox in a new container.
 func (b *Backend) startOnce(ctx context.Context, p *plan, spec backends.Spec, listen bool) (*sandbox, error) {
 	h, err := b.launch(ctx, p, spec.ID, listen)
 	if err != nil {
@@ -139,8 +139,8 @@ func (b *Backend) startOnce(ctx context.Context, p *plan, spec backends.Spec, li
 	return s, nil
 }
 
-// startIdle starts a sandbox in a container that was started ahead. nil is that none would do, and
-// then nothing ran in those that were tried.
+// startIdle starts a sandbox in a container of the pool. It returns nil if none would do; nothing ran in those that
+// were tried.
 func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	for {
 		h := b.pool.take(p.poolKey())
@@ -160,11 +160,11 @@ func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*
 	}
 }
 
-// warmOpenTimeout is how long the init of a container that was started ahead may take to build a sandbox, which takes it
-// milliseconds. Somebody may have paused that container.
+// warmOpenTimeout is how long an idle container's init may take to build a sandbox, which takes it milliseconds. The
+// container may have been paused by others.
 const warmOpenTimeout = 5 * time.Second
 
-// openWarm is open for a container in whose place there can be another.
+// openWarm is open with warmOpenTimeout, for a container that another can replace.
 func (h *initHandle) openWarm(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	soon, cancel := context.WithTimeout(ctx, warmOpenTimeout)
 	defer cancel()
@@ -175,8 +175,8 @@ func (h *initHandle) openWarm(ctx context.Context, p *plan, spec backends.Spec) 
 	return s, err
 }
 
-// open has the init build the sandbox that spec asks for, if the container has what that requires. What is
-// wrong with it is for the caller to remove.
+// open has the init build the sandbox of spec, if the container has the layers that spec requires. After an error, the
+// caller removes the container.
 func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	facts := h.conn.Facts()
 	if facts.Runtime.Path == "" {
@@ -216,7 +216,7 @@ func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sa
 	return s, nil
 }
 
-// register has Close close s, too.
+// register adds s to the sandboxes that Backend.Close closes.
 func (b *Backend) register(s *sandbox) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

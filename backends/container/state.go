@@ -5,25 +5,25 @@ import (
 	"fmt"
 )
 
-// stateCache is what all containers of a backend stand on, found out once.
+// stateCache keeps the engineState, which is found out once.
 type stateCache struct {
-	sem   chan struct{} // held by whoever finds out
+	sem   chan struct{} // semaphore: held while finding out
 	known *engineState
 }
 
-// engineState is what was found out.
+// engineState is what all containers of a backend need to know of the engine and of this server.
 type engineState struct {
 	Info
 	binary   initBinary
 	instance *serverLock
-	us       serverUser // who we are
-	attach   bool       // talk over attached streams, and mount nothing that is ours from this host
+	us       serverUser // the user of this server
+	attach   bool       // use attached streams, and mount nothing of ours from this host
 }
 
 func newStateCache() stateCache { return stateCache{sem: make(chan struct{}, 1)} }
 
-// engineState connects to the engine, looks at our own binary and says that we live, unless that has been done.
-// What killed servers left is then removed in the background.
+// engineState connects to the engine, checks our own binary and takes the server's lock, once. What killed servers left
+// is then removed in the background.
 func (b *Backend) engineState(ctx context.Context) (*engineState, error) {
 	g := &b.state
 	select {
@@ -56,7 +56,7 @@ func (b *Backend) engineState(ctx context.Context) (*engineState, error) {
 	return s, nil
 }
 
-// close lets others see that we are gone. Nobody stands here any more.
+// close releases the lock, so that other servers see that this one has ended. No container may be left.
 func (g *stateCache) close() {
 	if g.known != nil {
 		g.known.instance.close()

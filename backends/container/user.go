@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// identity is who programs are, in numbers of the container's.
+// identity is the user of programs, in the container's numbers.
 type identity struct {
 	uid, gid int
 	keep     bool // Container.KeepID
@@ -28,7 +28,7 @@ const (
 	uids     = 0x0ffffffe
 )
 
-// serverUser is who we are, and what the system has given us to map.
+// serverUser is the user of this server, and the users that the system lets it map.
 type serverUser struct {
 	uid, gid int
 	mapped   int // users that an engine of ours can map besides ourselves; 0 if unknown
@@ -65,9 +65,9 @@ func subordinate(r io.Reader, names ...string) (n int) {
 	return n
 }
 
-// chooseUser decides whom programs of a container run as: somebody who owns nothing, and where the numbers suffice one whom
-// no other container has, since the kernel counts what a user has. Where folders of the host are shown, it must
-// be somebody who may read or write there.
+// chooseUser decides as whom the programs of a container run: a user who owns nothing, and where the numbers suffice
+// one that no other container has, since the kernel's limits count by user. Where directories of the host are mounted,
+// it must be a user who may read or write there.
 func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity, error) {
 	if maxMapped(info, us) < 1 {
 		return identity{}, &backends.Refusal{
@@ -90,7 +90,7 @@ func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity
 	return *owner, nil
 }
 
-// unprivileged is somebody who owns nothing.
+// unprivileged returns a user who owns nothing.
 func unprivileged(info Info, us serverUser) identity {
 	if !info.UserNS && !info.Rootless {
 		n := firstUID + rand.IntN(uids)
@@ -103,7 +103,7 @@ func unprivileged(info Info, us serverUser) identity {
 	return identity{uid: n, gid: n}
 }
 
-// maxMapped is the largest number of a user that containers have, where their engine maps users.
+// maxMapped is the largest number of a user in containers, where their engine maps users.
 func maxMapped(info Info, us serverUser) int {
 	const usual = 1<<16 - 1
 	switch {
@@ -115,8 +115,7 @@ func maxMapped(info Info, us serverUser) int {
 	return usual
 }
 
-// ownIdentity is the server's own user, who is not root: what it may do, its programs may do in folders that it
-// shows.
+// ownIdentity is the server's own user, who is not root: programs may do in mounted directories what the server may.
 func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 	me := identity{uid: us.uid, gid: us.gid}
 	for _, b := range binds {
@@ -132,7 +131,7 @@ func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 	return me, nil
 }
 
-// ownerOfAll finds who may write to all folders that are to be written to; nil is that anybody may.
+// ownerOfAll finds the user who may write to all writable binds; nil if anybody may.
 func ownerOfAll(engine string, info Info, us serverUser, binds []Bind) (*identity, error) {
 	var owner *identity
 	var whose string
@@ -170,7 +169,7 @@ func ownerOfAll(engine string, info Info, us serverUser, binds []Bind) (*identit
 	return owner, nil
 }
 
-// allows says whether a mode lets somebody write, who is its owner, in its group, or neither.
+// allows reports whether a mode lets a user write who is its owner, in its group, or neither.
 func allows(mode os.FileMode, owner, group bool) bool {
 	need := os.FileMode(0o2)
 	if mode.IsDir() {

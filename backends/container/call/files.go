@@ -72,7 +72,7 @@ func fill(stream *yamux.Stream, r io.Reader, answered chan error) error {
 	}
 }
 
-// maxUnacknowledged is how many files an init may list before the server has looked at them, and tick after how
+// maxUnacknowledged is how many files an init may list ahead of the server, and ackEvery after how
 // many the server acknowledges them: an init remembers the files that can be opened at once, and they
 // must still be there when the server asks for them.
 const (
@@ -80,11 +80,8 @@ const (
 	ackEvery          = 256
 )
 
-// The server's requests on a walk's stream, of one byte each.
-const (
-	walkMore = 'm' // ackEvery more entries were handled
-	sayStop  = 's'
-)
+// The server's one request on a walk's stream, of one byte.
+const walkMore = 'm' // ackEvery more entries were handled
 
 // Each implements [backends.Files].
 func (f files) Each(ctx context.Context, do func(backends.File) error) (int, error) {

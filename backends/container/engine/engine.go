@@ -1,6 +1,6 @@
-// Package engine is what the clients of engines have in common.
+// Package engine has the parts that the clients of Docker and Podman share.
 //
-// Library: distribution/reference takes the names of images apart as engines do.
+// Library: distribution/reference parses the names of images as engines do.
 package engine
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Pause waits, and reports whether the context still stands.
+// Pause waits for d, and reports whether ctx has not ended meanwhile.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -24,9 +24,8 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Digest chooses the digest (repository@sha256:...) that the registry of ref has for an image: the same content may
-// have come from several. It is "" if no registry can know it: Podman gives one to what was made here, too, under the
-// name localhost.
+// Digest chooses an image's digest (repository@sha256:...) at the registry of ref: the same content may have come from
+// several. It is "" if no registry can know it: Podman gives local images one, too, under the name localhost.
 func Digest(ref string, digests []string) string {
 	asked, _ := reference.ParseNormalizedNamed(ref) // may be an id
 	first := ""
@@ -45,7 +44,7 @@ func Digest(ref string, digests []string) string {
 	return first
 }
 
-// Program finds a program on a PATH that need not be ours; a name with folders is where it says. The error is an
+// Program finds a program on a PATH that need not be ours; a name with directories is taken as a path. The error is an
 // [exec.ErrNotFound].
 func Program(path, name string) (string, error) {
 	if filepath.Base(name) != name {
@@ -53,7 +52,7 @@ func Program(path, name string) (string, error) {
 	}
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
-			continue // whatever lies in the current folder is nobody's choice
+			continue // programs in the current directory are nobody's choice
 		}
 		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return found, nil

@@ -6,10 +6,9 @@ import (
 	"io"
 )
 
-// Output is the standard output of a container without a terminal, of whose streams from has all: in frames
-// of a byte that says which stream, three bytes of nothing, and four of how long it is (big endian). What is met of
-// standard error goes to stderr, as soon as it has come; errors of that lose no more than it. An end within a frame is
-// [io.ErrUnexpectedEOF].
+// Output returns the standard output of a container without a terminal. from carries all its streams in frames: a byte
+// for the stream, three of padding, and a length of four bytes (big endian). Standard error goes to stderr as it
+// arrives; an error of stderr loses only its own text. An end within a frame is [io.ErrUnexpectedEOF].
 func Output(from io.Reader, stderr io.Writer) io.Reader {
 	if stderr == nil {
 		stderr = io.Discard
@@ -17,7 +16,7 @@ func Output(from io.Reader, stderr io.Writer) io.Reader {
 	return &output{from: from, stderr: lossy{stderr}}
 }
 
-// output does not keep a frame in memory, which may claim to be of any length.
+// output keeps no frame in memory, since a frame may claim any length.
 type output struct {
 	from   io.Reader
 	stderr lossy
@@ -60,7 +59,7 @@ func (o *output) frame() error {
 			err = io.ErrUnexpectedEOF
 		}
 		return err
-	case 3: // the engine's own words
+	case 3: // an error of the engine
 		text := make([]byte, min(size, Longest))
 		n, _ := io.ReadFull(o.from, text)
 		return fmt.Errorf("read from the container: the engine says: %s", Plain(string(text[:n])))
@@ -68,7 +67,7 @@ func (o *output) frame() error {
 	return fmt.Errorf("read from the container: a frame for a stream %d, which there is not", o.header[0])
 }
 
-// lossy goes on when its writer fails: standard error is not worth the connection.
+// lossy ignores errors of its writer: standard error is not worth the connection.
 type lossy struct{ w io.Writer }
 
 func (l lossy) Write(b []byte) (int, error) {

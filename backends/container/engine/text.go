@@ -25,7 +25,8 @@ func Plain(s string) string {
 	}, s[:min(len(s), Longest)]))
 }
 
-// Tail keeps the end of what is written to it: of a program that fails, the reason. It may be used concurrently.
+// Tail keeps the end of the text that is written to it, which has the reason when a program fails. It may be used
+// concurrently.
 type Tail struct {
 	mu   sync.Mutex
 	last []byte
@@ -33,7 +34,7 @@ type Tail struct {
 
 const (
 	tailSize  = 2 << 10 // bytes that are kept
-	tailLines = 4       // that are shown
+	tailLines = 4       // that String returns
 )
 
 // Write implements [io.Writer].
@@ -47,7 +48,7 @@ func (t *Tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String is the last lines, as one for people.
+// String returns the last lines, joined into one line for people.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

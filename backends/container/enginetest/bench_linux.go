@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// BenchPool runs a program in containers that were started ahead, from the request to the result, and the same bare, in
-// turn. It reports medians in milliseconds, also of the parts, and of what is left to do when the result is there.
+// BenchPool runs a program in idle containers, from the request to the result, and the same bare, in turn. It reports
+// medians in milliseconds, also of the parts, and of the work that is left when the result is there.
 func BenchPool(b *testing.B, url string, newEngine func() container.Engine) {
 	backend := container.New(newEngine(), container.Config{Images: Images(b, url), Pull: "never", StateDir: filepath.Join(b.TempDir(), "state"),
 		Binary: Binary(b), Ahead: 1})

@@ -77,7 +77,7 @@ func Contract(t *testing.T, url string, whole bool, newEngine func() container.E
 	}
 }
 
-// interferes looks whether an engine took the hostile configuration.
+// interferes checks that an engine took the hostile configuration.
 func interferes(t *testing.T, url, image string) {
 	t.Helper()
 	text, err := api(strings.TrimPrefix(url, "unix://"), "GET", "/v1.40/images/"+image+"/json", nil)

@@ -30,7 +30,7 @@ const (
 	Bare = "bare"
 )
 
-// imageSpec is what an image is made of.
+// imageSpec is the content of an image.
 type imageSpec struct {
 	layers []string
 	config map[string]any // as in the image specification

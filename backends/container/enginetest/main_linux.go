@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// What makes a test binary a keeper: which engine, and the folder it may use.
+// The variables that make a test binary a supervisor: its engine, and its directory.
 const (
 	roleVariable = "SANDBOXMCP_TEST_ENGINE"
 	dirVariable  = "SANDBOXMCP_TEST_DIR"
@@ -29,7 +29,7 @@ var mine struct {
 	layers  map[string]layer // of images
 }
 
-// engine is one that runs, or the reason why it does not.
+// engine is a running engine, or the reason why there is none.
 type engine struct {
 	kind, dir  string
 	held       *os.File // dir
@@ -41,8 +41,8 @@ type engine struct {
 	missing    error // the machine does not have what it takes
 }
 
-// Main runs the tests and ends their engines. TestMain must hand its result to os.Exit; it must not do
-// anything before that a keeper should not do, too.
+// Main runs the tests and ends their engines. TestMain must hand its result to os.Exit, and must do nothing before that
+// a supervisor should not do, too.
 func Main(m *testing.M) int {
 	if kind := os.Getenv(roleVariable); kind != "" {
 		return supervise(kind, os.Getenv(dirVariable))
@@ -107,8 +107,8 @@ func use(t testing.TB, kind string) *engine {
 	return e
 }
 
-// start starts a keeper and waits until its engine answers. The environment is not this process's,
-// which tests may have poisoned, and neither are the standard streams: go test waits for those.
+// start starts a supervisor and waits until its engine answers. The environment is not this process's, which tests may
+// have poisoned, and neither are the standard streams: go test waits for those.
 func (e *engine) start() (err error) {
 	if e.dir, e.held, err = newDir(engineDirs); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (e *engine) start() (err error) {
 	return e.answer()
 }
 
-// answer waits for the keeper's word: "ready", or what went wrong.
+// answer waits for the supervisor's report: "ready", or an error.
 func (e *engine) answer() error {
 	line, err := e.out.ReadString('\n')
 	if line != "ready\n" {

@@ -33,7 +33,7 @@ type supervisor struct {
 	ended map[int]chan struct{} // by pid, of those that we wait for
 }
 
-// supervise starts an engine, holds it as long as standard input is open, and then removes all that is of it.
+// supervise starts an engine, holds it as long as standard input is open, and then removes all of it.
 func supervise(kind, dir string) int {
 	runtime.LockOSThread() // the engine dies with the thread that started it
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
@@ -69,7 +69,7 @@ func (k *supervisor) listen() {
 	close(k.commands)
 }
 
-// report tells the test how it went, in one line.
+// report tells the test the outcome, in one line.
 func (k *supervisor) report(err error) {
 	if err == nil {
 		fmt.Println("ready")
@@ -205,7 +205,7 @@ func (k *supervisor) stop(s os.Signal) {
 	}
 }
 
-// killDescendants kills what the engine left running: whatever loses its parent comes to us.
+// killDescendants kills the processes that the engine left running: orphans become children of the subreaper.
 func (k *supervisor) killDescendants() {
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
 		pids := children()
@@ -264,7 +264,7 @@ func removeCgroup(dir string) {
 	os.Remove(dir)
 }
 
-// mountsUnder lists the mount points in and at a folder.
+// mountsUnder lists the mount points in and at a directory.
 func mountsUnder(mountinfo, dir string) []string {
 	text, _ := os.ReadFile(mountinfo)
 	var found []string

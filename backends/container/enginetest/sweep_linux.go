@@ -22,10 +22,10 @@ const (
 	temporaryDirs = "/tmp/sbmcp-"
 )
 
-// heldFD is the descriptor of its folder in a keeper.
+// heldFD is the descriptor of its directory in a supervisor.
 const heldFD = 3
 
-// newDir makes one that is this process's as long as it is held, also by a child.
+// newDir makes a directory that is this process's as long as it is held, also by a child.
 func newDir(prefix string) (dir string, held *os.File, err error) {
 	if dir, err = os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)); err != nil {
 		return "", nil, err
@@ -46,7 +46,8 @@ func hold(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes what is left of tests whose keepers were killed, too. An empty folder may be one that will be held.
+// sweep removes what is left of tests whose supervisors were killed, too. An empty directory may be one that will be
+// held.
 func sweep() {
 	for _, prefix := range []string{engineDirs, temporaryDirs} {
 		dirs, _ := filepath.Glob(prefix + "[0-9]*")

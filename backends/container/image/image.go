@@ -1,8 +1,8 @@
-// Package image has the images that this project offers for containers: each language's own with the
-// libraries that agents use, to be built by an engine where it is to run.
+// Package image has this project's own images for containers: one for each language, with the libraries that agents
+// use, built by an engine where they are to run.
 //
-// Nothing in an image is trusted: its user, entrypoint, variables and volumes have no effect on a sandbox,
-// and what an image has to do so that its libraries are found, it does with files alone.
+// Nothing in an image is trusted: its user, entrypoint, variables and volumes have no effect on a sandbox, and its
+// libraries are found by files alone.
 package image
 
 import (
@@ -18,8 +18,8 @@ import (
 //go:embed python node shell r
 var containerfiles embed.FS
 
-// Name is what an engine calls the image of a language. Podman says of images that come from no registry
-// that they come from localhost, and would ask registries for one of another name.
+// Name is an engine's name for the image of a language. Podman prefixes images that come from no registry with
+// localhost, and would ask registries for any other name.
 func Name(engine, language string) string {
 	name := "sandboxmcp/" + language + ":latest"
 	if engine == "podman" {
@@ -28,8 +28,8 @@ func Name(engine, language string) string {
 	return name
 }
 
-// Archive returns what an engine builds the image of one of [backends.Languages] from: a tar archive with a Containerfile and
-// what that copies. It is the same, byte for byte, each time, so that engines find their caches.
+// Archive returns the build context of the image of one of [backends.Languages]: a tar archive with a Containerfile and
+// the files that it copies. It is the same, byte for byte, each time, so that engines find their caches.
 func Archive(language string) ([]byte, error) {
 	dir, err := fs.Sub(containerfiles, language)
 	if err != nil {

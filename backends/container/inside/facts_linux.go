@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// gatherFacts gathers what is to be seen from here.
+// gatherFacts collects the facts for the server.
 func gatherFacts(b *process.Backend, runtime backends.Runtime) call.Facts {
 	f := call.Facts{PID: os.Getpid(), UID: os.Getuid(), Namespaces: map[string]string{}, Runtime: runtime, Cgroup: b.Cgroup()}
 	for _, name := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
@@ -47,8 +47,8 @@ func gatherFacts(b *process.Backend, runtime backends.Runtime) call.Facts {
 	return f
 }
 
-// atRoot says whether all lines of /proc/self/cgroup ("number:controllers:path") end in the root, as they do in
-// a cgroup namespace of one's own.
+// atRoot reports whether all lines of /proc/self/cgroup ("number:controllers:path") end in the root, as in a cgroup
+// namespace of one's own.
 func atRoot(text string) bool {
 	for line := range strings.Lines(text) {
 		if !strings.HasSuffix(strings.TrimSuffix(line, "\n"), ":/") {

@@ -69,8 +69,8 @@ func run(language string, args []string) error {
 	return call.Serve(ctx, conn, gatherFacts(b, b.Runtime(ctx, language)), b.Prepare, start)
 }
 
-// makeThreads has Go's runtime have n threads that it uses later on. A program may have all processes that the container may
-// have, and Go ends us when it can make no thread then.
+// makeThreads has Go's runtime make n threads for later use. A program may take all processes of the container, and Go
+// ends us when it can make no thread then.
 func makeThreads(n int) {
 	var made, all sync.WaitGroup
 	made.Add(n)
@@ -85,7 +85,7 @@ func makeThreads(n int) {
 	all.Wait()
 }
 
-// connect reaches the server: by its socket, or over our own standard input and output.
+// connect reaches the server by its socket, or over standard input and output.
 func connect(args []string) (io.ReadWriteCloser, error) {
 	if len(args) == 0 {
 		return Dial(call.SocketPath)
@@ -99,7 +99,7 @@ func connect(args []string) (io.ReadWriteCloser, error) {
 // stdio is the standard input and output as one connection.
 type stdio struct{ in, out *os.File }
 
-// standard takes both, and leaves nothing of them to the programs that we start.
+// standard takes standard input and output, and leaves /dev/null to the programs that we start.
 func standard() (io.ReadWriteCloser, error) {
 	var files [2]*os.File
 	for i := range files {
@@ -127,8 +127,8 @@ func (s stdio) Read(b []byte) (int, error)  { return s.in.Read(b) }
 func (s stdio) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
 
-// Dial calls on the server, and hands it one end of a pair to talk over: the socket that it is called on
-// has a name on the host, which programs could read (/proc/net/unix) as long as the connection stands.
+// Dial connects to the server's socket and sends it one end of a socket pair, whose other end it returns: the listening
+// socket has a name on the host, which programs could read (/proc/net/unix) as long as that connection stands.
 func Dial(path string) (net.Conn, error) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {
@@ -152,8 +152,8 @@ func Dial(path string) (net.Conn, error) {
 	return own, nil
 }
 
-// trust writes the file that programs' variables name: what the image trusts, and more. Where the server could
-// mount it, it stands there already.
+// trust writes the file that programs' variables name: the image's certificates, and more. Where the server could mount
+// it, the file is there already.
 func trust(more []byte) error {
 	if len(more) == 0 {
 		return nil
