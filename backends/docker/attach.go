@@ -22,7 +22,7 @@ func (e *docker) Attach(ctx context.Context, id string, stderr io.Writer) (io.Re
 	return &attached{Reader: engine.Output(r.Reader, stderr), hijacked: &r.HijackedResponse}, nil
 }
 
-// attached is a connection with the standard streams of a container.
+// attached is a connection to the standard streams of a container.
 type attached struct {
 	io.Reader
 	hijacked *client.HijackedResponse

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 )
 
-// environTLS is what DOCKER_TLS_VERIFY and DOCKER_CERT_PATH ask for; nil without them. Docker's command
-// does not check the server's certificate where only the latter is set. We do: nobody should get a root
-// shell on a machine's Docker, or be given a false one, because a variable was forgotten.
+// environTLS returns the configuration of DOCKER_TLS_VERIFY and DOCKER_CERT_PATH; nil without them. Docker's command
+// does not check the server's certificate where only the latter is set. We do: a forgotten variable must not open a
+// root shell on a machine's Docker, or connect to an impostor.
 func environTLS(environ []string, dir string) (*tls.Config, error) {
 	path := variable(environ, "DOCKER_CERT_PATH")
 	if path == "" && variable(environ, "DOCKER_TLS_VERIFY") == "" {
@@ -28,8 +28,8 @@ func environTLS(environ []string, dir string) (*tls.Config, error) {
 	return c, err
 }
 
-// readTLS reads ca.pem, cert.pem and key.pem from a folder, as far as they are there; nil if none is
-// and the server is to be verified as usual.
+// readTLS reads ca.pem, cert.pem and key.pem from a directory, as far as they exist; nil if none does and the server is
+// to be verified as usual.
 func readTLS(dir string, skip bool) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skip} // skip: the user's own words, in the context
 	ca, err := os.ReadFile(filepath.Join(dir, "ca.pem"))

@@ -20,16 +20,16 @@ import (
 // oldest is the version of the API of Docker 20.10: the first with cgroup namespaces and cgroup v2.
 const oldest = "1.41"
 
-// link is a connection with one Docker Engine.
+// link is a connection to one Docker Engine.
 type link struct {
 	*client.Client
 	endpoint endpoint
-	info     system.Info // what it said about itself when it was connected
+	info     system.Info // its answer when it was connected
 
 	images sync.Map // container.Image by id: what an id means never changes
 }
 
-// dial connects, agrees on a version of the API, and refuses what is not a Docker Engine that can be used.
+// dial connects, agrees on a version of the API, and refuses servers that are no usable Docker Engine.
 func dial(ctx context.Context, p endpoint) (*link, error) {
 	options, err := p.options()
 	if err != nil {
@@ -47,7 +47,7 @@ func dial(ctx context.Context, p endpoint) (*link, error) {
 	return l, nil
 }
 
-// handshake asks the engine what it is.
+// handshake checks the engine's version and kind.
 func (l *link) handshake(ctx context.Context) error {
 	ping, err := l.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil && ping.APIVersion == "" {
@@ -78,7 +78,7 @@ func (l *link) handshake(ctx context.Context) error {
 	return l.fetchInfo(ctx)
 }
 
-// fetchInfo fetches the facts.
+// fetchInfo stores the engine's description.
 func (l *link) fetchInfo(ctx context.Context) error {
 	r, err := l.Info(ctx, client.InfoOptions{})
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *link) fetchInfo(ctx context.Context) error {
 	return nil
 }
 
-// image is what is known about the image with an id.
+// image returns the image with an id, from the cache if it is there.
 func (l *link) image(ctx context.Context, id string) (container.Image, error) {
 	if known, ok := l.images.Load(id); ok {
 		return known.(container.Image), nil
@@ -106,7 +106,7 @@ func (l *link) image(ctx context.Context, id string) (container.Image, error) {
 	return i, err
 }
 
-// options are those of the library for getting to p.
+// options returns the library's options for connecting to p.
 func (p endpoint) options() ([]client.Opt, error) {
 	options := []client.Opt{client.WithAPIVersion(p.api)}
 	if p.tls != nil {

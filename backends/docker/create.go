@@ -31,8 +31,8 @@ func (e *docker) Create(ctx context.Context, c container.Container) (string, err
 	return id, l.explain("create container "+c.Name, err)
 }
 
-// make creates a container, if need be in two attempts, and leaves none behind that nobody knows of: when
-// no answer has come, there may be one of that name. Only a name makes that safe.
+// make creates a container, if need be in two attempts, and leaves no unknown one behind: a request without an answer
+// may have made a container of that name. Only a name makes that safe.
 func (l *link) make(ctx context.Context, o client.ContainerCreateOptions) (string, error) {
 	r, out, err := l.create(ctx, o)
 	if err == nil || !isTemporary(err) && gotResponse(err) {
@@ -64,8 +64,8 @@ func (l *link) create(ctx context.Context, o client.ContainerCreateOptions) (r c
 	return r, out, err
 }
 
-// discard removes the container that a request without an answer may have made, also if the context
-// has ended. One with other labels is somebody else's.
+// discard removes the container that a request without an answer may have made, also after ctx has ended. A container
+// with other labels is somebody else's.
 func (l *link) discard(ctx context.Context, o client.ContainerCreateOptions) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -86,7 +86,7 @@ func (l *link) discard(ctx context.Context, o client.ContainerCreateOptions) err
 	})
 }
 
-// config is the part of a container that an image could have a say in: each field that an image has is set.
+// config is the part of a container that an image can influence: each field that an image has is set.
 func config(c container.Container, i container.Image) *api.Config {
 	return &api.Config{
 		Image:       c.Image,
@@ -104,8 +104,8 @@ func config(c container.Container, i container.Image) *api.Config {
 	}
 }
 
-// environment is ours, and takes away what the image would add: the engine removes a name without a
-// value. PATH stays, as it says where the image has its programs. HOSTNAME is the engine's.
+// environment is our environment, and removes the image's: the engine removes a name without a value. PATH stays, since
+// it says where the image has its programs. HOSTNAME is the engine's.
 func environment(ours, images []string) []string {
 	set := map[string]bool{"PATH": true}
 	env := append([]string(nil), ours...)
@@ -123,7 +123,7 @@ func environment(ours, images []string) []string {
 	return env
 }
 
-// hidden are the paths that Docker hides by itself, unless it is told which.
+// hidden are the paths that Docker masks by default, which a list of our own replaces.
 func hidden() []string {
 	return []string{
 		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
@@ -131,8 +131,8 @@ func hidden() []string {
 	}
 }
 
-// hostConfig is the part that only the engine has a say in. What is not set is what the engine has as its
-// default, and that is the closed way.
+// hostConfig is the part that only the engine decides. A field that is not set has the engine's default, which is the
+// closed one.
 func (l *link) hostConfig(c container.Container, i container.Image) *api.HostConfig {
 	no := false
 	security := []string{"no-new-privileges"}

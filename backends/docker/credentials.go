@@ -21,7 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// credentials is what the configuration says about a user at a registry.
+// credentials are a registry's entry in the configuration.
 type credentials struct {
 	Auth          string `json:"auth"` // base64 of user:password
 	Username      string `json:"username"`
@@ -30,10 +30,10 @@ type credentials struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// hub is the key under which Docker keeps what is for docker.io.
+// hub is the key under which Docker keeps the credentials for docker.io.
 const hub = "https://index.docker.io/v1/"
 
-// serverKey is the key for a registry.
+// serverKey returns the key of a registry.
 func serverKey(domain string) string {
 	if domain == "docker.io" || domain == "index.docker.io" {
 		return hub
@@ -41,7 +41,7 @@ func serverKey(domain string) string {
 	return domain
 }
 
-// domain is the registry of a key, which may be a URL.
+// domain returns the registry of a key, which may be a URL.
 func domain(key string) string {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	key, _, _ = strings.Cut(key, "/")
@@ -51,7 +51,7 @@ func domain(key string) string {
 	return key
 }
 
-// registries are those for which the configuration has an account or a helper of their own.
+// registries lists the registries that have credentials or a helper of their own.
 func (s *settings) registries() []string {
 	all := map[string]bool{}
 	for key := range s.Auths {
@@ -63,8 +63,8 @@ func (s *settings) registries() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// credentials finds who the user is at a registry: asked of the registry's own helper, else of the one for
-// all, else in the configuration. The zero value is nobody.
+// credentials finds the user's credentials at a registry: from the registry's own helper, else from the helper for all,
+// else from the configuration. The zero value means none.
 func (s *settings) credentials(ctx context.Context, name string) (registry.AuthConfig, error) {
 	helper := s.Store
 	for key, h := range s.Helpers {
@@ -91,7 +91,7 @@ func (s *settings) credentials(ctx context.Context, name string) (registry.AuthC
 	return registry.AuthConfig{}, nil
 }
 
-// config is what the engine wants to have of an account.
+// config converts credentials for the engine.
 func (a credentials) config(server string) (registry.AuthConfig, error) {
 	c := registry.AuthConfig{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
 	if a.Auth != "" {
@@ -108,10 +108,10 @@ func (a credentials) config(server string) (registry.AuthConfig, error) {
 	return c, nil
 }
 
-// helperName is what a helper may be called: a part of a file's name.
+// helperName matches the names of helpers: each is a part of a file's name.
 var helperName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
 
-// askHelper runs docker-credential-NAME get. That it knows nothing is no error.
+// askHelper runs docker-credential-NAME get. A helper without an entry is no error.
 func (s *settings) askHelper(ctx context.Context, name, server string) (registry.AuthConfig, error) {
 	const maxAnswer = 64 << 10 // bytes of an answer
 	if !helperName().MatchString(name) {
@@ -132,7 +132,7 @@ func (s *settings) askHelper(ctx context.Context, name, server string) (registry
 		return registry.AuthConfig{}, nil
 	}
 	if err != nil {
-		// What it said may be a secret, if it failed half-way.
+		// Its output may be a secret, if it failed half-way.
 		return registry.AuthConfig{}, fmt.Errorf("ask docker-credential-%s for the account at %s: %w", name, server, err)
 	}
 	var a struct{ Username, Secret string }

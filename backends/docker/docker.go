@@ -1,4 +1,4 @@
-// Package docker speaks to Docker Engine, 20.10 and later.
+// Package docker is a client of Docker Engine, 20.10 and later.
 //
 // Library: moby/moby/client is Docker's own client, and negotiates the version of the API.
 package docker
@@ -10,12 +10,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Config says where Docker is.
+// Config locates the Docker Engine.
 type Config struct {
 	Host    string   // a URL such as unix:///run/docker.sock, tcp:// or ssh://; "" goes by the environment, contexts and the usual sockets
 	Environ []string // nil is os.Environ()
-	// Folder is where files for containers will be: the engine only counts as local (Info.Local) if it
-	// sees what is made there. "" is the folder for temporary files.
+	// Dir will hold files for containers: the engine only counts as local (Info.Local) if it
+	// sees files made there. "" is the directory for temporary files.
 	Dir string
 }
 
@@ -33,13 +33,13 @@ func New(c Config) container.Engine {
 // docker implements [container.Engine].
 type docker struct {
 	config Config
-	sem    chan struct{} // held by who connects: a mutex that is given up on when a context ends
+	sem    chan struct{} // semaphore: held while connecting; waiting for it ends with the context
 	link   *link         // once connected
 }
 
 func (e *docker) Name() string { return "docker" }
 
-// connect returns the connection, which is made once. An error is tried again by the next call.
+// connect returns the connection, which is made once. After an error the next call tries again.
 func (e *docker) connect(ctx context.Context) (*link, error) {
 	select {
 	case e.sem <- struct{}{}:

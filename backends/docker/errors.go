@@ -18,10 +18,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// alternatives is what people without Docker can do.
+// alternatives are the backends for people without Docker.
 const alternatives = "--backend podman and --backend process need no Docker"
 
-// refuseSocket says why the socket at path does not answer, and what to type.
+// refuseSocket explains why the socket at path does not answer, with a remedy.
 func refuseSocket(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -49,7 +49,7 @@ func refuseSocket(path string, err error) error {
 	return fmt.Errorf("connect with Docker at %s: %w", path, err)
 }
 
-// startCommand is the command that starts the Docker that has its socket at path.
+// startCommand is the command that starts the Docker whose socket is at path.
 func startCommand(path string) string {
 	switch {
 	case runtime.GOOS == "darwin":
@@ -65,8 +65,7 @@ func startCommand(path string) string {
 	return "sudo service docker start"
 }
 
-// explain adds what was being done to an error of the library, and makes a refusal of those that
-// people can do something about.
+// explain adds the operation to an error of the library, and returns a refusal where people can help.
 func (l *link) explain(doing string, err error) error {
 	var refusal *backends.Refusal
 	switch {
@@ -87,13 +86,13 @@ func (l *link) explain(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, engineError{err})
 }
 
-// engineError is an error in the engine's words, for people.
+// engineError is an error with the engine's text, made safe for people.
 type engineError struct{ error }
 
 func (s engineError) Error() string { return engine.Plain(s.error.Error()) }
 func (s engineError) Unwrap() error { return s.error }
 
-// unreachable says why an engine that was found before, or one behind a network, can't be reached.
+// unreachable explains why an engine that was reached before, or one behind a network, can't be reached.
 func (l *link) unreachable(doing string, err error) error {
 	path, ok := strings.CutPrefix(l.endpoint.url, "unix://")
 	if ok {
@@ -110,7 +109,7 @@ func (l *link) unreachable(doing string, err error) error {
 	}
 }
 
-// engineMessage is what the engine said, for people.
+// engineMessage is the engine's message, for people.
 func engineMessage(err error) string {
 	return engine.Plain(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
 }

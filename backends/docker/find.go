@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// endpoint is where a Docker Engine is, and how to get there.
+// endpoint is the address of a Docker Engine, with what is needed to reach it.
 type endpoint struct {
 	url     string
 	tls     *tls.Config // nil without
@@ -25,9 +25,8 @@ type endpoint struct {
 	login   *settings // for registries
 }
 
-// find looks in the same order as Docker's own command does: what we were told, DOCKER_HOST, the context
-// of DOCKER_CONTEXT or of the configuration file, the usual sockets. Of the last, the first that
-// answers is taken.
+// find searches in the order of Docker's own command: our configuration, DOCKER_HOST, the context of DOCKER_CONTEXT or
+// of the configuration file, the usual sockets. Of the last, the first that answers is taken.
 func find(ctx context.Context, c Config) (endpoint, error) {
 	s, err := readSettings(c.Environ)
 	if err != nil {
@@ -81,7 +80,7 @@ func (p endpoint) check(ctx context.Context) error {
 	return nil
 }
 
-// findSocket tries the sockets that Docker has where nothing else was said.
+// findSocket tries the sockets that Docker has by default.
 func findSocket(ctx context.Context, environ []string) (string, error) {
 	if runtime.GOOS == "windows" {
 		return "npipe:////./pipe/docker_engine", nil
@@ -93,7 +92,7 @@ func findSocket(ctx context.Context, environ []string) (string, error) {
 		if err == nil {
 			return "unix://" + path, nil
 		}
-		// What is closest to working is what people need to hear of.
+		// Report the socket that is closest to working.
 		if worst == nil || closeness(err) > closeness(worst) {
 			worst, where = err, path
 		}
@@ -104,7 +103,7 @@ func findSocket(ctx context.Context, environ []string) (string, error) {
 	return "", refuseSocket(where, worst)
 }
 
-// probeSocket connects with a Unix socket, and leaves.
+// probeSocket connects to a Unix socket, and disconnects.
 func probeSocket(ctx context.Context, path string) error {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	c, err := d.DialContext(ctx, "unix", path)
@@ -114,7 +113,7 @@ func probeSocket(ctx context.Context, path string) error {
 	return c.Close()
 }
 
-// closeness orders the reasons why a socket did not answer.
+// closeness ranks the reasons why a socket did not answer.
 func closeness(err error) int {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -127,7 +126,7 @@ func closeness(err error) int {
 	return 1
 }
 
-// variable is the value of an environment variable: of several, the last counts.
+// variable returns the value of an environment variable: of several, the last counts.
 func variable(environ []string, name string) string {
 	for i := len(environ) - 1; i >= 0; i-- {
 		if value, ok := strings.CutPrefix(environ[i], name+"="); ok {

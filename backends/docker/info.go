@@ -34,14 +34,14 @@ func (e *docker) Info(ctx context.Context) (container.Info, error) {
 	return i, err
 }
 
-// security reports whether the engine says that it has a security option.
+// security reports whether the engine lists a security option.
 func (l *link) security(name string) bool {
 	return slices.ContainsFunc(l.info.SecurityOptions, func(option string) bool {
 		return option == name || option == "name="+name || strings.HasPrefix(option, "name="+name+",")
 	})
 }
 
-// unlimited are the resources for which the engine can't set limits.
+// unlimited lists the resources for which the engine can't set limits.
 func (l *link) unlimited() []string {
 	f := l.info
 	// A rootless engine without systemd's delegation has no cgroups at all, whatever the kernel could.
@@ -58,7 +58,7 @@ func (l *link) unlimited() []string {
 	return missing
 }
 
-// goarch is Go's name for what the kernel calls a machine.
+// goarch is Go's name for a machine of uname.
 func goarch(machine string) string {
 	switch machine {
 	case "x86_64":

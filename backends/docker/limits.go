@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// resources are limits as the engine wants them. Zero stays zero, which means none when a container is
-// made, and no change when it runs.
+// resources converts limits for the engine. Zero stays zero, which means none when a container is made, and no change
+// when it runs.
 func (l *link) resources(r container.Resources) api.Resources {
 	// Memory and swap together are the same as memory: so there is no swap.
 	a := api.Resources{Memory: r.Memory, MemorySwap: r.Memory}
@@ -42,7 +42,8 @@ func (e *docker) Update(ctx context.Context, id string, r container.Resources) e
 	return l.explain("change the limits of container "+id, err)
 }
 
-// ulimits are the limits of each process, and of all of a user. There are no core files: 1 byte is the kernel's word for none, also where core_pattern is a pipe.
+// ulimits are the limits of each process, and of all of a user. There are no core files: 1 byte is the kernel's word
+// for none, also where core_pattern is a pipe.
 func ulimits(files uint64) []*api.Ulimit {
 	processes := int64(engine.Processes())
 	u := []*api.Ulimit{{Name: "core", Soft: 1, Hard: 1}, {Name: "nproc", Soft: processes, Hard: processes}}
@@ -52,7 +53,7 @@ func ulimits(files uint64) []*api.Ulimit {
 	return u
 }
 
-// gpus asks for graphics processors from whatever driver the engine has for them.
+// gpus requests graphics processors from whatever driver the engine has for them.
 func gpus(which []string) []api.DeviceRequest {
 	if len(which) == 0 {
 		return nil

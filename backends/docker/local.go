@@ -17,12 +17,12 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// local reports whether files and sockets of ours can be shown to containers. All of it must hold:
+// local reports whether files and sockets of ours can be mounted into containers. All of it must hold:
 //
 //   - The engine is reached over a Unix socket. But that may be forwarded by ssh, or lead into the
 //     virtual machine of Docker Desktop.
 //   - It has the kernel and the host name that we have. A virtual machine has not, a clone may.
-//   - It sees a file that we have just made in folder. A container that was given the host's socket, a
+//   - It sees a file that we have just made in dir. A container that was given the host's socket, a
 //     daemon with a /tmp of its own, and a forwarded socket do not pass. Docker Desktop might, as it
 //     passes files on to its machine (where sockets among them are dead): hence the kernel.
 //   - Its runtime is one that starts processes of that same kernel: not gVisor or Kata.
@@ -56,14 +56,14 @@ func (l *link) local(ctx context.Context, dir string) (bool, error) {
 	return !there && err == nil, err
 }
 
-// markerPrefix begins the names of the files that engines are asked about. Each is there for milliseconds.
+// markerPrefix begins the names of the files that engines are asked about. Each exists for milliseconds.
 const markerPrefix = "sandboxmcp-here-"
 
-// markerLifetime is after how long such a file is what a killed process left. Should an engine answer later than that, it is
-// taken not to see our files, as whenever there is a doubt.
+// markerLifetime is the age from which such a file is one that a killed process left. An engine that answers later than
+// that is taken not to see our files, as whenever there is a doubt.
 const markerLifetime = 10 * time.Second
 
-// removeStale removes such files.
+// removeStale removes the files of killed processes.
 func removeStale(dir string) {
 	files, _ := filepath.Glob(filepath.Join(dir, markerPrefix+"*"))
 	for _, file := range files {
@@ -73,8 +73,8 @@ func removeStale(dir string) {
 	}
 }
 
-// sameKernel reports whether the default runtime is one of those that share the engine's kernel. An
-// operator may call one as he likes; what we do not know counts as one that does not.
+// sameKernel reports whether the default runtime is one of those that share the engine's kernel. An operator may name
+// one freely; an unknown runtime counts as one that does not.
 func (l *link) sameKernel() bool {
 	names := []string{l.info.DefaultRuntime}
 	if r, ok := l.info.Runtimes[l.info.DefaultRuntime]; ok && r.Path != "" {
@@ -89,8 +89,8 @@ func (l *link) sameKernel() bool {
 	return false
 }
 
-// sees reports whether the engine sees a path: it is asked to make a container that has it mounted, from
-// an image that can't exist. That the path is missing is what it says first, and so nothing is made.
+// sees reports whether the engine sees a path: it is asked to make a container that mounts the path, from an image that
+// can't exist. The engine reports a missing path first, and so nothing is made.
 func (l *link) sees(ctx context.Context, file string) (bool, error) {
 	made, err := l.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{Image: "sha256:" + strings.Repeat("0", 64), Cmd: []string{"/"}},

@@ -14,15 +14,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// loopback is where a sandbox's names are answered.
+// loopback is the address of a sandbox's DNS.
 var loopback = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 
 // inodes is how many files a file system in memory may have, each of which costs the kernel memory that
 // Size does not count. The process backend has the same.
 const inodes = "nr_inodes=256k"
 
-// tmpfs are the file systems in memory, as mount options by path: those that belong to the user, and
-// those that cover what the image wants as volumes, and what no program may see.
+// tmpfs are the file systems in memory, as mount options by path: those that belong to the user, and those that cover
+// the image's volumes and the paths that no program may see.
 func tmpfs(c container.Container, i container.Image) map[string]string {
 	uid, gid, _ := strings.Cut(c.User, ":")
 	m := map[string]string{}
@@ -51,9 +51,8 @@ func tmpfs(c container.Container, i container.Image) map[string]string {
 	return m
 }
 
-// cover are the options of an empty file system over a volume. Where something of ours is mounted below it, the
-// runtime has to make the folder for that, so it can't be read-only; but it belongs to root, and nobody
-// else may write.
+// cover returns the options of an empty file system over a volume. Where one of our mounts lies below it, the runtime
+// has to make a directory for that, so it can't be read-only; but it belongs to root, and nobody else may write.
 func cover(volume string, ours []string) string {
 	const options = "size=4k,nr_inodes=64,mode=555,nosuid,nodev,noexec"
 	for _, p := range ours {
@@ -64,9 +63,8 @@ func cover(volume string, ours []string) string {
 	return options + ",ro"
 }
 
-// mounts are what is shown of the host. An engine since 25 makes a folder read-only with all that is
-// mounted below it, and must not fall back to less; before, what is mounted below would stay writable,
-// so it is not shown.
+// mounts are the binds of the host's paths. An engine since 25 makes a directory read-only with everything that is
+// mounted below it, and must not fall back to less; before, mounts below would stay writable, so they are left out.
 func (l *link) mounts(binds []container.Bind) []mount.Mount {
 	var all []mount.Mount
 	for _, b := range binds {
@@ -85,8 +83,7 @@ func (l *link) mounts(binds []container.Bind) []mount.Mount {
 	return all
 }
 
-// recursive reports whether the engine and its kernel (mount_setattr, 5.12) can make a whole tree of
-// mounts read-only.
+// recursive reports whether the engine and its kernel (mount_setattr, 5.12) can make a whole tree of mounts read-only.
 func (l *link) recursive() bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(l.info.KernelVersion, "%d.%d", &major, &minor)

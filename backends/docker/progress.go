@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// printProgress reads what the engine says while it pulls or builds, gives people lines of it, and returns the
+// printProgress reads the engine's messages while it pulls or builds, prints lines of them for people, and returns the
 // error with which it ended, if it did.
 func printProgress(r io.Reader, progress func(string)) error {
 	p := printer{emit: progress, layers: map[string]jsonstream.Progress{}, status: map[string]string{}}
@@ -24,7 +24,7 @@ func printProgress(r io.Reader, progress func(string)) error {
 	for {
 		var m struct {
 			jsonstream.Message
-			ErrorText string `json:"error"` // what engines say instead of Error, or beside it
+			ErrorText string `json:"error"` // which engines send instead of Error, or beside it
 		}
 		err := d.Decode(&m)
 		if errors.Is(err, io.EOF) {
@@ -44,13 +44,13 @@ func printProgress(r io.Reader, progress func(string)) error {
 	}
 }
 
-// printer makes lines of messages.
+// printer turns messages into lines.
 type printer struct {
 	emit     func(string)
 	partial  string                         // of a line of a build
 	layers   map[string]jsonstream.Progress // being fetched
 	status   map[string]string              // last status by layer
-	reported time.Time                      // when the sum of all was said last
+	reported time.Time                      // when the total was last printed
 }
 
 func (p *printer) message(m jsonstream.Message) {
@@ -64,7 +64,7 @@ func (p *printer) message(m jsonstream.Message) {
 		p.emitLine(m.Status)
 	case m.Status == "Downloading" || m.Status == "Extracting" || m.Status == "Waiting" ||
 		m.Status == "Verifying Checksum" || p.status[m.ID] == m.Status:
-		// Said many times a second, or of no interest.
+		// Sent many times a second, or of no interest.
 	default:
 		p.status[m.ID] = m.Status
 		if l, ok := p.layers[m.ID]; ok && (m.Status == "Download complete" || m.Status == "Pull complete") {
@@ -75,7 +75,7 @@ func (p *printer) message(m jsonstream.Message) {
 	}
 }
 
-// emitTotal says how much of all layers has come, once a second.
+// emitTotal prints how much of all layers has arrived, once a second.
 func (p *printer) emitTotal() {
 	if time.Since(p.reported) < time.Second {
 		return
@@ -88,7 +88,7 @@ func (p *printer) emitTotal() {
 	p.emitLine(fmt.Sprintf("downloaded %.1f of %.1f MB", float64(have)/1e6, float64(want)/1e6))
 }
 
-// stream takes what a build prints, in pieces.
+// stream takes the output of a build, in pieces.
 func (p *printer) stream(s string) {
 	p.partial += s
 	for {
@@ -104,7 +104,7 @@ func (p *printer) stream(s string) {
 	}
 }
 
-// flush says what is left of a line.
+// flush prints an unfinished line.
 func (p *printer) flush() {
 	line := p.partial
 	p.partial = ""

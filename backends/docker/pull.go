@@ -50,7 +50,7 @@ func (e *docker) Build(ctx context.Context, ref string, archive io.Reader, label
 	doing := "build image " + ref
 	accounts := map[string]registry.AuthConfig{}
 	for _, name := range l.endpoint.login.registries() {
-		// What is not needed may fail.
+		// Credentials that are not needed may fail.
 		if a, err := l.endpoint.login.credentials(ctx, name); err == nil && a != (registry.AuthConfig{}) {
 			accounts[serverKey(name)] = a
 		}

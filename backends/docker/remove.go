@@ -20,10 +20,10 @@ func (e *docker) Remove(ctx context.Context, id string) error {
 	return l.explain("remove container "+id, l.remove(ctx, id))
 }
 
-// remove kills and removes a container. The engine may fail at it for a while (a file system that is
-// busy), and may be at it already, because the container has just ended by itself.
+// remove kills and removes a container. The engine may fail at it for a while (a file system that is busy), and may be
+// removing it already, because the container has just ended by itself.
 func (l *link) remove(ctx context.Context, id string) error {
-	const removeTimeout = 30 * time.Second // with an engine that says it can't
+	const removeTimeout = 30 * time.Second // for an engine that fails
 	deadline := time.Now().Add(removeTimeout)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		_, err := l.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
@@ -65,8 +65,8 @@ func (e *docker) List(ctx context.Context, label string) ([]container.Entry, err
 	return all, nil
 }
 
-// isGhost reports whether a container that is listed without a name does not exist. 20.10 may list such until
-// it is restarted, when it was killed and removed the container as it came back.
+// isGhost reports whether a container that is listed without a name does not exist. 20.10 may list such containers
+// until it is restarted, when it was killed while it removed one.
 func (l *link) isGhost(ctx context.Context, id string) bool {
 	_, err := l.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	return errdefs.IsNotFound(err)

@@ -16,10 +16,10 @@ import (
 
 const (
 	probeTimeout = 2 * time.Second        // how long a socket may take to answer
-	retryPause   = 300 * time.Millisecond // before what failed by chance is tried again
+	retryPause   = 300 * time.Millisecond // before a second attempt
 )
 
-// retry calls f, and once more if the first call failed by chance. Only for what may be done twice.
+// retry calls f, and once more if the first call failed by chance. Only for calls that may be repeated.
 func retry(ctx context.Context, f func() error) error {
 	err := f()
 	if !isTemporary(err) || !engine.Pause(ctx, retryPause) {
@@ -28,8 +28,8 @@ func retry(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// isTemporary reports whether an error is one of a daemon that goes or comes: no connection, one that
-// was cut before the answer, or an answer that is about the daemon and not about the request.
+// isTemporary reports whether an error is one of a daemon that stops or starts: no connection, one that was cut before
+// the answer, or an answer about the daemon and not about the request.
 func isTemporary(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -37,14 +37,14 @@ func isTemporary(err error) bool {
 	return client.IsErrConnectionFailed(err) || errdefs.IsUnavailable(err) || errdefs.IsInternal(err)
 }
 
-// gotResponse reports whether the engine has answered the request, if only with an error. A proxy may
-// answer instead of it that something is unavailable.
+// gotResponse reports whether the engine has answered the request, if only with an error. A proxy may answer in its
+// place that it is unavailable.
 func gotResponse(err error) bool {
 	return err == nil || !client.IsErrConnectionFailed(err) && !errdefs.IsUnavailable(err) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// sendOnce calls f, and reports whether its request has gone out: if not, nothing can have come of it.
+// sendOnce calls f, and reports whether its request was sent: if not, it has had no effect.
 func sendOnce(ctx context.Context, f func(context.Context) error) (bool, error) {
 	var out atomic.Bool
 	err := f(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { out.Store(true) }}))

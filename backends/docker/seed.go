@@ -18,13 +18,12 @@ import (
 
 const (
 	seedPath         = "/seed"         // where the helper has the volume
-	helperTimeout    = 2 * time.Minute // of waiting for somebody else's helper, after which it is taken for dead
+	helperTimeout    = 2 * time.Minute // after which another server's helper counts as abandoned
 	seedPollInterval = 200 * time.Millisecond
 )
 
-// Seed fills a volume through a container that has it mounted, and that never runs: the engine unpacks
-// archives into such, too. The container's name, of which there can be only one, keeps two servers from
-// filling the same volume at once.
+// Seed fills a volume through a container that mounts it and never runs: the engine unpacks archives into such, too.
+// The container's name, which is unique, keeps two servers from filling the same volume at once.
 func (e *docker) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
 	l, err := e.connect(ctx)
 	if err != nil {
@@ -62,7 +61,7 @@ func (l *link) seed(ctx context.Context, volume string, labels map[string]string
 	return err
 }
 
-// helper makes the container, when nobody else has one.
+// helper makes the container, once no other server has one.
 func (l *link) helper(ctx context.Context, volume string, labels map[string]string, image string) (string, error) {
 	name := volume + "-seed"
 	o := client.ContainerCreateOptions{
@@ -96,7 +95,7 @@ func (l *link) helper(ctx context.Context, volume string, labels map[string]stri
 	}
 }
 
-// unpack puts an archive into the volume.
+// unpack copies an archive into the volume.
 func (l *link) unpack(ctx context.Context, helper string, archive io.Reader) error {
 	_, err := l.CopyToContainer(ctx, helper, client.CopyToContainerOptions{DestinationPath: seedPath, Content: archive})
 	if err != nil && errdefs.IsNotFound(err) {

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// settings are what we use of the configuration of Docker's command (~/.docker/config.json).
+// settings is the part of the configuration of Docker's command (~/.docker/config.json) that we use.
 type settings struct {
 	dir     string
 	environ []string
@@ -25,7 +25,7 @@ type settings struct {
 	Store          string                 `json:"credsStore"`  // the helper for all others
 }
 
-// readSettings reads the user's configuration. That there is none is fine.
+// readSettings reads the user's configuration. A missing one is no error.
 func readSettings(environ []string) (*settings, error) {
 	s := &settings{dir: variable(environ, "DOCKER_CONFIG"), environ: environ}
 	if s.dir == "" {
@@ -54,7 +54,7 @@ func readSettings(environ []string) (*settings, error) {
 
 // context looks up a Docker context: its address, and its certificates.
 func (s *settings) context(name string) (string, *tls.Config, error) {
-	// A folder is called after the hash of the context's name, so no name can lead elsewhere.
+	// A directory has the hash of the context's name as its name, so no name can lead elsewhere.
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])
 	b, err := os.ReadFile(filepath.Join(s.dir, "contexts", "meta", id, "meta.json"))

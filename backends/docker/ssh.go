@@ -18,14 +18,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// sshTarget is a Docker Engine on a machine that the user's ssh gets to.
+// sshTarget is a Docker Engine on a machine that the user's ssh reaches.
 type sshTarget struct {
 	host   string // user@host
 	port   string
 	socket string // path on that machine; "" is what its docker command takes
 }
 
-// safePath is what a path may be made of that the other machine's shell will read.
+// safePath matches paths that mean the same to the other machine's shell.
 var safePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9/._-]+$`) })
 
 // parseSSH reads ssh://[user@]host[:port][/path/of/socket]. Nothing in it may become an option of ssh,
@@ -63,7 +63,7 @@ func parseSSH(address string) (sshTarget, error) {
 	return t, nil
 }
 
-// args is the command line of ssh. BatchMode, because there is nobody to answer a question.
+// args is the command line of ssh. BatchMode, because nobody can answer a question.
 func (t sshTarget) args() []string {
 	args := []string{"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"}
 	if t.port != "" {
@@ -76,7 +76,7 @@ func (t sshTarget) args() []string {
 	return append(args, "system", "dial-stdio")
 }
 
-// dial starts an ssh for one connection with the engine.
+// dial starts an ssh for one connection to the engine.
 func (t sshTarget) dial(ctx context.Context, environ []string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

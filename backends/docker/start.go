@@ -21,7 +21,7 @@ func (e *docker) Start(ctx context.Context, id string) error {
 		return err
 	}
 	out, err := sendOnce(ctx, start)
-	if !out && isTemporary(err) && engine.Pause(ctx, retryPause) { // nobody has heard the first
+	if !out && isTemporary(err) && engine.Pause(ctx, retryPause) { // the first request was not sent
 		out, err = sendOnce(ctx, start)
 	}
 	if err != nil && out && !gotResponse(err) {
@@ -30,8 +30,8 @@ func (e *docker) Start(ctx context.Context, id string) error {
 	return l.explain("start container "+id, err)
 }
 
-// started finds out what became of a start without an answer. It is not asked for again: in the moment
-// between a container's end and its removal, that would run it twice.
+// started finds out the outcome of a start without an answer. The start is not repeated: between a container's end and
+// its removal, that would run it twice.
 func (l *link) started(ctx context.Context, id string, cause error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -54,7 +54,7 @@ func (l *link) started(ctx context.Context, id string, cause error) error {
 	}
 }
 
-// isTime reports whether a time that the engine gives is one: it says the year 1 for never.
+// isTime reports whether a time of the engine is one: the year 1 means never.
 func isTime(at string) bool {
 	t, err := time.Parse(time.RFC3339Nano, at)
 	return err == nil && t.Year() > 1

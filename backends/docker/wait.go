@@ -16,13 +16,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// eventTimeout is how long we wait for the engine to tell a story whose end we know already.
+// eventTimeout is how long we wait for the events of a container that is known to have ended.
 const eventTimeout = time.Second
 
-// Wait listens to the engine's events, not to its wait: only they say that the kernel killed something for
-// want of memory, and whether somebody else killed the container, and what an inspection could say
-// is gone with a container that removes itself. An engine keeps its last 256 events and repeats
-// them, so that it does not matter when Wait is called, within reason.
+// Wait reads the engine's events instead of its wait: only they report that the kernel killed something for want of
+// memory, and whether somebody else killed the container, and a container that removes itself can't be inspected. An
+// engine keeps its last 256 events and repeats them, so that it does not matter when Wait is called, within reason.
 func (e *docker) Wait(ctx context.Context, id string) (container.Exit, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
@@ -49,10 +48,10 @@ func (e *docker) Wait(ctx context.Context, id string) (container.Exit, error) {
 	}
 }
 
-// errCut is that the stream of events broke off.
+// errCut reports that the stream of events broke off.
 var errCut = errors.New("the daemon ended the connection")
 
-// followEvents reads events until the container's story is complete.
+// followEvents reads events until the container's end is known.
 func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,7 +96,7 @@ func hasEnded(s *api.State) bool {
 	return s != nil && !s.Running && (isTime(s.FinishedAt) || s.Dead)
 }
 
-// exitEvents is what is known of a container's end.
+// exitEvents collects the events of a container's end.
 type exitEvents struct {
 	oom, died, cut bool
 	code           int
@@ -105,7 +104,7 @@ type exitEvents struct {
 	state          *api.State // as inspected, if the events did not tell
 }
 
-// hear takes an event, and reports whether it was the last that matters.
+// hear adds an event, and reports whether it was the last that matters.
 func (s *exitEvents) hear(m events.Message) bool {
 	switch m.Action {
 	case events.ActionOOM:
@@ -122,7 +121,7 @@ func (s *exitEvents) hear(m events.Message) bool {
 	return false
 }
 
-// exit is the story in short.
+// exit summarises the events.
 func (s *exitEvents) exit() container.Exit {
 	x := container.Exit{Code: s.code, OOM: s.oom}
 	switch {
@@ -138,8 +137,8 @@ func (s *exitEvents) exit() container.Exit {
 	return x
 }
 
-// why says what was not the program's own doing. The engine reports a docker kill, a docker stop and a
-// docker rm --force in the same way: as a signal.
+// why names causes outside of the program. The engine reports a docker kill, a docker stop and a docker rm --force in
+// the same way: as a signal.
 func (s *exitEvents) why(x container.Exit) string {
 	switch {
 	case s.cut && x.Removed:

@@ -26,7 +26,7 @@ func (e *Engine) Attach(ctx context.Context, id string, stderr io.Writer) (io.Re
 	return &attached{Conn: conn, output: engine.Output(r, stderr)}, nil
 }
 
-// hijack sends a request on a connection of its own, which then is ours.
+// hijack sends a request on a connection of its own, which the caller then owns.
 func (e *Engine) hijack(ctx context.Context, r request) (net.Conn, *bufio.Reader, error) {
 	l, err := e.connect(ctx)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// login is how to log in at a registry.
+// login is a registry's credentials.
 type login struct {
 	Username      string `json:"username,omitempty"`
 	Password      string `json:"password,omitempty"`
 	IdentityToken string `json:"identitytoken,omitempty"`
 }
 
-// registryAuth is the header that logs in where an image comes from, nil if nobody logged in there. It
-// names the registry: the service uses it nowhere else, whatever it takes the reference for. Logins that are in a
-// program's keeping (credHelpers, credsStore) are left to the service, which may know it.
+// registryAuth is the header with the credentials for an image's registry, nil if there are none. It names the
+// registry: the service uses it nowhere else, however it reads the reference. Credentials that a helper keeps
+// (credHelpers, credsStore) are left to the service, which may know the helper.
 func (env environ) registryAuth(name string) (http.Header, error) {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
@@ -57,8 +57,7 @@ func (env environ) registryAuth(name string) (http.Header, error) {
 	return nil, nil
 }
 
-// authFiles are the files that podman login and docker login write, in the order in which Podman reads
-// them.
+// authFiles are the files that podman login and docker login write, in the order in which Podman reads them.
 func (env environ) authFiles() []string {
 	if one := env["REGISTRY_AUTH_FILE"]; one != "" {
 		return []string{one}
@@ -82,7 +81,7 @@ func (env environ) authFiles() []string {
 	return list
 }
 
-// findLogin finds a login in a file. One for a part of a registry is stronger than one for all of it.
+// findLogin finds credentials in a file. An entry for a part of a registry is stronger than one for all of it.
 func findLogin(data []byte, registry, repository string) (login, bool, error) {
 	var file struct {
 		Auths map[string]struct{ Auth, IdentityToken string }

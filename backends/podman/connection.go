@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// connection is a connection to a service, and what is known of it.
+// connection is a connection to a service, with the service's description.
 type connection struct {
 	conn     *bindings.Connection
 	endpoint endpoint
@@ -33,7 +33,7 @@ func (l *connection) close() {
 
 var errClosed = errors.New("podman's connection was closed")
 
-// connect returns the connection, which it makes if there is none.
+// connect returns the connection, and makes it if there is none.
 func (e *Engine) connect(ctx context.Context) (*connection, error) {
 	select {
 	case e.sem <- struct{}{}:
@@ -59,7 +59,7 @@ func (e *Engine) connect(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// drop forgets a connection that failed. Those over ssh do not come back by themselves.
+// drop forgets a connection that failed. Connections over ssh do not come back by themselves.
 func (e *Engine) drop(l *connection) {
 	e.sem <- struct{}{}
 	defer func() { <-e.sem }()
@@ -108,7 +108,7 @@ func (e *Engine) open(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// dial connects with what should answer in one place.
+// dial connects to the service at an endpoint.
 func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	// The library tries three times, and wraps what went wrong: this way we know at once.
 	if path := p.path(); path != "" {
@@ -137,7 +137,7 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	return l, nil
 }
 
-// refusal says why nobody answers, and what to type.
+// refusal explains why no service answers, with a remedy.
 func (p endpoint) refusal(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

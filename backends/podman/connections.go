@@ -35,9 +35,9 @@ type connectionsFile struct {
 	}
 }
 
-// connection is the one that is active. On Linux, Podman's own command runs containers here unless
-// "remote" is set or CONTAINER_CONNECTION names one, and so do we: that somebody has a connection to
-// another machine does not mean that programs are to be sent there.
+// connection is the active connection. On Linux, Podman's own command runs containers here unless "remote" is set or
+// CONTAINER_CONNECTION names one, and so do we: a configured connection to another machine does not mean that programs
+// are to be sent there.
 func (env environ) connection(system string) (endpoint, bool, error) {
 	conf, file, err := env.connections()
 	if err != nil {
@@ -67,7 +67,7 @@ func (env environ) connection(system string) (endpoint, bool, error) {
 	return p, true, nil
 }
 
-// connections reads both files. One that does not exist is empty.
+// connections reads both files. A file that does not exist is empty.
 func (env environ) connections() (conf containersConf, file connectionsFile, err error) {
 	dir := env["XDG_CONFIG_HOME"]
 	if dir == "" {

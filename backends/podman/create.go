@@ -43,7 +43,7 @@ func (e *Engine) Create(ctx context.Context, c container.Container) (string, err
 	return id, nil
 }
 
-// create makes it, once more if the connection failed: what was made then is removed first.
+// create makes the container, once more if the connection failed: a container of the first attempt is removed before.
 func (e *Engine) create(ctx context.Context, s spec) (string, error) {
 	var made struct{ ID string }
 	r := request{method: http.MethodPost, path: "/containers/create", json: s}
@@ -57,7 +57,7 @@ func (e *Engine) create(ctx context.Context, s spec) (string, error) {
 	return made.ID, err
 }
 
-// finish looks at what was made, and adds what only can be added then.
+// finish checks the container, and adds the parts that can only be added then.
 func (e *Engine) finish(ctx context.Context, id string, c container.Container, s spec) error {
 	var is inspected
 	if err := e.call(ctx, inspect(id), &is); err != nil {
@@ -77,7 +77,7 @@ func (e *Engine) finish(ctx context.Context, id string, c container.Container, s
 	return noGPU(err, c.GPUs)
 }
 
-// noGPU makes a refusal of what Podman says about devices that it does not have.
+// noGPU makes a refusal of Podman's errors about devices that it does not have.
 func noGPU(err error, gpus []string) error {
 	if err == nil || len(gpus) == 0 || !strings.Contains(err.Error(), "CDI") && !strings.Contains(err.Error(), gpuKind) {
 		return err
@@ -88,15 +88,15 @@ func noGPU(err error, gpus []string) error {
 	}
 }
 
-// discard removes a container that was not asked for after all, also if the caller has given up.
+// discard removes a container that failed, also if the caller has given up.
 func (e *Engine) discard(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	e.Remove(ctx, id)
 }
 
-// refuseExtra refuses a container that has more than we asked for: containers.conf can add mounts and
-// devices to each, and there is no way to say that we want none.
+// refuseExtra refuses a container that has more than we asked for: containers.conf can add mounts and devices to each,
+// and no request can say that we want none.
 func refuseExtra(is inspected, s spec) error {
 	var more []string
 	for _, m := range is.Mounts {

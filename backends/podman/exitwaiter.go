@@ -18,17 +18,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// exitWaiter waits for the end of a container that runs, in two ways: by its first process, and by asking
-// Podman.
+// exitWaiter waits for the end of a running container in two ways: by its first process, and by asking Podman.
 type exitWaiter struct {
-	mayHaveEnded chan struct{} // closed when it may have ended
-	oom          bool          // memory ran out in it; may be read when news is closed
-	code         chan int      // its exit code, as Podman says; closed without one if it does not know
-	interval     time.Duration // two looks at it, once there were news
+	mayHaveEnded chan struct{} // closed when the container may have ended
+	oom          bool          // memory ran out in it; may be read when mayHaveEnded is closed
+	code         chan int      // its exit code, from Podman; closed without one if Podman does not know
+	interval     time.Duration // between two inspections, once mayHaveEnded is closed
 	cancel       func()
 	running      sync.WaitGroup
 }
 
+// newExitWaiter starts both.
 func (e *Engine) newExitWaiter(ctx context.Context, id string, pid int, first *os.File) *exitWaiter {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &exitWaiter{mayHaveEnded: make(chan struct{}), code: make(chan int, 1), interval: 2 * time.Millisecond}
@@ -89,7 +89,7 @@ func (end *exitWaiter) stop() {
 	}
 }
 
-// waitExit asks Podman for the exit code of one that was started, and returns when it has ended.
+// waitExit asks Podman for the exit code of a container that was started, and returns when it has ended.
 func (e *Engine) waitExit(ctx context.Context, id string) (int, error) {
 	res, err := e.send(ctx, request{
 		method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/wait", again: true,
@@ -110,8 +110,8 @@ func (e *Engine) waitExit(ctx context.Context, id string) (int, error) {
 	return code, nil
 }
 
-// removedExit finds out what became of a container that is gone: from whom we asked before, else from
-// Podman's log of events, which not every Podman keeps.
+// removedExit finds the exit of a container that is gone: from the waiter, else from Podman's log of events, which not
+// every Podman keeps.
 func (e *Engine) removedExit(ctx context.Context, id string, l *ownContainer, w *exitWaiter) (container.Exit, error) {
 	exit := container.Exit{Code: -1, Removed: true}
 	if w != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// endpoint is where a service of Podman should answer.
+// endpoint is the address of a Podman service.
 type endpoint struct {
 	url      string
 	identity string // of ssh: a file with a private key
 	machine  bool   // a virtual machine that Podman made, whose ssh key need not be known
-	named    bool   // somebody said so: if it does not answer, nothing else is tried
+	named    bool   // configured: if it does not answer, nothing else is tried
 	source   string // who named it, for people
 	command  string // of a service of our own
 }
 
-// environ is an environment by names.
+// environ is an environment, by names.
 type environ map[string]string
 
 func newEnviron(all []string) environ {
@@ -35,8 +35,8 @@ func newEnviron(all []string) environ {
 
 func (env environ) get(name string) string { return env[name] }
 
-// find says where Podman should be, by the rules of its own command: the first is to be used if it is named,
-// else the first that answers.
+// find returns the endpoints of Podman, by the rules of its own command: the first is to be used if it is named, else
+// the first that answers.
 func (e *Engine) find() ([]endpoint, error) {
 	if e.config.Host != "" {
 		return []endpoint{{url: e.config.Host, identity: e.env["CONTAINER_SSHKEY"], named: true, source: "the configuration"}}, nil

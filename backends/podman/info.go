@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// hostInfo is the part of GET /libpod/info that we go by.
+// hostInfo is the part of GET /libpod/info that we use.
 type hostInfo struct {
 	Host struct {
 		Arch              string
@@ -33,7 +33,7 @@ type hostInfo struct {
 	Version struct{ Version string }
 }
 
-// facts are what is known of a service since the connection was made.
+// facts describe a service since the connection was made.
 type facts struct {
 	container.Info
 	controllers []string // of cgroups, in which containers can be limited
@@ -52,7 +52,7 @@ func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 	return l.facts.Info, nil
 }
 
-// queryInfo asks a service what it is.
+// queryInfo asks a service for its description, unless a saved one still holds.
 func (e *Engine) queryInfo(ctx context.Context, l *connection) (facts, error) {
 	mark := e.infoKey(l.endpoint)
 	h, here := e.loadInfo(mark)
@@ -94,8 +94,8 @@ func (e *Engine) queryInfo(ctx context.Context, l *connection) (facts, error) {
 // limitControllers are the controllers that a container's limits need.
 var limitControllers = []string{"memory", "pids", "cpu"}
 
-// limits are those of them that are there. An ordinary user has none on cgroup v1, and on v2 those
-// that systemd hands down, which are often all but cpu.
+// limits lists the controllers that are there. An ordinary user has none on cgroup v1, and on v2 those that systemd
+// delegates, which are often all but cpu.
 func (h hostInfo) limits() []string {
 	if h.Host.Security.Rootless && (h.Host.CgroupVersion != "v2" || h.Host.CgroupManager != "systemd") {
 		return nil

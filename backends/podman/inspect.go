@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// inspected is the part of a container's description that we go by.
+// inspected is the part of a container's description that we use.
 type inspected struct {
 	ID     string
 	State  state
@@ -27,7 +27,7 @@ type state struct {
 	Error     string
 }
 
-// begun says whether its program was ever started.
+// begun reports whether its program was ever started.
 func (s state) begun() bool {
 	switch s.Status {
 	case "created", "configured", "initialized":
@@ -36,7 +36,7 @@ func (s state) begun() bool {
 	return true
 }
 
-// ended says whether its program has ended, and how.
+// ended reports whether its program has ended, and its exit.
 func (s state) ended() (container.Exit, bool) {
 	switch s.Status {
 	case "stopped", "exited", "removing":

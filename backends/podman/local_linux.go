@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isLocal says whether a service runs on this very kernel and sees our files. A virtual machine differs in
-// its kernel, name, memory or the time since it started; whoever shares the kernel but not the files has another name
-// or another storage folder. In doubt it is not: then nothing of the host is mounted.
+// isLocal reports whether a service runs on this very kernel and sees our files. A virtual machine differs in its
+// kernel, name, memory or uptime; a service that shares the kernel but not the files has another name or another
+// storage directory. In doubt it is not local: then nothing of the host is mounted.
 func (h hostInfo) isLocal() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil || unix.ByteSliceToString(u.Release[:]) != h.Host.Kernel || unix.ByteSliceToString(u.Nodename[:]) != h.Host.Hostname {
@@ -32,14 +32,14 @@ func (h hostInfo) isLocal() bool {
 	return err == nil || os.IsPermission(err)
 }
 
-// parseUptime reads what podman info says: "9h 51m 33.00s (Approximately 0.38 days)".
+// parseUptime reads the uptime of podman info: "9h 51m 33.00s (Approximately 0.38 days)".
 func parseUptime(s string) (time.Duration, error) {
 	s, _, _ = strings.Cut(s, "(")
 	return time.ParseDuration(strings.ReplaceAll(s, " ", ""))
 }
 
-// sameUptime says whether two times since the start are of one machine, theirs being asked for before ours. Podman
-// rounds hours and minutes each up or down by itself: its 1h 59m 40s is "2h 60m 40.00s".
+// sameUptime reports whether two uptimes are of one machine, theirs being asked for before ours. Podman rounds hours
+// and minutes each up or down by itself: its 1h 59m 40s is "2h 60m 40.00s".
 func sameUptime(ours, theirs time.Duration) bool {
 	for _, up := range []time.Duration{0, time.Minute, time.Hour, time.Hour + time.Minute} {
 		if between := ours - (theirs - up); between > -2*time.Second && between < 10*time.Second {
@@ -56,7 +56,7 @@ func uptime() (time.Duration, bool) {
 	return time.Duration(seconds * float64(time.Second)), err == nil
 }
 
-// memory is all that there is, in bytes.
+// memory is the machine's memory, in bytes.
 func memory() (int64, bool) {
 	data, _ := os.ReadFile("/proc/meminfo")
 	_, after, found := strings.Cut(string(data), "MemTotal:")

@@ -2,5 +2,5 @@
 
 package podman
 
-// isLocal is never so: containers need Linux, which then is a virtual machine.
+// isLocal is always false: containers need Linux, which then is a virtual machine.
 func (h hostInfo) isLocal() bool { return false }

@@ -20,8 +20,8 @@ var nameFiles = []struct{ path, text string }{
 	{"etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"},
 }
 
-// putNames writes those that are not bound into a container that does not run: its root folder is
-// read-only only for itself. Podman's own would be made from the host's.
+// putNames writes the files that are not bound into a container that does not run: its root directory is read-only only
+// for the container itself. Podman's own files would be made from the host's.
 func (e *Engine) putNames(ctx context.Context, id string, c container.Container) error {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// ownContainers are the containers that this process made and has not removed: they say when a container was
-// started, which Podman can only be asked again and again.
+// ownContainers are the containers that this process made and has not removed: they tell when a container was started,
+// for which Podman would have to be polled.
 type ownContainers struct {
 	mu   sync.Mutex
 	byID map[string]*ownContainer
@@ -18,10 +18,10 @@ type ownContainers struct {
 
 type ownContainer struct {
 	made    time.Time
-	started chan struct{} // closed then; nil if others made it
-	removed chan struct{} // likewise, by us
+	started chan struct{} // closed when it was started; nil if others made it
+	removed chan struct{} // closed when we have removed it
 	once    sync.Once
-	pidfd   *os.File // its first process, once that was seen; nil where it can't be
+	pidfd   *os.File // its first process, once that was found; nil where it can't be
 }
 
 func (l *ownContainers) add(id string) {
@@ -33,7 +33,7 @@ func (l *ownContainers) add(id string) {
 	l.byID[id] = &ownContainer{made: time.Now(), started: make(chan struct{}), removed: make(chan struct{})}
 }
 
-// get returns what is known of one. Of one that others made, that is nothing.
+// get returns the record of a container, an empty one if others made it.
 func (l *ownContainers) get(id string) *ownContainer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *ownContainers) removed(id string) {
 	}
 }
 
-// holdInit has the first process of one held, until it is removed.
+// holdInit opens the first process of a container, until it is removed.
 func (l *ownContainers) holdInit(one *ownContainer, pid int) *os.File {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *ownContainers) holdInit(one *ownContainer, pid int) *os.File {
 	return one.pidfd
 }
 
-// killInit kills the first process of one that is held, and says whether it has ended.
+// killInit kills the first process of a container if it is open, and reports whether it has ended.
 func (l *ownContainers) killInit(id string) bool {
 	var first *os.File
 	l.mu.Lock()
@@ -80,7 +80,7 @@ func (l *ownContainers) killInit(id string) bool {
 	return first != nil && killProcess(first)
 }
 
-// notStarted says whether one of ours was not started yet.
+// notStarted reports whether a container of ours was not started yet.
 func (l *ownContainer) notStarted() bool {
 	select {
 	case <-l.started:
@@ -90,7 +90,7 @@ func (l *ownContainer) notStarted() bool {
 	}
 }
 
-// wait returns when one that was not started may have been, or may be gone.
+// wait returns when a container that was not started may have been, or may be gone.
 func (l *ownContainer) wait(ctx context.Context) {
 	started := l.started
 	often := 250 * time.Millisecond
@@ -100,7 +100,7 @@ func (l *ownContainer) wait(ctx context.Context) {
 		often = 5 * time.Millisecond
 	default:
 		if started != nil {
-			often = 5 * time.Second // we will hear: only a removal by somebody else has to be found
+			often = 5 * time.Second // markStarted will tell: only a removal by others has to be found
 		}
 	}
 	select {

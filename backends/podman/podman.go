@@ -1,7 +1,7 @@
-// Package podman speaks to Podman's service, 4.0 and later.
+// Package podman is a client of Podman's service, 4.0 and later.
 //
-// Library: podman/v5/pkg/bindings is Podman's own client. Only its root package is used, which makes
-// the connection (Unix socket or ssh); the others need C libraries to be built.
+// Library: podman/v5/pkg/bindings is Podman's own client. Only its root package is used, which makes the connection
+// (Unix socket or ssh); the others need C libraries to be built.
 package podman
 
 import (
@@ -13,24 +13,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Config says where Podman is.
+// Config locates Podman.
 type Config struct {
 	Host    string   // a URL such as unix:///run/podman/podman.sock or ssh://; "" goes by the environment, containers.conf and the usual sockets
 	Environ []string // nil is os.Environ()
 	// Service is the program podman, and global arguments for it: a service of our own is started
 	// from it, whatever else answers. If nil, that is only done where nothing answers.
 	Service []string
-	// Folder is where a file for the engine will be, which stays. "" is a temporary folder.
+	// Dir will hold files for the engine, which stay. "" is a temporary directory.
 	Dir string
 }
 
-// Engine is Podman. It implements [container.Engine].
+// Engine is a client of Podman. It implements [container.Engine].
 type Engine struct {
 	config Config
 	env    environ
-	sem    chan struct{} // holds a token while somebody connects or closes; guards line, temp and closed
+	sem    chan struct{} // semaphore: held while connecting or closing; guards conn, temp and closed
 	conn   *connection
-	temp   string // a folder, if one was needed
+	temp   string // a directory, if one was needed
 	closed bool
 	own    ownContainers
 }
@@ -51,8 +51,7 @@ func New(c Config) container.Engine {
 // Name implements [container.Engine].
 func (e *Engine) Name() string { return "podman" }
 
-// Close implements [container.Engine]. A service of our own ends; containers of it that still run
-// do not.
+// Close implements [container.Engine]. A service of our own ends; its containers that still run do not.
 func (e *Engine) Close() error {
 	e.sem <- struct{}{}
 	defer func() { <-e.sem }()

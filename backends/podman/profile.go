@@ -9,9 +9,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// profile is a file with a seccomp profile, which Podman wants to read by itself while it makes a container. It is
-// called after what is in it, and stays: so there is one for each version of us, and none more for a server
-// that is killed. It is no secret, and an engine of another user must be able to read it.
+// profile returns a file with a seccomp profile, which Podman itself reads while it makes a container. The name is the
+// hash of the content, and the file stays: so there is one for each version of us, and none more for a server that is
+// killed. It is no secret, and an engine of another user must be able to read it.
 func (e *Engine) profile(text string) (string, error) {
 	dir, err := e.dir()
 	if err != nil {
@@ -25,8 +25,8 @@ func (e *Engine) profile(text string) (string, error) {
 	return name, statefile.Replace(name, "podman", []byte(text), 0o644)
 }
 
-// dir is where files can be. If nobody named one, it is ours alone, and goes when the engine is closed: in the folder
-// for temporary files, others could have put something there under any name that they can foresee.
+// dir returns the directory for files. A temporary one is ours alone, and removed when the engine is closed: in the
+// shared directory for temporary files, others could have put something under any name that they can foresee.
 func (e *Engine) dir() (string, error) {
 	if e.config.Dir != "" {
 		return e.config.Dir, os.MkdirAll(e.config.Dir, 0o700)

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// printProgress reads what Podman says while it works, a JSON object after the other, and gives lines to
-// people. The last object can be why it failed.
+// printProgress reads Podman's messages while it works, a sequence of JSON objects, and gives lines to people. The last
+// object can be an error.
 func printProgress(from io.Reader, progress func(line string)) error {
 	var partial string
 	var failed error

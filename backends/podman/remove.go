@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// Remove implements [container.Engine]. Podman's own removal, when a container has ended, can be under
-// way at the same time: one of both then fails, and the container is gone soon.
+// Remove implements [container.Engine]. Podman's own removal of a container that has ended can be under way at the same
+// time: one of both then fails, and the container is gone soon.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	remove := request{method: http.MethodDelete, path: "/containers/" + url.PathEscape(id), again: true, query: url.Values{
 		"force": {"true"}, "volumes": {"true"}, "v": {"true"}, "timeout": {"0"}, "ignore": {"true"},
@@ -44,8 +44,8 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return fmt.Errorf("remove a container: %w", err)
 }
 
-// awaitNotice waits until Podman has noticed that one is dead, but not for long: before that, it would have its runtime
-// kill it, and look why that failed.
+// awaitNotice waits until Podman has noticed the death of a container, but not for long: before that, Podman would have
+// its runtime kill it, and find out why that failed.
 func (e *Engine) awaitNotice(ctx context.Context, id string) {
 	for begun := time.Now(); time.Since(begun) < time.Second/4; engine.Pause(ctx, 2*time.Millisecond) {
 		var is inspected

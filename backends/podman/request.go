@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// api is the version that is spoken: the oldest that every service from 4.0 to 5.x knows, so that all answer in
-// the same form.
+// api is the version of the API that we speak: the oldest that every service from 4.0 to 5.x knows, so that all answer
+// in the same form.
 const api = "4.0.0"
 
 // request is one call of the libpod API.
@@ -30,11 +30,11 @@ type request struct {
 	again  bool      // it does no harm to send it twice
 }
 
-// failure is an answer that says no.
+// failure is an answer with an error.
 type failure struct {
 	status  int
 	message string
-	notAPI  bool // it is no answer of the API, but of a server that does not know the path
+	notAPI  bool // the answer of a server that does not know the path, not of the API
 }
 
 func (f *failure) Error() string { return f.message }
@@ -63,7 +63,7 @@ func (e *Engine) call(ctx context.Context, r request, out any) error {
 	return nil
 }
 
-// send sends a request, once more if that does no harm, and returns an answer that says yes.
+// send sends a request, once more if that does no harm, and returns a successful answer.
 func (e *Engine) send(ctx context.Context, r request) (*http.Response, error) {
 	res, err := e.sendOnce(ctx, r)
 	if !transient(ctx, err) || r.body != nil || !r.again && !neverSent(err) {
@@ -75,8 +75,8 @@ func (e *Engine) send(ctx context.Context, r request) (*http.Response, error) {
 	return e.sendOnce(ctx, r)
 }
 
-// sendOnce does not use the library's DoRequest, which sends whatever failed three times: a container could be
-// started twice, and a body that was read is not sent again.
+// sendOnce does not use the library's DoRequest, which sends failed requests three times: a container could be started
+// twice, and a body that was read is not sent again.
 func (e *Engine) sendOnce(ctx context.Context, r request) (*http.Response, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r request) build(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// refused reads what an answer says.
+// refused reads an answer's error.
 func refused(res *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	f := &failure{status: res.StatusCode}
@@ -148,8 +148,8 @@ func refused(res *http.Response) error {
 	return f
 }
 
-// shorten makes a line for people of what Podman says. It keeps the end, where the cause is: some of its errors
-// show whole structures.
+// shorten makes a line for people of a message of Podman. It keeps the end, where the cause is: some errors print whole
+// structures.
 func shorten(message string) string {
 	const limit = 600
 	if len(message) > limit {
@@ -158,7 +158,7 @@ func shorten(message string) string {
 	return engine.Plain(message)
 }
 
-// transient says whether an error is one of the connection, or of a service that is about to be there.
+// transient reports whether an error is one of the connection, or of a service that is about to be there.
 func transient(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil {
 		return false
@@ -170,7 +170,7 @@ func transient(ctx context.Context, err error) bool {
 	return errors.As(err, &u)
 }
 
-// neverSent says whether nobody can have got the request.
+// neverSent reports whether the request can't have arrived.
 func neverSent(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// savedInfo is what a service on this machine last said of itself, kept for the next process: to answer, Podman asks the
-// package manager about its parts, which takes longer than to run a container. Nothing that is said to hold a program
-// rests on it alone: that is read in the container.
+// savedInfo is the last description of a service on this machine, kept for the next process: to answer, Podman asks the
+// package manager about its parts, which takes longer than to run a container. No layer in force rests on it alone:
+// that is read in the container.
 type savedInfo struct {
 	Mark string
 	At   time.Time
@@ -26,11 +26,11 @@ type savedInfo struct {
 
 const savedInfoName = "podman-info.json"
 
-// savedInfoLifetime is how long an answer is good at the most. What a mark does not see changes seldom.
+// savedInfoLifetime is how long a description holds at the most. Changes that its key does not cover are rare.
 const savedInfoLifetime = 24 * time.Hour
 
-// infoKey stands for what a service's answer comes from: which one it is, since when the machine runs, and the programs,
-// environment and configuration that Podman goes by. "" is that its answers are not kept.
+// infoKey stands for the sources of a service's description: the service, the start of the machine, and the programs,
+// environment and configuration that Podman uses. "" means that the description is not saved.
 func (e *Engine) infoKey(p endpoint) string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil || p.path() == "" || e.config.Dir == "" {
@@ -61,13 +61,13 @@ func (e *Engine) infoKey(p endpoint) string {
 	}
 	slices.Sort(settings)
 	fmt.Fprintf(hash, "%q", settings)
-	// What systemd lets an ordinary user limit.
+	// The controllers that systemd delegates to an ordinary user.
 	controllers, _ := os.ReadFile(fmt.Sprintf("/sys/fs/cgroup/user.slice/user-%d.slice/user@%[1]d.service/cgroup.controllers", os.Geteuid()))
 	fmt.Fprintf(hash, "%s", controllers)
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// configuration are the files that Podman reads.
+// configuration lists the files that Podman reads.
 func (env environ) configuration() []string {
 	own := env["XDG_CONFIG_HOME"]
 	if own == "" {
@@ -83,7 +83,7 @@ func (env environ) configuration() []string {
 	return files
 }
 
-// loadInfo returns what the service of a mark said last, if that is known.
+// loadInfo returns the saved description of a key, if it still holds.
 func (e *Engine) loadInfo(mark string) (hostInfo, bool) {
 	var k savedInfo
 	data, err := os.ReadFile(filepath.Join(e.config.Dir, savedInfoName))
@@ -94,7 +94,7 @@ func (e *Engine) loadInfo(mark string) (hostInfo, bool) {
 	return k.Info, age >= 0 && age < savedInfoLifetime
 }
 
-// saveInfo keeps an answer. Where it can't be, the next process asks again.
+// saveInfo saves a description. If that fails, the next process asks again.
 func (e *Engine) saveInfo(mark string, h hostInfo) {
 	if data, err := json.Marshal(savedInfo{mark, time.Now(), h}); mark != "" && err == nil {
 		_ = statefile.Replace(filepath.Join(e.config.Dir, savedInfoName), "podman", data, 0o600)

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Seed implements [container.Engine]. Podman before 5.6 can fill a volume only through a container, which is made for it and never
-// started. The volume's name should have the hash of the archive in it.
+// Seed implements [container.Engine]. Podman before 5.6 can fill a volume only through a container, which is made for
+// it and never started. The volume's name should contain the hash of the archive.
 func (e *Engine) Seed(ctx context.Context, name string, labels map[string]string, archive io.Reader, image string) error {
 	if err := e.seed(ctx, name, labels, archive, image); err != nil {
 		return fmt.Errorf("fill the volume %s: %w", name, err)
@@ -44,7 +44,7 @@ func (e *Engine) seed(ctx context.Context, name string, labels map[string]string
 	return e.put(ctx, id, inside, archive)
 }
 
-// makeVolume makes one, unless it is there.
+// makeVolume makes a volume, unless it exists.
 func (e *Engine) makeVolume(ctx context.Context, name string, labels map[string]string) error {
 	there := request{method: http.MethodGet, path: "/volumes/" + url.PathEscape(name) + "/exists", again: true}
 	err := e.call(ctx, there, nil)
@@ -54,7 +54,7 @@ func (e *Engine) makeVolume(ctx context.Context, name string, labels map[string]
 	err = e.call(ctx, request{method: http.MethodPost, path: "/volumes/create", json: map[string]any{
 		"Name": name, "Label": labels, "Labels": labels,
 	}}, nil)
-	// Somebody else may have made it at the same time.
+	// Another server may have made it at the same time.
 	if err != nil && e.call(ctx, there, nil) == nil {
 		return nil
 	}

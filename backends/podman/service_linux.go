@@ -18,17 +18,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// service is a Podman of our own, which listens for us alone and ends with us. Containers have parents of their
+// service is a Podman service of our own, which listens for us alone and ends with us. Containers have parents of their
 // own, and so live on.
 type service struct {
 	process *os.Process
 	socket  int // O_PATH: nothing of it is left in the file system
 	ended   chan struct{}
-	stderr  engine.Tail // what it said on its standard error
+	stderr  engine.Tail // its standard error
 	command string      // that it was started with
 }
 
-// serve starts one.
+// serve starts a service.
 func (e *Engine) serve(ctx context.Context, command []string) (*service, error) {
 	program, err := engine.Program(e.env["PATH"], command[0])
 	if err != nil {
@@ -51,7 +51,7 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 	s := &service{socket: -1, ended: make(chan struct{}), command: fmt.Sprintf("%q %q", program, args)}
 	cmd.Stderr = &s.stderr
 	cmd.WaitDelay = time.Second // what it started may hold its standard error
-	// Before 5.0, a file "oom" is left in the folder in which the service was started: here none can be.
+	// Before 5.0, a file "oom" is left in the service's working directory: here none can be.
 	cmd.Dir = "/proc"
 	// A group of its own: Ctrl-C in our terminal is for us, and we still need it to clean up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
@@ -83,7 +83,7 @@ func (s *service) start(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// ready waits until it listens. The socket is held open, and can then be connected to without its name.
+// ready waits until the service listens. The socket is held open, and can then be connected to without its name.
 func (s *service) ready(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -136,8 +136,8 @@ func (s *service) end() {
 	}
 }
 
-// hybridCgroups says whether this host mixes cgroup v1 and v2: there crun refuses to make containers, and runc
-// does not.
+// hybridCgroups reports whether this host mixes cgroup v1 and v2: there crun refuses to make containers, and runc does
+// not.
 func hybridCgroups() bool {
 	var root, unified unix.Statfs_t
 	return unix.Statfs("/sys/fs/cgroup", &root) == nil && root.Type != unix.CGROUP2_SUPER_MAGIC &&

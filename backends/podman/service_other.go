@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// service is a Podman of our own, which only Linux can have: elsewhere it runs in a virtual machine.
+// service is a Podman service of our own, which only Linux can have: elsewhere it runs in a virtual machine.
 type service struct{}
 
 func (e *Engine) serve(context.Context, []string) (*service, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// spec is the part of Podman's SpecGenerator that we send. What it leaves out, an older service's default
-// is closed for; what a service does not know, it ignores.
+// spec is the part of Podman's SpecGenerator that we send. For a field that it leaves out, an older service's default
+// is closed; a service ignores fields that it does not know.
 type spec struct {
 	Name        string            `json:"name,omitempty"`
 	Image       string            `json:"image"`
@@ -82,7 +82,7 @@ type device struct {
 	Path string `json:"path"`
 }
 
-// gpuKind is what CDI calls NVIDIA's GPUs.
+// gpuKind is CDI's name for NVIDIA's GPUs.
 const gpuKind = "nvidia.com/gpu"
 
 type rlimit struct {
@@ -91,8 +91,8 @@ type rlimit struct {
 	Soft uint64 `json:"soft"`
 }
 
-// rlimits are those of a container's processes. If nothing is said, Podman asks for 1048576 processes, which fails
-// where its own limit is lower.
+// rlimits are the limits of a container's processes. By default Podman asks for 1048576 processes, which fails where
+// its own limit is lower.
 func rlimits(files uint64) []rlimit {
 	processes := engine.Processes()
 	return []rlimit{{"core", 1, 1}, {"nofile", files, files}, {"nproc", processes, processes}}
@@ -119,11 +119,11 @@ type cpuLimit struct {
 	Period uint64 `json:"period"` // microseconds
 }
 
-// secrets is where Podman shows what the host's mounts.conf names, such as a subscription's keys.
+// secrets is where Podman mounts the files that the host's mounts.conf names, such as a subscription's keys.
 const secrets = "/run/secrets"
 
-// specFor turns a container into what Podman understands. Nothing that it leaves to the service's
-// configuration opens anything, but for mounts and devices, which [unasked] looks for.
+// specFor converts a container for Podman. Nothing that it leaves to the service's configuration opens anything, except
+// for mounts and devices, which [refuseExtra] checks.
 func specFor(c container.Container, f facts) (spec, error) {
 	if len(c.Args) == 0 {
 		return spec{}, fmt.Errorf("make a container: no program is named")
@@ -153,8 +153,8 @@ func specFor(c container.Container, f facts) (spec, error) {
 	return s, nil
 }
 
-// sizeFor is the size of a tmpfs, and whose it is: git, for one, works in no folder of somebody else. Podman
-// refuses the kernel's option uid, but hands the value of size on as it stands.
+// sizeFor is the size and owner of a tmpfs: git, for one, works in no directory of another user. Podman refuses the
+// kernel's option uid, but passes the value of size on unchanged.
 func sizeFor(size int64, user string) string {
 	uid, gid, both := strings.Cut(user, ":")
 	if !both {
@@ -200,8 +200,8 @@ func (s *spec) mount(c container.Container) {
 	}
 }
 
-// resources are the limits that can be in force; nil if none can: Podman refuses or ignores such
-// a container, by version.
+// resources are the limits that can be in force; nil if none can: Podman refuses or ignores such a container, by
+// version.
 func (f facts) resources(r container.Resources) *resources {
 	var out resources
 	if r.Memory > 0 && slices.Contains(f.controllers, "memory") {

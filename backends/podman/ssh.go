@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// checkKey refuses what would make the library ask for a password or a passphrase: it reads them from our
+// checkKey refuses an endpoint for which the library would ask for a password or a passphrase: it reads them from our
 // standard input also where that is no terminal, and would eat the protocol that is spoken there.
 func (p endpoint) checkKey() error {
 	u, err := url.Parse(p.url)
@@ -47,7 +47,7 @@ func (p endpoint) encrypted() error {
 	return nil
 }
 
-// agentHasKeys asks an ssh-agent. One without keys would make the library ask for a password.
+// agentHasKeys asks an ssh-agent. Without keys the library would ask for a password.
 func agentHasKeys(socket string) bool {
 	if socket == "" {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Start implements [container.Engine]. If the connection fails on the way, nothing is sent again: what
-// became of the container is looked up.
+// Start implements [container.Engine]. If the connection fails on the way, nothing is sent again: the container is
+// inspected instead.
 func (e *Engine) Start(ctx context.Context, id string) error {
 	err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/start"}, nil)
 	if transient(ctx, err) {

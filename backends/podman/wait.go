@@ -10,13 +10,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// serviceTimeout is how long a service may be away while somebody waits for a container, which lives on.
+// serviceTimeout is how long a service may be away while a Wait is under way: containers live on.
 const serviceTimeout = 30 * time.Second
 
-// Wait implements [container.Engine]. When a container has ended, Podman removes it within about a
-// tenth of a second, and with it forgets whether memory ran out. So its first process is watched
-// where that can be seen from here, and the container is looked at as soon as it has ended. The code is
-// -1 if nobody knows it.
+// Wait implements [container.Engine]. When a container has ended, Podman removes it within about a tenth of a second,
+// and with it forgets whether memory ran out. So its first process is watched where that can be seen from here, and the
+// container is inspected as soon as it has ended. The code is -1 if it is not known.
 func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
 	life := e.own.get(id)
 	if life.notStarted() { // there is nothing to ask yet, and the answer would hold up the start

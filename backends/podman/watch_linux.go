@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPidfd returns a container's first process, whose number then can't become another's. It is nil if there is no such
-// process here, as for an engine that is elsewhere.
+// openPidfd opens a container's first process, whose number then can't become another's. It returns nil if there is no
+// such process here, as for an engine on another machine.
 func openPidfd(pid int) *os.File {
 	if pid <= 1 {
 		return nil
@@ -30,7 +30,7 @@ func openPidfd(pid int) *os.File {
 	return f
 }
 
-// watchExit says when a process that is held has ended: true then, and false when stop was called. It returns nil for nil.
+// watchExit reports when an open process has ended: true then, and false when stop was called. It returns nil for nil.
 func watchExit(held *os.File) (died <-chan bool, stop func()) {
 	if held == nil {
 		return nil, func() {}
@@ -52,7 +52,8 @@ func watchExit(held *os.File) (died <-chan bool, stop func()) {
 	return said, func() { held.SetReadDeadline(time.Unix(1, 0)) }
 }
 
-// killProcess ends a process that is held, and says whether it has ended soon after. One that we may not end may be about to.
+// killProcess ends an open process, and reports whether it has ended soon after. A process that we may not kill may be
+// about to end.
 func killProcess(held *os.File) (ended bool) {
 	raw, err := held.SyscallConn()
 	if err != nil {
@@ -78,8 +79,8 @@ func hasEnded(pidfd uintptr, within time.Duration) bool {
 	}
 }
 
-// isFirst says whether a process is the first one of a namespace below ours: a number that comes from
-// another machine can be anybody's here.
+// isFirst reports whether a process is the first of a namespace below ours: a number from another machine can be any
+// process here.
 func isFirst(pid int) bool {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range bytes.Lines(status) {
@@ -91,8 +92,8 @@ func isFirst(pid int) bool {
 	return false
 }
 
-// oomKills returns what counts how often the kernel killed something in a container for want of memory. It is to
-// be asked as soon as the container has ended: the cgroup is there until the engine has cleaned up.
+// oomKills returns a function that counts how often the kernel killed something in a container for want of memory. It
+// must be called as soon as the container has ended: the cgroup exists until the engine has cleaned up.
 func oomKills(pid int) func() int {
 	files := oomFiles(pid)
 	return func() int {
@@ -112,7 +113,7 @@ func oomKills(pid int) func() int {
 	}
 }
 
-// oomFiles are where the kernel counts, for cgroup v1 and v2. A process can be in both.
+// oomFiles are the kernel's counters, for cgroup v1 and v2. A process can be in both.
 func oomFiles(pid int) (files []string) {
 	if !isFirst(pid) {
 		return nil

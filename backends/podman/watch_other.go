@@ -4,13 +4,13 @@ package podman
 
 import "os"
 
-// openPidfd would return a container's first process, which can't be seen from here.
+// openPidfd would open a container's first process, which can't be seen from here.
 func openPidfd(int) *os.File { return nil }
 
-// watchExit says when it has ended.
+// watchExit would report its end.
 func watchExit(*os.File) (died <-chan bool, stop func()) { return nil, func() {} }
 
-// killProcess ends it.
+// killProcess would end it.
 func killProcess(*os.File) bool { return false }
 
 // oomKills would count what the kernel killed.
