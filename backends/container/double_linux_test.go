@@ -289,7 +289,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// initMain takes the part of PID 1. Its working folder is where the socket is.
+// initMain takes the part of PID 1. Its working directory is where the socket is.
 func initMain() error {
 	switch os.Getenv("ORDER") {
 	case "fail":

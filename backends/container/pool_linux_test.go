@@ -159,7 +159,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestPoolFails has those that are started ahead fail: nobody is told, and nothing is left.
+// TestPoolFails has containers that are started ahead fail: nothing is reported, and nothing is left.
 func TestPoolFails(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 3

@@ -98,7 +98,7 @@ func (d *runDir) listen() error {
 	if err != nil {
 		return fmt.Errorf("listen for a container: %w", err)
 	}
-	l.SetUnlinkOnClose(false) // under a name that may mean another folder by then
+	l.SetUnlinkOnClose(false) // under a name that may mean another directory by then
 	d.listener = l
 	return os.Chmod(filepath.Join(dir, "socket"), 0o666)
 }

@@ -22,8 +22,8 @@ import (
 type serverLock struct {
 	name    string // a ULID
 	stateID string // the value of LabelState
-	locks   string // folder
-	runs    string // folder of the run folders of all instances of this state
+	locks   string // directory
+	runs    string // directory of the run directories of all instances of this state
 	file    *os.File
 
 	dirs atomic.Int64 // that were made: each name is used once

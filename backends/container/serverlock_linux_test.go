@@ -74,7 +74,7 @@ func TestOrphans(t *testing.T) {
 	shut(t, alive, d)
 }
 
-// TestServerLocks has several servers of one state folder begin and end at the same time.
+// TestServerLocks has several servers of one state directory begin and end at the same time.
 func TestServerLocks(t *testing.T) {
 	dir := t.TempDir()
 	done := make(chan error)

@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// config is one for the double, in a state folder of the test's own.
+// config is one for the double, in a state directory of the test's own.
 func config(t *testing.T) Config {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	return Config{Images: map[string]string{"shell": "shell:1", "python": "python:1", "node": "node:1", "r": "r:1"}, StateDir: t.TempDir(), Binary: static(t)}

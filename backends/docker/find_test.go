@@ -24,7 +24,7 @@ func refused(err error, reason, remedy string) bool {
 	return errors.As(err, &r) && strings.Contains(r.Reason, reason) && strings.Contains(r.Remedy, remedy)
 }
 
-// write makes a file and the folders above it.
+// write makes a file and the directories above it.
 func write(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -57,7 +57,7 @@ func TestFind(t *testing.T) {
 		environ []string
 		want    string
 	}{
-		{"told", "tcp://told:1", []string{config, "DOCKER_HOST=tcp://host:1", "DOCKER_CONTEXT=work"}, "tcp://told:1"},
+		{"config", "tcp://config:1", []string{config, "DOCKER_HOST=tcp://host:1", "DOCKER_CONTEXT=work"}, "tcp://config:1"},
 		{"DOCKER_HOST", "", []string{config, "DOCKER_HOST=tcp://host:1", "DOCKER_CONTEXT=work"}, "tcp://host:1"},
 		{"the last of several", "", []string{"DOCKER_HOST=tcp://a:1", "DOCKER_HOST=tcp://host:1"}, "tcp://host:1"},
 		{"DOCKER_CONTEXT", "", []string{config, "DOCKER_CONTEXT=work"}, "tcp://work:1"},

@@ -58,7 +58,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// The engine does not see the folder: as with a forwarded socket, or from inside of a container.
+// The engine does not see the directory: as with a forwarded socket, or from inside of a container.
 func TestInfoNotLocal(t *testing.T) {
 	e := real(t)
 	l, err := e.connect(t.Context())

@@ -72,7 +72,7 @@ func (e *Engine) finish(ctx context.Context, id string, c container.Container, s
 	if len(c.GPUs) == 0 {
 		return nil
 	}
-	// Most versions look devices up when the runtime gets the container: here the reason can still be told.
+	// Most versions look devices up when the runtime gets the container: here the reason is still known.
 	err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/init"}, nil)
 	return noGPU(err, c.GPUs)
 }

@@ -65,7 +65,7 @@ func root(t *testing.T) {
 	}
 }
 
-// store is a folder for a Podman's images and containers, which is empty at the end.
+// store is a directory for a Podman's images and containers, which is empty at the end.
 func store(t *testing.T) string {
 	t.Helper()
 	root(t)

@@ -69,7 +69,7 @@ func (end *exitWaiter) wait(ctx context.Context) {
 	}
 }
 
-// oomKilled says whether memory ran out. Podman before 5.0 does not know, though it has a place for it.
+// oomKilled reports whether memory ran out. Podman before 5.0 does not know, though it has a field for it.
 func (end *exitWaiter) oomKilled() bool {
 	if end == nil {
 		return false

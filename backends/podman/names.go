@@ -43,7 +43,7 @@ func (e *Engine) putNames(ctx context.Context, id string, c container.Container)
 	return nil
 }
 
-// put unpacks a tar archive in a container, whose owners it keeps.
+// put unpacks a tar archive in a container, with the archive's owners.
 func (e *Engine) put(ctx context.Context, id, dir string, archive io.Reader) error {
 	return e.call(ctx, request{
 		method: http.MethodPut, path: "/containers/" + url.PathEscape(id) + "/archive",

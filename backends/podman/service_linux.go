@@ -116,7 +116,7 @@ func (s *service) alive() bool {
 	}
 }
 
-// end asks it to end, and then makes it. A rootless one is two processes of one group: the second, in the user
+// end asks the service to end, and then kills it. A rootless one is two processes of one group: the second, in the user
 // namespace, may outlive the first.
 func (s *service) end() {
 	group := -s.process.Pid

@@ -13,11 +13,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// scene is what servers that are killed may leave things in: an engine and a state folder.
+// scene is what servers that are killed may leave things in: an engine and a state directory.
 type scene struct {
 	kind, url string
 	program   string
-	dir       string // with state and runtime folders, and the configuration
+	dir       string // with state and runtime directories, and the configuration
 	before    []string
 }
 
@@ -74,7 +74,7 @@ func (s *scene) things(t testing.TB, files bool) []string {
 			return nil
 		})
 	}
-	// An engine mounts its own folder on itself: Docker when it was restarted, Podman with its first container.
+	// An engine mounts its own directory on itself: Docker when it was restarted, Podman with its first container.
 	return slices.DeleteFunc(all, func(thing string) bool {
 		if strings.HasPrefix(thing, "container ") && strings.HasSuffix(thing, " created}") {
 			return !files

@@ -80,7 +80,7 @@ func engineBackend(t testing.TB, engine container.Engine, images map[string]stri
 	return b
 }
 
-// stateDir is a folder with a short name: the socket of a container lies below it, and the path of one has
+// stateDir is a directory with a short name: the socket of a container lies below it, and the path of one has
 // at most 107 bytes.
 func stateDir(t testing.TB) string {
 	t.Helper()
@@ -99,7 +99,7 @@ type bench struct {
 	backend backends.Backend
 	memory  *vault.Memory
 	sites   *sites
-	host    string // a folder that programs may be shown, of the same content for all backends
+	host    string // a directory that programs may be shown, of the same content for all backends
 }
 
 func newBench(t testing.TB, kind string, town *sites) *bench {
@@ -125,7 +125,7 @@ func newBench(t testing.TB, kind string, town *sites) *bench {
 	return b
 }
 
-// hostDir is a folder with a file, a folder and a link, which anyone may write: what a server of root
+// hostDir is a directory with a file, a directory and a link, which anyone may write: what a server of root
 // shows must not be only root's.
 func hostDir(t testing.TB) string {
 	t.Helper()

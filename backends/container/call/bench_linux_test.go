@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// overEachConn runs a benchmark without a line, and over each kind of one.
+// overEachConn runs a benchmark without a connection, and over each kind.
 func overEachConn(b *testing.B, f func(b *testing.B, s backends.Sandbox)) {
 	b.Run("none", func(b *testing.B) {
 		s, err := bareStart(b)(b.Context(), backends.Spec{})
@@ -40,7 +40,7 @@ func (idle) Exec(_ context.Context, _ backends.Command, s backends.Streams) (bac
 	return backends.Result{Ended: backends.EndedOK}, nil
 }
 
-// BenchmarkExec is what the line adds to a command with all three streams.
+// BenchmarkExec measures what the connection adds to a command with all three streams.
 func BenchmarkExec(b *testing.B) {
 	for _, kind := range connKinds {
 		b.Run(kind, func(b *testing.B) {
@@ -63,7 +63,7 @@ func BenchmarkExec(b *testing.B) {
 	}
 }
 
-// BenchmarkBuild is a line from its greeting to its end, with a sandbox that is there already.
+// BenchmarkBuild is a connection from its greeting to its end, with a sandbox that is there already.
 func BenchmarkBuild(b *testing.B) {
 	for _, kind := range connKinds {
 		b.Run(kind, func(b *testing.B) {
@@ -80,7 +80,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkStdout is what a program can write, and nobody but the line holds up.
+// BenchmarkStdout is what a program can write, and only the connection limits.
 func BenchmarkStdout(b *testing.B) {
 	const size = 256 << 20
 	overEachConn(b, func(b *testing.B, s backends.Sandbox) {

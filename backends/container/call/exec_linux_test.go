@@ -250,7 +250,7 @@ func TestChannel(t *testing.T) {
 		if r := <-done; r.ExitCode != 9 {
 			t.Errorf("got %+v", r)
 		}
-		// What the program said last is there after its end.
+		// The last output of the program is there after its end.
 		sh(t, s, "printf last >&3", backends.Streams{Channel: func(c io.ReadWriteCloser) { got <- c }})
 		c = <-got
 		defer c.Close()

@@ -47,7 +47,7 @@ func answering(t testing.TB, spec backends.Spec, answer func(stream *yamux.Strea
 	return l, s
 }
 
-// TestLies: what no init of ours says ends the line.
+// TestLies: a message that our init does not send ends the connection.
 func TestLies(t *testing.T) {
 	begun := response{Begun: &held}
 	ok := backends.Result{Ended: backends.EndedOK}
@@ -145,7 +145,7 @@ func frame(kind byte, flags uint16, id, length uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, id), length)
 }
 
-// TestFloods: frames that would fill the server's memory end the line.
+// TestFloods: frames that would fill the server's memory end the connection.
 func TestFloods(t *testing.T) {
 	for _, c := range []struct {
 		name, why string
@@ -188,7 +188,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestUnasked: connections that no program can have made end the line.
+// TestUnasked: connections that no program can have made end the connection.
 func TestUnasked(t *testing.T) {
 	for _, a := range []arrival{{Socket: -1, Local: anywhere, Remote: anywhere}, {Socket: 1, Local: anywhere, Remote: anywhere}, {Socket: 0}} {
 		l, _ := puppet(t, func(conn io.ReadWriteCloser) {
@@ -211,7 +211,7 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// scripted is a connection on which all was said already.
+// scripted is a connection whose content is there already.
 type scripted struct{ io.Reader }
 
 func (scripted) Write(p []byte) (int, error) { return len(p), nil }

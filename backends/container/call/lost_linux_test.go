@@ -117,7 +117,7 @@ func cut(t *testing.T, kind string, after time.Duration, server bool) {
 	<-served
 }
 
-// TestParked: a line on which nothing is asked tells, too, that it has ended.
+// TestParked: an idle connection reports its end.
 func TestIdle(t *testing.T) {
 	for _, kind := range connKinds {
 		before := runtime.NumGoroutine()
@@ -148,7 +148,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestSilent: an init that stops to speak is waited for as long as it should be.
+// TestSilent: an init that stops sending is waited for as long as it should be.
 func TestSilent(t *testing.T) {
 	ours, theirs := net.Pipe()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// connKinds are what a line can be: a Unix socket that hands descriptors over, or any stream.
+// connKinds are the kinds of connections: a Unix socket that passes descriptors, or any stream.
 var connKinds = []string{"socket", "stream"}
 
 // ends returns the two ends of a connection.
@@ -38,7 +38,7 @@ func ends(t testing.TB, kind string) (ours, theirs io.ReadWriteCloser) {
 // starter starts the real sandbox.
 type starter func(context.Context, backends.Spec) (backends.Sandbox, error)
 
-// start starts a sandbox at the other end of a new line.
+// start starts a sandbox at the other end of a new connection.
 func start(ctx context.Context, t testing.TB, kind string, spec backends.Spec, real starter) (backends.Sandbox, error) {
 	ours, theirs := ends(t, kind)
 	served := make(chan error, 1)

@@ -57,7 +57,7 @@ func TestProgram(t *testing.T) {
 		{none, want, want},
 		{none, "ours", ""},
 		{"", "ours", ""},
-		{"." + list + none, "ours", ""}, // of the current folder
+		{"." + list + none, "ours", ""}, // of the current directory
 	} {
 		got, err := Program(test.path, test.name)
 		if got != test.want || errors.Is(err, exec.ErrNotFound) != (test.want == "") {

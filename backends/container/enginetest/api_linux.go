@@ -23,7 +23,7 @@ func api(socket, method, path string, body io.Reader) ([]byte, error) {
 		},
 		DisableKeepAlives: true,
 	}
-	client := &http.Client{Transport: transport, Timeout: 10 * time.Minute} // or else a keeper outlives its test with an engine that hangs
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Minute} // or else a supervisor outlives its test with an engine that hangs
 	r, err := http.NewRequest(method, "http://engine"+path, body)
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func engineCommand(kind, dir string) []string {
 	return []string{"sshd", "-D", "-e", "-f", dir + "/sshd_config"}
 }
 
-// podman is the program with its global options. Locks and state of a podman are in folders that all
+// podman is the program with its global options. Locks and state of a podman are in directories that all
 // of a user's podmans share, unless they are told otherwise.
 func podman(dir string) []string {
 	args := []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run", "--tmpdir", dir + "/tmp",

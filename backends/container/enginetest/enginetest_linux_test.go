@@ -109,7 +109,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestKilled kills a test process that has engines with containers that run, alone and with its keepers: of the first nothing
+// TestKilled kills a test process that has engines with containers that run, alone and with its supervisors: of the first nothing
 // stays, and of the second nothing when the next test begins.
 func TestKilled(t *testing.T) {
 	if os.Getenv("SANDBOXMCP_TEST_ROLE") == "killed" {
@@ -136,7 +136,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// killed runs TestKilled in another process, kills that, and returns the folders of its engines.
+// killed runs TestKilled in another process, kills that, and returns the directories of its engines.
 func killed(t *testing.T, keepers bool) (dirs []string) {
 	t.Helper()
 	c := exec.Command("/proc/self/exe", "-test.run=^TestKilled$")
@@ -175,7 +175,7 @@ func killed(t *testing.T, keepers bool) (dirs []string) {
 	return dirs
 }
 
-// left lists the processes and cgroups of the engine of a folder.
+// left lists the processes and cgroups of the engine of a directory.
 func left(dir string) (all []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range files {

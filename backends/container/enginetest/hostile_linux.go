@@ -37,7 +37,7 @@ func separateLayers() map[string]func(*layerWriter) {
 	return map[string]func(*layerWriter){"volume": volume, "setuid": setuid, "links": links, "full": full, "bare": bare}
 }
 
-// volume has programs in folders that the hostile configuration declares as volumes.
+// volume has programs in directories that the hostile configuration declares as volumes.
 func volume(l *layerWriter) {
 	for _, dir := range []string{"/image", "/image/volume", "/image/elsewhere", "/var/volume with space", "/.sandboxmcp", "/.sandboxmcp/conn"} {
 		l.dir(dir, 0o777)

@@ -22,7 +22,7 @@ const (
 	Hostile = "hostile"
 	// Setuid has bash, and programs that are set-user-ID root or have capabilities.
 	Setuid = "setuid"
-	// Links has bash, and links where sandboxes have folders and files.
+	// Links has bash, and links where sandboxes have directories and files.
 	Links = "links"
 	// Full has bash, and 1,000 files in /workspace.
 	Full = "full"
@@ -91,7 +91,7 @@ func Image(t testing.TB, engineURL, name string) string {
 	return reference
 }
 
-// cachedLayer makes a layer when it is first asked for, in an engine's folder: its keeper removes it. It
+// cachedLayer makes a layer when it is first asked for, in an engine's directory: its supervisor removes it. It
 // is called with mine locked.
 func cachedLayer(dir, name string) (layer, error) {
 	if l, ok := mine.layers[name]; ok {

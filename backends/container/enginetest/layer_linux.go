@@ -29,11 +29,11 @@ type layer struct {
 type layerWriter struct {
 	w       *tar.Writer
 	seen    map[string]bool // of all layers below, too
-	without string          // a folder that is not copied, "" for none
+	without string          // a directory that is not copied, "" for none
 	err     error           // the first
 }
 
-// makeLayer writes a layer into a folder. What is in seen is left out, and what is written is added to it.
+// makeLayer writes a layer into a directory. What is in seen is left out, and what is written is added to it.
 func makeLayer(dir, name string, seen map[string]bool, fill func(*layerWriter)) (layer, error) {
 	f, err := os.Create(filepath.Join(dir, name+".tar"))
 	if err != nil {
@@ -83,7 +83,7 @@ func (l *layerWriter) text(name string, mode int64, content string) {
 	l.put(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, strings.NewReader(content))
 }
 
-// add copies a path of this machine, with the folders above it, the links on the way and what they lead
+// add copies a path of this machine, with the directories above it, the links on the way and what they lead
 // to. A path that is not there is passed over.
 func (l *layerWriter) add(path string) {
 	at, parts := "/", strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
@@ -136,7 +136,7 @@ func (l *layerWriter) entry(path string, info fs.FileInfo, to string) {
 	l.put(h, io.LimitReader(f, info.Size()))
 }
 
-// tree copies a folder without those below it whose names are in skip.
+// tree copies a directory without those below it whose names are in skip.
 func (l *layerWriter) tree(dir string, skip ...string) {
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -165,7 +165,7 @@ func (l *layerWriter) programs(paths ...string) {
 	}
 }
 
-// found resolves names in the system's folders of programs, and leaves out what is not there.
+// found resolves names in the system's directories of programs, and leaves out what is not there.
 func found(names ...string) (paths []string) {
 	for _, name := range names {
 		for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {

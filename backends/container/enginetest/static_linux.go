@@ -37,7 +37,7 @@ var static = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c := exec.Command("go", "test", "-c", "-o", dir+"/init", ".") // a test runs in its package's folder
+	c := exec.Command("go", "test", "-c", "-o", dir+"/init", ".") // a test runs in its package's directory
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)

@@ -79,9 +79,9 @@ func (k *supervisor) report(err error) {
 	fmt.Println(strings.ReplaceAll(err.Error()+"\n"+string(log[max(0, len(log)-2000):]), "\n", "\t"))
 }
 
-// prepare makes the surroundings of an engine. What root's engines keep in folders of the whole host
+// prepare makes the surroundings of an engine. What root's engines keep in directories of the whole host
 // is hidden by mounts of our own: /dev/shm has the locks of all podmans, which a new one clears, and
-// /run/netns their networks; sshd asks for a folder below /run.
+// /run/netns their networks; sshd asks for a directory below /run.
 func (k *supervisor) prepare() (err error) {
 	for _, name := range []string{"home", "xdg", "net"} {
 		if err := os.MkdirAll(filepath.Join(k.dir, name), 0o700); err != nil {
@@ -235,7 +235,7 @@ func children() []int {
 	return found
 }
 
-// removeFiles removes mounts, cgroups and the folder. A rootless engine's files belong to users whom
+// removeFiles removes mounts, cgroups and the directory. A rootless engine's files belong to users whom
 // only the engine's own namespace has.
 func (k *supervisor) removeFiles() {
 	if os.Geteuid() != 0 && k.kind == "podman" {

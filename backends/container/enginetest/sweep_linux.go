@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// The folders of this package begin like this, so that the next test finds what a killed one left. They are
+// The directories of this package begin like this, so that the next test finds what a killed one left. They are
 // not in os.TempDir, which tests change: a socket's path is at most 107 bytes long.
 const (
 	engineDirs    = "/tmp/sbengine-"
@@ -71,7 +71,7 @@ func isNew(dir string) bool {
 	return err != nil || time.Since(info.ModTime()) < time.Minute
 }
 
-// kill kills the processes of a folder's engine: those whose arguments name the folder, such as shims and conmon, and
+// kill kills the processes of a directory's engine: those whose arguments name the directory, such as shims and conmon, and
 // those in containers, whose root is mounted from it. They have networks without names, which end with them.
 func kill(dir string) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
@@ -97,7 +97,7 @@ func rootMount(proc string) string {
 	return ""
 }
 
-// remove removes a folder with its mounts, and the cgroups of its engine.
+// remove removes a directory with its mounts, and the cgroups of its engine.
 func remove(dir string) {
 	points := mountsUnder("/proc/self/mountinfo", dir)
 	slices.Reverse(points) // the last is on top
@@ -114,7 +114,7 @@ func remove(dir string) {
 	for _, c := range stores {
 		names = append(names, "libpod-"+filepath.Base(c), "libpod-conmon-"+filepath.Base(c))
 	}
-	// What is being killed keeps its cgroup for a moment, which the folder's name is needed to find.
+	// What is being killed keeps its cgroup for a moment, which the directory's name is needed to find.
 	for begun := time.Now(); !removeCgroups(names); time.Sleep(20 * time.Millisecond) {
 		if time.Since(begun) > 30*time.Second {
 			return
