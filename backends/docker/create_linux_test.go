@@ -27,7 +27,7 @@ type report struct {
 	Limits                string `json:"/proc/self/limits"`
 	Resolv                string `json:"/etc/resolv.conf"`
 	Cgroup                string `json:"/proc/self/cgroup"`
-	Binds                 string `json:"/shown/file"`
+	Binds                 string `json:"/mounted/file"`
 	Net                   string `json:"ns:net"`
 	IPC                   string `json:"ns:ipc"`
 	PIDs                  string `json:"ns:pid"`
@@ -52,12 +52,12 @@ func TestClosed(t *testing.T) {
 	e := real(t)
 	for _, image := range []string{"guest:1", "meddling:1"} {
 		t.Run(image, func(t *testing.T) {
-			c := plan(t, e, image, "state", "/work/f", "/data/f", "/etc/f", "/f", "/dev/shm/f", "/proc/sys/kernel/hostname", "/sys/f", "/dev/f", "/shown/file")
+			c := plan(t, e, image, "state", "/work/f", "/data/f", "/etc/f", "/f", "/dev/shm/f", "/proc/sys/kernel/hostname", "/sys/f", "/dev/f", "/mounted/file")
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "file"), []byte("shown"), 0o666); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "file"), []byte("mounted"), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			c.Binds = []container.Bind{{Host: dir, Inside: "/shown"}}
+			c.Binds = []container.Bind{{Host: dir, Inside: "/mounted"}}
 			c.Seccomp = `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["chroot"],"action":"SCMP_ACT_ERRNO"}]}`
 			s := inspectInside(t, e, c)
 
@@ -86,14 +86,14 @@ func TestClosed(t *testing.T) {
 				}
 			}
 			for path, want := range map[string]string{
-				"/work/f": "ok", "/dev/shm/f": "ok", "/data/f": "read-only", "/f": "read-only", "/shown/file": "read-only",
+				"/work/f": "ok", "/dev/shm/f": "ok", "/data/f": "read-only", "/f": "read-only", "/mounted/file": "read-only",
 				"/proc/sys/kernel/hostname": "read-only", "/sys/f": "", "/dev/f": "permission denied", "/etc/f": "",
 			} {
 				if got := s.Write[path]; !strings.Contains(got, want) || got == "" || got == "ok" && want != "ok" {
 					t.Errorf("write to %s: got %q, want %q", path, got, want)
 				}
 			}
-			if s.Binds != "shown" {
+			if s.Binds != "mounted" {
 				t.Errorf("a file of the host: got %q", s.Binds)
 			}
 			if !slices.Equal(s.Interfaces, []string{"lo"}) || s.Port != "open" {

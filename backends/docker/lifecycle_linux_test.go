@@ -284,9 +284,9 @@ func TestSeed(t *testing.T) {
 				return
 			}
 			c := plan(t, e, "guest:1", "exit", "0")
-			c.Binds = []container.Bind{{Host: "seeded", Inside: "/shown"}}
+			c.Binds = []container.Bind{{Host: "seeded", Inside: "/mounted"}}
 			id := create(t, e, c)
-			s, err := l.ContainerStatPath(t.Context(), id, client.ContainerStatPathOptions{Path: "/shown/big"})
+			s, err := l.ContainerStatPath(t.Context(), id, client.ContainerStatPathOptions{Path: "/mounted/big"})
 			if err != nil || s.Stat.Size != int64(len(content)) {
 				t.Errorf("got %+v, %v", s, err)
 			}
@@ -343,7 +343,7 @@ func TestSeedHalf(t *testing.T) {
 		t.Fatal("half an archive was good enough")
 	}
 	c := plan(t, e, "guest:1", "state")
-	c.Binds = []container.Bind{{Host: "half", Inside: "/shown"}}
+	c.Binds = []container.Bind{{Host: "half", Inside: "/mounted"}}
 	if err := e.Seed(t.Context(), "half", nil, whole(map[string]string{"file": "whole"}), "guest:1"); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 func TestClosed(t *testing.T) {
 	e := served(t)
 	id := withImage(t, e)
-	shown := t.TempDir()
-	if err := os.Chmod(shown, 0o777); err != nil {
+	host := t.TempDir()
+	if err := os.Chmod(host, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	c := basicContainer(id, "facts")
@@ -23,7 +23,7 @@ func TestClosed(t *testing.T) {
 	c.Tmpfs = []container.Tmpfs{{Path: "/workspace", Size: 1 << 20, Mode: 0o1777, Exec: true}, {Path: "/tmp", Size: 2 << 20, Mode: 0o700}}
 	c.Shm = 3 << 20
 	c.Volumes = []string{"/data"}
-	c.Binds = []container.Bind{{Host: shown, Inside: "/shown"}}
+	c.Binds = []container.Bind{{Host: host, Inside: "/mounted"}}
 	c.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
 	c.Seccomp = `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["sync"],"action":"SCMP_ACT_ERRNO","errnoRet":95}]}`
 	c.CgroupNS = true
@@ -41,7 +41,7 @@ func TestClosed(t *testing.T) {
 		"write /data":        "read-only file system",
 		"write /run":         "read-only file system",
 		"write /run/secrets": "read-only file system",
-		"write /shown":       "read-only file system",
+		"write /mounted":     "read-only file system",
 		"write /workspace":   "yes",
 		"write /tmp":         "yes", // it is the user's
 		"sync":               "operation not supported",
@@ -61,7 +61,7 @@ func TestClosed(t *testing.T) {
 	if n := strings.Count(f["/proc/net/dev"], ":"); n != 1 {
 		t.Errorf("network devices: %s", f["/proc/net/dev"])
 	}
-	for _, want := range []string{" /workspace rw,nosuid,nodev,relatime", " /tmp rw,nosuid,nodev,noexec,relatime", " /shown ro,nosuid,nodev,", "size=1024k", "size=2048k,mode=700", "size=3072k"} {
+	for _, want := range []string{" /workspace rw,nosuid,nodev,relatime", " /tmp rw,nosuid,nodev,noexec,relatime", " /mounted ro,nosuid,nodev,", "size=1024k", "size=2048k,mode=700", "size=3072k"} {
 		if !strings.Contains(f["/proc/self/mountinfo"], want) {
 			t.Errorf("mounts have no %q:\n%s", want, f["/proc/self/mountinfo"])
 		}

@@ -28,10 +28,10 @@ func TestEnds(t *testing.T) {
 		want  container.Exit
 		loose bool // whether it is still there when we look is a matter of luck
 	}{
-		{name: "ok", args: []string{"told", "exit", "0"}},
-		{name: "exit", args: []string{"told", "exit", "3"}, want: container.Exit{Code: 3}},
-		{name: "oom of PID 1", args: []string{"told", "eat"}, want: container.Exit{Code: 137, OOM: true}},
-		{name: "oom of a child", args: []string{"told", "feed"}, want: container.Exit{Code: 7, OOM: true}},
+		{name: "ok", args: []string{"wait", "exit", "0"}},
+		{name: "exit", args: []string{"wait", "exit", "3"}, want: container.Exit{Code: 3}},
+		{name: "oom of PID 1", args: []string{"wait", "eat"}, want: container.Exit{Code: 137, OOM: true}},
+		{name: "oom of a child", args: []string{"wait", "feed"}, want: container.Exit{Code: 7, OOM: true}},
 		{name: "killed", args: []string{"sleep"}, want: container.Exit{Code: 137}, then: func(t *testing.T, c string) { kill(t, e, c) }},
 		{name: "removed by somebody", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true}, then: func(t *testing.T, c string) {
 			ask(t, e, http.MethodDelete, "/containers/"+c, url.Values{"force": {"true"}, "timeout": {"0"}})

@@ -95,8 +95,8 @@ func TestAsUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := filepath.Join(dir, "shown")
-	if err := os.Mkdir(shown, 0o700); err != nil {
+	host := filepath.Join(dir, "mounted")
+	if err := os.Mkdir(host, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	own := fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
@@ -107,7 +107,7 @@ func TestAsUser(t *testing.T) {
 	}{{"1000:1000", false, "permission denied"}, {own, true, "yes"}} {
 		c := basicContainer(i.ID, "facts")
 		c.User, c.KeepID = test.user, test.keep
-		c.Binds = []container.Bind{{Host: shown, Inside: "/shown", Write: true}}
+		c.Binds = []container.Bind{{Host: host, Inside: "/mounted", Write: true}}
 		c.Tmpfs = []container.Tmpfs{{Path: "/workspace", Size: 1 << 20, Mode: 0o1777}}
 		c.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
 		c.CgroupNS = true
@@ -116,15 +116,15 @@ func TestAsUser(t *testing.T) {
 			t.Fatalf("%+v: %s", exit, stderr)
 		}
 		f := unmarshal(t, out)
-		if f["uid"]+":"+f["gid"] != test.user || f["write /shown"] != test.write || f["write /workspace"] != "yes" || f["write /"] != "read-only file system" {
-			t.Errorf("%s: writes into the shown folder: %q, the workspace: %q, the root: %q", f["uid"], f["write /shown"], f["write /workspace"], f["write /"])
+		if f["uid"]+":"+f["gid"] != test.user || f["write /mounted"] != test.write || f["write /workspace"] != "yes" || f["write /"] != "read-only file system" {
+			t.Errorf("%s: writes into the mounted directory: %q, the workspace: %q, the root: %q", f["uid"], f["write /mounted"], f["write /workspace"], f["write /"])
 		}
 		for _, want := range []string{"CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 			if !strings.Contains(f["/proc/self/status"], want) {
 				t.Errorf("status has no %q", want)
 			}
 		}
-		os.Remove(filepath.Join(shown, "file"))
+		os.Remove(filepath.Join(host, "file"))
 	}
 	sleeper := basicContainer(i.ID, "sleep")
 	sleeper.User = "1000:1000"

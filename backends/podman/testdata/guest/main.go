@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	if os.Args[1] == "told" { // to go on, by a byte
+	if os.Args[1] == "wait" { // to go on, by a byte
 		os.Stdin.Read(make([]byte, 1))
 		os.Args = os.Args[1:]
 	}
@@ -67,7 +67,7 @@ func facts() map[string]string {
 			f[name] = "error: " + err.Error()
 		}
 	}
-	for _, dir := range []string{"/", "/workspace", "/run/secrets", "/data", "/volume", "/tmp", "/run", "/seed", "/shown"} {
+	for _, dir := range []string{"/", "/workspace", "/run/secrets", "/data", "/volume", "/tmp", "/run", "/seed", "/mounted"} {
 		err := os.WriteFile(dir+"/file", []byte("x"), 0o600)
 		f["write "+dir] = "yes"
 		if err != nil {
