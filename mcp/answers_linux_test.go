@@ -226,7 +226,7 @@ func TestAnswers(t *testing.T) {
 	a.ask("host shell", "host_exec", `{"command":"echo a | cat"}`)
 	a.ask("host blocked", "host_exec", `{"command":"bash -c id"}`)
 	a.ask("host ask", "request_host_access", `{"kind":"command","pattern":"uname *","reason":"to know the system"}`)
-	a.ask("host ask folder", "request_host_access", `{"kind":"read","pattern":"/usr/share/doc"}`)
+	a.ask("host ask directory", "request_host_access", `{"kind":"read","pattern":"/usr/share/doc"}`)
 	a.ask("host list", "list_host_access", `{}`)
 	a.ask("write", "host_file_write", fmt.Sprintf(`{"path":"%s/a.txt","content":"one\n"}`, dir))
 	a.ask("write again", "host_file_write", fmt.Sprintf(`{"path":"%s/a.txt","content":"one\n"}`, dir))

@@ -111,7 +111,7 @@ func fileNames(names []string) error {
 	for clean, name := range taken {
 		for dir := path.Dir(clean); dir != "."; dir = path.Dir(dir) {
 			if other := taken[dir]; other != "" {
-				return bad("files", "%q can't be a file and the folder of %q: rename one", clip(other, 80), clip(name, 80))
+				return bad("files", "%q can't be a file and the directory of %q: rename one", clip(other, 80), clip(name, 80))
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestHostTools(t *testing.T) {
 	}
 	contains(t, p.tool("host_exec", `{"command":"echo x; id"}`).text, "several commands")
 	contains(t, p.tool("host_exec", `{"command":"bash -c id"}`).text, "blocked", "a shell runs any command")
-	contains(t, p.tool("host_exec", `{"command":"echo x","directory":"/root"}`).text, "not below a folder that is allowed", "list_host_access")
+	contains(t, p.tool("host_exec", `{"command":"echo x","directory":"/root"}`).text, "not below a directory that is allowed", "list_host_access")
 	contains(t, p.tool("request_host_access", `{"kind":"command","pattern":"python3 *"}`).text, "blocked")
 	contains(t, p.tool("request_host_access", `{"kind":"command","pattern":"*"}`).text, "does not say which program")
 

@@ -36,8 +36,8 @@ func TestRemedies(t *testing.T) {
 	rows = append(rows, files(`{"`+strings.Repeat("x", 300)+`":"a"}`, "255")...)
 	rows = append(rows, files(`{"`+strings.Repeat("x/", 600)+`x":"a"}`, "1000")...)
 	rows = append(rows, files(`{"a\u0000b":"a"}`, "NUL")...)
-	rows = append(rows, files(`{"a":"x","a/b":"y"}`, `"a"`, `"a/b"`, "folder")...)
-	rows = append(rows, files(`{"a/b/c":"x","a/b":"y"}`, `"a/b"`, `"a/b/c"`, "folder")...)
+	rows = append(rows, files(`{"a":"x","a/b":"y"}`, `"a"`, `"a/b"`, "directory")...)
+	rows = append(rows, files(`{"a/b/c":"x","a/b":"y"}`, `"a/b"`, `"a/b/c"`, "directory")...)
 	rows = append(rows, files(`{"a":"1","./a":"2"}`, `"a"`)...)
 	rows = append(rows, remedy{"execute_code", `{"code":"ls","session_id":"` + shell + `","files":{"there/x":"1"}}`, []string{`"there/x"`, `files another name`}})
 	for _, row := range rows {

@@ -3,16 +3,16 @@ package mcp
 const (
 	aboutHostExec = `Runs one command on the host, outside of any sandbox, if the operator or a person has allowed exactly this. ` +
 		`There is no shell: words and quotes only, no pipes, variables or redirections. Prefer execute_code.`
-	aboutHostAccess = `Asks a person for access to the host: a command pattern, or a folder to read or write. ` +
+	aboutHostAccess = `Asks a person for access to the host: a command pattern, or a directory to read or write. ` +
 		`The answer is approved, denied or pending, and covers exactly what was asked.`
-	aboutHostList = `Lists the commands and folders of the host that are allowed now, and until when.`
-	aboutFileRead = `Reads a file of the host below a folder that is allowed. Secrets are masked, links are not followed, ` +
+	aboutHostList = `Lists the commands and directories of the host that are allowed now, and until when.`
+	aboutFileRead = `Reads a file of the host below a directory that is allowed. Secrets are masked, links are not followed, ` +
 		`and files with credentials are refused.`
-	aboutFileWrite = `Writes a file of the host below a folder that is allowed for writing: as a whole or not at all. ` +
+	aboutFileWrite = `Writes a file of the host below a directory that is allowed for writing: as a whole or not at all. ` +
 		`Hidden files (but .gitignore and its like), and others that the host may run or obey by itself, are refused.`
-	aboutFileList = `Lists a folder of the host that is allowed.`
+	aboutFileList = `Lists a directory of the host that is allowed.`
 	aboutFileCopy = `Copies a file between the host and a session, an artifact of a run to the host, ` +
-		`or a file of the host to where later runs can take it as one of their files, below folders that are allowed.`
+		`or a file of the host to where later runs can take it as one of their files, below directories that are allowed.`
 )
 
 func pathField(about string) field { return text("path", about).required().atLeast(1).upTo(4096) }
@@ -20,7 +20,7 @@ func pathField(about string) field { return text("path", about).required().atLea
 func hostExecIn() form {
 	return form{
 		text("command", `The command as words, such as: git status --short`).required().atLeast(1).upTo(32768),
-		text("directory", "The folder to run it in, absolute. Default: the first folder that is allowed.").upTo(4096),
+		text("directory", "The directory to run it in, absolute. Default: the first directory that is allowed.").upTo(4096),
 		text("stdin", "Text for its standard input. Default: empty."),
 		number("timeout", "Seconds after which it is ended.", 0.1, 3600).or(60),
 		namespaceField(),
@@ -29,8 +29,8 @@ func hostExecIn() form {
 
 func hostAccessIn() form {
 	return form{
-		choice("kind", "What is asked for: to run a command, or to read or write below a folder.", "command", "read", "write").required(),
-		text("pattern", `The command, in which * stands for one word and a last ** for any more, or the folder's absolute path.`).required().atLeast(1).upTo(4096),
+		choice("kind", "What is asked for: to run a command, or to read or write below a directory.", "command", "read", "write").required(),
+		text("pattern", `The command, in which * stands for one word and a last ** for any more, or the directory's absolute path.`).required().atLeast(1).upTo(4096),
 		text("reason", "Why it is needed, in a sentence for the person who decides.").upTo(1000),
 		integer("duration_seconds", "How long the approval is to hold.", 60, 86400).or(3600),
 		namespaceField(),
@@ -61,8 +61,8 @@ func fileWriteIn() form {
 
 func fileListIn() form {
 	return form{
-		pathField("The folder's absolute path."),
-		toggle("recursive", "Lists the folders below, too."),
+		pathField("The directory's absolute path."),
+		toggle("recursive", "Lists the directories below, too."),
 		integer("limit", "The most entries to return.", 1, 10000).or(1000),
 		namespaceField(),
 	}
@@ -95,7 +95,7 @@ type hostListFacts struct {
 
 type hostAccess struct {
 	Kind    string `json:"kind" about:"command, read or write."`
-	Pattern string `json:"pattern" about:"The command's pattern, or the folder."`
+	Pattern string `json:"pattern" about:"The command's pattern, or the directory."`
 	Until   string `json:"until,omitempty" about:"When it ends; absent if the operator's configuration allows it."`
 	From    string `json:"from" about:"Who allowed it: configuration or approval."`
 }
@@ -121,12 +121,12 @@ type fileReadFacts struct {
 
 type fileListFacts struct {
 	common
-	Entries []fileEntry `json:"entries,omitempty" about:"What is in the folder."`
+	Entries []fileEntry `json:"entries,omitempty" about:"What is in the directory."`
 	More    bool        `json:"more,omitempty" about:"True if there is more than limit."`
 }
 
 type fileEntry struct {
-	Path string `json:"path" about:"The entry's path, relative to the folder."`
-	Kind string `json:"kind" about:"file, folder, link, or other for what is neither."`
+	Path string `json:"path" about:"The entry's path, relative to the directory."`
+	Kind string `json:"kind" about:"file, directory, link, or other for what is neither."`
 	Size int64  `json:"size" about:"Its bytes."`
 }

@@ -87,7 +87,7 @@ func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
 		switch e.Kind {
 		case "file":
 			line += ", " + size(e.Size)
-		case "folder":
+		case "directory":
 			line += "/"
 		default:
 			line += ", " + e.Kind
@@ -95,7 +95,7 @@ func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
 		text = append(text, line)
 	}
 	if l.More {
-		text = append(text, `[there are more: list the folders below one by one, or call again with a higher "limit"]`)
+		text = append(text, `[there are more: list the directories below one by one, or call again with a higher "limit"]`)
 	}
 	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
 }

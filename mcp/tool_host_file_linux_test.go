@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// fileRig is a server that lets its clients at the files below a folder.
+// fileRig is a server that lets its clients at the files below a directory.
 func fileRig(t *testing.T) (p *peer, dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

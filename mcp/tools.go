@@ -51,7 +51,7 @@ func (s *Server) tools() []tool {
 		{"list_host_access", "List what is allowed on the host", s.onHost("", s.listHostAccess), aboutHostList, hostListIn(), shape[hostListFacts](), reads | repeats},
 		{"host_file_read", "Read a file of the host", s.hostFileRead, aboutFileRead, fileReadIn(), shape[fileReadFacts](), reads | repeats},
 		{"host_file_write", "Write a file of the host", s.hostFileWrite, aboutFileWrite, fileWriteIn(), shape[fileFacts](), destroys | repeats},
-		{"host_file_list", "List a folder of the host", s.hostFileList, aboutFileList, fileListIn(), shape[fileListFacts](), reads | repeats},
+		{"host_file_list", "List a directory of the host", s.hostFileList, aboutFileList, fileListIn(), shape[fileListFacts](), reads | repeats},
 		{"host_file_copy", "Copy files between host and sandbox", s.hostFileCopy, aboutFileCopy, fileCopyIn(), shape[fileFacts](), destroys | repeats},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// action is an effect of the server's own, outside of any sandbox, that somebody asked for: a command on the
+// action is an effect of the server itself, outside of any sandbox, on behalf of a caller: a command on the
 // host, a file of the host, a page of the web.
 type action struct {
 	ID, Namespace, Session string
@@ -20,15 +20,15 @@ type action struct {
 	Stage                  string // whose errors its errors are
 	Wall                   time.Duration
 
-	// Check refuses what policy forbids. It may ask a person, and comes before the errand's turn and its first row.
+	// Check refuses what policy forbids. It may ask a person, and comes before the action's place in the queue and its first row.
 	Check func(ctx context.Context, r *run) error
 	// Do is the effect. It says in r.res how it ended, which is "ok" if it says nothing, and in r.facts what the last
 	// row is to hold. It cleans all text of the outside that it keeps, by r.clean, before it cuts it.
 	Do func(ctx context.Context, r *run) error
 }
 
-// runAction runs one. Start and end are rows like those of a run, and a receipt says what came of it. What is told
-// is free of every secret of the namespace: nobody lent one, and yet the outside may know them.
+// runAction runs one action. Start and end are rows like those of a run, and a receipt says what came of it. What is told
+// is free of every secret of the namespace: nobody leased one, and yet the outside may know them.
 func (p *Pipeline) runAction(ctx context.Context, e action) (Result, error) {
 	r := p.begin(&Request{ID: e.ID, Namespace: e.Namespace, Session: e.Session, Name: e.Tool, Code: []byte{}})
 	defer p.forget(r.res.ID)

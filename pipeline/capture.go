@@ -39,7 +39,7 @@ func (r *run) captureOutput() {
 	})
 }
 
-// displaysJSON is what a session's code has shown beside its output, as JSON; nil is nothing.
+// displaysJSON returns value, displays and error as JSON, nil without any.
 func (r Result) displaysJSON() []byte {
 	if r.Value == nil && r.Displays == nil && r.Error == nil {
 		return nil
@@ -51,7 +51,7 @@ func (r Result) displaysJSON() []byte {
 	return text
 }
 
-// clipped is as much of a text as a row holds, in UTF-8.
+// clipped returns as much of a text as a row holds, in UTF-8.
 func (c captured) clipped(clean func(string) string) string {
 	return clip(strings.ToValidUTF8(clean(string(c)), "\uFFFD"), maxCaptured)
 }

@@ -134,7 +134,7 @@ func (r *run) enterSession(ctx context.Context, s started) (started, error) {
 	return s, nil
 }
 
-// maxDisplays bounds what a program's displays may take together in a result, in bytes, and perShown is
+// maxDisplays bounds the displays of a program in a result, in bytes, and displayOverhead is
 // what each takes if it is empty.
 const (
 	maxDisplays     = 32 << 20
@@ -209,7 +209,7 @@ func (s started) cellEnv() []string {
 	return env
 }
 
-// cellResult puts a cell's end into the words that all runs share.
+// cellResult returns the outcome of a cell as that of a run.
 func cellResult(out kernel.Outcome, guard *session.Guard) backends.Result {
 	switch out.Ended {
 	case "ok":

@@ -21,7 +21,7 @@ type started struct {
 	sandbox     backends.Sandbox
 	command     backends.Command
 	inputs      map[string]string // SHA-256 by name, of the files that we put into the workspace
-	displayFile string            // the file in which its driver leaves what it shows; "" if it has none
+	displayFile string            // the file in which the driver leaves displays; "" without one
 	tree        *tree             // the host workspace before the program, if there is a writable one
 	view        packages.View     // the namespace's packages, as they are shown
 }
@@ -42,7 +42,7 @@ func (s started) Close() error {
 }
 
 // backend builds the sandbox while the run's start is being written to the log: both take about as
-// long, and nothing of the program runs yet. It returns when both are done. Where a program is shown a folder
+// long, and nothing of the program runs yet. It returns when both are done. Where a program is shown a directory
 // above our own files, the row comes first: those that writing it makes have to be there to be covered. So it does
 // where a session has it all: to hand the row to another goroutine would take longer than to write it.
 func (r *run) backend(ctx context.Context, q routed) (started, error) {

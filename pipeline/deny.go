@@ -6,13 +6,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Denial is an effect that policy may forbid, such as a command on the host.
+// Denial is an action that policy forbids, such as a command on the host.
 type Denial struct {
 	Tool, Namespace string
 	What            string // in one line: the command, the path, the address
 }
 
-// Deny refuses a wish for the reason that policy gives, and puts that into the audit log. It returns
+// Deny refuses an action for the reason that policy gives, and puts that into the audit log. It returns
 // an *Error.
 func (p *Pipeline) Deny(ctx context.Context, w Denial, reason, remedy string) error {
 	r := p.begin(&Request{Namespace: w.Namespace, Name: w.Tool, Code: []byte{}})

@@ -23,7 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// double is a backend that contains nothing: programs run in a temporary folder, as the test's own
+// double is a backend that contains nothing: programs run in a temporary directory, as the test's own
 // processes. What it says about layers is what the test tells it to say.
 type double struct {
 	t       *testing.T

@@ -54,14 +54,14 @@ func (r *run) egress(a armed) (routed, error) {
 
 func (a armed) leased() vault.Leases { return a.leases }
 
-// route is what a request may reach.
+// route is the policy of one request.
 type route struct {
 	policy  egress.Policy  // without a person
 	within  *egress.Policy // at all; nil is no narrower
 	granted egress.Policy  // by people, so far
 }
 
-// none says that nothing can ever be reached on it.
+// none reports whether nothing can ever be reached.
 func (w route) none() bool { return w.within != nil && w.within.Empty() }
 
 func (w route) ports() []int {
@@ -71,7 +71,7 @@ func (w route) ports() []int {
 	return slices.Concat(w.policy.Ports(), w.granted.Ports())
 }
 
-// route is what the operator allows and people have granted, and if the request names names, no more than
+// route returns what the operator allows and people have granted, and if the request names names, no more than
 // these. What it names must be among that, unless a person has typed it, or is asked about it later.
 func (r *run) route(a armed) (route, error) {
 	e := r.p.cfg.Egress
@@ -127,8 +127,8 @@ func (r *run) question() approval.Question {
 	return approval.Question{Kind: approval.Egress, Namespace: r.res.Namespace, Session: r.res.Session, Run: r.res.ID, CodeSHA256: r.code}
 }
 
-// newOutbound makes the way out of a sandbox that needs one. Of a session it does when somebody could
-// approve a name later: its doors can't be opened then.
+// newOutbound returns the egress session of a sandbox that needs one. A session needs one when somebody could
+// approve a name later: its listeners can't be opened then.
 func (r *run) newOutbound(c checked, w route, leases func() vault.Leases, session string) (*outbound.Session, error) {
 	e := r.p.cfg.Egress
 	later := session != "" && r.p.cfg.Approvals != nil
@@ -157,7 +157,7 @@ func (r *run) newOutbound(c checked, w route, leases func() vault.Leases, sessio
 	})
 }
 
-// fits refuses what the way out of a session that stands already does not have.
+// fits refuses what the egress session of an existing session does not have.
 func (r *run) fits(a armed, q routed) error {
 	const another = "create another session"
 	named := q.within != nil && !q.within.Empty()
@@ -200,7 +200,7 @@ func (r *run) unreachable(a armed, w route) {
 	}
 }
 
-// scope is what the outlet has to know of the run.
+// scope returns the scope of the run in its egress session.
 func (q routed) scope(r *run) outbound.Scope {
 	return outbound.Scope{Run: r.res.ID, Client: q.Client, Code: r.code, Head: func() string { return head(r.clean(string(q.Code))) },
 		Within: q.within, Ask: q.Ask, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
@@ -209,7 +209,7 @@ func (q routed) scope(r *run) outbound.Scope {
 // headLines is how much of its code a person is shown with a question.
 const headLines = 12
 
-// head is the beginning of a text. What has been left out is said.
+// head returns the beginning of a text, and says how much is left out.
 func head(text string) string {
 	lines := strings.SplitAfterN(text, "\n", headLines+1)
 	if len(lines) <= headLines {
@@ -238,7 +238,7 @@ func egressKind(allowed bool) string {
 	return event.EgressDenied
 }
 
-// leave ends the run's use of its way out, and lists what was decided.
+// leave ends the run's scope, and adds its decisions to the result.
 func (r *run) leave(q routed) {
 	for _, d := range q.outbound.Leave() {
 		r.res.Egress = append(r.res.Egress, Decision{

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// finishTimeout is how long the steps after a program may take once its caller has given up: the
-// record of what it did must not depend on the caller's staying.
+// finishTimeout bounds the steps after a program once its caller has given up: the record of what the program did must
+// not depend on the caller.
 const finishTimeout = 10 * time.Second
 
 // redact puts together the result's text. The streams were cleaned on their way, before they were
@@ -33,7 +33,7 @@ func (r *run) redact(e ended) ended {
 	return e
 }
 
-// scrub takes the secrets out of what is text in the result, other than the streams.
+// scrub removes secrets from all text of the result but the streams.
 func (r *run) scrub() {
 	res := &r.res
 	for _, s := range []*string{&res.Name, &res.ArtifactsWhy, &res.ArtifactsFailed, &res.Cold} {
@@ -104,7 +104,7 @@ func (r *run) noteEnd(ctx context.Context, e ended) error {
 	return r.noteOutcome(ctx, e.inputs)
 }
 
-// withhold is the way out for a run that ended and whose end can't be recorded: no row, no result,
+// withhold ends a run whose end can't be recorded: no row, no result,
 // and no artifacts either. That it is so is recorded, if that can be.
 func (r *run) withhold(ctx context.Context, e ended, err error) (Result, error) {
 	failed := broke(StageAudit, fmt.Errorf("the program ended, but this can't be signed and written to the audit log, so its result is withheld: %w", err))
@@ -190,7 +190,7 @@ func (r *run) bare(e *Error) Result {
 
 func (r *run) warn(text string) { r.res.Warnings = append(r.res.Warnings, text) }
 
-// outlast returns a context that goes on for a while after ctx has ended.
+// outlast returns a context that ends finishTimeout after ctx.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

@@ -75,7 +75,7 @@ func (e ended) loosen(ctx context.Context) (begun func(backends.Containment), st
 }
 
 // lacking returns the required layers that did not hold. Backends promise that there are none;
-// this is the second look.
+// this checks once more.
 func lacking(required, held []string) []string {
 	var gone []string
 	for _, l := range required {
@@ -86,7 +86,7 @@ func lacking(required, held []string) []string {
 	return gone
 }
 
-// show waits until the caller's writers have all output that was kept. It comes last, when the
+// show waits until the caller's writers have all output of the result. It comes last, when the
 // sandbox and its slot in the queue are given back: a writer that blocks holds up only its own
 // caller, and only as long as that one wants to wait.
 func (r *run) show(ctx context.Context) {

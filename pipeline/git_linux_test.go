@@ -34,7 +34,7 @@ import (
 type forge struct {
 	*testing.T
 	dir     string
-	token   string // that is lent
+	token   string // that is leased
 	paths   string // that the server takes
 	private []string
 	port    int
@@ -135,7 +135,7 @@ func (f *forge) took() []string {
 	return seen
 }
 
-// clean fails if the token is in a text or a folder.
+// clean fails if the token is in a text or a directory.
 func (f *forge) clean(what string, reported any, dir string) {
 	f.Helper()
 	text := fmt.Sprintf("%+v", reported)

@@ -74,7 +74,7 @@ func complaints(res Result) string {
 	return res.Stderr
 }
 
-// networkHints say how a program gets to where it could not. That it has tried the sandbox has counted, so this is said of one
+// networkHints say how a program gets network access that it lacked. That it has tried the sandbox has counted, so this is said of one
 // that went well, too; from words alone it is believed where the program failed.
 func (p *Pipeline) networkHints(res Result, e ended) (list []string) {
 	output, failed := complaints(res), res.Ended != backends.EndedOK
@@ -143,11 +143,11 @@ func (s started) noProgram(e *Error) *Error {
 	case here && on == no.Name && !strings.Contains(on, "/"):
 		e.Remedy = "to run the file of that name: sandboxmcp run " + on
 	case here:
-		e.Remedy = on + " is on the host, and the sandbox does not show it: show its folder with --workspace or --mount, or install it below /usr"
+		e.Remedy = on + " is on the host, and the sandbox does not show it: show its directory with --workspace or --mount, or install it below /usr"
 	case s.backend.Name() != "process":
 		e.Remedy = "it has to be in the image: choose one with --language python, node, shell or r, or name your own under images in the configuration"
 	default:
-		e.Remedy = "check the spelling: the sandbox shows /usr, the interpreters of this host, and the folders that --workspace and --mount name"
+		e.Remedy = "check the spelling: the sandbox shows /usr, the interpreters of this host, and the directories that --workspace and --mount name"
 	}
 	return e
 }
@@ -169,9 +169,9 @@ func (e ended) missing(module string) string {
 // bring says how something of the host gets into the sandbox.
 func (e ended) bring(path string) string {
 	if e.Command != nil {
-		return path + " is on the host, and nothing of this folder is shown to the sandbox: add --workspace ."
+		return path + " is on the host, and nothing of this directory is shown to the sandbox: add --workspace ."
 	}
-	return fmt.Sprintf("%s is on the host, and only the script is shown to the sandbox: add --input %s, or --workspace %s for the whole folder",
+	return fmt.Sprintf("%s is on the host, and only the script is shown to the sandbox: add --input %s, or --workspace %s for the whole directory",
 		filepath.Base(path), path, filepath.Dir(path))
 }
 
@@ -219,7 +219,7 @@ var lookups = sync.OnceValue(func() *regexp.Regexp {
 // unknownName stands for a name that nobody knows.
 const unknownName = "DOMAIN"
 
-// missingHost returns the name that a program has looked for last, or what stands for one.
+// missingHost returns the host that a program failed to look up last, or unknownName.
 func missingHost(stderr string) string {
 	found := lookups().FindAllStringSubmatch(stderr[max(0, len(stderr)-4096):], -1)
 	if len(found) == 0 {

@@ -52,7 +52,7 @@ func (p *Pipeline) installHints(output string, res Result, e ended, tried bool) 
 	return list
 }
 
-// installHint says it of one package manager.
+// installHint says how to install packages of one package manager.
 func (p *Pipeline) installHint(i installer, names []string, session string) string {
 	limit := min(len(names), 20)
 	names = names[:limit:limit]

@@ -45,7 +45,7 @@ func (h Host) bounds() launch.Bounds {
 // verbRun begins the What of questions about commands; the pattern stands behind it.
 const verbRun = "run "
 
-// HostAccess is a command pattern or a folder that is allowed.
+// HostAccess is a command pattern or a directory that is allowed.
 type HostAccess struct {
 	Kind    string    `json:"kind"` // "command", "read" or "write"
 	Pattern string    `json:"pattern"`
@@ -106,7 +106,7 @@ func (p *Pipeline) hostGrants(namespace, session, run string) []approval.Grant {
 	return p.cfg.Approvals.Held(approval.Host, approval.Question{Kind: approval.Host, Namespace: orDefault(namespace), Session: session, Run: run})
 }
 
-// approvedHost is what people have approved: patterns of commands, and the policy with the folders that are
+// approvedHost is what people have approved: patterns of commands, and the policy with the directories that are
 // approved, too.
 func (p *Pipeline) approvedHost(namespace, session, run string) (patterns []host.Pattern, policy *host.Policy) {
 	var read, write []string
@@ -163,21 +163,21 @@ func (h Host) What(kind, pattern string) (string, error) {
 	return verbRun + one.String(), nil
 }
 
-// hostDirectory is the What of a question for a folder: its real path, so that it can't become another's.
+// hostDirectory is the What of a question for a directory: its real path, so that it can't become another's.
 func hostDirectory(kind, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	switch info, errStat := os.Stat(dir); {
 	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir:
-		return "", refuse(StageValidate, "the folder's path is not absolute, or not plain", "name the folder by its whole path, without . and ..")
+		return "", refuse(StageValidate, "the directory's path is not absolute, or not plain", "name the directory by its whole path, without . and ..")
 	case err != nil || errStat != nil || !info.IsDir():
-		return "", refuse(StageValidate, "there is no such folder", "name a folder that is there")
+		return "", refuse(StageValidate, "there is no such directory", "name a directory that is there")
 	case real != dir:
-		return "", refuse(StageValidate, "the folder's path goes by a link", "name the folder that it leads to: "+real)
+		return "", refuse(StageValidate, "the directory's path goes by a link", "name the directory that it leads to: "+real)
 	}
 	return kind + " " + real, nil
 }
 
-// RedactQuestion refuses a question in which a secret is, and takes secrets out of its reason.
+// RedactQuestion refuses a question with a secret in it, and removes secrets from its reason.
 func (p *Pipeline) RedactQuestion(ctx context.Context, q *approval.Question) error {
 	lease, err := p.cfg.Vault.All(ctx, q.Namespace)
 	if err != nil {

@@ -221,7 +221,7 @@ func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []
 	return s.Sandbox().Files().Put(name, 0o644, bytes.NewReader(content))
 }
 
-// storeFile puts a file on the shelf, as what this errand left.
+// storeFile puts a file into the result store, as an artifact of this action.
 func (r *run) storeFile(ctx context.Context, name string, content []byte) error {
 	if r.p.cfg.Results == nil {
 		return refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; --input gives files to a run")

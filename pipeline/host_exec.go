@@ -23,7 +23,7 @@ type HostCommand struct {
 
 	Command   string     // as words and quotes; or Words, if it is ""
 	Words     host.Words // as they are
-	Directory string     // absolute; "" is the first folder that is allowed
+	Directory string     // absolute; "" is the first directory that is allowed
 	Stdin     io.Reader  // nil is an empty input
 	Timeout   time.Duration
 	// Ask is called when a person is asked for a command that is not allowed: see Request. nil refuses instead.

@@ -18,7 +18,7 @@ import (
 // HostFiles says which files of the host callers may reach. The zero value allows none.
 type HostFiles struct {
 	Enabled     bool
-	Read, Write []string // folders or files, absolute; what may be written may be read
+	Read, Write []string // directories or files, absolute; what may be written may be read
 	MaxBytes    int64    // of one file that is read or written; 0 is DefaultFileBytes
 	Home        string   // whose credentials are kept from callers, "" if it is not known
 	Obeyed      []string // what programs take commands from, which is not written: see files.NewGuard
@@ -35,12 +35,12 @@ const hostFileTime = time.Minute
 // HostCaller is who wants to reach a file of the host.
 type HostCaller struct {
 	Namespace, Session string
-	// Ask shows a person the question whether a folder may be reached that is not allowed: see Request. nil
+	// Ask shows a person the question whether a directory may be reached that is not allowed: see Request. nil
 	// refuses instead.
 	Ask func(context.Context, *approval.Pending)
 }
 
-// hostFile is an errand about one file or folder.
+// hostFile runs an action on one file or directory.
 func (p *Pipeline) hostFile(ctx context.Context, who HostCaller, tool, name string, write bool, do func(context.Context, *run, files.Access) error) (Result, error) {
 	var access files.Access
 	return p.runAction(ctx, action{
@@ -86,7 +86,7 @@ func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write b
 	return access, r.fileError(err, access, name, write)
 }
 
-// approvedRoots are the folders that people allow just now, exactly as they were asked for.
+// approvedRoots are the directories that people allow just now, exactly as they were asked for.
 func (r *run) approvedRoots(who HostCaller) (roots []files.Root) {
 	for _, g := range r.p.hostGrants(r.res.Namespace, who.Session, r.res.ID) {
 		verb, dir, _ := strings.Cut(g.Question.What, " ")
@@ -98,7 +98,7 @@ func (r *run) approvedRoots(who HostCaller) (roots []files.Root) {
 	return roots
 }
 
-// askForFile asks a person for the folder that a file is in.
+// askForFile asks a person for the directory that a file is in.
 func (r *run) askForFile(ctx context.Context, who HostCaller, name string, write bool) error {
 	q := approval.Question{Kind: approval.Host, What: verbOf(write) + " " + path.Dir(name), Namespace: r.res.Namespace, Session: who.Session, Run: r.res.ID}
 	if r.clean(q.What) != q.What {
@@ -144,18 +144,18 @@ var fileRemedies = []struct {
 	err    error
 	remedy string
 }{
-	{fs.ErrNotExist, "list the folder above to see what there is; a folder has to be there before a file is written into it"},
+	{fs.ErrNotExist, "list the directory above to see what there is; a directory has to be there before a file is written into it"},
 	{fs.ErrExist, "choose mode overwrite or append, or for a copy overwrite, if it may be changed"},
 	{results.ErrUnknown, "get_artifacts lists what runs have left; it is kept for a while only"},
 	{fs.ErrPermission, "the user that sandboxmcp runs as may not do that: choose another path"},
 }
 
-// termHostAccess is the term for how callers ask for a folder; the command line has the whole command.
+// termHostAccess is the term for how callers ask for a directory; the command line has the whole command.
 const termHostAccess = "sandboxmcp host access allow"
 
 func (p *Pipeline) outsideRemedy(name string, write bool) string {
 	if term, ok := p.cfg.Terms[termHostAccess]; ok {
-		return term + ", kind " + verbOf(write) + ", for the folder that it is in"
+		return term + ", kind " + verbOf(write) + ", for the directory that it is in"
 	}
-	return fmt.Sprintf("add the folder to host.%s in the configuration", verbOf(write))
+	return fmt.Sprintf("add the directory to host.%s in the configuration", verbOf(write))
 }

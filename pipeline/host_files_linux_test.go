@@ -221,7 +221,7 @@ func TestHostUnrecorded(t *testing.T) {
 	}
 }
 
-// What people approve is the folder that they saw, for whom and what they said.
+// What people approve is the directory that they saw, for whom and what they said.
 func TestHostApproved(t *testing.T) {
 	h := newFilesRig(t, nil)
 	other, err := filepath.EvalSymlinks(t.TempDir())
@@ -267,7 +267,7 @@ func TestHostApproved(t *testing.T) {
 	}
 }
 
-// Somebody at a terminal is asked for the folder, and a no is one.
+// Somebody at a terminal is asked for the directory, and a no is one.
 func TestHostAsked(t *testing.T) {
 	h := newFilesRig(t, nil)
 	other, err := filepath.EvalSymlinks(t.TempDir())

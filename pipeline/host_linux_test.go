@@ -180,7 +180,7 @@ func TestHostApproval(t *testing.T) {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
-	for kind, pattern := range map[string]string{"command": "python3 **", "read": "relative", "write": "/no/such/folder"} {
+	for kind, pattern := range map[string]string{"command": "python3 **", "read": "relative", "write": "/no/such/directory"} {
 		if _, err := r.AskForHost(t.Context(), "", kind, pattern, ""); err == nil {
 			t.Errorf("a person would be asked for %s %s", kind, pattern)
 		}

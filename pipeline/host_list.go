@@ -6,7 +6,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
-// HostList asks what is in a folder of the host.
+// HostList asks what is in a directory of the host.
 type HostList struct {
 	HostCaller
 	Path      string
@@ -14,14 +14,14 @@ type HostList struct {
 	Limit     int // entries; 0 is 1000
 }
 
-// HostListing is what is in a folder, by name. The names are free of secrets.
+// HostListing is what is in a directory, by name. The names are free of secrets.
 type HostListing struct {
 	Result
 	Entries []files.Entry
 	More    bool // there are more than were asked for
 }
 
-// ListHostDirectory lists a folder: see files.Access.List.
+// ListHostDirectory lists a directory: see files.Access.List.
 func (p *Pipeline) ListHostDirectory(ctx context.Context, q HostList) (HostListing, error) {
 	var l HostListing
 	var err error

@@ -34,7 +34,7 @@ type placer struct {
 	left    func(run, artifact string, limit int64) ([]byte, error)
 }
 
-// placer puts files into box. Where files of ours are is looked up for the first input of the host: a hundred calls of
+// placer returns a placer of files in sandbox. It resolves the paths of our own files at the first input of the host: a hundred calls of
 // the kernel, and most runs have none.
 func (r *run) placer(sandbox backends.Sandbox, limits Bounds) *placer {
 	ours := sync.OnceValue(func() backends.Hidden { return backends.Hide(r.p.cfg.Protected) })
@@ -62,7 +62,7 @@ func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
 		}
 	}
 	if p.skipped > 0 {
-		r.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to folders, what is no file, and files of sandboxmcp's own", p.skipped))
+		r.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to directories, what is no file, and files of sandboxmcp's own", p.skipped))
 	}
 	return p.sums, nil
 }
@@ -144,7 +144,7 @@ func (p *placer) directory(ctx context.Context, dir, to string) error {
 		if d.IsDir() {
 			return nil
 		}
-		// A link counts as what it leads to, if that is a file in the same folder.
+		// A link counts as what it leads to, if that is a file in the same directory.
 		info, err := root.Stat(name)
 		if err != nil || !info.Mode().IsRegular() {
 			p.skipped++
@@ -187,7 +187,7 @@ func (p *placer) put(name string, mode uint32, r io.Reader) error {
 	}
 	for _, errno := range []error{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL, syscall.ELOOP} {
 		if errors.Is(err, errno) {
-			return refuse(StageValidate, fmt.Sprintf("%q can't be put into the workspace: %v, perhaps because another file or folder of this name is there", name, errno), inputName)
+			return refuse(StageValidate, fmt.Sprintf("%q can't be put into the workspace: %v, perhaps because another file or directory of this name is there", name, errno), inputName)
 		}
 	}
 	if err != nil {
@@ -200,7 +200,7 @@ func (p *placer) put(name string, mode uint32, r io.Reader) error {
 // inputName is how an input is named.
 const inputName = `give --input another name in the workspace: a relative one, such as "data/a.csv", with at most 255 bytes between slashes`
 
-// same takes a second file of one name if it says the same, as when the program lies in a folder
+// same takes a second file of one name if it says the same, as when the program lies in a directory
 // that is an input.
 func (p *placer) same(name string, r io.Reader, sum func([]byte) []byte) error {
 	if _, err := io.Copy(io.Discard, r); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestInputsAreNotOurs tries to have our own files copied into the workspace: by their names, by a link, and with a folder that
+// TestInputsAreNotOurs tries to have our own files copied into the workspace: by their names, by a link, and with a directory that
 // holds them.
 func TestInputsAreNotOurs(t *testing.T) {
 	dir := project(t, map[string]string{"data.csv": "1", "state/keys/signing.key": "key", "config.yaml": "network: deny"})

@@ -90,7 +90,7 @@ func (r *run) install(ctx context.Context, q Install) error {
 func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 	p := r.p
 	if p.cfg.Packages == nil {
-		return o, refuse(StageValidate, "packages can't be installed here: there is no folder to keep them in", "use sandboxmcp serve")
+		return o, refuse(StageValidate, "packages can't be installed here: there is no directory to keep them in", "use sandboxmcp serve")
 	}
 	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
 		return o, err
@@ -169,7 +169,7 @@ func (r *run) addReceipt(x packages.Receipt) {
 
 // packagesOf is what a run, or the new session id, is shown of installed packages.
 func (p *Pipeline) packagesOf(ctx context.Context, c checked, id string) (packages.View, error) {
-	// Without a root of its own, a sandbox can't be shown a folder at another place.
+	// Without a root of its own, a sandbox can't be shown a directory at another place.
 	if p.cfg.Packages == nil || c.base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, c.shows) {
 		return packages.View{Release: func() {}}, nil
 	}

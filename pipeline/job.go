@@ -21,7 +21,7 @@ type Job struct {
 	Result    *Result   `json:"result,omitempty"` // once it is done
 }
 
-// jobs are the runs in the background, and the last that are done.
+// jobs holds the runs in the background, and the last that are done.
 type jobs struct {
 	mu     sync.Mutex
 	all    map[string]*job

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// learn has the words about a request that was refused before it was lent anything cleaned of the secrets
+// learn has the text about a request that was refused before it had any lease cleaned of the secrets
 // that it asks for, and of those of its session: callers mix up fields, and what they typed is quoted. The
 // values stay here, until the returned function is called. It is no access: nothing is handed out.
 func (r *run) learn(ctx context.Context) (forget func()) {

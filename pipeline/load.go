@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Load is what a queue holds at one moment. Slots are what runs take while they run: one each, and more where one may
+// Load counts the slots and the waiting requests of a queue. Slots are what runs take while they run: one each, and more where one may
 // use several cores.
 type Load struct {
 	Slots      int             `json:"slots"`
@@ -17,17 +17,17 @@ type Load struct {
 	Namespaces []NamespaceLoad `json:"namespaces"`
 }
 
-// NamespaceLoad is what one namespace has in a queue.
+// NamespaceLoad counts the slots and the waiting requests of one namespace.
 type NamespaceLoad struct {
 	Namespace string `json:"namespace"`
 	Running   int    `json:"running"` // slots
 	Waiting   int    `json:"waiting"` // requests
 }
 
-// Load tells what the queue holds, namespaces by name; those that have nothing in it are left out.
+// Load returns the load of the queue, namespaces by name; those that have nothing in it are left out.
 func (p *Pipeline) Load() Load { return p.cfg.Queue.detail() }
 
-// Free reports whether a run with these limits would have its turn at once.
+// Free reports whether a run with these limits could start at once.
 func (p *Pipeline) Free(l backends.Limits) bool {
 	c := checked{limits: Bounds{Limits: backends.Limits{CPU: cmp.Or(l.CPU, p.cfg.Limits.CPU)}}}
 	running, waiting, slots := p.cfg.Queue.load()
@@ -50,7 +50,7 @@ func (q *Queue) detail() Load {
 	return l
 }
 
-// take gives slots to a namespace. The caller holds the lock, as for give.
+// take assigns slots to a namespace. The caller holds the lock, as for release.
 func (q *Queue) take(namespace string, weight int) {
 	q.free -= weight
 	q.taken[namespace] += weight

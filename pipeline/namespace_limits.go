@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// namespaceLimits are the limits that namespaces were given while the server runs.
+// namespaceLimits holds the limits of namespaces that were set while the server runs.
 type namespaceLimits struct {
 	mu   sync.Mutex
 	each map[string]Bounds

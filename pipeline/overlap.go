@@ -9,9 +9,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// overlap refuses a run that could write, from inside, what we write or trust outside: the folder
+// overlap refuses a run that could write, from inside, what we write or trust outside: the directory
 // that its artifacts will be saved in, which it could replace by a link to any other, and the
-// operator's own files, such as the audit log. It could not read those either: where a folder above them is
+// operator's own files, such as the audit log. It could not read those either: where a directory above them is
 // shown, read-only, the backends cover them, and there is nothing to see in a mount of just them.
 func (p *Pipeline) overlap(q Request) error {
 	for _, m := range append(slices.Clone(q.Mounts), q.Workspace) {
@@ -20,8 +20,8 @@ func (p *Pipeline) overlap(q Request) error {
 		}
 		host := real(m.Host)
 		if m.Write && q.Artifacts != "" && paths.Within(real(q.Artifacts), host) {
-			return refuse(StageValidate, fmt.Sprintf("the program could replace the folder for artifacts, which lies in %s", m.Host),
-				"name a folder outside of it with --artifacts, or show it read-only")
+			return refuse(StageValidate, fmt.Sprintf("the program could replace the directory for artifacts, which lies in %s", m.Host),
+				"name a directory outside of it with --artifacts, or show it read-only")
 		}
 		for _, ours := range p.cfg.Protected {
 			if ours = real(ours); m.Write && paths.Within(ours, host) || paths.Within(host, ours) {
@@ -34,10 +34,10 @@ func (p *Pipeline) overlap(q Request) error {
 
 func (p *Pipeline) refuseProtected(m backends.Mount, ours string) error {
 	return refuse(StageValidate, fmt.Sprintf("%s holds, or lies in, %s, which is sandboxmcp's own", m.Host, ours),
-		"show another folder")
+		"show another directory")
 }
 
-// shows says whether a program is shown a folder above our own files.
+// shows says whether a program is shown a directory above our own files.
 func (p *Pipeline) shows(q Request) bool {
 	for _, m := range append(slices.Clone(q.Mounts), q.Workspace) {
 		if m.Host != "" && slices.ContainsFunc(p.cfg.Protected, func(ours string) bool { return paths.Within(real(ours), real(m.Host)) }) {

@@ -61,7 +61,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestOwnFilesAreThereToBeCovered has the log make its files before a sandbox shows a folder above them.
+// TestOwnFilesAreThereToBeCovered has the log make its files before a sandbox shows a directory above them.
 func TestOwnFilesAreThereToBeCovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := project(t, map[string]string{"log.db": ""})

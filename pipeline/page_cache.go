@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What is kept of pages, so that who reads one in pieces reads one and the same.
+// Bounds of the page cache. A page that is read in pieces has to stay the same page.
 const (
 	pageAge    = 10 * time.Minute
 	maxPages   = 64
@@ -15,7 +15,7 @@ const (
 // pageKey is a page as somebody asked for it. Namespaces share none.
 type pageKey struct{ namespace, url, format string }
 
-// pages are those that were read of late, the newest last. The zero value is empty.
+// pages is a cache of pages, the newest last. The zero value is empty.
 type pages struct {
 	mu  sync.Mutex
 	all []cachedPage

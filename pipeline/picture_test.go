@@ -27,7 +27,7 @@ func TestFlowPicture(t *testing.T) {
 	}
 }
 
-// drawFlow draws stages as boxes in rows of five, with arrows between them.
+// drawFlow draws stages as rectangles in rows of five, with arrows between them.
 func drawFlow(source string) string {
 	const columns, width, height, gapX, gapY = 5, 164, 84, 24, 36
 	type stage struct{ name, does string }

@@ -1,4 +1,4 @@
-// Package pipeline is the one way in: whatever runs, runs through Do.
+// Package pipeline runs requests: every program, page, package and host command passes through it.
 //
 //	request -> validate -> queue -> vault -> egress -> backend -> sign -> redact -> audit -> result
 //
@@ -39,11 +39,11 @@ type Pipeline struct {
 	installed installedLists
 }
 
-// Config is what a pipeline is made of.
+// Config holds the parts and the settings of a pipeline.
 type Config struct {
 	Backends []backends.Backend // the first is the default
 	Audit    Recorder           // without one, every run is refused
-	Vault    *vault.Vault       // nil lends nothing
+	Vault    *vault.Vault       // nil has no secrets
 	Bus      *event.Bus         // nil: nobody listens
 	Queue    *Queue             // nil: as many runs as cores, and DefaultRoom that wait
 
@@ -64,12 +64,12 @@ type Config struct {
 	Unknown   string       // what becomes of tokens that are in no vault: UnknownWarn, UnknownMask or UnknownOff
 	Capture   Capture
 	Artifacts ArtifactPolicy
-	Protected []string // files and folders of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
+	Protected []string // files and directories of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
 
 	Sessions session.Config  // how many, and for how long; its Ended is ours
 	Packages *packages.Store // nil: nothing can be installed
 	AskAbout AskAbout        // what else than names a person is asked about
-	Results  *results.Store  // keeps results for a while; may be nil
+	Results  *results.Store  // nil stores no results
 	Review   Review          // what is done about dangerous code
 	Host     Host            // which commands may run on the host
 
@@ -77,7 +77,7 @@ type Config struct {
 	// hints and remedies that they can follow. What is not in it is called as the command line does.
 	Terms map[string]string
 
-	// Temp is a folder of ours, for the files that are shown to a sandbox while it is being
+	// Temp is a directory of ours, for the files that are shown to a sandbox while it is being
 	// started; what a killed process left in it is removed. "" is os.TempDir, which is everybody's
 	// and is not tidied.
 	Temp string
@@ -109,7 +109,7 @@ var DefaultArtifacts = ArtifactPolicy{MaxCount: 1000, MaxBytes: 512 << 20}
 // DefaultRoom is how many runs may wait where the operator does not say.
 const DefaultRoom = 256
 
-// New returns a pipeline that works as cfg says.
+// New returns a pipeline with the settings of cfg.
 func New(cfg Config) *Pipeline {
 	cfg.Limits, cfg.Caps = cfg.Limits.or(DefaultBounds), cfg.Caps.or(DefaultCaps)
 	if cfg.Queue == nil {
@@ -139,7 +139,7 @@ func New(cfg Config) *Pipeline {
 	return p
 }
 
-// Close ends the sessions, and the runs in the background.
+// Close ends all sessions and background runs, and waits for them.
 func (p *Pipeline) Close() {
 	p.jobs.close()
 	p.sessions.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// What a backend is told to have ready must be what it then executes: else a parked interpreter would run
+// What a backend is told to have ready must be what it then executes: else an idle interpreter would run
 // with what another program was to get.
 func TestBackendKnowsTheProgramBeforeItStarts(t *testing.T) {
 	r := newRig(t, nil)

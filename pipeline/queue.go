@@ -26,7 +26,7 @@ type Queue struct {
 	taken   map[string]int // slots that namespaces have, without those that have none
 }
 
-// A waiter is told once: nil when it may run, or why it may not.
+// A waiter gets one answer: nil when it may run, or why it may not.
 type waiter struct {
 	weight int
 	answer chan error // has room for the one answer
@@ -39,7 +39,7 @@ func NewQueue(slots, room int) *Queue {
 	return &Queue{slots: slots, free: slots, room: max(room, 0), waiters: map[string][]*waiter{}, taken: map[string]int{}}
 }
 
-// Enter waits for a run's turn and returns what ends it, which may be called more than once.
+// Enter waits for slots and returns a function that releases them, which may be called more than once.
 // A weight below one counts as one, and a weight above all slots as all of them. onWait, if set, is
 // called before the first time that it has to wait, with how many wait by then.
 //
@@ -71,7 +71,7 @@ func (q *Queue) Enter(ctx context.Context, namespace string, weight int, onWait 
 	}
 }
 
-// join takes a slot at once, and then there is no waiter, or a place in the line of its namespace.
+// join takes slots at once, and then returns no waiter, or queues a waiter of the namespace.
 func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,8 +96,8 @@ func (q *Queue) busy() error {
 	return fmt.Errorf("%w: %d run and %d wait already", ErrBusy, q.slots-q.free, q.waiting)
 }
 
-// makeRoom sends away the newest waiter of the longest line, if the newcomer's stays shorter than
-// that line even so. Without this, one namespace could keep all others out by waiting a lot.
+// makeRoom refuses the newest waiter of the namespace with the most, if the newcomer's namespace still has
+// fewer then. Without this, one namespace could keep all others out by waiting a lot.
 func (q *Queue) makeRoom(namespace string) bool {
 	longest := ""
 	for _, ns := range q.order {
@@ -122,14 +122,14 @@ func (q *Queue) abandon(namespace string, w *waiter) {
 		q.admit() // the one behind may be lighter
 		return
 	}
-	// Its turn came in the same moment.
+	// It was admitted at the same moment.
 	if err := <-w.answer; err == nil {
 		q.release(namespace, w.weight)
 		q.admit()
 	}
 }
 
-// remove takes w out of its line and reports whether it was in it.
+// remove takes w out of the queue and reports whether it was there.
 func (q *Queue) remove(namespace string, w *waiter) bool {
 	waiters := q.waiters[namespace]
 	i := slices.Index(waiters, w)
@@ -147,7 +147,7 @@ func (q *Queue) remove(namespace string, w *waiter) bool {
 	return true
 }
 
-// leaver returns a function that gives the slots back the first time that it is called.
+// leaver returns a function that releases the slots at its first call.
 func (q *Queue) leaver(namespace string, weight int) func() {
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
@@ -158,7 +158,7 @@ func (q *Queue) leaver(namespace string, weight int) func() {
 }
 
 // admit lets waiters in, one namespace after the other, as long as the next one fits. A heavy one
-// whose turn it is holds up the lighter ones behind it, or else it would never come in.
+// at the front holds up the lighter ones behind it, or else it would never come in.
 func (q *Queue) admit() {
 	for len(q.order) > 0 {
 		namespace := q.order[0]
@@ -174,7 +174,7 @@ func (q *Queue) admit() {
 	}
 }
 
-// load is what a queue holds just now.
+// load returns how many slots are taken, how many requests wait, and the number of slots.
 func (q *Queue) load() (running, waiting, slots int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -40,7 +40,7 @@ func (r *run) noteOutcome(ctx context.Context, inputs map[string]string) error {
 	return nil
 }
 
-// saveReceipt puts the receipt, which is in the log by now, beside the artifacts where a caller has a folder
+// saveReceipt puts the receipt, which is in the log by now, beside the artifacts where a caller has a directory
 // for them.
 func (r *run) saveReceipt(dir string) {
 	if dir == "" || r.p.cfg.Keys == nil {

@@ -76,7 +76,7 @@ func TestReceipt(t *testing.T) {
 	}
 	saved, err := os.ReadFile(filepath.Join(dir, signer.ReceiptName))
 	if err != nil || !bytes.Equal(bytes.TrimSpace(saved), res.Receipt) {
-		t.Errorf("the folder has %q, %v", saved, err)
+		t.Errorf("the directory has %q, %v", saved, err)
 	}
 	trust, err := signer.ReadTrust(keys.Dir())
 	if err != nil {

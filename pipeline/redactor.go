@@ -8,10 +8,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// redactor takes out of texts what must not be told.
+// redactor removes leased secrets, and text that looks like other secrets, from text.
 type redactor struct {
-	leases  vault.Leases // whose secrets must not be told
-	unknown *unknown     // what looks like other secrets
+	leases  vault.Leases // whose secrets are removed
+	unknown *unknown     // finds text that looks like other secrets
 }
 
 func (v redactor) clean(text string) string { return v.unknown.clean(v.leases.Redact(text)) }

@@ -23,7 +23,7 @@ type Request struct {
 	// expression and its figures, as a session's code does. Without it, a program runs as it would anywhere.
 	Show bool
 	// Command is a program to run instead of code, and its arguments. It is looked for in the sandbox: in /workspace, its
-	// working folder, where its name has a slash, else on the PATH. Language then says whose interpreter and image are shown;
+	// working directory, where its name has a slash, else on the PATH. Language then says whose interpreter and image are shown;
 	// "" shows all interpreters of this host.
 	Command []string
 	Args    []string  // after the file's name
@@ -34,7 +34,7 @@ type Request struct {
 
 	// Inputs are copied into the workspace before the program starts.
 	Inputs []Input
-	// Workspace is a host folder to show as /workspace; without one it is empty and thrown away.
+	// Workspace is a host directory to show as /workspace; without one it is empty and thrown away.
 	Workspace backends.Mount
 	// Within is where in the host workspace the code lies already, "" if it does not.
 	Within string
@@ -68,7 +68,7 @@ type Request struct {
 	// session was started with stays: Language, Backend, Profile, Mounts and Workspace must be empty.
 	Session string
 
-	Artifacts string // a host folder to save artifacts in, "" saves none
+	Artifacts string // a host directory to save artifacts in, "" saves none
 
 	// Stdout and Stderr get the program's output while it runs, redacted and cut. One that blocks
 	// or fails holds up neither the program nor its record: Do waits for it at the very end only,
@@ -83,13 +83,13 @@ type Request struct {
 	Beside func(name string) (path string, ok bool) `json:"-"`
 }
 
-// Input is a file or a folder that is copied into the workspace.
+// Input is a file or a directory that is copied into the workspace.
 type Input struct {
-	// Host is the absolute path of what to copy. Links in a folder are followed as long as they
+	// Host is the absolute path of what to copy. Links in a directory are followed as long as they
 	// stay in it and lead to files; others are passed over, with a warning.
 	Host string
 	// Name is where to put it, relative to the workspace; "" is the last part of Host, and "."
-	// puts what is in a folder directly into the workspace.
+	// puts what is in a directory directly into the workspace.
 	Name    string
 	Content []byte // the file's content, when Host is ""
 	// Run, if it is not "", is the run of the namespace whose artifact is the content.

@@ -21,7 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// A run is one request on its way: what is known of it, and what will be its result.
+// A run is one request being processed: the facts for its rows, and its result so far.
 type run struct {
 	p     *Pipeline
 	began time.Time
@@ -57,7 +57,7 @@ func (p *Pipeline) begin(q *Request) *run {
 	return r
 }
 
-// newRedactor is what is told of where these are lent.
+// newRedactor returns the redactor of a run with these leases.
 func (p *Pipeline) newRedactor(leases vault.Leases) redactor {
 	return redactor{leases, &unknown{policy: p.cfg.Unknown}}
 }
@@ -73,14 +73,14 @@ func (r *run) time(stage *int64) func() {
 	return func() { *stage += time.Since(start).Microseconds() }
 }
 
-// queued is a checked request whose turn it is.
+// queued is a checked request that has its slots.
 type queued struct {
 	checked
-	guard *session.Guard // of its session, if it has one
+	guard *session.Guard // the exclusive use of its session, nil without one
 	leave func()
 }
 
-// queue waits for the session's turn, and then for that of all.
+// queue acquires the run's session, if it has one, and then slots of the queue.
 func (r *run) queue(ctx context.Context, c checked) (queued, error) {
 	defer r.time(&r.res.Timings.Queue)()
 	if c.session == nil {
@@ -126,7 +126,7 @@ func (r *run) queueError(err error) error {
 // armed is a queued request with the secrets that it asked for.
 type armed struct {
 	queued
-	leases vault.Leases // of a session: all that it was ever lent
+	leases vault.Leases // of a session: all that it ever had
 }
 
 // disarm wipes the secrets, unless a session goes on using them.
@@ -144,7 +144,7 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	if q.guard != nil {
 		a.leases = q.guard.Leases()
 		r.leases = a.leases
-		want = slices.DeleteFunc(slices.Clone(want), a.leases.Has) // what a session was lent stays as it was
+		want = slices.DeleteFunc(slices.Clone(want), a.leases.Has) // what a session has leased stays as it was
 	}
 	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, want)
 	if err != nil && ctx.Err() == nil {

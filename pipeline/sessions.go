@@ -94,7 +94,7 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	return info, nil
 }
 
-// leasesOf returns what says which secrets a session was lent.
+// leasesOf returns a function that returns the leases of a session.
 func (p *Pipeline) leasesOf(id string) func() vault.Leases {
 	return func() vault.Leases {
 		s, err := p.sessions.Get(id)

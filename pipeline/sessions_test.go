@@ -223,7 +223,7 @@ func TestSessionIsWalled(t *testing.T) {
 	}
 }
 
-// What a session was lent in one cell is still taken out of what a later one says.
+// What a session leased in one cell is still taken out of what a later one says.
 func TestSessionSecretsAreRedactedForItsWholeLife(t *testing.T) {
 	p, log, memory := newReal(t, func(c *Config) { c.Results = testResults(t) })
 	value := "k3y-" + "of-a-session-0001"

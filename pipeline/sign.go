@@ -53,7 +53,7 @@ func (r *run) scan(e ended) func(io.Reader) (bool, error) {
 	return func(in io.Reader) (bool, error) { return r.unknown.scan(in, known) }
 }
 
-// takeDisplays takes what the program has shown into the result. What can't be read was not shown.
+// takeDisplays adds the displays of the program to the result. A file that can't be read has none.
 func (r *run) takeDisplays(file backends.File) error {
 	f, err := file.Open()
 	if err != nil {

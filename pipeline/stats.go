@@ -23,7 +23,7 @@ type Stats struct {
 	Pools []Pool `json:"pools,omitempty"`
 }
 
-// counters counts runs.
+// counters counts runs by how they ended, and holds the times of the last.
 type counters struct {
 	began time.Time
 
@@ -53,7 +53,7 @@ func (t *counters) add(r Result) {
 	t.next = (t.next + 1) % lastRuns
 }
 
-// Stats returns them.
+// Stats returns the figures of the server so far.
 func (p *Pipeline) Stats() Stats {
 	s := Stats{Began: p.counters.began, Runs: map[string]int64{}, Sessions: map[string]int{}}
 	s.Running, s.Waiting, s.Slots = p.cfg.Queue.load()

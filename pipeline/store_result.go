@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
-// artifactDir is where a run's artifacts are saved: where its caller wants them, or on the shelf.
+// artifactDir returns where a run's artifacts are saved: where its caller wants them, or in the result store.
 func (r *run) artifactDir(e ended) string {
 	if e.Artifacts == "" && r.p.cfg.Results != nil {
 		return r.p.cfg.Results.ArtifactDir(r.res.ID)
@@ -15,7 +15,7 @@ func (r *run) artifactDir(e ended) string {
 	return e.Artifacts
 }
 
-// storeResult keeps the result for whoever asks for it later. If that fails, the run's result stands.
+// storeResult stores the result for later requests. If that fails, the run's result stands.
 func (r *run) storeResult(ctx context.Context) {
 	if r.p.cfg.Results == nil {
 		return

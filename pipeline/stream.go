@@ -156,7 +156,7 @@ func (s *stream) next(after int) ([]byte, bool) {
 	return s.text[after:s.safe:s.safe], s.safe > after
 }
 
-// contents returns the text and how many bytes of it were cut. Call it after Close.
+// contents returns the text and how many bytes were cut off. Call it after Close.
 func (s *stream) contents() (string, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 
 const (
 	tempDirPrefix = "script-"
-	// tempDirAge is when a folder can only be a dead process's: a sandbox starts in milliseconds.
+	// tempDirAge is when a directory can only be a dead process's: a sandbox starts in milliseconds.
 	tempDirAge = time.Hour
 )
 
-// tempDir makes a folder for what a sandbox is shown while it starts, below temp or where temporary
-// files go, and sweeps temp. The sandbox's user must get to the files; the folder's name can't be
+// tempDir makes a directory for what a sandbox is shown while it starts, below temp or where temporary
+// files go, and sweeps temp. The sandbox's user must get to the files; the directory's name can't be
 // guessed by others.
 func tempDir(temp string) (string, error) {
 	prefix := "sandboxmcp-"
@@ -53,7 +53,7 @@ func makeTemp(temp string) error {
 	return err
 }
 
-// sweep removes the folders of aside that are older than a time. One that can't be removed is left
+// sweep removes the directories of tempDir that are older than a time. One that can't be removed is left
 // to the next sweep.
 func sweep(temp string, before time.Time) {
 	entries, _ := os.ReadDir(temp)

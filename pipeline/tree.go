@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// A tree is a host folder that a program worked in, as it was before: what was created or changed
+// A tree is a host directory that a program worked in, as it was before: what was created or changed
 // since are the artifacts. It goes by size, times and inode; reading a whole project twice to hash
 // it would cost more than most runs.
 type tree struct {
@@ -34,7 +34,7 @@ type stamp struct {
 // maxTree is how many files of a host workspace are looked at, at about 5 µs each.
 const maxTree = 50_000
 
-// unwatched are folders that tools fill by the thousand; what changes in them is no artifact.
+// unwatched are directories that tools fill by the thousand; what changes in them is no artifact.
 var unwatched = map[string]bool{
 	".git": true, ".hg": true, ".svn": true, "node_modules": true, ".venv": true, "venv": true,
 	"__pycache__": true, ".tox": true, ".mypy_cache": true, ".pytest_cache": true, ".ruff_cache": true,
@@ -42,7 +42,7 @@ var unwatched = map[string]bool{
 
 var errTooBig = errors.New("too many files")
 
-// snapshotTree takes down how dir is now.
+// snapshotTree records the files of dir.
 func snapshotTree(ctx context.Context, dir string) (*tree, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -65,7 +65,7 @@ func snapshotTree(ctx context.Context, dir string) (*tree, error) {
 }
 
 // walk calls f for each regular file, without following links, and counts what is neither file
-// nor folder.
+// nor directory.
 func (t *tree) walk(ctx context.Context, f func(string, fs.FileInfo) error) (skipped int, err error) {
 	seen := 0
 	err = fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
@@ -97,7 +97,7 @@ func (t *tree) walk(ctx context.Context, f func(string, fs.FileInfo) error) (ski
 	return skipped, err
 }
 
-// changed lists what is new or different since look, as a signer.Source. Links that were there
+// changed lists what is new or different since snapshotTree, as a signer.Source. Links that were there
 // before are the host's own and not counted.
 func (t *tree) changed(ctx context.Context, f func(signer.File) error) (int, error) {
 	if t.tooBig {

@@ -61,8 +61,7 @@ func (u *unknown) clean(text string) string {
 	return b.String()
 }
 
-// scan reads a file, on its way to who else looks through it, if anybody does, and says at the end whether it must
-// be withheld.
+// scan reads a file, passes it on to others unless that is nil, and reports whether the file must be withheld.
 func (u *unknown) scan(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
 	here := unknown{policy: u.policy}
 	w := here.writer(io.Discard)

@@ -164,7 +164,7 @@ func (r *run) fetch(ctx context.Context, q Fetch, f *Fetched) error {
 	return nil
 }
 
-// fetchedPage is a page that was read.
+// fetchedPage is a page with its final address and status.
 type fetchedPage struct {
 	page   page.Page
 	url    *url.URL

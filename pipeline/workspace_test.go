@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// project makes a folder with files, named by their content.
+// project makes a directory with files, named by their content.
 func project(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func TestOnlyWhatChangedInAHostWorkspaceIsAnArtifact(t *testing.T) {
 	left, _ := os.ReadDir(dir)
 	for _, f := range left {
 		if strings.Contains(f.Name(), "script") {
-			t.Errorf("the script was left in the host's folder as %s", f.Name())
+			t.Errorf("the script was left in the host's directory as %s", f.Name())
 		}
 	}
 }
@@ -178,6 +178,6 @@ func TestBadInputs(t *testing.T) {
 		q.Workspace, q.Inputs = backends.Mount{Host: dir, Write: true}, []Input{{Name: "x"}}
 	})
 	if !stopped(t, err).Denied {
-		t.Errorf("inputs were put into the host's folder: %v", err)
+		t.Errorf("inputs were put into the host's directory: %v", err)
 	}
 }

@@ -157,7 +157,7 @@ func (b *Broker) heeds(a Answer) error {
 	return nil
 }
 
-// decide records an answer, and then makes it one. The caller has claimed the question.
+// decide records an answer, and then makes it one. The caller holds the lock of the question.
 func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
@@ -169,7 +169,7 @@ func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
 	return nil
 }
 
-// auditTimeout is how long the log may take. A question that is being answered when its time is up is
+// auditTimeout bounds a write to the log. A question that is being answered when its time is up is
 // answered this much later at most.
 const auditTimeout = 10 * time.Second
 

@@ -39,7 +39,7 @@ func (g grant) again() *asked {
 	return w
 }
 
-// remember remembers an answer. A person's no stands for as long as the run that it was told, and for a
+// remember stores an answer. A person's no stands for as long as the run that it was told, and for a
 // moment for all, so that nobody is asked until they give in; silence stands for a moment for the run,
 // so that a program which tries again fails at once. The caller holds the lock.
 func (b *Broker) remember(w *asked, a Answer) {
@@ -52,7 +52,7 @@ func (b *Broker) remember(w *asked, a Answer) {
 	case a.Allowed:
 		k := w.q.bound(a.Scope)
 		if g, ok := b.granted[k]; ok && g.answer.Until.After(a.Until) {
-			return // Give was faster, and what it gave ends later
+			return // Grant was faster, and its approval ends later
 		}
 		if !w.gone || a.Scope != ScopeRun {
 			b.granted[k] = grant{w.q, a}

@@ -10,10 +10,10 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// maxGrants is how many approvals can hold at once. Questions that wait are bounded by Config.Room.
+// maxGrants bounds the approvals that hold at once. Questions that wait are bounded by Config.Room.
 const maxGrants = 10_000
 
-// Grant approves what nobody has asked for yet. It has the bounds of a question and of its answer, and
+// Grant approves what nobody has asked for. It has the bounds of a question and of its answer, and
 // a.Scope "" is the session if q names one, and else all of the namespace. Question and answer are in
 // the log, together, before the approval holds; an error means that it does not. Whoever waits for
 // just this is answered by it, too. It replaces an approval of the same for the same.
@@ -53,7 +53,7 @@ func (b *Broker) grant(ctx context.Context, q Question, a Answer) (Grant, error)
 	return Grant{q, a}, nil
 }
 
-// newGrant is what Give is called with as a question that was asked and answered just now.
+// newGrant returns the arguments of Grant as a question that was asked and answered just now.
 func (b *Broker) newGrant(q Question, a Answer) (Question, Answer, error) {
 	if !a.Allowed {
 		return q, a, errors.New("a no to what nobody asks is nothing to remember")

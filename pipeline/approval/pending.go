@@ -9,10 +9,10 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// asked is a question on its way.
+// asked is a question and its answer.
 type asked struct {
 	q     Question
-	sem   chan struct{} // has room for one: whoever answers
+	sem   chan struct{} // has room for one: locked while somebody answers
 	timer *time.Timer
 
 	recorded chan struct{} // closed when it is in the log, or err says why it is not

@@ -80,7 +80,7 @@ func (q Question) checked() (Question, error) {
 	return q, nil
 }
 
-// clip returns the beginning of a text, at most maxClaim bytes of it.
+// clip returns the beginning of a text, at most maxReason bytes of it.
 func clip(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= maxReason {

@@ -23,7 +23,7 @@ type Cell struct {
 	Code      string  `json:"code"`
 	Name      string  `json:"name,omitempty"`      // of the file that it comes from
 	Timeout   float64 `json:"timeout,omitempty"`   // seconds; 0 is the session's
-	Artifacts string  `json:"artifacts,omitempty"` // an absolute path of a folder to save new files of the session in
+	Artifacts string  `json:"artifacts,omitempty"` // an absolute path of a directory to save new files of the session in
 }
 
 // Part is one line of what a cell answers with, in this order: the run's id; what it writes and what

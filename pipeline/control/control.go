@@ -1,6 +1,6 @@
 // Package control lets the command line of the same user talk to a running server.
 //
-// A server listens on a Unix socket in a folder that only its user can enter, and speaks HTTP/1.1
+// A server listens on a Unix socket in a directory that only its user can enter, and speaks HTTP/1.1
 // with JSON. Each connection's other end must be the same user, or root, as the kernel says it.
 // Nothing of this is reachable from inside of a sandbox, nor through a browser.
 //
@@ -16,13 +16,13 @@
 //	GET  /v1/approvals       {"approvals": [approval.Question...]}, those that wait for an answer
 //	GET  /v1/grants          {"grants": [Grant...]}, the approvals that hold
 //	GET  /v1/events          a stream of event.Event and [Notice], one JSON object a line
-//	POST /v1/approvals       a Gift, as for grants, which is asked instead of given; answered with the question
+//	POST /v1/approvals       a [GrantRequest], as for grants, which is asked instead of given; answered with the question
 //	POST /v1/approvals/{id}  {"allow": bool, "reason": text, "scope": "run", "session" or "time", "seconds": n}
 //	                         answered with an [Outcome]
-//	POST /v1/grants          a [Gift]: approves what nobody has asked for; answered with a [Grant]
+//	POST /v1/grants          a [GrantRequest]: approves what nobody has asked for; answered with a [Grant]
 //
 //	GET    /v1/sessions              [session.Info...]
-//	POST   /v1/sessions              a [Wanted], answered with a session.Info
+//	POST   /v1/sessions              a [NewSession], answered with a session.Info
 //	DELETE /v1/sessions/{id}         ends one, which is answered with its last session.Info
 //	GET    /v1/sessions/{id}/state   a session.State
 //	POST   /v1/sessions/{id}/bridge  a [Value], answered with a pipeline.Result
@@ -90,8 +90,8 @@ type Server struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// Dir returns the folder that the sockets of this user's servers are in: in runtimeDir, which is
-// XDG_RUNTIME_DIR, if it is a folder of this user's (sudo leaves it at another's), and else in the
+// Dir returns the directory that the sockets of this user's servers are in: in runtimeDir, which is
+// XDG_RUNTIME_DIR, if it is a directory of this user's (sudo leaves it at another's), and else in the
 // state directory.
 func Dir(runtimeDir, stateDir string) string {
 	if info, err := os.Stat(runtimeDir); filepath.IsAbs(runtimeDir) && err == nil && info.IsDir() && statefile.Ours(info) {

@@ -27,11 +27,11 @@ func TestDial(t *testing.T) {
 		return c, err
 	}
 	if _, err := dialed(""); !errors.Is(err, ErrNone) {
-		t.Errorf("no folder: %v", err)
+		t.Errorf("no directory: %v", err)
 	}
 	must(t, os.MkdirAll(dir, 0o700))
 	if _, err := dialed(""); !errors.Is(err, ErrNone) {
-		t.Errorf("an empty folder: %v", err)
+		t.Errorf("an empty directory: %v", err)
 	}
 	for _, name := range []string{"notes.txt", "12.sock", "x.sock"} {
 		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// GrantRequest is what a person approves without having been asked.
+// GrantRequest is an approval that a person gives without having been asked.
 type GrantRequest struct {
 	Kind      string  `json:"kind"` // of package approval
 	What      string  `json:"what"` // exactly what is approved

@@ -24,7 +24,7 @@ type socket struct {
 	file     os.FileInfo
 }
 
-// bind listens in dir. The folder's lock keeps others from taking the socket for a dead one in the
+// bind listens in dir. The directory's lock keeps others from taking the socket for a dead one in the
 // moment between bind(2) and listen(2), and from taking the same name.
 func bind(dir string, pid int) (*socket, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -59,7 +59,7 @@ func bind(dir string, pid int) (*socket, error) {
 }
 
 // free says whether there is no living server of this name, and removes a dead one's socket. The
-// caller holds the folder's lock.
+// caller holds the directory's lock.
 func free(dir, name string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -105,21 +105,21 @@ func (s *socket) remove() {
 	}
 }
 
-// private makes sure that dir is a folder that only this user can enter.
+// private makes sure that dir is a directory that only this user can enter.
 func private(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case err != nil:
 		return err
 	case !info.IsDir() || !statefile.Ours(info):
-		return errors.New("it is not a folder of this user")
+		return errors.New("it is not a directory of this user")
 	case info.Mode().Perm()&0o077 != 0:
 		return os.Chmod(dir, 0o700)
 	}
 	return nil
 }
 
-// lock takes the lock of a folder. It gives up when somebody holds it for long: who does is stopped.
+// lock takes the lock of a directory. It gives up when somebody holds it for long: who does is stopped.
 func lock(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -84,7 +84,7 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
-// Another user is refused even where the folder and the socket let everybody in.
+// Another user is refused even where the directory and the socket let everybody in.
 func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.Missing(t, "root", "to be somebody else")
@@ -104,7 +104,7 @@ func TestOtherUser(t *testing.T) {
 		return string(out)
 	}
 	if got := as(65534); !strings.Contains(got, "permission denied") {
-		t.Errorf("the folder lets another user in: %s", got)
+		t.Errorf("the directory lets another user in: %s", got)
 	}
 	letIn(t, dir)
 	must(t, os.Chmod(l.socket.path, 0o666))
@@ -135,7 +135,7 @@ func forAll(t *testing.T) string {
 	return copied
 }
 
-// letIn lets everybody enter a temporary folder.
+// letIn lets everybody enter a temporary directory.
 func letIn(t *testing.T, dir string) {
 	for ; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
 		must(t, os.Chmod(dir, 0o755))

@@ -18,7 +18,7 @@ const (
 	EgressRequested    = "egress.requested" // a name that nobody has decided about
 	EgressApproved     = "egress.approved"
 	EgressDenied       = "egress.denied"
-	VaultAccessed      = "vault.accessed"    // secrets were lent; Data has their names only
+	VaultAccessed      = "vault.accessed"    // secrets were leased; Data has their names only
 	ResourceExceeded   = "resource.exceeded" // a limit was hit; Data says which
 	ArtifactSigned     = "artifact.signed"
 	QueueBackpressure  = "queue.backpressure" // a request has to wait, or was turned away

@@ -85,7 +85,7 @@ func (p *Policy) block(prog Program, args []string, whole bool) error {
 		return nil
 	}
 	if why := kind(prog.Path); why != "" {
-		return refuse("do it in a sandbox, or have a person do it, or write a program of their own for it, outside of the system's folders", "%s is blocked: %s", prog.Path, why)
+		return refuse("do it in a sandbox, or have a person do it, or write a program of their own for it, outside of the system's directories", "%s is blocked: %s", prog.Path, why)
 	}
 	return nil
 }

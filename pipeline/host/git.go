@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// gitDoubt says why git must not run in a folder: a repository's own configuration can name programs for git to run
+// gitDoubt says why git must not run in a directory: a repository's own configuration can name programs for git to run
 // (core.fsmonitor, filters, diff drivers, ssh commands), and who may write into the repository may write that, too.
 // Keys that are not known to be harmless are refused. "" is no doubt, also where there is no repository. What is
 // written after we have looked is not seen.
 //
-// Each folder above is looked at: from a .git that is no repository to it, git goes on upwards.
+// Each directory above is looked at: from a .git that is no repository to it, git goes on upwards.
 func gitDoubt(dir string) string {
 	for _, at := range above(dir) {
 		if _, err := os.Lstat(filepath.Join(filepath.Dir(at), ".gitmodules")); err == nil {
@@ -37,7 +37,7 @@ func gitDoubt(dir string) string {
 	return ""
 }
 
-// above are the .git of a folder and of those above it.
+// above are the .git of a directory and of those above it.
 func above(dir string) (all []string) {
 	for ; ; dir = filepath.Dir(dir) {
 		at := filepath.Join(dir, ".git")
@@ -50,7 +50,7 @@ func above(dir string) (all []string) {
 	}
 }
 
-// gitPlaces are the real folders that git takes a repository from whose .git this is: the one that a .git leads to
+// gitPlaces are the real directories that git takes a repository from whose .git this is: the one that a .git leads to
 // which is a file, as in a worktree, and the one that a file commondir in it names, which any repository can have.
 func gitPlaces(at string) (places []string, why string) {
 	info, err := os.Stat(at)
@@ -94,7 +94,7 @@ func named(text, dir string) string {
 	return dir + "/" + text
 }
 
-// repositoryWithin says whether all that git would show of the repository around dir is in these folders: neither
+// repositoryWithin says whether all that git would show of the repository around dir is in these directories: neither
 // its files nor links in it may have another repository's objects shown.
 func repositoryWithin(dir string, directories []string) bool {
 	for _, at := range above(dir) {

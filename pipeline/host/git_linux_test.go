@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestGitHostileFiles: who may write into a folder can put there what never ends.
+// TestGitHostileFiles: who may write into a directory can put there what never ends.
 func TestGitHostileFiles(t *testing.T) {
 	fifo := func(name string) error { return unix.Mkfifo(name, 0o666) }
 	endless := func(name string) error {

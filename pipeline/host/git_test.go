@@ -87,7 +87,7 @@ func TestGitPlaces(t *testing.T) {
 		name string
 		make func(dir string)
 	}{
-		{"commondir in a folder .git", func(dir string) {
+		{"commondir in a directory .git", func(dir string) {
 			file(dir+"/.git/config", fine)
 			file(dir+"/.git/commondir", "../other\n")
 			file(dir+"/other/config", evil)

@@ -5,7 +5,7 @@
 //   - It runs if a pattern of the operator's configuration or an approval matches it word by word, and the blocked
 //     list does not name it, which wins over both. Programs of the system must not be able to start others, as their
 //     files tell, unless the list bounds their options.
-//   - The program is a file that only root and the server's own user can change, found in folders that no agent
+//   - The program is a file that only root and the server's own user can change, found in directories that no agent
 //     chooses, and looked at under each name that it has.
 //   - It gets a small environment of ours, no terminal, its time and room for its output, and leaves no process. It and
 //     all that it starts have so much memory, processes and CPU, kept by a cgroup where one can be had, else by looking.
@@ -25,7 +25,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// defaultPath are the folders in which programs are looked for, the first one first.
+// defaultPath are the directories in which programs are looked for, the first one first.
 var defaultPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 // Refusal says why a command or a pattern is refused, and what to do about it.
@@ -44,8 +44,8 @@ func refuse(remedy, format string, a ...any) error {
 type Rules struct {
 	Allowed []string // patterns, and Safe for those of the safe list
 	Blocked []string // patterns that nobody may allow, on top of the built-in list
-	Path    []string // absolute folders that programs are looked for in; nil is defaultPath
-	Read    []string // folders below which commands may run, and look
+	Path    []string // absolute directories that programs are looked for in; nil is defaultPath
+	Read    []string // directories below which commands may run, and look
 	Write   []string // likewise, where agents may write: no program may come from there
 }
 
@@ -85,7 +85,7 @@ func NewPolicy(rules Rules) (*Policy, error) {
 	}
 	for _, dir := range append(append([]string{}, rules.Path...), p.directories()...) {
 		if !filepath.IsAbs(dir) {
-			return nil, fmt.Errorf("folder %q is not absolute", dir)
+			return nil, fmt.Errorf("directory %q is not absolute", dir)
 		}
 	}
 	return p, nil
@@ -115,8 +115,8 @@ func (p *Policy) Harmless() []Pattern { return p.safe }
 // Blocked are the patterns that the operator has added to the list.
 func (p *Policy) Blocked() []Pattern { return p.blocked }
 
-// Directory returns where a command is to run: dir, if it is below a folder that is allowed, with its links followed;
-// for "" the first such folder, or "/" where none is.
+// Directory returns where a command is to run: dir, if it is below a directory that is allowed, with its links followed;
+// for "" the first such directory, or "/" where none is.
 func (p *Policy) Directory(dir string) (string, error) {
 	directories := p.directories()
 	if dir == "" {
@@ -125,7 +125,7 @@ func (p *Policy) Directory(dir string) (string, error) {
 		}
 		dir = directories[0]
 	}
-	const remedy = "name one below a folder that is allowed, as sandboxmcp host access list shows them"
+	const remedy = "name one below a directory that is allowed, as sandboxmcp host access list shows them"
 	if !filepath.IsAbs(dir) {
 		return "", refuse(remedy, "the directory %q is not absolute", dir)
 	}
@@ -136,10 +136,10 @@ func (p *Policy) Directory(dir string) (string, error) {
 	if real == "/" && len(directories) == 0 || within(real, directories) {
 		return real, nil
 	}
-	return "", refuse(remedy, "the directory %q is not below a folder that is allowed", dir)
+	return "", refuse(remedy, "the directory %q is not below a directory that is allowed", dir)
 }
 
-// within says whether a real path is one of the folders, or below one.
+// within says whether a real path is one of the directories, or below one.
 func within(path string, directories []string) bool {
 	for _, f := range directories {
 		real, err := filepath.EvalSymlinks(f)
@@ -155,7 +155,7 @@ func within(path string, directories []string) bool {
 
 var errEmpty = errors.New("there is no command")
 
-// With returns a policy for somebody who may read and write below more folders: no program may come from where they
+// With returns a policy for somebody who may read and write below more directories: no program may come from where they
 // write.
 func (p *Policy) With(read, write []string) *Policy {
 	more := *p

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// changeable says who else could change a file or folder, "" if nobody could but root and our own user. A sticky bit
+// changeable says who else could change a file or directory, "" if nobody could but root and our own user. A sticky bit
 // does not help where the program itself lies: new names can be made there.
 func changeable(info fs.FileInfo) string {
 	switch {
@@ -21,7 +21,7 @@ func changeable(info fs.FileInfo) string {
 	return ""
 }
 
-// sticky says that others may make new names in a folder of root's or ours, as in /tmp, and take none away that is there.
+// sticky says that others may make new names in a directory of root's or ours, as in /tmp, and take none away that is there.
 func sticky(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSticky != 0 && !statefile.Foreign(info)
 }

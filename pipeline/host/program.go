@@ -9,7 +9,7 @@ import (
 
 // Program is a file that a command's first word means.
 type Program struct {
-	Entry string   // where it was found: its folder's real path, and the name in it
+	Entry string   // where it was found: its directory's real path, and the name in it
 	Path  string   // the real file, with all links followed
 	Names []string // all that it is called: in Entry, by the links on the way, and by hard links next to programs
 	file  fs.FileInfo
@@ -17,7 +17,7 @@ type Program struct {
 
 const maxLinks = 40
 
-// Find returns the program of this name: one in a folder of the path, or an absolute path. An error is a *Refusal
+// Find returns the program of this name: one in a directory of the path, or an absolute path. An error is a *Refusal
 // if there is none, or if others than root and our own user could change it.
 func (p *Policy) Find(name string) (Program, error) {
 	entry, err := p.entry(name)
@@ -40,7 +40,7 @@ func (p *Policy) entry(name string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", refuse("name one that is installed: programs are looked for in the system's folders only", "there is no program %q", name)
+	return "", refuse("name one that is installed: programs are looked for in the system's directories only", "there is no program %q", name)
 }
 
 // follow goes from link to link, and looks at who could change each.
@@ -95,7 +95,7 @@ func (p *Policy) doubt(path string, info fs.FileInfo) string {
 			return err.Error()
 		}
 		if why := changeable(info); why != "" && (dir == own || !sticky(info)) {
-			return "the folder " + dir + " " + why
+			return "the directory " + dir + " " + why
 		}
 		if dir == filepath.Dir(dir) {
 			return ""

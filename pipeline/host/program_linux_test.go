@@ -65,17 +65,17 @@ func TestFind(t *testing.T) {
 		{"links to an interpreter", "again", "blocked"},
 		{"a hard link to an interpreter", "harmless", "blocked"},
 		{"others may write it", "writable", "written by others"},
-		{"others may write its folder", filepath.Join(open, "tool"), "written by others"},
+		{"others may write its directory", filepath.Join(open, "tool"), "written by others"},
 		{"a link to where others may write", "elsewhere", "written by others"},
-		{"in a public folder", filepath.Join(public, "tool"), "written by others"},
-		{"in a folder of ours in it", filepath.Join(public, "mine", "tool"), ""},
+		{"in a public directory", filepath.Join(public, "tool"), "written by others"},
+		{"in a directory of ours in it", filepath.Join(public, "mine", "tool"), ""},
 		{"a loop", "loop", "no program"},
 		{"no program", "notes", "no program"},
-		{"a folder", "/usr", "no program"},
+		{"a directory", "/usr", "no program"},
 		{"relative", "./deploy", "neither"},
 		{"below here", "bin/deploy", "neither"},
 		{"with .. in it", bin + "/../bin/deploy", "neither"},
-		{"in no folder of the path", "env", "no program"},
+		{"in no directory of the path", "env", "no program"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -29,5 +29,5 @@ type End struct {
 	Memory     int64  // bytes: the most that all held, or without a cgroup the largest of its processes
 	Limit      string // "ram" or "processes", if it was killed for that
 	Forks      int64  // how many it was refused
-	EnforcedBy string // what kept the bounds
+	EnforcedBy string // what enforced the bounds, as the row names it
 }

@@ -198,7 +198,7 @@ func TestForking(t *testing.T) {
 	nobodyIn(t, dir)
 }
 
-// nobodyIn fails where a process is in a folder of ours.
+// nobodyIn fails where a process is in a directory of ours.
 func nobodyIn(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// safe is what Safe allows: it changes nothing, and shows no file's content but what a repository below the folders
+// safe is what Safe allows: it changes nothing, and shows no file's content but what a repository below the directories
 // that are allowed holds. host_file_read reads files, with the guarantees that it has.
 var safe = []Limit{
 	{Programs: []string{"git"}, Before: "--no-pager", operand: gitOperand, Forms: []string{
@@ -44,7 +44,7 @@ func safeForm(names, args []string, whole bool) bool {
 	})
 }
 
-// bound are those whose operands are paths, and those that look around them: they stay below the folders.
+// bound are those whose operands are paths, and those that look around them: they stay below the directories.
 var bound = []string{"ls", "stat", "du", "git"}
 
 // safePatterns are the patterns by which the safe list is shown.
@@ -93,7 +93,7 @@ func (p *Policy) inDirectories(name string, args []string, dir string) bool {
 		if !filepath.IsAbs(word) {
 			word = filepath.Join(dir, word)
 		}
-		// A folder may be exchanged for a link after this: names and sizes would be seen, no contents.
+		// A directory may be exchanged for a link after this: names and sizes would be seen, no contents.
 		if real, err := filepath.EvalSymlinks(word); err != nil || !within(real, p.directories()) {
 			return false
 		}

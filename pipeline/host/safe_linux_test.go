@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestSafeStays looks out of the folders that are allowed.
+// TestSafeStays looks out of the directories that are allowed.
 func TestSafeStays(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {

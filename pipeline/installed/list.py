@@ -1,11 +1,11 @@
-# Prints the packages that can be imported: name, version, and the folder that has them. The folders' names say it all.
+# Prints the packages that can be imported: name, version, and the directory that has them. The directories' names say it all.
 import os
 import sys
 
 seen = set()
-for folder in sys.path:
+for directory in sys.path:
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(os.listdir(directory))
     except OSError:
         continue
     for entry in names:
@@ -13,4 +13,4 @@ for folder in sys.path:
         name, dash, version = stem.partition("-")
         if ending in (".dist-info", ".egg-info") and dash and name.lower() not in seen:
             seen.add(name.lower())
-            print(name, version.partition("-")[0], folder, sep="\t")
+            print(name, version.partition("-")[0], directory, sep="\t")

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// relayed is what the relay is to know: of a session it changes, so it asks each time.
+// relayed returns the configuration of the relay. Leases of a session change, so the relay asks each time.
 func (o *Session) relayed() relay.Config {
 	return relay.Config{
 		Secrets:      o.secrets,

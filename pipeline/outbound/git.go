@@ -32,7 +32,7 @@ var gitUsers = map[string]string{
 // anyUser goes with a token whose service does not look at the user.
 const anyUser = "git"
 
-// Git returns the variables by which git uses the bound secrets that were lent, on top of env, the
+// Git returns the variables by which git uses the bound secrets that were leased, on top of env, the
 // program's own: what that configures in this way stays, and nothing is returned if git could not read it.
 //
 // Git learns the placeholders from a credential helper, which it asks only once a host wants to know

@@ -24,7 +24,7 @@ func (s shop) Get(_ context.Context, _, key string) ([]byte, vault.Binding, erro
 	return []byte("the-value-of-" + key), to, nil
 }
 
-// lending is an outlet of a run that was lent these secrets, and their placeholders by name.
+// lending is an egress session of a run with a lease of these secrets, and their placeholders by name.
 func lending(t *testing.T, s shop, names ...string) (*Session, map[string]string) {
 	t.Helper()
 	lease, err := vault.New(s).Lease(t.Context(), "team", names)

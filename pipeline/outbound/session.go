@@ -1,5 +1,5 @@
-// Package outlet is one sandbox's way out: what it may reach by name, who is asked about the rest,
-// and the gateway that obeys.
+// Package outbound holds the egress sessions of sandboxes: the policy of one sandbox by name, the questions to people about
+// the rest, and the gateway that enforces both.
 package outbound
 
 import (
@@ -18,11 +18,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Config is what an outlet is made of.
+// Config describes an egress session.
 type Config struct {
 	Policy      egress.Policy  // what may be reached without a person
 	Within      *egress.Policy // what may be reached at all: nil is whatever Policy and people allow
-	Ports       []int          // on which there are doors; without any, the sandbox only learns that names can't be reached
+	Ports       []int          // on which the gateway listens; without any, the sandbox only learns that names can't be reached
 	Ask         bool           // a person is asked about names that the policy neither allows nor denies
 	Approvals   *approval.Broker
 	Dialer      *egress.Dialer
@@ -33,15 +33,15 @@ type Config struct {
 	Roots *x509.CertPool // that names with bound secrets are verified with; nil are the machine's
 
 	Namespace, Session string
-	Leases             func() vault.Leases // what the sandbox was lent so far
+	Leases             func() vault.Leases // of the sandbox so far
 	TrustCA            bool                // secrets may be bound to names, so programs have to trust our certificates
-	Record             Record              // of what is decided while no Turn is under way
+	Record             Record              // of what is decided while no Scope is entered
 }
 
 // Record makes a decision durable, before anything leaves. An error refuses what was allowed.
 type Record func(ctx context.Context, d egress.Decision) error
 
-// Scope is one run's use of a sandbox. What the run leaves behind has the sandbox's own rules again.
+// Scope is the policy and the record of one run in a sandbox. After Leave the sandbox's own apply again.
 type Scope struct {
 	Run    string
 	Client string         // whose agent it is, for people who are asked
@@ -52,7 +52,7 @@ type Scope struct {
 	Record Record
 }
 
-// Session is one sandbox's way out. A nil one lets nothing out, and answers no look-up. Its methods may be called concurrently.
+// Session is the egress session of one sandbox. A nil Session lets nothing out, and answers no look-up. Its methods may be called concurrently.
 type Session struct {
 	cfg   Config
 	relay *relay.Relay
@@ -61,11 +61,11 @@ type Session struct {
 
 	mu      sync.Mutex
 	scope   Scope
-	written int // rows of this turn
+	written int // rows of this scope
 	gateway *egress.Gateway
 }
 
-// New returns an outlet that is not open yet.
+// New returns an egress session that is not open yet.
 func New(c Config) (*Session, error) {
 	o := &Session{cfg: c, scope: Scope{Run: c.Session, Record: c.Record}}
 	if !o.Leads() {
@@ -78,22 +78,22 @@ func New(c Config) (*Session, error) {
 	return o, nil
 }
 
-// Leads says whether anything can ever be reached through it.
+// Leads reports whether the session can ever reach anything.
 func (o *Session) Leads() bool { return o != nil && len(o.cfg.Ports) > 0 }
 
-// Shape asks for what the sandbox must have for Open.
+// Shape adds to spec what the sandbox needs for Open.
 func (o *Session) Shape(spec *backends.Spec) {
 	if spec.DNS = o != nil; o.Leads() {
 		spec.Gateway, spec.Trust = o.cfg.Ports, o.relay.Authority()
 	}
 }
 
-// Lacks returns the ports that a policy opens and that have no door.
+// Lacks returns the ports that a policy opens and on which the gateway does not listen.
 func (o *Session) Lacks(p egress.Policy) []int {
 	return slices.DeleteFunc(p.Ports(), func(port int) bool { return slices.Contains(o.cfg.Ports, port) })
 }
 
-// Open answers inside the sandbox. Closing the sandbox that is returned ends that, too; with an error it
+// Open starts the gateway inside the sandbox. Closing the sandbox that is returned ends that, too; with an error it
 // is the one that was given.
 func (o *Session) Open(sandbox backends.Sandbox) (backends.Sandbox, error) {
 	if o == nil {
@@ -115,7 +115,7 @@ func (o *Session) Open(sandbox backends.Sandbox) (backends.Sandbox, error) {
 	return withGateway{sandbox, gateway}, nil
 }
 
-// withGateway is a sandbox that is closed together with its gateway.
+// withGateway is a sandbox that closes its gateway, too.
 type withGateway struct {
 	backends.Sandbox
 	gateway *egress.Gateway
@@ -126,7 +126,7 @@ func (g withGateway) Close() error {
 	return g.Sandbox.Close()
 }
 
-// Enter has decisions made and recorded for t, until Leave. Connections that stand and that t may not
+// Enter has decisions made and recorded in scope t, until Leave. Connections that stand and that t may not
 // make are ended.
 func (o *Session) Enter(t Scope) {
 	if o == nil {
@@ -141,7 +141,7 @@ func (o *Session) Enter(t Scope) {
 	}
 }
 
-// Leave ends the turn, and returns what was decided since the one before it.
+// Leave ends the scope, and returns the decisions since the one before it.
 func (o *Session) Leave() []egress.Record {
 	if o == nil {
 		return nil
@@ -162,7 +162,7 @@ func (o *Session) now() Scope {
 	return o.scope
 }
 
-// maxRows is how many decisions of one turn are rows of their own: a program that looks a million
+// maxRows is how many decisions of one scope are rows of their own: a program that looks a million
 // names up must not fill the log. The rest is in the row of the run's end, as a number.
 const maxRows = 200
 

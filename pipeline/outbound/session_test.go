@@ -66,7 +66,7 @@ func TestDecide(t *testing.T) {
 		{name: "named, not allowed", run: list{"web.test"}, want: "no"},
 		{name: "named nothing", allow: list{"web.test"}, run: list{}, want: "no"},
 		{name: "session named another", allow: list{"web.test"}, session: list{"x.test"}, want: "no"},
-		{name: "session named another, turn this", allow: list{"web.test"}, session: list{"x.test"}, run: list{"web.test"}, want: "allowed by"},
+		{name: "session named another, run this", allow: list{"web.test"}, session: list{"x.test"}, run: list{"web.test"}, want: "allowed by"},
 		{name: "approved", approved: web, scope: approval.ScopeTime, want: "a person approved"},
 		{name: "approved, another named", run: list{"x.test"}, approved: web, want: "no"},
 		{name: "approved, named", run: list{"web.test"}, approved: web, want: "a person approved"},
@@ -170,6 +170,6 @@ func TestUnrecorded(t *testing.T) {
 	var none *Session
 	none.Enter(Scope{})
 	if none.Leave() != nil || none.Leads() || none.Git(nil) != nil {
-		t.Error("a nil outlet lets something out")
+		t.Error("a nil session lets something out")
 	}
 }

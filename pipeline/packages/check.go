@@ -77,8 +77,8 @@ func shorten(s string) string {
 
 var validName = lazy(`^[A-Za-z0-9._-]{1,64}$`)
 
-// dirName is the name of the folder that belongs to a namespace or session. Different names have
-// different folders also where the file system does not tell A from a.
+// dirName is the name of the directory that belongs to a namespace or session. Different names have
+// different directories also where the file system does not tell A from a.
 func dirName(kind, name string) (string, error) {
 	if !validName().MatchString(name) {
 		return "", &backends.Refusal{Reason: fmt.Sprintf("%q is not a %s", shorten(name), kind),

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// A namespace's folder has one shelf for each kind of interpreter (see kind), with
+// layers is the directory of a namespace for one kind of interpreter (see kind). It holds
 //
 //	lock       held by who installs or removes
 //	current    the name of the generation that new sandboxes are shown
@@ -87,7 +87,7 @@ func (s layers) own(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// stage makes a folder for what will be a generation. Whoever calls it owns the shelf, so what
+// stage makes a directory for what will be a generation. The caller holds the lock, so what
 // others left of theirs is rubbish.
 func (s layers) stage() (string, error) {
 	s.clear()
@@ -128,7 +128,7 @@ func (s layers) publish(l layer) (hash string, err error) {
 	return hash, nil
 }
 
-// prune removes the generations that nobody holds, except the current one. Whoever calls it owns the shelf.
+// prune removes the generations that nobody holds, except the current one. The caller holds the lock.
 func (s layers) prune() {
 	current, err := s.current()
 	if err != nil {

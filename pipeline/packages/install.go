@@ -212,7 +212,7 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 	return receipt, h, err
 }
 
-// exec runs the recipe's command.
+// exec runs the plan's command.
 func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan, show *screen, g *proxy) (Receipt, error) {
 	stdout, stderr := &output{screen: show}, &output{screen: show}
 	result, err := sandbox.Exec(ctx, backends.Command{Args: r.command, Dir: "/tmp", Env: r.env}, backends.Streams{Stdout: stdout, Stderr: stderr})

@@ -79,7 +79,7 @@ func (s *Store) freshKind(ctx context.Context, b backends.Backend, language stri
 	return kind, nil
 }
 
-// kindName bounds what the interpreter's own words make of a folder's name.
+// kindName bounds what the interpreter's own words make of a directory's name.
 var kindName = lazy(`^(python[0-9]+\.[0-9]+|node[0-9]+)-[A-Za-z0-9_.-]{1,100}$`)
 
 // askInside runs the language's script. Nobody else's code is in that sandbox.
@@ -102,7 +102,7 @@ func askInside(ctx context.Context, b backends.Backend, language string) (string
 	return strings.TrimSpace(out.String()), nil
 }
 
-// stocked says whether a namespace's folder has a layer of a language, for whatever interpreter.
+// stocked says whether a namespace's directory has a layer of a language, for whatever interpreter.
 func stocked(dir, language string) bool {
 	any, _ := filepath.Glob(filepath.Join(dir, language+"*", "current"))
 	return len(any) > 0

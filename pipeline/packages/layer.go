@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// A layer is a folder with what was installed (content, which sandboxes see), what that is
+// A layer is a directory with what was installed (content, which sandboxes see), what that is
 // (packages.json) and which files it has (files).
 type layer struct {
 	dir      string // "" for one that holds nothing
@@ -127,7 +127,7 @@ func (l layer) bytes() (n int64) {
 	return n
 }
 
-// builder puts files into a folder that sandboxes will be shown: their user is not ours, so modes
+// builder puts files into a directory that sandboxes will be shown: their user is not ours, so modes
 // are set whatever the umask is.
 type builder struct {
 	root string

@@ -104,7 +104,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestDropped: a session's folder goes with it, also while something is being installed there.
+// TestDropped: a session's directory goes with it, also while something is being installed there.
 func TestDropped(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)

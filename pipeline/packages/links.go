@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// links knows what the gate may fetch: whatever the sources serve, and the files that their pages
-// link to. Inside the sandbox all of it goes by http, so that the gate sees what is asked for and
+// links lists what the proxy may fetch: whatever the sources serve, and the files that their pages
+// link to. Inside the sandbox all of it goes by http, so that the proxy sees what is asked for and
 // the encrypted way begins outside, where credentials and certificates are.
 type links struct {
 	mu    sync.Mutex

@@ -16,7 +16,7 @@ import (
 //go:embed runnpm.js
 var npmScript string
 
-// Both ways of importing look into the node_modules of every folder above the program, up to the
+// Both ways of importing look into the node_modules of every directory above the program, up to the
 // root. import knows no other way, require has NODE_PATH for programs that lie elsewhere.
 const inModules = "/node_modules"
 

@@ -94,7 +94,7 @@ func (c npmConfig) sources(set *settings) error {
 		fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(insideURL(u).String()))
 	}
 	proxyURL := "http://127.0.0.1:" + strconv.Itoa(proxyPort)
-	// npm's own waits of 10 and 60 seconds are for networks that come and go: the gate is here.
+	// npm's own waits of 10 and 60 seconds are for networks that come and go: the proxy is here.
 	rc.WriteString("fetch-retry-mintimeout = 500\nfetch-retry-maxtimeout = 1500\n")
 	fmt.Fprintf(&rc, "proxy = %s\nhttps-proxy = %s\nnoproxy = \"\"\n", proxyURL, proxyURL)
 	for _, name := range []string{"before", "min-release-age", "replace-registry-host", "tag", "fetch-retries", "fetch-timeout"} {

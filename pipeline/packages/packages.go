@@ -1,8 +1,8 @@
 // Package packages fetches what programs import, once, and shows it to sandboxes read-only.
 //
-// A namespace has one layer for each kind of interpreter, be it this host's or an image's: a folder
+// A namespace has one layer for each kind of interpreter, be it this host's or an image's: a directory
 // that runs see and can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a
-// gate that hands out what the configured registries serve, then puts what came of it beside what
+// proxy that hands out what the configured registries serve, then puts what came of it beside what
 // the layer holds already, in a new generation, and switches to that at once. Sandboxes that run
 // keep the generation they started with, which lives as long as somebody holds it.
 package packages
@@ -24,12 +24,12 @@ import (
 
 // Config is what the operator decides about packages.
 type Config struct {
-	// Dir is a host folder of ours, in which layers are kept. Servers may share it. It is made
+	// Dir is a host directory of ours, in which layers are kept. Servers may share it. It is made
 	// when it is missing, and closed to other users.
 	Dir string
 	// Scripts lets packages run code of theirs while they are installed: npm's install scripts and
 	// the building of Python source packages. It runs in the sandbox, and reaches no more than the
-	// gate gives.
+	// proxy gives.
 	Scripts bool
 	// MaxBytes bounds the files of one layer; 0 is 2 GiB.
 	MaxBytes int64
@@ -53,7 +53,7 @@ type Store struct {
 	kinds    map[string]kindOf // by backend and language
 }
 
-// Open makes the folder, and removes what killed servers left in it.
+// Open makes the directory, and removes what killed servers left in it.
 func Open(c Config) (*Store, error) {
 	if !filepath.IsAbs(c.Dir) {
 		return nil, fmt.Errorf("open package store: %q is not an absolute path", c.Dir)
@@ -78,7 +78,7 @@ func Open(c Config) (*Store, error) {
 func (s *Store) namespaces() string  { return filepath.Join(s.cfg.Dir, "namespaces") }
 func (s *Store) sessionsDir() string { return filepath.Join(s.cfg.Dir, "sessions") }
 
-// Close ends installs that run, and removes the folders of sessions. Views that are still held
+// Close ends installs that run, and removes the directories of sessions. Views that are still held
 // stay valid; layers stay for the next server.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -127,7 +127,7 @@ func until(ctx context.Context, end <-chan struct{}, cause error) (context.Conte
 	return ctx, func() { cancel(nil); <-done }
 }
 
-// Order is one wish for packages.
+// Order asks for packages.
 type Order struct {
 	ID        string // of the request: names the sandbox
 	Namespace string

@@ -25,13 +25,13 @@ const inPackages = "/packages"
 func (pip) directories() []string { return nil }
 
 // show implements tool. Python looks for modules in PYTHONPATH, also in a virtual environment,
-// where it would not look into a user's own folder. Two things of packages don't work this way:
+// where it would not look into a user's own directory. Two things of packages don't work this way:
 // .pth files are not read there, and programs that packages bring are not on the PATH (python -m is).
 func (pip) show(content string) View {
 	return View{Mounts: []backends.Mount{{Host: content, Inside: inPackages}}, Env: []string{"PYTHONPATH=" + inPackages}}
 }
 
-// plan implements tool. pip installs into an empty folder, as if nothing were there: what the
+// plan implements tool. pip installs into an empty directory, as if nothing were there: what the
 // layer holds stays at its versions through constraints, unless the order names it.
 func (pip) plan(o Order, base layer, set settings, scripts bool) (installPlan, error) {
 	r := installPlan{mounts: set.mounts, files: maps.Clone(set.files), env: append(slices.Clone(set.env),
@@ -172,7 +172,7 @@ func distribution(name string) string {
 }
 
 // recorded are the files that a RECORD lists, by path in the layer. Programs are listed where
-// they would be outside of the target folder.
+// they would be outside of the target directory.
 func recorded(name string) ([]string, error) {
 	f, err := os.Open(name)
 	if err != nil {

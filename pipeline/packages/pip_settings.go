@@ -137,7 +137,7 @@ func (c options) yes(name string) bool {
 	return false
 }
 
-// sources takes over where packages come from. What is a folder here is shown inside.
+// sources takes over where packages come from. What is a directory here is shown inside.
 func (c options) sources(set *settings) error {
 	var trusted []string
 	place := func(what, raw string) (string, error) {
@@ -185,7 +185,7 @@ func (c options) sources(set *settings) error {
 	if c.yes("no-index") {
 		set.env = append(set.env, "PIP_NO_INDEX=1")
 	}
-	// Inside, all of them speak plain http with the gate.
+	// Inside, all of them speak plain http with the proxy.
 	set.env = append(set.env, "PIP_TRUSTED_HOST="+strings.Join(trusted, " "))
 	for _, name := range passedOptions {
 		if v := c.get(name); v != "" {
@@ -246,7 +246,7 @@ func (c options) transport(set *settings) error {
 	return nil
 }
 
-// addRoots adds the certificates of a file, or of the files of a folder.
+// addRoots adds the certificates of a file, or of the files of a directory.
 func addRoots(pool *x509.CertPool, name string) error {
 	names := []string{name}
 	if info, err := os.Stat(name); err != nil {
@@ -268,7 +268,7 @@ func addRoots(pool *x509.CertPool, name string) error {
 	return nil
 }
 
-// localDir is the folder that a place of packages names, "" when it is none or not there.
+// localDir is the directory that a place of packages names, "" when it is none or not there.
 func localDir(raw string) string {
 	if u, err := url.Parse(raw); err == nil && u.Scheme == "file" {
 		raw = u.Path

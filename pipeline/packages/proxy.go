@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// proxyPort is where the gate answers, on the loopback of the sandbox.
+// proxyPort is the port of the proxy on the loopback of the sandbox.
 const proxyPort = 3128
 
 // proxy is the only way out of an install: a HTTP proxy that fetches what the configured sources
@@ -25,7 +25,7 @@ const proxyPort = 3128
 //
 // It makes no tunnels. In a tunnel nobody sees what is asked for, and a package's script could
 // publish to the registry what it found, or talk to whoever shares the address. So package managers
-// are told that registries speak plain http: they ask here in the clear, and the gate asks outside
+// are told that registries speak plain http: they ask here in the clear, and the proxy asks outside
 // as the operator configured it. What they download is checked against the hashes that came the
 // same way, over the encrypted part.
 type proxy struct {

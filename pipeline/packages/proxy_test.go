@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// inside is a client as there is one in a sandbox: it knows only the gate.
+// inside is a client as there is one in a sandbox: it knows only the proxy.
 func inside(t *testing.T, g *proxy) *http.Client {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -23,7 +23,7 @@ func inside(t *testing.T, g *proxy) *http.Client {
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, l.Addr().String())
 		},
-		Proxy: func(*http.Request) (*url.URL, error) { return url.Parse("http://gate") },
+		Proxy: func(*http.Request) (*url.URL, error) { return url.Parse("http://proxy") },
 	}}
 }
 
@@ -157,7 +157,7 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// TestLinkedAddresses: the index is on the internet, as far as the gate can tell, and links to
+// TestLinkedAddresses: the index is on the internet, as far as the proxy can tell, and links to
 // this machine and its neighbours.
 func TestLinkedAddresses(t *testing.T) {
 	near := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "private") }))

@@ -183,7 +183,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestFolders: pip may be configured with folders of wheels, with further indexes, and with
+// TestLocalDirectories: pip may be configured with directories of wheels, with further indexes, and with
 // constraints.
 func TestLocalDirectories(t *testing.T) {
 	b := newBench(t, Config{})

@@ -9,12 +9,12 @@ import sysconfig
 
 
 def bundled():
-    folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), "/usr/share/python-wheels"]
+    directories = [sysconfig.get_config_var("WHEEL_PKG_DIR"), "/usr/share/python-wheels"]
     ensurepip = importlib.util.find_spec("ensurepip")
     if ensurepip and ensurepip.origin:
-        folders.append(os.path.join(os.path.dirname(ensurepip.origin), "_bundled"))
-    for folder in filter(None, folders):
-        wheels = sorted(glob.glob(os.path.join(folder, "pip-*.whl")))
+        directories.append(os.path.join(os.path.dirname(ensurepip.origin), "_bundled"))
+    for directory in filter(None, directories):
+        wheels = sorted(glob.glob(os.path.join(directory, "pip-*.whl")))
         if wheels:
             return wheels[-1]
 

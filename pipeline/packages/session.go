@@ -68,7 +68,7 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 	return s.viewSession(namespace, id, language)
 }
 
-// fill makes the session's folder out of what the namespace has.
+// fill makes the session's directory out of what the namespace has.
 func (s *Store) fill(ses *session) (err error) {
 	if err := s.lockDir(ses); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *Store) fill(ses *session) (err error) {
 	return err
 }
 
-// lockDir makes the folder and takes its lock, while no server sweeps: a folder without a holder
+// lockDir makes the directory and takes its lock, while no server sweeps: a directory without a holder
 // would look like that of a dead one.
 func (s *Store) lockDir(ses *session) error {
 	sweepLock, err := lock(s.sweeping(), false, true)
@@ -126,7 +126,7 @@ func (s *Store) lockDir(ses *session) error {
 	}
 	ses.lock, err = lock(filepath.Join(ses.dir, "lock"), true, true)
 	if err == nil && ses.lock == nil {
-		err = errors.New("its new folder is locked already")
+		err = errors.New("its new directory is locked already")
 	}
 	return err
 }
@@ -186,7 +186,7 @@ func (s *Store) sweepSessions() {
 	defer sweepLock.Close()
 	all, _ := filepath.Glob(filepath.Join(s.sessionsDir(), "*"))
 	for _, dir := range all {
-		// Made here, because a server may have died between making the folder and the lock in it.
+		// Made here, because a server may have died between making the directory and the lock in it.
 		f, err := lock(filepath.Join(dir, "lock"), true, true)
 		if f == nil || err != nil {
 			continue
@@ -225,7 +225,7 @@ func renew(live layer, stage string, next layer, fresh map[string]file) error {
 	return nil
 }
 
-// removeEmpty removes folders that hold nothing any more, from dir up, but none that a view mounts.
+// removeEmpty removes directories that hold nothing any more, from dir up, but none that a view mounts.
 func removeEmpty(root, dir string) {
 	for ; dir != "." && dir != "node_modules"; dir = filepath.Dir(dir) {
 		if os.Remove(filepath.Join(root, dir)) != nil {

@@ -10,14 +10,13 @@ import (
 type tool interface {
 	// settings asks it, on the host, what the operator configured it with. No code of packages runs.
 	settings(ctx context.Context, host host) (settings, error)
-	// recipe is how it installs an order's packages beside those of a layer.
+	// plan returns how to install an order's packages beside those of a layer.
 	plan(o Order, base layer, set settings, scripts bool) (installPlan, error)
-	// read tells from what an install left behind which packages there are, and of those
-	// which this order brought.
+	// read returns the packages that an install left, and of those the ones that this order brought.
 	read(o Order, base layer, h harvest) (all, brought []Package, err error)
-	// kept are the files of the layer before that stay beside the fresh ones.
+	// retained returns the files of the layer before that stay beside the fresh ones.
 	retained(base layer, fresh map[string]file) (map[string]file, error)
-	// folders must be there in a layer that is shown, even an empty one.
+	// directories must be there in a layer that is shown, even an empty one.
 	directories() []string
 	// show is how sandboxes see the content of a layer.
 	show(content string) View
@@ -45,5 +44,5 @@ const exitMissing = 97
 const (
 	inTarget = "/workspace/" + target
 	inOld    = "/packages-old"   // the layer as it is, where the package manager wants to see it
-	inLocal  = "/packages-local" // folders of packages that the operator configured
+	inLocal  = "/packages-local" // directories of packages that the operator configured
 )

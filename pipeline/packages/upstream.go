@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
-// upstream makes the requests of a gate outside: through the operator's proxy, with the
+// upstream makes the requests of a proxy outside: through the operator's proxy, with the
 // operator's certificates and credentials.
 type upstream struct {
 	set      settings

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A run's folder. The head is written last: a folder without one is not on the shelf (yet).
+// A run's directory. The metadata file is written last: a directory without it is not in the store (yet).
 const (
 	metadataName = "run.json"
 	resultName   = "result.json" // changed when the run was last read
@@ -23,7 +23,7 @@ const (
 	tempPrefix = ".new-"
 )
 
-// metadata is what there is in a run's folder, without what may be large. Names are any bytes, which
+// metadata describes a run's directory, without what may be large. Names are any bytes, which
 // JSON can't hold as text.
 type metadata struct {
 	ID         string    `json:"id"`
@@ -73,7 +73,7 @@ func (h metadata) record() Record {
 	return r
 }
 
-// find returns the file in the run's folder that has what a caller calls name, and its type.
+// find returns the file in the run's directory that has what a caller calls name, and its type.
 func (h metadata) find(name string) (file, mime string, err error) {
 	switch name {
 	case stdoutName:
@@ -91,7 +91,7 @@ func (s *Store) saved(id string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// enter opens a run's folder.
+// enter opens a run's directory.
 func (s *Store) enter(id string) (*os.Root, error) {
 	dir, err := os.OpenRoot(s.c.Dir)
 	if err != nil {
@@ -101,13 +101,13 @@ func (s *Store) enter(id string) (*os.Root, error) {
 	if info, err := dir.Lstat(id); err != nil {
 		return nil, gone(err)
 	} else if !info.IsDir() {
-		return nil, errors.New("something else is in place of its folder")
+		return nil, errors.New("something else is in place of its directory")
 	}
 	root, err := dir.OpenRoot(id)
 	return root, gone(err)
 }
 
-// write puts a run into its folder. When that fails, the folder is removed.
+// write puts a run into its directory. When that fails, the directory is removed.
 func (s *Store) write(ctx context.Context, r Record) error {
 	if err := s.makeDir(); err != nil {
 		return bare(err)
@@ -129,7 +129,7 @@ func writeRun(ctx context.Context, dir *os.Root, r Record) error {
 		return bare(err)
 	}
 	if info, err := dir.Lstat(r.ID); err != nil || !info.IsDir() {
-		return errors.New("something else is in place of its folder")
+		return errors.New("something else is in place of its directory")
 	}
 	if err := dir.Chmod(r.ID, 0o700); err != nil { // whoever saved the artifacts made it for all to read
 		return bare(err)
@@ -172,7 +172,7 @@ func replace(root *os.Root, name string, data []byte) error {
 	return err
 }
 
-// readMetadata returns what a run's folder says about itself. What is too old counts as gone, also before
+// readMetadata returns what a run's directory says about itself. What is too old counts as gone, also before
 // it is removed.
 func (s *Store) readMetadata(id string) (metadata, error) {
 	var h metadata
@@ -243,7 +243,7 @@ func slurp(root *os.Root, name string) ([]byte, error) {
 	return data, gone(err)
 }
 
-// onDisk returns the ids of which there are folders.
+// onDisk returns the ids of which there are directories.
 func (s *Store) onDisk() []string {
 	entries, _ := os.ReadDir(s.c.Dir) // what can't be read can't be listed
 	var ids []string

@@ -35,7 +35,7 @@ func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	must(t, syscall.Mount("none", dir, "tmpfs", 0, "size=1m"))
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
-	s := openStore(t, Config{Dir: filepath.Join(dir, "shelf")})
+	s := openStore(t, Config{Dir: filepath.Join(dir, "results")})
 	good, bad := large(newID()), large(newID())
 	must(t, s.Put(t.Context(), good))
 	save(t, s, bad.ID, "a", "a")
@@ -45,7 +45,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if list := s.List(Filter{}); len(list) != 1 || list[0].ID != good.ID {
-		t.Errorf("on the shelf are %v", list)
+		t.Errorf("the store has %v", list)
 	}
 	if entries, _ := os.ReadDir(s.c.Dir); len(entries) != 1 {
 		t.Errorf("left are %v", entries)

@@ -18,15 +18,15 @@ const (
 	reading = time.Minute
 	// longest is how much longer than MaxAge a run can stay because it is being read.
 	longest = time.Hour
-	// abandoned is the age at which a folder that nobody has finished is one that nobody will: the
-	// artifacts of a run are saved within seconds of being put on the shelf.
+	// abandoned is the age at which a directory that nobody has finished is one that nobody will: the
+	// artifacts of a run are saved within seconds of being stored.
 	abandoned = time.Hour
 
 	gonePrefix = ".gone-"
 	block      = 4096 // bytes
 )
 
-// run is a folder on the shelf.
+// run is the directory of one run.
 type run struct {
 	id      string
 	put     time.Time // zero: it is not finished
@@ -35,7 +35,7 @@ type run struct {
 	size    int64
 }
 
-// pruneLoop keeps the disk in order until the shelf is closed.
+// pruneLoop prunes the directory until the store is closed.
 func (s *Store) pruneLoop() {
 	tick := time.NewTicker(min(10*time.Minute, max(time.Second, s.c.MaxAge/4)))
 	defer tick.Stop()
@@ -146,7 +146,7 @@ func (s *Store) scan(dir *os.Root) []run {
 	return runs
 }
 
-// measure looks at a run's folder. What vanishes meanwhile is being removed by another process.
+// measure looks at a run's directory. What vanishes meanwhile is being removed by another process.
 func measure(dir, id string) run {
 	r := run{id: id}
 	dir = filepath.Join(dir, id)
@@ -173,7 +173,7 @@ func measure(dir, id string) run {
 	return r
 }
 
-// blocks is about what a file of so many bytes takes on the disk, with its entry in a folder.
+// blocks is about what a file of so many bytes takes on the disk, with its entry in a directory.
 func blocks(size int64) int64 { return (size+block-1)/block*block + block }
 
 // remove takes a run away: first its name, so that nobody finds half of it.

@@ -109,7 +109,7 @@ func TestPruneTheNew(t *testing.T) {
 	}
 }
 
-// What is put there while the shelf is looked at has it looked at again.
+// What is stored during a scan causes another scan.
 func TestPutWhilePruned(t *testing.T) {
 	s := openStore(t, Config{MaxBytes: 3 * large("").size()})
 	for range 3 {
@@ -156,7 +156,7 @@ func TestMeasure(t *testing.T) {
 		save(t, s, id, fmt.Sprintf("\xff%d/b", i), "x")
 	}
 	if got := measure(s.c.Dir, id).size; got < 20*2*block {
-		t.Errorf("%d bytes, with 20 files in folders whose names are no text", got)
+		t.Errorf("%d bytes, with 20 files in directories whose names are no text", got)
 	}
 }
 

@@ -119,7 +119,7 @@ func artifact(list []Artifact, name string) (Artifact, error) {
 }
 
 // open opens a regular file, and follows no link on the way to it. Nobody but this user can put one
-// there; should one appear in the moment between, os.Root keeps it inside of the run's folder.
+// there; should one appear in the moment between, os.Root keeps it inside of the run's directory.
 func open(root *os.Root, name string) (*os.File, error) {
 	for i, c := range name + "/" {
 		if c != '/' {

@@ -64,20 +64,20 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A record may lie, and somebody may have put links on the shelf: no file outside is read.
+// A record may lie, and somebody may have put links into the store: no file outside is read.
 func TestNoLinkIsFollowed(t *testing.T) {
 	s := openStore(t, Config{})
 	outside := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(outside, []byte("secret"), 0o600))
 	r := large(newID())
 	r.Artifacts = []Artifact{save(t, s, r.ID, "good/a", "a")}
-	for _, name := range []string{"link", "inner", "dir/secret", "folder", "../../../secret", "/etc/passwd", "a\x00b", "good/a/b", "."} {
+	for _, name := range []string{"link", "inner", "dir/secret", "directory", "../../../secret", "/etc/passwd", "a\x00b", "good/a/b", "."} {
 		r.Artifacts = append(r.Artifacts, Artifact{Name: name})
 	}
 	must(t, os.Symlink(outside, filepath.Join(s.ArtifactDir(r.ID), "link")))
 	must(t, os.Symlink("good/a", filepath.Join(s.ArtifactDir(r.ID), "inner")))
 	must(t, os.Symlink(filepath.Dir(outside), filepath.Join(s.ArtifactDir(r.ID), "dir")))
-	must(t, os.Mkdir(filepath.Join(s.ArtifactDir(r.ID), "folder"), 0o755))
+	must(t, os.Mkdir(filepath.Join(s.ArtifactDir(r.ID), "directory"), 0o755))
 	must(t, s.Put(t.Context(), r))
 	for _, a := range r.Artifacts {
 		p, err := s.Read(r.ID, "files/"+a.Name, 0, 0)
@@ -85,7 +85,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 			t.Errorf("%q: got %q, %v", a.Name, p.Data, err)
 		}
 		if err != nil && strings.Contains(err.Error(), s.c.Dir) {
-			t.Errorf("the error tells where the shelf is: %v", err)
+			t.Errorf("the error tells where the store is: %v", err)
 		}
 	}
 	must(t, os.Remove(filepath.Join(s.c.Dir, r.ID, "stdout")))
@@ -96,7 +96,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 	other := newID()
 	must(t, os.Symlink(filepath.Join(s.c.Dir, r.ID), filepath.Join(s.c.Dir, other)))
 	if _, err := s.Get(other); err == nil {
-		t.Error("Get took a link for a run's folder")
+		t.Error("Get took a link for a run's directory")
 	}
 	if err := s.Put(t.Context(), large(other)); err == nil {
 		t.Error("Put followed a link")

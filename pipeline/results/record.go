@@ -46,7 +46,7 @@ func (f Filter) takes(r Record) bool {
 // smallOutput is how much stdout and stderr together a run in memory has less than, in bytes.
 const smallOutput = 64 << 10
 
-// Put keeps r, in place of what has its id. An error means that it is not on the shelf, and that
+// Put keeps r, in place of what has its id. An error means that r is not stored, and that
 // its artifacts, which nobody can ask for then, are removed: most often the disk is full.
 func (s *Store) Put(ctx context.Context, r Record) error {
 	var err error
@@ -78,7 +78,7 @@ func (r Record) size() int64 {
 	return n
 }
 
-// begin starts what keeps the disk in order, if it doesn't run yet. Who only reads needs none.
+// begin starts pruning, if it does not run yet. Processes that only read need none.
 func (s *Store) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

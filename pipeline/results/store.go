@@ -1,9 +1,9 @@
-// Package shelf keeps what runs left, for a while, so that it can be asked for afterwards: results,
-// whole output, artifacts.
+// Package results stores what runs left, for a while, so that clients can ask for it afterwards: results, whole output,
+// artifacts.
 //
 // Small runs are kept in memory, and are gone with the process. What is large, or has artifacts, is
-// in a folder that several processes may share: what a server put there, the command line can read.
-// Nothing is synced to the disk: what a run did is in the audit log, the shelf is for convenience.
+// in a directory that several processes may share: what a server put there, the command line can read.
+// Nothing is synced to the disk: what a run did is in the audit log, the result store is for convenience.
 package results
 
 import (
@@ -23,19 +23,19 @@ const (
 	DefaultMaxAge   = 24 * time.Hour
 )
 
-// ErrUnknown says that there is no such run, or that it was taken off the shelf.
+// ErrUnknown says that there is no such run, or that it was removed.
 var ErrUnknown = errors.New("there is no such run any more, or there never was")
 
-var errClosed = errors.New("the shelf is closed")
+var errClosed = errors.New("the result store is closed")
 
-// Config says where the shelf is, and how much of what it holds for how long.
+// Config says where the store is, and how much it holds for how long.
 type Config struct {
 	Dir      string        // made when missing, and closed to other users
 	MaxBytes int64         // on disk, in blocks as they are used; 0 is 1 GiB
 	MaxAge   time.Duration // since it was put there; 0 is 24 hours
 }
 
-// Store keeps runs. Its methods may be called concurrently.
+// Store holds the results of runs. Its methods may be called concurrently.
 type Store struct {
 	c       Config
 	maxRuns int // runs in memory
@@ -52,7 +52,7 @@ type Store struct {
 	done sync.WaitGroup
 }
 
-// Open returns the shelf in c.Dir. Close it.
+// Open returns the store in c.Dir, which the caller closes.
 func Open(c Config) (*Store, error) {
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = DefaultMaxBytes
@@ -66,16 +66,16 @@ func Open(c Config) (*Store, error) {
 		err = s.makeDir()
 	}
 	if c.Dir == "" {
-		err = errors.New("it has no folder")
+		err = errors.New("it has no directory")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open shelf %q: %w", c.Dir, err)
+		return nil, fmt.Errorf("open result store %q: %w", c.Dir, err)
 	}
 	return s, nil
 }
 
-// makeDir makes the shelf's folder, also when somebody removed it since. Artifacts in it have the
-// permissions that programs gave them, so the folder itself keeps others out.
+// makeDir makes the store's directory, also when somebody removed it since. Artifacts in it have the
+// permissions that programs gave them, so the directory itself keeps others out.
 func (s *Store) makeDir() error {
 	if err := os.MkdirAll(s.c.Dir, 0o700); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Store) makeDir() error {
 	return err
 }
 
-// Close ends the shelf's work. Runs in memory are gone, those on disk stay. It is safe to call more
+// Close stops pruning. Runs in memory are gone, those on disk stay. It is safe to call more
 // than once.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -101,7 +101,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// ArtifactDir returns where the artifacts of a run are to be saved before it is put on the shelf. It
+// ArtifactDir returns where the artifacts of a run are to be saved before the run is stored. It
 // makes nothing, and returns "", which saves nothing, for what is no ULID.
 func (s *Store) ArtifactDir(id string) string {
 	id, err := parse(id)

@@ -27,7 +27,7 @@ func must(t testing.TB, err error) {
 func openStore(t testing.TB, c Config) *Store {
 	t.Helper()
 	if c.Dir == "" {
-		c.Dir = filepath.Join(t.TempDir(), "shelf")
+		c.Dir = filepath.Join(t.TempDir(), "results")
 	}
 	s, err := Open(c)
 	must(t, err)
@@ -144,7 +144,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("Put %q: no error", id)
 		}
 		if dir := s.ArtifactDir(id); dir != "" {
-			t.Errorf("Folder %q: %s", id, dir)
+			t.Errorf("ArtifactDir %q: %s", id, dir)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestAgeInMemory(t *testing.T) {
 }
 
 func TestPrivate(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "shelf")
+	dir := filepath.Join(t.TempDir(), "results")
 	must(t, os.Mkdir(dir, 0o777))
 	s := openStore(t, Config{Dir: dir})
 	r := large(newID())
@@ -274,10 +274,10 @@ func TestTwoProcesses(t *testing.T) {
 		t.Error(err, diff)
 	}
 	if err := server.Put(t.Context(), disk); err == nil {
-		t.Error("a closed shelf took something")
+		t.Error("a closed store took something")
 	}
 	if _, err := server.Get(mem.ID); err == nil {
-		t.Error("a closed shelf has something in memory")
+		t.Error("a closed store has something in memory")
 	}
 	must(t, server.Close())
 }
@@ -298,7 +298,7 @@ func wantEmpty(t *testing.T, s *Store) {
 	t.Helper()
 	entries, err := os.ReadDir(s.c.Dir)
 	if err != nil || len(entries) != 0 {
-		t.Errorf("%v, %v, want an empty folder", entries, err)
+		t.Errorf("%v, %v, want an empty directory", entries, err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 )
 
-// Manager keeps sessions, and ends those that nobody uses. Its methods may be called concurrently.
+// Manager holds sessions, and ends those that nobody uses. Its methods may be called concurrently.
 type Manager struct {
 	cfg Config
 
@@ -55,7 +55,7 @@ var errClosed = errors.New("the server is shutting down")
 // maxGone is how many sessions that have ended are still told of.
 const maxGone = 256
 
-// NewManager returns a keeper without sessions.
+// NewManager returns a manager without sessions.
 func NewManager(cfg Config) *Manager {
 	for _, d := range []struct{ v, or *time.Duration }{
 		{&cfg.Idle, &Defaults.Idle}, {&cfg.Lifetime, &Defaults.Lifetime}, {&cfg.MaxIdle, &Defaults.MaxIdle},
@@ -279,7 +279,7 @@ func (k *Manager) end(s *Session, why string) {
 	}
 }
 
-// reap ends sessions whose time is up.
+// reap ends expired sessions until the manager is closed.
 func (k *Manager) reap() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

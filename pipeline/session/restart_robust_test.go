@@ -75,7 +75,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 	}()
 	guard, err := s.Acquire(t.Context())
 	if !errors.Is(err, ErrDead) {
-		t.Errorf("claim a session that was ended meanwhile: %v, want %v", err, ErrDead)
+		t.Errorf("acquire a session that was ended meanwhile: %v, want %v", err, ErrDead)
 	}
 	if err == nil {
 		guard.Release()

@@ -25,7 +25,7 @@ type Session struct {
 	close    []func() // what else ends with it
 	outbound *outbound.Session
 
-	sem chan struct{} // holds a token while nobody uses the session
+	sem chan struct{} // has a value while nobody uses the session
 
 	mu      sync.Mutex
 	sandbox backends.Sandbox
@@ -57,8 +57,8 @@ type Seen struct {
 // ErrDead is returned for a session that has ended. The text says why.
 var ErrDead = errors.New("the session has ended")
 
-// Acquire waits for the session's turn and takes it: cells run one after another, in no fixed order.
-// If the interpreter was lost, there is a new one when Claim returns. Release gives the turn back.
+// Acquire waits until nobody else uses the session, and locks it: cells run one after another, in no fixed order.
+// If the interpreter was lost, Acquire starts a new one. Release unlocks the session.
 func (s *Session) Acquire(ctx context.Context) (*Guard, error) {
 	select {
 	case <-s.sem:
@@ -98,7 +98,7 @@ var reasons = map[string]string{
 	"server":   "the server is shutting down",
 }
 
-// Guard is the right to use a session, until Release.
+// Guard is the exclusive use of a session, until Release.
 type Guard struct {
 	*Session
 	once sync.Once
@@ -120,7 +120,7 @@ func (c *Guard) ready(ctx context.Context) error {
 	return nil
 }
 
-// reap takes the interpreter away if it is dead.
+// reap drops the interpreter if it is dead.
 func (c *Guard) reap() {
 	k := c.Kernel()
 	if k == nil {
@@ -133,7 +133,7 @@ func (c *Guard) reap() {
 	}
 }
 
-// recordLoss notes why an interpreter has died. A cell that is told of it at once needs no second notice.
+// recordLoss notes why an interpreter died. A cell that is told of it at once needs no second notice.
 func (s *Session) recordLoss(k *kernel.Kernel) {
 	why := s.Redact(Death(k)) // which may quote what the program said
 	s.mu.Lock()
@@ -170,7 +170,7 @@ func Death(k *kernel.Kernel) string {
 	return "it had to be killed"
 }
 
-// restart starts an interpreter again, in a new sandbox if the old one went down with the last one:
+// restart starts a new interpreter, in a new sandbox if the old one went down with the last one:
 // some kernels kill all that is in a group which runs out of memory.
 func (s *Session) restart(ctx context.Context) error {
 	k, err := kernel.Start(ctx, s.Sandbox(), s.info.Language, s.env)
@@ -184,7 +184,7 @@ func (s *Session) restart(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		go s.manager.end(s, "failed") // it waits for the turn, which is ours
+		go s.manager.end(s, "failed") // it waits for the lock, which we hold
 		return fmt.Errorf("start the session's interpreter again: %w", err)
 	}
 	s.mu.Lock()
@@ -229,7 +229,7 @@ func (s *Session) mark(state string) {
 	}
 }
 
-// Release gives the turn back. It is safe to call more than once.
+// Release unlocks the session. It is safe to call more than once.
 func (c *Guard) Release() {
 	c.once.Do(func() {
 		c.mark("idle")
@@ -295,21 +295,21 @@ func (c *Guard) See(files map[FileID]Seen) {
 	c.seen = files
 }
 
-// AddLease keeps a lease until the session ends: what a cell was lent, a later one may still print.
+// AddLease keeps a lease until the session ends: what one cell has leased, a later one may still print.
 func (c *Guard) AddLease(l *vault.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leases = append(c.leases, l)
 }
 
-// Leases are all that the session was lent.
+// Leases returns all leases of the session.
 func (s *Session) Leases() vault.Leases {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.leases)
 }
 
-// Redact takes out of text what the session was ever lent.
+// Redact removes all secrets that the session ever leased from text.
 func (s *Session) Redact(text string) string { return s.Leases().Redact(text) }
 
 // Env is what cells were given beside their code, secrets masked.
@@ -328,10 +328,10 @@ func (s *Session) Env() []string {
 	return env
 }
 
-// Outbound is the session's way out, nil if it has none.
+// Outbound returns the session's egress session, nil if it has none.
 func (s *Session) Outbound() *outbound.Session { return s.outbound }
 
-// Sandbox is the sandbox that the session lives in.
+// Sandbox returns the sandbox of the session.
 func (s *Session) Sandbox() backends.Sandbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,7 +354,7 @@ func (s *Session) Change(f func(*Info)) {
 	f(&s.info)
 }
 
-// shutdownTimeout is how long the cell under way may take to tell of its end.
+// shutdownTimeout bounds the wait for the running cell to report its end.
 const shutdownTimeout = time.Minute
 
 // shut ends the interpreter and the sandbox, and wipes the secrets: not before the cell under way,

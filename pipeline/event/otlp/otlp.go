@@ -95,7 +95,7 @@ func start(c Config, p pace) (*Exporter, error) {
 	return x, nil
 }
 
-// open makes both ways out. quit, the end of ctx, ends what is under way on them.
+// open makes both exporters. quit, the end of ctx, ends their requests.
 func (x *Exporter) open(ctx context.Context, c Config, base string) error {
 	spans, err := otlptrace.New(ctx, spans{newSender(x.client, base+"/v1/traces", "TRACES")})
 	if err != nil {

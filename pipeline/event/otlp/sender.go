@@ -25,7 +25,7 @@ const (
 	longestPause = 4 * time.Second
 )
 
-// sender sends messages of one kind: OTLP over HTTP, in protobuf. The exporters that come with otel do the same, and
+// sender posts messages of one kind: OTLP over HTTP, in protobuf. The exporters that come with otel do the same, and
 // bring gRPC along, whose tables every command would make and whose code is a seventh of the program.
 type sender struct {
 	client *http.Client

@@ -65,7 +65,7 @@ type Sender struct {
 	sub    *event.Subscription
 
 	stopping chan struct{}   // closed when Close begins: nothing is tried again
-	postCtx  context.Context // of all posts; ends when Close is out of patience
+	postCtx  context.Context // of all posts; ends when the grace period of Close is over
 	end      func()
 	done     chan struct{} // closed when no post is under way any more
 	workers  sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// place is a root with a file in it, beside a folder that nobody may reach.
+// place is a root with a file in it, beside a directory that nobody may reach.
 type place struct {
 	t             *testing.T
 	root, outside string
@@ -79,9 +79,9 @@ func TestEscapes(t *testing.T) {
 	tests := []struct{ name, path, want string }{
 		{"dots", p.root + "/../outside/secret", ".."},
 		{"dots inside", p.root + "/sub/../a.txt", ".."},
-		{"outside", p.outside + "/secret", "no folder that is allowed"},
-		{"a name that begins like the root's", p.root + "x/secret", "no folder that is allowed"},
-		{"above", filepath.Dir(p.root), "no folder that is allowed"},
+		{"outside", p.outside + "/secret", "no directory that is allowed"},
+		{"a name that begins like the root's", p.root + "x/secret", "no directory that is allowed"},
+		{"above", filepath.Dir(p.root), "no directory that is allowed"},
 		{"relative", "a.txt", "not absolute"},
 		{"NUL", p.root + "/a.txt\x00.png", "NUL"},
 		{"very long", p.root + strings.Repeat("/a", 3000), "bytes"},
@@ -92,15 +92,15 @@ func TestEscapes(t *testing.T) {
 		{"link on the way", p.link("../outside", "way") + "/secret", "link"},
 		{"link to itself", p.link("loop", "loop"), "link"},
 		{"link to /proc/self/root", p.link("/proc/self/root", "magic") + p.outside + "/secret", "link"},
-		{"descriptors", "/proc/self/fd/0", "no folder that is allowed"},
-		{"descriptors by /dev", "/dev/fd/0", "no folder that is allowed"},
+		{"descriptors", "/proc/self/fd/0", "no directory that is allowed"},
+		{"descriptors by /dev", "/dev/fd/0", "no directory that is allowed"},
 		{"hard link to a key", p.root + "/hard", "kept from agents"},
 		{"fifo", p.root + "/fifo", "a fifo"},
-		{"folder", p.root + "/sub", "a folder"},
-		{"root", p.root, "a folder"},
-		{"trailing slash", p.root + "/a.txt/", "as a folder"},
-		{"trailing dot", p.root + "/a.txt/.", "as a folder"},
-		{"file as a folder", p.root + "/a.txt/b", "not a directory"},
+		{"directory", p.root + "/sub", "a directory"},
+		{"root", p.root, "a directory"},
+		{"trailing slash", p.root + "/a.txt/", "as a directory"},
+		{"trailing dot", p.root + "/a.txt/.", "as a directory"},
+		{"file as a directory", p.root + "/a.txt/b", "not a directory"},
 		{"credentials", p.root + "/.ssh/config", "credentials"},
 		{"credentials in another case", p.root + "/x/.GNUPG/key", "credentials"},
 		{"environment", p.root + "/sub/.env", "credentials"},
@@ -235,7 +235,7 @@ func TestTraps(t *testing.T) {
 	}
 	named := Access{Roots: []Root{{Path: p.root + "/.config", Write: true}}, MaxBytes: 100}
 	if _, err := named.Write(t.Context(), p.root+"/.config/autostart/x.desktop", []byte("x"), Create); err == nil {
-		t.Error("a root that names a folder of many programs' files names none of these")
+		t.Error("a root that names a directory of many programs' files names none of these")
 	}
 	named = Access{Roots: []Root{{Path: p.root + "/.vscode", Write: true}}, MaxBytes: 100}
 	if _, err := named.Write(t.Context(), p.root+"/.vscode/tasks.json", []byte("x"), Create); err != nil {
@@ -243,7 +243,7 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// Somebody swaps a file, a folder and links for each other all the time: what is read is what was inside.
+// Somebody swaps a file, a directory and links for each other all the time: what is read is what was inside.
 func TestSwapped(t *testing.T) {
 	p := newPlace(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -349,7 +349,7 @@ func TestSpecial(t *testing.T) {
 	}
 }
 
-// A bind mount shows our own folder, a folder in it, and a file of it, below a root.
+// A bind mount shows our own directory, a directory in it, and a file of it, below a root.
 func TestBindMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.Missing(t, "root", "only root mounts")

@@ -1,18 +1,18 @@
-// Package files reaches files of the host below folders that were allowed, and nowhere else.
+// Package files reaches files of the host below directories that were allowed, and nowhere else.
 //
-// What holds on Linux, also while somebody else renames, links and mounts below such a folder:
-//   - The folder is opened once, and what lies below it by openat2 with RESOLVE_BENEATH: no "..", absolute link
+// What holds on Linux, also while somebody else renames, links and mounts below such a directory:
+//   - The directory is opened once, and what lies below it by openat2 with RESOLVE_BENEATH: no "..", absolute link
 //     or magic link leads out. No link below it is followed at all, also none that stays inside: what is named is
-//     what is opened, judged and recorded. A link in the name of the folder itself is followed if the
+//     what is opened, judged and recorded. A link in the name of the directory itself is followed if the
 //     operator's configuration has it, and not if it is in an approval.
 //   - Only regular files are read and written, of file systems that keep files. Nothing else is so much as
 //     opened: a fifo can't hold us up, and no device notices.
-//   - Files of sandboxmcp's own are refused under every name: below a folder, by a bind mount, by a hard link.
+//   - Files of sandboxmcp's own are refused under every name: below a directory, by a bind mount, by a hard link.
 //   - Files with credentials, and for writing hidden ones and others that the host may run or obey by itself, are
 //     refused unless a root names them: see Guard.
 //   - What is replaced is replaced as a whole, or not at all.
 //
-// What does not: a FUSE or network file system that hangs holds up whoever reads it. Whoever may rename a folder
+// What does not: a FUSE or network file system that hangs holds up whoever reads it. Whoever may rename a directory
 // that is being written to out of the root takes the file along, which they could do afterwards as well. Names that
 // are the same to a file system that ignores case are compared so everywhere, but file systems exist that
 // take still other names for the same file.
@@ -29,7 +29,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// Root is a folder that is allowed with all below it, or one file.
+// Root is a directory that is allowed with all below it, or one file.
 type Root struct {
 	Path  string // absolute and clean
 	Write bool   // also for writing; reading is always allowed
@@ -75,16 +75,16 @@ func Clean(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// file is Clean for what can't be a folder.
+// file is Clean for what can't be a directory.
 func file(name string) (string, error) {
 	clean, err := Clean(name)
 	if err == nil && (strings.HasSuffix(name, "/") || strings.HasSuffix(name, "/.")) {
-		return "", deny(name, "is written as a folder, and not as a file")
+		return "", deny(name, "is written as a directory, and not as a file")
 	}
 	return clean, err
 }
 
-// relative is name relative to dir, which it is within.
+// relative returns name relative to dir, which holds it.
 func relative(name, dir string) string {
 	if rel := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"); rel != "" {
 		return rel
@@ -97,10 +97,10 @@ func (a Access) Holds(name string, write bool) bool {
 	return slices.ContainsFunc(a.Roots, func(r Root) bool { return paths.Within(name, r.Path) && (r.Write || !write) })
 }
 
-// Describe says in words which folders are allowed, for who was refused.
+// Describe says in words which directories are allowed, for who was refused.
 func (a Access) Describe() string {
 	if len(a.Roots) == 0 {
-		return "no folder is allowed"
+		return "no directory is allowed"
 	}
 	var all []string
 	for _, r := range a.Roots {

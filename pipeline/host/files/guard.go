@@ -14,13 +14,13 @@ type Guard struct {
 	own     backends.Hidden
 	ownIDs  []identity
 	ours    []string
-	private []string // places of credentials in the home folder
+	private []string // places of credentials in the home directory
 	traps   []string // names of what the host obeys, and behind them its places
 	obeyed  []string
 }
 
-// NewGuard looks where sandboxmcp's own places are now, and those of credentials in a home folder; "" is no home. obeyed is what
-// programs of this machine take commands from, besides what is known here: absolute paths, and names of files in any folder.
+// NewGuard looks where sandboxmcp's own places are now, and those of credentials in a home directory; "" is no home. obeyed is what
+// programs of this machine take commands from, besides what is known here: absolute paths, and names of files in any directory.
 func NewGuard(own []string, home string, obeyed []string) Guard {
 	g := Guard{own: backends.Hide(own), ours: own, ownIDs: identities(own)}
 	for _, name := range obeyed {
@@ -53,7 +53,7 @@ type spot struct {
 	private privatePlaces
 }
 
-// privatePlaces are the private places that a root does not name, looked up once for each access: a list may be of many folders.
+// privatePlaces are the private places that a root does not name, looked up once for each access: a list may be of many directories.
 type privatePlaces struct {
 	places []string
 	now    backends.Hidden

@@ -65,7 +65,7 @@ func (a Access) judge(d *rootedPath, f *os.File, kind uint32) (st unix.Stat_t, e
 func climb(d *rootedPath, st *unix.Stat_t, forbidden []identity) error {
 	meets := func(st *unix.Stat_t) error {
 		if slices.Contains(forbidden, identityOf(st)) {
-			return deny(d.asked, "is, or lies in, a folder that is kept from agents under another name")
+			return deny(d.asked, "is, or lies in, a directory that is kept from agents under another name")
 		}
 		return nil
 	}
@@ -115,7 +115,7 @@ func otherName(id identity, places []string) string {
 }
 
 var kinds = map[uint32]string{
-	unix.S_IFREG: "a regular file", unix.S_IFDIR: "a folder", unix.S_IFLNK: "a link, which is not followed",
+	unix.S_IFREG: "a regular file", unix.S_IFDIR: "a directory", unix.S_IFLNK: "a link, which is not followed",
 	unix.S_IFIFO: "a fifo", unix.S_IFSOCK: "a socket", unix.S_IFCHR: "a device", unix.S_IFBLK: "a device",
 }
 

@@ -1,8 +1,8 @@
 package files
 
-// Entry is one name in a folder.
+// Entry is one name in a directory.
 type Entry struct {
-	Path string // relative to the folder that was listed
-	Kind string // "file", "folder", "link" or "other"
+	Path string // relative to the directory that was listed
+	Kind string // "file", "directory", "link" or "other"
 	Size int64  // bytes
 }

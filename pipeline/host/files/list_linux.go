@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxNames is how many names of one folder are read: they are in memory, to be sorted.
+// maxNames is how many names of one directory are read: they are in memory, to be sorted.
 const maxNames = 200_000
 
-// List returns what is in a folder, sorted, and with deep also what is in those below it, at most most entries.
-// more says that there are others. No link is followed, and no folder is looked into that is kept from agents.
+// List returns what is in a directory, sorted, and with deep also what is in those below it, at most most entries.
+// more says that there are others. No link is followed, and no directory is looked into that is kept from agents.
 func (a Access) List(ctx context.Context, name string, deep bool, limit int) (all []Entry, more bool, err error) {
 	name, err = Clean(name)
 	if err != nil {
@@ -45,7 +45,7 @@ type lister struct {
 	more  bool
 }
 
-// directory lists the folder at rest, which is called to in the list.
+// directory lists the directory at rest, which is called to in the list.
 func (l *lister) directory(ctx context.Context, d *rootedPath, rel, to string) error {
 	found, err := d.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -97,10 +97,10 @@ func (l *lister) entry(ctx context.Context, d *rootedPath, dir *os.File, name, r
 	case unix.S_IFLNK:
 		e.Kind = "link"
 	case unix.S_IFDIR:
-		e.Kind, e.Size = "folder", 0
+		e.Kind, e.Size = "directory", 0
 	}
 	l.all = append(l.all, e)
-	if e.Kind != "folder" || !l.deep {
+	if e.Kind != "directory" || !l.deep {
 		return nil
 	}
 	err := l.directory(ctx, d, rel, to)

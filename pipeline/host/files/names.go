@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// privateNames are files and folders that hold credentials wherever they are, or that tools look for them in. Each is
-// one name, or several of folders in each other; * is any part of a name.
+// privateNames are files and directories that hold credentials wherever they are, or that tools look for them in. Each is
+// one name, or several of directories in each other; * is any part of a name.
 var privateNames = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gcloud", ".config/gh", ".config/hub", ".config/glab-cli", ".config/doctl", ".config/rclone",
 	".config/op", ".config/sops", ".config/git/credentials", ".docker/config.json", ".docker/contexts", ".netrc", "_netrc", ".git-credentials",
@@ -26,7 +26,7 @@ var privateNames = []string{
 // harmless look like private names, or are hidden, and are made to be read and written.
 var harmless = []string{".env.example", ".env.sample", ".env.template", ".env.dist", ".gitignore", ".gitkeep", ".dockerignore", ".editorconfig"}
 
-// privateAtHome are private in a home folder, and ordinary files elsewhere.
+// privateAtHome are private in a home directory, and ordinary files elsewhere.
 var privateAtHome = []string{".npmrc", ".yarnrc.yml", ".config/pip", ".pip", ".condarc", ".s3cfg", ".boto", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".config/gcloud", ".mozilla", ".password-store"}
 
 // privateOfSystem are those of the whole machine.
@@ -34,7 +34,7 @@ var privateOfSystem = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/
 	"/etc/krb5.keytab", "/etc/kubernetes", "/etc/NetworkManager/system-connections", "/var/run/secrets", "/run/secrets"}
 
 // trapNames are what the host runs, or takes commands from, without being told to. What is hidden is that by its kind: programs
-// keep there what they obey, and there is no list of all programs. The others have names that say what they are. Of folders in
+// keep there what they obey, and there is no list of all programs. The others have names that say what they are. Of directories in
 // which many programs have theirs, each is one of its own: who names .config does not name .config/autostart. *~1 is how
 // FAT and NTFS call a file besides, which may be a hidden one. See privateNames for how they are written.
 var trapNames = strings.Fields(`.* .config/* .local/* .local/share/* .cargo/* *~[1-9]*
@@ -90,7 +90,7 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// foldName is a name as file systems may see it that ignore case, and dots, spaces and streams at a name's end.
+// foldName returns a name as file systems compare it that ignore case, and dots, spaces and streams at a name's end.
 func foldName(word string) string {
 	word = strings.ToLower(word)
 	if at := strings.IndexByte(word, ':'); at > 0 {

@@ -24,7 +24,7 @@ func isTemp(name string) bool {
 	return strings.HasPrefix(word, tempPrefix) && strings.HasSuffix(word, tempSuffix)
 }
 
-// replace writes content to a file of another name in the same folder, and then gives it the name. A reader
+// replace writes content to a file of another name in the same directory, and then gives it the name. A reader
 // sees the old or the new file and nothing between, also if we are killed, or the disk is full.
 func (t *target) replace(content []byte, over bool) (notes []string, err error) {
 	t.tidy()
@@ -76,7 +76,7 @@ func (t *target) temp() (*os.File, string, error) {
 		}
 		f.Close()
 	}
-	return nil, "", errors.New("the file that is to replace it was removed each time: is the folder being cleaned up?")
+	return nil, "", errors.New("the file that is to replace it was removed each time: is the directory being cleaned up?")
 }
 
 func openNew(dir int, name string, mode uint32) (fd int, err error) {
@@ -152,7 +152,7 @@ func (t *target) attributes(fd int) (notes []string) {
 	return notes
 }
 
-// tidy removes what others left in the folder that were killed while they wrote: their locks are gone.
+// tidy removes what others left in the directory that were killed while they wrote: their locks are gone.
 func (t *target) tidy() {
 	list, err := openat2(int(t.parent.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, beneath)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// rootedPath is a root that is open, and a path below it.
+// rootedPath is a path below an open root.
 type rootedPath struct {
 	spot
 	dir *os.File // O_PATH
@@ -52,7 +52,7 @@ func (a Access) enter(name string, write bool) (*rootedPath, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	return nil, &Denial{Path: name, Outside: true, Why: "is below no folder that is allowed for " + map[bool]string{false: "reading", true: "writing"}[write]}
+	return nil, &Denial{Path: name, Outside: true, Why: "is below no directory that is allowed for " + map[bool]string{false: "reading", true: "writing"}[write]}
 }
 
 // Check refuses a path that no root holds, or that the guard refuses by its name.
@@ -73,7 +73,7 @@ func (r Root) open(name string) (*rootedPath, error) {
 	holds := paths.Within(name, r.Path)
 	f, err := r.openPath()
 	if err != nil && holds {
-		return nil, fmt.Errorf("open the folder %q, which is allowed: %w", r.Path, err)
+		return nil, fmt.Errorf("open the directory %q, which is allowed: %w", r.Path, err)
 	}
 	if err != nil {
 		return nil, nil
@@ -98,7 +98,7 @@ func (r Root) open(name string) (*rootedPath, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return d, err
 	}
-	f.Close() // the root is one file: what is opened is its name in its folder
+	f.Close() // the root is one file: what is opened is its name in its directory
 	if d.rel != "." {
 		return nil, deny(name, "lies in %s, which is a file", r.Path)
 	}
@@ -115,7 +115,7 @@ func (r Root) openPath() (*os.File, error) {
 	}
 	f, err := openPath(r.Path, 0, resolve)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, errors.New("a link is in its name, which an approval does not follow: ask for the folder by its real name")
+		return nil, errors.New("a link is in its name, which an approval does not follow: ask for the directory by its real name")
 	}
 	return f, err
 }
@@ -138,7 +138,7 @@ func (d *rootedPath) open(rel string, flags int) (*os.File, error) {
 	case errors.Is(err, unix.ELOOP):
 		return nil, d.linked(rel)
 	case errors.Is(err, unix.EXDEV):
-		return nil, deny(d.asked, "leaves the folder that is allowed")
+		return nil, deny(d.asked, "leaves the directory that is allowed")
 	case err != nil:
 		return nil, &fs.PathError{Op: "open", Path: d.asked, Err: err}
 	}

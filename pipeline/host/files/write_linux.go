@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// target is a file that is to be written, by its name in a folder that is open.
+// target is a file that is to be written, by its name in a directory that is open.
 type target struct {
 	*rootedPath
 	parent *os.File
@@ -28,7 +28,7 @@ func (t *target) Close() {
 	}
 }
 
-// Write writes a file, whose folder must be there, in one of the modes. A new one has the permissions that the
+// Write writes a file, whose directory must be there, in one of the modes. A new one has the permissions that the
 // process's umask gives. One that is replaced keeps its permissions, but for set-user-id and its like, its
 // owner and extended attributes, as far as that can be; what can't is in Notes.
 func (a Access) Write(ctx context.Context, name string, content []byte, mode string) (Written, error) {
@@ -72,7 +72,7 @@ func explained(err error) error {
 	return err
 }
 
-// target opens the folder of a file for writing, and looks at what has the file's name.
+// target opens the directory of a file for writing, and looks at what has the file's name.
 func (a Access) target(name string) (*target, error) {
 	name, err := file(name)
 	if err != nil {
@@ -92,7 +92,7 @@ func (a Access) target(name string) (*target, error) {
 
 func (a Access) aim(d *rootedPath) (*target, error) {
 	if d.rel == "." {
-		return nil, deny(d.asked, "is a folder, and not a regular file")
+		return nil, deny(d.asked, "is a directory, and not a regular file")
 	}
 	if isTemp(path.Base(d.rel)) {
 		return nil, deny(d.asked, "has a name that sandboxmcp gives to files which it is writing")
@@ -116,7 +116,7 @@ func (a Access) aim(d *rootedPath) (*target, error) {
 	return t, nil
 }
 
-// openOld finds what has the file's name now.
+// openOld opens the existing file, if there is one.
 func (a Access) openOld(t *target) error {
 	old, err := t.open(t.rel, unix.O_PATH|unix.O_NOFOLLOW)
 	if errors.Is(err, fs.ErrNotExist) {

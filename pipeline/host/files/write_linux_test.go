@@ -63,7 +63,7 @@ func TestModes(t *testing.T) {
 		}
 	}
 	if _, err := p.Write(t.Context(), p.root+"/none/x", []byte("x"), Create); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a folder: %v", err)
+		t.Errorf("without a directory: %v", err)
 	}
 	if _, err := p.Write(t.Context(), p.root+"/large", make([]byte, p.MaxBytes+1), Create); err == nil {
 		t.Error("more than may be written was written")
@@ -334,7 +334,7 @@ func TestList(t *testing.T) {
 	if err := unix.Mkfifo(p.root+"/fifo", 0o666); err != nil {
 		t.Fatal(err)
 	}
-	want := `.ssh folder 0|a.txt file 7|fifo other 0|out link ` + fmt.Sprint(len(p.outside)) + `|sub folder 0|sub/b.txt file 6|sub/deep folder 0|sub/deep/` + "\x1b\xff" + ` file 3`
+	want := `.ssh directory 0|a.txt file 7|fifo other 0|out link ` + fmt.Sprint(len(p.outside)) + `|sub directory 0|sub/b.txt file 6|sub/deep directory 0|sub/deep/` + "\x1b\xff" + ` file 3`
 	all, more, err := p.List(t.Context(), p.root, true, 100)
 	if got := shown(all); err != nil || more || got != want {
 		t.Errorf("got %q, %v, %v, want %q", got, more, err, want)
@@ -344,8 +344,8 @@ func TestList(t *testing.T) {
 		t.Errorf("a limit: %v, %v, %v", all, more, err)
 	}
 	all, more, err = p.List(t.Context(), p.root+"/sub/", false, 2)
-	if got := shown(all); err != nil || more || got != "b.txt file 6|deep folder 0" {
-		t.Errorf("one folder: %q, %v, %v", got, more, err)
+	if got := shown(all); err != nil || more || got != "b.txt file 6|deep directory 0" {
+		t.Errorf("one directory: %q, %v, %v", got, more, err)
 	}
 	for _, name := range []string{p.root + "/.ssh", p.root + "/out", p.root + "/a.txt", p.outside, p.root + "/..", "/proc"} {
 		if all, _, err := p.List(t.Context(), name, false, 10); err == nil {

@@ -14,7 +14,7 @@ package launch
 const (
 	Order     = 3 // an Order as JSON on one line; when it ends, so does the command
 	Answer    = 4 // Reports as JSON, one on each line
-	FirstJoin = 5 // the first of those that Task.Doors and Task.Home count
+	FirstJoin = 5 // the first of those that Task.Join and Task.Leave count
 )
 
 // Task is what to run.
@@ -24,9 +24,9 @@ type Task struct {
 	Env       []string `json:"env"`
 	Directory string   `json:"directory"` // a real path: it is refused if it turns out to be another's
 	Bounds
-	Join  int  `json:"doors,omitempty"` // how many descriptors from Door on the command enters its cgroup by: files that take "0", or a folder
-	Leave int  `json:"home,omitempty"`  // how many behind them this process gets out by
-	V2    bool `json:"v2,omitempty"`    // the door is a folder
+	Join  int  `json:"join,omitempty"`  // number of descriptors from FirstJoin on by which the command enters its cgroup: files that take "0", or a directory
+	Leave int  `json:"leave,omitempty"` // number of descriptors after those by which this process leaves it
+	V2    bool `json:"v2,omitempty"`    // the descriptor to join by is a directory
 }
 
 // Bounds are of a command and all that it starts. Without a cgroup that keeps them they are kept here: by looking, and by

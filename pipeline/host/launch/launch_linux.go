@@ -56,7 +56,7 @@ func serve(order, answer *os.File) int {
 	return 0
 }
 
-// fork starts the command, in its cgroup if it has one. In v1 its first process is born where this thread is, which goes
+// fork starts the command, in its cgroup if it has one. In v1 its first process starts in the cgroup of this thread, which goes
 // there for that moment; it is the thread that the command dies with, so another could not do it.
 func fork(t Task) (int, error) {
 	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
@@ -86,7 +86,7 @@ func move(first, n int) error {
 	return nil
 }
 
-// prepare makes this process what the command's is to be born of.
+// prepare sets up this process as the parent of the command's.
 func prepare(t Task) error {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return os.NewSyscallError("close_range", err)
