@@ -295,10 +295,16 @@ var varying = []struct {
 	{regexp.MustCompile(` +`), " "}, // columns are as wide as their values
 }
 
+// noCgroup is what verify and the tools say of a run without a cgroup, which not every machine has.
+var noCgroup = regexp.MustCompile(`^(missing +cgroup|contained without cgroup \(.*\))$`)
+
 // canonical is output with each value numbered and what varies replaced.
 func canonical(lines []string) (all []string) {
 	numbers := map[string]int{}
 	for _, l := range lines {
+		if noCgroup.MatchString(l) {
+			continue
+		}
 		l = value.ReplaceAllStringFunc(l, func(v string) string {
 			if numbers[v] == 0 {
 				numbers[v] = len(numbers) + 1
