@@ -12,7 +12,7 @@ import (
 // TestCutter writes a stream in all ways to split it once.
 func TestCutter(t *testing.T) {
 	old, now := newMark(), newMark()
-	for _, c := range []struct{ name, stream, cell, rest string }{
+	for _, c := range []struct{ name, stream, cell, after string }{
 		{"nothing", "\x00" + now + "\x00", "", ""},
 		{"around", "before\x00" + now + "\x00after", "before", "after"},
 		{"a mark that was given up", "be\x00" + old + "\x00fore\x00" + now + "\x00after", "before", "after"},
@@ -37,8 +37,8 @@ func TestCutter(t *testing.T) {
 				}
 				k.end()
 				k.release()
-				if cell.String() != c.cell || k.betweenText() != c.rest {
-					t.Errorf("split at %d: got %q and %q, want %q and %q", at, cell.String(), k.betweenText(), c.cell, c.rest)
+				if cell.String() != c.cell || k.betweenText() != c.after {
+					t.Errorf("split at %d: got %q and %q, want %q and %q", at, cell.String(), k.betweenText(), c.cell, c.after)
 				}
 			}
 		})

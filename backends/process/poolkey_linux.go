@@ -30,7 +30,7 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	args := spec.Program.Args
 	switch {
 	case r.language == "shell":
-		if len(args) == 2 && args[0] == "bash" && plainFileName(args[1]) && exportable(spec.Program.Env) {
+		if len(args) == 2 && args[0] == "bash" && simpleFileName(args[1]) && exportable(spec.Program.Env) {
 			r.script = args[1] // or else bash is started when it comes
 		}
 		return r, ""
@@ -45,7 +45,7 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	if r.language == "node" && len(args) > 0 && args[0] == sourceMaps {
 		r.options, args = sourceMaps, args[1:]
 	}
-	if len(args) == 0 || !plainFileName(args[0]) {
+	if len(args) == 0 || !simpleFileName(args[0]) {
 		return r, "the program is not a file of the workspace"
 	}
 	r.script = args[0]
@@ -95,8 +95,8 @@ func onlyCold(spec backends.Spec) string {
 	return ""
 }
 
-// plainFileName reports whether a script's name is that of a file directly in the workspace, of ordinary characters only.
-func plainFileName(name string) bool {
+// simpleFileName reports whether a script's name is that of a file directly in the workspace, of ordinary characters only.
+func simpleFileName(name string) bool {
 	ordinary := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.'
 	}

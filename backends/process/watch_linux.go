@@ -181,7 +181,7 @@ func (s *sandbox) pollProcesses(limit int64, open sockstat) reading {
 	for i, pid := range pids {
 		status := s.read(pid + "/status")
 		if strings.HasPrefix(statusField(status, "State"), "Z") {
-			pids[i], status = s.thread(pid, status)
+			pids[i], status = s.liveThread(pid, status)
 		}
 		tables += kib(statusField(status, "VmPTE"))
 		saw.ram += kib(statusField(status, "RssAnon")) + kib(statusField(status, "RssShmem"))
@@ -212,9 +212,9 @@ func (n sockstat) unaccepted() int64 {
 	return max(0, int64(n.tcp)-few) * socketBytes
 }
 
-// thread returns a thread of a process whose main thread has ended, and its status: the process lives on, and the kernel
+// liveThread returns a thread of a process whose main thread has ended, and its status: the process lives on, and the kernel
 // reports no memory under its own number. A thread's number is a name in /proc, too, although not listed.
-func (s *sandbox) thread(pid string, status []byte) (string, []byte) {
+func (s *sandbox) liveThread(pid string, status []byte) (string, []byte) {
 	dir, err := os.Open(s.procName(pid + "/task"))
 	if err != nil {
 		return pid, status

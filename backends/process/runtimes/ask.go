@@ -39,7 +39,7 @@ func (f *finder) ask(ctx context.Context, path string) (target, how string, err 
 	if !filepath.IsAbs(target) || !executable(target) {
 		return "", "", fmt.Errorf("%s is a script that says its program is %q, which is none", path, target)
 	}
-	if head, err := readHead(target); err != nil || strings.HasPrefix(string(head), "#!") {
+	if start, err := readStart(target); err != nil || strings.HasPrefix(string(start), "#!") {
 		return "", "", fmt.Errorf("%s is a script, and no program could be found behind it", path)
 	}
 	return target, "behind the script " + path, nil

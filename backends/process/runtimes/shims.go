@@ -26,14 +26,14 @@ func (f *finder) behind(ctx context.Context, path string) (target, how string, e
 	case "snap":
 		return "", "", fmt.Errorf("%s is a snap, and snapd, which starts it, can't be reached from inside", path)
 	}
-	head, err := readHead(real)
+	start, err := readStart(real)
 	if err != nil {
 		return "", "", err
 	}
-	if !bytes.HasPrefix(head, []byte("#!")) {
+	if !bytes.HasPrefix(start, []byte("#!")) {
 		return path, "", nil
 	}
-	switch text := string(head); {
+	switch text := string(start); {
 	case strings.Contains(text, "pyenv"):
 		return f.versions(path, pyenv())
 	case strings.Contains(text, "nodenv"):
@@ -44,8 +44,8 @@ func (f *finder) behind(ctx context.Context, path string) (target, how string, e
 	return f.ask(ctx, path)
 }
 
-// readHead returns the first bytes of a script, or two bytes of another program.
-func readHead(path string) ([]byte, error) {
+// readStart returns the first bytes of a script, or two bytes of another program.
+func readStart(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

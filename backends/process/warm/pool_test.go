@@ -109,8 +109,8 @@ func (p *plant) open() (n int) {
 	return n
 }
 
-// rest lets so much time go by, and all come about that is due by then.
-func rest(d time.Duration) {
+// sleep lets so much time pass, and waits for everything that is due by then.
+func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -144,7 +144,7 @@ func TestPoolFollowsDemand(t *testing.T) {
 		if saw := made.saw(); len(saw.made)+saw.now > 0 {
 			t.Error("one is made before the program that found none has had its moment")
 		}
-		rest(time.Minute)
+		sleep(time.Minute)
 		if n, want := len(p.Idle("a")), 2*runtime.NumCPU(); n != want || made.saw().peak > max(1, runtime.NumCPU()/2) {
 			t.Errorf("%d stand ready, want %d; %d were made at once", n, want, made.saw().peak)
 		}
@@ -175,7 +175,7 @@ func TestPoolBounds(t *testing.T) {
 					if one, _ := p.Take(name(fmt.Sprint(i % 4))); one != nil {
 						one.Close()
 					}
-					rest(3 * time.Second)
+					sleep(3 * time.Second)
 					if n := made.open(); n > c.peak {
 						t.Fatalf("there are %d", n)
 					}
@@ -195,9 +195,9 @@ func TestPoolMakesRoom(t *testing.T) {
 	inPool(t, c, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		for _, after := range []time.Duration{c.Idle / 16, c.Idle / 4} {
 			p.Take("old")
-			rest(after)
+			sleep(after)
 			p.Take("new")
-			rest(2 * time.Second)
+			sleep(2 * time.Second)
 			if gave := len(p.Idle("new")) == 1; gave != (after > c.Idle/8) || gave == (len(p.Idle("old")) == 1) {
 				t.Errorf("asked for %v later: it gave way: %v", after, gave)
 			}
@@ -213,14 +213,14 @@ func TestPoolKeepsOneOfEach(t *testing.T) {
 		for range 2 {
 			p.Take("a")
 		}
-		rest(time.Minute)
+		sleep(time.Minute)
 		if n := len(p.Idle("a")); n != 2 {
 			t.Fatalf("%d of the first stand ready, want 2", n)
 		}
 		for range 2 {
 			p.Take("b")
 		}
-		rest(time.Minute)
+		sleep(time.Minute)
 		if a, b := len(p.Idle("a")), len(p.Idle("b")); a != 1 || b != 1 {
 			t.Errorf("%d and %d stand ready, want one of each", a, b)
 		}
@@ -234,15 +234,15 @@ func TestPoolGivesUp(t *testing.T) {
 	c.Tidy = func(time.Duration) bool { return tidied.Add(1) < 10 }
 	inPool(t, c, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		p.Take("a")
-		rest(c.Idle / 2)
+		sleep(c.Idle / 2)
 		if len(p.Idle("a")) != 1 {
 			t.Error("given up early")
 		}
-		rest(c.Idle)
+		sleep(c.Idle)
 		if n := tidied.Load(); made.open() > 0 || p.bucketCount() > 0 || n < 5 || n > 6 {
 			t.Errorf("%d are left, in %d buckets; tidied %d times", made.open(), p.bucketCount(), n)
 		}
-		rest(10 * c.Idle)
+		sleep(10 * c.Idle)
 		if n := tidied.Load(); n != 10 {
 			t.Errorf("tidied %d times, want until nothing is left", n)
 		}
@@ -259,7 +259,7 @@ func TestPoolLosesItems(t *testing.T) {
 		if !first.closed.Load() || len(p.Idle("a")) != 0 {
 			t.Error("what ended stands ready")
 		}
-		rest(time.Second)
+		sleep(time.Second)
 		if len(p.Idle("a")) != 1 {
 			t.Error("none took its place")
 		}
@@ -287,14 +287,14 @@ func TestPoolTellsWhy(t *testing.T) {
 			t.Errorf("why: %q", why)
 		}
 		made.answers(errors.New("slow"), nil)
-		rest(retryDelay - time.Second)
+		sleep(retryDelay - time.Second)
 		p.Fill()
 		if made.saw().now > 0 {
 			t.Error("tried again early")
 		}
-		rest(2 * time.Second)
+		sleep(2 * time.Second)
 		p.Fill()
-		rest(time.Minute)
+		sleep(time.Minute)
 		for one, _ := p.Take("a"); one != nil; one, _ = p.Take("a") {
 			one.Close()
 		}
@@ -311,7 +311,7 @@ func TestPoolForgets(t *testing.T) {
 	inPool(t, c, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		const asked = 3 * maxBuckets
 		for i := range asked {
-			rest(1)
+			sleep(1)
 			_, why := p.Take(name(fmt.Sprint("a", i)))
 			p.Record(fmt.Sprint(i), int64(i), why)
 			p.Record("a", 1, fmt.Sprint("reason ", i))
@@ -357,7 +357,7 @@ func TestPoolOnce(t *testing.T) {
 		p.Fill()
 		p.Prepare("b")
 		p.Clear()
-		rest(time.Hour)
+		sleep(time.Hour)
 		if n := len(made.saw().made); n != 2 || made.open() > 0 {
 			t.Errorf("%d were made, %d are left", n, made.open())
 		}
@@ -374,7 +374,7 @@ func TestPoolClosed(t *testing.T) {
 		for range 4 {
 			p.Take("b")
 		}
-		rest(refillDelay + time.Millisecond)
+		sleep(refillDelay + time.Millisecond)
 		p.Close()
 		if n := len(made.saw().made); made.open() > 0 || n != 2 {
 			t.Errorf("%d of %d are left", made.open(), n)

@@ -48,16 +48,16 @@ func TestSpares(t *testing.T) {
 			number++
 		}
 		take("nothing is ready", time.Second)
-		rest(time.Second)
+		sleep(time.Second)
 		take("one is ready", 0)
 		time.Sleep(400 * time.Millisecond)
 		take("one is on its way", 600*time.Millisecond)
-		rest(time.Second)
+		sleep(time.Second)
 		made[number].bad.Store(true)
 		number++
 		take("it is bad", time.Second)
 		failing.Store(true)
-		rest(time.Second)
+		sleep(time.Second)
 		failing.Store(false)
 		take("it failed", time.Second)
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
