@@ -35,7 +35,7 @@ func (e *Engine) Image(ctx context.Context, reference string) (container.Image, 
 		}
 	}
 	err := e.call(ctx, request{method: http.MethodGet, path: "/images/" + url.PathEscape(reference) + "/json", again: true}, &found)
-	if f := (*failure)(nil); errors.As(err, &f) && f.status == http.StatusNotFound {
+	if isGone(err) {
 		return container.Image{}, fmt.Errorf("%w: %s", container.ErrNoImage, reference)
 	}
 	if err != nil {

@@ -25,7 +25,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	var err error
 	for wait := 10 * time.Millisecond; wait < 6*time.Second; wait *= 2 {
 		err = e.call(ctx, remove, nil)
-		if err != nil && !isGone(err) && failedFor(err) == nil {
+		if f := (*failure)(nil); err != nil && !errors.As(err, &f) {
 			return fmt.Errorf("remove a container: %w", err)
 		}
 		there := e.call(ctx, request{method: http.MethodGet, path: remove.path + "/exists", again: true}, nil)
@@ -54,12 +54,6 @@ func (e *Engine) awaitNotice(ctx context.Context, id string) {
 			return
 		}
 	}
-}
-
-func failedFor(err error) *failure {
-	f := (*failure)(nil)
-	errors.As(err, &f)
-	return f
 }
 
 // List implements [container.Engine].

@@ -39,12 +39,11 @@ type failure struct {
 
 func (f *failure) Error() string { return f.message }
 
-func hasStatus(err error, status int) bool {
+// isGone reports whether an answer says that a thing does not exist.
+func isGone(err error) bool {
 	f := (*failure)(nil)
-	return errors.As(err, &f) && f.status == status
+	return errors.As(err, &f) && f.status == http.StatusNotFound
 }
-
-func isGone(err error) bool { return hasStatus(err, http.StatusNotFound) }
 
 // call sends a request and decodes the answer into out, if that is not nil.
 func (e *Engine) call(ctx context.Context, r request, out any) error {

@@ -1,6 +1,7 @@
 package podman
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -20,7 +21,8 @@ func TestRefused(t *testing.T) {
 		{"much", `{"message":"` + strings.Repeat("ä", 600) + `the cause"}`, "the cause", false},
 	} {
 		err := refused(&http.Response{StatusCode: http.StatusNotFound, Status: "404 Not Found", Body: io.NopCloser(strings.NewReader(test.body))})
-		f := failedFor(err)
+		f := (*failure)(nil)
+		errors.As(err, &f)
 		if f == nil || f.message != test.want && test.name != "much" || f.notAPI != test.plain || f.status != http.StatusNotFound {
 			t.Errorf("%s: got %+v, want %q", test.name, f, test.want)
 		}
