@@ -243,3 +243,12 @@ func invalid(err error) error {
 
 // weight is how many slots of the queue a run takes: the cores that it may use.
 func (c checked) weight() int { return int(math.Ceil(c.limits.CPU)) }
+
+// Probe says what a backend offers to sandboxes of the default profile; "" is the default backend.
+func (p *Pipeline) Probe(ctx context.Context, backend string) (backends.Probe, error) {
+	var c checked
+	if err := p.contain(&c, backend, "", nil); err != nil {
+		return backends.Probe{}, err
+	}
+	return c.backend.Probe(ctx, backends.Spec{Profile: c.base, Require: c.requires})
+}
