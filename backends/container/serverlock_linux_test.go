@@ -27,7 +27,7 @@ func TestOrphans(t *testing.T) {
 		os.MkdirAll(path, 0o711)
 		return path
 	}
-	folders := map[string]bool{dir(dead.name): false, dir(living.name): true, filepath.Join(dir(clean.name)): false}
+	dirs := map[string]bool{dir(dead.name): false, dir(living.name): true, filepath.Join(dir(clean.name)): false}
 	containers := map[string]bool{}
 	add := func(instance, state string, stays bool) {
 		id, _ := d.Create(t.Context(), Container{Labels: map[string]string{LabelInstance: instance, LabelState: state}})
@@ -49,7 +49,7 @@ func TestOrphans(t *testing.T) {
 				wrong = append(wrong, id)
 			}
 		}
-		for path, stays := range folders {
+		for path, stays := range dirs {
 			if _, err := os.Stat(path); (err == nil) != stays {
 				wrong = append(wrong, path)
 			}

@@ -24,7 +24,7 @@ func TestEnds(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		args  []string
-		then  func(t *testing.T, c string) // once it runs, and Wait looks at it; nil if it is told to go on
+		then  func(t *testing.T, c string) // once it runs, and Wait looks at it; nil if it goes on when it gets a byte
 		want  container.Exit
 		loose bool // whether it is still there when we look is a matter of luck
 	}{

@@ -28,7 +28,7 @@ func TestProfile(t *testing.T) {
 			t.Errorf("got %q, %v", text, err)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-			t.Errorf("in the folder: %v, %v", left, err)
+			t.Errorf("in the directory: %v, %v", left, err)
 		}
 	}
 	check()
@@ -54,7 +54,7 @@ func TestProfileNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(filepath.Dir(name)); err != nil || info.Mode().Perm() != 0o711 {
-		t.Errorf("its folder: %v, %v", info, err)
+		t.Errorf("its directory: %v, %v", info, err)
 	}
 	if again, err := e.profile("{}"); err != nil || again != name {
 		t.Errorf("got %s, %v, want %s", again, err, name)

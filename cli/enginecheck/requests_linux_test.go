@@ -85,7 +85,7 @@ func requests() []request {
 		{name: "an input that is not there", language: "shell", code: ":", change: func(_ *bench, q *pipeline.Request) { q.Inputs = []pipeline.Input{{Host: "/nonexistent/file"}} }, ended: "refused"},
 		{name: "mounts", language: "python", code: mounts, change: withMounts, stdout: "one\n"},
 		{name: "a mount that is not there", language: "shell", code: ":", change: func(_ *bench, q *pipeline.Request) {
-			q.Mounts = []backends.Mount{{Host: "/nonexistent/folder", Inside: "/data"}}
+			q.Mounts = []backends.Mount{{Host: "/nonexistent/directory", Inside: "/data"}}
 		}, ended: "refused"},
 		{name: "a mount over what is ours", language: "shell", code: ":", change: func(b *bench, q *pipeline.Request) {
 			q.Mounts = []backends.Mount{{Host: b.host + "/data", Inside: "/proc"}}

@@ -82,7 +82,7 @@ func engineCommand(kind, dir string) []string {
 }
 
 // podman is the program with its global options. Locks and state of a podman are in directories that all
-// of a user's podmans share, unless they are told otherwise.
+// of a user's podmans share, unless options say otherwise.
 func podman(dir string) []string {
 	args := []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run", "--tmpdir", dir + "/tmp",
 		"--network-config-dir", dir + "/net", "--events-backend=file"}
