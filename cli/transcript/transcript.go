@@ -14,8 +14,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // Machine is where the blocks of a file run.
@@ -99,14 +100,14 @@ type typed struct {
 	from, to int      // the lines of the output
 }
 
-var needsComment = regexp.MustCompile(`^<!-- needs: ([a-z, ]+) -->$`)
+var needsComment = lazy.Regexp(`^<!-- needs: ([a-z, ]+) -->$`)
 
 // blocks returns the console blocks of a file. They may be indented, in a list.
 func blocks(lines []string) (all []block) {
 	var needs []string
 	for i := 0; i < len(lines); i++ {
 		l := strings.TrimSpace(lines[i])
-		if m := needsComment.FindStringSubmatch(l); m != nil {
+		if m := needsComment().FindStringSubmatch(l); m != nil {
 			needs = strings.Split(m[1], ", ")
 			continue
 		}
@@ -228,12 +229,12 @@ func (s *shell) runBlock(t *testing.T, b block, update bool) (differs bool) {
 		}
 		s.learn(c.output, got)
 		want := canonical(c.output)
-		d := cmp.Diff(want, cut(want, canonical(got)))
-		differs = differs || d != ""
-		if d != "" && !update {
-			t.Errorf("%s\nprints other than is shown (-shown +printed):\n%s\nas a whole:\n%s", c.text, d, strings.Join(got, "\n"))
+		differ := !slices.Equal(want, cut(want, canonical(got)))
+		differs = differs || differ
+		if differ && !update {
+			t.Errorf("%s\nprints:\n%s\nand the file shows:\n%s", c.text, strings.Join(got, "\n"), strings.Join(c.output, "\n"))
 		}
-		if d != "" || !slices.Contains(want, "...") {
+		if differ || !slices.Contains(want, "...") {
 			c.printed = nil
 			for _, l := range got {
 				c.printed = append(c.printed, b.indent+l)
@@ -254,11 +255,11 @@ func cut(want, got []string) []string {
 }
 
 // value is what differs from run to run.
-var value = regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b[0-9a-f]{64}\b|[A-Za-z0-9+/]{43}=`)
+var value = lazy.Regexp(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b[0-9a-f]{64}\b|[A-Za-z0-9+/]{43}=`)
 
 // learn remembers which value of this run stands for which of the file.
 func (s *shell) learn(shown, printed []string) {
-	a, b := value.FindAllString(strings.Join(shown, "\n"), -1), value.FindAllString(strings.Join(printed, "\n"), -1)
+	a, b := value().FindAllString(strings.Join(shown, "\n"), -1), value().FindAllString(strings.Join(printed, "\n"), -1)
 	for i := range min(len(a), len(b)) {
 		if _, known := s.names[a[i]]; !known {
 			s.names[a[i]] = b[i]
@@ -280,39 +281,39 @@ func (s *shell) named(text string) string {
 
 // varying are the parts of output that differ from machine to machine, or from time to time.
 var varying = []struct {
-	of *regexp.Regexp
+	of func() *regexp.Regexp
 	as string
 }{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
-	{regexp.MustCompile(`\b\d+(\.\d+)? ?(ms|s|µs)\b`), "DURATION"},
-	{regexp.MustCompile(`\b(just now|DURATION ago)\b`), "AGO"},
-	{regexp.MustCompile(`\b(Python|Node|bash) v?\d+\.\d+\.\d+\b`), "$1 VERSION"},
-	{regexp.MustCompile(`\bprocess \d+\b`), "process N"},
-	{regexp.MustCompile(`\bI am \d+`), "I am UID"},
-	{regexp.MustCompile(`,? cgroup\b`), ""}, // not every machine has one
-	{regexp.MustCompile(` \(\d+ times\)`), ""},
-	{regexp.MustCompile(`-{3,}`), "---"},
-	{regexp.MustCompile(` +`), " "}, // columns are as wide as their values
+	{lazy.Regexp(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
+	{lazy.Regexp(`\b\d+(\.\d+)? ?(ms|s|µs)\b`), "DURATION"},
+	{lazy.Regexp(`\b(just now|DURATION ago)\b`), "AGO"},
+	{lazy.Regexp(`\b(Python|Node|bash) v?\d+\.\d+\.\d+\b`), "$1 VERSION"},
+	{lazy.Regexp(`\bprocess \d+\b`), "process N"},
+	{lazy.Regexp(`\bI am \d+`), "I am UID"},
+	{lazy.Regexp(`,? cgroup\b`), ""}, // not every machine has one
+	{lazy.Regexp(` \(\d+ times\)`), ""},
+	{lazy.Regexp(`-{3,}`), "---"},
+	{lazy.Regexp(` +`), " "}, // columns are as wide as their values
 }
 
 // noCgroup is what verify and the tools say of a run without a cgroup, which not every machine has.
-var noCgroup = regexp.MustCompile(`^(missing +cgroup|contained without cgroup \(.*\))$`)
+var noCgroup = lazy.Regexp(`^(missing +cgroup|contained without cgroup \(.*\))$`)
 
 // canonical is output with each value numbered and what varies replaced.
 func canonical(lines []string) (all []string) {
 	numbers := map[string]int{}
 	for _, l := range lines {
-		if noCgroup.MatchString(l) {
+		if noCgroup().MatchString(l) {
 			continue
 		}
-		l = value.ReplaceAllStringFunc(l, func(v string) string {
+		l = value().ReplaceAllStringFunc(l, func(v string) string {
 			if numbers[v] == 0 {
 				numbers[v] = len(numbers) + 1
 			}
 			return fmt.Sprintf("VALUE%d", numbers[v])
 		})
 		for _, v := range varying {
-			l = v.of.ReplaceAllString(l, v.as)
+			l = v.of().ReplaceAllString(l, v.as)
 		}
 		all = append(all, strings.TrimSpace(l))
 	}
