@@ -135,7 +135,7 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 	return client, nil
 }
 
-// socketDir is the folder that servers of this user answer in.
+// socketDir is the directory that servers of this user answer in.
 func socketDir(cfg config.Config) string {
 	return control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir)
 }

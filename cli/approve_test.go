@@ -33,7 +33,7 @@ func typed(args ...string) (code int, stdout, stderr string) {
 	return p.exit(err), out.String(), errs.String()
 }
 
-// home gives the command line a user's folders of its own.
+// home gives the command line a user's directories of its own.
 func home(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

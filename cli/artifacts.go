@@ -38,14 +38,14 @@ as it is listed, or stdout, stderr or receipt.intoto.json; it goes to standard o
 to. --out without NAME saves all of it, with a SHA256SUMS and the receipt, so that sandboxmcp verify can check it.
 
 It needs no server. What servers keep, they keep for keep.hours, and as much as keep.max_mb. What sandboxmcp run
-leaves is not kept here, but in the folder that its --artifacts names.
+leaves is not kept here, but in the directory that its --artifacts names.
 
 Examples:
   sandboxmcp artifacts 01K9ZB5W7Q3M8Y2D4F6H8J0K2M
   sandboxmcp artifacts 01K9ZB5W7Q3M8Y2D4F6H8J0K2M plot.png --out plot.png
   sandboxmcp artifacts 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out results --verify`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "out", Usage: "save it as the new file `PATH`, or in that folder"},
+			&cli.StringFlag{Name: "out", Usage: "save it as the new file `PATH`, or in that directory"},
 			&cli.BoolFlag{Name: "verify", Usage: "compare the files with what the run's signed receipt says of them, too"},
 			&cli.StringFlag{Name: "namespace", Usage: "only runs of the namespace `NS`"},
 			jsonFlag(),

@@ -52,7 +52,7 @@ func (p *program) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	}
 	if info, err := os.Stat(out); err == nil && info.IsDir() || strings.HasSuffix(out, "/") {
 		if err := os.MkdirAll(out, 0o777); err != nil {
-			return exit.Fail("name a folder that can be written", "%v", err)
+			return exit.Fail("name a directory that can be written", "%v", err)
 		}
 		out = filepath.Join(out, base)
 	}
@@ -145,16 +145,16 @@ func receiptOf(c *cli.Context, id string) (text []byte, err error) {
 	return text, err
 }
 
-// fetchAll saves all that is handed out in a folder, beside its receipt. Nothing that is there is replaced.
+// fetchAll saves all that is handed out in a directory, beside its receipt. Nothing that is there is replaced.
 func (p *program) fetchAll(c *cli.Context, left *leftovers) error {
 	if c.Bool("json") {
 		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "--json lists, and --out saves: one at a time")
 	}
 	dir := c.String("out")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return exit.Fail("name a folder that can be written", "%v", err)
+		return exit.Fail("name a directory that can be written", "%v", err)
 	}
-	root, err := os.OpenRoot(dir) // the names are the program's: none leads out of the folder
+	root, err := os.OpenRoot(dir) // the names are the program's: none leads out of the directory
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 	}
 	f, err := root.OpenFile(local, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return exit.Fail("name a folder without it", "%s is there already", terminal.Visible(filepath.Join(root.Name(), local)))
+		return exit.Fail("name a directory without it", "%s is there already", terminal.Visible(filepath.Join(root.Name(), local)))
 	}
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// verifyLeft compares the files in a folder with what the run's receipt says, which one of our keys signed.
+// verifyLeft compares the files in a directory with what the run's receipt says, which one of our keys signed.
 func (p *program) verifyLeft(c *cli.Context, left *leftovers, dir string) (*verification, error) {
 	v := &verification{What: "receipt", Problems: []signer.Problem{}}
 	trust, err := p.trusted(c)

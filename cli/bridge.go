@@ -73,7 +73,7 @@ func (p *program) value(word string) (json.RawMessage, error) {
 		from = path
 		var f *os.File
 		if f, err = os.Open(path); err != nil {
-			return nil, exit.Usage("check the spelling; the path starts at the current folder", "%v", err)
+			return nil, exit.Usage("check the spelling; the path starts at the current directory", "%v", err)
 		}
 		defer f.Close()
 		text, err = io.ReadAll(io.LimitReader(f, maxValue+1))

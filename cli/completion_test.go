@@ -50,7 +50,7 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-// TestCompletionKnows wants values where there are names for them, and files and folders where those are meant.
+// TestCompletionKnows wants values where there are names for them, and files and directories where those are meant.
 func TestCompletionKnows(t *testing.T) {
 	found := map[string]string{}
 	var down func(path string, c complete.Command)

@@ -144,7 +144,7 @@ func TestForbidden(t *testing.T) {
 		{"pipeline/event", "pipeline", false, true},
 		{"vault", "audit", false, true},
 		{"vault", "vault/sealed", false, false},
-		{"vaulted", "vault", false, true}, // a folder that is not in the table
+		{"vaulted", "vault", false, true}, // a directory that is not in the table
 		{"backends", "backends/process", false, true},
 		{"backends", "backends/backendtest", true, false},
 		{"egress", "egress/web", false, true},

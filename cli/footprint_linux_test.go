@@ -94,7 +94,7 @@ func filters() int64 {
 	return int64(strings.Count(string(text), " bpf_prog_alloc"))
 }
 
-// links are where the links in a folder of /proc lead.
+// links are where the links in a directory of /proc lead.
 func links(dir string) (all []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -106,7 +106,7 @@ func links(dir string) (all []string) {
 }
 
 // mounts counts what is mounted where a process is. Where we are, others mount things, too: there it counts
-// those in the server's own folders.
+// those in the server's own directories.
 func (s *measured) mounts(proc string) (n int64) {
 	ours, _ := os.Readlink("/proc/self/ns/mnt")
 	theirs, _ := os.Readlink(proc + "/ns/mnt")
@@ -142,7 +142,7 @@ func (s *measured) cgroups() (n int64) {
 	return n
 }
 
-// files counts what lies in the server's folders, but for what it keeps of runs, which is bounded by size.
+// files counts what lies in the server's directories, but for what it keeps of runs, which is bounded by size.
 func (s *measured) files(t *testing.T) (n int64) {
 	t.Helper()
 	err := filepath.WalkDir(s.home, func(path string, d fs.DirEntry, err error) error {

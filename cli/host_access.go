@@ -57,7 +57,7 @@ Example: sandboxmcp host access request "docker restart *"`,
 
 func accessFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "kind", Usage: "`KIND`: command, or read or write for a folder", Value: "command"},
+		&cli.StringFlag{Name: "kind", Usage: "`KIND`: command, or read or write for a directory", Value: "command"},
 		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
 		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for whoever decides, and the log"},
 		inServersNamespace(), jsonFlag(), serverFlag(),

@@ -27,7 +27,7 @@ The exit code is the command's; 124 when its time was up, 125 when it was refuse
 
 Example: sandboxmcp host exec git status --short`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "directory", Usage: "run it in `DIR`, below a folder that is allowed (default: the first of these)"},
+			&cli.StringFlag{Name: "directory", Usage: "run it in `DIR`, below a directory that is allowed (default: the first of these)"},
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured},
 			&cli.BoolFlag{Name: "stdin", Usage: "let it read standard input"},
 			inNamespace(), jsonFlag(),

@@ -30,7 +30,7 @@ func (p *program) hostFileCommands() []*cli.Command {
 		Name:      "read",
 		Usage:     "print a file, with the namespace's secrets masked",
 		UsageText: "sandboxmcp host read PATH [--offset BYTES] [--max-bytes BYTES] [--out FILE]",
-		Description: `PATH has to be below a folder of host.read or host.write; at a terminal you are asked about others. What is no
+		Description: `PATH has to be below a directory of host.read or host.write; at a terminal you are asked about others. What is no
 text goes to a file or a pipe only, and not at all if a secret is in it.
 
 Example: sandboxmcp host read ~/project/README.md`,
@@ -42,20 +42,20 @@ Example: sandboxmcp host read ~/project/README.md`,
 		Name:      "write",
 		Usage:     "write a file: as a whole, or not at all",
 		UsageText: "sandboxmcp host write PATH [FILE|-] [--mode create|overwrite|append]",
-		Description: `What is written comes from FILE, or from standard input. The folder has to be there, below one of host.write;
+		Description: `What is written comes from FILE, or from standard input. The directory has to be there, below one of host.write;
 at a terminal you are asked about others. Hidden files, and others that this machine may run or obey by itself, are
-refused below a folder that does not name them.
+refused below a directory that does not name them.
 
 Example: date | sandboxmcp host write ~/project/now.txt --mode overwrite`,
 		Flags:  append(hostFlags(), &cli.StringFlag{Name: "mode", Usage: "what to do about a file that is there: `MODE` is create, which refuses, overwrite or append", Value: "create"}),
 		Action: func(c *cli.Context) error { return exit.NotDone(p.hostWrite(c)) },
 	}, {
 		Name:        "list",
-		Usage:       "list a folder",
+		Usage:       "list a directory",
 		UsageText:   "sandboxmcp host list DIR [--recursive] [--limit N]",
 		Description: "Links are listed and not followed.\n\nExample: sandboxmcp host list ~/project --recursive",
 		Flags: append(hostFlags(),
-			&cli.BoolFlag{Name: "recursive", Usage: "list the folders below, too"},
+			&cli.BoolFlag{Name: "recursive", Usage: "list the directories below, too"},
 			&cli.IntFlag{Name: "limit", Usage: "list at most `N` entries", Value: 1000}),
 		Action: func(c *cli.Context) error { return exit.NotDone(p.hostList(c)) },
 	}, {
@@ -87,7 +87,7 @@ func onDisk(typed string) (string, error) {
 	}
 	path, err := filepath.Abs(typed)
 	if err == nil && strings.HasSuffix(typed, "/") && path != "/" {
-		path += "/" // which says that it is a folder
+		path += "/" // which says that it is a directory
 	}
 	return path, err
 }

@@ -74,7 +74,7 @@ func TestReadmeLinks(t *testing.T) {
 	heading := regexp.MustCompile(`(?m)^#+ (.+)$`)
 	readmes(t, func(path, text string) {
 		if path == filepath.Join("..", "README.md") && len(text) > 9000 {
-			t.Errorf("%s has %d bytes: details belong into the folders' own", path, len(text))
+			t.Errorf("%s has %d bytes: details belong into the directories' own", path, len(text))
 		}
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			file, fragment, _ := strings.Cut(m[1], "#")

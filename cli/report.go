@@ -18,7 +18,7 @@ type report struct {
 	result   pipeline.Result
 	quiet    bool
 	inResult bool   // the output is in the result alone
-	saved    string // the folder with the artifacts
+	saved    string // the directory with the artifacts
 }
 
 // interrupted returns the exit code of a run that ended because of what happened to us, not to its

@@ -171,7 +171,7 @@ func (p *program) script(r *pipeline.Request, w what) error {
 	}
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		hint := "check the spelling; the path starts at the current folder"
+		hint := "check the spelling; the path starts at the current directory"
 		if cmdline.IsProgram(file) {
 			hint = "to run a program: sandboxmcp run -- " + file
 		}
@@ -182,7 +182,7 @@ func (p *program) script(r *pipeline.Request, w what) error {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return exit.Usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a folder: name the script in it", terminal.Visible(file))
+		return exit.Usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a directory: name the script in it", terminal.Visible(file))
 	}
 	r.Code, err = readCode(f, file)
 	r.Name, r.Stdin, r.Beside = filepath.Base(file), p.stdin, beside(file)
@@ -197,7 +197,7 @@ func readCode(from io.Reader, name string) ([]byte, error) {
 	return code, nil
 }
 
-// besideCommand looks for a command's program where the host has it, and for other files in the current folder.
+// besideCommand looks for a command's program where the host has it, and for other files in the current directory.
 func besideCommand(program string) func(name string) (string, bool) {
 	here := beside("-")
 	return func(name string) (string, bool) {
@@ -262,14 +262,14 @@ func hostInputs(c *cli.Context, r *pipeline.Request, file string) error {
 		return err
 	}
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return exit.Usage("--workspace "+filepath.Dir(dir), "--workspace %s is not a folder", dir)
+		return exit.Usage("--workspace "+filepath.Dir(dir), "--workspace %s is not a directory", dir)
 	}
 	r.Workspace = backends.Mount{Host: abs, Write: write}
 	r.Within = within(abs, file)
 	return nil
 }
 
-// within returns where in the folder dir the file lies, "" if it does not.
+// within returns where in the directory dir the file lies, "" if it does not.
 func within(dir, file string) string {
 	abs, err := existing("", file)
 	if err != nil || file == "-" || file == "" {
@@ -302,7 +302,7 @@ func access(text string) (path string, write bool) {
 	return strings.TrimSuffix(text, ":ro"), false
 }
 
-// parseInput follows cp -r: a folder comes with its name, "folder/." without.
+// parseInput follows cp -r: a directory comes with its name, "directory/." without.
 func parseInput(path string) (pipeline.Input, error) {
 	abs, err := existing("--input", path)
 	in := pipeline.Input{Host: abs, Name: filepath.Base(path)}
@@ -319,7 +319,7 @@ func existing(flag, path string) (string, error) {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", exit.Usage("check the spelling; the path starts at the current folder", "%s %s: there is no such file or folder", flag, terminal.Visible(path))
+		return "", exit.Usage("check the spelling; the path starts at the current directory", "%s %s: there is no such file or directory", flag, terminal.Visible(path))
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", flag, path, err)
@@ -327,7 +327,7 @@ func existing(flag, path string) (string, error) {
 	return abs, nil
 }
 
-// output makes the folder for the artifacts now: that it can't be made must not show only after a
+// output makes the directory for the artifacts now: that it can't be made must not show only after a
 // long run.
 func output(c *cli.Context, r *pipeline.Request) error {
 	dir := c.String("artifacts")
@@ -339,7 +339,7 @@ func output(c *cli.Context, r *pipeline.Request) error {
 		err = os.MkdirAll(abs, 0o777)
 	}
 	if err != nil {
-		return exit.Usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
+		return exit.Usage("name a directory that can be written", "--artifacts %s: %v", dir, err)
 	}
 	r.Artifacts = abs
 	return nil

@@ -37,7 +37,7 @@ func (p *program) secretValue(c *cli.Context, key string) ([]byte, error) {
 	case c.IsSet("from-file"):
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, exit.Usage("the path starts at the current folder", "%v", err)
+			return nil, exit.Usage("the path starts at the current directory", "%v", err)
 		}
 		defer f.Close()
 		return readValue(f, file)

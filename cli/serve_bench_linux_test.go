@@ -21,7 +21,7 @@ type bencher struct {
 	took  []time.Duration
 }
 
-// newBencher starts serve with state folders of its own, so that a profile of the benchmark is one of the server.
+// newBencher starts serve with state directories of its own, so that a profile of the benchmark is one of the server.
 func newBencher(b *testing.B) *bencher {
 	home := b.TempDir()
 	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config", "XDG_RUNTIME_DIR": ""} {

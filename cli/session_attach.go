@@ -43,7 +43,7 @@ server ends meanwhile.
 Example: sandboxmcp session attach 01K9ZB5W7Q`,
 		Flags: []cli.Flag{
 			idFlag(), &cli.BoolFlag{Name: "no-history", Usage: "remember nothing of what is typed"},
-			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the folder `DIR`"},
+			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the directory `DIR`"},
 			serverFlag(),
 		},
 		Action: p.sessionAttach,

@@ -35,7 +35,7 @@ Example: sandboxmcp session exec 01K9ZB5W7Q -c 'print(6 * 7)'`,
 			&cli.StringFlag{Name: "c", Usage: "run `CODE`"},
 			idFlag(),
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "the session's"},
-			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the folder `DIR`"},
+			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the directory `DIR`"},
 			&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
 			serverFlag(),
 		},
@@ -102,7 +102,7 @@ func (p *program) cell(c *cli.Context, words []string) (cell control.Cell, err e
 	return cell, err
 }
 
-// artifactsDir makes the folder of --artifacts, and returns its whole path; "" is none.
+// artifactsDir makes the directory of --artifacts, and returns its whole path; "" is none.
 func artifactsDir(c *cli.Context) (string, error) {
 	dir := c.String("artifacts")
 	if dir == "" {
@@ -113,7 +113,7 @@ func artifactsDir(c *cli.Context) (string, error) {
 		err = os.MkdirAll(path, 0o777)
 	}
 	if err != nil {
-		return "", exit.Usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
+		return "", exit.Usage("name a directory that can be written", "--artifacts %s: %v", dir, err)
 	}
 	return path, nil
 }

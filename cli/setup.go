@@ -24,7 +24,7 @@ func (p *program) setupCommand() *cli.Command {
 		&cli.BoolFlag{Name: "write", Usage: "merge it into the client's file"},
 		&cli.BoolFlag{Name: "remove", Usage: "take it out of the client's file"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "with --write or --remove: only show what the file would be"},
-		&cli.StringFlag{Name: "project", Usage: "the file of the project in the folder `DIR`, and not the user's"},
+		&cli.StringFlag{Name: "project", Usage: "the file of the project in the directory `DIR`, and not the user's"},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the client works in"},
 		toolsFlag("which tools the client lists, as `WHICH`: all or on (those that the configuration has on)", ""),
 		&cli.StringFlag{Name: "name", Usage: "call the server `NAME` there", Value: "sandboxmcp"},
@@ -118,7 +118,7 @@ func clientFile(c *cli.Context, client setup.Client) (string, error) {
 		return "", err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return "", exit.Fail("--project .", "%s is no folder", terminal.Visible(dir))
+		return "", exit.Fail("--project .", "%s is no directory", terminal.Visible(dir))
 	}
 	path, err := client.ProjectFile(dir)
 	if err != nil {
@@ -159,7 +159,7 @@ func thisProgram() (string, error) {
 // setupFlags are the flags that setup hands on: those of the program, and those of serve after it.
 var setupFlags = [2][]string{{"config", "db"}, {"namespace", "tools"}}
 
-// thisServer is how clients start this program, with what was said of its files: they start it in any folder. A flag that was not
+// thisServer is how clients start this program, with what was said of its files: they start it in any directory. A flag that was not
 // typed is as the entry has it that setup has written there before: to write it anew takes no namespace away.
 func thisServer(c *cli.Context, client setup.Client, path string) (s setup.Server, err error) {
 	s.Name = c.String("name")

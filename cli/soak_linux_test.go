@@ -137,7 +137,7 @@ func serveUntilKilled(t *testing.T, state string, after int) (done []string) {
 	return done
 }
 
-// mounted lists what is mounted in a folder.
+// mounted lists what is mounted in a directory.
 func mounted(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mounts")

@@ -32,7 +32,7 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// wired are the parts of a server that keeps its state in folders of the benchmark.
+// wired are the parts of a server that keeps its state in directories of the benchmark.
 func wired(b *testing.B) *pipeline.Pipeline {
 	b.Setenv("XDG_STATE_HOME", b.TempDir())
 	b.Setenv("XDG_CONFIG_HOME", b.TempDir())

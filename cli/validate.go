@@ -147,14 +147,14 @@ func (p *program) codeOf(file, language string) (validate.Code, error) {
 	if file != "-" {
 		f, err := os.Open(file)
 		if errors.Is(err, fs.ErrNotExist) {
-			return code, exit.Usage("check the spelling; the path starts at the current folder", "there is no file %s", terminal.Visible(file))
+			return code, exit.Usage("check the spelling; the path starts at the current directory", "there is no file %s", terminal.Visible(file))
 		}
 		if err != nil {
 			return code, err
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return code, exit.Usage("sandboxmcp validate "+filepath.Join(file, "main.py"), "%s is a folder: name a script in it", terminal.Visible(file))
+			return code, exit.Usage("sandboxmcp validate "+filepath.Join(file, "main.py"), "%s is a directory: name a script in it", terminal.Visible(file))
 		}
 		from, code.Name = f, filepath.Base(file)
 	}

@@ -104,7 +104,7 @@ func (p *program) readEnvFile(name string) (all []vault.EnvVariable, readers str
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, "", exit.Usage("the path starts at the current folder", "%v", err)
+			return nil, "", exit.Usage("the path starts at the current directory", "%v", err)
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {

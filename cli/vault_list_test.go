@@ -28,7 +28,7 @@ func logged(t *testing.T, entries ...audit.Entry) func(args ...string) (stdout, 
 		}
 		return stdout.String(), stderr.String()
 	}
-	run("vault", "add", "KEY", "first-"+"value") // which makes the folder
+	run("vault", "add", "KEY", "first-"+"value") // which makes the directory
 	log, err := audit.Open(t.Context(), filepath.Join(home, "sandboxmcp", "sandboxmcp.db"))
 	if err != nil {
 		t.Fatal(err)

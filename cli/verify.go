@@ -18,7 +18,7 @@ import (
 func (p *program) verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "verify",
-		Usage: "check a file, a folder of artifacts or a receipt, without a network",
+		Usage: "check a file, a directory of artifacts or a receipt, without a network",
 		UsageText: `sandboxmcp verify FILE SHA256
 sandboxmcp verify --manifest SHA256SUMS [DIR]
 sandboxmcp verify --receipt RECEIPT [--key KEY] [DIR|FILE]`,
@@ -26,7 +26,7 @@ sandboxmcp verify --receipt RECEIPT [--key KEY] [DIR|FILE]`,
 
 A receipt is checked with the keys of this machine: the one that signs today, and those before it, each of which signed
 the one after it. A receipt that they signed is compared with the row of its run in the log, too. With --key, only the
-named keys count. KEY is the PEM file of "sandboxmcp key export", a folder of such files, or, beside a key, the .next
+named keys count. KEY is the PEM file of "sandboxmcp key export", a directory of such files, or, beside a key, the .next
 file that it left when it was replaced, or the .revoked file about it. A key counts until it was replaced or revoked.
 
 Without DIR, the files beside a receipt.intoto.json are checked with it. FILE is looked for in the receipt by its hash,
@@ -109,7 +109,7 @@ func (p *program) verify(c *cli.Context) error {
 		return exit.Usage("sandboxmcp verify --receipt RECEIPT --key KEY", "--key is for receipts: nothing else here is signed")
 	}
 	if checked == "" && c.Bool("loose") || checked != "" && c.NArg() > 1 {
-		return exit.Usage("sandboxmcp verify --help", "verify takes a FILE and its SHA256, or --manifest or --receipt with one folder")
+		return exit.Usage("sandboxmcp verify --help", "verify takes a FILE and its SHA256, or --manifest or --receipt with one directory")
 	}
 	v := verification{Problems: []signer.Problem{}}
 	var err error
@@ -225,7 +225,7 @@ func comparedDir(c *cli.Context, dir string, besides ...string) signer.Directory
 	return d
 }
 
-// nameIn is the name that a file has in a folder, or above it: such a name no file in it has.
+// nameIn is the name that a file has in a directory, or above it: such a name no file in it has.
 func nameIn(dir, file string) (string, error) {
 	base, err := filepath.Abs(dir)
 	if err != nil {

@@ -69,7 +69,7 @@ func (p *program) verifyReceipt(c *cli.Context, v *verification) error {
 	}
 	switch info, err := os.Stat(beside); {
 	case beside == "":
-		v.Receipt.checked = "not compared: name their folder"
+		v.Receipt.checked = "not compared: name their directory"
 	case beside != "-" && err == nil && info.IsDir():
 		problems, err := proof.VerifyDirectory(comparedDir(c, beside, file))
 		v.bad(problems...)

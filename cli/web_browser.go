@@ -30,7 +30,7 @@ to goes through the gateway of the sandbox: hosts that web.allow does not name a
 page. When the time is up, the page is shown as it is then.
 
 The picture is 1280 pixels wide and shows the whole page, up to 4000 pixels of it. It is written to a new file of the
-current folder, or to FILE.
+current directory, or to FILE.
 
 Example: sandboxmcp web browser https://example.com --wait-for ".content" --screenshot`,
 		Flags: []cli.Flag{

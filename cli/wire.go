@@ -128,7 +128,7 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 	if err != nil {
 		return err
 	}
-	makeFolders(cfg)
+	makeDirs(cfg)
 	p.cage, p.backends = host.NewCage(why.delegate), backendsOf(cfg, why)
 	keys, err := keysOf(cfg)
 	if err != nil {
@@ -186,15 +186,15 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 	return nil
 }
 
-// makeFolders makes those that no program may see: what comes into being while one runs, such as a server's socket,
-// would be in a folder that is not covered.
-func makeFolders(cfg config.Config) {
+// makeDirs makes those that no program may see: what comes into being while one runs, such as a server's socket,
+// would be in a directory that is not covered.
+func makeDirs(cfg config.Config) {
 	for _, dir := range []string{cfg.StateDir, socketDir(cfg)} {
 		_ = os.MkdirAll(dir, 0o700)
 	}
 }
 
-// stock opens the folders in which things are kept from one run to the next. A single run shows
+// stock opens the directories in which things are kept from one run to the next. A single run shows
 // what was installed, and installs nothing.
 func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 	dir := filepath.Join(cfg.StateDir, "packages")
@@ -273,7 +273,7 @@ func egressOf(cfg config.Config) (pipeline.Egress, error) {
 	return e, nil
 }
 
-// ownPlaces are the files and folders that no program may read or write: what keys, secrets, the log and its rows
+// ownPlaces are the files and directories that no program may read or write: what keys, secrets, the log and its rows
 // that are on their way to it are in, the configuration in force, and the sockets by which a server obeys; also where these are unless a
 // command or the environment says otherwise, as it may for this process and not for a server.
 func ownPlaces(cfg config.Config) []string {

@@ -229,7 +229,7 @@ func TestPlaces(t *testing.T) {
 		state, db, error string
 	}{
 		{name: "XDG", o: Options{Env: []string{"HOME=/h", "XDG_STATE_HOME=/s"}}, state: "/s/sandboxmcp", db: "/s/sandboxmcp/sandboxmcp.db"},
-		{name: "a relative XDG folder is ignored", o: Options{Env: []string{"HOME=/h", "XDG_STATE_HOME=s"}}, state: "/h/.local/state/sandboxmcp", db: "/h/.local/state/sandboxmcp/sandboxmcp.db"},
+		{name: "a relative XDG directory is ignored", o: Options{Env: []string{"HOME=/h", "XDG_STATE_HOME=s"}}, state: "/h/.local/state/sandboxmcp", db: "/h/.local/state/sandboxmcp/sandboxmcp.db"},
 		{name: "the last of two", o: Options{Env: []string{"HOME=/a", "HOME=/h"}}, state: "/h/.local/state/sandboxmcp", db: "/h/.local/state/sandboxmcp/sandboxmcp.db"},
 		{name: "flag, relative", o: Options{Env: []string{"HOME=/h"}, Flags: map[string]string{"sqlite_path": "a/../b.db"}}, state: "/h/.local/state/sandboxmcp", db: cwd + "/b.db"},
 		{name: "flag, home", o: Options{Env: []string{"HOME=/h"}, Flags: map[string]string{"state_dir": "~/s"}}, state: "/h/s", db: "/h/s/sandboxmcp.db"},

@@ -11,8 +11,8 @@ type Host struct {
 	Processes      int      // and their threads
 	CPUCores       int      // for all of them; 0 is all
 	Environment    []string // names of variables that commands get
-	Read           []string // folders, absolute
-	Write          []string // folders that may be written, and read
+	Read           []string // directories, absolute
+	Write          []string // directories that may be written, and read
 	MaxFileMB      int64    // MB, of one file that is read, written or copied
 }
 
@@ -27,14 +27,14 @@ func hostSettings() []setting {
 		count("host.processes", "", 1, 1<<22, func(c *Config) *int { return &c.Host.Processes }),
 		count("host.cpu_cores", "", 0, 4096, func(c *Config) *int { return &c.Host.CPUCores }),
 		list("host.environment", func(c *Config) *[]string { return &c.Host.Environment }),
-		folders("host.read", func(c *Config) *[]string { return &c.Host.Read }),
-		folders("host.write", func(c *Config) *[]string { return &c.Host.Write }),
+		directories("host.read", func(c *Config) *[]string { return &c.Host.Read }),
+		directories("host.write", func(c *Config) *[]string { return &c.Host.Write }),
 		count("host.max_file_mb", "", 1, 1024, func(c *Config) *int64 { return &c.Host.MaxFileMB }),
 	}
 }
 
-// folders are absolute, or in the home folder.
-func folders(key string, of func(*Config) *[]string) setting {
+// directories are absolute, or in the home directory.
+func directories(key string, of func(*Config) *[]string) setting {
 	paths := list(key, of)
 	return setting{key, "", "a list of paths", func(c *Config, v value) error {
 		if err := paths.set(c, v); err != nil {

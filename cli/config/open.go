@@ -8,7 +8,7 @@ import (
 func notRegular(info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
-		return errors.New("this is a folder: name the file in it")
+		return errors.New("this is a directory: name the file in it")
 	case mode&fs.ModeNamedPipe != 0:
 		return errors.New("this is a pipe: write the configuration to a file")
 	}

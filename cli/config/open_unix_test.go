@@ -35,7 +35,7 @@ func TestNoFile(t *testing.T) {
 		{path("loop"), "too many levels of symbolic links"},
 		{path("huge"), "larger than 256 KB"},
 		{path("anyone"), "everybody on this machine may write it: chmod o-w " + path("anyone")},
-		{dir, "this is a folder"},
+		{dir, "this is a directory"},
 		{"/dev/zero", "no regular file"},
 		{"/dev/tty", "no regular file"},
 		{path("group"), ""},

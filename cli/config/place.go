@@ -17,7 +17,7 @@ func environment(env []string) map[string]string {
 	return m
 }
 
-// home returns the user's home folder, "" when it is not known.
+// home returns the user's home directory, "" when it is not known.
 func (l *loader) home() string {
 	for _, name := range []string{"HOME", "USERPROFILE"} { // the second one is Windows'
 		if dir := l.env[name]; filepath.IsAbs(dir) {
@@ -27,7 +27,7 @@ func (l *loader) home() string {
 	return ""
 }
 
-// xdg returns a base folder, "" when it is not known. The XDG specification wants relative paths
+// xdg returns a base directory, "" when it is not known. The XDG specification wants relative paths
 // in these variables to be ignored.
 func (l *loader) xdg(name, underHome string) string {
 	if dir := l.env[name]; filepath.IsAbs(dir) {
@@ -39,7 +39,7 @@ func (l *loader) xdg(name, underHome string) string {
 	return ""
 }
 
-// workDir is what relative paths on the command line mean, "" when the folder is gone.
+// workDir is what relative paths on the command line mean, "" when the directory is gone.
 func workDir() string {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -239,7 +239,7 @@ func (v value) path(text string) (string, error) {
 	case text == ":memory:":
 		return "", errors.New("the database must be a file: what is acknowledged has to survive")
 	case inHome && v.home == "":
-		return "", errors.New("the home folder is not known: write an absolute path")
+		return "", errors.New("the home directory is not known: write an absolute path")
 	case inHome:
 		return filepath.Join(v.home, rest), nil
 	case filepath.IsAbs(text):

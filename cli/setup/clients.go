@@ -12,13 +12,13 @@ import (
 // Client is a program that starts MCP servers.
 type Client struct {
 	Name, Title string
-	Project     string // of its file in a project's folder, with slashes; "" has none
+	Project     string // of its file in a project's directory, with slashes; "" has none
 	Note        string // of what else it takes until it starts the server; "" is nothing
 	form        form
 	container   []string // where its servers are
 	kind        kind
 	user        func(p Place) string
-	traces      []string // folders below the home folder that show that it is installed, beside that of its file
+	traces      []string // directories below the home directory that show that it is installed, beside that of its file
 }
 
 // form is how a file is written.
@@ -53,18 +53,18 @@ type Place struct {
 //
 // The last five, and what is said of trust, are as documentation and sources had it in 2026:
 //
-//   - Gemini CLI 0.56 (source, August): security.folderTrust.enabled is true unless set, and in a folder that is not trusted it
+//   - Gemini CLI 0.56 (source, August): security.folderTrust.enabled is true unless set, and in a directory that is not trusted it
 //     connects to no server at all, also of the user's settings. Without a terminal it ends with an error there.
 //   - Windsurf (documentation, October): one file for the user. Since June it is called Devin Desktop, and the file is the same.
 //   - Cline 4.1, and its command-line program 3.0 (source, August): one file for both, moved by CLINE_MCP_SETTINGS_PATH,
 //     CLINE_DATA_DIR and CLINE_DIR, in that order. A tool has a minute unless "timeout" gives seconds. Cline 3 had its file in
-//     VS Code's folder, from where 4 takes what is not in the new one.
-//   - GitHub Copilot CLI 1.0 (documentation and issues, October): COPILOT_HOME is its folder; XDG_CONFIG_HOME counted until 0.0.421.
+//     VS Code's directory, from where 4 takes what is not in the new one.
+//   - GitHub Copilot CLI 1.0 (documentation and issues, October): COPILOT_HOME is its directory; XDG_CONFIG_HOME counted until 0.0.421.
 //     "tools" is what may be used. Of a project it reads .mcp.json, too, where Claude Code has its servers, but no server of a
-//     folder that is not trusted, and none for copilot -p.
+//     directory that is not trusted, and none for copilot -p.
 //   - Goose 1 (documentation and source, October): YAML; etcetera's places, which are XDG's on macOS, too. A relative
 //     GOOSE_PATH_ROOT or XDG_CONFIG_HOME is not obeyed.
-//   - LM Studio 0.4 (documentation; lmstudio.js for the folder): as Cursor has it.
+//   - LM Studio 0.4 (documentation; lmstudio.js for the directory): as Cursor has it.
 func Clients() []Client {
 	return []Client{
 		{Name: "claude-desktop", Title: "Claude Desktop", container: []string{"mcpServers"},
@@ -78,7 +78,7 @@ func Clients() []Client {
 		{Name: "codex", Title: "Codex", form: inTOML, Project: ".codex/config.toml",
 			user: func(p Place) string { return p.join(p.or("CODEX_HOME", p.join(p.Home, ".codex")), "config.toml") }},
 		{Name: "gemini", Title: "Gemini CLI", container: []string{"mcpServers"}, Project: ".gemini/settings.json",
-			Note: "Gemini CLI starts no servers in a folder that it does not trust, these of the user included: it asks when it is started there, " +
+			Note: "Gemini CLI starts no servers in a directory that it does not trust, these of the user included: it asks when it is started there, " +
 				"and /permissions changes the answer; without a terminal, --skip-trust or GEMINI_TRUST_WORKSPACE=true trusts it",
 			user: func(p Place) string { return p.join(p.Home, ".gemini", "settings.json") }},
 		{Name: "opencode", Title: "opencode", container: []string{"mcp"}, kind: opencode, Project: "opencode.json",
@@ -90,7 +90,7 @@ func Clients() []Client {
 		{Name: "cline", Title: "Cline", container: []string{"mcpServers"}, kind: patient,
 			user: Place.cline, traces: []string{".cline"}},
 		{Name: "copilot", Title: "GitHub Copilot CLI", container: []string{"mcpServers"}, kind: listing, Project: ".github/mcp.json",
-			Note: "Copilot CLI starts a project's servers only in a folder that it trusts, and for copilot -p only with GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP=true",
+			Note: "Copilot CLI starts a project's servers only in a directory that it trusts, and for copilot -p only with GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP=true",
 			user: func(p Place) string {
 				return p.join(p.or("COPILOT_HOME", p.join(p.Home, ".copilot")), "mcp-config.json")
 			}},
@@ -113,12 +113,12 @@ func Find(name string) (Client, bool) {
 // UserFile returns the path of the client's file for all projects of a user.
 func (c Client) UserFile(p Place) (string, error) {
 	if p.Home == "" {
-		return "", errors.New("the home folder is not known")
+		return "", errors.New("the home directory is not known")
 	}
 	return c.variant(c.user(p)), nil
 }
 
-// ProjectFile returns the path of the client's file in a project's folder.
+// ProjectFile returns the path of the client's file in a project's directory.
 func (c Client) ProjectFile(dir string) (string, error) {
 	if c.Project == "" {
 		return "", errors.New(c.Title + " has no configuration of projects")
@@ -126,7 +126,7 @@ func (c Client) ProjectFile(dir string) (string, error) {
 	return c.variant(filepath.Join(dir, filepath.FromSlash(c.Project))), nil
 }
 
-// Files returns what clients obey here, for whoever lets others write files: the folders, or files, of a user, by their
+// Files returns what clients obey here, for whoever lets others write files: the directories, or files, of a user, by their
 // absolute paths, and the files of a project by their names.
 func Files(p Place) (all []string) {
 	if p.Home == "" {
@@ -173,7 +173,7 @@ func (c Client) Installed(p Place) bool {
 	return slices.ContainsFunc(c.traces, func(t string) bool { return exists(filepath.Join(p.Home, t)) })
 }
 
-// PathOn returns where the client's file is on a system, for people to read: with ~ for the home folder.
+// PathOn returns where the client's file is on a system, for people to read: with ~ for the home directory.
 func (c Client) PathOn(system string) string {
 	p := Place{OS: system, Home: "~", Env: func(name string) string {
 		if system == "windows" && name == "APPDATA" {
@@ -229,7 +229,7 @@ func (p Place) goose() string {
 	return p.join(p.Home, ".config", "goose", "config.yaml")
 }
 
-// lmstudio is LM Studio's folder, as its findLMStudioHome looks for it.
+// lmstudio is LM Studio's directory, as its findLMStudioHome looks for it.
 func (p Place) lmstudio() string {
 	if p.Home != "~" {
 		if name, err := os.ReadFile(filepath.Join(p.Home, ".lmstudio-home-pointer")); err == nil && filepath.IsAbs(strings.TrimSpace(string(name))) {
@@ -242,7 +242,7 @@ func (p Place) lmstudio() string {
 	return p.join(p.Home, ".lmstudio")
 }
 
-// or is what a variable says, or else another folder.
+// or is what a variable says, or else another directory.
 func (p Place) or(name, other string) string {
 	if p.Env != nil {
 		if dir := p.Env(name); dir != "" {

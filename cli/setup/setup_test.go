@@ -324,7 +324,7 @@ func TestRefused(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	c, _ := Find("claude-code")
 	dir := t.TempDir()
-	t.Run("missing folders", func(t *testing.T) {
+	t.Run("missing directories", func(t *testing.T) {
 		path := filepath.Join(dir, "a", "b", "file.json")
 		add(t, c, path, ours)
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -373,7 +373,7 @@ func TestPlaces(t *testing.T) {
 	})
 	t.Run("no file", func(t *testing.T) {
 		if _, err := c.Add(dir, ours); err == nil {
-			t.Error("a folder was taken for a file")
+			t.Error("a directory was taken for a file")
 		}
 	})
 	t.Run("changed meanwhile", func(t *testing.T) {
@@ -395,7 +395,7 @@ func TestPlaces(t *testing.T) {
 			}
 		}
 	})
-	t.Run("folders of their own", func(t *testing.T) {
+	t.Run("directories of their own", func(t *testing.T) {
 		home := filepath.Join(dir, "moved")
 		env := map[string]string{}
 		p := Place{OS: "linux", Home: home, Env: func(name string) string { return env[name] }}
