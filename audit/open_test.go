@@ -220,7 +220,7 @@ func TestMoved(t *testing.T) {
 	for name, attack := range map[string]func(path string) error{
 		"deleted":       os.Remove,
 		"renamed":       func(path string) error { return os.Rename(path, path+".old") },
-		"folder purged": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"directory purged": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
 		"replaced": func(path string) error {
 			b, err := os.ReadFile(path)
 			return errors.Join(err, os.Remove(path), os.WriteFile(path, b, 0o600))

@@ -66,7 +66,7 @@ func TestAskDuringACall(t *testing.T) {
 	all := []string{"deny", "allow_run", "allow_session", "allow_time"}
 	for i, test := range []struct {
 		session string
-		said    string // the user's answer
+		answer    string // the user's answer
 		choices []string
 		want    string
 	}{
@@ -85,9 +85,9 @@ func TestAskDuringACall(t *testing.T) {
 		if !slices.Equal(choices, test.choices) || strings.Contains(message, "\x1b") {
 			t.Errorf("the user can choose from %v in %q", choices, message)
 		}
-		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, test.said))
+		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, test.answer))
 		if got := p.read1(p.wait(answer)); got.text != test.want {
-			t.Errorf("%s: got %q, want %q", test.said, got.text, test.want)
+			t.Errorf("%s: got %q, want %q", test.answer, got.text, test.want)
 		}
 	}
 	if n := len(r.cfg.Approvals.Grants()); n != 4 {

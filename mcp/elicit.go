@@ -103,7 +103,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type reply struct {
-		said *mcp.ElicitationResult
+		answer *mcp.ElicitationResult
 		err  error
 	}
 	replied := make(chan reply, 1)
@@ -128,7 +128,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 			s.log.Info("a client that says it has dialogs could not be asked", "error", r.err)
 			return s.pending(p), nil
 		}
-		return s.take(ctx, p, r.said)
+		return s.take(ctx, p, r.answer)
 	}
 }
 

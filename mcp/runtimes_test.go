@@ -55,11 +55,11 @@ func runtimes(t *testing.T, all []backends.Backend, named string) (*answer, erro
 	for _, b := range all {
 		s.cfg.Backends = append(s.cfg.Backends, b.Name())
 	}
-	given := args{}
+	filter := args{}
 	if named != "" {
-		given["backend"] = named
+		filter["backend"] = named
 	}
-	return s.listRuntimes(t.Context(), &call{args: given})
+	return s.listRuntimes(t.Context(), &call{args: filter})
 }
 
 // TestRuntimesOfAll lists those of the default backend as ever, and of each other what it says, or why it

@@ -23,8 +23,8 @@ func images(r result) (all []string) {
 	return all
 }
 
-// TestShown has runs without a session show their values, what they display, and the small images that they leave.
-func TestShown(t *testing.T) {
+// TestVisible has runs without a session show their values, what they display, and the small images that they leave.
+func TestVisible(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	put := fmt.Sprintf("import base64\npng = base64.b64decode(%q)\n", pixel)
 	for _, test := range []struct {

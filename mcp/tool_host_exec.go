@@ -46,14 +46,14 @@ func ranOnHost(res pipeline.HostResult) *answer {
 	forStdout, forStderr := shares(res.Result)
 	for _, one := range []struct {
 		name, all string
-		most      int
+		max      int
 		cut       int64
 		to        *string
 	}{{"stdout", res.Stdout, forStdout, res.StdoutCut, &f.Stdout}, {"stderr", res.Stderr, forStderr, res.StderrCut, &f.Stderr}} {
 		if one.all == "" {
 			continue
 		}
-		*one.to, _ = excerpt(one.all, one.most, "")
+		*one.to, _ = excerpt(one.all, one.max, "")
 		text += fmt.Sprintf("\n%s (%d bytes):\n%s", one.name, len(one.all), strings.TrimSuffix(*one.to, "\n"))
 		if one.cut > 0 {
 			text += fmt.Sprintf("\nthe last %d bytes of %s are gone: host.output_bytes in the operator's configuration keeps more", one.cut, one.name)

@@ -35,14 +35,14 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 	}
 	for _, s := range []struct {
 		name      string
-		kept, cut int64
+		cached, cut int64
 	}{{"stdout", int64(len(res.Stdout)), res.StdoutCut}, {"stderr", int64(len(res.Stderr)), res.StderrCut}} {
-		switch limit, all := p.cfg.Caps.Output, s.kept+s.cut; {
+		switch limit, all := p.cfg.Caps.Output, s.cached+s.cut; {
 		case s.cut == 0, e.Whole: // then nothing is missing for the caller
 		case all <= limit:
-			add("%s had %d bytes, of which %d are kept: keep all with %s", s.name, all, s.kept, p.term("--output", fmt.Sprint(" ", all)))
+			add("%s had %d bytes, of which %d are kept: keep all with %s", s.name, all, s.cached, p.term("--output", fmt.Sprint(" ", all)))
 		default:
-			add("%s had %d bytes, of which %d are kept, and no run keeps more than %d: write it to a file in /workspace", s.name, all, s.kept, limit)
+			add("%s had %d bytes, of which %d are kept, and no run keeps more than %d: write it to a file in /workspace", s.name, all, s.cached, limit)
 		}
 	}
 	list = append(list, p.networkHints(res, e)...)

@@ -87,7 +87,7 @@ func (p *Pipeline) limit(namespace string, asked Bounds) (Bounds, error) {
 			return Bounds{}, e
 		}
 	}
-	return limits.atMost(p.cfg.Caps), nil
+	return limits.max(p.cfg.Caps), nil
 }
 
 // OverCap is what to do about a limit that is above the operator's cap: ask for less, or have the cap raised.
@@ -97,7 +97,7 @@ type OverCap struct {
 	Setting string // of the configuration, which holds the cap
 }
 
-func (b Bounds) atMost(caps Bounds) Bounds {
+func (b Bounds) max(caps Bounds) Bounds {
 	return Bounds{
 		Limits: backends.Limits{
 			RAM:       min(b.RAM, caps.RAM),

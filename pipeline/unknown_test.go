@@ -14,7 +14,7 @@ var stranger = "gh" + "p_" + "Zk3vQ9xL1mW7" + "rT5yB2nC8dF4" + "hJ6gP0sA1uE3"
 func TestUnknownTokens(t *testing.T) {
 	for _, tt := range []struct {
 		policy               string
-		shown, told, withhed bool
+		visible, notified, withhed bool
 	}{{"", true, true, false}, {UnknownWarn, true, true, false}, {UnknownMask, false, true, true}, {UnknownOff, true, false, false}} {
 		t.Run("policy "+tt.policy, func(t *testing.T) {
 			r := newRig(t, func(c *Config) { c.Unknown = tt.policy })
@@ -26,16 +26,16 @@ func TestUnknownTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, text := range map[string]string{"stdout": res.Stdout, "stderr": res.Stderr} {
-				if got := strings.Contains(text, stranger); got != tt.shown {
+				if got := strings.Contains(text, stranger); got != tt.visible {
 					t.Errorf("%s is %q", name, text)
 				}
 			}
 			reported := strings.Contains(strings.Join(res.Warnings, "\n"), "GitHub")
 			_, rows := r.rows()
-			if reported != tt.told || strings.Contains(rows, `"unknown_tokens":["a GitHub token`) != tt.told {
+			if reported != tt.notified || strings.Contains(rows, `"unknown_tokens":["a GitHub token`) != tt.notified {
 				t.Errorf("warnings %v, rows:\n%s", res.Warnings, rows)
 			}
-			if all, _ := json.Marshal(res); strings.Contains(string(all), stranger) && !tt.shown {
+			if all, _ := json.Marshal(res); strings.Contains(string(all), stranger) && !tt.visible {
 				t.Errorf("the result has it: %s", all)
 			}
 			_, err = os.Stat(filepath.Join(dir, "left"))

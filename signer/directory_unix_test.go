@@ -27,7 +27,7 @@ func prepared(t *testing.T) (dir, outside string) {
 	t.Helper()
 	top := t.TempDir()
 	dir, outside = filepath.Join(top, "dir"), filepath.Join(top, "outside")
-	for _, d := range []string{dir, outside, filepath.Join(dir, "real"), filepath.Join(dir, "folder")} {
+	for _, d := range []string{dir, outside, filepath.Join(dir, "real"), filepath.Join(dir, "dir")} {
 		must(t, os.Mkdir(d, 0o755))
 	}
 	for _, f := range []string{filepath.Join(outside, "victim"), filepath.Join(dir, "real", "victim"), filepath.Join(dir, "plain")} {
@@ -63,7 +63,7 @@ func TestPreparedDirectory(t *testing.T) {
 		"file": saved, "absolute": saved, "inside": saved, "dangling": saved, "loop": saved, "hard": saved,
 		"fifo": saved, "plain": saved, "real/victim": saved, "real/new/deep": saved, "out": saved,
 		"out/victim": linked, "out/new/x": linked, "in/victim": linked, "self/plain": linked, "loop/x": linked,
-		"plain/x": linked, "fifo/x": linked, "folder": isDirectory, "real": isDirectory,
+		"plain/x": linked, "fifo/x": linked, "dir": isDirectory, "real": isDirectory,
 		long: tooLong, long + "/x": tooLong, "real/" + long: tooLong,
 	} {
 		t.Run(name[:min(len(name), 20)], func(t *testing.T) {

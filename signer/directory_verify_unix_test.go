@@ -20,7 +20,7 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, err := range []error{
 		os.Symlink("real", at("inside")), os.Symlink(filepath.Join(outside, "secret"), at("absolute")),
-		os.Symlink("../"+filepath.Base(outside)+"/secret", at("relative")), os.Symlink(outside, at("folder")),
+		os.Symlink("../"+filepath.Base(outside)+"/secret", at("relative")), os.Symlink(outside, at("dir")),
 		os.Symlink("loop", at("loop")), os.Symlink("none", at("dangling")), syscall.Mkfifo(at("fifo"), 0o600),
 		os.Symlink("/dev/zero", at("device")),
 	} {
@@ -29,14 +29,14 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 		}
 	}
 	var lines strings.Builder
-	for _, name := range []string{"real", "inside", "absolute", "relative", "folder/secret", "loop", "dangling", "fifo", "device"} {
+	for _, name := range []string{"real", "inside", "absolute", "relative", "dir/secret", "loop", "dangling", "fifo", "device"} {
 		lines.WriteString(sum("a") + "  " + name + "\n")
 	}
 	_, problems, err := VerifyManifest(strings.NewReader(lines.String()), Directory{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"path absolute", "path relative", "path folder/secret", "unreadable loop", "missing dangling", "unreadable fifo", "path device", "extra folder"}
+	want := []string{"path absolute", "path relative", "path dir/secret", "unreadable loop", "missing dangling", "unreadable fifo", "path device", "extra dir"}
 	if diff := cmp.Diff(want, kinds(problems)); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%v", diff, problems)
 	}

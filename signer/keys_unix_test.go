@@ -51,9 +51,9 @@ func TestKeyOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.Missing(t, "root", "nobody else can give files away")
 	}
-	for _, what := range []string{"folder", "file"} {
+	for _, what := range []string{"directory", "file"} {
 		keys, _ := newKeys(t)
-		path := map[string]string{"folder": keys.Dir(), "file": keys.private()}[what]
+		path := map[string]string{"directory": keys.Dir(), "file": keys.private()}[what]
 		if err := os.Chown(path, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestKeyOfAnother(t *testing.T) {
 func TestKeyThatIsNoFile(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"fifo":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 		"link":   func(path string) error { return os.Symlink("/dev/zero", path) },
 	} {
 		keys := openKeys(t, t.TempDir())

@@ -62,7 +62,7 @@ func TestReplacedKeyEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, trust := range map[string]*Trust{"own": trusted(t, keys), "follower": follower, "folder": dirTrust} {
+	for name, trust := range map[string]*Trust{"own": trusted(t, keys), "follower": follower, "directory": dirTrust} {
 		t.Run(name, func(t *testing.T) {
 			wantReceipt(t, dated(t, old, time.Now().Add(-time.Hour)), trust, "")
 			wantReceipt(t, dated(t, old, time.Now().Add(time.Hour)), trust, "was replaced at")

@@ -44,7 +44,7 @@ func TestKeyThatIsNoFile(t *testing.T) {
 		want string
 	}{
 		"fifo":   {func() error { return syscall.Mkfifo(s.keyFile(), 0o600) }, "is no file"},
-		"folder": {func() error { return os.Mkdir(s.keyFile(), 0o700) }, "is no file"},
+		"directory": {func() error { return os.Mkdir(s.keyFile(), 0o700) }, "is no file"},
 		"link":   {func() error { return os.Symlink(elsewhere, s.keyFile()) }, "is a link"},
 	} {
 		os.Remove(s.keyFile())

@@ -56,7 +56,7 @@ func TestText(t *testing.T) {
 }
 
 func TestModel(t *testing.T) {
-	for given, want := range map[string]string{
+	for input, want := range map[string]string{
 		"tab\t, line\r\n":                               "tab\t, line\r\n",
 		"\x1b[31m\x7f\u009b":                            `\u001b[31m\u007f\u009b`,
 		"a\u200bb\u200c\u200d\u2060\ufeff\u00adc":       `a\u200bb\u200c\u200d\u2060\ufeff\u00adc`,
@@ -71,9 +71,9 @@ func TestModel(t *testing.T) {
 		"⠇\u2800⡇":                                      "⠇\u2800⡇",
 		"äöü €漢字 ∑":                                     "äöü €漢字 ∑",
 	} {
-		got := Model(given)
+		got := Model(input)
 		if got != want || Model(got) != got {
-			t.Errorf("%+q: got %+q, want %+q; again %+q", given, got, want, Model(got))
+			t.Errorf("%+q: got %+q, want %+q; again %+q", input, got, want, Model(got))
 		}
 	}
 }
@@ -101,13 +101,13 @@ func Fuzz(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := JSON(encoded)
-		if strings.ContainsFunc(string(shown), Hidden) {
-			t.Errorf("%q is shown as %q", encoded, shown)
+		hidden := JSON(encoded)
+		if strings.ContainsFunc(string(hidden), Hidden) {
+			t.Errorf("%q is shown as %q", encoded, hidden)
 		}
 		var before, after any
-		if json.Unmarshal(encoded, &before) != nil || json.Unmarshal(shown, &after) != nil || !reflect.DeepEqual(before, after) {
-			t.Errorf("%s lost its value: %s", encoded, shown)
+		if json.Unmarshal(encoded, &before) != nil || json.Unmarshal(hidden, &after) != nil || !reflect.DeepEqual(before, after) {
+			t.Errorf("%s lost its value: %s", encoded, hidden)
 		}
 	})
 }

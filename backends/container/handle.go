@@ -52,7 +52,7 @@ func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (
 		return nil, err
 	}
 	type result struct {
-		box *initHandle
+		sandbox *initHandle
 		err error
 	}
 	made := make(chan result)
@@ -68,7 +68,7 @@ func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (
 	}()
 	select {
 	case r := <-made:
-		return r.box, r.err
+		return r.sandbox, r.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -104,7 +104,7 @@ func initSpec(spec backends.Spec) backends.Spec {
 	if spec.Workspace.Host != "" {
 		spec.Workspace.Host = Workspace
 	}
-	spec.Require = slices.DeleteFunc(slices.Clone(spec.Require), func(layer string) bool { return !givenByInit(layer) })
+	spec.Require = slices.DeleteFunc(slices.Clone(spec.Require), func(layer string) bool { return !setByInit(layer) })
 	return spec
 }
 
@@ -130,8 +130,8 @@ func announcedCommand(language string, c *backends.Command) *backends.Command {
 	return &backends.Command{Args: args, Dir: c.Dir, Main: c.Main}
 }
 
-// givenByInit reports whether a layer is the init's to give.
-func givenByInit(layer string) bool {
+// setByInit reports whether a layer is the init's to give.
+func setByInit(layer string) bool {
 	switch layer {
 	case backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP, backends.LayerRlimit:
 		return true

@@ -40,16 +40,16 @@ func watchExit(held *os.File) (died <-chan bool, stop func()) {
 		return nil, func() {}
 	}
 	held.SetReadDeadline(time.Time{})
-	said := make(chan bool, 1)
+	answer := make(chan bool, 1)
 	go func() {
 		ended := false
 		raw.Read(func(fd uintptr) bool {
 			ended = hasEnded(fd, 0)
 			return ended
 		})
-		said <- ended
+		answer <- ended
 	}()
-	return said, func() { held.SetReadDeadline(time.Unix(1, 0)) }
+	return answer, func() { held.SetReadDeadline(time.Unix(1, 0)) }
 }
 
 // killProcess ends an open process, and reports whether it has ended soon after. A process that we may not kill may be

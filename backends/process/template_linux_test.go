@@ -103,7 +103,7 @@ func TestTemplateFollowsTheHost(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	dir, err := os.MkdirTemp(home, "TestNest")
+	dir, err := os.MkdirTemp(home, "TestTemplate")
 	if err != nil || covers(runtimes.Runtime{Prefixes: []string{dir}}) {
 		t.Skip("no directory outside of /tmp: ", err)
 	}

@@ -26,27 +26,27 @@ func goalsOf(language string) goals {
 func (r *Report) rows(u used) {
 	bash := r.p50("shell", Bare)
 	for _, l := range Languages() {
-		r.atMost("execute_code, "+l+": time x bare", ratio(r.p50(l, Warm), r.p50(l, Bare)), goalsOf(l).once, ratio(r.p50(l, Bubblewrap), r.p50(l, Bare)))
+		r.max("execute_code, "+l+": time x bare", ratio(r.p50(l, Warm), r.p50(l, Bare)), goalsOf(l).once, ratio(r.p50(l, Bubblewrap), r.p50(l, Bare)))
 	}
 	for _, l := range Languages() {
 		ours, others := r.load(l, Warm), r.load(l, Bubblewrap)
 		at := fmt.Sprintf("%d at a time, %s: ", ours.Concurrency, l)
 		r.atLeast(at+"runs a second x bare", ours.Ratio, goalsOf(l).rate, others.Ratio)
 		r.atLeast(at+"runs a second x bubblewrap", ratio(ours.PerSecond, others.PerSecond), goalsOf(l).overBubblewrap, 0)
-		r.atMost(at+"p99 / p50", ours.Tail, 3, others.Tail)
+		r.max(at+"p99 / p50", ours.Tail, 3, others.Tail)
 	}
 	for _, l := range Languages() {
-		r.atMost("cell of a session, "+l+": time x bare bash", ratio(r.p50(l, Session), bash), 0.2, 0)
+		r.max("cell of a session, "+l+": time x bare bash", ratio(r.p50(l, Session), bash), 0.2, 0)
 	}
 	r.added("cold sandbox", Cold, 0.6)
-	r.atMost("sandboxmcp version: time x the least Go program", ratio(r.p50(Start, Version), r.p50(Start, Bare)), 2, 0)
+	r.max("sandboxmcp version: time x the least Go program", ratio(r.p50(Start, Version), r.p50(Start, Bare)), 2, 0)
 	r.added("run", FromBash, 2)
 	r.added("run, served", Served, 1)
-	r.atMost("server's CPU time for a shell run x bare bash's", ratio(u.server, u.bash), 0.5, 0)
-	r.atMost("server, idle: RSS in MB", u.idle, 40, 0)
-	r.atMost("server, after the load: RSS in MB", u.loaded, 0, 0)
+	r.max("server's CPU time for a shell run x bare bash's", ratio(u.server, u.bash), 0.5, 0)
+	r.max("server, idle: RSS in MB", u.idle, 40, 0)
+	r.max("server, after the load: RSS in MB", u.loaded, 0, 0)
 	for _, l := range Languages() {
-		r.atMost("idle sandbox, "+l+": PSS in MB", u.slot[l], goalsOf(l).slot, 0)
+		r.max("idle sandbox, "+l+": PSS in MB", u.slot[l], goalsOf(l).slot, 0)
 	}
 }
 
@@ -60,7 +60,7 @@ func (r *Report) added(what, variant string, target float64) {
 	}
 }
 
-func (r *Report) atMost(what string, measured, target, bubblewrap float64) {
+func (r *Report) max(what string, measured, target, bubblewrap float64) {
 	if measured > 0 {
 		r.Rows = append(r.Rows, Row{What: what, Measured: measured, Target: target, Bubblewrap: bubblewrap})
 	}

@@ -118,14 +118,14 @@ type Keep struct {
 // Pool bounds what a server keeps ready for programs that may come. It has no say in how they are contained.
 type Pool struct {
 	Enabled     bool
-	Max         int   // sandboxes that wait at once; default: twice MaxConcurrent, from leastParked to mostParked
+	Max         int   // sandboxes that wait at once; default: twice MaxConcurrent, from minIdle to maxIdle
 	MemoryMB    int64 // MB, of all that wait together
 	IdleSeconds int   // after which those of a kind end that nobody has asked for
 }
 
 // These bound the default. A program finds none ready where others of other kinds take all the room, and a language, its script's
 // name and its limits are a kind. More than the most are of no use to a burst, since refilling takes the same cores.
-const leastIdle, maxIdle = 8, 64
+const minIdle, maxIdle = 8, 64
 
 // defaults returns the settings of a machine with this many cores on which nothing is configured,
 // but for the paths.

@@ -258,12 +258,12 @@ func TestPlaces(t *testing.T) {
 func TestMaxIsAMaximum(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, max string
-		limit, most     int64
+		limit, cap      int64
 		error           string
 	}{
-		{name: "below the default", max: "100", limit: 100, most: 100},
-		{name: "above the default", max: "4096", limit: 512, most: 4096},
-		{name: "stronger than the file's", file: "caps: {ram_mb: 600}\n", max: "400", limit: 400, most: 400},
+		{name: "below the default", max: "100", limit: 100, cap: 100},
+		{name: "above the default", max: "4096", limit: 512, cap: 4096},
+		{name: "stronger than the file's", file: "caps: {ram_mb: 600}\n", max: "400", limit: 400, cap: 400},
 		{name: "below the file's default", file: "limits: {ram_mb: 300}\n", max: "200", error: "limits.ram_mb: the default of 300 ("},
 		{name: "no number", max: "many", error: "SANDBOXMCP_MAX_RAM_MB: caps.ram_mb: "},
 	} {
@@ -276,8 +276,8 @@ func TestMaxIsAMaximum(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || c.Limits.RAMMB != tt.limit || c.Caps.RAMMB != tt.most {
-				t.Errorf("got %d of at most %d, %v; want %d of %d", c.Limits.RAMMB, c.Caps.RAMMB, err, tt.limit, tt.most)
+			if err != nil || c.Limits.RAMMB != tt.limit || c.Caps.RAMMB != tt.cap {
+				t.Errorf("got %d of at most %d, %v; want %d of %d", c.Limits.RAMMB, c.Caps.RAMMB, err, tt.limit, tt.cap)
 			}
 		})
 	}

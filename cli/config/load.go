@@ -147,7 +147,7 @@ func (l *loader) lower() {
 // pool makes the pool as large as the server, where nobody says otherwise.
 func (l *loader) pool() {
 	if l.c.From("pool.max") == Default {
-		l.c.Pool.Max = max(leastIdle, min(2*l.c.MaxConcurrent, maxIdle))
+		l.c.Pool.Max = max(minIdle, min(2*l.c.MaxConcurrent, maxIdle))
 	}
 }
 

@@ -12,13 +12,13 @@ func TestPool(t *testing.T) {
 		error                string
 	}{
 		{name: "as large as the server", file: "max_concurrent: 6", want: Pool{true, 12, 128, 300}},
-		{name: "but with room for some kinds", file: "max_concurrent: 1", want: Pool{true, leastIdle, 128, 300}},
+		{name: "but with room for some kinds", file: "max_concurrent: 1", want: Pool{true, minIdle, 128, 300}},
 		{name: "but no larger than is of use", file: "max_concurrent: 1000", want: Pool{true, maxIdle, 128, 300}},
 		{name: "unless somebody says so", file: "max_concurrent: 1000\npool: {max: 1000}", want: Pool{true, 1000, 128, 300}},
-		{name: "off", file: "max_concurrent: 3\npool: off", want: Pool{false, leastIdle, 128, 300}},
-		{name: "on", file: "max_concurrent: 3\npool: on", want: Pool{true, leastIdle, 128, 300}},
-		{name: "the environment", file: "max_concurrent: 3\npool: on", variable: "off", want: Pool{false, leastIdle, 128, 300}},
-		{name: "the environment, on", file: "max_concurrent: 3\npool: {enabled: false}", variable: "on", want: Pool{true, leastIdle, 128, 300}},
+		{name: "off", file: "max_concurrent: 3\npool: off", want: Pool{false, minIdle, 128, 300}},
+		{name: "on", file: "max_concurrent: 3\npool: on", want: Pool{true, minIdle, 128, 300}},
+		{name: "the environment", file: "max_concurrent: 3\npool: on", variable: "off", want: Pool{false, minIdle, 128, 300}},
+		{name: "the environment, on", file: "max_concurrent: 3\npool: {enabled: false}", variable: "on", want: Pool{true, minIdle, 128, 300}},
 		{name: "a word", file: "pool: warm", error: `:1: pool.enabled: "warm" is neither true nor false`},
 		{name: "a word in the environment", variable: "warm", error: "SANDBOXMCP_POOL: pool.enabled: "},
 		{name: "another key", file: "pool: {size: 3}", error: "pool.size: unknown key"},

@@ -56,16 +56,16 @@ func (s Section) write(b *strings.Builder) {
 
 // text writes paragraphs. A line that is indented is an example or a row of a list, and is not filled.
 func text(b *strings.Builder, s string) {
-	var shown []string
+	var out []string
 	begin := true // of a paragraph
 	for l := range strings.SplitSeq(s, "\n") {
 		if strings.HasPrefix(l, " ") {
-			shown = append(shown, strings.TrimPrefix(l, "  "))
+			out = append(out, strings.TrimPrefix(l, "  "))
 			continue
 		}
-		if len(shown) > 0 {
-			literal(b, shown)
-			shown, begin = nil, true
+		if len(out) > 0 {
+			literal(b, out)
+			out, begin = nil, true
 		}
 		if l == "" {
 			begin = true
@@ -77,8 +77,8 @@ func text(b *strings.Builder, s string) {
 		}
 		b.WriteString(line(l) + "\n")
 	}
-	if len(shown) > 0 {
-		literal(b, shown)
+	if len(out) > 0 {
+		literal(b, out)
 	}
 }
 

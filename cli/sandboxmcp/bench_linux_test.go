@@ -67,7 +67,7 @@ func TestBench(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 	if _, err := os.Stat(filepath.Join(home, "state")); !os.IsNotExist(err) {
-		t.Errorf("the user's own state folder was used: %v", err)
+		t.Errorf("the user's own state directory was used: %v", err)
 	}
 }
 

@@ -40,15 +40,15 @@ func TestAgents(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v: %s", line, err, out)
 		}
-		var kept []string
+		var logged []string
 		for l := range strings.Lines(string(out)) {
 			if !strings.HasPrefix(l, "request_id: ") {
 				l, _, _ = strings.Cut(strings.TrimSpace(l), ", after ")
 				l, _, _ = strings.Cut(l, " was refused (")
-				kept = append(kept, l)
+				logged = append(logged, l)
 			}
 		}
-		outputs = append(outputs, strings.Join(kept, "\n"))
+		outputs = append(outputs, strings.Join(logged, "\n"))
 	}
 	if outputs[0] != outputs[1] {
 		t.Errorf("Python: %s\nTypeScript: %s", outputs[0], outputs[1])

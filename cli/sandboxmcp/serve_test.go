@@ -162,9 +162,9 @@ func TestServerEnds(t *testing.T) {
 	if len(sockets) > 1 { // the killed one's, which whoever looks for servers removes
 		t.Errorf("sockets are left: %q", sockets)
 	}
-	folders, _ := filepath.Glob(home + "/state/sandboxmcp/packages/sessions/*")
-	if len(folders) > 0 {
-		t.Errorf("folders of sessions are left: %q", folders)
+	dirs, _ := filepath.Glob(home + "/state/sandboxmcp/packages/sessions/*")
+	if len(dirs) > 0 {
+		t.Errorf("directories of sessions are left: %q", dirs)
 	}
 	log, err := audit.Open(t.Context(), home+"/state/sandboxmcp/sandboxmcp.db")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// site serves a folder to the web under each name below .test, until the script ends: site DIR. $PORT is where, and
+// site serves a directory to the web under each name below .test, until the script ends: site DIR. $PORT is where, and
 // $DNS the server that knows the names.
 func site(ts *testscript.TestScript, neg bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.9:0")

@@ -124,7 +124,7 @@ func (t *Table) line(b *strings.Builder, row []string, columns, widths []int) {
 }
 
 // layout says which columns are shown, and how wide each is.
-func (t *Table) layout() (kept, widths []int) {
+func (t *Table) layout() (columns, widths []int) {
 	natural := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
 		if natural[i] = c.Usual; !t.Live {
@@ -134,26 +134,26 @@ func (t *Table) layout() (kept, widths []int) {
 			}
 		}
 		if !t.Live || !c.Spare || !t.Narrow() {
-			kept = append(kept, i)
+			columns = append(columns, i)
 		}
 	}
 	for {
 		widths = widths[:0]
-		for _, i := range kept {
+		for _, i := range columns {
 			widths = append(widths, natural[i])
 		}
-		if t.Width == 0 || t.Live || t.shrink(kept, widths, false) {
-			return kept, widths
+		if t.Width == 0 || t.Live || t.shrink(columns, widths, false) {
+			return columns, widths
 		}
-		last := len(kept) - 1
-		for last >= 0 && !t.Columns[kept[last]].Spare {
+		last := len(columns) - 1
+		for last >= 0 && !t.Columns[columns[last]].Spare {
 			last--
 		}
 		if last < 0 {
-			t.shrink(kept, widths, true)
-			return kept, widths
+			t.shrink(columns, widths, true)
+			return columns, widths
 		}
-		kept = slices.Delete(kept, last, last+1)
+		columns = slices.Delete(columns, last, last+1)
 	}
 }
 

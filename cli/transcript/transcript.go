@@ -76,8 +76,8 @@ func Run(t *testing.T, path string, m Machine) {
 		}
 	}
 	whole := strings.Join(append(out, lines[at:]...), "\n")
-	for shown, printed := range sh.names { // also where they are typed, and in the text
-		whole = strings.ReplaceAll(whole, shown, printed)
+	for example, printed := range sh.names { // also where they are typed, and in the text
+		whole = strings.ReplaceAll(whole, example, printed)
 	}
 	if err := os.WriteFile(path, []byte(whole), 0o644); err != nil {
 		t.Fatal(err)
@@ -258,8 +258,8 @@ func cut(want, got []string) []string {
 var value = lazy.Regexp(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b[0-9a-f]{64}\b|[A-Za-z0-9+/]{43}=`)
 
 // learn remembers which value of this run stands for which of the file.
-func (s *shell) learn(shown, printed []string) {
-	a, b := value().FindAllString(strings.Join(shown, "\n"), -1), value().FindAllString(strings.Join(printed, "\n"), -1)
+func (s *shell) learn(expected, printed []string) {
+	a, b := value().FindAllString(strings.Join(expected, "\n"), -1), value().FindAllString(strings.Join(printed, "\n"), -1)
 	for i := range min(len(a), len(b)) {
 		if _, known := s.names[a[i]]; !known {
 			s.names[a[i]] = b[i]
@@ -270,8 +270,8 @@ func (s *shell) learn(shown, printed []string) {
 // named puts the values of this run into a command, also where only the first characters of an ID are typed.
 func (s *shell) named(text string) string {
 	return regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{2,24}\b|\b[0-9a-f]{64}\b`).ReplaceAllStringFunc(text, func(short string) string {
-		for shown, printed := range s.names {
-			if strings.HasPrefix(shown, short) {
+		for example, printed := range s.names {
+			if strings.HasPrefix(example, short) {
 				return printed
 			}
 		}

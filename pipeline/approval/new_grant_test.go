@@ -175,9 +175,9 @@ func TestGrantAnswersPendingQuestions(t *testing.T) {
 			for _, q := range []*Question{&web, &coded, &elsewhere, &other} {
 				b, _ := newBroker(t, Config{})
 				p := ask(t, b, *q)
-				given := web
-				tt.change(&given)
-				g, err := b.Grant(t.Context(), given, yes)
+				granted := web
+				tt.change(&granted)
+				g, err := b.Grant(t.Context(), granted, yes)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -187,7 +187,7 @@ func TestGrantAnswersPendingQuestions(t *testing.T) {
 				if tt.want[q] && !wait(t, p).Allowed {
 					t.Errorf("%+v: denied", q)
 				}
-				if held := b.Held(given.Kind, g.Question); len(held) == 0 {
+				if held := b.Held(granted.Kind, g.Question); len(held) == 0 {
 					t.Error("what was given does not hold")
 				}
 			}

@@ -212,7 +212,7 @@ func TestScripts(t *testing.T) {
 }
 
 // TestNoWayOut: a script that is allowed to run reaches nothing but what the registry serves.
-func TestNoWayOut(t *testing.T) {
+func TestNoRouteOut(t *testing.T) {
 	b := newBench(t, Config{Scripts: true})
 	secret := newRegistry(t) // another server of this machine
 	script := `

@@ -246,7 +246,7 @@ func TestBundledPip(t *testing.T) {
 }
 
 // TestWeakProfile: where no network namespace can be had, nothing can be installed.
-func TestWeakProfile(t *testing.T) {
+func TestLandlockOnly(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
 	o := b.order("python", "greet")

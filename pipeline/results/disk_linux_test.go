@@ -14,7 +14,7 @@ import (
 
 // A full disk is an error, and leaves nothing half; when there is room again, it goes on.
 func TestFullDisk(t *testing.T) {
-	const inside = "SHELF_TEST_MAY_MOUNT"
+	const inside = "RESULTS_TEST_MAY_MOUNT"
 	if os.Getenv(inside) == "" {
 		c := exec.Command(os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
 		c.Env = append(os.Environ(), inside+"=1")

@@ -71,7 +71,7 @@ func TestLies(t *testing.T) {
 		{"an exit code with ok", result(func(r *backends.Result) { r.ExitCode = 1 })},
 		{"none with exit", result(func(r *backends.Result) { r.Ended = backends.EndedExit })},
 		{"a large exit code", result(func(r *backends.Result) { r.Ended, r.ExitCode = backends.EndedExit, 256 })},
-		{"a limit", result(func(r *backends.Result) { r.Limit = "patience" })},
+		{"a limit", result(func(r *backends.Result) { r.Limit = "courage" })},
 		{"limits", result(func(r *backends.Result) { r.Hit = []string{"\x1b[2J"} })},
 		{"a signal", result(func(r *backends.Result) { r.Signal = "\x1b[2J" })},
 		{"less than no time", result(func(r *backends.Result) { r.CPU = -1 })},

@@ -117,7 +117,7 @@ func cut(t *testing.T, kind string, after time.Duration, server bool) {
 	<-served
 }
 
-// TestParked: an idle connection reports its end.
+// TestIdle: an idle connection reports its end.
 func TestIdle(t *testing.T) {
 	for _, kind := range connKinds {
 		before := runtime.NumGoroutine()

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func hold(dir string) (*os.File, error) {
 	}
 	if locked, err := statefile.TryLock(f, false); !locked {
 		f.Close()
-		return nil, err
+		return nil, cmp.Or(err, error(unix.EWOULDBLOCK))
 	}
 	return f, nil
 }

@@ -336,7 +336,7 @@ func TestList(t *testing.T) {
 	}
 	want := `.ssh directory 0|a.txt file 7|fifo other 0|out link ` + fmt.Sprint(len(p.outside)) + `|sub directory 0|sub/b.txt file 6|sub/deep directory 0|sub/deep/` + "\x1b\xff" + ` file 3`
 	all, more, err := p.List(t.Context(), p.root, true, 100)
-	if got := shown(all); err != nil || more || got != want {
+	if got := visible(all); err != nil || more || got != want {
 		t.Errorf("got %q, %v, %v, want %q", got, more, err, want)
 	}
 	all, more, err = p.List(t.Context(), p.root+"/", true, 3)
@@ -344,7 +344,7 @@ func TestList(t *testing.T) {
 		t.Errorf("a limit: %v, %v, %v", all, more, err)
 	}
 	all, more, err = p.List(t.Context(), p.root+"/sub/", false, 2)
-	if got := shown(all); err != nil || more || got != "b.txt file 6|deep directory 0" {
+	if got := visible(all); err != nil || more || got != "b.txt file 6|deep directory 0" {
 		t.Errorf("one directory: %q, %v, %v", got, more, err)
 	}
 	for _, name := range []string{p.root + "/.ssh", p.root + "/out", p.root + "/a.txt", p.outside, p.root + "/..", "/proc"} {
@@ -354,7 +354,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func shown(all []Entry) string {
+func visible(all []Entry) string {
 	var list []string
 	for _, e := range all {
 		list = append(list, fmt.Sprintf("%s %s %d", e.Path, e.Kind, e.Size))
