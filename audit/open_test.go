@@ -218,8 +218,8 @@ func TestMoved(t *testing.T) {
 		t.Skip("an open file cannot be deleted")
 	}
 	for name, attack := range map[string]func(path string) error{
-		"deleted":       os.Remove,
-		"renamed":       func(path string) error { return os.Rename(path, path+".old") },
+		"deleted":          os.Remove,
+		"renamed":          func(path string) error { return os.Rename(path, path+".old") },
 		"directory purged": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
 		"replaced": func(path string) error {
 			b, err := os.ReadFile(path)

@@ -66,7 +66,7 @@ func TestAskDuringACall(t *testing.T) {
 	all := []string{"deny", "allow_run", "allow_session", "allow_time"}
 	for i, test := range []struct {
 		session string
-		answer    string // the user's answer
+		answer  string // the user's answer
 		choices []string
 		want    string
 	}{

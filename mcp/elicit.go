@@ -104,7 +104,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 	defer cancel()
 	type reply struct {
 		answer *mcp.ElicitationResult
-		err  error
+		err    error
 	}
 	replied := make(chan reply, 1)
 	go func() {

@@ -46,7 +46,7 @@ func ranOnHost(res pipeline.HostResult) *answer {
 	forStdout, forStderr := shares(res.Result)
 	for _, one := range []struct {
 		name, all string
-		max      int
+		max       int
 		cut       int64
 		to        *string
 	}{{"stdout", res.Stdout, forStdout, res.StdoutCut, &f.Stdout}, {"stderr", res.Stderr, forStderr, res.StderrCut, &f.Stderr}} {

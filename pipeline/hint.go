@@ -34,7 +34,7 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 		add("/workspace, /tmp and /dev/shm hold %d MB together: allow more with %s", e.limits.Disk>>20, p.term("--disk", " MB"))
 	}
 	for _, s := range []struct {
-		name      string
+		name        string
 		cached, cut int64
 	}{{"stdout", int64(len(res.Stdout)), res.StdoutCut}, {"stderr", int64(len(res.Stderr)), res.StderrCut}} {
 		switch limit, all := p.cfg.Caps.Output, s.cached+s.cut; {

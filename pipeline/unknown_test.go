@@ -13,7 +13,7 @@ var stranger = "gh" + "p_" + "Zk3vQ9xL1mW7" + "rT5yB2nC8dF4" + "hJ6gP0sA1uE3"
 
 func TestUnknownTokens(t *testing.T) {
 	for _, tt := range []struct {
-		policy               string
+		policy                     string
 		visible, notified, withhed bool
 	}{{"", true, true, false}, {UnknownWarn, true, true, false}, {UnknownMask, false, true, true}, {UnknownOff, true, false, false}} {
 		t.Run("policy "+tt.policy, func(t *testing.T) {

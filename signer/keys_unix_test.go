@@ -70,9 +70,9 @@ func TestKeyOfAnother(t *testing.T) {
 // What is no file in the key's place is an error, not a wait.
 func TestKeyThatIsNoFile(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
-		"fifo":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"fifo":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
-		"link":   func(path string) error { return os.Symlink("/dev/zero", path) },
+		"link":      func(path string) error { return os.Symlink("/dev/zero", path) },
 	} {
 		keys := openKeys(t, t.TempDir())
 		if err := make(keys.private()); err != nil {

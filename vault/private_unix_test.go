@@ -43,9 +43,9 @@ func TestKeyThatIsNoFile(t *testing.T) {
 		make func() error
 		want string
 	}{
-		"fifo":   {func() error { return syscall.Mkfifo(s.keyFile(), 0o600) }, "is no file"},
+		"fifo":      {func() error { return syscall.Mkfifo(s.keyFile(), 0o600) }, "is no file"},
 		"directory": {func() error { return os.Mkdir(s.keyFile(), 0o700) }, "is no file"},
-		"link":   {func() error { return os.Symlink(elsewhere, s.keyFile()) }, "is a link"},
+		"link":      {func() error { return os.Symlink(elsewhere, s.keyFile()) }, "is a link"},
 	} {
 		os.Remove(s.keyFile())
 		if err := tt.make(); err != nil {

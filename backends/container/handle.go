@@ -53,7 +53,7 @@ func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (
 	}
 	type result struct {
 		sandbox *initHandle
-		err error
+		err     error
 	}
 	made := make(chan result)
 	go func() {
