@@ -17,8 +17,8 @@ import (
 )
 
 // impatient is a backend for tests of a kernel that does not answer.
-func impatient(t *testing.T) *Backend {
-	b := New(Config{StateDir: t.TempDir(), StartTimeout: 2 * time.Second, KillTimeout: 100 * time.Millisecond})
+func impatient(t *testing.T, killTimeout time.Duration) *Backend {
+	b := New(Config{StateDir: t.TempDir(), StartTimeout: 2 * time.Second, KillTimeout: killTimeout})
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -26,7 +26,7 @@ func impatient(t *testing.T) *Backend {
 // TestStuckLauncher stops the processes that fork sandboxes: a start ends with the name of the call that did not return.
 // What was started before lives on, and others start as soon as they answer again.
 func TestStuckLauncher(t *testing.T) {
-	b := impatient(t)
+	b := impatient(t, 10*time.Second) // a start that is late waits twice that for the call's name, which busy machines need
 	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true, Mounts: []backends.Mount{{Host: "/usr", Inside: "/mnt/usr"}}} // not from a template
 	before, err := b.Start(t.Context(), spec)
 	if err != nil {
@@ -61,7 +61,7 @@ func TestStuckLauncher(t *testing.T) {
 // signal ends its processes. The caller gets the step that is not answered; what is stuck does not hold up Close.
 func TestStuckProgram(t *testing.T) {
 	freezer := frozen(t)
-	b := impatient(t)
+	b := impatient(t, 100*time.Millisecond)
 	s, err := b.Start(t.Context(), backends.Spec{ID: "stuck", Language: "shell"})
 	if err != nil {
 		hosttest.Missing(t, "sandbox", err.Error())
@@ -87,7 +87,7 @@ func TestStuckProgram(t *testing.T) {
 // TestStuckEnd has a sandbox not end when its program has: Exec returns how that ended, and Close does not wait.
 func TestStuckEnd(t *testing.T) {
 	freezer := frozen(t)
-	b := impatient(t)
+	b := impatient(t, 100*time.Millisecond)
 	s, err := b.Start(t.Context(), backends.Spec{ID: "stuck", Language: "shell"})
 	if err != nil {
 		hosttest.Missing(t, "sandbox", err.Error())
