@@ -173,5 +173,7 @@ func (s *sandbox) zygote() *template {
 	if s.initHandle == nil || !s.foreign {
 		return nil
 	}
+	s.initHandle.mu.Lock() // a sandbox whose interpreter dies while it is idle is removed by its watcher
+	defer s.initHandle.mu.Unlock()
 	return s.template
 }
