@@ -26,7 +26,7 @@ func impatient(t *testing.T, killTimeout time.Duration) *Backend {
 // TestStuckLauncher stops the processes that fork sandboxes: a start ends with the name of the call that did not return.
 // What was started before lives on, and others start as soon as they answer again.
 func TestStuckLauncher(t *testing.T) {
-	b := impatient(t, 10*time.Second) // a start that is late waits twice that for the call's name, which busy machines need
+	b := impatient(t, 10*time.Second)                                                                                               // a start that is late waits twice that for the call's name, which busy machines need
 	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true, Mounts: []backends.Mount{{Host: "/usr", Inside: "/mnt/usr"}}} // not from a template
 	before, err := b.Start(t.Context(), spec)
 	if err != nil {
