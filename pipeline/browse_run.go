@@ -253,7 +253,7 @@ func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text st
 	return title, a.Page.Text, err
 }
 
-// lastOutput keep the end of what a program says.
+// lastOutput keeps the end of what a program says.
 type lastOutput struct {
 	mu  sync.Mutex
 	end []byte

@@ -45,6 +45,7 @@ func Current() Info {
 	return Of(info)
 }
 
+// Of returns what a build recorded.
 func Of(info *debug.BuildInfo) Info {
 	v := Info{Version: info.Main.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	// A pseudo-version holds the start of the commit and its date. A build in a clone knows them better.
