@@ -147,11 +147,11 @@ func (k *Keys) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	for {
-		locked, err := statefile.TryLock(f, false)
-		if locked {
+		err := statefile.TryLock(f, false)
+		if err == nil {
 			return func() { f.Close() }, nil
 		}
-		if err != nil {
+		if !errors.Is(err, statefile.ErrLocked) {
 			f.Close()
 			return nil, fmt.Errorf("lock %q: %w", f.Name(), err)
 		}

@@ -8,4 +8,4 @@ import (
 )
 
 // TryLock is not supported here.
-func TryLock(*os.File, bool) (bool, error) { return false, errors.ErrUnsupported }
+func TryLock(*os.File, bool) error { return errors.ErrUnsupported }

@@ -9,22 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryLock locks an open file, or directory, until it is closed, also by the end of the process. It is false without an error
+// TryLock locks an open file, or directory, until it is closed, also by the end of the process. The error is ErrLocked
 // where another holds a lock. Shared locks exclude no other shared one.
-func TryLock(f *os.File, shared bool) (bool, error) {
+func TryLock(f *os.File, shared bool) error {
 	how := unix.LOCK_EX
 	if shared {
 		how = unix.LOCK_SH
 	}
 	for {
 		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err {
-		case nil:
-			return true, nil
 		case syscall.EINTR:
 		case unix.EWOULDBLOCK:
-			return false, nil
+			return ErrLocked
 		default:
-			return false, err
+			return err
 		}
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// ErrLocked is the error of [TryLock] where another holds a lock.
+var ErrLocked = errors.New("another process has it locked")
+
 // Create makes the file path out of what fill writes and syncs, and its directory, of mode 0700, where that is missing. The file
 // is built under another name and then linked into place, whole: of many processes that come first one wins, a process
 // that is killed leaves nothing half made at path, and a file that is there already stays. kind is part of the other

@@ -130,22 +130,22 @@ func TestLock(t *testing.T) {
 	for i, step := range []struct {
 		f      *os.File
 		shared bool
-		want   bool
-	}{{a, true, true}, {b, true, true}, {c, false, false}} {
-		if got, err := TryLock(step.f, step.shared); got != step.want || err != nil {
-			t.Errorf("step %d: got %v, %v", i, got, err)
+		want   error
+	}{{a, true, nil}, {b, true, nil}, {c, false, ErrLocked}} {
+		if err := TryLock(step.f, step.shared); err != step.want {
+			t.Errorf("step %d: got %v, want %v", i, err, step.want)
 		}
 	}
 	a.Close()
 	b.Close()
-	if got, err := TryLock(c, false); !got || err != nil {
-		t.Errorf("got %v, %v", got, err)
+	if err := TryLock(c, false); err != nil {
+		t.Error(err)
 	}
-	if got, err := TryLock(open(), true); got || err != nil {
-		t.Errorf("got %v, %v", got, err)
+	if err := TryLock(open(), true); err != ErrLocked {
+		t.Errorf("got %v, want %v", err, ErrLocked)
 	}
-	if got, err := TryLock(a, false); got || err == nil {
-		t.Errorf("of a closed file: got %v, %v", got, err)
+	if err := TryLock(a, false); err == nil || err == ErrLocked {
+		t.Errorf("of a closed file: got %v", err)
 	}
 }
 

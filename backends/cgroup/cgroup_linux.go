@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -150,12 +149,11 @@ func Lock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	locked, err := statefile.TryLock(f, false)
-	if locked {
-		return f, nil
+	if err := statefile.TryLock(f, false); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	f.Close()
-	return nil, fmt.Errorf("lock %s: %w", dir, cmp.Or(err, error(unix.EWOULDBLOCK)))
+	return f, nil
 }
 
 // own makes this server's directories and locks them.

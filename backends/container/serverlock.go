@@ -59,11 +59,11 @@ func (i *serverLock) lock() (err error) {
 	if i.file, err = os.OpenFile(i.path(i.name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	locked, err := statefile.TryLock(i.file, false)
+	err = statefile.TryLock(i.file, false)
 	switch {
-	case locked:
-		err = stillThere(i.file)
 	case err == nil:
+		err = stillThere(i.file)
+	case errors.Is(err, statefile.ErrLocked):
 		err = errors.New("another server has the lock " + i.file.Name())
 	}
 	if err != nil {
@@ -96,8 +96,7 @@ func (i *serverLock) alive(name string) bool {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	defer f.Close()
-	locked, _ := statefile.TryLock(f, false)
-	return !locked
+	return statefile.TryLock(f, false) != nil
 }
 
 // removeDead removes the lock files of dead servers, whose containers are gone.
@@ -110,7 +109,7 @@ func (i *serverLock) removeDead() {
 		if err != nil {
 			continue
 		}
-		if locked, _ := statefile.TryLock(f, false); locked {
+		if statefile.TryLock(f, false) == nil {
 			os.Remove(f.Name()) // while it is locked: nobody can take it for theirs
 		}
 		f.Close()

@@ -126,11 +126,11 @@ func lock(dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	for range 200 {
-		locked, err := statefile.TryLock(f, false)
-		if locked {
+		err := statefile.TryLock(f, false)
+		if err == nil {
 			return func() { f.Close() }, nil
 		}
-		if err != nil {
+		if !errors.Is(err, statefile.ErrLocked) {
 			f.Close()
 			return nil, fmt.Errorf("lock it: %w", err)
 		}

@@ -3,6 +3,7 @@
 package packages
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -21,15 +22,15 @@ func lock(name string, exclusive, make bool) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	locked, err := statefile.TryLock(f, !exclusive)
-	if locked && same(f, name) { // or else it was removed before it was locked
+	err = statefile.TryLock(f, !exclusive)
+	if err == nil && same(f, name) { // or else it was removed before it was locked
 		return f, nil
 	}
 	f.Close()
-	if err != nil {
-		err = fmt.Errorf("lock %s: %w", name, err)
+	if err == nil || errors.Is(err, statefile.ErrLocked) {
+		return nil, nil
 	}
-	return nil, err
+	return nil, fmt.Errorf("lock %s: %w", name, err)
 }
 
 func same(f *os.File, name string) bool {

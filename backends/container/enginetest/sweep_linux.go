@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,9 +39,9 @@ func hold(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if locked, err := statefile.TryLock(f, false); !locked {
+	if err := statefile.TryLock(f, false); err != nil {
 		f.Close()
-		return nil, cmp.Or(err, error(unix.EWOULDBLOCK))
+		return nil, err
 	}
 	return f, nil
 }

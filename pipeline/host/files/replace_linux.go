@@ -69,9 +69,9 @@ func (t *target) temp() (*os.File, string, error) {
 		}
 		f := os.NewFile(uintptr(fd), t.asked)
 		// Somebody who tidies up may have had it locked first, and removed it. Where there are no locks, nobody does.
-		locked, lockErr := statefile.TryLock(f, false)
+		lockErr := statefile.TryLock(f, false)
 		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err == nil && (lockErr != nil || locked && st.Nlink > 0) {
+		if err := unix.Fstat(fd, &st); err == nil && (lockErr == nil && st.Nlink > 0 || lockErr != nil && !errors.Is(lockErr, statefile.ErrLocked)) {
 			return f, name, nil
 		}
 		f.Close()
@@ -188,7 +188,7 @@ func (t *target) removeStale(name string) {
 		return
 	}
 	defer f.Close()
-	if locked, _ := statefile.TryLock(f, false); locked {
+	if statefile.TryLock(f, false) == nil {
 		_ = unix.Unlinkat(int(t.parent.Fd()), name, 0)
 	}
 }
