@@ -105,7 +105,7 @@ func (b *Backend) launch(ctx context.Context, child *initHandle, flags uint64, m
 	if err = b.fork(one, child, flags); err == nil || errors.As(err, &refused) {
 		return err
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) { // the one may be a moment before the other
 		return err
 	}
 	// The launcher had died while it was idle. Nothing has begun: try another.
