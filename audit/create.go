@@ -28,7 +28,7 @@ const (
 
 // find returns the log file at path, and makes it first if there is none.
 func find(ctx context.Context, path string) (os.FileInfo, error) {
-	statefile.Tidy(filepath.Dir(path), newKind)
+	statefile.Tidy(filepath.Dir(path), newKind, statefile.Abandoned)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := create(ctx, path); err != nil {

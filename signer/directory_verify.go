@@ -41,7 +41,6 @@ func (d Directory) verify(sums []Sum) ([]Problem, error) {
 	}
 	defer top.Close()
 	var problems []Problem
-	buf := make([]byte, 256<<10)
 	known := map[string]bool{sumsName: true, ReceiptName: true}
 	for _, name := range d.Besides {
 		known[name] = true
@@ -53,7 +52,7 @@ func (d Directory) verify(sums []Sum) ([]Problem, error) {
 			continue
 		}
 		known[name] = true
-		if p := verifyIn(top, name, s, buf); p != nil {
+		if p := verifyIn(top, name, s); p != nil {
 			problems = append(problems, *p)
 		}
 	}
@@ -64,13 +63,13 @@ func (d Directory) verify(sums []Sum) ([]Problem, error) {
 	return append(problems, more...), err
 }
 
-func verifyIn(top *os.Root, name string, s Sum, buf []byte) *Problem {
-	f, _, err := openIn(top, name)
+func verifyIn(top *os.Root, name string, s Sum) *Problem {
+	f, _, err := openIn(top.Stat, top.OpenFile, name)
 	if err != nil {
 		return whyNot(readable(name), err)
 	}
 	defer f.Close()
-	got, err := hashOf(f, buf)
+	got, err := Hash(f)
 	switch {
 	case err != nil:
 		return &Problem{Kind: Unreadable, Name: readable(name), Why: bare(err).Error()}
@@ -126,16 +125,13 @@ func HashFile(file string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	return hashOf(f, make([]byte, 256<<10))
+	return Hash(f)
 }
 
 // Hash returns the SHA-256 of all that r has.
-func Hash(r io.Reader) (string, error) { return hashOf(r, make([]byte, 256<<10)) }
-
-func hashOf(r io.Reader, buf []byte) (string, error) {
+func Hash(r io.Reader) (string, error) {
 	h := sha256.New()
-	// Without the wrapper *os.File would use a smaller buffer of its own.
-	if _, err := io.CopyBuffer(h, struct{ io.Reader }{r}, buf); err != nil {
+	if _, err := io.Copy(h, r); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

@@ -114,23 +114,19 @@ func onlyBlock(text []byte, kind string) (der []byte, why string) {
 // newKind is in the name of a file that is being made.
 const newKind = "key"
 
-// Whether a new file replaces an old one.
-const (
-	keepOld    = false
-	replaceOld = true
-)
-
-// makeFile makes the file path, whole. With keepOld, a file that is there already stays.
-func makeFile(path string, content []byte, replace bool) error {
-	if _, err := os.Lstat(path); err == nil && !replace {
+// createFile makes the file path, whole, unless it is there already.
+func createFile(path string, content []byte) error {
+	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	statefile.Tidy(filepath.Dir(path), newKind)
-	write := func(path string) error { return statefile.Replace(path, newKind, content, 0o600) }
-	if replace {
-		return write(path)
-	}
-	return statefile.Create(path, newKind, write)
+	statefile.Tidy(filepath.Dir(path), newKind, statefile.Abandoned)
+	return statefile.CreateFile(path, newKind, content)
+}
+
+// replaceFile makes the file path, whole, in place of an older one.
+func replaceFile(path string, content []byte) error {
+	statefile.Tidy(filepath.Dir(path), newKind, statefile.Abandoned)
+	return statefile.Replace(path, newKind, content, 0o600)
 }
 
 // lock waits until no other process changes the directory, which it makes. The lock goes with its

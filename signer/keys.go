@@ -134,7 +134,11 @@ func (k *Keys) install(ctx context.Context, c Change, fresh *Key, before ...func
 			return nil, err
 		}
 	}
-	if err := makeFile(k.private(), text, c.Kind == Rotated); err != nil {
+	write := createFile
+	if c.Kind == Rotated {
+		write = replaceFile
+	}
+	if err := write(k.private(), text); err != nil {
 		return nil, err
 	}
 	return k.load() // what is there now, whoever made it
@@ -155,7 +159,7 @@ func (k *Keys) load() (*Key, error) {
 	if err := k.check(); err != nil {
 		return nil, err
 	}
-	if err := makeFile(k.public(key.ID()), key.PEM(), keepOld); err != nil {
+	if err := createFile(k.public(key.ID()), key.PEM()); err != nil {
 		return nil, err
 	}
 	public, err := k.Find(key.ID())

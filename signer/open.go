@@ -5,49 +5,34 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // errIrregular is for what can't be read to an end.
 var errIrregular = errors.New("it is no regular file")
 
-// opener opens files by name: package os, or one directory that nothing leads out of.
-type opener interface {
-	Stat(name string) (fs.FileInfo, error)
-	OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error)
-}
-
-type anywhere struct{}
-
-func (anywhere) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
-
-func (anywhere) OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
-	return os.OpenFile(name, flag, perm)
-}
-
 // Open opens a file for reading. What is none is refused, without waiting for it.
 func Open(path string) (*os.File, error) {
-	f, _, err := openRegular(path)
+	f, _, err := openIn(os.Stat, os.OpenFile, path)
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", path, bare(err))
 	}
 	return f, nil
 }
 
-// openRegular opens a file for reading, and does not touch or wait for what is none. Its path may
-// have links.
-func openRegular(path string) (*os.File, fs.FileInfo, error) { return openIn(anywhere{}, path) }
-
-// openIn looks before it opens, since opening a device can do things, and again afterwards, since
-// something else can have come in its place.
-func openIn(o opener, name string) (*os.File, fs.FileInfo, error) {
-	info, err := o.Stat(name)
+// openIn opens a regular file with the functions of package os, or of a directory that nothing leads out of, and neither
+// touches nor waits for anything else. It looks before it opens, since opening a device can do things, and again
+// afterwards, since something else can have come in its place. The path may have links.
+func openIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error), name string) (*os.File, fs.FileInfo, error) {
+	info, err := stat(name)
 	if err == nil {
 		err = regular(info)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := o.OpenFile(name, os.O_RDONLY|dontBlock, 0)
+	f, err := open(name, os.O_RDONLY|statefile.NoWait, 0)
 	if err != nil {
 		return nil, nil, err
 	}

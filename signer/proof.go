@@ -91,7 +91,7 @@ func readList(dir string) (list []Sum, hash string, problems []Problem) {
 		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: bare(err).Error()}}
 	}
 	defer top.Close()
-	f, _, err := openIn(top, sumsName)
+	f, _, err := openIn(top.Stat, top.OpenFile, sumsName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil
 	}

@@ -113,7 +113,7 @@ func (k *Keys) revoke(ctx context.Context, id string, from time.Time, reason str
 		}
 	}
 	file = k.revoked(id)
-	return file, makeFile(file, text, replaceOld)
+	return file, replaceFile(file, text)
 }
 
 func marshalStatement(s statement, by ...*Key) ([]byte, error) {

@@ -59,9 +59,7 @@ func (k *Keys) rotate(ctx context.Context) (key *Key, statement string, err erro
 	// In this order: once the old key is gone, nobody could make its statement. A kill in between
 	// leaves one about a key that nobody has, which the next rotation replaces.
 	statement = k.next(old.ID())
-	key, err = k.install(ctx, Change{Kind: Rotated, ID: fresh.ID(), Old: old.ID()}, fresh, func() error {
-		return makeFile(statement, text, replaceOld)
-	})
+	key, err = k.install(ctx, Change{Kind: Rotated, ID: fresh.ID(), Old: old.ID()}, fresh, func() error { return replaceFile(statement, text) })
 	return key, statement, err
 }
 
@@ -119,7 +117,7 @@ func (k *Keys) All() ([]PublicKey, error) {
 }
 
 func readPublic(path string) (PublicKey, error) {
-	f, info, err := openRegular(path)
+	f, info, err := openIn(os.Stat, os.OpenFile, path)
 	if err != nil {
 		return PublicKey{}, fmt.Errorf("the public key %q: %w", path, bare(err))
 	}

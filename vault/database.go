@@ -39,7 +39,7 @@ func (s *Sealed) create(ctx context.Context) error {
 	if _, err := os.Stat(s.database()); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what else is wrong with it will show
 	}
-	statefile.Tidy(s.dir, newKind)
+	statefile.Tidy(s.dir, newKind, statefile.Abandoned)
 	err := statefile.Create(s.database(), newKind, func(fresh string) error {
 		if err := os.WriteFile(fresh, nil, 0o600); err != nil { // SQLite would give it 0644
 			return err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"time"
 
 	"filippo.io/age"
@@ -81,37 +80,13 @@ func (s *Sealed) writeKeyFile(path string, k keyFile) error {
 		key := k.id.key()
 		text = fmt.Sprintf("# created: %s\n# public key: %s\n%s\n", time.Now().Format(time.RFC3339), key.Recipient(), key)
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return err
-	}
-	if err := s.dropFreshKey(); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(s.freshKeyFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer s.dropFreshKey()
-	_, err = io.WriteString(f, text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(s.freshKeyFile(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return statefile.SyncDir(s.dir)
+	statefile.Tidy(s.dir, keyKind, 0)
+	return statefile.CreateFile(path, keyKind, []byte(text))
 }
 
-// freshKeyFile is the temporary path of a new key file. The database's lock allows one at a time, so a leftover is
+// keyKind is in the name of a key file that is being made. The database's lock allows one at a time, so a leftover is
 // that of a killed process.
-func (s *Sealed) freshKeyFile() string { return s.keyFile() + ".new" }
-
-func (s *Sealed) dropFreshKey() error {
-	if err := os.Remove(s.freshKeyFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+const keyKind = "identity"
 
 // openKey returns the key, from the keyring if the file only names it.
 func (s *Sealed) openKey(ctx context.Context, k keyFile) (identity, error) {

@@ -138,9 +138,7 @@ func (s *Sealed) dropNext(ctx context.Context, k keyFile) error {
 // settle removes, with the database locked, one of the two keys of a finished or killed Rekey: the one that no secret
 // is sealed for.
 func (s *Sealed) settle(ctx context.Context, tx *sql.Tx) error {
-	if err := s.dropFreshKey(); err != nil {
-		return err
-	}
+	statefile.Tidy(s.dir, keyKind, 0)
 	if _, err := os.Lstat(s.nextKeyFile()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

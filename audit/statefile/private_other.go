@@ -8,6 +8,9 @@ import (
 	"os"
 )
 
+// NoWait would keep opening a FIFO from blocking: here, no FIFO has a path in a directory.
+const NoWait = 0
+
 // OpenPrivate opens a regular file. Who may read it isn't in the mode bits of this system: it is what the directory above
 // hands down, and that of a user's own state is the user's.
 func OpenPrivate(path, _ string) (*os.File, fs.FileInfo, error) {

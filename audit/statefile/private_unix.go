@@ -10,11 +10,13 @@ import (
 	"syscall"
 )
 
-// OpenPrivate opens a regular file that is ours or root's and that nobody but its owner may read or write. O_NONBLOCK
-// keeps a FIFO from stopping us; it does nothing to files. A link could lead to a file that others replace. advice
-// follows "chmod 600 it, and " in the error about a file that others may read.
+// NoWait makes opening a FIFO or a device return at once; it does nothing to files.
+const NoWait = syscall.O_NONBLOCK | syscall.O_NOCTTY
+
+// OpenPrivate opens a regular file that is ours or root's and that nobody but its owner may read or write. A link could
+// lead to a file that others replace. advice follows "chmod 600 it, and " in the error about a file that others may read.
 func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|NoWait|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, nil, fmt.Errorf("%q is a link, and a key must be a file of its own", path)
 	}

@@ -38,6 +38,11 @@ func Create(path, kind string, fill func(fresh string) error) error {
 	return SyncDir(dir)
 }
 
+// CreateFile makes the file path, of mode 0600, out of data, as Create does.
+func CreateFile(path, kind string, data []byte) error {
+	return Create(path, kind, func(fresh string) error { return Replace(fresh, kind, data, 0o600) })
+}
+
 // Replace puts a file of this mode in the place of path, whole and durable: after a power failure, and wherever it fails,
 // the old file or the new one is there. kind is part of the name that the file has before: see [Tidy].
 func Replace(path, kind string, data []byte, mode fs.FileMode) error {
@@ -61,12 +66,15 @@ func Replace(path, kind string, data []byte, mode fs.FileMode) error {
 
 func prefix(kind string) string { return ".new-" + kind + "-" }
 
-// Tidy removes from a directory what processes left that were killed in Create and Replace of this kind, which take some
-// milliseconds: what is older than a minute is nobody's.
-func Tidy(dir, kind string) {
+// Abandoned is the age from which on a file that is being made is nobody's: Create and Replace take some milliseconds.
+const Abandoned = time.Minute
+
+// Tidy removes from a directory the files of this age that processes left that were killed in Create and Replace of this
+// kind. Where a lock keeps others from making one, the age may be 0.
+func Tidy(dir, kind string, age time.Duration) {
 	left, _ := filepath.Glob(filepath.Join(dir, prefix(kind)+"*"))
 	for _, name := range left {
-		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Minute {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) >= age {
 			os.RemoveAll(name)
 		}
 	}

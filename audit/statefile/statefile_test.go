@@ -110,9 +110,14 @@ func TestTidy(t *testing.T) {
 			os.Chtimes(path, hourAgo, hourAgo)
 		}
 	}
-	Tidy(dir, "test")
-	if left := names(t, dir); left != ".new-other-1 .new-test-2 file" {
-		t.Errorf("left: %s", left)
+	for _, tt := range []struct {
+		age  time.Duration
+		want string
+	}{{Abandoned, ".new-other-1 .new-test-2 file"}, {0, ".new-other-1 file"}} {
+		Tidy(dir, "test", tt.age)
+		if left := names(t, dir); left != tt.want {
+			t.Errorf("of age %v: left %s, want %s", tt.age, left, tt.want)
+		}
 	}
 }
 
