@@ -49,7 +49,7 @@ func TestLeasedMemory(t *testing.T) {
 		hosttest.Missing(t, "RLIMIT_MEMLOCK", "less than 1 MB may be locked")
 	}
 	if os.Getenv("SANDBOXMCP_TEST_ALONE") == "" { // other tests hold leases, and an ordinary user may lock 8 MB
-		cmd := exec.Command(os.Args[0], "-test.run=^TestLentMemory$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestLeasedMemory$")
 		cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_ALONE=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
@@ -168,7 +168,7 @@ func TestLeasesGiveMemoryBack(t *testing.T) {
 func TestCoreDump(t *testing.T) {
 	hosttest.Program(t, "gcore")
 	if hosttest.Long(0, 1) == 0 {
-		t.Skip("gdb takes ten seconds, and TestLentMemory asks the kernel for the same: SANDBOXMCP_TEST_LONG=1")
+		t.Skip("gdb takes ten seconds, and TestLeasedMemory asks the kernel for the same: SANDBOXMCP_TEST_LONG=1")
 	}
 	if os.Getenv("VAULT_TEST_CORE") != "" {
 		value := unlike(1)
