@@ -9,9 +9,9 @@ type Containment struct {
 
 // Layer is one containment or resource layer of a sandbox.
 type Layer struct {
-	Name    string
-	InForce bool
-	Detail  string // specifics: "ABI 7", "v1: memory pids cpu"; or why it is not in force
+	Name    string `json:"name"`
+	InForce bool   `json:"in_force"`
+	Detail  string `json:"detail,omitempty"` // specifics: "ABI 7", "v1: memory pids cpu"; or why it is not in force
 }
 
 // InForce returns the names of the layers in force.

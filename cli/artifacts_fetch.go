@@ -19,7 +19,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -111,7 +110,7 @@ func (p *program) copyLeft(c *cli.Context, left *leftovers, stored string, w io.
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(left.Artifacts, func(a results.Artifact) bool { return "files/"+a.Name == stored })
+	i := slices.IndexFunc(left.Artifacts, func(a signer.Artifact) bool { return "files/"+a.Name == stored })
 	if i >= 0 && got != left.Artifacts[i].SHA256 {
 		return exit.Fail("sandboxmcp artifacts "+left.ID+" --verify", "%s is not what the run left: its SHA-256 is another one", terminal.Visible(left.Artifacts[i].Name))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
 func (p *program) installCommand() *cli.Command {
@@ -48,7 +49,7 @@ type installed struct {
 	Language  string             `json:"language"`
 	Ended     string             `json:"ended"`
 	ExitCode  int                `json:"exit_code"` // of the package manager
-	Packages  []pipeline.Package `json:"packages"`
+	Packages  []packages.Package `json:"packages"`
 	Stdout    string             `json:"stdout,omitempty"` // if it failed
 	Stderr    string             `json:"stderr,omitempty"`
 	Hints     []string           `json:"hints,omitempty"`
@@ -89,7 +90,7 @@ func (p *program) install(c *cli.Context) error {
 }
 
 func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline.Result) error {
-	done := installed{Run: res.ID, Namespace: q.Namespace, Language: res.Language, Ended: res.Ended, ExitCode: res.ExitCode, Packages: append([]pipeline.Package{}, res.Packages...)}
+	done := installed{Run: res.ID, Namespace: q.Namespace, Language: res.Language, Ended: res.Ended, ExitCode: res.ExitCode, Packages: append([]packages.Package{}, res.Packages...)}
 	failed := res.Ended != backends.EndedOK
 	if failed {
 		done.Stdout, done.Stderr, done.Hints = res.Stdout, res.Stderr, res.Hints

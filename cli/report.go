@@ -10,6 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // report is what run says about a result on stderr, and with which code it exits.
@@ -181,7 +182,7 @@ func (r report) where() string {
 	return " in " + r.saved
 }
 
-func names(artifacts []pipeline.Artifact) string {
+func names(artifacts []signer.Artifact) string {
 	const limit = 3
 	var list []string
 	for i, a := range artifacts {

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
@@ -170,7 +171,7 @@ type seenPage struct {
 	Total     int                 `json:"total_bytes"`
 	Picture   string              `json:"picture,omitempty"` // the file
 	Egress    []pipeline.Decision `json:"egress"`
-	Layers    []pipeline.Layer    `json:"layers"`
+	Layers    []backends.Layer    `json:"layers"`
 	Timings   pipeline.Timings    `json:"timings"`
 	Memory    int64               `json:"peak_memory"`
 	Receipt   json.RawMessage     `json:"receipt,omitempty"`

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
@@ -23,7 +24,7 @@ type readPage struct {
 	Total     int                 `json:"total_bytes"`
 	Next      int                 `json:"next_offset,omitempty"`
 	Egress    []pipeline.Decision `json:"egress"`
-	Layers    []pipeline.Layer    `json:"layers"` // of the sandbox in which it was parsed
+	Layers    []backends.Layer    `json:"layers"` // of the sandbox in which it was parsed
 	Receipt   json.RawMessage     `json:"receipt,omitempty"`
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // finishTimeout bounds the steps after a program once its caller has given up: the record of what the program did must
@@ -98,7 +99,7 @@ func (r *run) noteEnd(ctx context.Context, e ended) error {
 		r.note(event.ResourceExceeded, facts{"limit": r.res.Limit, "hit": r.res.Hit})
 	}
 	if n := len(r.res.Artifacts); n > 0 {
-		r.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": hashSums(r.res.Artifacts)})
+		r.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": signer.Manifest{Artifacts: r.res.Artifacts}.SumsSHA256()})
 	}
 	r.captureOutput()
 	return r.noteOutcome(ctx, e.inputs)
@@ -120,7 +121,7 @@ func (r *run) withhold(ctx context.Context, e ended, err error) (Result, error) 
 
 // unsave removes the artifacts that were saved in dir. Those that were withheld never were: a file
 // of such a name is the user's own.
-func unsave(dir string, artifacts []Artifact) {
+func unsave(dir string, artifacts []signer.Artifact) {
 	saved := false
 	for _, a := range artifacts {
 		if dir != "" && a.Withheld == "" {
@@ -184,7 +185,7 @@ func (r *run) bare(e *Error) Result {
 	return Result{
 		ID: res.ID, Namespace: res.Namespace, Language: r.clean(res.Language), Name: r.clean(res.Name),
 		Session: r.clean(res.Session), Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Refused: e,
-		Artifacts: []Artifact{}, Egress: res.Egress, Layers: []Layer{}, Timings: res.Timings, Warnings: res.Warnings,
+		Artifacts: []signer.Artifact{}, Egress: res.Egress, Layers: []backends.Layer{}, Timings: res.Timings, Warnings: res.Warnings,
 	}
 }
 

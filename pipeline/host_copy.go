@@ -233,9 +233,5 @@ func (r *run) storeFile(ctx context.Context, name string, content []byte) error 
 		return err
 	}
 	r.res.addArtifacts(m)
-	k := results.Record{ID: r.res.ID, Namespace: r.res.Namespace, Name: r.res.Name, Ended: backends.EndedOK, Time: time.Now().UTC(), Result: []byte("{}")}
-	for _, a := range r.res.Artifacts {
-		k.Artifacts = append(k.Artifacts, results.Artifact(a))
-	}
-	return r.p.cfg.Results.Put(ctx, k)
+	return r.p.cfg.Results.Put(ctx, results.Record{ID: r.res.ID, Namespace: r.res.Namespace, Name: r.res.Name, Ended: backends.EndedOK, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.res.Artifacts})
 }

@@ -30,14 +30,6 @@ type Install struct {
 	Ask    func(context.Context, *approval.Pending)
 }
 
-// Package is one package that was installed.
-type Package struct {
-	Name      string `json:"name"`
-	Version   string `json:"version"`
-	Hash      string `json:"hash"`      // "sha256:<hex>", or npm's integrity string
-	Requested bool   `json:"requested"` // by name, and not only needed by another
-}
-
 // Install fetches packages and installs them. Result.Packages lists them; a package manager that
 // fails is a Result whose Ended is "exit", with its output. An error is always an *Error.
 func (p *Pipeline) Install(ctx context.Context, q Install) (Result, error) {
@@ -149,17 +141,13 @@ func (p *Pipeline) limitInstall(timeout time.Duration) (backends.Limits, error) 
 func (r *run) addReceipt(x packages.Receipt) {
 	r.res.addOutcome(x.Result)
 	if len(r.res.Layers) == 0 {
-		for _, l := range x.Contained.Layers {
-			r.res.Layers = append(r.res.Layers, Layer(l))
-		}
+		r.res.Layers = append(r.res.Layers, x.Contained.Layers...)
 	}
 	if x.ExitCode != 0 && r.res.Ended == backends.EndedOK {
 		r.res.Ended, r.res.ExitCode = backends.EndedExit, x.ExitCode
 	}
 	r.res.Stdout, r.res.Stderr = x.Stdout, x.Stderr
-	for _, pkg := range x.Packages {
-		r.res.Packages = append(r.res.Packages, Package(pkg))
-	}
+	r.res.Packages = x.Packages
 	for _, h := range x.Hosts {
 		d := Decision{Name: h.Name, Port: h.Port, Allowed: h.Allowed, Reason: h.Reason}
 		r.res.Egress = append(r.res.Egress, d)

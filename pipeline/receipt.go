@@ -62,7 +62,7 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 		Began: r.began, Finished: time.Now(),
 		StdoutSHA256: hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)),
 		StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)),
-		StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: asSigned(res.Artifacts), Version: r.p.cfg.Version,
+		StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: res.Artifacts, Version: r.p.cfg.Version,
 	}
 	if sum, n, ok := r.outputs[0].handed(); ok {
 		x.StdoutSHA256, x.StdoutBytes, x.StdoutCut = sum, n, 0

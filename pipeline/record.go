@@ -225,7 +225,7 @@ func (r *run) outcome(inputs map[string]string) facts {
 	f.add("missing_layers", res.missing(), len(res.missing()))
 	f.add("unknown_tokens", r.unknown.all(), len(r.unknown.all()))
 	f.add("artifact_list", r.listArtifacts(), len(res.Artifacts))
-	f.add("artifacts_sha256", hashSums(res.Artifacts), len(res.Artifacts))
+	f.add("artifacts_sha256", signer.Manifest{Artifacts: res.Artifacts}.SumsSHA256(), len(res.Artifacts))
 	// A script is among them, and named elsewhere.
 	f.add("inputs", len(inputs)-r.own, len(inputs)-r.own)
 	f.add("inputs_sha256", hashNames(inputs), len(inputs)-r.own)
@@ -253,8 +253,8 @@ func (r Result) missing() []string {
 }
 
 // listArtifacts names the first artifacts; the hash of the whole list stands beside it.
-func (r *run) listArtifacts() []Artifact {
-	list, names := []Artifact{}, 0
+func (r *run) listArtifacts() []signer.Artifact {
+	list, names := []signer.Artifact{}, 0
 	for _, a := range r.res.Artifacts {
 		if names += len(a.Name); names > maxNames || len(list) >= 10*maxItems {
 			break
@@ -272,19 +272,6 @@ func firstDecisions(all []Decision) []Decision {
 		list[i].Name, list[i].Reason = clip(list[i].Name, maxText), clip(list[i].Reason, maxText)
 	}
 	return list
-}
-
-// hashSums is the SHA-256 of what SHA256SUMS says about the artifacts.
-func hashSums(artifacts []Artifact) string {
-	return signer.Manifest{Artifacts: asSigned(artifacts)}.SumsSHA256()
-}
-
-// asSigned are the artifacts as the signer has them.
-func asSigned(artifacts []Artifact) (all []signer.Artifact) {
-	for _, a := range artifacts {
-		all = append(all, signer.Artifact(a))
-	}
-	return all
 }
 
 func hashNames(sums map[string]string) string {

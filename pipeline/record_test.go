@@ -308,7 +308,7 @@ func TestWithheldResultLeavesOwnFilesAlone(t *testing.T) {
 		t.Errorf("the user's own file is gone: %q, %v", own, err)
 	}
 	dir = project(t, map[string]string{"leak": "mine", "SHA256SUMS": "mine"})
-	unsave(dir, []Artifact{{Name: "leak", Withheld: "a secret"}})
+	unsave(dir, []signer.Artifact{{Name: "leak", Withheld: "a secret"}})
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
 		t.Errorf("files of withheld artifacts, which were never written, were removed: %v", left)
 	}

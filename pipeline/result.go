@@ -9,6 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -36,43 +37,34 @@ type Result struct {
 	StdoutCut int64  `json:"stdout_cut"` // bytes that are missing at the end
 	StderrCut int64  `json:"stderr_cut"`
 
-	Session   string          `json:"session,omitempty"`
-	Value     kernel.Bundle   `json:"value,omitempty"`      // of the last expression; see Request.Show
-	Displays  []kernel.Bundle `json:"displays,omitempty"`   // what the code showed: images, tables
-	Error     *kernel.Error   `json:"error,omitempty"`      // that ended a session's code
-	StateLost string          `json:"state_lost,omitempty"` // why a session's variables are gone
-	Packages  []Package       `json:"packages,omitempty"`   // what was installed
+	Session   string             `json:"session,omitempty"`
+	Value     kernel.Bundle      `json:"value,omitempty"`      // of the last expression; see Request.Show
+	Displays  []kernel.Bundle    `json:"displays,omitempty"`   // what the code showed: images, tables
+	Error     *kernel.Error      `json:"error,omitempty"`      // that ended a session's code
+	StateLost string             `json:"state_lost,omitempty"` // why a session's variables are gone
+	Packages  []packages.Package `json:"packages,omitempty"`   // what was installed
 
-	Artifacts        []Artifact `json:"artifacts"`
-	ArtifactsSkipped int        `json:"artifacts_skipped,omitempty"` // things that are no regular files
-	ArtifactsDropped int        `json:"artifacts_dropped,omitempty"` // files beyond the caps
-	ArtifactsWhy     string     `json:"artifacts_why,omitempty"`
+	Artifacts        []signer.Artifact `json:"artifacts"`
+	ArtifactsSkipped int               `json:"artifacts_skipped,omitempty"` // things that are no regular files
+	ArtifactsDropped int               `json:"artifacts_dropped,omitempty"` // files beyond the caps
+	ArtifactsWhy     string            `json:"artifacts_why,omitempty"`
 	// ArtifactsFailed says why artifacts could not be read or saved. The run itself stands.
 	ArtifactsFailed string `json:"artifacts_failed,omitempty"`
 
-	Egress     []Decision `json:"egress"`
-	Layers     []Layer    `json:"layers"`
-	Timings    Timings    `json:"timings"`
-	WallMS     float64    `json:"wall_ms"`        // of the program alone
-	CPUMS      float64    `json:"cpu_ms"`         // user and system, of all of its processes
-	PeakMemory int64      `json:"peak_memory"`    // bytes
-	Warm       bool       `json:"warm,omitempty"` // what ran it stood ready; never of a session's code
-	Cold       string     `json:"cold,omitempty"` // why not, where things are kept ready: "PYTHONPATH is read when Python starts"
+	Egress     []Decision       `json:"egress"`
+	Layers     []backends.Layer `json:"layers"`
+	Timings    Timings          `json:"timings"`
+	WallMS     float64          `json:"wall_ms"`        // of the program alone
+	CPUMS      float64          `json:"cpu_ms"`         // user and system, of all of its processes
+	PeakMemory int64            `json:"peak_memory"`    // bytes
+	Warm       bool             `json:"warm,omitempty"` // what ran it stood ready; never of a session's code
+	Cold       string           `json:"cold,omitempty"` // why not, where things are kept ready: "PYTHONPATH is read when Python starts"
 
 	// Receipt is a DSSE envelope that says all this, signed; see signer.Receipt.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
 
 	Hints    []string `json:"hints,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-}
-
-// Artifact is a file that the program left in the workspace.
-type Artifact struct {
-	Name     string `json:"name"`
-	Size     int64  `json:"size"` // bytes
-	SHA256   string `json:"sha256"`
-	MIME     string `json:"mime"`
-	Withheld string `json:"withheld,omitempty"` // why it is not handed out
 }
 
 // Decision is what egress said about one name, and how often.
@@ -99,13 +91,6 @@ func (d Decision) Host() string {
 // Why is Reason without what to ask for.
 func (d Decision) Why() string {
 	return egress.Decision{Name: d.Name, Ask: d.Ask, Reason: d.Reason}.Why()
-}
-
-// Layer is one wall around the program, as the kernel confirmed it.
-type Layer struct {
-	Name    string `json:"name"`
-	InForce bool   `json:"in_force"`
-	Detail  string `json:"detail,omitempty"`
 }
 
 // Timings are the stages of a run, in microseconds. Start is the sandbox, with what is copied into
@@ -141,10 +126,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 }
 
 func (r *Result) addArtifacts(m signer.Manifest) {
-	r.Artifacts = make([]Artifact, 0, len(m.Artifacts))
-	for _, a := range m.Artifacts {
-		r.Artifacts = append(r.Artifacts, Artifact(a))
-	}
+	r.Artifacts = append([]signer.Artifact{}, m.Artifacts...)
 	r.ArtifactsSkipped, r.ArtifactsDropped, r.ArtifactsWhy = m.Skipped, m.Dropped, m.Why
 }
 
@@ -153,20 +135,12 @@ func (r *Result) addOutcome(out backends.Result) {
 	r.Limit, r.Hit = out.Limit, out.Hit
 	r.WallMS, r.CPUMS, r.PeakMemory = milliseconds(out.Wall), milliseconds(out.CPU), out.PeakMemory
 	r.Warm, r.Cold = out.Warm, out.Cold
-	for _, l := range out.Contained.Layers {
-		r.Layers = append(r.Layers, Layer(l))
-	}
+	r.Layers = append(r.Layers, out.Contained.Layers...)
 }
 
 // LayersInForce returns the names of the layers that held.
 func (r Result) LayersInForce() []string {
-	var names []string
-	for _, l := range r.Layers {
-		if l.InForce {
-			names = append(names, l.Name)
-		}
-	}
-	return names
+	return backends.Containment{Layers: r.Layers}.InForce()
 }
 
 func milliseconds(d time.Duration) float64 {

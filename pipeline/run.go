@@ -52,8 +52,8 @@ func (p *Pipeline) begin(q *Request) *run {
 	r := &run{p: p, began: time.Now(), code: hash(q.Code), own: own, redactor: p.newRedactor(nil)}
 	r.facts = q.facts(r.code)
 	r.asker(q.Client)
-	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: language, Name: q.Name, Artifacts: []Artifact{},
-		Egress: []Decision{}, Layers: []Layer{}}
+	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: language, Name: q.Name, Artifacts: []signer.Artifact{},
+		Egress: []Decision{}, Layers: []backends.Layer{}}
 	return r
 }
 

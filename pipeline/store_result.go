@@ -27,10 +27,7 @@ func (r *run) storeResult(ctx context.Context) {
 		k := results.Record{
 			ID: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
 			Ended: res.Ended, ExitCode: res.ExitCode, Time: time.Now().UTC(), Result: text,
-			Stdout: r.res.Stdout, Stderr: r.res.Stderr, StdoutCut: res.StdoutCut, StderrCut: res.StderrCut,
-		}
-		for _, a := range res.Artifacts {
-			k.Artifacts = append(k.Artifacts, results.Artifact(a))
+			Stdout: r.res.Stdout, Stderr: r.res.Stderr, StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: res.Artifacts,
 		}
 		err = r.p.cfg.Results.Put(ctx, k)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -77,10 +78,7 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 	if err != nil {
 		return end, fmt.Errorf("start what reads pages: %w", err)
 	}
-	r.res.Backend, r.res.Profile, r.res.Layers = c.backend.Name(), c.profile, nil
-	for _, l := range end.Contained.Layers {
-		r.res.Layers = append(r.res.Layers, Layer(l))
-	}
+	r.res.Backend, r.res.Profile, r.res.Layers = c.backend.Name(), c.profile, slices.Clone(end.Contained.Layers)
 	return end, nil
 }
 

@@ -1,6 +1,8 @@
 package packages
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -97,6 +99,13 @@ func TestSaved(t *testing.T) {
 	got, err := load(l.dir)
 	if err != nil || !reflect.DeepEqual(got, l) {
 		t.Errorf("got %+v %v, want %+v", got, err, l)
+	}
+	old := `[{"Name":"a","Version":"1","Hash":"sha256:x","Requested":true}]` // as earlier releases wrote it
+	if err := os.WriteFile(filepath.Join(l.dir, "packages.json"), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := load(l.dir); err != nil || !reflect.DeepEqual(got, l) {
+		t.Errorf("as it was written once: got %+v %v, want %+v", got, err, l)
 	}
 	for _, f := range []file{{size: 6, exec: true, hash: strings.Repeat("a", 64)}, {size: 5, hash: strings.Repeat("a", 64)}, {size: 5, exec: true, hash: strings.Repeat("c", 64)}} {
 		l.files["a/b.py"] = f

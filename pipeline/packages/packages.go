@@ -157,10 +157,10 @@ type Receipt struct {
 
 // Package is one package of a layer.
 type Package struct {
-	Name      string
-	Version   string
-	Hash      string // "sha256:<hex>" for Python, npm's integrity string for Node
-	Requested bool   // named by an order, not just needed by another
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	Hash      string `json:"hash"`      // "sha256:<hex>" for Python, npm's integrity string for Node
+	Requested bool   `json:"requested"` // named by an order, not just needed by another
 }
 
 // Host is one that was asked for during an install.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // A run's directory. The metadata file is written last: a directory without it is not in the store (yet).
@@ -42,11 +44,8 @@ type metadata struct {
 }
 
 type file struct {
-	Name     []byte `json:"name"`
-	Size     int64  `json:"size"`
-	SHA256   string `json:"sha256"`
-	MIME     string `json:"mime"`
-	Withheld string `json:"withheld,omitempty"`
+	Name []byte `json:"name"`
+	signer.Artifact
 }
 
 func newMetadata(r Record) metadata {
@@ -56,7 +55,7 @@ func newMetadata(r Record) metadata {
 		StdoutMIME: textMIME(r.Stdout), StderrMIME: textMIME(r.Stderr),
 	}
 	for _, a := range r.Artifacts {
-		h.Artifacts = append(h.Artifacts, file{[]byte(a.Name), a.Size, a.SHA256, a.MIME, a.Withheld})
+		h.Artifacts = append(h.Artifacts, file{[]byte(a.Name), a})
 	}
 	return h
 }
@@ -68,7 +67,8 @@ func (h metadata) record() Record {
 		Ended: h.Ended, ExitCode: h.ExitCode, Time: h.Time, StdoutCut: h.StdoutCut, StderrCut: h.StderrCut,
 	}
 	for _, f := range h.Artifacts {
-		r.Artifacts = append(r.Artifacts, Artifact{string(f.Name), f.Size, f.SHA256, f.MIME, f.Withheld})
+		f.Artifact.Name = string(f.Name)
+		r.Artifacts = append(r.Artifacts, f.Artifact)
 	}
 	return r
 }

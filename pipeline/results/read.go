@@ -8,6 +8,8 @@ import (
 	"path"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // maxPart is how much one Read returns at most, in bytes.
@@ -104,7 +106,7 @@ func (w *Withheld) Error() string { return fmt.Sprintf("%.200q is withheld: %s",
 var errUnsaved = errors.New("it was not saved when the run ended")
 
 // artifact returns the artifact that name, with "files/" in front, stands for.
-func artifact(list []Artifact, name string) (Artifact, error) {
+func artifact(list []signer.Artifact, name string) (signer.Artifact, error) {
 	if want, ok := strings.CutPrefix(name, filesName+"/"); ok {
 		for _, a := range list {
 			if a.Name == want && a.Withheld != "" {
@@ -115,7 +117,7 @@ func artifact(list []Artifact, name string) (Artifact, error) {
 			}
 		}
 	}
-	return Artifact{}, fmt.Errorf("the run left nothing of this name: %w", ErrUnknown)
+	return signer.Artifact{}, fmt.Errorf("the run left nothing of this name: %w", ErrUnknown)
 }
 
 // open opens a regular file, and follows no link on the way to it. Nobody but this user can put one

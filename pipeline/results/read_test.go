@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 func TestRead(t *testing.T) {
@@ -13,8 +15,8 @@ func TestRead(t *testing.T) {
 	mem, disk := small(newID()), large(newID())
 	disk.Stderr = "\xff\xfe"
 	disk.Artifacts = append(disk.Artifacts, save(t, s, disk.ID, weird, "hello, world"), save(t, s, disk.ID, "stdout", "not it"),
-		save(t, s, disk.ID, "empty", ""), Artifact{Name: "unsaved", Size: 3})
-	mem.Artifacts = append(mem.Artifacts, Artifact{Name: "unsaved", Size: 3})
+		save(t, s, disk.ID, "empty", ""), signer.Artifact{Name: "unsaved", Size: 3})
+	mem.Artifacts = append(mem.Artifacts, signer.Artifact{Name: "unsaved", Size: 3})
 	save(t, s, disk.ID, "unlisted", "not an artifact")
 	must(t, s.Put(t.Context(), mem))
 	must(t, s.Put(t.Context(), disk))
@@ -70,9 +72,9 @@ func TestNoLinkIsFollowed(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(outside, []byte("secret"), 0o600))
 	r := large(newID())
-	r.Artifacts = []Artifact{save(t, s, r.ID, "good/a", "a")}
+	r.Artifacts = []signer.Artifact{save(t, s, r.ID, "good/a", "a")}
 	for _, name := range []string{"link", "inner", "dir/secret", "directory", "../../../secret", "/etc/passwd", "a\x00b", "good/a/b", "."} {
-		r.Artifacts = append(r.Artifacts, Artifact{Name: name})
+		r.Artifacts = append(r.Artifacts, signer.Artifact{Name: name})
 	}
 	must(t, os.Symlink(outside, filepath.Join(s.ArtifactDir(r.ID), "link")))
 	must(t, os.Symlink("good/a", filepath.Join(s.ArtifactDir(r.ID), "inner")))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // Record is what is kept of one run, free of secrets.
@@ -21,16 +23,7 @@ type Record struct {
 
 	Stdout, Stderr       string // any bytes
 	StdoutCut, StderrCut int64  // bytes that are missing at the end
-	Artifacts            []Artifact
-}
-
-// Artifact is one file that the run left.
-type Artifact struct {
-	Name     string // relative, slashes; any bytes but NUL
-	Size     int64  // bytes
-	SHA256   string
-	MIME     string
-	Withheld string // why it is not handed out, "" if it is
+	Artifacts            []signer.Artifact
 }
 
 // Filter chooses runs. The zero value chooses all.

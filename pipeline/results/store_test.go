@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 func must(t testing.TB, err error) {
@@ -49,19 +51,19 @@ func newID() string {
 }
 
 // save puts a file where the signer would.
-func save(t testing.TB, s *Store, id, name, content string) Artifact {
+func save(t testing.TB, s *Store, id, name, content string) signer.Artifact {
 	t.Helper()
 	path := filepath.Join(s.ArtifactDir(id), name)
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(t, os.WriteFile(path, []byte(content), 0o644))
-	return Artifact{Name: name, Size: int64(len(content)), SHA256: "00", MIME: "text/plain"}
+	return signer.Artifact{Name: name, Size: int64(len(content)), SHA256: "00", MIME: "text/plain"}
 }
 
 func small(id string) Record {
 	return Record{
 		ID: id, Namespace: "team", Session: "s", Language: "python", Name: "a.py", Ended: "exit", ExitCode: 3,
 		Time: time.Unix(1e9, 5).UTC(), Result: json.RawMessage(`{"a":1}`), Stdout: "out \xff", Stderr: "err",
-		StdoutCut: 7, StderrCut: 8, Artifacts: []Artifact{{Name: "x", Size: 1, SHA256: "00", MIME: "m", Withheld: "a secret is in it"}},
+		StdoutCut: 7, StderrCut: 8, Artifacts: []signer.Artifact{{Name: "x", Size: 1, SHA256: "00", MIME: "m", Withheld: "a secret is in it"}},
 	}
 }
 

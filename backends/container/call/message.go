@@ -14,7 +14,7 @@ import (
 
 // version covers everything that the two sides send each other. They are the same binary, unless a mounted or seeded
 // one was left over from another release.
-const version = 3
+const version = 4
 
 // Sizes of the largest messages, in bytes of JSON. The init's may come from a program that
 // has taken it over.
