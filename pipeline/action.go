@@ -66,9 +66,9 @@ func (r *run) runAction(ctx context.Context, e action) error {
 	if err := e.Check(ctx, r); err != nil {
 		return broke(e.Stage, err)
 	}
-	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, 1, r.waits)
+	leave, err := r.enterQueue(ctx, backends.Limits{CPU: 1})
 	if err != nil {
-		return r.queueError(err)
+		return err
 	}
 	defer leave()
 	if err := r.recordStart(ctx); err != nil {
@@ -79,7 +79,7 @@ func (r *run) runAction(ctx context.Context, e action) error {
 	}
 	ctx, stop := outlast(ctx)
 	defer stop()
-	if err := r.noteOutcome(ctx, nil); err != nil {
+	if err := r.noteOutcome(ctx, nil, nil); err != nil {
 		return err
 	}
 	return r.flush(ctx)

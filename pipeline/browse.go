@@ -67,7 +67,8 @@ func (p *Pipeline) Browse(ctx context.Context, q Browse) (Browsed, error) {
 type browsing struct {
 	*run
 	Browse
-	bounds   checked
+	containment
+	limits   Bounds
 	program  browser.Program
 	at       string // the address, as it was understood
 	outbound *outbound.Session
@@ -117,10 +118,11 @@ func (b *browsing) mayGo() error {
 
 // contained decides what is to hold the browser.
 func (b *browsing) contained() error {
-	if err := b.p.contain(&b.bounds, "process", "", nil); err != nil {
+	var err error
+	if b.containment, err = b.p.contain("process", "", nil); err != nil {
 		return refuse(StageBackend, "a browser runs as a contained process of this machine, and the process backend is off here: "+err.Error(), "")
 	}
-	if b.bounds.base == "landlock" {
+	if b.base == "landlock" {
 		return &Error{Stage: StageEgress, Layer: backends.LayerNet, Denied: true,
 			Reason: "the profile landlock has no network of its own that could lead out, and no browser runs without one", Remedy: "use the profile hardened"}
 	}
@@ -129,9 +131,9 @@ func (b *browsing) contained() error {
 		return err
 	}
 	limits.Wall = b.Timeout + browserStart + browserEnd
-	b.bounds.limits = Bounds{Limits: limits}
-	b.res.Backend, b.res.Profile = b.bounds.backend.Name(), b.bounds.profile
-	b.know(b.bounds)
+	b.limits = Bounds{Limits: limits}
+	b.res.Backend, b.res.Profile = b.backend.Name(), b.profile
+	b.know(plan{containment: b.containment, limits: b.limits})
 	b.facts["name"] = toolBrowser
 	return nil
 }

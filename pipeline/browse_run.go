@@ -30,9 +30,9 @@ func (b *browsing) do(ctx context.Context) error {
 	defer sandbox.Close()
 	got, out, err := b.read(ctx, sandbox)
 	sandbox.Close() // with it the last connection, so that all is counted
-	b.leave(routed{outbound: b.outbound})
+	b.leave(b.outbound)
 	b.res.addOutcome(out)
-	if gone := lacking(b.bounds.requires, out.Contained.InForce()); gone != nil && out.Ended != "" {
+	if gone := lacking(b.requires, out.Contained.InForce()); gone != nil && out.Ended != "" {
 		return &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
 			"the browser ran without %s, which was required: this is a bug of sandboxmcp, and the page is withheld", strings.Join(gone, ", "))}
 	}
@@ -62,13 +62,13 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := backends.Spec{ID: b.res.ID, Language: "shell", Profile: b.bounds.base, Require: b.bounds.requires, Limits: b.bounds.limits.Limits,
+	spec := backends.Spec{ID: b.res.ID, Language: "shell", Profile: b.base, Require: b.requires, Limits: b.limits.Limits,
 		Etc: browser.Trust(b.trusted())}
 	for _, dir := range b.program.Dirs {
 		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
 	}
 	b.outbound.Shape(&spec)
-	sandbox, err := b.bounds.backend.Start(ctx, spec)
+	sandbox, err := b.backend.Start(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (b *browsing) explain(err error, out backends.Result) error {
 	case errors.Is(err, browser.ErrSelector):
 		return refuse(StageValidate, fmt.Sprintf("wait_for: %q is no CSS selector", b.WaitFor), `such as "#content" or ".price"`)
 	case out.Ended == backends.EndedOOM || slices.Contains(out.Hit, "ram") && !errors.As(err, &load):
-		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.bounds.limits.RAM>>20), err: err}
+		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.limits.RAM>>20), err: err}
 	case errors.Is(err, browser.ErrNoAnswer):
 		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server had not begun to answer", formatNumber(b.Timeout.Seconds())), err: err,
 			Remedy: "give it more with " + b.p.term("--timeout", " SECONDS") + ", or try again later"}

@@ -14,42 +14,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// checkCell is what validate does for code that a session is to run.
-func (r *run) checkCell(ctx context.Context, c checked) (checked, error) {
-	q := &c.Request
-	s, err := r.p.sessions.Get(q.Session)
+// planCell decides what contains and limits code that a session is to run, and returns the session's language.
+func (p *Pipeline) planCell(c *plan) (language string, err error) {
+	q := c.request
+	s, err := p.sessions.Get(q.Session)
 	if err != nil {
-		return c, sessionError(StageValidate, err)
+		return "", sessionError(StageValidate, err)
 	}
 	info := s.Info()
-	if err := fitsSession(*q, info); err != nil {
-		return c, err
+	if err := fitsSession(q, info); err != nil {
+		return "", err
 	}
-	for _, b := range r.p.cfg.Backends {
-		if b.Name() == info.Backend {
-			c.backend = b
-		}
+	c.session = s
+	if c.containment, err = p.contain(info.Backend, info.Profile, q.Require); err != nil {
+		return "", err
 	}
-	c.session, c.profile = s, info.Profile
-	if c.base, c.requires, err = r.p.profile(c.backend, c.profile, q.Require); err != nil {
-		return c, err
-	}
-	if c.limits, err = r.p.limitCell(*q, info); err != nil {
-		return c, err
-	}
-	if err = r.check(ctx, &c, info.Language); err != nil {
-		return c, err
-	}
-	if c.code.Language != info.Language {
-		return c, refuse(StageValidate, fmt.Sprintf("the session runs %s, and this is %s", info.Language, c.code.Language),
-			"create a session of that language, or leave session_id out")
-	}
-	if err := r.p.review(ctx, c); err != nil {
-		return c, err
-	}
-	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = info.Language, c.code.Name, c.profile, info.Backend
-	r.know(c)
-	return c, nil
+	c.limits, err = p.limitCell(q, info)
+	return info.Language, err
 }
 
 // fitsSession refuses what can't be had of a session that stands already.
@@ -122,16 +103,16 @@ func sessionError(stage string, err error) error {
 }
 
 // enterSession puts the cell's files into the session's workspace.
-func (r *run) enterSession(ctx context.Context, s started) (started, error) {
-	s.sandbox = s.guard.Sandbox()
-	p := r.placer(s.sandbox, s.limits)
-	for _, in := range s.Inputs {
+func (e *execution) enterSession(ctx context.Context) error {
+	e.sandbox = e.guard.Sandbox()
+	p := e.placer(e.sandbox, e.limits)
+	for _, in := range e.request.Inputs {
 		if err := p.input(ctx, in); err != nil {
-			return s, err
+			return err
 		}
 	}
-	s.inputs = p.sums
-	return s, nil
+	e.inputs = p.sums
+	return nil
 }
 
 // maxDisplays bounds the displays of a program in a result, in bytes, and displayOverhead is
@@ -142,34 +123,33 @@ const (
 )
 
 // cell runs the code in its session.
-func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (backends.Result, error) {
-	s.guard.Note(s.Env)
-	before := r.before()
-	out, err := s.guard.Run(ctx, kernel.Cell{
-		Code: string(s.code.Source), Env: s.cellEnv(), Timeout: s.limits.Wall,
+func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Writer) error {
+	e.guard.Note(e.request.Env)
+	before := e.before()
+	came, err := e.guard.Run(ctx, kernel.Cell{
+		Code: string(e.program.Source), Env: e.cellEnv(), Timeout: e.limits.Wall,
 		Stdout: stdout, Stderr: stderr,
-		Display: r.display(),
+		Display: e.display(),
 	})
-	over := s.guard.Over()
+	over := e.guard.Over()
 	if err != nil && over != nil {
-		return backends.Result{}, sessionError(StageBackend, over)
+		return sessionError(StageBackend, over)
 	}
 	if err != nil {
-		return backends.Result{}, err
+		return err
 	}
-	r.res.Value, r.res.Error = out.Value, out.Error
-	res := cellResult(out, s.guard)
-	res.Contained = s.guard.Contained()
-	if out.Lost && over != nil {
-		r.res.StateLost = over.Error() + "; its variables and files are gone"
-	} else if out.Lost {
-		r.res.StateLost = "the session's interpreter is gone: " + s.guard.Lost() + "; its variables are lost, its files are there"
-	} else if why := s.guard.Lost(); why != "" {
-		r.res.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
+	e.res.Value, e.res.Error = came.Value, came.Error
+	out.Result = cellResult(came, e.guard)
+	out.Contained, out.Wall = e.guard.Contained(), came.Wall
+	if came.Lost && over != nil {
+		e.res.StateLost = over.Error() + "; its variables and files are gone"
+	} else if came.Lost {
+		e.res.StateLost = "the session's interpreter is gone: " + e.guard.Lost() + "; its variables are lost, its files are there"
+	} else if why := e.guard.Lost(); why != "" {
+		e.res.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
 	}
-	res.Wall = out.Wall
-	r.measureCell(s.sandbox, before)
-	return res, nil
+	out.measure = e.measureCell(before)
+	return nil
 }
 
 // display returns what takes a program's displays into the result, up to a bound.
@@ -191,20 +171,20 @@ func (r *run) display() func(kernel.Bundle) {
 }
 
 // measureCell looks up what the cell has used while its artifacts are collected, which takes about as long.
-func (r *run) measureCell(sandbox backends.Sandbox, before backends.Usage) {
-	now := sandbox.Sample(true)
-	r.measure = func() {
+func (e *execution) measureCell(before backends.Usage) func(*outcome) {
+	now := e.sandbox.Sample(true)
+	return func(out *outcome) {
 		after := now()
-		r.res.CPUMS, r.res.PeakMemory = milliseconds(max(0, after.CPU-before.CPU)), after.Memory
-		r.lost = after.Lost - before.Lost
+		out.CPU, out.PeakMemory = max(0, after.CPU-before.CPU), after.Memory
+		out.Lost = after.Lost - before.Lost
 	}
 }
 
-// cellEnv are the variables that the cell brings, which stay in its session.
-func (s started) cellEnv() []string {
-	env := slices.Concat(s.Env, s.leases.Env(s.Secrets))
+// cellEnv returns the variables that the cell brings, which stay in its session.
+func (e *execution) cellEnv() []string {
+	env := slices.Concat(e.request.Env, e.leases.Env(e.request.Secrets))
 	if len(env) > 0 {
-		env = append(env, s.outbound.Git(s.guard.Env())...)
+		env = append(env, e.outbound.Git(e.guard.Env())...)
 	}
 	return env
 }
@@ -234,7 +214,7 @@ func cellResult(out kernel.Outcome, guard *session.Guard) backends.Result {
 }
 
 // fresh lists the files of a session's workspace that are new, or have changed since the last cell.
-func (e ended) fresh() signer.Source {
+func (e *execution) fresh() signer.Source {
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
 		before, now := e.guard.Files(), map[session.FileID]session.Seen{}
 		skipped, err := e.sandbox.Files().Each(ctx, func(file backends.File) error {

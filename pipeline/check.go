@@ -19,14 +19,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// checked is a request that may be run: its code parses, and nothing in it is above a cap.
-type checked struct {
-	Request
-	code     validate.Checked
+// plan is what was decided about a request before anything happens for it: its code parses, and nothing in it is above a
+// limit of policy. Nothing changes it later.
+type plan struct {
+	containment
+	request  Request
+	program  validate.Checked
 	shows    string           // the language whose interpreter the sandbox shows
-	unfenced []byte           // Code without its fence, if it had one
-	session  *session.Session // that runs it, or nil
+	unfenced []byte           // the request's code without its fence, if it had one
+	session  *session.Session // that runs the code, or nil
 	limits   Bounds
+}
+
+// containment is the backend of a sandbox, and the layers without which the sandbox is refused.
+type containment struct {
 	backend  backends.Backend
 	profile  string   // as policy calls it
 	base     string   // the backend's profile that it stands on
@@ -34,59 +40,63 @@ type checked struct {
 }
 
 // validate is the first stage: what was sent is sound, and within what the operator allows.
-func (r *run) validate(ctx context.Context, q Request) (checked, error) {
+func (r *run) validate(ctx context.Context, q Request) (c plan, err error) {
 	defer r.time(&r.res.Timings.Validate)()
 	if err := checkRequest(q); err != nil {
-		return checked{}, err
+		return c, err
 	}
 	if err := r.p.overlap(q); err != nil {
-		return checked{}, err
+		return c, err
 	}
-	c := checked{Request: q}
-	var err error
+	c.request = q
+	language := ""
 	if q.Session != "" {
-		return r.checkCell(ctx, c)
+		language, err = r.p.planCell(&c)
+	} else if c.containment, err = r.p.contain(q.Backend, q.Profile, q.Require); err == nil {
+		c.limits, err = r.p.limit(q.Namespace, Bounds{q.Limits, q.Output})
 	}
-	if err = r.p.contain(&c, q.Backend, q.Profile, q.Require); err != nil {
+	if err != nil {
 		return c, err
 	}
-	if c.limits, err = r.p.limit(q.Namespace, Bounds{q.Limits, q.Output}); err != nil {
-		return c, err
-	}
-	if err = r.check(ctx, &c, ""); err != nil {
+	if err := r.check(ctx, &c, language); err != nil {
 		return c, err
 	}
 	if err := r.p.review(ctx, c); err != nil {
 		return c, err
 	}
-	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = c.code.Language, c.code.Name, c.profile, c.backend.Name()
+	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = c.program.Language, c.program.Name, c.profile, c.backend.Name()
 	r.know(c)
 	return c, nil
 }
 
-// check says whether a program, or a session's code in that one's language, can be run at all, and which language's interpreter the
-// sandbox is to show. A command has nothing that could be parsed.
-func (r *run) check(ctx context.Context, c *checked, language string) (err error) {
-	if c.Command != nil {
-		c.code, c.unfenced, c.shows = validate.Checked{Language: validate.Command, Name: c.Name}, c.Code, backends.AnyProgram
-		if c.Language == "" {
+// check parses the code, which is in language if nothing else says so, and decides which language's interpreter the sandbox is
+// to show. A command has nothing that could be parsed.
+func (r *run) check(ctx context.Context, c *plan, language string) (err error) {
+	q := c.request
+	if q.Command != nil {
+		c.program, c.unfenced, c.shows = validate.Checked{Language: validate.Command, Name: q.Name}, q.Code, backends.AnyProgram
+		if q.Language == "" {
 			return nil
 		}
-		if c.shows, err = validate.Language(c.Language); err != nil {
+		if c.shows, err = validate.Language(q.Language); err != nil {
 			return refuse(StageValidate, err.Error(), "")
 		}
 		return nil
 	}
-	code := c.source(language)
+	code := q.source(language)
 	c.unfenced = code.Source
-	if c.code, err = validate.Check(ctx, code); err != nil {
+	if c.program, err = validate.Check(ctx, code); err != nil {
 		return invalid(err)
 	}
-	if c.shows = c.code.Language; c.shows == validate.Command {
+	if c.shows = c.program.Language; c.shows == validate.Command {
 		c.shows = backends.AnyProgram
 	}
-	if asked, err := validate.Language(cmp.Or(c.Language, language)); err == nil && asked != c.code.Language {
-		r.warn("the code was taken for " + c.code.Language + ", as the fence around it says")
+	if asked, err := validate.Language(cmp.Or(q.Language, language)); err == nil && asked != c.program.Language {
+		r.warn("the code was taken for " + c.program.Language + ", as the fence around it says")
+	}
+	if c.session != nil && c.program.Language != language {
+		return refuse(StageValidate, fmt.Sprintf("the session runs %s, and this is %s", language, c.program.Language),
+			"create a session of that language, or leave session_id out")
 	}
 	return nil
 }
@@ -166,14 +176,14 @@ func validName(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
 }
 
-// contain fills in what is to contain a program: "" is the default backend or profile.
-func (p *Pipeline) contain(c *checked, backend, profile string, more []string) (err error) {
+// contain returns the containment by a backend and a profile, "" for the defaults, with more layers required.
+func (p *Pipeline) contain(backend, profile string, more []string) (c containment, err error) {
 	if c.backend, err = p.backend(backend); err != nil {
-		return err
+		return c, err
 	}
 	c.profile = cmp.Or(profile, p.cfg.Profile)
 	c.base, c.requires, err = p.profile(c.backend, c.profile, more)
-	return err
+	return c, err
 }
 
 // backend returns the backend of this name, or the default one.
@@ -241,13 +251,13 @@ func invalid(err error) error {
 	return e
 }
 
-// weight is how many slots of the queue a run takes: the cores that it may use.
-func (c checked) weight() int { return int(math.Ceil(c.limits.CPU)) }
+// weight returns how many slots of the queue a run with these limits takes: the cores that it may use.
+func weight(l backends.Limits) int { return int(math.Ceil(l.CPU)) }
 
 // Probe says what a backend offers to sandboxes of the default profile; "" is the default backend.
 func (p *Pipeline) Probe(ctx context.Context, backend string) (backends.Probe, error) {
-	var c checked
-	if err := p.contain(&c, backend, "", nil); err != nil {
+	c, err := p.contain(backend, "", nil)
+	if err != nil {
 		return backends.Probe{}, err
 	}
 	return c.backend.Probe(ctx, backends.Spec{Profile: c.base, Require: c.requires})

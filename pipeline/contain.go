@@ -11,121 +11,95 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// started is a run whose sandbox stands, with all files in it, and whose start is in the log.
-type started struct {
-	routed
-	sandbox     backends.Sandbox
-	command     backends.Command
-	inputs      map[string]string // SHA-256 by name, of the files that we put into the workspace
-	displayFile string            // the file in which the driver leaves displays; "" without one
-	tree        *tree             // the host workspace before the program, if there is a writable one
-	view        packages.View     // the namespace's packages, as they are shown
-}
-
-// Close ends the sandbox, if there is one and it is not a session's, and what stands beside it. It may
+// closeSandbox ends the sandbox, if there is one and it is not a session's, and what stands beside it. It may
 // be called more than once.
-func (s started) Close() error {
-	if s.tree != nil {
-		s.tree.Close()
+func (e *execution) closeSandbox() error {
+	if e.tree != nil {
+		e.tree.Close()
 	}
-	if s.view.Release != nil {
-		defer s.view.Release()
+	if e.view.Release != nil {
+		defer e.view.Release()
 	}
-	if s.guard != nil || s.sandbox == nil {
+	if e.guard != nil || e.sandbox == nil {
 		return nil
 	}
-	return s.sandbox.Close()
+	return e.sandbox.Close()
 }
 
-// backend builds the sandbox while the run's start is being written to the log: both take about as
+// start builds the sandbox while the run's start is being written to the log: both take about as
 // long, and nothing of the program runs yet. It returns when both are done. Where a program is shown a directory
 // above our own files, the row comes first: those that writing it makes have to be there to be covered. So it does
 // where a session has it all: to hand the row to another goroutine would take longer than to write it.
-func (r *run) backend(ctx context.Context, q routed) (started, error) {
-	r.captureCode(q.Code)
-	if q.guard != nil {
-		r.before = q.guard.Sandbox().Sample(false)
+func (e *execution) start(ctx context.Context) error {
+	e.captureCode(e.request.Code)
+	if e.guard != nil {
+		e.before = e.guard.Sandbox().Sample(false)
 	}
-	if r.p.shows(q.Request) || q.guard != nil && len(q.Inputs) == 0 {
-		if err := r.recordStart(ctx); err != nil {
-			return started{}, err
+	e.releases = append(e.releases, func() { e.closeSandbox() })
+	if e.p.shows(e.request) || e.guard != nil && len(e.request.Inputs) == 0 {
+		if err := e.recordStart(ctx); err != nil {
+			return err
 		}
-		s, err := r.build(ctx, q)
-		if err != nil {
-			s.Close()
-			return started{}, err
-		}
-		return s, nil
+		return e.build(ctx)
 	}
-	var s started
-	var err error
-	built := make(chan struct{})
-	go func() { // and not the row, which takes more stack than a new goroutine has
-		defer close(built)
-		s, err = r.build(ctx, q)
-	}()
-	rowErr := r.recordStart(ctx)
-	if <-built; rowErr != nil {
-		s.Close()
-		return started{}, rowErr
+	built := make(chan error, 1)
+	go func() { built <- e.build(ctx) }() // and not the row, which takes more stack than a new goroutine has
+	recorded := e.recordStart(ctx)
+	if err := <-built; recorded == nil {
+		return err
 	}
-	if err != nil {
-		s.Close()
-		return started{}, err
-	}
-	return s, nil
+	return recorded
 }
 
-func (r *run) build(ctx context.Context, q routed) (s started, err error) {
-	defer r.time(&r.res.Timings.Start)()
-	s = started{routed: q}
-	if q.guard != nil {
-		return r.enterSession(ctx, s)
+func (e *execution) build(ctx context.Context) (err error) {
+	defer e.time(&e.res.Timings.Start)()
+	if e.guard != nil {
+		return e.enterSession(ctx)
 	}
-	if q.Show && q.code.Language == validate.Python && q.Workspace.Host == "" && kernel.Shows(q.code.Source) {
-		s.displayFile = "." + q.ID
+	q := e.request
+	if q.Show && e.program.Language == validate.Python && q.Workspace.Host == "" && kernel.Shows(e.program.Source) {
+		e.displayFile = "." + q.ID
 	}
-	if s.view, err = r.p.packagesOf(ctx, q.checked, ""); err != nil {
-		return s, err
+	if e.view, err = e.p.packagesOf(ctx, e.containment, q.Namespace, e.shows, ""); err != nil {
+		return err
 	}
 	spec := backends.Spec{
 		ID:        q.ID,
-		Language:  q.shows,
-		Profile:   q.base,
-		Require:   q.requires,
-		Limits:    q.limits.Limits,
-		Mounts:    slices.Concat(q.Mounts, s.view.Mounts),
+		Language:  e.shows,
+		Profile:   e.base,
+		Require:   e.requires,
+		Limits:    e.limits.Limits,
+		Mounts:    slices.Concat(q.Mounts, e.view.Mounts),
 		Workspace: q.Workspace,
 		GPUs:      q.GPUs,
 	}
-	q.outbound.Shape(&spec)
-	file, remove, err := q.bring(&spec, r.p.cfg.Temp)
+	e.outbound.Shape(&spec)
+	file, remove, err := e.bring(&spec, e.p.cfg.Temp)
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer remove()
-	env := q.env(file, slices.Concat(s.view.Env, q.outbound.Env()))
-	s.command = backends.Command{Args: q.argv(file), Env: slices.Concat(env, q.outbound.Git(q.Env))}
+	env := e.env(file, e.leases.Env(q.Secrets), slices.Concat(e.view.Env, e.outbound.Env()))
+	e.command = backends.Command{Args: e.argv(file), Env: slices.Concat(env, e.outbound.Git(q.Env))}
 	if q.Terminal == nil { // or an interpreter that stood ready would have pipes
-		spec.Program = &s.command // nothing else will run in it
+		spec.Program = &e.command // nothing else will run in it
 	}
-	if s.sandbox, err = q.backend.Start(ctx, spec); err != nil {
-		return s, err
+	if e.sandbox, err = e.backend.Start(ctx, spec); err != nil {
+		return err
 	}
-	if s.sandbox, err = q.outbound.Open(s.sandbox); err != nil {
-		return s, err
+	if e.sandbox, err = e.outbound.Open(e.sandbox); err != nil {
+		return err
 	}
-	if s.inputs, err = r.place(ctx, s); err != nil {
-		return s, err
+	if e.inputs, err = e.place(ctx); err != nil {
+		return err
 	}
 	if q.Workspace.Write {
-		s.tree, err = snapshotTree(ctx, q.Workspace.Host)
+		e.tree, err = snapshotTree(ctx, q.Workspace.Host)
 	}
-	return s, err
+	return err
 }
 
 // outside is where in the sandbox the program lies if it is not part of a host workspace.
@@ -134,13 +108,14 @@ const outside = "/script/"
 // bring says how the program's file is called inside. In an empty workspace it will be put there.
 // In a host's, the file is there already; what is not shall not be left there either, so it comes
 // by a mount, whose source is on the host only until the sandbox stands.
-func (q routed) bring(spec *backends.Spec, temp string) (file string, remove func(), err error) {
-	transformed := !bytes.Equal(q.code.Source, q.unfenced)
+func (c plan) bring(spec *backends.Spec, temp string) (file string, remove func(), err error) {
+	q, name, source := c.request, c.program.Name, c.program.Source
+	transformed := !bytes.Equal(source, c.unfenced)
 	switch {
 	case q.Command != nil:
 		return "", func() {}, nil
 	case q.Workspace.Host == "":
-		return q.code.Name, func() {}, nil
+		return name, func() {}, nil
 	case q.Within != "" && !transformed:
 		return q.Within, func() {}, nil
 	}
@@ -149,47 +124,47 @@ func (q routed) bring(spec *backends.Spec, temp string) (file string, remove fun
 		return "", nil, err
 	}
 	remove = func() { os.RemoveAll(dir) }
-	host := filepath.Join(dir, q.code.Name)
-	err = errors.Join(os.WriteFile(host, q.code.Source, 0o644), os.Chmod(host, 0o644)) // whatever the umask
+	host := filepath.Join(dir, name)
+	err = errors.Join(os.WriteFile(host, source, 0o644), os.Chmod(host, 0o644)) // whatever the umask
 	if err != nil {
 		remove()
 		return "", nil, err
 	}
-	inside := outside + q.code.Name
+	inside := outside + name
 	spec.Mounts = append(slices.Clone(spec.Mounts), backends.Mount{Host: host, Inside: inside})
 	return inside, remove, nil
 }
 
 // argv is the command line of the program: its interpreter, its file, and its arguments.
-func (q routed) argv(file string) []string {
-	if q.Command != nil {
-		return q.Command
+func (c plan) argv(file string) []string {
+	if c.request.Command != nil {
+		return c.request.Command
 	}
 	if strings.HasPrefix(file, "-") {
 		file = "./" + file // or else the interpreter takes it for an option
 	}
-	interpreter := []string{q.code.Language}
+	interpreter := []string{c.program.Language}
 	switch {
-	case q.code.Interpreter != nil:
-		interpreter = q.code.Interpreter
-	case q.code.Language == "shell":
+	case c.program.Interpreter != nil:
+		interpreter = c.program.Interpreter
+	case c.program.Language == "shell":
 		interpreter = []string{"bash"}
-	case q.code.Language == "node" && !bytes.Equal(q.code.Source, q.unfenced):
+	case c.program.Language == "node" && !bytes.Equal(c.program.Source, c.unfenced):
 		interpreter = []string{"node", "--enable-source-maps"} // errors name the lines as written
 	}
-	return slices.Concat(interpreter, []string{file}, q.Args)
+	return slices.Concat(interpreter, []string{file}, c.request.Args)
 }
 
-// env is what the program finds in its environment, the later the stronger.
-func (q routed) env(file string, packages []string) []string {
+// env returns the program's environment, the later the stronger.
+func (c plan) env(file string, secrets, packages []string) []string {
 	var env []string
 	if strings.HasPrefix(file, outside) {
 		env = []string{"PYTHONPATH=/workspace"} // python looks beside the file, which is elsewhere
 	}
-	if q.Show && q.code.Language == validate.R {
+	if c.request.Show && c.program.Language == validate.R {
 		env = append(env, "R_DEFAULT_DEVICE=png") // or plots are a PDF, which models can't see
 	}
-	return slices.Concat(joinPaths(env, packages), q.Env, q.leases.Env(q.Secrets))
+	return slices.Concat(joinPaths(env, packages), c.request.Env, secrets)
 }
 
 // joinPaths adds variables to env. Where both have one, as only search paths may, the values follow

@@ -27,32 +27,23 @@ type Egress struct {
 	Connections int            // of one sandbox at once
 }
 
-// routed is an armed request for whose names egress has decided.
-type routed struct {
-	armed
-	outbound *outbound.Session
-	within   *egress.Policy // what a cell has named
-}
-
 // egress decides what the run may reach. Most may reach nothing, and only learn so.
-func (r *run) egress(a armed) (routed, error) {
-	defer r.time(&r.res.Timings.Egress)()
-	route, err := r.route(a)
+func (e *execution) egress(context.Context) error {
+	defer e.time(&e.res.Timings.Egress)()
+	route, err := e.route(e.request.Allow, e.request.Typed)
 	if err != nil {
-		return routed{}, err
+		return err
 	}
-	routed := routed{armed: a}
-	if a.guard == nil {
-		routed.outbound, err = r.newOutbound(a.checked, route, a.leased, "")
+	if e.guard == nil {
+		leases := e.leases
+		e.outbound, err = e.newOutbound(e.base, e.request.Allow, route, func() vault.Leases { return leases }, "")
 	} else {
-		routed.outbound, routed.within = a.guard.Outbound(), route.within
-		err = r.fits(a, routed)
+		e.outbound, e.within = e.guard.Outbound(), route.within
+		err = e.fits()
 	}
-	r.unreachable(a, route)
-	return routed, err
+	e.unreachable(route)
+	return err
 }
-
-func (a armed) leased() vault.Leases { return a.leases }
 
 // route is the policy of one request.
 type route struct {
@@ -73,13 +64,13 @@ func (w route) ports() []int {
 
 // route returns what the operator allows and people have granted, and if the request names names, no more than
 // these. What it names must be among that, unless a person has typed it, or is asked about it later.
-func (r *run) route(a armed) (route, error) {
+func (r *run) route(allow []string, typed bool) (route, error) {
 	e := r.p.cfg.Egress
 	w := route{policy: e.Policy, granted: outbound.Approved(r.p.cfg.Approvals, r.question())}
-	if a.Allow == nil {
+	if allow == nil {
 		return w, nil
 	}
-	local, names := egress.CutLocal(a.Allow)
+	local, names := egress.CutLocal(allow)
 	for _, port := range local { // whatever may be asked of people later: this is not
 		if e.Dialer == nil || !slices.Contains(e.Dialer.Local, port) {
 			return w, refuse(StageEgress, fmt.Sprintf("localhost:%d is a port of this machine, which nobody but its operator opens", port),
@@ -87,22 +78,22 @@ func (r *run) route(a armed) (route, error) {
 		}
 	}
 	within, err := egress.NewPolicy(names, e.Deny)
-	if err != nil && slices.ContainsFunc(a.Allow, func(name string) bool { return r.clean(name) != name }) {
+	if err != nil && slices.ContainsFunc(allow, func(name string) bool { return r.clean(name) != name }) {
 		return w, refuse(StageEgress, "a domain that was named has a secret in it", "name hosts like example.com") // which the error may have cut
 	}
 	if err != nil {
 		hint := "name hosts like example.com, *.example.com or example.com:5432"
-		if a.Typed {
+		if typed {
 			hint += ", and ports of this machine like localhost:3000"
 		}
 		return w, refuse(StageEgress, err.Error(), hint)
 	}
 	within = within.WithLocal(local)
 	w.within = &within
-	if a.Typed {
+	if typed {
 		w.policy = within
 	}
-	if a.Typed || e.Ask && r.p.cfg.Approvals != nil {
+	if typed || e.Ask && r.p.cfg.Approvals != nil {
 		return w, nil
 	}
 	var missing []string
@@ -129,7 +120,7 @@ func (r *run) question() approval.Question {
 
 // newOutbound returns the egress session of a sandbox that needs one. A session needs one when somebody could
 // approve a name later: its listeners can't be opened then.
-func (r *run) newOutbound(c checked, w route, leases func() vault.Leases, session string) (*outbound.Session, error) {
+func (r *run) newOutbound(base string, allow []string, w route, leases func() vault.Leases, session string) (*outbound.Session, error) {
 	e := r.p.cfg.Egress
 	later := session != "" && r.p.cfg.Approvals != nil
 	ask := e.Ask && r.p.cfg.Approvals != nil
@@ -142,9 +133,9 @@ func (r *run) newOutbound(c checked, w route, leases func() vault.Leases, sessio
 		ports = nil
 	}
 	switch {
-	case c.base == "landlock" && (c.Allow == nil || len(ports) == 0):
+	case base == "landlock" && (allow == nil || len(ports) == 0):
 		return nil, nil // the default is not worth a refusal, and less is let out
-	case c.base == "landlock":
+	case base == "landlock":
 		return nil, &Error{Stage: StageEgress, Layer: backends.LayerNet, Denied: true,
 			Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
 	}
@@ -158,52 +149,52 @@ func (r *run) newOutbound(c checked, w route, leases func() vault.Leases, sessio
 }
 
 // fits refuses what the egress session of an existing session does not have.
-func (r *run) fits(a armed, q routed) error {
+func (e *execution) fits() error {
 	const another = "create another session"
-	named := q.within != nil && !q.within.Empty()
+	named := e.within != nil && !e.within.Empty()
 	var lacks []int
-	if named && q.outbound.Leads() {
-		lacks = q.outbound.Lacks(*q.within)
+	if named && e.outbound.Leads() {
+		lacks = e.outbound.Lacks(*e.within)
 	}
-	binds := slices.ContainsFunc(a.leases.Bound(), func(b vault.Bound) bool { return slices.Contains(a.Secrets, b.Name) })
+	binds := slices.ContainsFunc(e.leases.Bound(), func(b vault.Bound) bool { return slices.Contains(e.request.Secrets, b.Name) })
 	switch {
-	case !q.outbound.Leads() && named:
-		return refuse(StageEgress, "the session was created without a network", another+", with "+r.p.term("--allow", ""))
-	case !q.outbound.Leads():
+	case !e.outbound.Leads() && named:
+		return refuse(StageEgress, "the session was created without a network", another+", with "+e.p.term("--allow", ""))
+	case !e.outbound.Leads():
 		return nil
 	case len(lacks) > 0:
 		return refuse(StageEgress, fmt.Sprintf("the session was created without a way out on port %d", lacks[0]),
-			another+", with "+r.p.term("--allow", ""))
-	case binds && !q.outbound.Opens():
+			another+", with "+e.p.term("--allow", ""))
+	case binds && !e.outbound.Opens():
 		return refuse(StageEgress, "the session is older than the first secret that was bound to names, and so trusts no certificates of ours", another)
 	}
 	return nil
 }
 
 // unreachable warns of bound secrets that can't get to where they are bound.
-func (r *run) unreachable(a armed, w route) {
-	reach := w.policy
+func (e *execution) unreachable(w route) {
+	q, reach := e.request, w.policy
 	if w.within != nil {
 		reach = *w.within
 	}
-	for _, b := range a.leases.Bound() {
+	for _, b := range e.leases.Bound() {
 		covered := func(host string) bool {
 			to, err := egress.NewPolicy([]string{host}, nil)
-			return err == nil && (reach.Covers(host) || w.granted.Covers(host) || slices.ContainsFunc(a.Allow, to.Covers)) ||
-				a.Allow == nil && !reach.Empty() && strings.HasPrefix(host, "*.") // of many names some may be allowed
+			return err == nil && (reach.Covers(host) || w.granted.Covers(host) || slices.ContainsFunc(q.Allow, to.Covers)) ||
+				q.Allow == nil && !reach.Empty() && strings.HasPrefix(host, "*.") // of many names some may be allowed
 		}
-		if !slices.Contains(a.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || r.p.cfg.Egress.Ask && w.within == nil {
+		if !slices.Contains(q.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || e.p.cfg.Egress.Ask && w.within == nil {
 			continue
 		}
-		r.warn(fmt.Sprintf("secret %s is only ever sent to %s, which the run may not reach: allow it with %s",
-			b.Name, strings.Join(b.Hosts, ", "), r.p.term("--allow", " "+b.Hosts[0])))
+		e.warn(fmt.Sprintf("secret %s is only ever sent to %s, which the run may not reach: allow it with %s",
+			b.Name, strings.Join(b.Hosts, ", "), e.p.term("--allow", " "+b.Hosts[0])))
 	}
 }
 
 // scope returns the scope of the run in its egress session.
-func (q routed) scope(r *run) outbound.Scope {
-	return outbound.Scope{Run: r.res.ID, Client: q.Client, Code: r.code, Head: func() string { return head(r.clean(string(q.Code))) },
-		Within: q.within, Ask: q.Ask, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
+func (e *execution) scope() outbound.Scope {
+	return outbound.Scope{Run: e.res.ID, Client: e.request.Client, Code: e.code, Head: func() string { return head(e.clean(string(e.request.Code))) },
+		Within: e.within, Ask: e.request.Ask, Record: e.p.recorder(e.res.ID, e.res.Namespace, e.clean)}
 }
 
 // headLines is how much of its code a person is shown with a question.
@@ -238,9 +229,9 @@ func egressKind(allowed bool) string {
 	return event.EgressDenied
 }
 
-// leave ends the run's scope, and adds its decisions to the result.
-func (r *run) leave(q routed) {
-	for _, d := range q.outbound.Leave() {
+// leave ends the run's scope in an egress session, and adds its decisions to the result.
+func (r *run) leave(s *outbound.Session) {
+	for _, d := range s.Leave() {
 		r.res.Egress = append(r.res.Egress, Decision{
 			Name: r.clean(d.Name), Port: d.Port, Allowed: d.Allowed, Failed: d.Failed, Reason: r.clean(d.Reason), Ask: r.clean(d.Ask), Count: d.Count, Sent: d.Sent, Received: d.Received,
 		})

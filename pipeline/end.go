@@ -22,16 +22,15 @@ const finishTimeout = 10 * time.Second
 
 // redact puts together the result's text. The streams were cleaned on their way, before they were
 // cut; this is the rest.
-func (r *run) redact(e ended) ended {
-	r.res.Stdout, r.res.StdoutCut = e.stdout.contents()
-	r.res.Stderr, r.res.StderrCut = e.stderr.contents()
-	if r.measure != nil {
-		r.measure()
+func (e *execution) redact(out *outcome) {
+	e.res.Stdout, e.res.StdoutCut = out.stdout.contents()
+	e.res.Stderr, e.res.StderrCut = out.stderr.contents()
+	if out.measure != nil {
+		out.measure(out)
+		e.res.CPUMS, e.res.PeakMemory = milliseconds(out.CPU), out.PeakMemory
 	}
-	e.lost = r.lost
-	r.res.Hints = r.p.hints(r.res, e)
-	r.scrub()
-	return e
+	e.res.Hints = e.hints(out)
+	e.scrub()
 }
 
 // scrub removes secrets from all text of the result but the streams.
@@ -65,57 +64,57 @@ func (r *run) scrub() {
 
 // audit makes the run's end durable, and only then hands its result out. The sandbox is taken down
 // meanwhile.
-func (r *run) audit(ctx context.Context, e ended) (Result, error) {
+func (e *execution) audit(ctx context.Context, out *outcome) (Result, error) {
 	ctx, cancel := outlast(ctx)
 	defer cancel()
 	closed := make(chan error, 1)
 	if e.guard != nil { // nothing of it takes long
-		closed <- e.Close()
+		closed <- e.closeSandbox()
 	} else {
-		go func() { closed <- e.Close() }()
+		go func() { closed <- e.closeSandbox() }()
 	}
-	err := r.noteEnd(ctx, e)
+	err := e.noteEnd(ctx, out)
 	if err == nil {
-		err = r.flush(ctx)
+		err = e.flush(ctx)
 	}
 	if closeErr := <-closed; closeErr != nil {
-		r.warn(r.clean("the sandbox could not be removed completely: " + closeErr.Error()))
+		e.warn(e.clean("the sandbox could not be removed completely: " + closeErr.Error()))
 	}
 	if err != nil {
-		return r.withhold(ctx, e, err)
+		return e.withhold(ctx, err)
 	}
-	if text := r.unknown.warning(); text != "" {
-		r.warn(text)
+	if text := e.unknown.warning(); text != "" {
+		e.warn(text)
 	}
-	r.saveReceipt(e.Artifacts)
-	r.res.Timings.Total = time.Since(r.began).Microseconds()
-	r.p.counters.add(r.res)
-	r.storeResult(ctx)
-	return r.res, nil
+	e.saveReceipt(e.request.Artifacts)
+	e.res.Timings.Total = time.Since(e.began).Microseconds()
+	e.p.counters.add(e.res)
+	e.storeResult(ctx)
+	return e.res, nil
 }
 
-func (r *run) noteEnd(ctx context.Context, e ended) error {
-	if limits := slices.Concat(r.res.Hit, []string{r.res.Limit}); strings.Join(limits, "") != "" {
-		r.note(event.ResourceExceeded, facts{"limit": r.res.Limit, "hit": r.res.Hit})
+func (e *execution) noteEnd(ctx context.Context, out *outcome) error {
+	if limits := slices.Concat(e.res.Hit, []string{e.res.Limit}); strings.Join(limits, "") != "" {
+		e.note(event.ResourceExceeded, facts{"limit": e.res.Limit, "hit": e.res.Hit})
 	}
-	if n := len(r.res.Artifacts); n > 0 {
-		r.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": signer.Manifest{Artifacts: r.res.Artifacts}.SumsSHA256()})
+	if n := len(e.res.Artifacts); n > 0 {
+		e.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": signer.Manifest{Artifacts: e.res.Artifacts}.SumsSHA256()})
 	}
-	r.captureOutput()
-	return r.noteOutcome(ctx, e.inputs)
+	e.captureOutput()
+	return e.noteOutcome(ctx, out, e.inputs)
 }
 
 // withhold ends a run whose end can't be recorded: no row, no result,
 // and no artifacts either. That it is so is recorded, if that can be.
-func (r *run) withhold(ctx context.Context, e ended, err error) (Result, error) {
+func (e *execution) withhold(ctx context.Context, err error) (Result, error) {
 	failed := broke(StageAudit, fmt.Errorf("the program ended, but this can't be signed and written to the audit log, so its result is withheld: %w", err))
 	failed.Remedy = "see whether the disk is full and the database is in order: sandboxmcp audit verify; and the key: sandboxmcp key show"
-	failed.Reason = r.clean(failed.Reason)
-	unsave(r.artifactDir(e), r.res.Artifacts)
-	res := r.bare(failed)
-	r.entries = nil
-	r.noteStop(failed)
-	_ = r.flush(ctx) // the log may be what fails
+	failed.Reason = e.clean(failed.Reason)
+	unsave(e.artifactDir(e.request.Artifacts), e.res.Artifacts)
+	res := e.bare(failed)
+	e.entries = nil
+	e.noteStop(failed)
+	_ = e.flush(ctx) // the log may be what fails
 	return res, failed
 }
 

@@ -12,66 +12,65 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// ended is a run whose program has ended, and with it all of its processes.
-type ended struct {
-	started
+// outcome is what a program left, whose processes have all ended.
+type outcome struct {
+	backends.Result
 	stdout, stderr *stream
-	lost           int64 // see backends.Usage
+	measure        func(*outcome) // waits for a cell's usage; nil where it is known
 }
 
-func (r *run) exec(ctx context.Context, s started) (ended, error) {
-	defer r.time(&r.res.Timings.Exec)()
+// exec runs the program. Its outcome is nil if it was not begun.
+func (e *execution) exec(ctx context.Context) (*outcome, error) {
+	defer e.time(&e.res.Timings.Exec)()
 	if ctx.Err() != nil {
-		return ended{}, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	e := ended{started: s, stdout: newStream(s.limits.Output, s.Stdout, s.Whole), stderr: newStream(s.limits.Output, s.Stderr, s.Whole)}
-	r.outputs = [2]*stream{e.stdout, e.stderr}
-	out1, out2 := r.unknown.writer(e.stdout), r.unknown.writer(e.stderr)
-	stdout, stderr := s.leases.Writer(out1), s.leases.Writer(out2)
-	var out backends.Result
+	q := e.request
+	out := &outcome{stdout: newStream(e.limits.Output, q.Stdout, q.Whole), stderr: newStream(e.limits.Output, q.Stderr, q.Whole)}
+	masked1, masked2 := e.unknown.writer(out.stdout), e.unknown.writer(out.stderr)
+	stdout, stderr := e.leases.Writer(masked1), e.leases.Writer(masked2)
 	var err error
-	s.outbound.Enter(s.scope(r))
-	if s.guard != nil {
-		out, err = r.cell(ctx, s, stdout, stderr)
+	e.outbound.Enter(e.scope())
+	if e.guard != nil {
+		err = e.cell(ctx, out, stdout, stderr)
 	} else {
 		running, kill := context.WithCancel(ctx)
-		begun, stop := e.loosen(running)
-		streams := backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun, Terminal: s.Terminal}
-		s.Stop.attend(&streams, kill)
-		out, err = s.sandbox.Exec(running, s.command, streams)
+		begun, stop := out.loosen(running, e.limits.Wall)
+		streams := backends.Streams{Stdin: q.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun, Terminal: q.Terminal}
+		q.Stop.attend(&streams, kill)
+		out.Result, err = e.sandbox.Exec(running, e.command, streams)
 		stop()
 		kill()
-		if sent := s.Stop.leave(); sent != 0 && err == nil {
-			r.res.Interrupted = signalName(sent)
-			if out.Ended == backends.EndedSignal && out.Signal == r.res.Interrupted { // it is one that we sent
+		if sent := q.Stop.leave(); sent != 0 && err == nil {
+			e.res.Interrupted = signalName(sent)
+			if out.Ended == backends.EndedSignal && out.Signal == e.res.Interrupted { // it is one that we sent
 				out.Ended = backends.EndedCancelled
 			}
 		}
 	}
-	r.leave(s.routed)
-	err = errors.Join(err, stdout.Close(), stderr.Close(), out1.Close(), out2.Close())
-	e.stdout.Close()
-	e.stderr.Close()
+	e.leave(e.outbound)
+	err = errors.Join(err, stdout.Close(), stderr.Close(), masked1.Close(), masked2.Close())
+	out.stdout.Close()
+	out.stderr.Close()
 	if err != nil {
-		return ended{}, s.noProgram(broke(StageBackend, err))
+		return out, e.noProgram(broke(StageBackend, err))
 	}
-	r.res.addOutcome(out)
-	r.lost = out.Lost
-	if gone := lacking(s.requires, out.Contained.InForce()); gone != nil {
-		return ended{}, &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
+	e.res.addOutcome(out.Result)
+	if gone := lacking(e.requires, out.Contained.InForce()); gone != nil {
+		return out, &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
 			"backend %q ran the program without %s, which was required: this is a bug of sandboxmcp, and the result is withheld",
-			s.backend.Name(), strings.Join(gone, ", "))}
+			e.backend.Name(), strings.Join(gone, ", "))}
 	}
-	return e, nil
+	return out, nil
 }
 
 // loosen has slow readers of the whole output hold nothing up once the program has been ended: when ctx ends, or a little
-// after its time is up, which is counted from when begun is called.
-func (e ended) loosen(ctx context.Context) (begun func(backends.Containment), stop func()) {
-	loose := func() { e.stdout.loosen(); e.stderr.loosen() }
+// after its time (wall) is up, which is counted from when begun is called.
+func (o *outcome) loosen(ctx context.Context, wall time.Duration) (begun func(backends.Containment), stop func()) {
+	loose := func() { o.stdout.loosen(); o.stderr.loosen() }
 	quit := context.AfterFunc(ctx, loose)
 	up := time.AfterFunc(math.MaxInt64, loose)
-	return func(backends.Containment) { up.Reset(e.limits.Wall + time.Second) }, func() { quit(); up.Stop() }
+	return func(backends.Containment) { up.Reset(wall + time.Second) }, func() { quit(); up.Stop() }
 }
 
 // lacking returns the required layers that did not hold. Backends promise that there are none;
@@ -86,14 +85,14 @@ func lacking(required, held []string) []string {
 	return gone
 }
 
-// show waits until the caller's writers have all output of the result. It comes last, when the
+// deliver waits until the caller's writers have all output of the result. It comes last, when the
 // sandbox and its slot in the queue are given back: a writer that blocks holds up only its own
 // caller, and only as long as that one wants to wait.
-func (r *run) show(ctx context.Context) {
-	for _, s := range r.outputs {
-		if s == nil {
-			continue
-		}
+func (o *outcome) deliver(ctx context.Context) {
+	if o == nil {
+		return
+	}
+	for _, s := range []*stream{o.stdout, o.stderr} {
 		select {
 		case <-s.delivered:
 			continue

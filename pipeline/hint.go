@@ -17,7 +17,8 @@ import (
 
 // hints say what to type after a run that did not go as its caller wanted, where the reason is
 // that the sandbox shows and allows less than the host.
-func (p *Pipeline) hints(res Result, e ended) []string {
+func (e *execution) hints(out *outcome) []string {
+	p, res, q := e.p, e.res, e.request
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	hit := append(slices.Clone(res.Hit), res.Limit)
@@ -38,30 +39,30 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 		cached, cut int64
 	}{{"stdout", int64(len(res.Stdout)), res.StdoutCut}, {"stderr", int64(len(res.Stderr)), res.StderrCut}} {
 		switch limit, all := p.cfg.Caps.Output, s.cached+s.cut; {
-		case s.cut == 0, e.Whole: // then nothing is missing for the caller
+		case s.cut == 0, q.Whole: // then nothing is missing for the caller
 		case all <= limit:
 			add("%s had %d bytes, of which %d are kept: keep all with %s", s.name, all, s.cached, p.term("--output", fmt.Sprint(" ", all)))
 		default:
 			add("%s had %d bytes, of which %d are kept, and no run keeps more than %d: write it to a file in /workspace", s.name, all, s.cached, limit)
 		}
 	}
-	list = append(list, p.networkHints(res, e)...)
+	list = append(list, e.networkHints(out.Lost > 0)...)
 	if res.Ended == backends.EndedOK {
 		return list
 	}
-	for _, w := range e.code.Warnings {
-		add("%s, line %d: %s", e.code.Name, w.Line, w.Text)
+	for _, w := range e.program.Warnings {
+		add("%s, line %d: %s", e.program.Name, w.Line, w.Text)
 	}
 	output := complaints(res)
 	if module, ok := validate.MissingModule(output); ok {
 		add("%s", e.missing(module)+p.cfg.Terms[termInstall])
-	} else if file := missingFile(output); file != "" && e.Beside != nil {
-		if path, ok := e.Beside(file); ok {
-			add("%s", e.bring(path))
+	} else if file := missingFile(output); file != "" && q.Beside != nil {
+		if path, ok := q.Beside(file); ok {
+			add("%s", e.fromHost(path))
 		}
 	}
-	if e.Workspace.Host != "" && !e.Workspace.Write && strings.Contains(output, "Read-only file system") {
-		add("the workspace is read-only: --workspace %s:rw lets the program change it", e.Workspace.Host)
+	if q.Workspace.Host != "" && !q.Workspace.Write && strings.Contains(output, "Read-only file system") {
+		add("the workspace is read-only: --workspace %s:rw lets the program change it", q.Workspace.Host)
 	}
 	return list
 }
@@ -76,14 +77,14 @@ func complaints(res Result) string {
 
 // networkHints say how a program gets network access that it lacked. That it has tried the sandbox has counted, so this is said of one
 // that went well, too; from words alone it is believed where the program failed.
-func (p *Pipeline) networkHints(res Result, e ended) (list []string) {
+func (e *execution) networkHints(tried bool) (list []string) {
+	p, res := e.p, e.res
 	output, failed := complaints(res), res.Ended != backends.EndedOK
 	refused := slices.ContainsFunc(res.Egress, func(d Decision) bool { return !d.Allowed }) // whose reasons say it
-	tried := e.lost > 0
 	if tried {
 		output = res.Stdout + "\n" + output // a program may print its errors itself
 	}
-	if list = p.installHints(output, res, e, tried || refused); list != nil {
+	if list = e.installHints(output, tried || refused); list != nil {
 		return list
 	}
 	tried = tried || failed && noNetwork(output)
@@ -121,22 +122,22 @@ func (p *Pipeline) term(flag, value string) string {
 }
 
 // noProgram says what to do about a program that the sandbox does not show or can't execute, if that is what is wrong.
-func (s started) noProgram(e *Error) *Error {
+func (c plan) noProgram(e *Error) *Error {
 	var no *backends.NoProgram
 	if !errors.As(e.err, &no) {
 		return e
 	}
 	e.Denied = true
 	on, here, visible := "", false, false
-	if s.Beside != nil {
-		on, here = s.Beside(no.Name)
+	if c.request.Beside != nil {
+		on, here = c.request.Beside(no.Name)
 	}
-	if s.Workspace.Host != "" && strings.Contains(no.Name, "/") {
-		_, err := os.Stat(filepath.Join(s.Workspace.Host, no.Name))
+	if c.request.Workspace.Host != "" && strings.Contains(no.Name, "/") {
+		_, err := os.Stat(filepath.Join(c.request.Workspace.Host, no.Name))
 		visible = err == nil
 	}
 	switch {
-	case s.code.Interpreter != nil:
+	case c.program.Interpreter != nil:
 		e.Remedy = "the script's first line names it: install it on this host, below /usr, or change that line"
 	case visible:
 		e.Remedy = "it is in the workspace: it may lack its mode for executing (chmod +x), or its first line names an interpreter that the sandbox does not show"
@@ -144,7 +145,7 @@ func (s started) noProgram(e *Error) *Error {
 		e.Remedy = "to run the file of that name: sandboxmcp run " + on
 	case here:
 		e.Remedy = on + " is on the host, and the sandbox does not show it: show its directory with --workspace or --mount, or install it below /usr"
-	case s.backend.Name() != "process":
+	case c.backend.Name() != "process":
 		e.Remedy = "it has to be in the image: choose one with --language python, node, shell or r, or name your own under images in the configuration"
 	default:
 		e.Remedy = "check the spelling: the sandbox shows /usr, the interpreters of this host, and the directories that --workspace and --mount name"
@@ -153,22 +154,22 @@ func (s started) noProgram(e *Error) *Error {
 }
 
 // missing says what to do about a module that could not be imported.
-func (e ended) missing(module string) string {
-	if e.Beside != nil && e.Workspace.Host == "" {
-		if path, ok := e.Beside(module); ok {
-			return e.bring(path)
+func (c plan) missing(module string) string {
+	if c.request.Beside != nil && c.request.Workspace.Host == "" {
+		if path, ok := c.request.Beside(module); ok {
+			return c.fromHost(path)
 		}
 	}
-	language := e.shows
+	language := c.shows
 	if language == backends.AnyProgram {
 		language = "interpreters"
 	}
 	return fmt.Sprintf("module %s is not installed for the %s on this host, whose packages are shown in the sandbox", module, language)
 }
 
-// bring says how something of the host gets into the sandbox.
-func (e ended) bring(path string) string {
-	if e.Command != nil {
+// fromHost says how something of the host gets into the sandbox.
+func (c plan) fromHost(path string) string {
+	if c.request.Command != nil {
 		return path + " is on the host, and nothing of this directory is shown to the sandbox: add --workspace ."
 	}
 	return fmt.Sprintf("%s is on the host, and only the script is shown to the sandbox: add --input %s, or --workspace %s for the whole directory",

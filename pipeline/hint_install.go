@@ -34,10 +34,11 @@ const termInstaller = "sandboxmcp install PACKAGES --language LANGUAGE"
 
 // installHints say how packages are installed, if the program has tried to: by the words of a package manager, or because its
 // code calls one and it has tried to get out, or to call what is not there.
-func (p *Pipeline) installHints(output string, res Result, e ended, tried bool) (list []string) {
+func (e *execution) installHints(output string, tried bool) (list []string) {
+	res := e.res
 	output = res.Stdout + "\n" + output
 	tried = tried || res.Ended != backends.EndedOK && strings.Contains(output, "not found")
-	code := withoutComments().ReplaceAllString(string(e.code.Source), "")
+	code := withoutComments().ReplaceAllString(string(e.program.Source), "")
 	for _, i := range installers() {
 		calls, failures := i.command.FindAllStringSubmatch(code, -1), i.failed.FindAllStringSubmatch(output, -1)
 		if failures == nil && (calls == nil || !tried) {
@@ -47,7 +48,7 @@ func (p *Pipeline) installHints(output string, res Result, e ended, tried bool) 
 		if names == nil {
 			names = packagesIn(failures)
 		}
-		list = append(list, p.installHint(i, names, res.Session))
+		list = append(list, e.p.installHint(i, names, res.Session))
 	}
 	return list
 }

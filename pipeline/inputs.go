@@ -18,6 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
 // WithheldRemedy is what can be done about an artifact that is withheld.
@@ -43,42 +44,43 @@ func (r *run) placer(sandbox backends.Sandbox, limits Bounds) *placer {
 
 // place puts the program and its inputs into the workspace. A host workspace gets nothing: what
 // is put there would stay there.
-func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
-	p := r.placer(s.sandbox, s.limits)
-	if s.Workspace.Host != "" {
-		if len(s.Inputs) > 0 {
+func (e *execution) place(ctx context.Context) (map[string]string, error) {
+	p := e.placer(e.sandbox, e.limits)
+	if e.request.Workspace.Host != "" {
+		if len(e.request.Inputs) > 0 {
 			return nil, refuse(StageValidate, "inputs would be copied into the host's workspace and stay there",
 				"use one of --input and --workspace, or show the inputs with --mount")
 		}
 		return p.sums, nil
 	}
-	if s.Command != nil {
-	} else if err := p.program(s); err != nil {
-		return nil, err
+	if e.request.Command == nil {
+		if err := p.program(e.program, e.displayFile); err != nil {
+			return nil, err
+		}
 	}
-	for _, in := range s.Inputs {
+	for _, in := range e.request.Inputs {
 		if err := p.input(ctx, in); err != nil {
 			return nil, err
 		}
 	}
 	if p.skipped > 0 {
-		r.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to directories, what is no file, and files of sandboxmcp's own", p.skipped))
+		e.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to directories, what is no file, and files of sandboxmcp's own", p.skipped))
 	}
 	return p.sums, nil
 }
 
 // program puts the program where it belongs, or its driver, which moves it there.
-func (p *placer) program(s started) error {
-	if s.displayFile == "" {
-		return p.put(s.code.Name, 0o644, bytes.NewReader(s.code.Source))
+func (p *placer) program(c validate.Checked, displayFile string) error {
+	if displayFile == "" {
+		return p.put(c.Name, 0o644, bytes.NewReader(c.Source))
 	}
-	if err := p.put(s.displayFile, 0o644, bytes.NewReader(s.code.Source)); err != nil {
+	if err := p.put(displayFile, 0o644, bytes.NewReader(c.Source)); err != nil {
 		return err
 	}
-	p.sums[s.code.Name] = p.sums[s.displayFile]
-	delete(p.sums, s.displayFile)
-	if err := p.files.Put(s.code.Name, 0o644, bytes.NewReader(kernel.Script(s.displayFile))); err != nil {
-		return fmt.Errorf("put %q into the workspace: %w", s.code.Name, err)
+	p.sums[c.Name] = p.sums[displayFile]
+	delete(p.sums, displayFile)
+	if err := p.files.Put(c.Name, 0o644, bytes.NewReader(kernel.Script(displayFile))); err != nil {
+		return fmt.Errorf("put %q into the workspace: %w", c.Name, err)
 	}
 	return nil
 }

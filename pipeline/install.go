@@ -50,9 +50,9 @@ func (r *run) install(ctx context.Context, q Install) error {
 	if err := r.permitInstall(ctx, q, o); err != nil {
 		return err
 	}
-	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, checked{limits: Bounds{Limits: o.Limits}}.weight(), r.waits)
+	leave, err := r.enterQueue(ctx, o.Limits)
 	if err != nil {
-		return r.queueError(err)
+		return err
 	}
 	defer leave()
 	if err := r.recordStart(ctx); err != nil {
@@ -73,7 +73,7 @@ func (r *run) install(ctx context.Context, q Install) error {
 	if r.res.Ended == backends.EndedOK {
 		r.noteRun(event.PackageInstalled, facts{"packages_installed": r.res.Packages[:min(len(r.res.Packages), maxPackages)], "count": len(r.res.Packages), "layer_sha256": receipt.Layer})
 	}
-	if err := r.noteOutcome(ctx, nil); err != nil {
+	if err := r.noteOutcome(ctx, nil, nil); err != nil {
 		return err
 	}
 	return r.flush(ctx)
@@ -109,8 +109,8 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 		return o, broke(StageValidate, err)
 	}
 	o = packages.Order{ID: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: q.Language, Packages: q.Packages, Progress: q.Progress}
-	var c checked
-	if err := p.contain(&c, cmp.Or(into.Backend, q.Backend), into.Profile, nil); err != nil {
+	c, err := p.contain(cmp.Or(into.Backend, q.Backend), into.Profile, nil)
+	if err != nil {
 		return o, err
 	}
 	o.Backend, o.Profile, o.Require = c.backend, c.base, c.requires
@@ -155,16 +155,16 @@ func (r *run) addReceipt(x packages.Receipt) {
 	}
 }
 
-// packagesOf is what a run, or the new session id, is shown of installed packages.
-func (p *Pipeline) packagesOf(ctx context.Context, c checked, id string) (packages.View, error) {
+// packagesOf returns what a run in a language, or the new session id, is shown of a namespace's packages.
+func (p *Pipeline) packagesOf(ctx context.Context, c containment, namespace, language, id string) (packages.View, error) {
 	// Without a root of its own, a sandbox can't be shown a directory at another place.
-	if p.cfg.Packages == nil || c.base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, c.shows) {
+	if p.cfg.Packages == nil || c.base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, language) {
 		return packages.View{Release: func() {}}, nil
 	}
 	if id != "" {
-		return p.cfg.Packages.OpenSession(ctx, c.backend, c.Namespace, id, c.shows)
+		return p.cfg.Packages.OpenSession(ctx, c.backend, namespace, id, language)
 	}
-	return p.cfg.Packages.View(ctx, c.backend, c.Namespace, "", c.shows)
+	return p.cfg.Packages.View(ctx, c.backend, namespace, "", language)
 }
 
 func (p *Pipeline) dropPackages(session string) {

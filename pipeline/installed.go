@@ -12,7 +12,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
-	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
 // Installed is a package that programs of a language can use, or a program that shells can call.
@@ -62,11 +61,11 @@ func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language s
 	if !ok {
 		return nil, nil
 	}
-	c := checked{Request: Request{Namespace: orDefault(namespace)}, code: validate.Checked{Language: language}, shows: language}
-	if err := p.contain(&c, backend, "", nil); err != nil {
+	c, err := p.contain(backend, "", nil)
+	if err != nil {
 		return nil, err
 	}
-	view, err := p.packagesOf(ctx, c, "")
+	view, err := p.packagesOf(ctx, c, orDefault(namespace), language, "")
 	if err != nil {
 		return nil, err
 	}

@@ -29,9 +29,9 @@ func (p *Pipeline) Load() Load { return p.cfg.Queue.detail() }
 
 // Free reports whether a run with these limits could start at once.
 func (p *Pipeline) Free(l backends.Limits) bool {
-	c := checked{limits: Bounds{Limits: backends.Limits{CPU: cmp.Or(l.CPU, p.cfg.Limits.CPU)}}}
+	l.CPU = cmp.Or(l.CPU, p.cfg.Limits.CPU)
 	running, waiting, slots := p.cfg.Queue.load()
-	return waiting == 0 && running+min(max(c.weight(), 1), slots) <= slots
+	return waiting == 0 && running+min(max(weight(l), 1), slots) <= slots
 }
 
 func (q *Queue) detail() Load {

@@ -152,37 +152,24 @@ func (p *Pipeline) Close() {
 // says so.
 func (p *Pipeline) Do(ctx context.Context, request Request) (Result, error) {
 	r := p.begin(&request)
-	defer r.show(ctx)
 	defer p.forget(r.res.ID)
-
-	checked, err := r.validate(ctx, request)
+	plan, err := r.validate(ctx, request)
 	if err != nil {
 		return r.stop(ctx, err)
 	}
-	queued, err := r.queue(ctx, checked)
-	if err != nil {
+	var out *outcome
+	defer func() { out.deliver(ctx) }() // last
+	e := &execution{run: r, plan: plan}
+	defer e.release()
+	for _, stage := range []func(context.Context) error{e.queue, e.vault, e.egress, e.start} {
+		if err := stage(ctx); err != nil {
+			return r.stop(ctx, err)
+		}
+	}
+	if out, err = e.exec(ctx); err != nil {
 		return r.stop(ctx, err)
 	}
-	defer queued.leave()
-	armed, err := r.vault(ctx, queued)
-	if err != nil {
-		return r.stop(ctx, err)
-	}
-	defer armed.disarm()
-	routed, err := r.egress(armed)
-	if err != nil {
-		return r.stop(ctx, err)
-	}
-	started, err := r.backend(ctx, routed)
-	if err != nil {
-		return r.stop(ctx, err)
-	}
-	defer started.Close()
-	ended, err := r.exec(ctx, started)
-	if err != nil {
-		return r.stop(ctx, err)
-	}
-	signed := r.sign(ctx, ended)
-	redacted := r.redact(signed)
-	return r.audit(ctx, redacted)
+	e.sign(ctx)
+	e.redact(out)
+	return e.audit(ctx, out)
 }

@@ -32,10 +32,10 @@ func TestPlaceSearchesForNothing(t *testing.T) {
 		own = append(own, filepath.Join(t.TempDir(), "state"))
 	}
 	r := &run{p: New(Config{Protected: own})}
-	s := started{sandbox: swallow{}, routed: routed{armed: armed{queued: queued{checked: checked{code: validate.Checked{Name: "script.sh", Source: []byte("true")}}}}}}
-	s.limits.Disk = 1 << 20
+	e := &execution{run: r, sandbox: swallow{}, plan: plan{program: validate.Checked{Name: "script.sh", Source: []byte("true")}}}
+	e.limits.Disk = 1 << 20
 	few := testing.AllocsPerRun(10, func() {
-		if _, err := r.place(t.Context(), s); err != nil {
+		if _, err := e.place(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -22,20 +22,20 @@ func (r *run) canSign(ctx context.Context) error {
 
 // noteOutcome signs a receipt of the run, and notes its end with it. inputs are the files that we put into
 // the workspace, the script among them.
-func (r *run) noteOutcome(ctx context.Context, inputs map[string]string) error {
+func (r *run) noteOutcome(ctx context.Context, out *outcome, inputs map[string]string) error {
 	if r.p.cfg.Keys != nil {
 		key, err := r.p.cfg.Keys.Current(ctx)
 		if err != nil {
 			return err
 		}
-		if r.envelope, err = r.receipt(inputs).Sign(key); err != nil {
+		if r.envelope, err = r.receipt(out, inputs).Sign(key); err != nil {
 			return err
 		}
 		if r.res.Receipt, err = r.envelope.MarshalJSON(); err != nil {
 			return err
 		}
 	}
-	r.noteRun(endKind(r.res.Ended), r.outcome(inputs))
+	r.noteRun(endKind(r.res.Ended), r.endFacts(inputs))
 	r.entries[len(r.entries)-1].Receipt = r.res.Receipt
 	return nil
 }
@@ -51,8 +51,9 @@ func (r *run) saveReceipt(dir string) {
 	}
 }
 
-// receipt says what the run was. It is about what is handed out: output as it was redacted, and cut unless its caller got all.
-func (r *run) receipt(inputs map[string]string) signer.Receipt {
+// receipt returns the receipt of what is handed out: output as it was redacted, and cut unless its caller got all. out is nil
+// where nothing ran in a sandbox of the run.
+func (r *run) receipt(out *outcome, inputs map[string]string) signer.Receipt {
 	res := &r.res
 	x := signer.Receipt{
 		Run: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
@@ -64,11 +65,13 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 		StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)),
 		StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: res.Artifacts, Version: r.p.cfg.Version,
 	}
-	if sum, n, ok := r.outputs[0].handed(); ok {
-		x.StdoutSHA256, x.StdoutBytes, x.StdoutCut = sum, n, 0
-	}
-	if sum, n, ok := r.outputs[1].handed(); ok {
-		x.StderrSHA256, x.StderrBytes, x.StderrCut = sum, n, 0
+	if out != nil {
+		if sum, n, ok := out.stdout.handed(); ok {
+			x.StdoutSHA256, x.StdoutBytes, x.StdoutCut = sum, n, 0
+		}
+		if sum, n, ok := out.stderr.handed(); ok {
+			x.StderrSHA256, x.StderrBytes, x.StderrCut = sum, n, 0
+		}
 	}
 	if displays := res.displaysJSON(); displays != nil {
 		x.ValueSHA256 = hash(displays)

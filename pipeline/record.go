@@ -59,8 +59,8 @@ func (r *run) asker(client string) {
 }
 
 // know adds what was decided about a request that is sound.
-func (r *run) know(c checked) {
-	r.facts["language"], r.facts["name"] = c.code.Language, c.code.Name
+func (r *run) know(c plan) {
+	r.facts["language"], r.facts["name"] = c.program.Language, c.program.Name
 	r.facts["backend"], r.facts["profile"], r.facts["require"] = c.backend.Name(), c.profile, c.requires
 	r.facts["limits"] = map[string]any{
 		"ram_bytes": c.limits.RAM, "wall_seconds": c.limits.Wall.Seconds(), "cpu_cores": c.limits.CPU,
@@ -201,8 +201,8 @@ func endKind(ended string) string {
 	return event.ExecutionFailed
 }
 
-// outcome is what the row of a run's end says on top of the facts.
-func (r *run) outcome(inputs map[string]string) facts {
+// endFacts returns what the row of a run's end says on top of the facts.
+func (r *run) endFacts(inputs map[string]string) facts {
 	res := &r.res
 	f := facts{
 		"ended": res.Ended, "exit_code": res.ExitCode,

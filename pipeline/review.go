@@ -22,18 +22,18 @@ type Review struct {
 }
 
 // review refuses dangerous code where policy says so.
-func (p *Pipeline) review(ctx context.Context, c checked) error {
+func (p *Pipeline) review(ctx context.Context, c plan) error {
 	if p.cfg.Review.Reject == "" {
 		return nil
 	}
-	code := validate.Code{Language: c.code.Language, Name: c.code.Name, Source: c.unfenced}
+	code := validate.Code{Language: c.program.Language, Name: c.program.Name, Source: c.unfenced}
 	switch {
-	case c.Command != nil:
+	case c.request.Command != nil:
 		code.Language, code.Name = validate.Shell, ""
 	case code.Language == validate.Command: // of a first line that names another interpreter
-		code.Language, code.Name = c.Language, c.Name
+		code.Language, code.Name = c.request.Language, c.request.Name
 	}
-	report, err := p.analyze(ctx, code, validate.Options{Cell: c.session != nil, Notebook: c.Show || c.session != nil})
+	report, err := p.analyze(ctx, code, validate.Options{Cell: c.session != nil, Notebook: c.request.Show || c.session != nil})
 	if err != nil {
 		return broke(StageValidate, fmt.Errorf("the code can't be reviewed, which policy demands: %w", err))
 	}
@@ -157,8 +157,8 @@ type analyser struct {
 }
 
 func (p *Pipeline) startAnalyser(ctx context.Context) (*analyser, error) {
-	var c checked
-	if err := p.contain(&c, "", "", nil); err != nil {
+	c, err := p.contain("", "", nil)
+	if err != nil {
 		return nil, err
 	}
 	sandbox, err := c.backend.Start(ctx, backends.Spec{ID: NewID(), Language: validate.Python, Profile: c.base, Require: c.requires, Keep: true,

@@ -13,8 +13,11 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -30,13 +33,9 @@ type run struct {
 	own   int    // files that come with its code: the script, none of a command
 	facts facts  // what every row about the run says
 	redactor
-	entries  []audit.Entry         // not yet in the log
-	started  bool                  // the log has the run's start
-	envelope signer.Envelope       // the run's receipt, once it has ended
-	outputs  [2]*stream            // stdout and stderr, once the program runs
-	before   func() backends.Usage // of its session's sandbox, if it has one
-	measure  func()                // waits for what is still being measured of it, for the result; nil if nothing is
-	lost     int64                 // see backends.Usage: of this run
+	entries  []audit.Entry   // not yet in the log
+	started  bool            // the log has the run's start
+	envelope signer.Envelope // the run's receipt, once it has ended
 }
 
 func (p *Pipeline) begin(q *Request) *run {
@@ -73,39 +72,53 @@ func (r *run) time(stage *int64) func() {
 	return func() { *stage += time.Since(start).Microseconds() }
 }
 
-// queued is a checked request that has its slots.
-type queued struct {
-	checked
-	guard *session.Guard // the exclusive use of its session, nil without one
-	leave func()
+// execution is a plan that is being carried out, with what it holds, in the order in which the stages acquire it.
+type execution struct {
+	*run
+	plan
+	guard       *session.Guard    // the exclusive use of its session, nil without one
+	outbound    *outbound.Session // nil has no network
+	within      *egress.Policy    // what a cell has named
+	view        packages.View     // the namespace's packages, as they are shown
+	sandbox     backends.Sandbox
+	before      func() backends.Usage // of its session's sandbox, if it has one
+	command     backends.Command
+	inputs      map[string]string // SHA-256 by name, of the files that we put into the workspace
+	displayFile string            // the file in which the driver leaves displays; "" without one
+	tree        *tree             // the host workspace before the program, if there is a writable one
+	releases    []func()          // what gives all of it back, the last first
+}
+
+// release gives back what the execution still holds.
+func (e *execution) release() {
+	for _, give := range slices.Backward(e.releases) {
+		give()
+	}
 }
 
 // queue acquires the run's session, if it has one, and then slots of the queue.
-func (r *run) queue(ctx context.Context, c checked) (queued, error) {
-	defer r.time(&r.res.Timings.Queue)()
-	if c.session == nil {
-		return r.enterQueue(ctx, c)
+func (e *execution) queue(ctx context.Context) (err error) {
+	defer e.time(&e.res.Timings.Queue)()
+	if e.session != nil {
+		if e.guard, err = e.session.Acquire(ctx); err != nil {
+			return sessionError(StageQueue, err)
+		}
+		e.releases = append(e.releases, e.guard.Release)
 	}
-	guard, err := c.session.Acquire(ctx)
-	if err != nil {
-		return queued{}, sessionError(StageQueue, err)
+	leave, err := e.enterQueue(ctx, e.limits.Limits)
+	if err == nil {
+		e.releases = append(e.releases, leave)
 	}
-	q, err := r.enterQueue(ctx, c)
-	if err != nil {
-		guard.Release()
-		return q, err
-	}
-	leave := q.leave
-	q.guard, q.leave = guard, func() { leave(); guard.Release() }
-	return q, nil
+	return err
 }
 
-func (r *run) enterQueue(ctx context.Context, c checked) (queued, error) {
-	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), r.waits)
+// enterQueue waits for the slots of a run with these limits, and returns a function that gives them back.
+func (r *run) enterQueue(ctx context.Context, l backends.Limits) (leave func(), err error) {
+	leave, err = r.p.cfg.Queue.Enter(ctx, r.res.Namespace, weight(l), r.waits)
 	if err != nil {
-		return queued{}, r.queueError(err)
+		return nil, r.queueError(err)
 	}
-	return queued{checked: c, leave: leave}, nil
+	return leave, nil
 }
 
 // waits tells listeners that the run has to wait, and how many do.
@@ -123,54 +136,41 @@ func (r *run) queueError(err error) error {
 	return e
 }
 
-// armed is a queued request with the secrets that it asked for.
-type armed struct {
-	queued
-	leases vault.Leases // of a session: all that it ever had
-}
-
-// disarm wipes the secrets, unless a session goes on using them.
-func (a armed) disarm() {
-	if a.guard != nil {
-		return
+// vault leases the secrets that were asked for. A session keeps its leases; those of any other run end with it.
+func (e *execution) vault(ctx context.Context) error {
+	defer e.time(&e.res.Timings.Vault)()
+	want := e.request.Secrets
+	if e.guard != nil {
+		e.leases = e.guard.Leases()
+		want = slices.DeleteFunc(slices.Clone(want), e.leases.Has) // what a session has leased stays as it was
 	}
-	a.leases.Close()
-}
-
-func (r *run) vault(ctx context.Context, q queued) (armed, error) {
-	defer r.time(&r.res.Timings.Vault)()
-	a := armed{queued: q}
-	want := q.Secrets
-	if q.guard != nil {
-		a.leases = q.guard.Leases()
-		r.leases = a.leases
-		want = slices.DeleteFunc(slices.Clone(want), a.leases.Has) // what a session has leased stays as it was
-	}
-	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, want)
+	lease, err := e.p.cfg.Vault.Lease(ctx, e.res.Namespace, want)
 	if err != nil && ctx.Err() == nil {
 		remedy := ""
-		if names := r.p.SecretNames(ctx, q.Namespace); names != nil && errors.Is(err, vault.ErrNotFound) {
+		if names := e.p.SecretNames(ctx, e.res.Namespace); names != nil && errors.Is(err, vault.ErrNotFound) {
 			remedy = "name one that there is: " + strings.Join(names, ", ")
 		}
-		e := refuse(StageVault, err.Error(), remedy)
-		e.err = err
-		return armed{}, e
+		no := refuse(StageVault, err.Error(), remedy)
+		no.err = err
+		return no
 	}
 	if err != nil {
-		return armed{}, broke(StageVault, context.Cause(ctx))
+		return broke(StageVault, context.Cause(ctx))
 	}
 	for _, name := range lease.Unredacted() {
-		r.warn("secret " + name + " is too short or too common to be taken out of the output")
+		e.warn("secret " + name + " is too short or too common to be taken out of the output")
 	}
-	if len(want) > 0 {
-		a.leases = append(a.leases, lease)
-		r.leases = a.leases
-		r.note(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
-		if q.guard != nil {
-			q.guard.AddLease(lease)
-		}
+	if len(want) == 0 {
+		return nil
 	}
-	return a, nil
+	e.leases = append(e.leases, lease)
+	e.note(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
+	if e.guard != nil {
+		e.guard.AddLease(lease)
+	} else {
+		e.releases = append(e.releases, lease.Close)
+	}
+	return nil
 }
 
 // SecretNames returns the names of a namespace's secrets, at most 50; nil where there are none or they can't be listed.

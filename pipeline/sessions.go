@@ -41,33 +41,33 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	if err != nil {
 		return session.Info{}, err
 	}
-	route, err := r.route(armed{queued: queued{checked: c}})
+	route, err := r.route(q.Allow, false)
 	if err != nil {
 		return session.Info{}, err
 	}
-	out, err := r.newOutbound(c, route, r.p.leasesOf(r.res.ID), r.res.ID)
+	out, err := r.newOutbound(c.base, q.Allow, route, r.p.leasesOf(r.res.ID), r.res.ID)
 	if err != nil {
 		return session.Info{}, err
 	}
-	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), r.waits)
+	leave, err := r.enterQueue(ctx, c.limits.Limits)
 	if err != nil {
-		return session.Info{}, r.queueError(err)
+		return session.Info{}, err
 	}
 	defer leave()
-	view, err := r.p.packagesOf(ctx, c, r.res.ID)
+	view, err := r.p.packagesOf(ctx, c.containment, r.res.Namespace, c.shows, r.res.ID)
 	if err != nil {
 		return session.Info{}, err
 	}
 	plan := session.Plan{
 		Info: session.Info{
-			ID: r.res.ID, Namespace: c.Namespace, Language: c.code.Language, Backend: c.backend.Name(), Profile: c.profile,
+			ID: r.res.ID, Namespace: r.res.Namespace, Language: c.shows, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
 		},
 		Env:      slices.Concat(view.Env, out.Env()),
 		Outbound: out,
 		Close:    []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
 	}
-	spec := backends.Spec{ID: r.res.ID, Language: c.code.Language, Profile: c.base, Require: c.requires,
+	spec := backends.Spec{ID: r.res.ID, Language: c.shows, Profile: c.base, Require: c.requires,
 		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true}
 	out.Shape(&spec)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
@@ -106,26 +106,24 @@ func (p *Pipeline) leasesOf(id string) func() vault.Leases {
 }
 
 // checkSession is what validate does for a session.
-func (r *run) checkSession(q NewSession) (checked, error) {
-	c := checked{Request: Request{ID: r.res.ID, Namespace: r.res.Namespace, Allow: q.Allow}}
-	err := checkRequest(c.Request)
-	if err != nil {
+func (r *run) checkSession(q NewSession) (c plan, err error) {
+	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
 		return c, err
 	}
-	if c.code.Language, err = validate.Language(q.Language); err != nil {
+	if c.shows, err = validate.Language(q.Language); err != nil {
 		return c, refuse(StageValidate, err.Error(), "")
 	}
-	c.shows = c.code.Language
+	c.program.Language = c.shows
 	if err := r.p.sessions.Check(q.Idle, q.Lifetime); err != nil {
 		return c, refuse(StageValidate, err.Error(), "ask for less, or raise sessions in the configuration")
 	}
-	if err := r.p.contain(&c, q.Backend, q.Profile, q.Require); err != nil {
+	if c.containment, err = r.p.contain(q.Backend, q.Profile, q.Require); err != nil {
 		return c, err
 	}
-	if c.limits, err = r.p.limit(c.Namespace, q.Limits); err != nil {
+	if c.limits, err = r.p.limit(r.res.Namespace, q.Limits); err != nil {
 		return c, err
 	}
-	r.res.Backend, r.res.Profile, r.res.Language = c.backend.Name(), c.profile, c.code.Language
+	r.res.Backend, r.res.Profile, r.res.Language = c.backend.Name(), c.profile, c.shows
 	r.know(c)
 	return c, nil
 }

@@ -12,40 +12,39 @@ import (
 
 // sign lists what the program left behind. Artifacts that can't be read or saved do not undo the
 // run: the result says so.
-func (r *run) sign(ctx context.Context, e ended) ended {
-	defer r.time(&r.res.Timings.Sign)()
+func (e *execution) sign(ctx context.Context) {
+	defer e.time(&e.res.Timings.Sign)()
 	ctx, cancel := outlast(ctx)
 	defer cancel()
-	src := r.left(e)
+	src := e.left()
 	if e.guard != nil {
 		src = e.fresh()
 	}
 	m, err := signer.Collect(ctx, src, signer.Options{
-		Dir:       r.artifactDir(e),
-		Fresh:     e.Artifacts == "",
-		MaxCount:  r.p.cfg.Artifacts.MaxCount,
-		MaxBytes:  r.p.cfg.Artifacts.MaxBytes,
-		Secret:    r.scan(e),
+		Dir:       e.artifactDir(e.request.Artifacts),
+		Fresh:     e.request.Artifacts == "",
+		MaxCount:  e.p.cfg.Artifacts.MaxCount,
+		MaxBytes:  e.p.cfg.Artifacts.MaxBytes,
+		Secret:    e.scan(),
 		Unchanged: e.inputs,
-		Redact:    r.clean,
+		Redact:    e.clean,
 	})
-	r.res.addArtifacts(m)
+	e.res.addArtifacts(m)
 	if err != nil {
-		r.res.ArtifactsFailed = err.Error()
+		e.res.ArtifactsFailed = err.Error()
 	}
 	if e.tree != nil {
 		for _, name := range e.tree.sprung() {
-			r.warn(fmt.Sprintf("the program changed %s, which tools on the host will execute or obey", name))
+			e.warn(fmt.Sprintf("the program changed %s, which tools on the host will execute or obey", name))
 		}
 	}
-	return e
 }
 
 // scan returns what looks for secrets in artifacts, or nil if nothing needs to.
-func (r *run) scan(e ended) func(io.Reader) (bool, error) {
+func (r *run) scan() func(io.Reader) (bool, error) {
 	var known func(io.Reader) (bool, error)
-	if len(e.leases) > 0 && !r.p.cfg.Artifacts.ShowSecrets {
-		known = e.leases.Find
+	if len(r.leases) > 0 && !r.p.cfg.Artifacts.ShowSecrets {
+		known = r.leases.Find
 	}
 	if r.unknown.policy == UnknownOff {
 		return known
@@ -66,11 +65,11 @@ func (r *run) takeDisplays(file backends.File) error {
 
 // left lists the files that may be artifacts: all of a workspace of our own, what changed in a
 // host's, nothing of one that was read-only.
-func (r *run) left(e ended) signer.Source {
+func (e *execution) left() signer.Source {
 	switch {
 	case e.tree != nil:
 		return e.tree.changed
-	case e.Workspace.Host != "":
+	case e.request.Workspace.Host != "":
 		return func(context.Context, func(signer.File) error) (int, error) { return 0, nil }
 	}
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
@@ -78,8 +77,8 @@ func (r *run) left(e ended) signer.Source {
 			switch {
 			case e.displayFile == "":
 			case file.Name == e.displayFile:
-				return r.takeDisplays(file)
-			case file.Name == e.code.Name && file.Size == int64(len(kernel.Script(e.displayFile))):
+				return e.takeDisplays(file)
+			case file.Name == e.program.Name && file.Size == int64(len(kernel.Script(e.displayFile))):
 				return nil // it ended before its driver had moved the program there
 			}
 			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})

@@ -56,8 +56,8 @@ func (r *run) readPage(ctx context.Context, q reader.Question) (reader.Answer, e
 
 // runReader starts a sandbox for one page. It sees no file but the program, and has no network.
 func (r *run) runReader(ctx context.Context, program string, question []byte, out *capped) (end backends.Result, err error) {
-	var c checked
-	if err := r.p.contain(&c, "process", "", nil); err != nil {
+	c, err := r.p.contain("process", "", nil)
+	if err != nil {
 		return end, err
 	}
 	spec := backends.Spec{ID: NewID(), Language: "shell", Profile: c.base, Require: c.requires,
