@@ -142,14 +142,14 @@ func (l *Log) connect(ctx context.Context, path string) (err error) {
 
 // check refuses a database that this program cannot continue, and upgrades version 1.
 func (l *Log) check(ctx context.Context) error {
-	var id int64
-	if err := l.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+	id, err := one[int64](ctx, l.db, "PRAGMA application_id")
+	if err != nil {
 		return err
 	}
 	if id != schemaID {
 		return errForeign
 	}
-	version, err := formatVersion(ctx, l.db)
+	version, err := one[int64](ctx, l.db, "PRAGMA user_version")
 	switch {
 	case err != nil:
 		return err

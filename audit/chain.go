@@ -65,8 +65,7 @@ func (l *Log) trace(ctx context.Context, c *chain, r Row, bad *Bad) error {
 		return nil
 	}
 	prev, _ := hex.DecodeString(r.Prev) // hex because scan made it
-	var seq int64
-	err := l.db.QueryRowContext(ctx, "SELECT seq FROM audit WHERE hash = ? LIMIT 1", prev).Scan(&seq)
+	seq, err := one[int64](ctx, l.db, "SELECT seq FROM audit WHERE hash = ? LIMIT 1", prev)
 	switch {
 	case err == nil:
 		bad.Why = fmt.Sprintf("was moved here: it follows on what is now row %d", seq)

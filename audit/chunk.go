@@ -126,15 +126,10 @@ func (c *chunk) add(seq int64, prev, hash []byte, sum [hashSize]byte) bool {
 
 // readReceipts finds the receipts that rows speak of, and no others.
 func (c *chunk) readReceipts(ctx context.Context, conn *sql.Conn, refs []receiptOf) error {
-	rows, err := conn.QueryContext(ctx, "SELECT seq, envelope FROM receipts WHERE seq BETWEEN ? AND ? ORDER BY seq", c.from, c.last)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq int64
-		var envelope sql.RawBytes
-		if err := rows.Scan(&seq, &envelope); err != nil {
+	var seq int64
+	var envelope sql.RawBytes
+	for err := range each(ctx, conn, []any{&seq, &envelope}, "SELECT seq, envelope FROM receipts WHERE seq BETWEEN ? AND ? ORDER BY seq", c.from, c.last) {
+		if err != nil {
 			return err
 		}
 		switch sum := sha256.Sum256(envelope); {
@@ -150,23 +145,18 @@ func (c *chunk) readReceipts(ctx context.Context, conn *sql.Conn, refs []receipt
 		}
 		refs = refs[1:]
 	}
-	if len(refs) > 0 && rows.Err() == nil {
+	if len(refs) > 0 {
 		c.bad = &Bad{refs[0].seq, "has lost its receipt"}
 	}
-	return rows.Err()
+	return nil
 }
 
 // readPoints reads the checkpoints at rows of the chunk.
 func (c *chunk) readPoints(ctx context.Context, conn *sql.Conn, keys keyring) error {
-	rows, err := conn.QueryContext(ctx, "SELECT size, note FROM checkpoints WHERE size BETWEEN ? AND ? ORDER BY size", c.first, c.last)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var size int64
-		var note []byte
-		if err := rows.Scan(&size, &note); err != nil {
+	var size int64
+	var note []byte
+	for err := range each(ctx, conn, []any{&size, &note}, "SELECT size, note FROM checkpoints WHERE size BETWEEN ? AND ? ORDER BY size", c.first, c.last) {
+		if err != nil {
 			return err
 		}
 		p, err := keys.open(note)
@@ -179,25 +169,18 @@ func (c *chunk) readPoints(ctx context.Context, conn *sql.Conn, keys keyring) er
 		}
 		c.points = append(c.points, point{p, "the checkpoint there"})
 	}
-	return rows.Err()
+	return nil
 }
 
 // readSegment reads a segment file, and finds by itself the words for what is wrong.
 func (c *chunk) readSegment(keys keyring) error {
-	f, err := openFile(c.segment.File)
+	f, sum, err := openHashed(c.segment.File)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return err
-	}
-	if hex.EncodeToString(sum.Sum(nil)) != c.segment.SHA256 {
+	if sum != c.segment.SHA256 {
 		c.bad = &Bad{c.first, fmt.Sprintf("is in a segment file that was changed, with all up to row %d: %s", c.last, c.segment.File)}
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
 	}
 	found, err := c.readFile(f)
 	if err == nil && found == nil {

@@ -71,8 +71,7 @@ func (v *verification) compareNode(ctx context.Context, n node) (*Bad, error) {
 	if (n.position+1)<<n.level > v.newest {
 		return nil, nil // no checkpoint has covered it
 	}
-	var stored []byte
-	err := v.l.db.QueryRowContext(ctx, selectNode, n.level, n.position).Scan(&stored)
+	stored, err := one[[]byte](ctx, v.l.db, selectNode, n.level, n.position)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &Bad{0, fmt.Sprintf("the stored tree has lost its hash over rows %d to %d", n.position<<n.level+1, (n.position+1)<<n.level)}, nil
@@ -104,8 +103,7 @@ func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
 	if err != nil && !errors.Is(err, errAbsent) {
 		return nil, err
 	}
-	var note []byte
-	err = v.l.db.QueryRowContext(ctx, "SELECT note FROM checkpoints WHERE size = ?", s.Last).Scan(&note)
+	note, err := one[[]byte](ctx, v.l.db, "SELECT note FROM checkpoints WHERE size = ?", s.Last)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}

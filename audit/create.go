@@ -65,11 +65,6 @@ func create(ctx context.Context, path string) error {
 // newKind is in the name of a log that is being made.
 const newKind = "audit"
 
-func formatVersion(ctx context.Context, q querier) (version int64, err error) {
-	err = q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
-	return version, err
-}
-
 // upgrade migrates a log from version 1 to version 2 in one transaction: a killed process has changed nothing, and of
 // several processes the first does it. A program of version 1 that has the log open may go on appending: its table
 // does not change.
@@ -79,7 +74,7 @@ func (l *Log) upgrade(ctx context.Context) error {
 	if err := w.begin(l); err != nil {
 		return err
 	}
-	version, err := formatVersion(ctx, w.conn)
+	version, err := one[int64](ctx, w.conn, "PRAGMA user_version")
 	if err == nil && version == 1 {
 		_, err = w.conn.ExecContext(ctx, schema2)
 	}

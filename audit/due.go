@@ -55,9 +55,8 @@ func (s *signer) adopt(l *Log) {
 	if err := s.connect(ctx, l); err != nil {
 		return
 	}
-	var only bool
-	err := s.conn.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM checkpoints) AND EXISTS (SELECT 1 FROM audit)
-		AND NOT EXISTS (SELECT 1 FROM audit WHERE kind <> 'key.created')`).Scan(&only)
+	only, err := one[bool](ctx, s.conn, `SELECT NOT EXISTS (SELECT 1 FROM checkpoints) AND EXISTS (SELECT 1 FROM audit)
+		AND NOT EXISTS (SELECT 1 FROM audit WHERE kind <> 'key.created')`)
 	if err == nil && only {
 		s.none = true
 		s.mark()

@@ -30,12 +30,9 @@ func (l *Log) Follow(ctx context.Context, f Filter, every time.Duration) iter.Se
 
 // catchUp yields the rows that f chooses up to now, and moves f behind them.
 func (l *Log) catchUp(ctx context.Context, f *Filter, yield func(Row, error) bool) (more bool, err error) {
-	var head int64
-	if err := l.db.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM audit").Scan(&head); err != nil {
+	head, err := lastSeq(ctx, l.db)
+	if err != nil || head <= f.After {
 		return true, err
-	}
-	if head <= f.After {
-		return true, nil
 	}
 	more = true
 	err = l.each(ctx, *f, func(r Row) bool {

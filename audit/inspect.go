@@ -33,14 +33,11 @@ func inspect(ctx context.Context, q querier) (*Bad, error) {
 
 // integrity lets SQLite check the file: that no index hides rows, among much else.
 func integrity(ctx context.Context, q querier) (*Bad, error) {
-	var found string
-	if err := q.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found); err != nil {
+	found, err := one[string](ctx, q, "PRAGMA integrity_check(1)")
+	if err != nil || found == "ok" {
 		return nil, err
 	}
-	if found != "ok" {
-		return &Bad{0, "the file is damaged: " + found}, nil
-	}
-	return nil, nil
+	return &Bad{0, "the file is damaged: " + found}, nil
 }
 
 // pristine returns the objects of a new log.
@@ -65,20 +62,15 @@ var analysed = map[string]string{
 
 // objects returns the definitions of all that the database consists of, but for what ANALYZE leaves.
 func objects(ctx context.Context, q querier) (map[string]string, error) {
-	rows, err := q.QueryContext(ctx, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	m := map[string]string{}
-	for rows.Next() {
-		var name, sql string
-		if err := rows.Scan(&name, &sql); err != nil {
+	var name, sql string
+	for err := range each(ctx, q, []any{&name, &sql}, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema") {
+		if err != nil {
 			return nil, err
 		}
 		if analysed[name] != sql || sql == "" {
 			m[name] = sql
 		}
 	}
-	return m, rows.Err()
+	return m, nil
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -13,6 +14,32 @@ import (
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// one returns the column of the first row of a query, or sql.ErrNoRows.
+func one[T any](ctx context.Context, q querier, query string, args ...any) (v T, err error) {
+	err = q.QueryRowContext(ctx, query, args...).Scan(&v)
+	return v, err
+}
+
+// each scans the rows of a query into dest one by one. It yields nil for each row, and an error if they end early.
+func each(ctx context.Context, q querier, dest []any, query string, args ...any) iter.Seq[error] {
+	return func(yield func(error) bool) {
+		rows, err := q.QueryContext(ctx, query, args...)
+		if err != nil {
+			yield(err)
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := rows.Scan(dest...); !yield(err) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(err)
+		}
+	}
 }
 
 // nodes reads the tree of a log from its stored nodes, and from the rows below those.
@@ -28,8 +55,7 @@ const selectNode = "SELECT hash FROM tree WHERE level = ? AND position = ?"
 
 // get returns the hash at a place. Where it is not stored, the rows tell.
 func (n nodes) get(level int, position int64) (tlog.Hash, error) {
-	var stored []byte
-	err := n.q.QueryRowContext(n.ctx, selectNode, level, position).Scan(&stored)
+	stored, err := one[[]byte](n.ctx, n.q, selectNode, level, position)
 	switch {
 	case err == nil:
 		return asHash(stored)
@@ -95,23 +121,17 @@ func asHash(b []byte) (h tlog.Hash, err error) {
 
 // eachHash calls do for the hashes of rows first to last, as far as they are there without a gap.
 func eachHash(ctx context.Context, q querier, first, last int64, do func([]byte) error) error {
-	rows, err := q.QueryContext(ctx, "SELECT seq, hash FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for next := first; rows.Next(); next++ {
-		var seq int64
-		var hash sql.RawBytes
-		if err := rows.Scan(&seq, &hash); err != nil {
+	var seq int64
+	var hash sql.RawBytes
+	next := first
+	for err := range each(ctx, q, []any{&seq, &hash}, "SELECT seq, hash FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last) {
+		if err != nil || seq != next {
 			return err
-		}
-		if seq != next {
-			return nil
 		}
 		if err := do(hash); err != nil {
 			return err
 		}
+		next++
 	}
-	return rows.Err()
+	return nil
 }

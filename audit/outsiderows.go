@@ -82,21 +82,19 @@ func (v *verification) late(ctx context.Context) error {
 
 // orphanRows finds receipts and checkpoints of rows that do not exist.
 func (v *verification) orphanRows(ctx context.Context) (*Bad, error) {
-	var orphan int64
-	err := v.l.db.QueryRowContext(ctx, "SELECT seq FROM receipts WHERE seq > ? AND seq NOT IN (SELECT seq FROM audit) LIMIT 1", v.head).Scan(&orphan)
+	orphan, err := one[int64](ctx, v.l.db, "SELECT seq FROM receipts WHERE seq > ? AND seq NOT IN (SELECT seq FROM audit) LIMIT 1", v.head)
 	if err == nil {
 		return &Bad{v.head + 1, fmt.Sprintf("is missing: there is a receipt of row %d", orphan)}, nil
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		err = v.l.db.QueryRowContext(ctx, "SELECT size FROM checkpoints WHERE size < 1 LIMIT 1").Scan(&orphan)
+		orphan, err = one[int64](ctx, v.l.db, "SELECT size FROM checkpoints WHERE size < 1 LIMIT 1")
 	}
-	switch {
-	case err == nil:
-		return &Bad{0, fmt.Sprintf("there is a checkpoint for %d rows", orphan)}, nil
-	case !errors.Is(err, sql.ErrNoRows):
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
-	return nil, nil
+	return &Bad{0, fmt.Sprintf("there is a checkpoint for %d rows", orphan)}, nil
 }
 
 func (v *verification) cutOff(p point) *Bad {
@@ -121,21 +119,16 @@ func (v *verification) orphanNodes(ctx context.Context) (*Bad, error) {
 			seams[n] = true
 		}
 	}
-	rows, err := v.l.db.QueryContext(ctx, "SELECT level, position FROM tree WHERE level < ?", storedLevel)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n node
-		if err := rows.Scan(&n.level, &n.position); err != nil {
+	var n node
+	for err := range each(ctx, v.l.db, []any{&n.level, &n.position}, "SELECT level, position FROM tree WHERE level < ?", storedLevel) {
+		if err != nil {
 			return nil, err
 		}
 		if !seams[n] {
 			return &Bad{0, fmt.Sprintf("the stored tree has a hash at level %d, position %d, where none belongs", n.level, n.position)}, nil
 		}
 	}
-	return nil, rows.Err()
+	return nil, nil
 }
 
 // unrecordedSegment finds a segment without a row that says that it was sealed. Where a segment is missing, that row

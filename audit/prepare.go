@@ -42,10 +42,9 @@ func (v *verification) prepare(ctx context.Context, o VerifyOptions) (*Bad, erro
 		return nil, err
 	}
 	v.altered = bad != nil
-	if err := v.snapshot(ctx, conn); err != nil || bad != nil {
-		if bad != nil {
-			return bad, nil
-		}
+	if err := v.snapshot(ctx, conn); bad != nil {
+		return bad, nil
+	} else if err != nil {
 		return nil, err
 	}
 	origin, _ := readOrigin(ctx, conn) // if there is none, the rows tell why
@@ -67,10 +66,8 @@ func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	v.known = true
-	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(size), 0) FROM checkpoints").Scan(&v.newest); err != nil {
-		return err
-	}
-	return nil
+	v.newest, err = one[int64](ctx, tx, "SELECT coalesce(max(size), 0) FROM checkpoints")
+	return err
 }
 
 // keep parses the checkpoints that are not in the database. What somebody kept may be the wrong file, and

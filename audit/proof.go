@@ -60,8 +60,7 @@ func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
 // segment, up to which the segment alone is enough.
 func (l *Log) covering(ctx context.Context, about found) (c checkpoint, note []byte, err error) {
 	if s := about.segment; s != nil {
-		err = l.db.QueryRowContext(ctx, "SELECT note FROM checkpoints WHERE size = ?", s.Last).Scan(&note)
-		if err == nil {
+		if note, err = one[[]byte](ctx, l.db, "SELECT note FROM checkpoints WHERE size = ?", s.Last); err == nil {
 			c, err = openNote(note, nil)
 		}
 		if err != nil {

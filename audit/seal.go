@@ -58,8 +58,8 @@ func (l *Log) seal(ctx context.Context, before time.Time) (done []Segment, err e
 		return nil, err
 	}
 	const newest = "SELECT coalesce((SELECT seq FROM audit WHERE time >= ? ORDER BY seq LIMIT 1), (SELECT max(seq) FROM audit)) - 1"
-	var last int64
-	if err := l.db.QueryRowContext(ctx, newest, nanos(before)).Scan(&last); err != nil {
+	last, err := one[int64](ctx, l.db, newest, nanos(before))
+	if err != nil {
 		return nil, err
 	}
 	for {
@@ -207,19 +207,14 @@ func (l *Log) copyRows(ctx context.Context, w *segmentWriter, p *pack, first, la
 }
 
 func (l *Log) receipts(ctx context.Context, first, last int64) (map[int64][]byte, error) {
-	rows, err := l.db.QueryContext(ctx, "SELECT seq, envelope FROM receipts WHERE seq BETWEEN ? AND ?", first, last)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	m := map[int64][]byte{}
-	for rows.Next() {
-		var seq int64
-		var envelope []byte
-		if err := rows.Scan(&seq, &envelope); err != nil {
+	var seq int64
+	var envelope []byte
+	for err := range each(ctx, l.db, []any{&seq, &envelope}, "SELECT seq, envelope FROM receipts WHERE seq BETWEEN ? AND ?", first, last) {
+		if err != nil {
 			return nil, err
 		}
 		m[seq] = envelope
 	}
-	return m, rows.Err()
+	return m, nil
 }

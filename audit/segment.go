@@ -70,16 +70,12 @@ func (l *Log) segmentPath(first, last int64) string {
 
 // segments lists the sealed segments that reach row from, oldest first.
 func (l *Log) segments(ctx context.Context, q querier, from int64) (list []Segment, err error) {
-	rows, err := q.QueryContext(ctx, "SELECT first, last, oldest, newest, hash, sha256 FROM segments WHERE last >= ? ORDER BY first", from)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var s Segment
-		var oldest, newest int64
-		var head, sum []byte
-		if err := rows.Scan(&s.First, &s.Last, &oldest, &newest, &head, &sum); err != nil {
+	var s Segment
+	var oldest, newest int64
+	var head, sum []byte
+	for err := range each(ctx, q, []any{&s.First, &s.Last, &oldest, &newest, &head, &sum},
+		"SELECT first, last, oldest, newest, hash, sha256 FROM segments WHERE last >= ? ORDER BY first", from) {
+		if err != nil {
 			return nil, err
 		}
 		s.Oldest, s.Newest = time.Unix(0, oldest).UTC(), time.Unix(0, newest).UTC()
@@ -88,13 +84,12 @@ func (l *Log) segments(ctx context.Context, q querier, from int64) (list []Segme
 		s.Here = err == nil
 		list = append(list, s)
 	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // sealedUpTo is the last row that was sealed, or 0.
 func sealedUpTo(ctx context.Context, q querier) (last int64, err error) {
-	err = q.QueryRowContext(ctx, "SELECT coalesce(max(last), 0) FROM segments").Scan(&last)
-	return last, err
+	return one[int64](ctx, q, "SELECT coalesce(max(last), 0) FROM segments")
 }
 
 // What lines begin with.

@@ -3,8 +3,6 @@ package audit
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,23 +39,11 @@ func (s Segment) each(ctx context.Context, f Filter, do func(r Row, receipt []by
 
 // open opens the file, if it is the one that was sealed.
 func (s Segment) open() (*os.File, error) {
-	file, err := openFile(s.File)
-	if err != nil {
-		return nil, err
+	file, sum, err := openHashed(s.File)
+	if err == nil && sum != s.SHA256 {
+		err = errors.Join(fmt.Errorf("%s was changed: see sandboxmcp audit verify", s.File), file.Close())
 	}
-	sum := sha256.New()
-	_, err = io.Copy(sum, file)
-	if err == nil && hex.EncodeToString(sum.Sum(nil)) != s.SHA256 {
-		err = fmt.Errorf("%s was changed: see sandboxmcp audit verify", s.File)
-	}
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
+	return file, err
 }
 
 // read calls do for the rows that f chooses.

@@ -118,7 +118,7 @@ func (l *Log) removeDouble(ctx context.Context, q querier, path string) error {
 	})
 	if err == nil && bad == nil {
 		var double bool // the hash of the last row vouches for those before
-		err = q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq = ?) AND EXISTS (SELECT 1 FROM audit WHERE seq = ? AND lower(hex(hash)) = ?)", first.Seq, last.Seq, last.Hash).Scan(&double)
+		double, err = one[bool](ctx, q, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq = ?) AND EXISTS (SELECT 1 FROM audit WHERE seq = ? AND lower(hex(hash)) = ?)", first.Seq, last.Seq, last.Hash)
 		if err == nil && double {
 			return os.Remove(path)
 		}

@@ -193,8 +193,7 @@ func (s *signer) inTime(ctx context.Context, c checkpoint) bool {
 	if c.until.IsZero() {
 		return true
 	}
-	var nanos int64
-	err := s.conn.QueryRowContext(ctx, "SELECT time FROM audit WHERE seq = ?", c.size).Scan(&nanos)
+	nanos, err := one[int64](ctx, s.conn, "SELECT time FROM audit WHERE seq = ?", c.size)
 	return err == nil && c.covers(time.Unix(0, nanos)) == nil
 }
 
@@ -262,22 +261,19 @@ func putCheckpoint(ctx context.Context, conn *sql.Conn, size int64, note []byte)
 }
 
 func lastSeq(ctx context.Context, q querier) (seq int64, err error) {
-	err = q.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM audit").Scan(&seq)
-	return seq, err
+	return one[int64](ctx, q, "SELECT coalesce(max(seq), 0) FROM audit")
 }
 
 // readOrigin names the log by its first row or, once that is sealed, as its checkpoints do.
 func readOrigin(ctx context.Context, q querier) (string, error) {
-	var first []byte
-	err := q.QueryRowContext(ctx, "SELECT hash FROM audit WHERE seq = 1").Scan(&first)
+	first, err := one[[]byte](ctx, q, "SELECT hash FROM audit WHERE seq = 1")
 	switch {
 	case err == nil && len(first) == hashSize:
 		return originOf(first), nil
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return "", err
 	}
-	var note []byte
-	err = q.QueryRowContext(ctx, "SELECT note FROM checkpoints WHERE size > 0 ORDER BY size LIMIT 1").Scan(&note)
+	note, err := one[[]byte](ctx, q, "SELECT note FROM checkpoints WHERE size > 0 ORDER BY size LIMIT 1")
 	if errors.Is(err, sql.ErrNoRows) {
 		err = errors.New("row 1 is missing: see sandboxmcp audit verify")
 	}

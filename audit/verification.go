@@ -197,8 +197,7 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 	}
 	if v.proven.size > 0 {
 		r.Checkpoint = &CheckedPoint{Size: v.proven.size, Root: v.proven.root.String(), Signed: len(v.keys) > 0}
-		var nanos int64
-		if v.l.db.QueryRowContext(ctx, "SELECT time FROM audit WHERE seq = ?", v.proven.size).Scan(&nanos) == nil {
+		if nanos, err := one[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size); err == nil {
 			r.Checkpoint.Time = time.Unix(0, nanos).UTC()
 		}
 	}

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -25,21 +24,14 @@ func VerifySegment(path string, keys []Key) (Report, error) {
 }
 
 func verifySegment(path string, keys []Key) (r Report, err error) {
-	f, err := openFile(path)
+	f, sum, err := openHashed(path)
 	if err != nil {
 		return r, err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return r, err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return r, err
-	}
 	r, err = readSegmentReport(f, keys)
 	for i := range r.Segments {
-		r.Segments[i].File, r.Segments[i].SHA256 = path, hex.EncodeToString(sum.Sum(nil))
+		r.Segments[i].File, r.Segments[i].SHA256 = path, sum
 	}
 	return r, err
 }
