@@ -23,20 +23,23 @@ func (v *verification) grow(ctx context.Context, c *chunk) (*Bad, error) {
 		if err != nil || bad != nil {
 			return bad, err
 		}
-		for len(points) > 0 && points[0].size == v.tree.size {
-			if bad := v.compare(points[0], c.hashes[i][:], c.times[i]); bad != nil {
+		for _, list := range []*[]point{&points, &v.external} {
+			if bad := v.compareAll(list, c.hashes[i][:], c.times[i]); bad != nil {
 				return bad, nil
 			}
-			points = points[1:]
-		}
-		for len(v.external) > 0 && v.external[0].size <= v.tree.size {
-			if bad := v.compare(v.external[0], c.hashes[i][:], c.times[i]); bad != nil {
-				return bad, nil
-			}
-			v.external = v.external[1:]
 		}
 	}
 	return nil, nil
+}
+
+// compareAll compares the tree with the checkpoints of a list that cover no more rows, and removes them from the list.
+func (v *verification) compareAll(list *[]point, rowHash []byte, at time.Time) *Bad {
+	for ; len(*list) > 0 && (*list)[0].size <= v.tree.size; *list = (*list)[1:] {
+		if bad := v.compare((*list)[0], rowHash, at); bad != nil {
+			return bad
+		}
+	}
+	return nil
 }
 
 // compare finds whether the tree is what a checkpoint says it was, the last row of which was written at a time.
@@ -123,12 +126,6 @@ func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
 	} else {
 		v.proven = mark{s.Last, s.head, p.root}
 	}
-	for len(v.external) > 0 && v.external[0].size == s.Last {
-		head, _ := hex.DecodeString(s.head)
-		if bad := v.compare(v.external[0], head, c.segment.Newest); bad != nil {
-			return bad, nil
-		}
-		v.external = v.external[1:]
-	}
-	return nil, nil
+	head, _ := hex.DecodeString(s.head)
+	return v.compareAll(&v.external, head, s.Newest), nil
 }

@@ -7,43 +7,34 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Checkpointed is the content of a checkpoint.
-type Checkpointed struct {
-	Origin string
-	Size   int64 // rows
-}
-
-// Continues checks that the log continues a checkpoint that was stored elsewhere: one of keys has signed it (with
-// none, anybody may have), it is of this log, and it matches the log's first rows.
-func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (Checkpointed, error) {
+// Continues checks that the log continues a checkpoint that was stored elsewhere, and returns the number of rows that the
+// checkpoint covers: one of keys has signed it (with none, anybody may have), it is of this log, and it matches the log's
+// first rows.
+func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (size int64, err error) {
 	origin, err := readOrigin(ctx, l.db)
 	if err != nil {
-		return Checkpointed{}, l.readError(err)
+		return 0, l.readError(err)
 	}
 	c, err := newKeyring(origin, keys).open(note)
-	result := Checkpointed{c.origin, c.size}
 	if err != nil {
-		return result, err
+		return c.size, err
 	}
 	head, err := lastSeq(ctx, l.db)
-	if err != nil {
-		return result, l.readError(err)
+	if err == nil && c.size > head {
+		return c.size, fmt.Errorf("it covers %d rows, and the log has %d: %w", c.size, head, ErrOlder)
 	}
-	if c.size > head {
-		return result, fmt.Errorf("it covers %d rows, and the log has %d: %w", c.size, head, ErrOlder)
+	var n nodes
+	if err == nil {
+		n, err = l.nodesAt(ctx, c.size)
 	}
-	n, err := l.nodesAt(ctx, c.size)
-	if err != nil {
-		return result, l.readError(err)
+	var t tree
+	if err == nil {
+		t, err = n.tree(c.size)
 	}
-	t, err := n.tree(c.size)
-	if err != nil {
-		return result, l.readError(err)
+	if err == nil && t.root() != c.root {
+		return c.size, fmt.Errorf("the rows up to %d are not what it says: they were rewritten", c.size)
 	}
-	if t.root() != c.root {
-		return result, fmt.Errorf("the rows up to %d are not what it says: they were rewritten", c.size)
-	}
-	return result, nil
+	return c.size, l.readError(err)
 }
 
 // ErrOlder is the error for a log that has fewer rows than a checkpoint of it.
@@ -55,14 +46,11 @@ func (l *Log) Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, er
 		return nil, nil
 	}
 	n, err := l.nodesAt(ctx, old)
-	if err != nil {
-		return nil, l.readError(err)
+	var p tlog.TreeProof
+	if err == nil {
+		p, err = tlog.ProveTree(size, old, n)
 	}
-	p, err := tlog.ProveTree(size, old, n)
-	if err != nil {
-		return nil, l.readError(err)
-	}
-	return p, nil
+	return p, l.readError(err)
 }
 
 // nodesAt reads the tree around a row, also if that is in a segment.
@@ -75,8 +63,8 @@ func (l *Log) nodesAt(ctx context.Context, seq int64) (nodes, error) {
 	return n, err
 }
 
-// OpenCheckpoint parses a checkpoint of any log, without checking its signature.
-func OpenCheckpoint(note []byte) (Checkpointed, error) {
+// CheckpointSize returns the number of rows that a checkpoint of any log covers, without checking its signature.
+func CheckpointSize(note []byte) (int64, error) {
 	c, err := openNote(note, nil)
-	return Checkpointed{c.origin, c.size}, err
+	return c.size, err
 }

@@ -20,10 +20,7 @@ import (
 // sealed, the segment must be here.
 func (l *Log) Proof(ctx context.Context, id string) ([]byte, error) {
 	text, err := l.prove(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("proof of %s from audit log %q: %w", quoted(id), l.path, explain(err, l.wait))
-	}
-	return text, nil
+	return text, l.failed("proof of "+quoted(id)+" from", err)
 }
 
 func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {

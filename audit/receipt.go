@@ -56,10 +56,8 @@ func receiptHash(data []byte) []byte {
 	return hash
 }
 
-var errNoReceipt = errors.New("the log has no receipt of it")
-
 // ErrNoReceipt is the error of Receipt and Ended for a run of which the log has no receipt.
-var ErrNoReceipt = errNoReceipt
+var ErrNoReceipt = errors.New("the log has no receipt of it")
 
 // Ended returns the row that a run's receipt came with, the newest if there are several, and that receipt, as Receipt does.
 func (l *Log) Ended(ctx context.Context, run string) (Row, []byte, error) {
@@ -68,7 +66,7 @@ func (l *Log) Ended(ctx context.Context, run string) (Row, []byte, error) {
 		return Row{}, nil, err
 	}
 	found, err := l.find(ctx, run)
-	if err == nil && !bytes.Equal(receiptHash(found.row.Data), sha256Of(receipt)) {
+	if sum := sha256.Sum256(receipt); err == nil && !bytes.Equal(receiptHash(found.row.Data), sum[:]) {
 		err = errors.New("another row than the one with its receipt is the last")
 	}
 	if hash := sum(found.row); err == nil && hex.EncodeToString(hash[:]) != found.row.Hash {
@@ -78,11 +76,6 @@ func (l *Log) Ended(ctx context.Context, run string) (Row, []byte, error) {
 		return Row{}, nil, fmt.Errorf("row of run %s in audit log %q: %w: see sandboxmcp audit verify", quoted(run), l.path, explain(err, l.wait))
 	}
 	return found.row, receipt, nil
-}
-
-func sha256Of(b []byte) []byte {
-	sum := sha256.Sum256(b)
-	return sum[:]
 }
 
 // Receipt returns the receipt of a run, byte for byte as it was appended, or the newest if there are several. It is
@@ -98,7 +91,7 @@ func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
 		err = fmt.Errorf("it is not the one that row %d came with: see sandboxmcp audit verify", seq)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("receipt of run %s in audit log %q: %w", quoted(run), l.path, explain(err, l.wait))
+		return nil, l.failed("receipt of run "+quoted(run)+" in", err)
 	}
 	return envelope, nil
 }
@@ -106,26 +99,20 @@ func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
 // sealedReceipt looks for a receipt in the segments.
 func (l *Log) sealedReceipt(ctx context.Context, run string) (envelope []byte, err error) {
 	found, err := l.findSealed(ctx, run)
-	switch {
-	case err == nil && found.receipt == nil:
-		err = errNoReceipt
-	case err == errNothing: // and not that it may be in a segment that is not here
-		err = errNoReceipt
+	if err == nil && found.receipt == nil || err == errNothing { // and not that it may be in a segment that is not here
+		err = ErrNoReceipt
 	}
 	return found.receipt, err
 }
 
 // attach stores the receipt of the row that was just put.
-func (w *writer) attach(seq int64, receipt []byte) (err error) {
+func (w *writer) attach(seq int64, receipt []byte) error {
 	if len(receipt) == 0 {
 		return nil
 	}
-	if w.putReceipt == nil {
-		w.putReceipt, err = w.conn.PrepareContext(context.Background(), "INSERT INTO receipts (seq, envelope) VALUES (?, ?)")
-		if err != nil {
-			return err
-		}
+	if err := w.prepare(&w.putReceipt, "INSERT INTO receipts (seq, envelope) VALUES (?, ?)"); err != nil {
+		return err
 	}
-	_, err = w.putReceipt.Exec(seq, receipt)
+	_, err := w.putReceipt.Exec(seq, receipt)
 	return err
 }

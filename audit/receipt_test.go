@@ -30,7 +30,7 @@ func TestReceipt(t *testing.T) {
 		}
 	}
 	for _, run := range []string{"r3", "", "' OR 1=1"} {
-		if _, err := l.Receipt(t.Context(), run); !errors.Is(err, errNoReceipt) {
+		if _, err := l.Receipt(t.Context(), run); !errors.Is(err, ErrNoReceipt) {
 			t.Errorf("run %q: got %v", run, err)
 		}
 	}

@@ -44,13 +44,10 @@ const segmentRows = 20_000
 // The space that rows leave in the database is used for new ones, the file does not shrink.
 func (l *Log) Seal(ctx context.Context, before time.Time) ([]Segment, error) {
 	if l.signer == nil {
-		return nil, fmt.Errorf("seal audit log %q: %w", l.path, errNoSigner)
+		return nil, l.failed("seal", errNoSigner)
 	}
 	done, err := l.seal(ctx, before)
-	if err != nil {
-		return done, fmt.Errorf("seal audit log %q: %w", l.path, explain(err, l.wait))
-	}
-	return done, nil
+	return done, l.failed("seal", err)
 }
 
 func (l *Log) seal(ctx context.Context, before time.Time) (done []Segment, err error) {
@@ -138,7 +135,8 @@ func (l *Log) pack(ctx context.Context, first, last int64) (p pack, err error) {
 	}
 	defer func() {
 		if err != nil {
-			w.abandon()
+			w.file.Close()
+			os.Remove(w.file.Name())
 		}
 	}()
 	p.tree = tree{before.size, append([]tlog.Hash{}, before.edge...)}

@@ -366,7 +366,7 @@ func TestSealedReceipt(t *testing.T) {
 		}
 	}
 	_, err := l.Receipt(t.Context(), "r9")
-	wantError(t, err, errNoReceipt.Error())
+	wantError(t, err, ErrNoReceipt.Error())
 	files := segmentFiles(t, path)
 	text, err := os.ReadFile(files[0])
 	if err != nil {

@@ -62,11 +62,6 @@ func (w *segmentWriter) finish(end endLine) (sum string, err error) {
 	return hex.EncodeToString(w.sum.Sum(nil)), err
 }
 
-func (w *segmentWriter) abandon() {
-	w.file.Close()
-	os.Remove(w.file.Name())
-}
-
 // tidy removes what killed processes left in the directory: files that were not finished an hour ago, and
 // segments whose rows are all still in the database. The caller holds the lock, so no other process is
 // just putting a segment there.

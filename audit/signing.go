@@ -70,10 +70,7 @@ func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 // Origin is the name under which checkpoints of the log are signed. A log without rows has none.
 func (l *Log) Origin(ctx context.Context) (string, error) {
 	origin, err := readOrigin(ctx, l.db)
-	if err != nil {
-		return "", l.readError(err)
-	}
-	return origin, nil
+	return origin, l.readError(err)
 }
 
 // ErrUnsigned is the error of Newest for a log without a checkpoint.
@@ -85,10 +82,7 @@ func (l *Log) Newest(ctx context.Context) ([]byte, error) {
 	if err == nil && note == nil {
 		err = ErrUnsigned
 	}
-	if err != nil {
-		return nil, l.readError(err)
-	}
-	return note, nil
+	return note, l.readError(err)
 }
 
 // Checkpoint returns the newest checkpoint once it covers all rows that are in the log now: a C2SP
@@ -96,10 +90,7 @@ func (l *Log) Newest(ctx context.Context) ([]byte, error) {
 // was changed or cut off. A log that was opened without a key has it only if somebody else made it.
 func (l *Log) Checkpoint(ctx context.Context) ([]byte, error) {
 	note, err := l.checkpointNow(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("sign audit log %q: %w", l.path, explain(err, l.wait))
-	}
-	return note, nil
+	return note, l.failed("sign", err)
 }
 
 func (l *Log) checkpointNow(ctx context.Context) ([]byte, error) {

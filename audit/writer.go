@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -95,7 +96,7 @@ func (w *writer) open(ctx context.Context, db *sql.DB) error {
 
 // insert gives the rows of batch their places in the chain.
 func (w *writer) insert(batch []*request, now func() time.Time) error {
-	if err := w.prepare(); err != nil {
+	if err := cmp.Or(w.prepare(&w.head, selectHead), w.prepare(&w.put, insertRow)); err != nil {
 		return err
 	}
 	seq, prev, err := w.last()
@@ -124,15 +125,10 @@ func (w *writer) insert(batch []*request, now func() time.Time) error {
 	return nil
 }
 
-func (w *writer) prepare() (err error) {
-	ctx := context.Background()
-	if w.head == nil {
-		if w.head, err = w.conn.PrepareContext(ctx, selectHead); err != nil {
-			return err
-		}
-	}
-	if w.put == nil {
-		w.put, err = w.conn.PrepareContext(ctx, insertRow)
+// prepare makes a statement when it is first needed.
+func (w *writer) prepare(s **sql.Stmt, text string) (err error) {
+	if *s == nil {
+		*s, err = w.conn.PrepareContext(context.Background(), text)
 	}
 	return err
 }

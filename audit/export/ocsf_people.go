@@ -2,7 +2,6 @@ package export
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
@@ -44,11 +43,7 @@ func (e *event) secret(r audit.Row, f facts.Facts, verb string) {
 // packages is an installation. The schema has one product to an event; the list of them is in the data.
 func (e *event) packages(r audit.Row, f facts.Facts) {
 	e.Class, e.Activity = applicationLifecycle, "Install"
-	names := make([]string, 0, len(f.Packages))
-	for _, p := range f.Packages {
-		names = append(names, p.String())
-	}
-	e.App = &product{Name: strings.Join(names, ", "), UID: cmp.Or(r.Run, r.Hash)}
+	e.App = &product{Name: f.Installed(), UID: cmp.Or(r.Run, r.Hash)}
 }
 
 // call is all else that was asked of us.

@@ -39,7 +39,7 @@ func (f Facts) Summary(r audit.Row) string {
 	case r.Kind == "audit.sealed":
 		words = []string{fmt.Sprintf("rows %d to %d", f.First, f.Last)}
 	case r.Kind == "package.installed":
-		words = []string{f.Language, f.packages()}
+		words = []string{f.Language, f.Installed()}
 	case r.Kind == "resource.exceeded":
 		words = []string{behind("limit of", strings.Join(f.Limits(), ", "))}
 	case r.Kind == "artifact.signed":
@@ -108,7 +108,8 @@ func (f Facts) secrets() string {
 	return cmp.Or(f.Name, strings.Join(append(f.Secrets, f.Names...), ", "))
 }
 
-func (f Facts) packages() string {
+// Installed names the packages that were installed, with their versions.
+func (f Facts) Installed() string {
 	names := make([]string, 0, len(f.Packages))
 	for _, p := range f.Packages {
 		names = append(names, p.String())

@@ -144,7 +144,7 @@ func short(n int64) string {
 }
 
 // timeline draws hours in units that give at most about a hundred bars.
-func timeline(hours map[int64]*bars) chart {
+func timeline(hours map[int64]bars) chart {
 	if len(hours) == 0 {
 		return draw("Runs", nil, 1)
 	}
@@ -196,9 +196,7 @@ func unitFor(span time.Duration) unit {
 		func(t time.Time) time.Time { return t.AddDate(1, 0, 0) }}
 }
 
-func midnight(t time.Time) time.Time {
-	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
-}
+func midnight(t time.Time) time.Time { return t.Truncate(24 * time.Hour) } // of UTC
 
 // clockface draws the hours of the day.
 func clockface(hours [24]bars) chart {

@@ -33,8 +33,8 @@ func (b bars) sum() (n int64) {
 // runs counts the runs.
 type runs struct {
 	ended    bars
-	hours    map[int64]*bars // by the hours since 1970
-	ofDay    [24]bars        // by the hour of the day
+	hours    map[int64]bars // by the hours since 1970
+	ofDay    [24]bars       // by the hour of the day
 	language counter[string]
 	space    counter[string]
 	backend  counter[[2]string]
@@ -116,19 +116,15 @@ func (s *runs) count(t time.Time, how int) {
 	s.ended[how]++
 	s.ofDay[t.UTC().Hour()][how]++
 	hour := t.Unix() / 3600
-	b := s.hours[hour]
-	switch {
-	case b != nil:
-	case len(s.hours) >= maxHours:
+	b, known := s.hours[hour]
+	if !known && len(s.hours) >= maxHours {
 		return
-	default:
-		if s.hours == nil {
-			s.hours = map[int64]*bars{}
-		}
-		b = &bars{}
-		s.hours[hour] = b
+	}
+	if s.hours == nil {
+		s.hours = map[int64]bars{}
 	}
 	b[how]++
+	s.hours[hour] = b
 }
 
 func outcome(kind string, f facts.Facts) int {

@@ -43,14 +43,14 @@ const maxAnswer = 64 << 10
 
 // push asks for a signature on the newest checkpoint. Since it is not known what the witness signed last, it is first asked
 // as if that were nothing, and says so then.
-func (s *server) push(ctx context.Context, log Log, _ []audit.Key) ([]byte, error) {
+func (s *server) push(ctx context.Context, log Log) ([]byte, error) {
 	var old int64
 	for range 4 { // others may push meanwhile
 		text, err := log.Newest(ctx)
 		if err != nil {
 			return nil, err
 		}
-		size, err := sizeOf(text)
+		size, err := audit.CheckpointSize(text)
 		if err != nil {
 			return nil, err
 		}

@@ -26,17 +26,15 @@ type Log interface {
 	// Newest is the newest checkpoint.
 	Newest(context.Context) ([]byte, error)
 	// Continues checks that the log goes on from a checkpoint.
-	Continues(ctx context.Context, note []byte, keys []audit.Key) (audit.Checkpointed, error)
+	Continues(ctx context.Context, note []byte, keys []audit.Key) (size int64, err error)
 	Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error)
 }
 
 // Place is where checkpoints are taken. Its calls end with ctx, and after Timeout.
 type Place struct {
-	Name string // as it was written, without what follows "#"
-	to   interface {
-		push(ctx context.Context, log Log, keys []audit.Key) (signatures []byte, err error)
-	}
-	store store // nil for a witness, which shows its checkpoint only in reply to a push
+	Name    string  // as it was written, without what follows "#"
+	store   store   // nil for a witness, which shows its checkpoint only in reply to a push
+	witness *server // nil for a store
 }
 
 // Parse reads where checkpoints are taken: the absolute path of a file; git:REMOTE, or git:REMOTE#BRANCH;
@@ -48,15 +46,14 @@ func Parse(text string) (Place, error) {
 	switch remote, git := strings.CutPrefix(where, "git:"); {
 	case git:
 		g, err := newGit(remote, rest)
-		p.to, p.store = &storePusher{g}, g
+		p.store = g
 		return p, err
 	case strings.HasPrefix(where, "https://"), strings.HasPrefix(where, "http://"):
-		s, err := newServer(where, rest)
-		p.to = s
+		var err error
+		p.witness, err = newServer(where, rest)
 		return p, err
 	case filepath.IsAbs(where):
-		f := file(text)
-		p.Name, p.to, p.store = text, &storePusher{f}, f
+		p.Name, p.store = text, file(text)
 		return p, nil
 	}
 	return p, fmt.Errorf("%q is no place for checkpoints: write /an/absolute/path, git:REMOTE#BRANCH, or https://HOST/PREFIX#KEY of a witness", where)
@@ -67,7 +64,13 @@ func Parse(text string) (Place, error) {
 func (p Place) Push(ctx context.Context, log Log, keys []audit.Key) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	signatures, err := p.to.push(ctx, log, keys)
+	var signatures []byte
+	var err error
+	if p.store != nil {
+		err = p.replace(ctx, log, keys)
+	} else {
+		signatures, err = p.witness.push(ctx, log)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, timely(ctx, err))
 	}
@@ -107,37 +110,30 @@ type store interface {
 	write(ctx context.Context, note, old []byte, size int64) error
 }
 
-// storePusher pushes to a store.
-type storePusher struct{ store }
-
-func (k *storePusher) push(ctx context.Context, log Log, keys []audit.Key) ([]byte, error) {
+// replace puts the log's newest checkpoint in the place of the one that the place keeps, unless that covers as many rows.
+func (p Place) replace(ctx context.Context, log Log, keys []audit.Key) error {
 	note, err := log.Newest(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	old, err := k.read(ctx)
+	old, err := p.store.read(ctx)
 	if err != nil || bytes.Equal(old, note) {
-		return nil, err
+		return err
 	}
-	size, err := sizeOf(note)
+	size, err := audit.CheckpointSize(note)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if old != nil {
 		stored, err := log.Continues(ctx, old, keys)
 		if err != nil {
-			return nil, fmt.Errorf("the checkpoint there: %w", err)
+			return fmt.Errorf("the checkpoint there: %w", err)
 		}
-		if stored.Size >= size { // another process was first
-			return nil, nil
+		if stored >= size { // another process was first
+			return nil
 		}
 	}
-	return nil, k.write(ctx, note, old, size)
-}
-
-func sizeOf(note []byte) (int64, error) {
-	c, err := audit.OpenCheckpoint(note)
-	return c.Size, err
+	return p.store.write(ctx, note, old, size)
 }
 
 // file keeps a checkpoint at its path.
