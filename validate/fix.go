@@ -68,7 +68,7 @@ const diffContext = 3
 
 // diff returns the unified diff of two texts that differ in one place.
 func diff(before, after string) string {
-	a, b := lines(before), lines(after)
+	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after))
 	head := 0
 	for head < min(len(a), len(b)) && a[head] == b[head] {
 		head++
@@ -94,14 +94,6 @@ func diff(before, after string) string {
 	write("+", b[head:len(b)-tail])
 	write(" ", a[len(a)-tail:len(a)-tail+trailing])
 	return out.String()
-}
-
-func lines(s string) []string {
-	all := strings.SplitAfter(s, "\n")
-	if all[len(all)-1] == "" {
-		all = all[:len(all)-1]
-	}
-	return all
 }
 
 // span is a range of lines as diffs write it: an empty one is named after the line before it.

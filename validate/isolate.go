@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,15 +92,13 @@ func isolate(ctx context.Context, j job, longest time.Duration) (answer, error) 
 	cmd.Args = []string{role.Parser}
 	cmd.Env = []string{"GOTRACEBACK=none"}
 	cmd.WaitDelay = time.Second
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return answer{}, fmt.Errorf("start the parser: %w", err)
+	stdin, inErr := cmd.StdinPipe()
+	stdout, outErr := cmd.StdoutPipe()
+	err := cmp.Or(inErr, outErr)
+	if err == nil {
+		err = cmd.Start()
 	}
-	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return answer{}, fmt.Errorf("start the parser: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
 		return answer{}, fmt.Errorf("start the parser: %w", err)
 	}
 	var a answer

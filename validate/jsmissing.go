@@ -49,6 +49,20 @@ func (p *jsProgram) missing(module bool, known []string) []missing {
 		name := string(id.Name)
 		return name, !p.guarded[name] && !seen[name] && s.lookup(name) == nil && !slices.Contains(known, name)
 	}
+	// called adds a function or a class that is used by its name alone.
+	called := func(x ast.Node, e ast.Expression, s *jsScope) {
+		name, is := free(e, s)
+		from, known := nodeNames[name]
+		if !is || !known {
+			return
+		}
+		seen[name] = true
+		statement := "const { " + name + ` } = require("node:` + from + `");`
+		if module {
+			statement = "import { " + name + ` } from "node:` + from + `";`
+		}
+		out = append(out, missing{name, statement, p.offset(x)})
+	}
 	for _, n := range p.nodes {
 		switch x := n.node.(type) {
 		case *ast.DotExpression:
@@ -59,30 +73,15 @@ func (p *jsProgram) missing(module bool, known []string) []missing {
 				out = append(out, missing{name, wholeModule(name, module), p.offset(x)})
 			}
 		case *ast.CallExpression:
-			out = p.uses(out, x, x.Callee, n.scope, free, seen, module)
+			called(x, x.Callee, n.scope)
 		case *ast.NewExpression:
-			out = p.uses(out, x, x.Callee, n.scope, free, seen, module)
+			called(x, x.Callee, n.scope)
 		case *ast.ClassLiteral:
-			out = p.uses(out, x, x.SuperClass, n.scope, free, seen, module)
+			called(x, x.SuperClass, n.scope)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b missing) int { return a.At - b.At })
 	return out
-}
-
-// uses adds a function or a class that is used by its name alone.
-func (p *jsProgram) uses(out []missing, x ast.Node, e ast.Expression, s *jsScope, free func(ast.Expression, *jsScope) (string, bool), seen map[string]bool, module bool) []missing {
-	name, is := free(e, s)
-	from, known := nodeNames[name]
-	if !is || !known {
-		return out
-	}
-	seen[name] = true
-	statement := "const { " + name + ` } = require("node:` + from + `");`
-	if module {
-		statement = "import { " + name + ` } from "node:` + from + `";`
-	}
-	return append(out, missing{name, statement, p.offset(x)})
 }
 
 func wholeModule(name string, module bool) string {

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"reflect"
+
 	"github.com/dop251/goja/ast"
 	"github.com/dop251/goja/token"
 )
@@ -55,8 +57,6 @@ func (w jsWalk) statement(n ast.Statement) {
 	switch x := n.(type) {
 	case *ast.BlockStatement:
 		w.in(false).statements(x.List)
-	case *ast.ExpressionStatement:
-		w.some(x.Expression)
 	case *ast.VariableStatement:
 		w.bindings(x.List, w.scope.hoist())
 	case *ast.LexicalDeclaration:
@@ -71,21 +71,6 @@ func (w jsWalk) statement(n ast.Statement) {
 			w.scope.bind(string(x.Class.Name.Name), jsBinding{})
 		}
 		w.node(x.Class)
-	case *ast.IfStatement:
-		w.some(x.Test)
-		w.node(x.Consequent)
-		if x.Alternate != nil {
-			w.node(x.Alternate)
-		}
-	case *ast.ReturnStatement:
-		w.some(x.Argument)
-	case *ast.ThrowStatement:
-		w.some(x.Argument)
-	case *ast.LabelledStatement:
-		w.node(x.Statement)
-	case *ast.WithStatement:
-		w.some(x.Object)
-		w.node(x.Body)
 	case *ast.SwitchStatement:
 		w.some(x.Discriminant)
 		w = w.in(false)
@@ -105,8 +90,25 @@ func (w jsWalk) statement(n ast.Statement) {
 		if x.Finally != nil {
 			w.node(x.Finally)
 		}
-	default:
+	case *ast.WhileStatement, *ast.DoWhileStatement, *ast.ForStatement, *ast.ForInStatement, *ast.ForOfStatement:
 		w.loops(n)
+	default:
+		w.below(n)
+	}
+}
+
+// below visits the expressions and statements in the fields of a node, which have the order of the source.
+func (w jsWalk) below(n ast.Node) {
+	for _, field := range reflect.ValueOf(n).Elem().Fields() {
+		if kind := field.Kind(); kind != reflect.Interface && kind != reflect.Slice { // names are pointers or structs
+			continue
+		}
+		switch x := field.Interface().(type) {
+		case []ast.Expression:
+			w.some(x...)
+		case ast.Node:
+			w.node(x)
+		}
 	}
 }
 
@@ -237,50 +239,19 @@ func (w jsWalk) expression(n ast.Expression) {
 			b = jsBinding{}
 		}
 		w.assigned(x.Left, b)
-	case *ast.BinaryExpression:
-		w.some(x.Left, x.Right)
 	case *ast.UnaryExpression:
 		if id, is := x.Operand.(*ast.Identifier); is && x.Operator == token.TYPEOF {
 			w.p.guarded[string(id.Name)] = true
 		}
 		w.some(x.Operand)
-	case *ast.CallExpression:
-		w.some(x.Callee)
-		w.some(x.ArgumentList...)
-	case *ast.NewExpression:
-		w.some(x.Callee)
-		w.some(x.ArgumentList...)
-	case *ast.DotExpression:
-		w.some(x.Left)
-	case *ast.PrivateDotExpression:
-		w.some(x.Left)
-	case *ast.BracketExpression:
-		w.some(x.Left, x.Member)
-	case *ast.ConditionalExpression:
-		w.some(x.Test, x.Consequent, x.Alternate)
-	case *ast.SequenceExpression:
-		w.some(x.Sequence...)
-	case *ast.ArrayLiteral:
-		w.some(x.Value...)
 	case *ast.ObjectLiteral:
 		for _, p := range x.Value {
 			w.property(p)
 		}
-	case *ast.TemplateLiteral:
-		w.some(x.Tag)
-		w.some(x.Expressions...)
-	case *ast.AwaitExpression:
-		w.some(x.Argument)
-	case *ast.YieldExpression:
-		w.some(x.Argument)
-	case *ast.SpreadElement:
-		w.some(x.Expression)
-	case *ast.OptionalChain:
-		w.some(x.Expression)
-	case *ast.Optional:
-		w.some(x.Expression)
-	default:
+	case *ast.FunctionLiteral, *ast.ArrowFunctionLiteral, *ast.ClassLiteral:
 		w.functions(n)
+	default:
+		w.below(n)
 	}
 }
 

@@ -50,35 +50,21 @@ type pythonRequest struct {
 
 // spot is a place as Python tells it: both from 1, the column in characters.
 type spot struct {
-	Line   int  `json:"line"`
-	Column int  `json:"column"`
-	Inline bool `json:"inline"`
+	Line, Column int
+	Inline       bool
+}
+
+// pythonFinding is a finding of the Python analyser, of any kind.
+type pythonFinding struct {
+	spot
+	Text, Name, Statement, Rule string
 }
 
 type pythonAnswer struct {
-	Problems []struct {
-		spot
-		Text string `json:"text"`
-	} `json:"problems"`
-	Notes []struct {
-		spot
-		Text string `json:"text"`
-	} `json:"notes"`
-	Missing []struct {
-		spot
-		Name      string `json:"name"`
-		Statement string `json:"statement"`
-	} `json:"missing"`
-	Dangers []struct {
-		spot
-		Rule string `json:"rule"`
-	} `json:"dangers"`
-	Commands []struct {
-		spot
-		Text string `json:"text"`
-	} `json:"commands"`
-	Insert spot   `json:"insert"`
-	Unread string `json:"unread"`
+	Problems, Notes, Missing, Dangers, Commands []pythonFinding
+
+	Insert spot
+	Unread string
 }
 
 // python asks the interpreter. What it answers is believed no more than its code: a source might

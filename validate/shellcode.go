@@ -72,9 +72,7 @@ func (l *shellInspector) fedPart(p syntax.WordPart, x syntax.Node) {
 		for _, q := range p.Parts {
 			l.fedPart(q, x)
 		}
-	case *syntax.CmdSubst:
-		l.sources(p, x)
-	case *syntax.ProcSubst:
+	case *syntax.CmdSubst, *syntax.ProcSubst:
 		l.sources(p, x)
 	case *syntax.ParamExp:
 		if p.Param != nil {
@@ -101,7 +99,7 @@ func (l *shellInspector) sources(from, x syntax.Node) {
 		if !ok {
 			return true
 		}
-		if downloads(c) {
+		if slices.Contains([]string{"curl", "wget", "fetch", "lynx", "aria2c", "ftp"}, c.program) {
 			l.say("shell-remote-code", x)
 		}
 		if decodes(c) {
@@ -113,10 +111,6 @@ func (l *shellInspector) sources(from, x syntax.Node) {
 
 // maxSteps bounds the inspection of interpreters' inputs: a pipe of n of them takes n*n.
 const maxSteps = 100_000
-
-func downloads(c shellCommand) bool {
-	return slices.Contains([]string{"curl", "wget", "fetch", "lynx", "aria2c", "ftp"}, c.program)
-}
 
 func decodes(c shellCommand) bool {
 	short, long, rest := c.flags()
