@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"database/sql"
 	_ "embed"
 	"errors"
 	"io/fs"
@@ -49,17 +48,7 @@ func find(ctx context.Context, path string) (os.FileInfo, error) {
 
 // create makes a new log at path, whole, unless there is one.
 func create(ctx context.Context, path string) error {
-	return statefile.Create(path, newKind, func(fresh string) error {
-		if err := os.WriteFile(fresh, nil, 0o600); err != nil { // SQLite would give it 0644
-			return err
-		}
-		db, err := sql.Open("sqlite", statefile.Database(fresh, lockWait))
-		if err != nil {
-			return err
-		}
-		_, err = db.ExecContext(ctx, schema+schema2)
-		return errors.Join(err, db.Close())
-	})
+	return statefile.CreateDatabase(ctx, path, newKind, schema+schema2, func(path string) string { return statefile.Database(path, lockWait) })
 }
 
 // newKind is in the name of a log that is being made.

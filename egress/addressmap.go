@@ -20,7 +20,7 @@ const (
 // keeps its address as long as the map lives: programs keep addresses for longer than any TTL. The zero value is
 // empty. It is safe for concurrent use.
 type addressMap struct {
-	mu    sync.RWMutex
+	mu    sync.Mutex
 	names []string          // names[i] has the address addressBase+1+i
 	at    map[string]uint32 // the address of each
 }
@@ -28,34 +28,21 @@ type addressMap struct {
 // address returns the address of a canonical name, a new one for a new name. The error is a reason for a person: the
 // map is full.
 func (b *addressMap) address(name string) (netip.Addr, error) {
-	b.mu.RLock()
-	at, known := b.at[name]
-	b.mu.RUnlock()
-	if !known {
-		var err error
-		if at, err = b.enter(name); err != nil {
-			return netip.Addr{}, err
-		}
-	}
-	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, at))), nil
-}
-
-func (b *addressMap) enter(name string) (uint32, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if at, known := b.at[name]; known {
-		return at, nil
+	at, known := b.at[name]
+	if !known {
+		if len(b.names) >= maxNames {
+			return netip.Addr{}, fmt.Errorf("%d names were looked up in this sandbox, which is as many as it can have: use a new one", maxNames)
+		}
+		if b.at == nil {
+			b.at = map[string]uint32{}
+		}
+		b.names = append(b.names, name)
+		at = addressBase + uint32(len(b.names))
+		b.at[name] = at
 	}
-	if len(b.names) >= maxNames {
-		return 0, fmt.Errorf("%d names were looked up in this sandbox, which is as many as it can have: use a new one", maxNames)
-	}
-	if b.at == nil {
-		b.at = map[string]uint32{}
-	}
-	b.names = append(b.names, name)
-	at := addressBase + uint32(len(b.names))
-	b.at[name] = at
-	return at, nil
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, at))), nil
 }
 
 // name returns the name of an address.
@@ -66,8 +53,8 @@ func (b *addressMap) name(address netip.Addr) (string, bool) {
 	}
 	four := address.As4()
 	i := int64(binary.BigEndian.Uint32(four[:])) - addressBase - 1
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if i < 0 || i >= int64(len(b.names)) {
 		return "", false
 	}

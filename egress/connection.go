@@ -36,8 +36,7 @@ func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
 	reset(client)
 	d := Decision{Reason: why}
 	d.Name, d.Port, _ = g.meant(client.LocalAddr())
-	e, _ := g.counters.note(ctx, d)
-	g.counters.release(e)
+	g.counters.refuse(ctx, d)
 }
 
 // serve decides about one connection and passes it on.
@@ -57,8 +56,7 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 	}
 	if !d.Allowed || gone {
 		reset(client)
-		e, _ := g.counters.note(ctx, d)
-		g.counters.release(e)
+		g.counters.refuse(ctx, d)
 		return
 	}
 	counts, err := g.counters.note(ctx, d)
@@ -159,8 +157,7 @@ func (c *connection) refuse(ctx context.Context, why string) {
 
 func (c *connection) record(ctx context.Context, d Decision) {
 	d.Name, d.Port = c.name, c.port
-	e, _ := c.g.counters.note(ctx, d)
-	c.g.counters.release(e)
+	c.g.counters.refuse(ctx, d)
 }
 
 // release releases the connection's counters.

@@ -61,6 +61,12 @@ func (t *counters) note(ctx context.Context, d Decision) (*entry, error) {
 	return nil, errUnrecorded
 }
 
+// refuse counts a decision by which nothing leaves, whether or not it can be recorded.
+func (t *counters) refuse(ctx context.Context, d Decision) {
+	e, _ := t.note(ctx, d)
+	t.release(e)
+}
+
 // hold counts d without calling decided. It returns nil when there are too many entries.
 func (t *counters) hold(d Decision) *entry {
 	t.mu.Lock()

@@ -47,16 +47,8 @@ func (b *Blocked) Error() string {
 	return fmt.Sprintf("%s is at %s, %s: name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
 }
 
-// Resolve returns the addresses of name that may be connected to, at least one. What it finds is
-// kept for up to 5 seconds. If there are addresses, but none that may be, the error is a *Blocked.
-func (d *Dialer) Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
-	host, err := canonical(name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", quote(name), err)
-	}
-	return d.resolve(ctx, host)
-}
-
+// resolve returns the addresses of a canonical name that may be connected to, at least one. What it finds is kept for up to
+// 5 seconds. If there are addresses, but none that may be, the error is a *Blocked.
 func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	all, err := d.addresses(ctx, host)
 	if err != nil {

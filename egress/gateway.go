@@ -103,12 +103,9 @@ func (g *Gateway) answer(ctx context.Context) {
 	n := &namer{
 		decide: g.config.Decide,
 		decided: func(ctx context.Context, d Decision) {
-			if d.Allowed { // the connection that follows is what counts
-				return
+			if !d.Allowed { // else the connection that follows is what counts
+				g.counters.refuse(ctx, d)
 			}
-			// Whether it could be written down does not matter here: nothing leaves.
-			e, _ := g.counters.note(ctx, d)
-			g.counters.release(e)
 		},
 		addresses: &g.addresses,
 	}

@@ -401,3 +401,12 @@ func TestManyNames(t *testing.T) {
 		t.Errorf("only %d names are kept", n)
 	}
 }
+
+// Resolve is resolve for a name in any spelling, as Dial has it.
+func (d *Dialer) Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
+	host, err := canonical(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", quote(name), err)
+	}
+	return d.resolve(ctx, host)
+}

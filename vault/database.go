@@ -40,17 +40,7 @@ func (s *Sealed) create(ctx context.Context) error {
 		return nil // what else is wrong with it will show
 	}
 	statefile.Tidy(s.dir, newKind, statefile.Abandoned)
-	err := statefile.Create(s.database(), newKind, func(fresh string) error {
-		if err := os.WriteFile(fresh, nil, 0o600); err != nil { // SQLite would give it 0644
-			return err
-		}
-		db, err := sql.Open("sqlite", address(fresh))
-		if err != nil {
-			return err
-		}
-		_, err = db.ExecContext(ctx, schema)
-		return errors.Join(err, db.Close())
-	})
+	err := statefile.CreateDatabase(ctx, s.database(), newKind, schema, address)
 	return s.explain(err)
 }
 

@@ -2,7 +2,6 @@ package vault
 
 import (
 	"errors"
-	"io"
 	"slices"
 	"sync"
 )
@@ -137,10 +136,6 @@ func (l *Lease) Redact(s string) string {
 	defer release()
 	return redactText(m, s)
 }
-
-// Find reports whether the text of r contains a secret, in any encoding that Redact knows. It reads little further than
-// the end of the first match.
-func (l *Lease) Find(r io.Reader) (bool, error) { return Leases{l}.Find(r) }
 
 // feed holds the lease's lock only while it scans text.
 func (l *Lease) feed(s *scan, text []byte) (found bool, err error) {

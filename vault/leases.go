@@ -76,7 +76,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// Find reports whether the text of r contains any of the secrets, as Lease.Find does. r is read once.
+// Find reports whether the text of r contains any of the secrets, in any encoding that Redact knows. It reads r once, and
+// little further than the end of the first match.
 func (all Leases) Find(r io.Reader) (bool, error) {
 	all = slices.DeleteFunc(slices.Clone(all), (*Lease).empty)
 	if len(all) == 0 {

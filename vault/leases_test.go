@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"io"
 	"strings"
 	"testing"
 )
@@ -52,3 +53,6 @@ func TestLeases(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Find is Find of one lease.
+func (l *Lease) Find(r io.Reader) (bool, error) { return Leases{l}.Find(r) }

@@ -1,8 +1,12 @@
 package statefile
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,4 +22,19 @@ func Database(path string, wait time.Duration, parameters ...string) string {
 	u := url.URL{Scheme: "file", Path: path}
 	all := append([]string{"mode=rw", fmt.Sprintf("_pragma=busy_timeout(%d)", wait.Milliseconds())}, parameters...)
 	return u.String() + "?" + strings.Join(all, "&")
+}
+
+// CreateDatabase makes a SQLite database of mode 0600 with a schema, as Create does. address names it for the driver.
+func CreateDatabase(ctx context.Context, path, kind, schema string, address func(path string) string) error {
+	return Create(path, kind, func(fresh string) error {
+		if err := os.WriteFile(fresh, nil, 0o600); err != nil { // SQLite would give it 0644
+			return err
+		}
+		db, err := sql.Open("sqlite", address(fresh))
+		if err != nil {
+			return err
+		}
+		_, err = db.ExecContext(ctx, schema)
+		return errors.Join(err, db.Close())
+	})
 }

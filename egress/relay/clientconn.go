@@ -24,10 +24,6 @@ type clientConn struct {
 	up     *upstream
 }
 
-func newClientConn(r *Relay, t Route, secure bool) *clientConn {
-	return &clientConn{relay: r, route: t, secure: secure}
-}
-
 func (c *clientConn) scheme() string {
 	if c.secure {
 		return "https"
@@ -53,7 +49,7 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if handlers.begin() {
-				defer handlers.done()
+				defer handlers.work.Done()
 				c.handle(w, r)
 			}
 		}),
@@ -112,8 +108,6 @@ func (c *closableGroup) begin() bool {
 	}
 	return !c.ended
 }
-
-func (c *closableGroup) done() { c.work.Done() }
 
 func (c *closableGroup) end() {
 	c.mu.Lock()

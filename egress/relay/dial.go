@@ -67,7 +67,7 @@ func (u *upstream) connect(ctx context.Context, _, _ string) (net.Conn, error) {
 	if !u.dials.begin() {
 		return nil, net.ErrClosed
 	}
-	defer u.dials.done()
+	defer u.dials.work.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(u.ctx, cancel)()

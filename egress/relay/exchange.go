@@ -5,7 +5,6 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // exchange is one request and its response.
@@ -15,8 +14,7 @@ type exchange struct {
 	filled []Secret // that may be put in, whether or not they were
 	holds  bool     // a place for a body
 
-	once sync.Once // sets the next one
-	also rewritings
+	others func() rewritings // the spellings of the secrets that may have been put in, for as long as the exchange lasts
 }
 
 // fill puts the secrets that are bound to the name into r.

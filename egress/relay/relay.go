@@ -126,7 +126,7 @@ func (r *Relay) Serve(ctx context.Context, t Route) error {
 	if r == nil {
 		r = &Relay{}
 	}
-	return newClientConn(r, t, false).serve(ctx, t.Client)
+	return (&clientConn{relay: r, route: t}).serve(ctx, t.Client)
 }
 
 // ServeTLS ends TLS and serves the HTTP inside until the connection ends, or ctx. It returns an error if
@@ -146,5 +146,5 @@ func (r *Relay) ServeTLS(ctx context.Context, t Route) error {
 		t.Client.Close()
 		return err
 	}
-	return newClientConn(r, t, true).serve(ctx, conn)
+	return (&clientConn{relay: r, route: t, secure: true}).serve(ctx, conn)
 }

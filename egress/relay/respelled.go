@@ -48,12 +48,6 @@ type rewritings struct {
 	mark  string // what stands there instead
 }
 
-// others returns the spellings of the secrets that may have been put in, for as long as the exchange lasts.
-func (x *exchange) others() rewritings {
-	x.once.Do(func() { x.also = x.respell() })
-	return x.also
-}
-
 func (x *exchange) respell() (o rewritings) {
 	if x.relay.cfg.Redact == nil {
 		return o

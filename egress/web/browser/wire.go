@@ -135,10 +135,6 @@ func next(r *bufio.Reader) (m message, err error) {
 
 // call sends a command to a session, "" for the browser's own, and reads its answer into result.
 func (w *wire) call(ctx context.Context, session, method string, params, result any) error {
-	p, err := jsonv2.Marshal(params)
-	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
 	answer := make(chan message, 1)
 	w.mu.Lock()
 	if w.pending == nil {
@@ -158,12 +154,12 @@ func (w *wire) call(ctx context.Context, session, method string, params, result 
 		delete(w.pending, id) // of nil it is no harm
 		w.mu.Unlock()
 	}()
-	b, err := json.Marshal(message{ID: id, Session: session, Method: method, Params: json.RawMessage(p)})
+	b, err := encode(message{ID: id, Session: session, Method: method}, params)
 	if err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	select {
-	case w.out <- append(b, 0):
+	case w.out <- b:
 	case <-w.gone:
 		return w.why
 	case <-ctx.Done():
@@ -184,6 +180,17 @@ func (w *wire) call(ctx context.Context, session, method string, params, result 
 	}
 }
 
+// encode returns a message with these parameters, as it is sent.
+func encode(m message, params any) ([]byte, error) {
+	p, err := jsonv2.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	m.Params = json.RawMessage(p)
+	b, err := json.Marshal(m)
+	return append(b, 0), err
+}
+
 func (m message) into(method string, result any) error {
 	if m.Error != nil {
 		return fmt.Errorf("%s: %w", method, m.Error)
@@ -200,20 +207,16 @@ func (m message) into(method string, result any) error {
 // tell sends a command whose answer nobody waits for. The reader may call it: where the browser does not take what
 // it is sent, the command is left out.
 func (w *wire) tell(session, method string, params any) {
-	p, err := jsonv2.Marshal(params)
-	if err != nil {
-		return
-	}
 	w.mu.Lock()
 	w.next++
 	id := w.next
 	w.mu.Unlock()
-	b, err := json.Marshal(message{ID: id, Session: session, Method: method, Params: json.RawMessage(p)})
+	b, err := encode(message{ID: id, Session: session, Method: method}, params)
 	if err != nil {
 		return
 	}
 	select {
-	case w.out <- append(b, 0):
+	case w.out <- b:
 	default:
 	}
 }
