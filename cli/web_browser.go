@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -105,8 +106,8 @@ func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 const maxMissing = 20
 
 // sayMissing tells the hosts of which no part of the page was loaded.
-func (p *program) sayMissing(all []pipeline.Decision) {
-	missing := slices.DeleteFunc(slices.Clone(all), func(d pipeline.Decision) bool { return d.Allowed && !d.Failed })
+func (p *program) sayMissing(all []egress.Record) {
+	missing := slices.DeleteFunc(slices.Clone(all), func(d egress.Record) bool { return d.Allowed && !d.Failed })
 	for _, d := range missing[:min(len(missing), maxMissing)] {
 		p.say("not loaded from %s: %s", d.Name, d.Reason)
 	}
@@ -157,24 +158,24 @@ func pictureName(host string) string {
 
 // seenPage is a page that a browser has shown, as JSON has it.
 type seenPage struct {
-	Run       string              `json:"run"` // the id under which the audit log has it
-	Namespace string              `json:"namespace"`
-	Ended     string              `json:"ended"`
-	URL       string              `json:"url"` // after redirects
-	Host      string              `json:"host"`
-	Status    int                 `json:"status"`
-	Title     string              `json:"title,omitempty"`
-	Late      string              `json:"late,omitempty"`
-	Notes     []string            `json:"notes,omitempty"`
-	Untrusted string              `json:"untrusted"`
-	Text      string              `json:"text"`
-	Total     int                 `json:"total_bytes"`
-	Picture   string              `json:"picture,omitempty"` // the file
-	Egress    []pipeline.Decision `json:"egress"`
-	Layers    []backends.Layer    `json:"layers"`
-	Timings   pipeline.Timings    `json:"timings"`
-	Memory    int64               `json:"peak_memory"`
-	Receipt   json.RawMessage     `json:"receipt,omitempty"`
+	Run       string           `json:"run"` // the id under which the audit log has it
+	Namespace string           `json:"namespace"`
+	Ended     string           `json:"ended"`
+	URL       string           `json:"url"` // after redirects
+	Host      string           `json:"host"`
+	Status    int              `json:"status"`
+	Title     string           `json:"title,omitempty"`
+	Late      string           `json:"late,omitempty"`
+	Notes     []string         `json:"notes,omitempty"`
+	Untrusted string           `json:"untrusted"`
+	Text      string           `json:"text"`
+	Total     int              `json:"total_bytes"`
+	Picture   string           `json:"picture,omitempty"` // the file
+	Egress    []egress.Record  `json:"egress"`
+	Layers    []backends.Layer `json:"layers"`
+	Timings   pipeline.Timings `json:"timings"`
+	Memory    int64            `json:"peak_memory"`
+	Receipt   json.RawMessage  `json:"receipt,omitempty"`
 }
 
 func asBrowsed(b pipeline.Browsed, picture string) seenPage {

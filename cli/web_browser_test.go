@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -19,7 +20,7 @@ func TestShowBrowsed(t *testing.T) {
 	b := pipeline.Browsed{Late: "nothing matched", Picture: []byte("PNG")}
 	b.Host, b.Status, b.Stdout, b.Total = "ok.test", 410, "some text", 100
 	for i := range maxMissing + 10 {
-		b.Egress = append(b.Egress, pipeline.Decision{Name: fmt.Sprint("h", i, ".test"), Reason: "it may not"})
+		b.Egress = append(b.Egress, egress.Record{Decision: egress.Decision{Name: fmt.Sprint("h", i, ".test"), Reason: "it may not"}})
 	}
 	for _, tt := range []struct{ out, fails, want string }{
 		{"", "", "the picture is in ok.test.png"}, {"", "", "the picture is in ok.test-2.png"},

@@ -9,12 +9,28 @@ import (
 
 // Decision is the answer to "may it connect to this name on this port?".
 type Decision struct {
-	Name    string // canonical: lower case, ASCII, no final dot; quoted and cut when it is no name
-	Port    int    // 0 from Lookup
-	Allowed bool
-	Failed  bool   // it was allowed, and no connection came about: Reason says why
-	Reason  string // a sentence for a person or a model: which rule, or what to ask for; one line
-	Ask     string // the narrowest pattern that would allow it, "" if none would
+	Name    string `json:"name"`           // canonical: lower case, ASCII, no final dot; quoted and cut when it is no name
+	Port    int    `json:"port,omitempty"` // 0 from Lookup
+	Allowed bool   `json:"allowed"`
+	Failed  bool   `json:"failed,omitempty"` // it was allowed, and no connection came about: Reason says why
+	Reason  string `json:"reason"`           // a sentence for a person or a model: which rule, or what to ask for; one line
+	Ask     string `json:"ask,omitempty"`    // the narrowest pattern that would allow it, "" if none would
+}
+
+// Record is one decision, its number of occurrences and the bytes that moved.
+type Record struct {
+	Decision
+	Count    int64 `json:"count,omitempty"`    // connections, or for Port 0 DNS queries that were refused
+	Sent     int64 `json:"sent,omitempty"`     // bytes to the name
+	Received int64 `json:"received,omitempty"` // bytes from it
+}
+
+// Host returns the name and, unless it is 0, the port.
+func (d Decision) Host() string {
+	if d.Port == 0 {
+		return d.Name
+	}
+	return fmt.Sprintf("%s:%d", d.Name, d.Port)
 }
 
 // Why returns Reason without the advice to ask for a domain, for where nobody can be asked, or another sentence says

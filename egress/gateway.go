@@ -221,13 +221,6 @@ func (g *Gateway) Close() {
 	g.pipes.close()
 }
 
-// Record is one decision and its number of occurrences.
-type Record struct {
-	Decision
-	Count          int64 // connections, or for Port 0 DNS queries that were refused
-	Sent, Received int64 // bytes to and from the name
-}
-
 // Budget bounds the descriptors of all gateways of one process, so that many busy sandboxes leave some for the log and
 // for callers. A nil Budget is without bounds.
 type Budget struct{ left atomic.Int64 }

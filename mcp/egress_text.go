@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
@@ -27,10 +28,10 @@ func (t *runReport) egress() {
 			continue
 		}
 		if d.Failed {
-			t.line("%s can't be reached%s: %s", hostOf(d), times(d.Count), oneLine(d.Reason))
+			t.line("%s can't be reached%s: %s", hostOf(d.Decision), times(d.Count), oneLine(d.Reason))
 			continue
 		}
-		t.line("egress to %s was refused%s: %s", hostOf(d), times(d.Count), oneLine(d.Why()))
+		t.line("egress to %s was refused%s: %s", hostOf(d.Decision), times(d.Count), oneLine(d.Why()))
 		if domain := oneLine(d.Ask); domain != "" && !slices.Contains(ask, domain) {
 			ask = append(ask, domain)
 		}
@@ -52,24 +53,24 @@ const maxHosts = 100
 
 // egressFacts are the decisions for clients, and how many were left out. Where there are too many, what
 // was not reached goes before what was.
-func egressFacts(all []pipeline.Decision) (entries []egressDecision, more int) {
+func egressFacts(all []egress.Record) (entries []egressDecision, more int) {
 	if more = len(all) - maxHosts; more > 0 {
-		reached := func(d pipeline.Decision) int {
+		reached := func(d egress.Record) int {
 			if d.Allowed && !d.Failed {
 				return 1
 			}
 			return 0
 		}
-		all = slices.SortedStableFunc(slices.Values(all), func(a, b pipeline.Decision) int { return reached(a) - reached(b) })[:maxHosts]
+		all = slices.SortedStableFunc(slices.Values(all), func(a, b egress.Record) int { return reached(a) - reached(b) })[:maxHosts]
 	}
 	for _, d := range all {
-		entries = append(entries, egressDecision(d))
+		entries = append(entries, egressDecision{d.Name, d.Port, d.Allowed, d.Failed, d.Reason, d.Ask, d.Count, d.Sent, d.Received})
 	}
 	return entries, max(more, 0)
 }
 
 // hostOf is the host with its port, where one was connected to.
-func hostOf(d pipeline.Decision) string {
+func hostOf(d egress.Decision) string {
 	d.Name = oneLine(d.Name)
 	return d.Host()
 }

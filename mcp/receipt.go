@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
@@ -85,7 +86,7 @@ func receiptText(envelope []byte) (string, error) {
 			line("egress", "and %s", count(len(r.Egress)-i+r.EgressUnlisted, "more host"))
 			break
 		}
-		line("egress", "%s, %s", hostOf(pipeline.Decision{Name: c.Name, Port: c.Port}), map[bool]string{true: "allowed", false: "refused"}[c.Allowed])
+		line("egress", "%s, %s", hostOf(egress.Decision{Name: c.Name, Port: c.Port}), map[bool]string{true: "allowed", false: "refused"}[c.Allowed])
 	}
 	line("stdout", "%d bytes, SHA-256 %s", r.StdoutBytes, r.StdoutSHA256)
 	line("stderr", "%d bytes, SHA-256 %s", r.StderrBytes, r.StderrSHA256)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
@@ -87,7 +88,7 @@ func browsed(b pipeline.Browsed) *answer {
 }
 
 // refusedHosts are the parts of a page that are missing because of where they are.
-func refusedHosts(all []pipeline.Decision) string {
+func refusedHosts(all []egress.Record) string {
 	var t strings.Builder
 	printed := 0
 	for _, d := range all {
@@ -95,7 +96,7 @@ func refusedHosts(all []pipeline.Decision) string {
 			continue
 		}
 		if printed++; printed <= maxEntries {
-			fmt.Fprintf(&t, "\nnot loaded from %s: %s", hostOf(d), oneLine(d.Reason))
+			fmt.Fprintf(&t, "\nnot loaded from %s: %s", hostOf(d.Decision), oneLine(d.Reason))
 		}
 	}
 	if printed > maxEntries {

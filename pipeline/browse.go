@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
@@ -111,7 +112,7 @@ func (b *browsing) mayGo() error {
 	if d.Allowed {
 		return nil
 	}
-	b.res.Egress = append(b.res.Egress, Decision{Name: b.clean(d.Name), Port: d.Port, Reason: b.clean(d.Reason)})
+	b.decided([]egress.Record{{Decision: egress.Decision{Name: d.Name, Port: d.Port, Reason: d.Reason}}})
 	b.note(egressKind(false), facts{"name": d.Name, "port": d.Port, "reason": d.Reason})
 	return refuse(StageEgress, "the page may not be read: "+d.Why(), pageRemedy(at.Hostname()))
 }

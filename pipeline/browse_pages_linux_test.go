@@ -26,6 +26,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -121,7 +122,7 @@ async function tell(url) {
 		}
 	}
 	for name, why := range map[string]string{"evil.test": "not among the allowed", "inside.test": "10.1.2.3", "127.0.0.0/8": "no name stands for"} {
-		if !slices.ContainsFunc(got.Egress, func(d Decision) bool { return d.Name == name && !d.Allowed && strings.Contains(d.Reason, why) }) {
+		if !slices.ContainsFunc(got.Egress, func(d egress.Record) bool { return d.Name == name && !d.Allowed && strings.Contains(d.Reason, why) }) {
 			t.Errorf("%s is not listed as denied: %+v", name, got.Egress)
 		}
 	}

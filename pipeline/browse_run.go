@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
@@ -164,7 +165,7 @@ func (b *browsing) explain(err error, out backends.Result) error {
 // unreached is the error for a page that no server has sent, but the gateway in its place.
 func (b *browsing) unreached(got browser.Page) error {
 	host := b.host(got.URL)
-	var why *Decision
+	var why *egress.Record
 	for i, d := range b.res.Egress {
 		switch {
 		case d.Name != host:

@@ -102,8 +102,8 @@ func (r *run) route(allow []string, typed bool) (route, error) {
 			continue
 		}
 		missing = append(missing, name)
-		d := Decision{Name: r.clean(name), Ask: r.clean(name), Reason: "it is not among the domains that the operator allows, and nobody has approved it"}
-		r.res.Egress = append(r.res.Egress, d)
+		d := egress.Decision{Name: r.clean(name), Ask: r.clean(name), Reason: "it is not among the domains that the operator allows, and nobody has approved it"}
+		r.res.Egress = append(r.res.Egress, egress.Record{Decision: d})
 		r.note(event.EgressDenied, facts{"name": d.Name, "reason": d.Reason})
 	}
 	if len(missing) == 0 {
@@ -230,11 +230,13 @@ func egressKind(allowed bool) string {
 }
 
 // leave ends the run's scope in an egress session, and adds its decisions to the result.
-func (r *run) leave(s *outbound.Session) {
-	for _, d := range s.Leave() {
-		r.res.Egress = append(r.res.Egress, Decision{
-			Name: r.clean(d.Name), Port: d.Port, Allowed: d.Allowed, Failed: d.Failed, Reason: r.clean(d.Reason), Ask: r.clean(d.Ask), Count: d.Count, Sent: d.Sent, Received: d.Received,
-		})
+func (r *run) leave(s *outbound.Session) { r.decided(s.Leave()) }
+
+// decided adds decisions to the result, free of secrets.
+func (r *run) decided(all []egress.Record) {
+	for _, d := range all {
+		d.Name, d.Reason, d.Ask = r.clean(d.Name), r.clean(d.Reason), r.clean(d.Ask)
+		r.res.Egress = append(r.res.Egress, d)
 	}
 }
 

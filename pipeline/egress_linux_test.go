@@ -129,7 +129,7 @@ func TestEgressByName(t *testing.T) {
 	if w.lookups("other.test") {
 		t.Error("a name that is not allowed was looked up outside")
 	}
-	var allowed, denied Decision
+	var allowed, denied egress.Record
 	for _, d := range res.Egress {
 		switch d.Name {
 		case "web.test":
@@ -259,7 +259,7 @@ func TestLocal(t *testing.T) {
 		if strings.Count(res.Stdout, "hello from") != 2 || strings.Count(res.Stdout, "URLError") != 2 {
 			t.Errorf("%v: %s%s", allow, res.Stdout, res.Stderr)
 		}
-		if !slices.ContainsFunc(res.Egress, func(d Decision) bool { return d.Name == "localhost" && d.Port == at && d.Allowed && d.Count == 2 }) {
+		if !slices.ContainsFunc(res.Egress, func(d egress.Record) bool { return d.Name == "localhost" && d.Port == at && d.Allowed && d.Count == 2 }) {
 			t.Errorf("%v: %+v", allow, res.Egress)
 		}
 		reported := 0

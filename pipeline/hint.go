@@ -80,7 +80,7 @@ func complaints(res Result) string {
 func (e *execution) networkHints(tried bool) (list []string) {
 	p, res := e.p, e.res
 	output, failed := complaints(res), res.Ended != backends.EndedOK
-	refused := slices.ContainsFunc(res.Egress, func(d Decision) bool { return !d.Allowed }) // whose reasons say it
+	refused := slices.ContainsFunc(res.Egress, func(d egress.Record) bool { return !d.Allowed }) // whose reasons say it
 	if tried {
 		output = res.Stdout + "\n" + output // a program may print its errors itself
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
@@ -149,9 +150,8 @@ func (r *run) addReceipt(x packages.Receipt) {
 	r.res.Stdout, r.res.Stderr = x.Stdout, x.Stderr
 	r.res.Packages = x.Packages
 	for _, h := range x.Hosts {
-		d := Decision{Name: h.Name, Port: h.Port, Allowed: h.Allowed, Reason: h.Reason}
-		r.res.Egress = append(r.res.Egress, d)
-		r.note(egressKind(d.Allowed), facts{"name": d.Name, "port": d.Port, "reason": d.Reason, "bytes": h.Bytes, "count": h.Count})
+		r.res.Egress = append(r.res.Egress, egress.Record{Decision: h.Decision})
+		r.note(egressKind(h.Allowed), facts{"name": h.Name, "port": h.Port, "reason": h.Reason, "bytes": h.Received, "count": h.Count})
 	}
 }
 

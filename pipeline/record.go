@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -266,7 +267,7 @@ func (r *run) listArtifacts() []signer.Artifact {
 }
 
 // firstDecisions are the first decisions. Their text is clean already, and cut here.
-func firstDecisions(all []Decision) []Decision {
+func firstDecisions(all []egress.Record) []egress.Record {
 	list := slices.Clone(all[:min(len(all), maxItems)])
 	for i := range list {
 		list[i].Name, list[i].Reason = clip(list[i].Name, maxText), clip(list[i].Reason, maxText)

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -51,7 +50,7 @@ type Result struct {
 	// ArtifactsFailed says why artifacts could not be read or saved. The run itself stands.
 	ArtifactsFailed string `json:"artifacts_failed,omitempty"`
 
-	Egress     []Decision       `json:"egress"`
+	Egress     []egress.Record  `json:"egress"`
 	Layers     []backends.Layer `json:"layers"`
 	Timings    Timings          `json:"timings"`
 	WallMS     float64          `json:"wall_ms"`        // of the program alone
@@ -65,32 +64,6 @@ type Result struct {
 
 	Hints    []string `json:"hints,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-}
-
-// Decision is what egress said about one name, and how often.
-type Decision struct {
-	Name     string `json:"name"`
-	Port     int    `json:"port,omitempty"` // 0 is any
-	Allowed  bool   `json:"allowed"`
-	Failed   bool   `json:"failed,omitempty"` // it was allowed, and no connection came about: the reason says why
-	Reason   string `json:"reason"`
-	Ask      string `json:"ask,omitempty"`      // the domain to ask for, if asking helps
-	Count    int64  `json:"count,omitempty"`    // connections; of port 0, look-ups
-	Sent     int64  `json:"sent,omitempty"`     // bytes to it
-	Received int64  `json:"received,omitempty"` // bytes from it
-}
-
-// Host is the name and the port that it is about; a look-up tells no port.
-func (d Decision) Host() string {
-	if d.Port == 0 {
-		return d.Name
-	}
-	return fmt.Sprintf("%s:%d", d.Name, d.Port)
-}
-
-// Why is Reason without what to ask for.
-func (d Decision) Why() string {
-	return egress.Decision{Name: d.Name, Ask: d.Ask, Reason: d.Reason}.Why()
 }
 
 // Timings are the stages of a run, in microseconds. Start is the sandbox, with what is copied into

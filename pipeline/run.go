@@ -52,7 +52,7 @@ func (p *Pipeline) begin(q *Request) *run {
 	r.facts = q.facts(r.code)
 	r.asker(q.Client)
 	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: language, Name: q.Name, Artifacts: []signer.Artifact{},
-		Egress: []Decision{}, Layers: []backends.Layer{}}
+		Egress: []egress.Record{}, Layers: []backends.Layer{}}
 	return r
 }
 

@@ -130,12 +130,7 @@ func (r *run) trip() *web.Trip {
 }
 
 // visited lists what was decided.
-func (r *run) visited(t *web.Trip) {
-	for _, c := range t.Contacts() {
-		r.res.Egress = append(r.res.Egress, Decision{Name: r.clean(c.Name), Port: c.Port, Allowed: c.Allowed, Failed: c.Failed,
-			Reason: r.clean(c.Reason), Ask: r.clean(c.Ask), Count: c.Count, Sent: c.Sent.Load(), Received: c.Received.Load()})
-	}
-}
+func (r *run) visited(t *web.Trip) { r.decided(t.Contacts()) }
 
 // fetch reads a page, or goes on in one that was read a while ago.
 func (r *run) fetch(ctx context.Context, q Fetch, f *Fetched) error {

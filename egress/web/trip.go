@@ -22,7 +22,7 @@ type Trip struct {
 	Record func(context.Context, egress.Decision) error
 
 	mu       sync.Mutex
-	contacts []*Contact
+	contacts []*contact
 }
 
 // Unrecorded is the error for a decision that could not be recorded, and so had no effect.
@@ -32,18 +32,21 @@ func (u *Unrecorded) Error() string { return "the decision can't be recorded: " 
 
 func (u *Unrecorded) Unwrap() error { return u.err }
 
-// Contact is a decision, and what came of it.
-type Contact struct {
+// contact is a decision, and what came of it so far.
+type contact struct {
 	egress.Decision
-	Count          int64 // connections
-	Sent, Received atomic.Int64
+	count          int64 // connections
+	sent, received atomic.Int64
 }
 
 // Contacts are all decisions so far, in the order in which they were first made.
-func (t *Trip) Contacts() []*Contact {
+func (t *Trip) Contacts() (all []egress.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.contacts)
+	for _, c := range t.contacts {
+		all = append(all, egress.Record{Decision: c.Decision, Count: c.count, Sent: c.sent.Load(), Received: c.received.Load()})
+	}
+	return all
 }
 
 // clear decides about an address, and gives its host the spelling that is decided about.
@@ -102,15 +105,15 @@ func (t *Trip) dial(dialer *egress.Dialer, policy egress.Policy, open *connectio
 }
 
 // failed notes that no connection came about. An address that is refused is a decision of ours.
-func (t *Trip) failed(ctx context.Context, allowed *Contact, err error) error {
+func (t *Trip) failed(ctx context.Context, allowed *contact, err error) error {
 	d := allowed.Decision
 	d.Failed, d.Reason = true, err.Error()
 	if _, noteErr := t.note(context.WithoutCancel(ctx), d); noteErr != nil {
 		return noteErr
 	}
 	t.mu.Lock()
-	allowed.Count--
-	t.contacts = slices.DeleteFunc(t.contacts, func(c *Contact) bool { return c.Count == 0 })
+	allowed.count--
+	t.contacts = slices.DeleteFunc(t.contacts, func(c *contact) bool { return c.count == 0 })
 	t.mu.Unlock()
 	if errors.As(err, new(*egress.Blocked)) {
 		return refused("%v", err)
@@ -119,7 +122,7 @@ func (t *Trip) failed(ctx context.Context, allowed *Contact, err error) error {
 }
 
 // note records a decision, and counts those that are the same.
-func (t *Trip) note(ctx context.Context, d egress.Decision) (*Contact, error) {
+func (t *Trip) note(ctx context.Context, d egress.Decision) (*contact, error) {
 	if t.Record != nil {
 		if err := t.Record(ctx, d); err != nil {
 			return nil, &Unrecorded{err}
@@ -129,11 +132,11 @@ func (t *Trip) note(ctx context.Context, d egress.Decision) (*Contact, error) {
 	defer t.mu.Unlock()
 	for _, c := range t.contacts {
 		if c.Decision == d {
-			c.Count++
+			c.count++
 			return c, nil
 		}
 	}
-	c := &Contact{Decision: d, Count: 1}
+	c := &contact{Decision: d, count: 1}
 	t.contacts = append(t.contacts, c)
 	return c, nil
 }
@@ -141,17 +144,17 @@ func (t *Trip) note(ctx context.Context, d egress.Decision) (*Contact, error) {
 // counted is a connection whose bytes are counted.
 type counted struct {
 	net.Conn
-	contact *Contact
+	*contact
 }
 
 func (c counted) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.contact.Received.Add(int64(n))
+	c.received.Add(int64(n))
 	return n, err
 }
 
 func (c counted) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	c.contact.Sent.Add(int64(n))
+	c.sent.Add(int64(n))
 	return n, err
 }

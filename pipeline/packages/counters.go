@@ -5,17 +5,19 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
 // hostCounters counts who was asked for.
 type hostCounters struct {
 	mu    sync.Mutex
-	hosts map[Host]*counts // by name, port and whether it was allowed
+	hosts map[egress.Decision]*counts // by name, port and whether it was allowed
 }
 
 type counts struct {
 	bytes  atomic.Int64
-	times  int
+	times  int64
 	reason string // of the first request
 }
 
@@ -26,11 +28,11 @@ const maxHosts = 500
 func (t *hostCounters) count(name string, port int, allowed bool, reason string) *atomic.Int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h := Host{Name: shorten(name), Port: port, Allowed: allowed}
+	h := egress.Decision{Name: shorten(name), Port: port, Allowed: allowed}
 	c := t.hosts[h]
 	if c == nil {
 		if len(t.hosts) >= maxHosts {
-			h, reason = Host{Name: "others"}, "too many to name"
+			h, reason = egress.Decision{Name: "others"}, "too many to name"
 			c = t.hosts[h]
 		}
 		if c == nil {
@@ -43,15 +45,15 @@ func (t *hostCounters) count(name string, port int, allowed bool, reason string)
 }
 
 // list returns all, refused ones last.
-func (t *hostCounters) list() []Host {
+func (t *hostCounters) list() []egress.Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []Host
+	var all []egress.Record
 	for h, c := range t.hosts {
-		h.Bytes, h.Count, h.Reason = c.bytes.Load(), c.times, c.reason
-		all = append(all, h)
+		h.Reason = c.reason
+		all = append(all, egress.Record{Decision: h, Count: c.times, Received: c.bytes.Load()})
 	}
-	slices.SortFunc(all, func(a, b Host) int {
+	slices.SortFunc(all, func(a, b egress.Record) int {
 		if a.Allowed != b.Allowed {
 			if a.Allowed {
 				return -1

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
 // Config is what the operator decides about packages.
@@ -151,8 +152,8 @@ type Receipt struct {
 	Stderr    string
 	Contained backends.Containment
 	Result    backends.Result
-	Hosts     []Host // that the package manager asked for
-	Layer     string // hex SHA-256 over the list of the layer's files; "" when nothing has changed
+	Hosts     []egress.Record // requests that the package manager asked for
+	Layer     string          // hex SHA-256 over the list of the layer's files; "" when nothing has changed
 }
 
 // Package is one package of a layer.
@@ -161,16 +162,6 @@ type Package struct {
 	Version   string `json:"version"`
 	Hash      string `json:"hash"`      // "sha256:<hex>" for Python, npm's integrity string for Node
 	Requested bool   `json:"requested"` // named by an order, not just needed by another
-}
-
-// Host is one that was asked for during an install.
-type Host struct {
-	Name    string
-	Port    int
-	Allowed bool
-	Reason  string
-	Bytes   int64 // that it sent
-	Count   int   // requests
 }
 
 // View is what a sandbox is shown of a layer. Its zero value, of a layer that is not there, shows nothing.

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
 // proxyPort is the port of the proxy on the loopback of the sandbox.
@@ -62,7 +64,7 @@ func (g *proxy) troubled() []string {
 }
 
 func newProxy(set settings, max int64, fetched func(file, host string)) *proxy {
-	g := &proxy{set: set, links: newLinks(set.sources), counters: &hostCounters{hosts: map[Host]*counts{}}, fetched: fetched}
+	g := &proxy{set: set, links: newLinks(set.sources), counters: &hostCounters{hosts: map[egress.Decision]*counts{}}, fetched: fetched}
 	g.upstream = newUpstream(set, g.counters)
 	g.left.Store(max)
 	return g
