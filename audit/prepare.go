@@ -73,7 +73,7 @@ func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 // keep parses the checkpoints that are not in the database. What somebody kept may be the wrong file, and
 // says nothing about the log then; the file beside the log is the log's own.
 func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
-	v.remarks = append(v.remarks, v.l.writable()...)
+	v.remarks = append(v.remarks, v.l.worldWritable()...)
 	for i, note := range o.Checkpoints {
 		c, err := v.ringFor(note).open(note)
 		switch {
@@ -104,8 +104,9 @@ func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 	return nil, nil
 }
 
-// writable says what of the log anybody may write to, where permission bits mean that. Whoever can, can put an older log in its place.
-func (l *Log) writable() (remarks []string) {
+// worldWritable returns a warning for each of the log's file and directory that every user may write to: they could
+// replace the log by an older one. It warns only where permission bits mean that.
+func (l *Log) worldWritable() (remarks []string) {
 	for _, path := range []string{filepath.Dir(l.path), l.path} {
 		info, err := os.Stat(path)
 		if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o002 == 0 || info.IsDir() && info.Mode()&os.ModeSticky != 0 {

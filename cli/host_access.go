@@ -79,7 +79,7 @@ func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
 	}
 	onHost, err := hostOf(cfg)
 	if err == nil {
-		g.What, err = onHost.What(c.String("kind"), c.Args().First())
+		g.What, err = onHost.Describe(c.String("kind"), c.Args().First())
 	}
 	return g, exit.NotDone(err)
 }

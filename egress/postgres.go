@@ -72,7 +72,7 @@ func (c *connection) encrypted(ctx context.Context, server, client *tap, answer 
 	switch {
 	case s == protoTLS && answer != answerGSS:
 		if no := checkHello(client.held, c.name, true); no != nil {
-			c.stop(ctx, no)
+			c.refuseTLS(ctx, no)
 			return false, nil
 		}
 		c.greet(ctx, server, client, true)

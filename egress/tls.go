@@ -14,7 +14,7 @@ const farewell = time.Second
 // secure passes on TLS whose ClientHello was held.
 func (c *connection) secure(ctx context.Context, o *prelude, opens bool) {
 	if no := checkHello(o.held, c.name, false); no != nil {
-		c.stop(ctx, no)
+		c.refuseTLS(ctx, no)
 		return
 	}
 	if opens {
@@ -99,7 +99,7 @@ func (c *connection) retry(ctx context.Context, server, client *tap, nameless bo
 			continue
 		}
 		if no := checkHello(sent, c.name, nameless); no != nil {
-			c.stop(ctx, no)
+			c.refuseTLS(ctx, no)
 			return false, no
 		}
 		_, err = server.Write(sent)
@@ -123,8 +123,8 @@ func readRecord(r io.Reader, b []byte) ([]byte, error) {
 	return b, err
 }
 
-// stop refuses a TLS client with an alert, so that it fails at once and can say why.
-func (c *connection) stop(ctx context.Context, no *stopped) {
+// refuseTLS refuses a TLS client with an alert, so that it fails at once and can say why.
+func (c *connection) refuseTLS(ctx context.Context, no *stopped) {
 	c.record(ctx, Decision{Reason: no.reason})
 	_ = c.client.SetDeadline(time.Now().Add(farewell))
 	if _, err := c.client.Write([]byte{recordAlert, 3, 3, 0, 2, 2, no.alert}); err == nil {

@@ -120,7 +120,7 @@ func (b *browsing) mayGo() error {
 // contained decides what is to hold the browser.
 func (b *browsing) contained() error {
 	var err error
-	if b.containment, err = b.p.contain("process", "", nil); err != nil {
+	if b.containment, err = b.p.containmentOf("process", "", nil); err != nil {
 		return refuse(StageBackend, "a browser runs as a contained process of this machine, and the process backend is off here: "+err.Error(), "")
 	}
 	if b.base == "landlock" {

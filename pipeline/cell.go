@@ -26,7 +26,7 @@ func (p *Pipeline) planCell(c *plan) (language string, err error) {
 		return "", err
 	}
 	c.session = s
-	if c.containment, err = p.contain(info.Backend, info.Profile, q.Require); err != nil {
+	if c.containment, err = p.containmentOf(info.Backend, info.Profile, q.Require); err != nil {
 		return "", err
 	}
 	c.limits, err = p.limitCell(q, info)

@@ -52,7 +52,7 @@ func (r *run) validate(ctx context.Context, q Request) (c plan, err error) {
 	language := ""
 	if q.Session != "" {
 		language, err = r.p.planCell(&c)
-	} else if c.containment, err = r.p.contain(q.Backend, q.Profile, q.Require); err == nil {
+	} else if c.containment, err = r.p.containmentOf(q.Backend, q.Profile, q.Require); err == nil {
 		c.limits, err = r.p.limit(q.Namespace, Bounds{q.Limits, q.Output})
 	}
 	if err != nil {
@@ -176,8 +176,9 @@ func validName(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
 }
 
-// contain returns the containment by a backend and a profile, "" for the defaults, with more layers required.
-func (p *Pipeline) contain(backend, profile string, more []string) (c containment, err error) {
+// containmentOf returns the backend, the profile ("" for the defaults), and the layers that must hold: those of the
+// profile, and more.
+func (p *Pipeline) containmentOf(backend, profile string, more []string) (c containment, err error) {
 	if c.backend, err = p.backend(backend); err != nil {
 		return c, err
 	}
@@ -256,7 +257,7 @@ func weight(l backends.Limits) int { return int(math.Ceil(l.CPU)) }
 
 // Probe says what a backend offers to sandboxes of the default profile; "" is the default backend.
 func (p *Pipeline) Probe(ctx context.Context, backend string) (backends.Probe, error) {
-	c, err := p.contain(backend, "", nil)
+	c, err := p.containmentOf(backend, "", nil)
 	if err != nil {
 		return backends.Probe{}, err
 	}

@@ -130,7 +130,7 @@ func (p *Pipeline) approvedHost(namespace, session, run string) (patterns []host
 // kind is "command", "read" or "write". What would show a secret to whoever sees questions is refused.
 func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, reason string) (approval.Question, error) {
 	q := approval.Question{Kind: approval.Host, Namespace: orDefault(namespace), Reason: reason}
-	what, refused := p.cfg.Host.What(kind, pattern)
+	what, refused := p.cfg.Host.Describe(kind, pattern)
 	if q.What = what; refused == nil {
 		refused = p.RedactQuestion(ctx, &q)
 	}
@@ -142,9 +142,9 @@ func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, rea
 	return q, err
 }
 
-// What is how a question or an approval names access of a kind, which is "command", "read" or "write": "run docker
-// restart *". The error says why nobody need be asked.
-func (h Host) What(kind, pattern string) (string, error) {
+// Describe puts an access into words for questions and approvals, such as "run docker restart *". An error says why no
+// person can be asked about it.
+func (h Host) Describe(kind, pattern string) (string, error) {
 	switch {
 	case !h.Enabled:
 		return "", errHostOff("--input")

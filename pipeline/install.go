@@ -110,7 +110,7 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 		return o, broke(StageValidate, err)
 	}
 	o = packages.Order{ID: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: q.Language, Packages: q.Packages, Progress: q.Progress}
-	c, err := p.contain(cmp.Or(into.Backend, q.Backend), into.Profile, nil)
+	c, err := p.containmentOf(cmp.Or(into.Backend, q.Backend), into.Profile, nil)
 	if err != nil {
 		return o, err
 	}

@@ -61,7 +61,7 @@ func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language s
 	if !ok {
 		return nil, nil
 	}
-	c, err := p.contain(backend, "", nil)
+	c, err := p.containmentOf(backend, "", nil)
 	if err != nil {
 		return nil, err
 	}

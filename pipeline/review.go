@@ -157,7 +157,7 @@ type analyser struct {
 }
 
 func (p *Pipeline) startAnalyser(ctx context.Context) (*analyser, error) {
-	c, err := p.contain("", "", nil)
+	c, err := p.containmentOf("", "", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -117,7 +117,7 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	if err := r.p.sessions.Check(q.Idle, q.Lifetime); err != nil {
 		return c, refuse(StageValidate, err.Error(), "ask for less, or raise sessions in the configuration")
 	}
-	if c.containment, err = r.p.contain(q.Backend, q.Profile, q.Require); err != nil {
+	if c.containment, err = r.p.containmentOf(q.Backend, q.Profile, q.Require); err != nil {
 		return c, err
 	}
 	if c.limits, err = r.p.limit(r.res.Namespace, q.Limits); err != nil {

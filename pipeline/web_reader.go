@@ -56,7 +56,7 @@ func (r *run) readPage(ctx context.Context, q reader.Question) (reader.Answer, e
 
 // runReader starts a sandbox for one page. It sees no file but the program, and has no network.
 func (r *run) runReader(ctx context.Context, program string, question []byte, out *capped) (end backends.Result, err error) {
-	c, err := r.p.contain("process", "", nil)
+	c, err := r.p.containmentOf("process", "", nil)
 	if err != nil {
 		return end, err
 	}

@@ -64,8 +64,8 @@ type Receipt struct {
 	// EgressUnlisted is how many more names there were than Egress lists.
 	EgressUnlisted int `json:"egress_unlisted,omitempty"`
 
-	// What follows Sign takes from Artifacts. ArtifactsWithheld are names, and WithheldUnlisted is how many
-	// more there were. ArtifactsUnlisted are too many to be named here: SHA256SUMS, as Collect writes it, has
+	// Sign fills the following fields from Artifacts. ArtifactsWithheld are names, and WithheldUnlisted counts those
+	// beyond the bound. ArtifactsUnlisted are too many to be named here: SHA256SUMS, as Collect writes it, has
 	// all that were not withheld, and ArtifactsSHA256 is its hash.
 	ArtifactsWithheld []string `json:"artifacts_withheld"`
 	WithheldUnlisted  int      `json:"withheld_unlisted,omitempty"`

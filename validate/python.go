@@ -67,8 +67,8 @@ type pythonAnswer struct {
 	Unread string
 }
 
-// python asks the interpreter. What it answers is believed no more than its code: a source might
-// have got hold of it, and only places, known rules and plain import statements are taken over.
+// python has the interpreter analyse source. Its answer is not trusted, since source might control it: only places,
+// known rules and plain import statements are used.
 func (r *Report) python(ctx context.Context, source []byte, o Options) (findings, error) {
 	if o.Python == nil {
 		r.Notes = append(r.Notes, "the syntax is checked by the interpreter: there is none here to ask before")

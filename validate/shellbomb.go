@@ -45,7 +45,7 @@ func (l *shellInspector) multiplies(body *syntax.Stmt, name string) bool {
 		}
 		if name == "" {
 			return slices.ContainsFunc(call.Args, func(w *syntax.Word) bool {
-				p, is := word(w).(*syntax.ParamExp)
+				p, is := onlyPart(w).(*syntax.ParamExp)
 				return is && p.Param != nil && p.Param.Value == "0"
 			})
 		}
@@ -65,8 +65,8 @@ func (l *shellInspector) multiplies(body *syntax.Stmt, name string) bool {
 	return found
 }
 
-// word returns the only part of a word, out of its quotes.
-func word(w *syntax.Word) syntax.WordPart {
+// onlyPart returns the single part of a word, without double quotes around it; nil if it has several.
+func onlyPart(w *syntax.Word) syntax.WordPart {
 	if len(w.Parts) != 1 {
 		return nil
 	}

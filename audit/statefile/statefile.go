@@ -69,8 +69,8 @@ func prefix(kind string) string { return ".new-" + kind + "-" }
 // Abandoned is the age from which on a file that is being made is nobody's: Create and Replace take some milliseconds.
 const Abandoned = time.Minute
 
-// Tidy removes from a directory the files of this age that processes left that were killed in Create and Replace of this
-// kind. Where a lock keeps others from making one, the age may be 0.
+// Tidy removes the temporary files of a kind that are at least age old: killed processes left them in Create or
+// Replace. age may be 0 where a lock keeps others from making any.
 func Tidy(dir, kind string, age time.Duration) {
 	left, _ := filepath.Glob(filepath.Join(dir, prefix(kind)+"*"))
 	for _, name := range left {

@@ -21,7 +21,7 @@ func (x *exchange) answer(res *http.Response) error {
 	x.redact(res.Header)
 	res.Status = x.text(res.Status)
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		return x.alive()
+		return x.checkLeases()
 	}
 	var body io.Reader = res.Body
 	if hasBody(res) {
@@ -34,7 +34,7 @@ func (x *exchange) answer(res *http.Response) error {
 		res.ContentLength = -1
 	}
 	res.Body = x.redacted(res, body)
-	return x.alive()
+	return x.checkLeases()
 }
 
 func hasBody(res *http.Response) bool {
@@ -90,7 +90,7 @@ func (w interim) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w interim) WriteHeader(status int) {
 	if status < 200 {
 		w.x.redact(w.Header())
-		if w.x.alive() != nil {
+		if w.x.checkLeases() != nil {
 			clear(w.Header())
 		}
 	}
@@ -148,7 +148,7 @@ func (b *redactedBody) fill() {
 			err = failed
 		}
 	}
-	if gone := b.x.alive(); gone != nil {
+	if gone := b.x.checkLeases(); gone != nil {
 		b.ready.Reset()
 		err = gone
 	}
@@ -162,7 +162,7 @@ func (b *redactedBody) Close() error {
 		b.ready.Reset()
 	}
 	b.x.redact(b.res.Trailer) // which ReverseProxy reads after this
-	if b.x.alive() != nil {
+	if b.x.checkLeases() != nil {
 		clear(b.res.Trailer)
 	}
 	return err

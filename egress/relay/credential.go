@@ -166,8 +166,8 @@ const (
 	leastDigits = 2
 )
 
-// likeKey says whether text looks like a key that some service gave out, and not like a name, an
-// address or a word. Those have digits, and are long.
+// likeKey reports whether text could be a key that a service issued, and no name, address or word: it is long, and has
+// digits.
 func likeKey(text string) bool {
 	digits := 0
 	for i := range len(text) {

@@ -77,9 +77,9 @@ func (x *exchange) keepBack(r *http.Request, closed []Secret) error {
 	return nil
 }
 
-// alive returns an error if a secret that may have been put in can't be recognized any more, because
-// its lease was closed. It is asked after redacting: then it was alive before.
-func (x *exchange) alive() error {
+// checkLeases returns an error if the lease of a secret that may have been put in was closed, so that its value can't
+// be recognized. It is called after redacting: without an error, all leases were open during it.
+func (x *exchange) checkLeases() error {
 	for _, s := range x.filled {
 		if s.Value() == "" {
 			return badAnswer("the lease of the secret " + s.Name + " is closed")

@@ -99,8 +99,8 @@ func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address
 	}
 }
 
-// transport lives as long as one call: connections, TLS sessions and what servers remember by them are not shared
-// between callers.
+// transport returns an HTTP transport for one call, so that callers share no connections, no TLS sessions and nothing
+// that servers remember by them.
 func (c *Client) transport(t *Trip, policy egress.Policy, open *connections) *http.Transport {
 	return &http.Transport{
 		DialContext:            t.dial(c.cfg.Dialer, policy, open),

@@ -222,6 +222,7 @@ func (c *Client) Socket() string { return c.socket }
 // Server is what the server said of itself when we connected.
 func (c *Client) Server() Server { return c.server }
 
+// do sends a request to the server, and decodes the JSON of its answer into into.
 func (c *Client) do(ctx context.Context, method, path string, body, into any) error {
 	resp, err := send(ctx, &c.http, method, path, body)
 	if err != nil {

@@ -71,7 +71,7 @@ func start(c Config, p pace) (*Listener, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s, err := bind(c.Dir, c.Server.PID)
+	s, err := listen(c.Dir, c.Server.PID)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the command line in %q: %w", c.Dir, err)
 	}

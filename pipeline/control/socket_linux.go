@@ -24,9 +24,10 @@ type socket struct {
 	file     os.FileInfo
 }
 
-// bind listens in dir. The directory's lock keeps others from taking the socket for a dead one in the
-// moment between bind(2) and listen(2), and from taking the same name.
-func bind(dir string, pid int) (*socket, error) {
+// listen makes the server's socket in dir, and first removes the sockets that dead servers left there. It holds the
+// directory's lock, so that nobody takes the socket for a dead one between bind(2) and listen(2), nor takes the same
+// name.
+func listen(dir string, pid int) (*socket, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func bind(dir string, pid int) (*socket, error) {
 			return nil, err
 		}
 		if free {
-			return listen(dir, name)
+			return listenAt(dir, name)
 		}
 	}
 	return nil, fmt.Errorf("%d servers there have the process id %d", maxNames, pid)
@@ -76,7 +77,8 @@ func free(dir, name string) (bool, error) {
 	return false, nil // whatever it is, it is not ours to remove
 }
 
-func listen(dir, name string) (*socket, error) {
+// listenAt makes the socket of a name that is free.
+func listenAt(dir, name string) (*socket, error) {
 	path, done, err := short(dir, name)
 	if err != nil {
 		return nil, err

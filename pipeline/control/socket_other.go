@@ -14,7 +14,7 @@ type socket struct{ listener net.Listener }
 
 func (s *socket) remove() {}
 
-func bind(string, int) (*socket, error) { return nil, errors.ErrUnsupported }
+func listen(string, int) (*socket, error) { return nil, errors.ErrUnsupported }
 
 func free(string, string) (bool, error) { return false, errors.ErrUnsupported }
 

@@ -141,14 +141,15 @@ func twoParts(t token) bool { return bytes.Count(t.secret, []byte(".")) == 1 }
 func oldVault(t token) bool {
 	changes := 0
 	for i := 1; i < len(t.secret); i++ {
-		if kindOf(t.secret[i]) != kindOf(t.secret[i-1]) {
+		if charClass(t.secret[i]) != charClass(t.secret[i-1]) {
 			changes++
 		}
 	}
 	return changes >= 10 && numbered(t) && !bytes.ContainsAny(t.secret, "._-") && entropy(t.secret) >= 3.5
 }
 
-func kindOf(b byte) byte {
+// charClass returns '0', 'A' or 'a' for a byte: up to the digits, up to the capitals, or above.
+func charClass(b byte) byte {
 	switch {
 	case b <= '9':
 		return '0'

@@ -41,7 +41,7 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 		return Page{}, err
 	}
 	p := Page{URL: printable(dom.URL, maxAddress), Title: printable(dom.Title, maxTitle), Cut: dom.Cut}
-	p.HTML, p.Text = p.bound(dom.HTML, t.MaxHTML), p.bound(dom.Text, t.MaxHTML)
+	p.HTML, p.Text = p.truncate(dom.HTML, t.MaxHTML), p.truncate(dom.Text, t.MaxHTML)
 	t.mu.Lock()
 	p.Status = t.status
 	t.mu.Unlock()
@@ -55,8 +55,8 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 // What a browser tells of a page in characters.
 const maxAddress, maxTitle = 8000, 1000
 
-// bound keeps the beginning of a text. The browser was asked to do that, and counts otherwise, or does not heed it.
-func (p *Page) bound(s string, maxLen int) string {
+// truncate cuts s to maxLen bytes, and sets Cut if it did. The browser was asked to do that, and is not trusted to.
+func (p *Page) truncate(s string, maxLen int) string {
 	if len(s) <= maxLen {
 		return s
 	}

@@ -26,7 +26,7 @@ func Diff(name, before, after string) string {
 		tail++
 	}
 	edits := compare(a[head:len(a)-tail], b[head:len(b)-tail])
-	edits = slices.Concat(same(a[:head]), edits, same(a[len(a)-tail:]))
+	edits = slices.Concat(kept(a[:head]), edits, kept(a[len(a)-tail:]))
 	return "--- a" + name + "\n+++ b" + name + "\n" + hunks(edits)
 }
 
@@ -40,7 +40,8 @@ type edit struct {
 	line string
 }
 
-func same(all []string) (list []edit) {
+// kept returns lines as edits that change nothing.
+func kept(all []string) (list []edit) {
 	for _, l := range all {
 		list = append(list, edit{' ', l})
 	}
