@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
@@ -26,7 +27,7 @@ func serverFlag() cli.Flag {
 }
 
 func (p *program) approvalsCommand() *cli.Command {
-	flags := []cli.Flag{jsonFlag(), serverFlag()}
+	flags := []cli.Flag{command.JSONFlag(), serverFlag()}
 	return &cli.Command{
 		Name:      "approvals",
 		Usage:     "list what agents ask a person to approve, and answer it",
@@ -35,23 +36,16 @@ func (p *program) approvalsCommand() *cli.Command {
 
 Example: sandboxmcp approvals`,
 		Flags:  flags,
-		Action: p.approvals,
+		Action: command.NoWords(p.approvals),
 		Subcommands: []*cli.Command{{
 			Name:        "list",
 			Usage:       "list what agents ask a person to approve",
 			UsageText:   "sandboxmcp approvals list [--json] [--server PID]",
 			Description: "Example: sandboxmcp approvals list --json",
 			Flags:       flags,
-			Action:      p.approvals,
-		}, under("approvals", p.approveCommand()), under("approvals", p.denyCommand())},
+			Action:      command.NoWords(p.approvals),
+		}, command.Under("approvals", p.approveCommand()), command.Under("approvals", p.denyCommand())},
 	}
-}
-
-// under is a command as a subcommand of another.
-func under(parent string, c *cli.Command) *cli.Command {
-	c.UsageText = strings.ReplaceAll(c.UsageText, "sandboxmcp ", "sandboxmcp "+parent+" ")
-	c.Description = strings.ReplaceAll(c.Description, "sandboxmcp ", "sandboxmcp "+parent+" ")
-	return c
 }
 
 func (p *program) approveCommand() *cli.Command {
@@ -82,7 +76,7 @@ Example: sandboxmcp deny 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --reason 'use the mirror'`,
 }
 
 func answerFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the agent and the log"}, jsonFlag(), serverFlag()}
+	return []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the agent and the log"}, command.JSONFlag(), serverFlag()}
 }
 
 func forFlag() cli.Flag {
@@ -109,7 +103,7 @@ func verdict(c *cli.Context, allow bool) (control.Verdict, error) {
 
 // withServer connects to the server that the command line means.
 func withServer(c *cli.Context, f func(context.Context, *control.Client) error) error {
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	client, err := connect(ctx, c)
 	if err != nil {
@@ -164,18 +158,15 @@ func noServer(err error, name string) error {
 }
 
 func (p *program) approvals(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	return withServer(c, func(ctx context.Context, client *control.Client) error {
 		list, err := client.Approvals(ctx)
 		switch {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, list)
+			return terminal.WriteJSON(p.Out, list)
 		}
-		return showQuestions(p.stdout, list, time.Now())
+		return showQuestions(p.Out, list, time.Now())
 	})
 }
 
@@ -261,7 +252,7 @@ func (p *program) give(ctx context.Context, client *control.Client, id string, v
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(p.stdout, outcome(out))
+	_, err = fmt.Fprintln(p.Out, outcome(out))
 	return err
 }
 
@@ -274,7 +265,7 @@ func (p *program) giveAs(ctx context.Context, c *cli.Context, client *control.Cl
 	if err != nil {
 		return err
 	}
-	return terminal.WriteJSON(p.stdout, out)
+	return terminal.WriteJSON(p.Out, out)
 }
 
 func settle(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) (control.Outcome, error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -23,14 +24,14 @@ import (
 // typed runs a command line that answers questions.
 func typed(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	p := &program{&command.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}}
 	app := p.app()
 	app.Commands = []*cli.Command{p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand()}
 	line, err := cmdline.Parse(app, append([]string{"sandboxmcp"}, args...))
 	if err == nil {
 		err = app.Run(line)
 	}
-	return p.exit(err), out.String(), errs.String()
+	return p.Exit(err), out.String(), errs.String()
 }
 
 // home gives the command line a user's directories of its own.

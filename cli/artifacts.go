@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -48,7 +49,7 @@ Examples:
 			&cli.StringFlag{Name: "out", Usage: "save it as the new file `PATH`, or in that directory"},
 			&cli.BoolFlag{Name: "verify", Usage: "compare the files with what the run's signed receipt says of them, too"},
 			&cli.StringFlag{Name: "namespace", Usage: "only runs of the namespace `NS`"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
 		Action: p.artifacts,
 	}
@@ -156,13 +157,13 @@ func (p *program) listStored(c *cli.Context, cfg config.Config, dir string) erro
 		for _, r := range runs {
 			list = append(list, storedRunOf(r, cfg))
 		}
-		return terminal.WriteJSON(p.stdout, list)
+		return terminal.WriteJSON(p.Out, list)
 	}
 	if len(runs) == 0 {
-		_, err := fmt.Fprintln(p.stdout, "nothing is kept of any run")
+		_, err := fmt.Fprintln(p.Out, "nothing is kept of any run")
 		return err
 	}
-	t := terminal.NewTable(p.stdout, terminal.Column{Name: "RUN", Whole: true}, terminal.Column{Name: "TIME", Spare: true}, terminal.Column{Name: "NAMESPACE", Spare: true},
+	t := terminal.NewTable(p.Out, terminal.Column{Name: "RUN", Whole: true}, terminal.Column{Name: "TIME", Spare: true}, terminal.Column{Name: "NAMESPACE", Spare: true},
 		terminal.Column{Name: "ENDED"}, terminal.Column{Name: "FILES", Right: true}, terminal.Column{Name: "BYTES", Right: true, Spare: true})
 	for _, r := range runs {
 		size := int64(0)
@@ -205,12 +206,12 @@ func (p *program) showLeft(c *cli.Context, left *leftovers) error {
 		k.Verified = v
 	}
 	if c.Bool("json") {
-		if err := terminal.WriteJSON(p.stdout, k); err != nil || k.Verified == nil || k.Verified.OK {
+		if err := terminal.WriteJSON(p.Out, k); err != nil || k.Verified == nil || k.Verified.OK {
 			return err
 		}
 		return exit.Silent(exit.Failed)
 	}
-	if err := k.show(p.stdout); err != nil || k.Verified == nil {
+	if err := k.show(p.Out); err != nil || k.Verified == nil {
 		return err
 	}
 	return p.tellVerified(c, *k.Verified)

@@ -46,7 +46,7 @@ func (p *program) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	}
 	out := c.String("out")
 	if out == "" || out == "-" {
-		screen := &terminal.Filter{W: p.stdout, Open: !terminal.IsTerminal(p.stdout)}
+		screen := &terminal.Filter{W: p.Out, Open: !terminal.IsTerminal(p.Out)}
 		return errors.Join(write(screen), screen.Close())
 	}
 	if info, err := os.Stat(out); err == nil && info.IsDir() || strings.HasSuffix(out, "/") {
@@ -55,10 +55,10 @@ func (p *program) fetchOne(c *cli.Context, left *leftovers, name string) error {
 		}
 		out = filepath.Join(out, base)
 	}
-	if err := p.writeOutAs(out, 0o644, write); err != nil {
+	if err := p.WriteOutAs(out, 0o644, write); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "wrote %s\n", terminal.Visible(out))
+	_, err = fmt.Fprintf(p.Out, "wrote %s\n", terminal.Visible(out))
 	return err
 }
 
@@ -161,7 +161,7 @@ func (p *program) fetchAll(c *cli.Context, left *leftovers) error {
 	saved, withheldFiles := 0, 0
 	for _, a := range left.Artifacts {
 		if a.Withheld != "" {
-			p.say("%s is withheld: %s", a.Name, a.Withheld)
+			p.Say("%s is withheld: %s", a.Name, a.Withheld)
 			withheldFiles++
 			continue
 		}
@@ -176,13 +176,13 @@ func (p *program) fetchAll(c *cli.Context, left *leftovers) error {
 		}
 	}
 	if err := p.saveLeft(c, left, root, signer.ReceiptName, signer.ReceiptName); err != nil {
-		p.say("warning: there is no receipt: %v", err)
+		p.Say("warning: there is no receipt: %v", err)
 	}
 	text := fmt.Sprintf("saved %s in %s", terminal.Count(saved, "file"), dir)
 	if withheldFiles > 0 {
 		text += fmt.Sprintf("; %d withheld", withheldFiles)
 	}
-	if _, err := fmt.Fprintln(p.stdout, terminal.Visible(text)); err != nil || !c.Bool("verify") {
+	if _, err := fmt.Fprintln(p.Out, terminal.Visible(text)); err != nil || !c.Bool("verify") {
 		return err
 	}
 	v, err := p.verifyLeft(c, left, dir)

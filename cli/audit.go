@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/export"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 )
 
 func (p *program) auditCommand() *cli.Command {
@@ -32,7 +33,7 @@ sandboxmcp audit seal --older-than 90d`,
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the rows that come"},
 			asJSONFlag(),
 		),
-		Action: p.auditList,
+		Action: command.NoWords(p.auditList),
 		Subcommands: []*cli.Command{
 			p.auditTailCommand(), p.auditShowCommand(), p.auditVerifyCommand(), p.auditReportCommand(), p.auditExportCommand(),
 			p.auditCheckpointCommand(), p.auditProofCommand(), p.auditReceiptCommand(), p.auditSealCommand(),
@@ -65,7 +66,7 @@ func (p *program) auditTailCommand() *cli.Command {
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
 			asJSONFlag(),
 		),
-		Action: p.auditTail,
+		Action: command.NoWords(p.auditTail),
 	}
 }
 
@@ -75,7 +76,7 @@ func (p *program) auditShowCommand() *cli.Command {
 		Usage:       "show all that the log has about one run, or one row by its number",
 		UsageText:   "sandboxmcp audit show ID [--json]",
 		Description: "Example: sandboxmcp audit show 01K9ZB5W7Q3M8Y2D4F6H8J0K2M",
-		Flags:       []cli.Flag{jsonFlag()},
+		Flags:       []cli.Flag{command.JSONFlag()},
 		Action:      p.auditShow,
 	}
 }
@@ -94,8 +95,8 @@ func (p *program) auditExportCommand() *cli.Command {
 Examples:
   sandboxmcp audit export --format ocsf --since 24h --out events.jsonl
   sandboxmcp audit export --format csv --namespace team --kind egress.denied`,
-		Flags:  append(choosing(), &cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, outFlag()),
-		Action: p.auditExport,
+		Flags:  append(choosing(), &cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, command.OutFlag()),
+		Action: command.NoWords(p.auditExport),
 	}
 }
 
@@ -109,10 +110,10 @@ and runs nothing. Its cover says for what period and machine it is, under which 
 the log is as it was written; then come the figures, the newest 1,000 runs one by one, and lines to sign on.
 
 Example: sandboxmcp audit report --since 30d --organisation 'Example Ltd' --out report.html`,
-		Flags: append(choosing(), keyFlag(), outFlag(),
+		Flags: append(choosing(), keyFlag(), command.OutFlag(),
 			&cli.StringFlag{Name: "organisation", Usage: "write `NAME` on the cover, as whose report it is"},
 			&cli.BoolFlag{Name: "no-verify", Usage: "do not check the whole log first, and say so on the page"}),
-		Action: p.auditReport,
+		Action: command.NoWords(p.auditReport),
 	}
 }
 
@@ -122,7 +123,7 @@ func withLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	log, err := audit.Open(ctx, cfg.SQLitePath)
 	if err != nil {
@@ -142,7 +143,7 @@ func withSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) er
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	log, err := openSigned(ctx, cfg, keys)
 	if err != nil {
@@ -153,4 +154,8 @@ func withSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) er
 		return err // and not once more what Close has to say about it
 	}
 	return unsigned
+}
+
+func keyFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "key", Usage: "trust `KEY` only, a file of sandboxmcp key export (may be given more than once)"}
 }

@@ -38,7 +38,7 @@ func (p *program) auditFilter(c *cli.Context, now time.Time) (audit.Filter, erro
 	return f, nil
 }
 
-func (p *program) warnMissing(s audit.Segment) { p.say("warning: %s", s.Missing()) }
+func (p *program) warnMissing(s audit.Segment) { p.Say("warning: %s", s.Missing()) }
 
 // timeFlag reads the value of a flag that is a point in time.
 func timeFlag(flag, text string, now time.Time) (time.Time, error) {

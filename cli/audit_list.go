@@ -15,9 +15,6 @@ import (
 )
 
 func (p *program) auditList(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	filter, err := p.auditFilter(c, time.Now())
 	if err != nil {
 		return err
@@ -29,9 +26,6 @@ func (p *program) auditList(c *cli.Context) error {
 }
 
 func (p *program) auditTail(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	filter, err := p.auditFilter(c, time.Now())
 	if err != nil {
 		return err
@@ -52,7 +46,7 @@ func (p *program) printRows(c *cli.Context, filter audit.Filter) error {
 		}
 		format = "json"
 	}
-	out, err := auditrows.New(format, p.stdout, follow)
+	out, err := auditrows.New(format, p.Out, follow)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/auditrows"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
@@ -33,14 +34,11 @@ pushes in the background as runs end, and sandboxmcp run before it exits; audit 
 Examples:
   sandboxmcp audit checkpoint --out monday.note
   sandboxmcp audit checkpoint --push --to git:git@example.com:ops/kept.git`,
-		Flags: []cli.Flag{outFlag(),
+		Flags: []cli.Flag{command.OutFlag(),
 			&cli.BoolFlag{Name: "push", Usage: "take it to where it is witnessed"},
 			&cli.StringSliceFlag{Name: "to", Usage: "push it to `PLACE`, and to none of the setting (may be given more than once)"},
 		},
-		Action: func(c *cli.Context) error {
-			if err := noWords(c); err != nil {
-				return err
-			}
+		Action: command.NoWords(func(c *cli.Context) error {
 			return withSignedLog(c, func(ctx context.Context, log *audit.Log) error {
 				note, err := log.Checkpoint(ctx)
 				if err != nil {
@@ -49,7 +47,7 @@ Examples:
 				signatures, err := p.pushNow(ctx, c, log)
 				return errors.Join(p.hand(c, append(note, signatures...)), err)
 			})
-		},
+		}),
 	}
 }
 
@@ -62,7 +60,7 @@ func (p *program) auditProofCommand() *cli.Command {
 and a signed checkpoint. It is checked, anywhere, with sandboxmcp audit verify --proof FILE --key KEY.
 
 Example: sandboxmcp audit proof 17 --out row17.proof`,
-		Flags: []cli.Flag{outFlag()},
+		Flags: []cli.Flag{command.OutFlag()},
 		Action: func(c *cli.Context) error {
 			return p.about(c, withSignedLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Proof(ctx, id) })
 		},
@@ -77,7 +75,7 @@ func (p *program) auditReceiptCommand() *cli.Command {
 		Description: `The receipt is an in-toto statement in a DSSE envelope. sandboxmcp verify --receipt checks it.
 
 Example: sandboxmcp audit receipt 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out receipt.intoto.json`,
-		Flags: []cli.Flag{outFlag()},
+		Flags: []cli.Flag{command.OutFlag()},
 		Action: func(c *cli.Context) error {
 			return p.about(c, withLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Receipt(ctx, id) })
 		},
@@ -104,7 +102,7 @@ func (p *program) hand(c *cli.Context, text []byte) error {
 	if !strings.HasSuffix(string(text), "\n") {
 		text = append(text, '\n')
 	}
-	return p.writeOut(c.String("out"), func(w io.Writer) error {
+	return p.WriteOut(c.String("out"), func(w io.Writer) error {
 		if terminal.IsTerminal(w) {
 			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 			for i := range lines {
@@ -146,6 +144,6 @@ func (p *program) tellProof(c *cli.Context, proven *audit.Proven, err error) err
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, terminal.Visible(proven.Origin), terminal.Count(int(proven.Size), "row"))
-	return errors.Join(err, auditrows.Show(p.stdout, []audit.Row{proven.Row}))
+	_, err = fmt.Fprintf(p.Out, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, terminal.Visible(proven.Origin), terminal.Count(int(proven.Size), "row"))
+	return errors.Join(err, auditrows.Show(p.Out, []audit.Row{proven.Row}))
 }

@@ -21,9 +21,6 @@ import (
 )
 
 func (p *program) auditExport(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	now := time.Now()
 	filter, err := p.auditFilter(c, now)
 	if err != nil {
@@ -35,10 +32,10 @@ func (p *program) auditExport(c *cli.Context) error {
 		return exit.Usage("--format "+strings.Join(export.Formats(), ", "), "there is no format %q to export to", format)
 	}
 	return withLog(c, func(ctx context.Context, log *audit.Log) error {
-		return p.writeOut(c.String("out"), func(w io.Writer) error {
+		return p.WriteOut(c.String("out"), func(w io.Writer) error {
 			buffered := bufio.NewWriterSize(w, 1<<16)
 			w = buffered
-			if (format == "jsonl" || format == "ocsf") && terminal.IsTerminal(p.stdout) && c.String("out") == "" {
+			if (format == "jsonl" || format == "ocsf") && terminal.IsTerminal(p.Out) && c.String("out") == "" {
 				w = terminal.JSONLines{W: w}
 			}
 			out, err := export.New(format, w, about)
@@ -51,9 +48,6 @@ func (p *program) auditExport(c *cli.Context) error {
 }
 
 func (p *program) auditReport(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	now := time.Now()
 	filter, err := p.auditFilter(c, now)
 	if err != nil {
@@ -95,7 +89,7 @@ func (p *program) auditReport(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		return p.writeOut(c.String("out"), func(w io.Writer) error {
+		return p.WriteOut(c.String("out"), func(w io.Writer) error {
 			buffered := bufio.NewWriter(w)
 			return errors.Join(summary.Write(buffered, about), buffered.Flush())
 		})

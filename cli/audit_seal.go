@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
@@ -24,16 +25,13 @@ Example: sandboxmcp audit seal --older-than 90d`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "before", Usage: "rows before `TIME`: 2026-01-31, or RFC 3339"},
 			&cli.StringFlag{Name: "older-than", Usage: "rows that are older than `AGE`: 90d, 12w, 36h"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Action: p.auditSeal,
+		Action: command.NoWords(p.auditSeal),
 	}
 }
 
 func (p *program) auditSeal(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	set := setFlags(c, "before", "older-than")
 	if len(set) != 1 {
 		return exit.Usage("sandboxmcp audit seal --older-than 90d", "say which rows, with --before or --older-than")
@@ -48,14 +46,14 @@ func (p *program) auditSeal(c *cli.Context) error {
 			return err
 		}
 		if c.Bool("json") {
-			return terminal.WriteJSON(p.stdout, append([]audit.Segment{}, segments...))
+			return terminal.WriteJSON(p.Out, append([]audit.Segment{}, segments...))
 		}
 		if len(segments) == 0 {
-			_, err = fmt.Fprintf(p.stdout, "there are no rows to seal before %s\n", before.Format(time.RFC3339))
+			_, err = fmt.Fprintf(p.Out, "there are no rows to seal before %s\n", before.Format(time.RFC3339))
 		}
 		for _, s := range segments {
 			if err == nil {
-				_, err = fmt.Fprintf(p.stdout, "sealed rows %d to %d in %s, SHA-256 %s\n", s.First, s.Last, terminal.Visible(s.File), s.SHA256)
+				_, err = fmt.Fprintf(p.Out, "sealed rows %d to %d in %s, SHA-256 %s\n", s.First, s.Last, terminal.Visible(s.File), s.SHA256)
 			}
 		}
 		return err

@@ -38,9 +38,9 @@ func (p *program) auditShow(c *cli.Context) error {
 			return exit.Fail("sandboxmcp audit --limit 10", "the log has nothing about %s", id)
 		}
 		if c.Bool("json") {
-			return writeRows(&auditrows.JSON{W: p.stdout}, each(found))
+			return writeRows(&auditrows.JSON{W: p.Out}, each(found))
 		}
-		return auditrows.Show(p.stdout, found)
+		return auditrows.Show(p.Out, found)
 	})
 }
 

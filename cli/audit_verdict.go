@@ -26,7 +26,7 @@ func verdictOn(err error) auditVerdict {
 
 // asJSON prints what was found, and with it what is wrong, if anything is: err then has been said.
 func (p *program) asJSON(found any, err error) error {
-	if err := terminal.WriteJSON(p.stdout, found); err != nil {
+	if err := terminal.WriteJSON(p.Out, found); err != nil {
 		return err
 	}
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *program) tellGood(r audit.Report) error {
 		if i > 0 {
 			line = "    " + line
 		}
-		if _, err := fmt.Fprintln(p.stdout, terminal.Visible(line)); err != nil {
+		if _, err := fmt.Fprintln(p.Out, terminal.Visible(line)); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/signer"
@@ -40,16 +41,13 @@ Example: sandboxmcp audit verify --checkpoint /mnt/kept/monday.note`,
 			&cli.StringFlag{Name: "proof", Usage: "check the proof in `FILE` instead of the log"},
 			&cli.StringFlag{Name: "segment", Usage: "check the sealed segment `FILE` instead of the log"},
 			&cli.BoolFlag{Name: "no-push", Usage: "do not compare it with what was pushed to the places of audit.push"},
-			keyFlag(), jsonFlag(),
+			keyFlag(), command.JSONFlag(),
 		},
-		Action: p.auditVerify,
+		Action: command.NoWords(p.auditVerify),
 	}
 }
 
 func (p *program) auditVerify(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	if set := setFlags(c, "checkpoint", "proof", "segment"); len(set) > 1 {
 		return exit.Usage("sandboxmcp audit verify --help", "--%s and --%s are checked one at a time", set[0], set[1])
 	}
@@ -87,7 +85,7 @@ func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error)
 	if c.Bool("no-push") {
 		cfg.Audit.Push = nil
 	}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	finish, err := comparePushed(ctx, cfg, &o)
 	stop()
 	if err != nil {

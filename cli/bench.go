@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/bench"
 	"github.com/sandboxmcp/sandboxmcp/cli/bench/peers"
 	"github.com/sandboxmcp/sandboxmcp/cli/bench/plot"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -46,21 +47,18 @@ Example: sandboxmcp bench --quick --svg bench.svg`,
 			&cli.IntFlag{Name: "runs", Usage: "run each `N` times when one runs at a time", DefaultText: fmt.Sprint(fullRuns)},
 			&cli.StringSliceFlag{Name: "language", Usage: "measure only `NAME`: " + strings.Join(bench.Languages(), ", ") + " (may be given more than once)"},
 			&cli.StringFlag{Name: "svg", Usage: "draw it, too, into the new file `FILE`"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Action: p.bench,
+		Action: command.NoWords(p.bench),
 	}
 }
 
 func (p *program) bench(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	what, err := p.benchConfig(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := interruptible(c.Context)
+	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	drawn := c.String("svg")
 	if drawn == "" {
@@ -71,7 +69,7 @@ func (p *program) bench(c *cli.Context) error {
 		return p.printBench(c, r)
 	}
 	var r bench.Report
-	err = p.writeOutAs(drawn, 0o644, func(w io.Writer) (err error) { // what can't be written shows at once
+	err = p.WriteOutAs(drawn, 0o644, func(w io.Writer) (err error) { // what can't be written shows at once
 		if r, err = p.measure(ctx, what); err != nil {
 			return err
 		}
@@ -131,14 +129,14 @@ func imagesOf(cfg config.Config) map[string]string {
 
 // benchProgress tells a person who waits what is done, on one line; nobody else.
 func (p *program) benchProgress() func(string) {
-	if !terminal.IsTerminal(p.stderr) {
+	if !terminal.IsTerminal(p.Err) {
 		return nil
 	}
 	return func(text string) {
 		if text != "" {
-			text = terminal.Cut(text, max(terminal.Width(p.stderr)-1, 40))
+			text = terminal.Cut(text, max(terminal.Width(p.Err)-1, 40))
 		}
-		fmt.Fprintf(p.stderr, "\r\x1b[K%s", text)
+		fmt.Fprintf(p.Err, "\r\x1b[K%s", text)
 	}
 }
 
@@ -147,7 +145,7 @@ func (p *program) measure(ctx context.Context, what bench.Config) (bench.Report,
 	if what.Progress != nil {
 		what.Progress("")
 	}
-	var signal interruption
+	var signal command.Interruption
 	if errors.As(err, &signal) {
 		err = &exit.Error{Code: exit.Signalled + int(signal.Signal), Text: "ended by " + signal.Error() + ": nothing was measured, and nothing is left"}
 	}
@@ -157,14 +155,14 @@ func (p *program) measure(ctx context.Context, what bench.Config) (bench.Report,
 // printBench prints a report, in which other programs have their say.
 func (p *program) printBench(c *cli.Context, r bench.Report) error {
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, r)
+		return terminal.WriteJSON(p.Out, r)
 	}
 	var b strings.Builder
 	if err := r.Table(&b); err != nil {
 		return err
 	}
 	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(p.stdout, terminal.Visible(strings.TrimSuffix(line, "\n"))); err != nil {
+		if _, err := fmt.Fprintln(p.Out, terminal.Visible(strings.TrimSuffix(line, "\n"))); err != nil {
 			return err
 		}
 	}

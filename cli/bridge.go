@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -28,7 +29,7 @@ Example: sandboxmcp bridge 01K9ZB5W7Q rows @rows.json`,
 			idFlag(),
 			&cli.StringFlag{Name: "from", Usage: "take the value from the session `ID` of the same namespace"},
 			&cli.StringFlag{Name: "from-key", Usage: "its `NAME` there (default: KEY)"},
-			jsonFlag(), serverFlag(),
+			command.JSONFlag(), serverFlag(),
 		},
 		Action: p.bridge,
 	}
@@ -55,9 +56,9 @@ func (p *program) bridge(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key})
+			return terminal.WriteJSON(p.Out, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key})
 		}
-		fmt.Fprintf(p.stdout, "%s is set in session %s\n", terminal.Visible(v.Key), terminal.Visible(res.Session))
+		fmt.Fprintf(p.Out, "%s is set in session %s\n", terminal.Visible(v.Key), terminal.Visible(res.Session))
 		return nil
 	})
 }
@@ -79,7 +80,7 @@ func (p *program) value(word string) (json.RawMessage, error) {
 		text, err = io.ReadAll(io.LimitReader(f, maxValue+1))
 	} else if word == "-" {
 		from = "standard input"
-		text, err = io.ReadAll(io.LimitReader(p.stdin, maxValue+1))
+		text, err = io.ReadAll(io.LimitReader(p.In, maxValue+1))
 	}
 	switch {
 	case err != nil:

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
@@ -26,8 +27,8 @@ type pane struct {
 }
 
 func (p *program) pane() *pane {
-	line := &lineEnd{w: p.stdout, fresh: true}
-	return &pane{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.stdout)}, err: &terminal.Filter{W: p.stderr, Open: !terminal.IsTerminal(p.stderr)}}
+	line := &lineEnd{w: p.Out, fresh: true}
+	return &pane{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.Out)}, err: &terminal.Filter{W: p.Err, Open: !terminal.IsTerminal(p.Err)}}
 }
 
 // broken says that nobody reads the output any more.
@@ -35,7 +36,7 @@ func (s *pane) broken() error {
 	s.line.mu.Lock()
 	defer s.line.mu.Unlock()
 	if errors.Is(s.line.failed, syscall.EPIPE) {
-		return errNoReader
+		return command.ErrNoReader
 	}
 	return s.line.failed
 }

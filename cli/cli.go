@@ -4,7 +4,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -36,7 +36,7 @@ With --json, what went wrong is on standard output, too: {"refused":{"reason":".
 
 // Main runs one command line, args[0] being the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
+	p := &program{&command.Streams{In: stdin, Out: stdout, Err: stderr}}
 	app := p.app()
 	path, asked := cmdline.AsksJSON(app, args)
 	if !asked {
@@ -47,15 +47,15 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			err = app.Run(typed)
 		}
 		_, _ = io.WriteString(stdout, terminal.Fold(help.String(), terminal.Width(stdout)))
-		return p.exit(err)
+		return p.Exit(err)
 	}
 	out := &tracked{Writer: stdout}
-	p.stdout, app.Writer = out, out
+	p.Out, app.Writer = out, out
 	typed, err := cmdline.Parse(app, args)
 	if err == nil {
 		err = app.Run(typed)
 	}
-	code := p.exit(err)
+	code := p.Exit(err)
 	if err != nil && !out.written {
 		p.refused(path, exit.Of(err))
 	}
@@ -80,7 +80,7 @@ func (p *program) refused(path []string, f *exit.Error) {
 	}
 	why := pipeline.Error{Reason: f.Text, Remedy: f.Hint, Denied: true}
 	if slices.Equal(path, []string{"run"}) {
-		_ = terminal.WriteJSON(p.stdout, pipeline.Result{Ended: backends.EndedRefused, ExitCode: f.Code, Refused: &why}) // stderr has said it
+		_ = terminal.WriteJSON(p.Out, pipeline.Result{Ended: backends.EndedRefused, ExitCode: f.Code, Refused: &why}) // stderr has said it
 		return
 	}
 	var o struct {
@@ -91,14 +91,11 @@ func (p *program) refused(path []string, f *exit.Error) {
 		ExitCode int `json:"exit_code"`
 	}
 	o.Refused.Reason, o.Refused.Remedy, o.ExitCode = why.Reason, why.Remedy, f.Code
-	_ = terminal.WriteJSON(p.stdout, o)
+	_ = terminal.WriteJSON(p.Out, o)
 }
 
 // program is one invocation.
-type program struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-}
+type program struct{ *command.Streams }
 
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{
@@ -121,7 +118,7 @@ Example: sandboxmcp run script.py`,
 			&cli.StringFlag{Name: "db", Usage: "use the database `FILE` instead of the one in the state directory"},
 		},
 		Commands: inOrder(commands),
-		Reader:   p.stdin, Writer: p.stdout, ErrWriter: p.stderr,
+		Reader:   p.In, Writer: p.Out, ErrWriter: p.Err,
 		HideVersion:               true,
 		HideHelpCommand:           true, // parse knows it
 		DisableSliceFlagSeparator: true, // --env A=1,2 is one variable
@@ -164,31 +161,6 @@ func typedWrong(c *cli.Context, err error, _ bool) error {
 		return exit.Ours(err)
 	}
 	return err
-}
-
-// exit says what went wrong, if anything did, and returns the exit code.
-func (p *program) exit(err error) int {
-	if err == nil {
-		return 0
-	}
-	f := exit.Of(err)
-	if f.Text != "" {
-		p.say("%s", f.Text)
-	}
-	if f.Hint != "" {
-		p.say("hint: %s", f.Hint)
-	}
-	return f.Code
-}
-
-// say writes one message to stderr. It may quote what others wrote, so it shows escapes instead
-// of sending them to the terminal.
-func (p *program) say(format string, args ...any) {
-	lines := strings.Split(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n")
-	for i, l := range lines {
-		lines[i] = terminal.Visible(l)
-	}
-	fmt.Fprintf(p.stderr, "sandboxmcp: %s\n", strings.Join(lines, "\n    "))
 }
 
 // order is in which order the help shows the commands: what somebody needs first comes first. What is not

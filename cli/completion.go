@@ -32,7 +32,7 @@ Example: source <(sandboxmcp completion bash)`,
 			shell := c.Args().First()
 			for _, known := range complete.Shells() {
 				if shell == known {
-					return complete.Write(p.stdout, shell, completionOf(c.App))
+					return complete.Write(p.Out, shell, completionOf(c.App))
 				}
 			}
 			return exit.Usage(hint, "there is no completion for %q", shell)

@@ -47,7 +47,7 @@ func (p *program) askCommand() *cli.Command {
 			defer cancel()
 			for _, word := range wordsFor(ctx, c, cfg) {
 				if plainWord().MatchString(word) {
-					fmt.Fprintln(p.stdout, word)
+					fmt.Fprintln(p.Out, word)
 				}
 			}
 			return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
@@ -21,10 +22,10 @@ func (p *program) configCommand() *cli.Command {
 
 Example: sandboxmcp --config sandboxmcp.yaml config`,
 		Flags: []cli.Flag{
-			jsonFlag(),
+			command.JSONFlag(),
 			&cli.BoolFlag{Name: "policy", Usage: "print only the settings that bound runs; the SHA-256 of this text is the policy_sha256 of receipts"},
 		},
-		Action: p.config,
+		Action: command.NoWords(p.config),
 	}
 }
 
@@ -36,15 +37,12 @@ type setting struct {
 }
 
 func (p *program) config(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	cfg, err := load(c)
 	if err != nil {
 		return err
 	}
 	if c.Bool("policy") {
-		_, err := p.stdout.Write(policy(cfg))
+		_, err := p.Out.Write(policy(cfg))
 		return err
 	}
 	if c.Bool("json") {
@@ -52,9 +50,9 @@ func (p *program) config(c *cli.Context) error {
 		for _, s := range cfg.Origins() {
 			list = append(list, setting(s))
 		}
-		return terminal.WriteJSON(p.stdout, list)
+		return terminal.WriteJSON(p.Out, list)
 	}
-	t := terminal.NewTable(p.stdout, terminal.Columns("KEY", "VALUE", "FROM")...)
+	t := terminal.NewTable(p.Out, terminal.Columns("KEY", "VALUE", "FROM")...)
 	for _, s := range cfg.Origins() {
 		if err := t.Row(s.Key, s.Value, s.From); err != nil {
 			return err

@@ -66,6 +66,7 @@ var mayImport = []struct {
 	{"cli/version", nil},
 	{"cli/ptytest", []string{"backends/hosttest"}}, // only tests import it
 	{"cli/exit", []string{"backends", "pipeline"}},
+	{"cli/command", []string{"cli/exit", "cli/terminal", "signer"}},
 	{"cli/terminal", []string{"cli/lazy"}},
 	{"cli/cmdline", []string{"cli/config", "cli/exit", "cli/lazy", "cli/terminal"}},
 	{"cli/auditrows", []string{"audit/...", "cli/exit", "cli/terminal"}},

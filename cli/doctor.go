@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -27,10 +28,10 @@ The exit code is 1 if the default profile can't run here.
 
 Example: sandboxmcp doctor`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman or docker", DefaultText: configured},
-			jsonFlag(),
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman or docker", DefaultText: command.Configured},
+			command.JSONFlag(),
 		},
-		Action: p.doctor,
+		Action: command.NoWords(p.doctor),
 	}
 }
 
@@ -54,14 +55,11 @@ type finding struct {
 }
 
 func (p *program) doctor(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	cfg, err := load(c, "backend")
 	if err != nil {
 		return err
 	}
-	w := p.stdout
+	w := p.Out
 	if c.Bool("json") {
 		w = io.Discard // it comes as a whole
 	}
@@ -70,7 +68,7 @@ func (p *program) doctor(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		err = terminal.WriteJSON(p.stdout, d)
+		err = terminal.WriteJSON(p.Out, d)
 	}
 	if err == nil && !d.Usable {
 		return exit.Silent(exit.Failed)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -35,8 +36,8 @@ Examples:
 			Usage:       "list the names that programs wait for, and those that were approved",
 			UsageText:   "sandboxmcp egress list [--json] [--server PID]",
 			Description: "Example: sandboxmcp egress list --json",
-			Flags:       []cli.Flag{jsonFlag(), serverFlag()},
-			Action:      p.egressList,
+			Flags:       []cli.Flag{command.JSONFlag(), serverFlag()},
+			Action:      command.NoWords(p.egressList),
 		}, {
 			Name:      "approve",
 			Usage:     "let a program connect to the name that it waits for",
@@ -63,14 +64,11 @@ Example: sandboxmcp egress deny example.com`,
 }
 
 func (p *program) egressList(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	return withEgress(c, func(_ context.Context, all known) error {
 		if c.Bool("json") {
-			return terminal.WriteJSON(p.stdout, all)
+			return terminal.WriteJSON(p.Out, all)
 		}
-		return showEgress(p.stdout, all, time.Now())
+		return showEgress(p.Out, all, time.Now())
 	})
 }
 

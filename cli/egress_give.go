@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -24,7 +25,7 @@ func giveFlags() []cli.Flag {
 		inServersNamespace(),
 		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
 		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the log"},
-		jsonFlag(), serverFlag(),
+		command.JSONFlag(), serverFlag(),
 	}
 }
 
@@ -45,7 +46,7 @@ func (p *program) egressGive(c *cli.Context) error {
 	case held <= 0 || held > approval.MaxFor:
 		return exit.Usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
 	}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	clients, err := servers(ctx, c)
 	for _, client := range clients {
@@ -72,10 +73,10 @@ func (p *program) egressGive(c *cli.Context) error {
 		grants = append(grants, approved{grant, client.Server().Name, client})
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, grants)
+		return terminal.WriteJSON(p.Out, grants)
 	}
 	for _, g := range grants {
-		_, err := fmt.Fprintf(p.stdout, "allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
+		_, err := fmt.Fprintf(p.Out, "allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
 			terminal.Visible(g.Question.What), terminal.Visible(g.Question.Namespace), g.Until.Local().Format(time.DateTime), terminal.Visible(g.Question.ID))
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -31,7 +32,7 @@ type approved struct {
 
 // withEgress collects what the servers know that the command line means.
 func withEgress(c *cli.Context, f func(context.Context, known) error) error {
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	clients, err := servers(ctx, c)
 	for _, client := range clients {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -35,17 +36,14 @@ Examples:
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the events that come"},
 			&cli.StringFlag{Name: "namespace", Usage: "only events of the namespace `NS`"},
 			&cli.StringSliceFlag{Name: "kind", Usage: "only events of the kind `KIND`, such as egress.denied"},
-			jsonFlag(),
+			command.JSONFlag(),
 			serverFlag(),
 		},
-		Action: p.events,
+		Action: command.NoWords(p.events),
 	}
 }
 
 func (p *program) events(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	q := control.EventQuery{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Follow: c.Bool("follow")}
 	if err := event.Check(q.Kinds); err != nil {
 		return exit.Usage("sandboxmcp events --help lists the kinds", "--kind: %v", err)
@@ -54,7 +52,7 @@ func (p *program) events(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	client, err := control.Dial(ctx, socketDir(cfg), c.String("server"))
 	switch {
@@ -78,7 +76,7 @@ func (p *program) watch(ctx context.Context, client *control.Client, q control.E
 		}
 	}
 	if q.Follow && ctx.Err() == nil {
-		p.say("the server has ended")
+		p.Say("the server has ended")
 	}
 	return nil
 }
@@ -86,21 +84,21 @@ func (p *program) watch(ctx context.Context, client *control.Client, q control.E
 func (p *program) showEvent(line control.Line, asJSON bool) error {
 	switch {
 	case asJSON && line.Seq == 0:
-		return terminal.WriteJSON(p.stdout, line.Notice)
+		return terminal.WriteJSON(p.Out, line.Notice)
 	case asJSON:
-		return terminal.WriteJSON(p.stdout, line.Event)
+		return terminal.WriteJSON(p.Out, line.Event)
 	case line.Unwritten > 0:
-		p.say("event %d can't be shown: this is a bug of ours", line.Unwritten)
+		p.Say("event %d can't be shown: this is a bug of ours", line.Unwritten)
 		return nil
 	case line.Seq == 0:
-		p.say("%d events were lost here: they came faster than they were read", line.Dropped)
+		p.Say("%d events were lost here: they came faster than they were read", line.Dropped)
 		return nil
 	}
 	text := eventLine(line.Event)
-	if columns := terminal.Width(p.stdout); columns > 0 {
+	if columns := terminal.Width(p.Out); columns > 0 {
 		text = terminal.Cut(strings.TrimSuffix(text, "\n"), columns) + "\n"
 	}
-	_, err := io.WriteString(p.stdout, text)
+	_, err := io.WriteString(p.Out, text)
 	return err
 }
 

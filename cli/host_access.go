@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -29,8 +30,8 @@ Example: sandboxmcp host access request "docker restart *"`,
 			Name: "list", Usage: "list what is allowed, and what nobody can allow",
 			UsageText:   "sandboxmcp host access list [--json] [--server PID]",
 			Description: "Example: sandboxmcp host access list --json",
-			Flags:       []cli.Flag{jsonFlag(), serverFlag()},
-			Action:      p.hostAccessList,
+			Flags:       []cli.Flag{command.JSONFlag(), serverFlag()},
+			Action:      command.NoWords(p.hostAccessList),
 		}, {
 			Name: "request", Usage: "ask for access, as an agent would",
 			UsageText: "sandboxmcp host access request PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",
@@ -60,7 +61,7 @@ func accessFlags() []cli.Flag {
 		&cli.StringFlag{Name: "kind", Usage: "`KIND`: command, or read or write for a directory", Value: "command"},
 		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
 		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for whoever decides, and the log"},
-		inServersNamespace(), jsonFlag(), serverFlag(),
+		inServersNamespace(), command.JSONFlag(), serverFlag(),
 	}
 }
 
@@ -98,9 +99,9 @@ func (p *program) hostAllow(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, held)
+			return terminal.WriteJSON(p.Out, held)
 		}
-		_, err = fmt.Fprintf(p.stdout, "allowed to %s, for the namespace %s until %s; take it back with sandboxmcp host access revoke %s\n",
+		_, err = fmt.Fprintf(p.Out, "allowed to %s, for the namespace %s until %s; take it back with sandboxmcp host access revoke %s\n",
 			terminal.Visible(g.What), terminal.Visible(held.Question.Namespace), held.Until.Local().Format(time.DateTime), terminal.Visible(held.Question.ID))
 		return err
 	})
@@ -118,14 +119,14 @@ func (p *program) hostRequest(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, q)
+			return terminal.WriteJSON(p.Out, q)
 		}
 		tty := console.Open()
 		defer tty.Close()
 		if v, answered := tty.Decide(ctx, q); answered {
 			return p.give(ctx, client, q.ID, v, "sandboxmcp approvals")
 		}
-		_, err = fmt.Fprintf(p.stdout, "asked to %s, for the namespace %s; until %s it waits for\n  sandboxmcp approve %s\n",
+		_, err = fmt.Fprintf(p.Out, "asked to %s, for the namespace %s; until %s it waits for\n  sandboxmcp approve %s\n",
 			terminal.Visible(q.What), terminal.Visible(q.Namespace), q.Expires.Local().Format(time.DateTime), terminal.Visible(q.ID))
 		return err
 	})

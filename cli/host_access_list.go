@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -34,9 +35,6 @@ type blockedOnHost struct {
 }
 
 func (p *program) hostAccessList(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	cfg, err := load(c)
 	if err != nil {
 		return err
@@ -46,13 +44,13 @@ func (p *program) hostAccessList(c *cli.Context) error {
 		return err
 	}
 	all := hostAccess{Enabled: onHost.Enabled, Allowed: onHost.Access(), Held: []control.Grant{}, Blocked: blocked(onHost.Policy)}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	if err := all.ask(ctx, c); err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, all)
+		return terminal.WriteJSON(p.Out, all)
 	}
 	return p.showHostAccess(all)
 }
@@ -101,9 +99,9 @@ func blocked(policy *host.Policy) (list []blockedOnHost) {
 
 func (p *program) showHostAccess(all hostAccess) error {
 	if !all.Enabled {
-		fmt.Fprintln(p.stdout, "host access is off: host.enabled: true in the configuration turns it on")
+		fmt.Fprintln(p.Out, "host access is off: host.enabled: true in the configuration turns it on")
 	}
-	t := terminal.NewTable(p.stdout, terminal.Columns("KIND", "WHAT", "NAMESPACE", "UNTIL", "FROM")...)
+	t := terminal.NewTable(p.Out, terminal.Columns("KIND", "WHAT", "NAMESPACE", "UNTIL", "FROM")...)
 	for _, a := range all.Allowed {
 		if err := t.Row(a.Kind, a.Pattern, "all", "", a.From); err != nil {
 			return err
@@ -119,10 +117,10 @@ func (p *program) showHostAccess(all hostAccess) error {
 		return err
 	}
 	if len(all.Allowed)+len(all.Held) == 0 {
-		fmt.Fprintln(p.stdout, "nothing is allowed")
+		fmt.Fprintln(p.Out, "nothing is allowed")
 	}
 	if all.Servers == 0 {
-		fmt.Fprintln(p.stdout, "no server runs, so nothing is approved")
+		fmt.Fprintln(p.Out, "no server runs, so nothing is approved")
 	}
 	var b strings.Builder
 	b.WriteString("\nnobody can allow:\n")
@@ -132,7 +130,7 @@ func (p *program) showHostAccess(all hostAccess) error {
 			fmt.Fprintf(&b, "    but with %s\n", terminal.Visible(inShort(one.But)))
 		}
 	}
-	_, err := fmt.Fprint(p.stdout, terminal.Fold(b.String(), terminal.Width(p.stdout)))
+	_, err := fmt.Fprint(p.Out, terminal.Fold(b.String(), terminal.Width(p.Out)))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -28,9 +29,9 @@ The exit code is the command's; 124 when its time was up, 125 when it was refuse
 Example: sandboxmcp host exec git status --short`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "directory", Usage: "run it in `DIR`, below a directory that is allowed (default: the first of these)"},
-			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured},
+			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.Configured},
 			&cli.BoolFlag{Name: "stdin", Usage: "let it read standard input"},
-			inNamespace(), jsonFlag(),
+			command.NamespaceFlag(), command.JSONFlag(),
 		},
 		Action: func(c *cli.Context) error { return exit.Ours(p.hostExec(c)) },
 	}
@@ -50,14 +51,14 @@ func (p *program) hostExec(c *cli.Context) error {
 		q.Words = host.Words(words)
 	}
 	if c.Bool("stdin") {
-		q.Stdin = p.stdin
+		q.Stdin = p.In
 	}
 	var res pipeline.HostResult
 	err := p.onHost(c, purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who pipeline.HostCaller) (err error) {
 		q.Ask = who.Ask
 		res, err = line.HostExec(ctx, q)
 		if c.Bool("json") && (err == nil || res.Refused != nil) {
-			err = errors.Join(err, terminal.WriteJSON(p.stdout, res))
+			err = errors.Join(err, terminal.WriteJSON(p.Out, res))
 		}
 		return err
 	})
@@ -86,15 +87,15 @@ func (p *program) showHost(res pipeline.HostResult) {
 		text string
 		cut  int64
 		name string
-	}{{p.stdout, res.Stdout, res.StdoutCut, "stdout"}, {p.stderr, res.Stderr, res.StderrCut, "stderr"}} {
+	}{{p.Out, res.Stdout, res.StdoutCut, "stdout"}, {p.Err, res.Stderr, res.StderrCut, "stderr"}} {
 		screen := &terminal.Filter{W: one.to, Open: !terminal.IsTerminal(one.to)}
 		_, _ = io.WriteString(screen, one.text) // who does not read on has had enough
 		_ = screen.Close()
 		if one.cut > 0 {
-			p.say("the last %d bytes of %s are gone: host.output_bytes in the configuration keeps more", one.cut, one.name)
+			p.Say("the last %d bytes of %s are gone: host.output_bytes in the configuration keeps more", one.cut, one.name)
 		}
 	}
 	for _, w := range res.Warnings {
-		p.say("warning: %s", w)
+		p.Say("warning: %s", w)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/setup"
@@ -36,7 +37,7 @@ text goes to a file or a pipe only, and not at all if a secret is in it.
 Example: sandboxmcp host read ~/project/README.md`,
 		Flags: append(hostFlags(),
 			&cli.Int64Flag{Name: "offset", Usage: "`BYTES` to leave out at its beginning"},
-			&cli.Int64Flag{Name: "max-bytes", Usage: "the most `BYTES` to print", DefaultText: "all"}, outFlag()),
+			&cli.Int64Flag{Name: "max-bytes", Usage: "the most `BYTES` to print", DefaultText: "all"}, command.OutFlag()),
 		Action: func(c *cli.Context) error { return exit.NotDone(p.hostRead(c)) },
 	}, {
 		Name:      "write",
@@ -77,7 +78,7 @@ Examples:
 }
 
 func hostFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it is done for", Value: "default"}, jsonFlag()}
+	return []cli.Flag{&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it is done for", Value: "default"}, command.JSONFlag()}
 }
 
 // onDisk is a path as it was typed, made absolute: a shell's working directory is known, an agent's is not.
@@ -162,14 +163,14 @@ func (p *program) hostRead(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, hostContentOf(got))
-		case c.String("out") != "" || !terminal.IsTerminal(p.stdout):
-			return p.writeOut(c.String("out"), func(w io.Writer) error { _, err := w.Write(got.Content); return err })
+			return terminal.WriteJSON(p.Out, hostContentOf(got))
+		case c.String("out") != "" || !terminal.IsTerminal(p.Out):
+			return p.WriteOut(c.String("out"), func(w io.Writer) error { _, err := w.Write(got.Content); return err })
 		case !got.Text:
 			return exit.Fail("--out FILE, or a pipe", "%s is not text", path)
 		}
 		for line := range strings.Lines(string(got.Content)) {
-			if _, err := fmt.Fprintln(p.stdout, terminal.Visible(strings.TrimSuffix(line, "\n"))); err != nil {
+			if _, err := fmt.Fprintln(p.Out, terminal.Visible(strings.TrimSuffix(line, "\n"))); err != nil {
 				return err
 			}
 		}

@@ -40,13 +40,13 @@ func (p *program) showDir(c *cli.Context, l pipeline.HostListing) error {
 		all = append(all, hostEntry(e))
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, struct {
+		return terminal.WriteJSON(p.Out, struct {
 			Run     string      `json:"run"`
 			Entries []hostEntry `json:"entries"`
 			More    bool        `json:"more"`
 		}{l.ID, all, l.More})
 	}
-	t := terminal.NewTable(p.stdout, terminal.Column{Name: "KIND"}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "PATH", Whole: true})
+	t := terminal.NewTable(p.Out, terminal.Column{Name: "KIND"}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "PATH", Whole: true})
 	for _, e := range all {
 		if err := t.Row(e.Kind, fmt.Sprint(e.Size), e.Path); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (p *program) showDir(c *cli.Context, l pipeline.HostListing) error {
 		return err
 	}
 	if l.More {
-		p.say("there are more: --limit %d shows twice as many", 2*c.Int("limit"))
+		p.Say("there are more: --limit %d shows twice as many", 2*c.Int("limit"))
 	}
 	return nil
 }

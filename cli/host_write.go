@@ -29,7 +29,7 @@ func (p *program) hostWrite(c *cli.Context) error {
 	if len(args) == 2 {
 		from = args[1]
 	}
-	in, err := p.open(from)
+	in, err := p.Open(from)
 	if err != nil {
 		return exit.Fail("", "%v", err)
 	}
@@ -62,15 +62,15 @@ func (p *program) showWritten(c *cli.Context, w pipeline.HostWritten, did string
 
 func (p *program) showFile(c *cli.Context, w hostWritten, did string) error {
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, w)
+		return terminal.WriteJSON(p.Out, w)
 	}
 	for _, n := range w.Notes {
-		p.say("note: %s", n)
+		p.Say("note: %s", n)
 	}
 	hash := ""
 	if w.SHA256 != "" {
 		hash = ", SHA-256 " + w.SHA256
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s %s: %s%s\n", did, terminal.Visible(w.Path), terminal.Count(int(w.Size), "byte"), hash)
+	_, err := fmt.Fprintf(p.Out, "%s %s: %s%s\n", did, terminal.Visible(w.Path), terminal.Count(int(w.Size), "byte"), hash)
 	return err
 }

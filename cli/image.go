@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -33,9 +34,9 @@ Example: sandboxmcp image pull python`,
 Example: sandboxmcp image list`,
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "backend", Usage: "`NAME` of the engine: podman or docker", DefaultText: "both"},
-					jsonFlag(),
+					command.JSONFlag(),
 				},
-				Action: p.imageList,
+				Action: command.NoWords(p.imageList),
 			},
 			{
 				Name:      "pull",
@@ -71,7 +72,7 @@ func withEngine(c *cli.Context, f func(context.Context, container.Engine, config
 	if err != nil {
 		return err
 	}
-	ctx, cancel := interruptible(c.Context)
+	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	var why error
 	for _, name := range names {

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
@@ -36,14 +37,11 @@ type imageListing struct {
 }
 
 func (p *program) imageList(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	names, cfg, err := enginesMeant(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := interruptible(c.Context)
+	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	all := survey(ctx, cfg, names)
 	if c.Bool("json") {
@@ -51,9 +49,9 @@ func (p *program) imageList(c *cli.Context) error {
 		for _, s := range all {
 			list = append(list, s.listing())
 		}
-		err = terminal.WriteJSON(p.stdout, list)
+		err = terminal.WriteJSON(p.Out, list)
 	} else {
-		err = showImages(p.stdout, all, time.Now())
+		err = showImages(p.Out, all, time.Now())
 	}
 	for _, s := range all {
 		if s.err == nil {

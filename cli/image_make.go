@@ -18,7 +18,7 @@ import (
 
 // progress shows a person how something goes on that takes its time: each line as it is, also on a terminal.
 func (p *program) progress(line string) {
-	fmt.Fprintln(p.stderr, terminal.Visible(line)) // nothing depends on that anybody reads it
+	fmt.Fprintln(p.Err, terminal.Visible(line)) // nothing depends on that anybody reads it
 }
 
 func (p *program) imagePull(c *cli.Context) error {
@@ -44,7 +44,7 @@ func (p *program) imagePull(c *cli.Context) error {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(p.stdout, "%s has %s, %s, %s\n", engine.Name(), terminal.Visible(reference), megas(got.Size), terminal.Visible(identity(got)))
+			_, err = fmt.Fprintf(p.Out, "%s has %s, %s, %s\n", engine.Name(), terminal.Visible(reference), megas(got.Size), terminal.Visible(identity(got)))
 			return err
 		})
 	})
@@ -101,7 +101,7 @@ func (p *program) build(ctx context.Context, engine container.Engine, cfg config
 	if cfg.Images.Of(language) == name {
 		use = "runs with --backend " + engine.Name() + " use it"
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s has built %s, %s\n%s\n", engine.Name(), name, megas(built.Size), use)
+	_, err = fmt.Fprintf(p.Out, "%s has built %s, %s\n%s\n", engine.Name(), name, megas(built.Size), use)
 	return err
 }
 
@@ -115,7 +115,7 @@ func (p *program) each(words []string, f func(word string) error) error {
 		}
 		if err != nil {
 			failed++
-			p.exit(err) // says it
+			p.Exit(err) // says it
 		}
 	}
 	if failed > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -21,7 +22,7 @@ func (p *program) inspectCommand() *cli.Command {
 		Description: `Secrets are masked.
 
 Example: sandboxmcp inspect 01K9ZB5W7Q`,
-		Flags:  []cli.Flag{idFlag(), jsonFlag(), serverFlag()},
+		Flags:  []cli.Flag{idFlag(), command.JSONFlag(), serverFlag()},
 		Action: p.inspect,
 	}
 }
@@ -37,7 +38,7 @@ func (p *program) inspect(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, state)
+			return terminal.WriteJSON(p.Out, state)
 		}
 		return p.showState(state)
 	})
@@ -52,7 +53,7 @@ func (p *program) showState(s session.State) error {
 	for _, e := range s.Env {
 		terminal.Fact(&b, "environment", e)
 	}
-	if _, err := p.stdout.Write([]byte(b.String())); err != nil {
+	if _, err := p.Out.Write([]byte(b.String())); err != nil {
 		return err
 	}
 	var rows [][]string
@@ -64,8 +65,8 @@ func (p *program) showState(s session.State) error {
 		rows = append(rows, []string{v.Name, v.Type, size, v.Text})
 	}
 	if len(rows) > 0 {
-		fmt.Fprintln(p.stdout)
-		if err := terminal.List(p.stdout, rows, terminal.Columns("VARIABLE", "TYPE", "SIZE", "VALUE")...); err != nil {
+		fmt.Fprintln(p.Out)
+		if err := terminal.List(p.Out, rows, terminal.Columns("VARIABLE", "TYPE", "SIZE", "VALUE")...); err != nil {
 			return err
 		}
 	}
@@ -76,6 +77,6 @@ func (p *program) showState(s session.State) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	fmt.Fprintln(p.stdout)
-	return terminal.List(p.stdout, rows, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "CHANGED"}, terminal.Column{Name: "FILE"})
+	fmt.Fprintln(p.Out)
+	return terminal.List(p.Out, rows, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "CHANGED"}, terminal.Column{Name: "FILE"})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -31,12 +32,12 @@ Examples:
   sandboxmcp install left-pad@1.3.0 --language node --namespace team-a`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` that the packages are for: python or node"},
-			inNamespace(),
+			command.NamespaceFlag(),
 			&cli.StringFlag{Name: "session", Usage: "only for the session `ID`", Hidden: true}, // refused, with what to do instead,
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman or docker", DefaultText: configured},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman or docker", DefaultText: command.Configured},
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "as much as configured, at most ten minutes"},
 			&cli.BoolFlag{Name: "quiet", Usage: "do not show what the package manager says meanwhile"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
 		Action: p.install,
 	}
@@ -76,10 +77,10 @@ func (p *program) install(c *cli.Context) error {
 		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(), Timeout: seconds(c.Float64("timeout")),
 		Typed: true,
 	}
-	if terminal.IsTerminal(p.stderr) && !c.Bool("quiet") && !c.Bool("json") {
-		q.Progress = func(line string) { fmt.Fprintln(p.stderr, terminal.Visible(line)) }
+	if terminal.IsTerminal(p.Err) && !c.Bool("quiet") && !c.Bool("json") {
+		q.Progress = func(line string) { fmt.Fprintln(p.Err, terminal.Visible(line)) }
 	}
-	why := purpose{backend: q.Backend, install: true, progress: func(line string) { p.say("%s", line) }}
+	why := purpose{backend: q.Backend, install: true, progress: func(line string) { p.Say("%s", line) }}
 	return p.wired(c, cfg, why, func(ctx context.Context, parts *parts) error {
 		res, err := parts.pipeline.Install(ctx, q)
 		if err != nil {
@@ -96,16 +97,16 @@ func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline
 		done.Stdout, done.Stderr, done.Hints = res.Stdout, res.Stderr, res.Hints
 	}
 	if c.Bool("json") {
-		if err := terminal.WriteJSON(p.stdout, done); err != nil || !failed {
+		if err := terminal.WriteJSON(p.Out, done); err != nil || !failed {
 			return err
 		}
 		return exit.Silent(exit.Failed)
 	}
 	if !failed {
-		return done.show(p.stdout)
+		return done.show(p.Out)
 	}
 	for line := range strings.Lines(strings.TrimSpace(res.Stdout + "\n" + res.Stderr)) {
-		fmt.Fprintln(p.stderr, terminal.Visible(strings.TrimRight(line, "\n")))
+		fmt.Fprintln(p.Err, terminal.Visible(strings.TrimRight(line, "\n")))
 	}
 	return exit.Fail(strings.Join(res.Hints, "; "), "nothing was installed: the package manager ended with %s, exit code %d", res.Ended, res.ExitCode)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/signer"
@@ -32,16 +33,16 @@ Example: sandboxmcp key export --out signer.pub`,
 				Usage:       "show the public key",
 				UsageText:   "sandboxmcp key show [--json]",
 				Description: "Example: sandboxmcp key show",
-				Flags:       []cli.Flag{jsonFlag()},
-				Action:      p.keyShow,
+				Flags:       []cli.Flag{command.JSONFlag()},
+				Action:      command.NoWords(p.keyShow),
 			},
 			{
 				Name:        "export",
 				Usage:       "print the public key in PEM, for sandboxmcp verify --key and cosign; never the private one",
 				UsageText:   "sandboxmcp key export [--out FILE]",
 				Description: "In JSON, with its id, it is in sandboxmcp key show --json.\n\nExample: sandboxmcp key export --out signer.pub",
-				Flags:       []cli.Flag{outFlag()},
-				Action:      p.keyExport,
+				Flags:       []cli.Flag{command.OutFlag()},
+				Action:      command.NoWords(p.keyExport),
 			},
 			{
 				Name:      "rotate",
@@ -51,8 +52,8 @@ Example: sandboxmcp key export --out signer.pub`,
 key, signed by both, is left for those who know only the old one.
 
 Example: sandboxmcp key rotate`,
-				Flags:  []cli.Flag{jsonFlag()},
-				Action: p.keyRotate,
+				Flags:  []cli.Flag{command.JSONFlag()},
+				Action: command.NoWords(p.keyRotate),
 			},
 			{
 				Name:      "revoke",
@@ -68,7 +69,7 @@ Examples:
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "reason", Usage: "`TEXT` that says why, for the log and for the statement"},
 					&cli.StringFlag{Name: "from", Usage: "`TIME` from which on it does not count: 2h, 3d, 2026-01-31, or RFC 3339", DefaultText: "its beginning"},
-					jsonFlag(),
+					command.JSONFlag(),
 				},
 				Action: p.keyRevoke,
 			},
@@ -128,24 +129,24 @@ func (p *program) keyShow(c *cli.Context) error {
 	}
 	public.Strangers = own.strangers
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, public)
+		return terminal.WriteJSON(p.Out, public)
 	}
-	_, err = fmt.Fprintf(p.stdout, "id       %s\ncreated  %s\npath     %s\n", public.ID, public.Created.Format(time.RFC3339), terminal.Visible(public.Path))
+	_, err = fmt.Fprintf(p.Out, "id       %s\ncreated  %s\npath     %s\n", public.ID, public.Created.Format(time.RFC3339), terminal.Visible(public.Path))
 	if err == nil {
-		_, err = fmt.Fprintf(p.stdout, "note     %s\n", terminal.Visible(public.Note))
+		_, err = fmt.Fprintf(p.Out, "note     %s\n", terminal.Visible(public.Note))
 	}
 	for _, k := range public.Before {
 		if err == nil {
-			_, err = fmt.Fprintf(p.stdout, "before   %s, replaced at %s%s\n", k.ID, k.Replaced.Format(time.RFC3339), k.revoked())
+			_, err = fmt.Fprintf(p.Out, "before   %s, replaced at %s%s\n", k.ID, k.Replaced.Format(time.RFC3339), k.revoked())
 		}
 	}
 	for _, file := range public.Strangers {
 		if err == nil {
-			_, err = fmt.Fprintf(p.stdout, "unknown  %s: nothing introduces this key, so it counts only with --key\n", terminal.Visible(file))
+			_, err = fmt.Fprintf(p.Out, "unknown  %s: nothing introduces this key, so it counts only with --key\n", terminal.Visible(file))
 		}
 	}
 	if err == nil {
-		_, err = fmt.Fprint(p.stdout, public.PEM)
+		_, err = fmt.Fprint(p.Out, public.PEM)
 	}
 	return err
 }
@@ -159,9 +160,6 @@ func (k olderKey) revoked() string {
 
 // currentKey is the key to sign with, which is made if there is none yet.
 func (p *program) currentKey(c *cli.Context) (*signer.Keys, *signer.Key, error) {
-	if err := noWords(c); err != nil {
-		return nil, nil, err
-	}
 	cfg, err := load(c)
 	if err != nil {
 		return nil, nil, err
@@ -184,14 +182,14 @@ func (p *program) keyExport(c *cli.Context) error {
 		return err
 	}
 	out := c.String("out")
-	err = p.writeOutAs(out, 0o644, func(w io.Writer) error {
+	err = p.WriteOutAs(out, 0o644, func(w io.Writer) error {
 		_, err := w.Write(key.PEM())
 		return err
 	})
 	if err != nil || out == "" || out == "-" {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "wrote the public key %s to %s\n", key.ID(), terminal.Visible(out))
+	_, err = fmt.Fprintf(p.Out, "wrote the public key %s to %s\n", key.ID(), terminal.Visible(out))
 	return err
 }
 
@@ -202,9 +200,6 @@ type newKey struct {
 }
 
 func (p *program) keyRotate(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	cfg, err := load(c)
 	if err != nil {
 		return err
@@ -221,13 +216,13 @@ func (p *program) keyRotate(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, newKey{key.ID(), statement})
+		return terminal.WriteJSON(p.Out, newKey{key.ID(), statement})
 	}
-	if _, err = fmt.Fprintf(p.stdout, "receipts are signed with the key %s from now on\n", key.ID()); err != nil {
+	if _, err = fmt.Fprintf(p.Out, "receipts are signed with the key %s from now on\n", key.ID()); err != nil {
 		return err
 	}
 	if statement != "" {
-		_, err = fmt.Fprintf(p.stdout, "who knows only the old key believes in it with %s\n", terminal.Visible(statement))
+		_, err = fmt.Fprintf(p.Out, "who knows only the old key believes in it with %s\n", terminal.Visible(statement))
 	}
 	return err
 }
@@ -272,8 +267,8 @@ func (p *program) keyRevoke(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, newKey{id, statement})
+		return terminal.WriteJSON(p.Out, newKey{id, statement})
 	}
-	_, err = fmt.Fprintf(p.stdout, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
+	_, err = fmt.Fprintf(p.Out, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -25,16 +26,13 @@ Example: sandboxmcp limits --namespace my-agent --ram 1024 --timeout 120`,
 		Flags: append(limitFlags(),
 			&cli.StringFlag{Name: "namespace", Usage: "the `NAMESPACE`", DefaultText: serversNamespace},
 			&cli.StringFlag{Name: "session", Aliases: []string{"id"}, Usage: "the session `ID`, or its beginning"},
-			jsonFlag(), serverFlag(),
+			command.JSONFlag(), serverFlag(),
 		),
-		Action: p.limits,
+		Action: command.NoWords(p.limits),
 	}
 }
 
 func (p *program) limits(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	b, err := requestedLimits(c)
 	if err != nil {
 		return err
@@ -55,14 +53,14 @@ func (p *program) limits(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, l)
+			return terminal.WriteJSON(p.Out, l)
 		}
 		who := "a run in namespace " + l.Namespace + " that asks for nothing else"
 		if l.Session != "" {
 			who = "session " + l.Session
 		}
-		fmt.Fprintf(p.stdout, "what %s has, and the most that can be asked for:\n", terminal.Visible(who))
-		return terminal.List(p.stdout, limitRows(l.Limits, l.Caps), terminal.Columns("LIMIT", "IN FORCE", "CAP")...)
+		fmt.Fprintf(p.Out, "what %s has, and the most that can be asked for:\n", terminal.Visible(who))
+		return terminal.List(p.Out, limitRows(l.Limits, l.Caps), terminal.Columns("LIMIT", "IN FORCE", "CAP")...)
 	})
 }
 

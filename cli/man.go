@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/manual"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
@@ -21,15 +22,12 @@ func (p *program) manCommand() *cli.Command {
   sandboxmcp man > ~/.local/share/man/man1/sandboxmcp.1
 
 Example: sandboxmcp man`,
-		Action: func(c *cli.Context) error {
-			if err := noWords(c); err != nil {
-				return err
-			}
-			return manual.Write(p.stdout, manual.Page{
+		Action: command.NoWords(func(c *cli.Context) error {
+			return manual.Write(p.Out, manual.Page{
 				Name: c.App.Name, About: c.App.Usage, Source: c.App.Name + " " + version.Current().Version,
 				Sections: append(append(manualHead(c.App), commandSections(c.App)...), settingSections()...),
 			})
-		},
+		}),
 	}
 }
 

@@ -81,7 +81,7 @@ func (p *program) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) (
 		return signatures, exit.Fail("sandboxmcp audit verify, and keep a copy of the log as it is now if it is not the place's fault", "%v", err)
 	}
 	for _, place := range to {
-		p.say("pushed to %s", terminal.Visible(place.Name))
+		p.Say("pushed to %s", terminal.Visible(place.Name))
 	}
 	return signatures, nil
 }

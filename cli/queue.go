@@ -6,13 +6,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 func (p *program) queueCommand() *cli.Command {
-	flags := []cli.Flag{jsonFlag(), serverFlag()}
+	flags := []cli.Flag{command.JSONFlag(), serverFlag()}
 	return &cli.Command{
 		Name:      "queue",
 		Usage:     "show what a running server runs, and what waits",
@@ -21,14 +22,14 @@ func (p *program) queueCommand() *cli.Command {
 
 Example: sandboxmcp queue status`,
 		Flags:  flags,
-		Action: p.queue,
+		Action: command.NoWords(p.queue),
 		Subcommands: []*cli.Command{{
 			Name:        "status",
 			Usage:       "show what a running server runs, and what waits",
 			UsageText:   "sandboxmcp queue status [--json] [--server PID]",
 			Description: "Example: sandboxmcp queue status --json",
 			Flags:       flags,
-			Action:      p.queue,
+			Action:      command.NoWords(p.queue),
 		}},
 	}
 }
@@ -40,9 +41,6 @@ type queueStatus struct {
 }
 
 func (p *program) queue(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	return asking(c, func(ctx context.Context, client *control.Client) error {
 		load, err := client.Queue(ctx)
 		if err != nil {
@@ -53,9 +51,9 @@ func (p *program) queue(c *cli.Context) error {
 			return err
 		}
 		if c.Bool("json") {
-			return terminal.WriteJSON(p.stdout, queueStatus{load, stats.Jobs})
+			return terminal.WriteJSON(p.Out, queueStatus{load, stats.Jobs})
 		}
-		fmt.Fprintf(p.stdout, "%d of %s taken, %d waiting, room for %d, %s in the background\n",
+		fmt.Fprintf(p.Out, "%d of %s taken, %d waiting, room for %d, %s in the background\n",
 			load.Running, terminal.Count(load.Slots, "slot"), load.Waiting, load.Room, terminal.Count(stats.Jobs, "run"))
 		if len(load.Namespaces) == 0 {
 			return nil
@@ -64,6 +62,6 @@ func (p *program) queue(c *cli.Context) error {
 		for _, l := range load.Namespaces {
 			rows = append(rows, []string{l.Namespace, fmt.Sprint(l.Running), fmt.Sprint(l.Waiting)})
 		}
-		return terminal.List(p.stdout, rows, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "SLOTS", Right: true}, terminal.Column{Name: "WAITING", Right: true})
+		return terminal.List(p.Out, rows, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "SLOTS", Right: true}, terminal.Column{Name: "WAITING", Right: true})
 	})
 }

@@ -23,7 +23,7 @@ func (p *program) checkTTY(c *cli.Context, cfg config.Config) error {
 		return nil
 	case c.Bool("json"):
 		return exit.Usage("leave one of them out", "--tty and --json contradict each other")
-	case !typedAt(p.stdin) || !terminal.IsTerminal(p.stdout):
+	case !typedAt(p.In) || !terminal.IsTerminal(p.Out):
 		return exit.Usage("leave out --tty", "--tty needs a terminal to type at and to show on, and there is none")
 	case cfg.Network == "ask" && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0:
 		return exit.Fail("--allow DOMAIN names what it may reach, and --no-network is nothing",
@@ -52,7 +52,7 @@ func (l *rawTerminal) release() {
 func (p *program) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.Config) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keyboard, screen := int(p.stdin.(*os.File).Fd()), int(p.stdout.(*os.File).Fd())
+	keyboard, screen := int(p.In.(*os.File).Fd()), int(p.Out.(*os.File).Fd())
 	old, err := term.MakeRaw(keyboard)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (p *program) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.C
 	if r.Limits.Wall == 0 { // a person who types is not held to the time of a script
 		r.Limits.Wall = seconds(cfg.Caps.TimeoutSeconds)
 	}
-	r.Stdin = p.stdin // also where the code was typed before
+	r.Stdin = p.In // also where the code was typed before
 	r.Env = append([]string{"TERM=" + terminalType(os.Getenv("TERM"))}, r.Env...)
 	sizes, done := make(chan backends.Size), make(chan struct{})
 	r.Terminal = &backends.Terminal{Size: sizeOf(screen), Resized: sizes}

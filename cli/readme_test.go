@@ -12,6 +12,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/transcript"
 )
 
@@ -29,7 +30,7 @@ func readmes(t *testing.T, f func(path, text string)) {
 
 // TestReadmeCommands types each line of a README that begins with a prompt: its commands and flags exist.
 func TestReadmeCommands(t *testing.T) {
-	app := (&program{stdout: io.Discard, stderr: io.Discard}).app()
+	app := (&program{&command.Streams{Out: io.Discard, Err: io.Discard}}).app()
 	typed := 0
 	readmes(t, func(path, text string) {
 		lines := strings.Split(text, "\n")

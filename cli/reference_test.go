@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/manual"
 )
@@ -52,7 +53,7 @@ func TestReference(t *testing.T) {
 // reference is the commands and settings in Markdown.
 func reference() string {
 	var b strings.Builder
-	app := (&program{stdout: io.Discard, stderr: io.Discard}).app()
+	app := (&program{&command.Streams{Out: io.Discard, Err: io.Discard}}).app()
 	b.WriteString("\n## Commands\n\nGlobal flags, before or after the command:\n\n")
 	writeTerms(&b, manualHead(app)[2].Terms...)
 	for _, s := range commandSections(app)[1:] {

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -25,14 +29,14 @@ type report struct {
 // interrupted returns the exit code of a run that ended because of what happened to us, not to its
 // program; 0 if nothing did.
 func (r report) interrupted(cause, output error) (code int, why string) {
-	var signal interruption
+	var signal command.Interruption
 	switch {
 	case errors.As(cause, &signal):
 		return exit.Signalled + int(signal.Signal), "interrupted by " + signal.Error() + ", and the run was ended"
 	case r.result.Ended == backends.EndedCancelled && r.result.Interrupted != "":
 		sent := map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM}[r.result.Interrupted]
 		return exit.Signalled + int(sent), "interrupted by " + r.result.Interrupted + ", and the run was ended"
-	case errors.Is(cause, errNoReader):
+	case errors.Is(cause, command.ErrNoReader):
 		return exit.Signalled + 13, "" // SIGPIPE, which nobody needs to be told about
 	case output != nil:
 		return exit.Refused, output.Error()
@@ -46,12 +50,12 @@ func (r report) end() error {
 	if !r.quiet {
 		r.notes()
 	}
-	if !r.quiet && terminal.IsTerminal(r.stderr) {
-		r.say("%s", r.summary())
+	if !r.quiet && terminal.IsTerminal(r.Err) {
+		r.Say("%s", r.summary())
 	}
 	unsaved := r.unsaved()
 	if unsaved != "" && r.result.Ended != backends.EndedOK { // the script's own failure says more
-		r.say("%s", unsaved)
+		r.Say("%s", unsaved)
 	}
 	switch r.result.Ended {
 	case backends.EndedOK:
@@ -84,7 +88,7 @@ func (r report) warnings() {
 		return
 	}
 	for _, w := range r.result.Warnings {
-		r.say("warning: %s", terminal.Visible(w))
+		r.Say("warning: %s", terminal.Visible(w))
 	}
 }
 
@@ -93,21 +97,21 @@ func (r report) notes() {
 	res := &r.result
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
-		r.say("the script was ended after %.1f s: %s", res.WallMS/1000, howEnded(res))
+		r.Say("the script was ended after %.1f s: %s", res.WallMS/1000, howEnded(res))
 	case backends.EndedSignal:
-		r.say("the script was killed by %s", res.Signal)
+		r.Say("the script was killed by %s", res.Signal)
 	}
 	for _, a := range res.Artifacts {
 		if a.Withheld != "" {
-			r.say("artifact %s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
+			r.Say("artifact %s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
 		}
 	}
 	if res.ArtifactsDropped > 0 {
-		r.say("%d artifacts were left out: %s", res.ArtifactsDropped, terminal.Visible(res.ArtifactsWhy))
+		r.Say("%d artifacts were left out: %s", res.ArtifactsDropped, terminal.Visible(res.ArtifactsWhy))
 	}
 	r.unreached()
 	for _, h := range res.Hints {
-		r.say("hint: %s", terminal.Visible(h))
+		r.Say("hint: %s", terminal.Visible(h))
 	}
 }
 
@@ -118,7 +122,7 @@ func (r report) cuts() {
 		cut  int64
 	}{{"stdout", r.result.StdoutCut}, {"stderr", r.result.StderrCut}} {
 		if stream.cut > 0 && r.inResult {
-			r.say("the last %d bytes of %s were cut off: --output BYTES keeps more", stream.cut, stream.name)
+			r.Say("the last %d bytes of %s were cut off: --output BYTES keeps more", stream.cut, stream.name)
 		}
 	}
 }
@@ -134,17 +138,17 @@ func (r report) unreached() {
 			more++
 		case d.Failed:
 			printed++
-			r.say("%s can't be reached: %s", terminal.Visible(d.Name), terminal.Visible(d.Reason))
+			r.Say("%s can't be reached: %s", terminal.Visible(d.Name), terminal.Visible(d.Reason))
 		case d.Ask == "":
 			printed++
-			r.say("egress refused: %s", terminal.Visible(d.Reason))
+			r.Say("egress refused: %s", terminal.Visible(d.Reason))
 		default:
 			printed++
-			r.say("wanted: %s; allow with --allow %s (egress refused: %s)", terminal.Visible(d.Host()), terminal.Visible(d.Ask), terminal.Visible(d.Why()))
+			r.Say("wanted: %s; allow with --allow %s (egress refused: %s)", terminal.Visible(d.Host()), terminal.Visible(d.Ask), terminal.Visible(d.Why()))
 		}
 	}
 	if more > 0 {
-		r.say("%s more could not be reached; --json lists them", terminal.Count(more, "name"))
+		r.Say("%s more could not be reached; --json lists them", terminal.Count(more, "name"))
 	}
 }
 
@@ -193,4 +197,35 @@ func names(artifacts []signer.Artifact) string {
 		list = append(list, terminal.Visible(a.Name))
 	}
 	return strings.Join(list, ", ")
+}
+
+// A pipe writes to where our own output goes. When its reader has gone, as head(1) does, the run
+// is ended: other programs die of SIGPIPE then.
+type pipe struct {
+	w      io.Writer
+	broken context.CancelCauseFunc
+	mu     sync.Mutex
+	err    error // of the first write that failed
+}
+
+func (o *pipe) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err == nil {
+		return n, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		o.err = err
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		o.broken(command.ErrNoReader)
+	}
+	return n, err
+}
+
+func (o *pipe) failed() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -16,9 +17,9 @@ func TestReportForged(t *testing.T) {
 	res := pipeline.Result{Ended: backends.EndedOK, Hints: []string{forged}, Warnings: []string{forged}, ArtifactsWhy: forged, ArtifactsDropped: 1,
 		ArtifactsFailed: forged, Artifacts: []signer.Artifact{{Name: forged, Withheld: forged}}}
 	var b bytes.Buffer
-	r := report{program: &program{stderr: &b}, result: res}
+	r := report{program: &program{&command.Streams{Err: &b}}, result: res}
 	r.warnings()
-	(&program{stderr: &b}).exit(r.end())
+	(&program{&command.Streams{Err: &b}}).Exit(r.end())
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	if len(lines) != 5 {
 		t.Errorf("got %d lines, want 5", len(lines))

@@ -159,13 +159,13 @@ func (p *program) script(r *pipeline.Request, w what) error {
 	file := w.file
 	switch {
 	case w.command != nil:
-		r.Stdin, r.Beside = p.stdin, besideCommand(w.command[0])
+		r.Stdin, r.Beside = p.In, besideCommand(w.command[0])
 		return nil
 	case file == "": // code may be empty: it is refused as an empty file is
-		r.Code, r.Language, r.Stdin = []byte(w.code), cmp.Or(r.Language, validate.Python), p.stdin
+		r.Code, r.Language, r.Stdin = []byte(w.code), cmp.Or(r.Language, validate.Python), p.In
 		return nil
 	case file == "-":
-		code, err := readCode(p.stdin, "standard input")
+		code, err := readCode(p.In, "standard input")
 		r.Code = code
 		return err
 	}
@@ -185,7 +185,7 @@ func (p *program) script(r *pipeline.Request, w what) error {
 		return exit.Usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a directory: name the script in it", terminal.Visible(file))
 	}
 	r.Code, err = readCode(f, file)
-	r.Name, r.Stdin, r.Beside = filepath.Base(file), p.stdin, beside(file)
+	r.Name, r.Stdin, r.Beside = filepath.Base(file), p.In, beside(file)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -65,20 +66,17 @@ Examples:
 	}
 }
 
-// configured is where the limits come from that the command line does not name.
-const configured = "see sandboxmcp config"
-
 func runFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "c", Usage: "run `CODE` instead of a file, in Python unless --language says otherwise"},
 		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell or r (default: by its extension, or its first line)"},
-		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured},
+		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.Configured},
 		&cli.Float64Flag{Name: "grace", Usage: "`SECONDS` that it has to end by itself after Ctrl-C or SIGTERM, which it is sent; 0 kills it", Value: 10},
-		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: configured},
-		&cli.Float64Flag{Name: "cpu", Usage: "`CORES` that it may use", DefaultText: configured},
-		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: configured},
-		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: configured},
-		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept for --json and the record", DefaultText: configured},
+		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: command.Configured},
+		&cli.Float64Flag{Name: "cpu", Usage: "`CORES` that it may use", DefaultText: command.Configured},
+		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: command.Configured},
+		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: command.Configured},
+		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept for --json and the record", DefaultText: command.Configured},
 		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`", KeepSpace: true},
 		&cli.StringSliceFlag{Name: "secret", Usage: "lend the secret `NAME` to it, as an environment variable"},
 		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, or to a port of this machine, localhost:3000, and nothing else"},
@@ -88,8 +86,8 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "workspace", Usage: "show the host's directory as /workspace: `DIR[:ro|rw]`, read-only unless it says rw"},
 		&cli.StringFlag{Name: "artifacts", Usage: "save what it leaves behind in `DIR`, with a SHA256SUMS"},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the run belongs to", Value: "default"},
-		&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman or docker", DefaultText: configured},
-		&cli.StringFlag{Name: "gpus", Usage: "show it graphics processors, in a container: `WHICH` are all, none, or indices such as 0,1", DefaultText: configured},
+		&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman or docker", DefaultText: command.Configured},
+		&cli.StringFlag{Name: "gpus", Usage: "show it graphics processors, in a container: `WHICH` are all, none, or indices such as 0,1", DefaultText: command.Configured},
 		&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile: hardened, landlock, or one of the configuration"},
 		&cli.StringSliceFlag{Name: "require", Usage: "refuse to run it without the `LAYER`"},
 		&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
@@ -104,14 +102,14 @@ func (p *program) run(c *cli.Context) error {
 	memory.SpareFirst()
 	stop := &pipeline.Stop{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
 	var tty rawTerminal
-	ctx, cancel := interruptibleAfter(c.Context, stop.Signal, tty.release)
+	ctx, cancel := command.InterruptibleAfter(c.Context, stop.Signal, tty.release)
 	defer cancel(nil)
-	stdout, stderr := &pipe{w: p.stdout, broken: cancel}, &pipe{w: p.stderr, broken: cancel}
-	var screen io.WriteCloser = &terminal.Filter{W: stdout, Open: c.Bool("raw") || !terminal.IsTerminal(p.stdout)}
+	stdout, stderr := &pipe{w: p.Out, broken: cancel}, &pipe{w: p.Err, broken: cancel}
+	var screen io.WriteCloser = &terminal.Filter{W: stdout, Open: c.Bool("raw") || !terminal.IsTerminal(p.Out)}
 	if c.Bool("tty") && !c.Bool("raw") {
 		screen = &terminal.ScreenFilter{W: stdout}
 	}
-	beside := &terminal.Filter{W: stderr, Open: c.Bool("raw") || !terminal.IsTerminal(p.stderr)}
+	beside := &terminal.Filter{W: stderr, Open: c.Bool("raw") || !terminal.IsTerminal(p.Err)}
 	res, err := p.execute(ctx, c, stop, &tty, screen, beside)
 	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
 	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
@@ -183,7 +181,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	why := purpose{backend: c.String("backend"), delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: person != nil}
 	why.local, _ = egress.CutLocal(c.StringSlice("allow"))
 	if !c.Bool("quiet") && !c.Bool("json") {
-		why.progress = func(line string) { p.say("%s", line) }
+		why.progress = func(line string) { p.Say("%s", line) }
 	}
 	parts, err := wire(ctx, cfg, why)
 	if err != nil {
@@ -191,10 +189,10 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	}
 	defer func() {
 		if err := parts.Close(); err != nil {
-			p.say("warning: %v", err)
+			p.Say("warning: %v", err)
 		}
 		if err := pushLast(context.WithoutCancel(ctx), cfg, parts.places); err != nil {
-			p.say("warning: %v", err)
+			p.Say("warning: %v", err)
 		}
 	}()
 	if person != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -27,9 +28,9 @@ says then what to do.
 Example: sandboxmcp runtimes`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "backend", Usage: "only the backend `NAME`: process, podman or docker"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Action: p.runtimes,
+		Action: command.NoWords(p.runtimes),
 	}
 }
 
@@ -58,23 +59,20 @@ type offeredLayer struct {
 }
 
 func (p *program) runtimes(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	cfg, err := load(c)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	all, err := offers(ctx, cfg, c.String("backend"))
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		err = terminal.WriteJSON(p.stdout, all)
+		err = terminal.WriteJSON(p.Out, all)
 	} else {
-		err = showOffers(p.stdout, all)
+		err = showOffers(p.Out, all)
 	}
 	for _, o := range all {
 		if o.Usable {

@@ -27,13 +27,13 @@ func (p *program) secretValue(c *cli.Context, key string) ([]byte, error) {
 	}
 	switch {
 	case sources > 1:
-		return nil, exit.Usage(command(c, key), "say once where the value is: as VALUE, with --from-file or with --stdin")
+		return nil, exit.Usage(lineAbout(c, key), "say once where the value is: as VALUE, with --from-file or with --stdin")
 	case typed:
-		p.say("warning: the value is in the history of this shell now, and others on this machine could see it; " +
+		p.Say("warning: the value is in the history of this shell now, and others on this machine could see it; " +
 			"without VALUE, it is asked for")
 		return []byte(c.Args().Get(1)), nil
 	case c.Bool("stdin"):
-		return readValue(p.stdin, "standard input")
+		return readValue(p.In, "standard input")
 	case c.IsSet("from-file"):
 		f, err := os.Open(file)
 		if err != nil {
@@ -45,8 +45,8 @@ func (p *program) secretValue(c *cli.Context, key string) ([]byte, error) {
 	return p.askValue(c, key)
 }
 
-// command is the line that was typed, about the same secret.
-func command(c *cli.Context, key string) string {
+// lineAbout is the line that was typed, about the same secret.
+func lineAbout(c *cli.Context, key string) string {
 	line := c.Command.HelpName + " " + key
 	if c.IsSet("namespace") {
 		line += " --namespace " + c.String("namespace")
@@ -75,9 +75,9 @@ const longestLine = 4095
 
 // askValue asks on the terminal, which does not show what is typed.
 func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
-	in, ok := p.stdin.(*os.File)
+	in, ok := p.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return nil, exit.Usage(command(c, key)+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
+		return nil, exit.Usage(lineAbout(c, key)+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
 	}
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
@@ -86,7 +86,7 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
-	fmt.Fprintf(p.stderr, "value of %s, which is not shown: ", key)
+	fmt.Fprintf(p.Err, "value of %s, which is not shown: ", key)
 	type answer struct {
 		value []byte
 		err   error
@@ -98,7 +98,7 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 	}()
 	select {
 	case a := <-answers:
-		fmt.Fprintln(p.stderr)
+		fmt.Fprintln(p.Err)
 		switch {
 		case a.err != nil:
 			return nil, exit.Fail("--stdin or --from-file", "read the value from the terminal: %v", a.err)
@@ -111,7 +111,7 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 		return a.value, nil
 	case <-ctx.Done(): // the goroutine can't be ended; the process is about to
 		term.Restore(fd, before)
-		fmt.Fprintln(p.stderr)
+		fmt.Fprintln(p.Err)
 		return nil, exit.Fail("", "interrupted: nothing was added")
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -45,12 +46,12 @@ its standard input is open:
 
 Example: sandboxmcp serve --namespace my-agent`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: configured},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: command.Configured},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 			toolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
-			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too", DefaultText: configured},
+			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too", DefaultText: command.Configured},
 		},
-		Action: p.serve,
+		Action: command.NoWords(p.serve),
 	}
 }
 
@@ -71,9 +72,6 @@ func whichTools(c *cli.Context) (on bool, err error) {
 }
 
 func (p *program) serve(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	on, err := whichTools(c)
 	if err != nil {
 		return err
@@ -82,12 +80,12 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if typedAt(p.stdin) && terminal.IsTerminal(p.stderr) {
-		p.say("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
+	if typedAt(p.In) && terminal.IsTerminal(p.Err) {
+		p.Say("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
 	}
-	ctx, cancel := interruptible(c.Context)
+	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
-	log := slog.New(slog.NewTextHandler(p.stderr, nil))
+	log := slog.New(slog.NewTextHandler(p.Err, nil))
 	parts, err := wire(ctx, cfg, purpose{delegate: true, serve: true, log: log, progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
 	if err != nil {
 		return err
@@ -116,8 +114,8 @@ func (p *program) serve(c *cli.Context) error {
 		Pipeline: parts.pipeline, Log: parts.log, Results: parts.results, Approvals: parts.approvals, User: console.User(), Backends: parts.names(),
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,
 	})
-	err = server.Serve(ctx, polled(p.stdin), p.stdout)
-	var stopped interruption
+	err = server.Serve(ctx, polled(p.In), p.Out)
+	var stopped command.Interruption
 	if errors.As(context.Cause(ctx), &stopped) {
 		log.Info("ended", "signal", stopped.Signal) // a server that is asked to end has done what it should
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -22,7 +23,7 @@ them. The beginning of an id stands for it where no other has it.
 
 Example: sandboxmcp session create --language python && sandboxmcp session list`,
 		Subcommands: []*cli.Command{p.sessionListCommand(), p.sessionCreateCommand(), p.sessionExecCommand(), p.sessionAttachCommand(),
-			p.sessionStatsCommand(), under("session", p.inspectCommand()), p.sessionKillCommand()},
+			p.sessionStatsCommand(), command.Under("session", p.inspectCommand()), p.sessionKillCommand()},
 	}
 }
 
@@ -35,16 +36,13 @@ func (p *program) sessionListCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
 			&cli.BoolFlag{Name: "all", Usage: "also the last that have ended, and why"},
-			jsonFlag(), serverFlag(),
+			command.JSONFlag(), serverFlag(),
 		},
-		Action: p.sessionList,
+		Action: command.NoWords(p.sessionList),
 	}
 }
 
 func (p *program) sessionList(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	return asking(c, func(ctx context.Context, client *control.Client) error {
 		all, err := client.Sessions(ctx, c.String("namespace"))
 		if err != nil {
@@ -57,10 +55,10 @@ func (p *program) sessionList(c *cli.Context) error {
 			}
 		}
 		if c.Bool("json") {
-			return terminal.WriteJSON(p.stdout, list)
+			return terminal.WriteJSON(p.Out, list)
 		}
 		if len(list) == 0 {
-			fmt.Fprintln(p.stdout, "there are no sessions")
+			fmt.Fprintln(p.Out, "there are no sessions")
 			return nil
 		}
 		var rows [][]string
@@ -71,7 +69,7 @@ func (p *program) sessionList(c *cli.Context) error {
 			}
 			rows = append(rows, []string{i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), ago(time.Since(i.Used)), i.Backend})
 		}
-		return terminal.List(p.stdout, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "LANGUAGE"}, terminal.Column{Name: "NAMESPACE"},
+		return terminal.List(p.Out, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "LANGUAGE"}, terminal.Column{Name: "NAMESPACE"},
 			terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"}, terminal.Column{Name: "BACKEND", Spare: true})
 	})
 }
@@ -84,7 +82,7 @@ func (p *program) sessionKillCommand() *cli.Command {
 		Description: `Its variables and files are gone. The log keeps who ended it.
 
 Example: sandboxmcp session kill 01K9ZB5W7Q`,
-		Flags:  []cli.Flag{idFlag(), jsonFlag(), serverFlag()},
+		Flags:  []cli.Flag{idFlag(), command.JSONFlag(), serverFlag()},
 		Action: p.sessionKill,
 	}
 }
@@ -100,9 +98,9 @@ func (p *program) sessionKill(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, info)
+			return terminal.WriteJSON(p.Out, info)
 		}
-		fmt.Fprintf(p.stdout, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
+		fmt.Fprintf(p.Out, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
 		return nil
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -75,7 +76,7 @@ func (p *program) sessionAttach(c *cli.Context) error {
 		return err
 	}
 	a := &attachment{program: p, client: client, info: info, form: form, pane: p.pane()}
-	if !typedAt(p.stdin) {
+	if !typedAt(p.In) {
 		return a.script(ctx)
 	}
 	tty := console.Open()
@@ -89,7 +90,7 @@ func (p *program) sessionAttach(c *cli.Context) error {
 	}
 	past, err := console.OpenHistory(file)
 	if err != nil {
-		p.say("what is typed is not remembered: %v", err)
+		p.Say("what is typed is not remembered: %v", err)
 	}
 	return a.talk(ctx, console.NewPrompt(tty, past, info.Language))
 }
@@ -105,7 +106,7 @@ type attachment struct {
 
 // script runs what comes on standard input.
 func (a *attachment) script(ctx context.Context) error {
-	in := bufio.NewReader(a.stdin)
+	in := bufio.NewReader(a.In)
 	var lines []string
 	for {
 		line, err := in.ReadString('\n')
@@ -138,16 +139,16 @@ var leaving = map[string][]string{
 
 // talk runs what a person types.
 func (a *attachment) talk(ctx context.Context, prompt *console.Prompt) error {
-	fmt.Fprintf(a.stderr, "session %s: %s, namespace %s, %s so far; Ctrl-D leaves it, %%help says more\n",
+	fmt.Fprintf(a.Err, "session %s: %s, namespace %s, %s so far; Ctrl-D leaves it, %%help says more\n",
 		terminal.Visible(a.info.ID), terminal.Visible(a.info.Language), terminal.Visible(a.info.Namespace), terminal.Count(a.info.Cells, "cell"))
 	for {
 		code, cause, err := a.next(ctx, prompt)
 		if errors.Is(err, io.EOF) {
-			fmt.Fprintln(a.stderr)
+			fmt.Fprintln(a.Err)
 		}
 		switch {
 		case errors.Is(err, io.EOF), err == nil && slices.Contains(leaving[a.info.Language], strings.TrimSpace(code)):
-			a.say("session %s goes on; sandboxmcp session kill %s ends it", a.info.ID, a.info.ID)
+			a.Say("session %s goes on; sandboxmcp session kill %s ends it", a.info.ID, a.info.ID)
 			return nil
 		case err != nil && ctx.Err() == nil && cause != nil:
 			return cause // the session or the server has ended
@@ -210,7 +211,7 @@ func (a *attachment) gone(err error) error {
 	switch {
 	case errors.As(err, &f):
 		return exit.Fail("sandboxmcp session list", "session %s has ended: %s", a.info.ID, strings.TrimPrefix(f.Text, session.ErrDead.Error()+": "))
-	case errors.Is(err, errNoReader):
+	case errors.Is(err, command.ErrNoReader):
 		return exit.Silent(exit.Signalled + 13)
 	}
 	return exit.Fail("sessions end with their server", "the server has ended, and session %s with it", a.info.ID)
@@ -230,7 +231,7 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 	listening.Go(func() {
 		select {
 		case <-typed:
-			cancel(interruption{syscall.SIGINT})
+			cancel(command.Interruption{Signal: syscall.SIGINT})
 		case <-interrupted.Done():
 		}
 	})
@@ -242,7 +243,7 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 		return "", a.gone(err)
 	case res.Refused != nil:
 		if errors.As(a.cellEnd(res, a.pane, false), &refused) && refused.Text != "" {
-			_ = a.exit(refused)
+			_ = a.Exit(refused)
 		}
 		if _, err := a.client.Usage(ctx, "", a.info.ID); err != nil && ctx.Err() == nil {
 			return "", a.gone(err)
@@ -262,7 +263,7 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 func (a *attachment) command(ctx context.Context, text string) (bool, error) {
 	switch strings.TrimSpace(text) {
 	case "%help":
-		_, err := io.WriteString(a.stdout, `%help   this
+		_, err := io.WriteString(a.Out, `%help   this
 %state  what is in the session
 %kill   ends the session
 Ctrl-C  interrupts the code that runs, or forgets what was typed
@@ -280,7 +281,7 @@ Ctrl-D  leaves, as exit does; the session goes on
 		if err != nil {
 			return true, a.gone(err)
 		}
-		a.say("session %s has ended after %s", info.ID, terminal.Count(info.Cells, "cell"))
+		a.Say("session %s has ended after %s", info.ID, terminal.Count(info.Cells, "cell"))
 		return true, exit.Silent(0)
 	}
 	return false, nil

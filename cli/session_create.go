@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -54,16 +55,13 @@ Example: sandboxmcp session create --language python --namespace my-agent --ram 
 			&cli.BoolFlag{Name: "no-network", Usage: "let them connect to nothing, whatever the configuration allows"},
 			&cli.Float64Flag{Name: "idle", Usage: "end it after `SECONDS` without a cell", DefaultText: "the server's"},
 			&cli.Float64Flag{Name: "lifetime", Usage: "end it after `SECONDS` in any case", DefaultText: "the server's"},
-			jsonFlag(), serverFlag(),
+			command.JSONFlag(), serverFlag(),
 		}, limitFlags()...),
-		Action: p.sessionCreate,
+		Action: command.NoWords(p.sessionCreate),
 	}
 }
 
 func (p *program) sessionCreate(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	if c.Bool("no-network") && c.IsSet("allow") {
 		return exit.Usage("leave one of them out", "--no-network and --allow contradict each other")
 	}
@@ -88,11 +86,11 @@ func (p *program) sessionCreate(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, info)
+			return terminal.WriteJSON(p.Out, info)
 		}
-		fmt.Fprintln(p.stdout, terminal.Visible(info.ID))
-		if terminal.IsTerminal(p.stderr) {
-			p.say("%s session in namespace %s; sandboxmcp session attach %s", info.Language, info.Namespace, info.ID)
+		fmt.Fprintln(p.Out, terminal.Visible(info.ID))
+		if terminal.IsTerminal(p.Err) {
+			p.Say("%s session in namespace %s; sandboxmcp session attach %s", info.Language, info.Namespace, info.ID)
 		}
 		return nil
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -52,7 +53,7 @@ func (p *program) sessionExec(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := interruptible(c.Context)
+	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	client, err := connect(ctx, c)
 	if err != nil {
@@ -61,14 +62,14 @@ func (p *program) sessionExec(c *cli.Context) error {
 	defer client.Close()
 	screen := p.pane()
 	res, err := p.through(ctx, client, id, cell, screen, c.Bool("json"))
-	if errors.Is(err, errNoReader) {
+	if errors.Is(err, command.ErrNoReader) {
 		return exit.Silent(exit.Signalled + 13)
 	}
 	if err != nil {
 		return inCommands(err)
 	}
 	if c.Bool("json") {
-		if err := terminal.WriteJSON(p.stdout, res); err != nil {
+		if err := terminal.WriteJSON(p.Out, res); err != nil {
 			return err
 		}
 	}
@@ -88,7 +89,7 @@ func (p *program) cell(c *cli.Context, words []string) (cell control.Cell, err e
 	case c.IsSet("c"):
 		code = []byte(c.String("c"))
 	case len(words) == 0 || words[0] == "-":
-		code, err = readCode(p.stdin, "standard input")
+		code, err = readCode(p.In, "standard input")
 	default:
 		var r pipeline.Request
 		err = p.script(&r, what{file: words[0]})
@@ -146,7 +147,7 @@ func (p *program) through(ctx context.Context, client *control.Client, id string
 		Stdout: keep(0, s.out), Stderr: keep(1, s.err),
 		Display: func(b kernel.Bundle) { displays = append(displays, b) },
 		Asks: func(q approval.Question) {
-			p.say("a person is asked about %s %s; sandboxmcp approve %s", q.Kind, q.What, q.ID)
+			p.Say("a person is asked about %s %s; sandboxmcp approve %s", q.Kind, q.What, q.ID)
 		},
 	}
 	res, err := client.Exec(cut, id, cell, w)
@@ -198,7 +199,7 @@ func (p *program) cellCuts(res pipeline.Result) (missing bool) {
 		cut  int64
 	}{{"stdout", res.StdoutCut}, {"stderr", res.StderrCut}} {
 		if n.cut > 0 {
-			p.say("the last %d bytes of %s were cut off; sandboxmcp limits --session ID --output BYTES keeps more", n.cut, n.name)
+			p.Say("the last %d bytes of %s were cut off; sandboxmcp limits --session ID --output BYTES keeps more", n.cut, n.name)
 			missing = true
 		}
 	}
@@ -209,18 +210,18 @@ func (p *program) cellNotes(res pipeline.Result) {
 	report{program: p, result: res}.warnings()
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
-		p.say("the code was ended after %.1f s: %s", res.WallMS/1000, howEnded(&res))
+		p.Say("the code was ended after %.1f s: %s", res.WallMS/1000, howEnded(&res))
 	case backends.EndedCancelled:
-		p.say("interrupted")
+		p.Say("interrupted")
 	}
 	if res.StateLost != "" {
-		p.say("%s", res.StateLost)
+		p.Say("%s", res.StateLost)
 	}
 	report{program: p, result: res}.unreached()
 	for _, h := range res.Hints {
-		p.say("hint: %s", exit.InCommands(h))
+		p.Say("hint: %s", exit.InCommands(h))
 	}
 	if res.ArtifactsFailed != "" {
-		p.say("files could not all be saved: %s", res.ArtifactsFailed)
+		p.Say("files could not all be saved: %s", res.ArtifactsFailed)
 	}
 }

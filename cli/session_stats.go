@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -22,7 +23,7 @@ func (p *program) sessionStatsCommand() *cli.Command {
 
 Example: sandboxmcp session stats 01K9ZB5W7Q`,
 		Flags: []cli.Flag{idFlag(), &cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
-			jsonFlag(), serverFlag()},
+			command.JSONFlag(), serverFlag()},
 		Action: p.sessionStats,
 	}
 }
@@ -41,16 +42,16 @@ func (p *program) sessionStats(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json") && id != "" && len(list) == 1:
-			return terminal.WriteJSON(p.stdout, list[0])
+			return terminal.WriteJSON(p.Out, list[0])
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.stdout, list)
+			return terminal.WriteJSON(p.Out, list)
 		case id != "" && len(list) == 1:
 			var b strings.Builder
 			showUse(&b, list[0].Info, list[0].Usage)
-			_, err := p.stdout.Write([]byte(b.String()))
+			_, err := p.Out.Write([]byte(b.String()))
 			return err
 		case len(list) == 0:
-			fmt.Fprintln(p.stdout, "there are no sessions")
+			fmt.Fprintln(p.Out, "there are no sessions")
 			return nil
 		}
 		var rows [][]string
@@ -58,7 +59,7 @@ func (p *program) sessionStats(c *cli.Context) error {
 			rows = append(rows, []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", inMB(u.Usage.MemoryBytes), u.Limits.RAM),
 				fmt.Sprintf("%.1f s", u.Usage.CPUSeconds), fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), ago(time.Since(u.Used))})
 		}
-		return terminal.List(p.stdout, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "MEMORY"}, terminal.Column{Name: "CPU", Right: true},
+		return terminal.List(p.Out, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "MEMORY"}, terminal.Column{Name: "CPU", Right: true},
 			terminal.Column{Name: "PROCESSES", Right: true}, terminal.Column{Name: "DISK", Right: true}, terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"})
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/setup"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -28,7 +29,7 @@ func (p *program) setupCommand() *cli.Command {
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the client works in"},
 		toolsFlag("which tools the client lists, as `WHICH`: all or on (those that the configuration has on)", ""),
 		&cli.StringFlag{Name: "name", Usage: "call the server `NAME` there", Value: "sandboxmcp"},
-		jsonFlag(),
+		command.JSONFlag(),
 	}
 	return &cli.Command{
 		Name:      "setup",
@@ -232,13 +233,13 @@ func (p *program) setupDo(c *cli.Context, client setup.Client, change setup.Chan
 		o.Would = string(change.After)
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, o)
+		return terminal.WriteJSON(p.Out, o)
 	}
 	text := o.text(c.Bool("remove"), change.Remove, client)
 	if client.Note != "" && !c.Bool("remove") && !dry {
 		text += "\n" + client.Note
 	}
-	_, err = fmt.Fprintln(p.stdout, text)
+	_, err = fmt.Fprintln(p.Out, text)
 	return err
 }
 

@@ -34,7 +34,7 @@ func (p *program) setupShow(c *cli.Context, client setup.Client, path string, ch
 	o.Snippet = client.Snippet(server)
 	o.Paths = map[string]string{"linux": client.PathOn("linux"), "macos": client.PathOn("darwin"), "windows": client.PathOn("windows")}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, o)
+		return terminal.WriteJSON(p.Out, o)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s reads its servers from\n", o.Title)
@@ -57,7 +57,7 @@ func (p *program) setupShow(c *cli.Context, client setup.Client, path string, ch
 	if o.Note != "" {
 		fmt.Fprintf(&b, "\n%s\n", o.Note)
 	}
-	_, err := fmt.Fprint(p.stdout, b.String())
+	_, err := fmt.Fprint(p.Out, b.String())
 	return err
 }
 
@@ -78,9 +78,9 @@ func (p *program) setupList(c *cli.Context) error {
 		all = append(all, p.inspectClient(c, client))
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, all)
+		return terminal.WriteJSON(p.Out, all)
 	}
-	t := terminal.NewTable(p.stdout, terminal.Columns("CLIENT", "INSTALLED", "CONFIGURED", "FILE")...)
+	t := terminal.NewTable(p.Out, terminal.Columns("CLIENT", "INSTALLED", "CONFIGURED", "FILE")...)
 	yes := map[bool]string{true: "yes", false: "no"}
 	for _, o := range all {
 		configured := yes[o.Configured]

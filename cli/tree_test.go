@@ -12,11 +12,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 )
 
 // tree calls f with each command that people see, and its path.
 func tree(f func(path string, c *cli.Command)) *cli.App {
-	app := (&program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}).app()
+	app := (&program{&command.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}).app()
 	var down func(above string, commands []*cli.Command)
 	down = func(above string, commands []*cli.Command) {
 		for _, c := range commands {

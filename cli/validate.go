@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -37,7 +38,7 @@ Examples:
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell or r (default: by its extension)"},
 			&cli.BoolFlag{Name: "no-auto-fix", Usage: "do not add missing imports: only name them"},
 			&cli.BoolFlag{Name: "write", Usage: "write the code with its missing imports back to FILE"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
 		Action: p.validate,
 	}
@@ -100,7 +101,7 @@ func (p *program) validate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	parts, err := wire(ctx, cfg, purpose{})
 	if err != nil {
@@ -122,9 +123,9 @@ func (p *program) validate(c *cli.Context) error {
 		found.Written = true
 	}
 	if c.Bool("json") {
-		err = terminal.WriteJSON(p.stdout, found)
+		err = terminal.WriteJSON(p.Out, found)
 	} else {
-		_, err = io.WriteString(p.stdout, found.String())
+		_, err = io.WriteString(p.Out, found.String())
 	}
 	if err == nil && !found.Valid {
 		return exit.Silent(exit.Failed)
@@ -143,7 +144,7 @@ func (p *program) codeOf(file, language string) (validate.Code, error) {
 			return code, exit.Usage("--language python, node, shell or r", "--language: %v", err)
 		}
 	}
-	from := p.stdin
+	from := p.In
 	if file != "-" {
 		f, err := os.Open(file)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -36,15 +37,11 @@ Example: sandboxmcp vault add API_KEY --host api.example.com`,
 				Usage:       "delete a secret",
 				UsageText:   "sandboxmcp vault delete KEY [--namespace NS] [--json]",
 				Description: "Runs that have been lent it keep it.\n\nExample: sandboxmcp vault delete API_KEY",
-				Flags:       []cli.Flag{inNamespace(), jsonFlag()},
+				Flags:       []cli.Flag{command.NamespaceFlag(), command.JSONFlag()},
 				Action:      p.vaultDelete,
 			},
 		},
 	}
-}
-
-func inNamespace() cli.Flag {
-	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", Value: "default"}
 }
 
 // bindingFlags say where secrets may go.
@@ -84,9 +81,9 @@ func (p *program) vaultDelete(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, map[string]string{"namespace": namespace, "deleted": key})
+		return terminal.WriteJSON(p.Out, map[string]string{"namespace": namespace, "deleted": key})
 	}
-	_, err = fmt.Fprintf(p.stdout, "deleted %s from the namespace %s\n", key, namespace)
+	_, err = fmt.Fprintf(p.Out, "deleted %s from the namespace %s\n", key, namespace)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -32,10 +33,10 @@ Examples:
   sandboxmcp vault add SSH_KEY --namespace team-a --from-file id_ed25519
   sandboxmcp vault add GITHUB_TOKEN --host github.com --host api.github.com --store keyring
   pass show api | sandboxmcp vault add API_KEY --stdin --replace`,
-		Flags: slices.Concat([]cli.Flag{inNamespace()}, bindingFlags(), valueFlags(), []cli.Flag{
+		Flags: slices.Concat([]cli.Flag{command.NamespaceFlag()}, bindingFlags(), valueFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "store", Usage: "keep it in `STORE`: sealed, or keyring, which is that of the operating system", Value: vault.InSealed},
 			&cli.BoolFlag{Name: "replace", Usage: "take the place of a secret that is there, and of its hosts"},
-			jsonFlag(),
+			command.JSONFlag(),
 		}),
 		Action: p.vaultAdd,
 	}
@@ -70,7 +71,7 @@ func (p *program) vaultAdd(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrExists):
-		return exit.Fail(strings.Replace(command(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and that of its hosts", "%v", err)
+		return exit.Fail(strings.Replace(lineAbout(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and that of its hosts", "%v", err)
 	case err != nil:
 		return err
 	}
@@ -78,13 +79,13 @@ func (p *program) vaultAdd(c *cli.Context) error {
 	p.unbound(e)
 	if c.Bool("json") {
 		e.Added = time.Now()
-		return terminal.WriteJSON(p.stdout, secretEntryOf(e, time.Time{}, e.Added))
+		return terminal.WriteJSON(p.Out, secretEntryOf(e, time.Time{}, e.Added))
 	}
 	where := ""
 	if len(e.Hosts) > 0 {
 		where = ", for " + strings.Join(e.Hosts, ", ") + " only"
 	}
-	_, err = fmt.Fprintf(p.stdout, "added %s to the namespace %s%s\n", e.Key, e.Namespace, terminal.Visible(where))
+	_, err = fmt.Fprintf(p.Out, "added %s to the namespace %s%s\n", e.Key, e.Namespace, terminal.Visible(where))
 	return err
 }
 
@@ -112,9 +113,9 @@ func (p *program) unused(cfg config.Config, e vault.Entry) {
 	first := slices.Index(cfg.Vault, "environment")
 	switch {
 	case here < 0:
-		p.say("warning: no run gets it, as the setting vault does not name the store %s", e.Store)
+		p.Say("warning: no run gets it, as the setting vault does not name the store %s", e.Store)
 	case err == nil && first >= 0 && first < here && os.Getenv(variable) != "":
-		p.say("warning: as long as the environment variable %s is set, runs get its value instead", variable)
+		p.Say("warning: as long as the environment variable %s is set, runs get its value instead", variable)
 	}
 }
 
@@ -148,6 +149,6 @@ func (p *program) unbound(e vault.Entry) {
 	if e.Store == vault.InKeyring {
 		where += " --store keyring"
 	}
-	p.say("hint: programs see its value; sandboxmcp vault add %s --host %s --replace%s keeps it outside the sandbox",
+	p.Say("hint: programs see its value; sandboxmcp vault add %s --host %s --replace%s keeps it outside the sandbox",
 		e.Key, strings.Join(hosts, " --host "), where)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -31,10 +32,10 @@ Examples:
   sandboxmcp vault import .env --dry-run
   sandboxmcp vault import .env --namespace team-a
   sops -d secrets.env | sandboxmcp vault import - --replace`,
-		Flags: slices.Concat([]cli.Flag{inNamespace()}, bindingFlags(), []cli.Flag{
+		Flags: slices.Concat([]cli.Flag{command.NamespaceFlag()}, bindingFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "replace", Usage: "take the place of secrets that are there, and of their hosts"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be added"},
-			jsonFlag(),
+			command.JSONFlag(),
 		}),
 		Action: p.vaultImport,
 	}
@@ -100,7 +101,7 @@ func (p *program) vaultImport(c *cli.Context) error {
 
 // readEnvFile reads the file, and says in words who else can.
 func (p *program) readEnvFile(name string) (all []vault.EnvVariable, readers string, err error) {
-	in, from := p.stdin, "standard input"
+	in, from := p.In, "standard input"
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -139,7 +140,7 @@ func whoReads(mode fs.FileMode) string {
 
 // present are the secrets that the namespace has.
 func present(c *cli.Context, cfg config.Config) ([]vault.Entry, error) {
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	entries, _, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
 	return entries, err
@@ -182,7 +183,7 @@ func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entr
 func (p *program) afterImport(cfg config.Config, variables []vault.EnvVariable, all []vault.Addition, readers string) {
 	for _, v := range variables {
 		if v.Expands {
-			p.say("warning: the value of %s has a $ before a name, which other programs would expand; here it stays as it is written", v.Name)
+			p.Say("warning: the value of %s has a $ before a name, which other programs would expand; here it stays as it is written", v.Name)
 		}
 	}
 	if slices.Contains(cfg.Vault, vault.InSealed) {
@@ -193,13 +194,13 @@ func (p *program) afterImport(cfg config.Config, variables []vault.EnvVariable, 
 		p.unused(cfg, all[0].Entry)
 	}
 	if readers != "" {
-		p.say("warning: %s", readers)
+		p.Say("warning: %s", readers)
 	}
 }
 
 func (p *program) showImport(c *cli.Context, done imported) error {
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, done)
+		return terminal.WriteJSON(p.Out, done)
 	}
 	did := "added"
 	if done.DryRun {
@@ -210,7 +211,7 @@ func (p *program) showImport(c *cli.Context, done imported) error {
 		if slices.Contains(done.Replaced, name) {
 			note = ", in the place of the one that is there"
 		}
-		if _, err := fmt.Fprintf(p.stdout, "%s %s to the namespace %s%s\n", did, name, done.Namespace, note); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "%s %s to the namespace %s%s\n", did, name, done.Namespace, note); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -44,21 +45,18 @@ keyring by hand can't be listed, nor what is in the environment.
 Example: sandboxmcp vault list --namespace team-a`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Action: p.vaultList,
+		Action: command.NoWords(p.vaultList),
 	}
 }
 
 func (p *program) vaultList(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	cfg, err := load(c)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	entries, problems, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
 	if err != nil {
@@ -69,7 +67,7 @@ func (p *program) vaultList(c *cli.Context) error {
 		used, unknown = lastUsed(ctx, cfg, c.String("namespace"))
 	}
 	if unknown != nil {
-		p.say("warning: when secrets were used is not known: %v", unknown)
+		p.Say("warning: when secrets were used is not known: %v", unknown)
 	}
 	now := time.Now()
 	if c.Bool("json") {
@@ -77,12 +75,12 @@ func (p *program) vaultList(c *cli.Context) error {
 		for _, e := range entries {
 			list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}], now))
 		}
-		err = terminal.WriteJSON(p.stdout, list)
+		err = terminal.WriteJSON(p.Out, list)
 	} else {
-		err = showSecrets(p.stdout, entries, used, now)
+		err = showSecrets(p.Out, entries, used, now)
 	}
 	for _, problem := range problems {
-		p.say("%v", problem)
+		p.Say("%v", problem)
 	}
 	return cmp.Or(err, brokenSecrets(problems))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -21,7 +22,7 @@ state directory, or into the keyring of the operating system; without a word, wh
 the old key can open old copies of the vault, and nothing newer.
 
 Example: sandboxmcp vault rekey keyring`,
-		Flags:  []cli.Flag{jsonFlag()},
+		Flags:  []cli.Flag{command.JSONFlag()},
 		Action: p.vaultRekey,
 	}
 }
@@ -50,7 +51,7 @@ func (p *program) vaultRekey(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, rekeyed{place, n})
+		return terminal.WriteJSON(p.Out, rekeyed{place, n})
 	}
 	where, are := "vault.key in the state directory", "are"
 	if place == vault.InKeyring {
@@ -59,6 +60,6 @@ func (p *program) vaultRekey(c *cli.Context) error {
 	if n == 1 {
 		are = "is"
 	}
-	_, err = fmt.Fprintf(p.stdout, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"), are)
+	_, err = fmt.Fprintf(p.Out, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"), are)
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -29,7 +30,7 @@ func (p *program) vaultRotateCommand() *cli.Command {
 Examples:
   sandboxmcp vault rotate API_KEY
   pass show api | sandboxmcp vault rotate API_KEY --namespace team-a --stdin`,
-		Flags:  slices.Concat([]cli.Flag{inNamespace()}, valueFlags(), []cli.Flag{jsonFlag()}),
+		Flags:  slices.Concat([]cli.Flag{command.NamespaceFlag()}, valueFlags(), []cli.Flag{command.JSONFlag()}),
 		Action: p.vaultRotate,
 	}
 }
@@ -66,21 +67,21 @@ func (p *program) vaultRotate(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrNotFound):
-		return exit.Fail(strings.Replace(command(c, key), "rotate", "add", 1), "secret %s of namespace %s was never added, or is deleted already", key, namespace)
+		return exit.Fail(strings.Replace(lineAbout(c, key), "rotate", "add", 1), "secret %s of namespace %s was never added, or is deleted already", key, namespace)
 	case err != nil:
 		return err
 	}
 	p.unused(cfg, e)
 	holders, err := holders(c, cfg, e)
 	if err != nil {
-		p.say("warning: which sessions keep the old value is not known: %v", err)
+		p.Say("warning: which sessions keep the old value is not known: %v", err)
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, rotated{Namespace: namespace, Name: key, Store: e.Store, Holders: holders})
+		return terminal.WriteJSON(p.Out, rotated{Namespace: namespace, Name: key, Store: e.Store, Holders: holders})
 	}
-	_, err = fmt.Fprintf(p.stdout, "rotated %s of the namespace %s: what runs next gets the new value\n", key, namespace)
+	_, err = fmt.Fprintf(p.Out, "rotated %s of the namespace %s: what runs next gets the new value\n", key, namespace)
 	for _, id := range holders {
-		p.say("the session %s was lent the old value, and keeps it until it ends", id)
+		p.Say("the session %s was lent the old value, and keeps it until it ends", id)
 	}
 	return err
 }

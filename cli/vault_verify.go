@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -29,9 +30,9 @@ func (p *program) vaultVerifyCommand() *cli.Command {
 Example: sandboxmcp vault verify`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "namespace", Usage: "open only secrets of the namespace `NS`"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Action: p.vaultVerify,
+		Action: command.NoWords(p.vaultVerify),
 	}
 }
 
@@ -70,14 +71,11 @@ func (v *vaultState) wrong(remedy, format string, args ...any) {
 }
 
 func (p *program) vaultVerify(c *cli.Context) error {
-	if err := noWords(c); err != nil {
-		return err
-	}
 	cfg, err := load(c)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(c)
+	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	v := &vaultState{Secrets: []openedSecret{}, Files: []vaultFile{}, Problems: []vaultProblem{}}
 	v.checkFiles(cfg.StateDir)
@@ -87,9 +85,9 @@ func (p *program) vaultVerify(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		err = terminal.WriteJSON(p.stdout, v)
+		err = terminal.WriteJSON(p.Out, v)
 	} else {
-		err = v.show(p.stdout)
+		err = v.show(p.Out)
 	}
 	if err == nil && !v.OK {
 		return exit.Silent(exit.Failed)

@@ -3,13 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/signer"
@@ -43,7 +43,7 @@ Examples:
 			&cli.StringFlag{Name: "receipt", Usage: "check the `RECEIPT` of a run; - is standard input"},
 			keyFlag(),
 			&cli.BoolFlag{Name: "loose", Usage: "accept files that nothing vouches for"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
 		Action: p.verify,
 	}
@@ -133,23 +133,23 @@ func (p *program) verify(c *cli.Context) error {
 func (p *program) tellVerified(c *cli.Context, v verification) error {
 	v.OK = len(v.Problems) == 0
 	if c.Bool("json") {
-		if err := terminal.WriteJSON(p.stdout, v); err != nil || v.OK {
+		if err := terminal.WriteJSON(p.Out, v); err != nil || v.OK {
 			return err
 		}
 		return exit.Silent(exit.Failed)
 	}
 	if v.OK {
-		if _, err := fmt.Fprintf(p.stdout, "ok: %s\n", terminal.Visible(v.good)); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "ok: %s\n", terminal.Visible(v.good)); err != nil {
 			return err
 		}
 	}
 	for _, problem := range v.Problems {
-		if _, err := fmt.Fprintln(p.stdout, terminal.Visible(problem.String())); err != nil {
+		if _, err := fmt.Fprintln(p.Out, terminal.Visible(problem.String())); err != nil {
 			return err
 		}
 	}
 	if v.Receipt != nil {
-		if err := v.Receipt.show(p.stdout); err != nil {
+		if err := v.Receipt.show(p.Out); err != nil {
 			return err
 		}
 	}
@@ -188,14 +188,14 @@ func (p *program) verifyFile(c *cli.Context, v *verification) error {
 
 func (p *program) hashFile(file string) (string, error) {
 	if file == "-" {
-		return signer.Hash(p.stdin)
+		return signer.Hash(p.In)
 	}
 	return signer.HashFile(file)
 }
 
 func (p *program) verifyManifest(c *cli.Context, v *verification) {
 	list := c.String("manifest")
-	r, err := p.open(list)
+	r, err := p.Open(list)
 	if err != nil {
 		v.cannot(list, err)
 		return
@@ -236,12 +236,4 @@ func nameIn(dir, file string) (string, error) {
 	}
 	name, err := filepath.Rel(base, file)
 	return filepath.ToSlash(name), err
-}
-
-// open opens a file of the command line.
-func (p *program) open(file string) (io.ReadCloser, error) {
-	if file == "-" {
-		return io.NopCloser(p.stdin), nil
-	}
-	return signer.Open(file)
 }

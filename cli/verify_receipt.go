@@ -154,7 +154,7 @@ func keyHint(o own) string {
 }
 
 func (p *program) readReceipt(file string) ([]byte, error) {
-	r, err := p.open(file)
+	r, err := p.Open(file)
 	if err != nil {
 		return nil, err
 	}

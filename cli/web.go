@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
@@ -43,7 +44,7 @@ Example: sandboxmcp web search landlock kernel --domain kernel.org --limit 5`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "limit", Usage: "show `N` results at most", Value: 10},
 			&cli.StringSliceFlag{Name: "domain", Usage: "only results of the host `D` and those below it (may be given more than once)"},
-			inNamespace(), webTimeout(), jsonFlag(),
+			command.NamespaceFlag(), webTimeout(), command.JSONFlag(),
 		},
 		Action: p.webSearch,
 	}
@@ -63,14 +64,14 @@ Example: sandboxmcp web fetch https://example.com/report.pdf --out report.txt`,
 			&cli.StringFlag{Name: "format", Usage: "show HTML as `FORMAT`: markdown, text or html", Value: page.Markdown},
 			&cli.IntFlag{Name: "offset", Usage: "leave out the first `N` bytes of the text"},
 			&cli.IntFlag{Name: "max-bytes", Usage: "show `N` bytes of the text at most", DefaultText: "all"},
-			outFlag(), inNamespace(), webTimeout(), jsonFlag(),
+			command.OutFlag(), command.NamespaceFlag(), webTimeout(), command.JSONFlag(),
 		},
 		Action: p.webFetch,
 	}
 }
 
 func webTimeout() cli.Flag {
-	return &cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured}
+	return &cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.Configured}
 }
 
 // withWeb has do read the web in a pipeline of this process.
@@ -100,12 +101,12 @@ func (p *program) webSearch(c *cli.Context) error {
 			return err
 		}
 		if c.Bool("json") {
-			return terminal.WriteJSON(p.stdout, asHits(h))
+			return terminal.WriteJSON(p.Out, asHits(h))
 		}
 		for _, why := range h.Passed {
-			p.say("%s", why)
+			p.Say("%s", why)
 		}
-		return showHits(p.stdout, h)
+		return showHits(p.Out, h)
 	})
 }
 
@@ -148,23 +149,23 @@ func (p *program) webFetch(c *cli.Context) error {
 
 func (p *program) showPage(c *cli.Context, f pipeline.Fetched) error {
 	if c.Bool("json") {
-		return p.writeOut(c.String("out"), func(w io.Writer) error { return terminal.WriteJSON(w, asPage(f)) })
+		return p.WriteOut(c.String("out"), func(w io.Writer) error { return terminal.WriteJSON(w, asPage(f)) })
 	}
 	if f.Status >= 400 {
-		p.say("%s answered with HTTP %d", terminal.Visible(f.Host), f.Status)
+		p.Say("%s answered with HTTP %d", terminal.Visible(f.Host), f.Status)
 	}
 	if f.Note != "" {
-		p.say("%s", terminal.Visible(f.Note))
+		p.Say("%s", terminal.Visible(f.Note))
 	}
 	if f.Next > 0 {
-		p.say("there is more: --offset %d goes on", f.Next)
+		p.Say("there is more: --offset %d goes on", f.Next)
 	}
 	if out := c.String("out"); out != "" && out != "-" { // the text alone
-		return p.writeOut(out, func(w io.Writer) error { _, err := io.WriteString(w, f.Stdout); return err })
+		return p.WriteOut(out, func(w io.Writer) error { _, err := io.WriteString(w, f.Stdout); return err })
 	}
 	if f.Stdout == "" {
 		return nil
 	}
-	_, err := io.WriteString(p.stdout, web.Fence(f.Host, safetext.Text(f.Stdout))+"\n")
+	_, err := io.WriteString(p.Out, web.Fence(f.Host, safetext.Text(f.Stdout))+"\n")
 	return err
 }

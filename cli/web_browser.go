@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -41,7 +42,7 @@ Example: sandboxmcp web browser https://example.com --wait-for ".content" --scre
 			&cli.StringFlag{Name: "out", Usage: "write the picture to the new file `FILE`", DefaultText: "HOST.png, here"},
 			&cli.StringFlag{Name: "format", Usage: "show the page as `FORMAT`: markdown, text or html", Value: page.Markdown},
 			&cli.IntFlag{Name: "max-bytes", Usage: "show `N` bytes of the text at most", DefaultText: "all"},
-			inNamespace(), webTimeout(), jsonFlag(),
+			command.NamespaceFlag(), webTimeout(), command.JSONFlag(),
 		},
 		Action: p.webBrowser,
 	}
@@ -76,29 +77,29 @@ func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.stdout, asBrowsed(b, file))
+		return terminal.WriteJSON(p.Out, asBrowsed(b, file))
 	}
 	if b.Status >= 400 {
-		p.say("%s answered with HTTP %d", b.Host, b.Status)
+		p.Say("%s answered with HTTP %d", b.Host, b.Status)
 	}
 	if b.Late != "" {
-		p.say("not complete: %s; this is what was there", b.Late)
+		p.Say("not complete: %s; this is what was there", b.Late)
 	}
 	for _, n := range b.Notes {
-		p.say("%s", n)
+		p.Say("%s", n)
 	}
 	p.sayMissing(b.Egress)
 	if len(b.Stdout) < b.Total {
-		p.say("these are %d bytes of %d", len(b.Stdout), b.Total)
+		p.Say("these are %d bytes of %d", len(b.Stdout), b.Total)
 	}
 	if file != "" {
-		p.say("the picture is in %s", file)
+		p.Say("the picture is in %s", file)
 	}
 	text := b.Stdout
 	if b.Title != "" {
 		text = "title: " + b.Title + "\n\n" + text
 	}
-	_, err = io.WriteString(p.stdout, web.Fence(terminal.Visible(b.Host), safetext.Text(text))+"\n")
+	_, err = io.WriteString(p.Out, web.Fence(terminal.Visible(b.Host), safetext.Text(text))+"\n")
 	return err
 }
 
@@ -109,10 +110,10 @@ const maxMissing = 20
 func (p *program) sayMissing(all []egress.Record) {
 	missing := slices.DeleteFunc(slices.Clone(all), func(d egress.Record) bool { return d.Allowed && !d.Failed })
 	for _, d := range missing[:min(len(missing), maxMissing)] {
-		p.say("not loaded from %s: %s", d.Name, d.Reason)
+		p.Say("not loaded from %s: %s", d.Name, d.Reason)
 	}
 	if more := len(missing) - maxMissing; more > 0 {
-		p.say("and not from %d others: --json names them", more)
+		p.Say("and not from %d others: --json names them", more)
 	}
 }
 
@@ -123,7 +124,7 @@ func (p *program) savePicture(to string, b pipeline.Browsed) (string, error) {
 	}
 	write := func(w io.Writer) error { _, err := w.Write(b.Picture); return err }
 	if to != "" && to != "-" {
-		return to, p.writeOut(to, write)
+		return to, p.WriteOut(to, write)
 	}
 	if to == "-" {
 		return "", exit.Usage("--out page.png", "the picture can't go to standard output, where the text is")
@@ -135,7 +136,7 @@ func (p *program) savePicture(to string, b pipeline.Browsed) (string, error) {
 		if n > 1 {
 			at = fmt.Sprintf("%s-%d.png", name, n)
 		}
-		if err = p.writeOut(at, write); err == nil {
+		if err = p.WriteOut(at, write); err == nil {
 			return at, nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
@@ -29,7 +30,7 @@ func TestShowBrowsed(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		flags := flag.NewFlagSet("", flag.ContinueOnError)
 		flags.String("out", tt.out, "")
-		err := (&program{stdout: &stdout, stderr: &stderr}).showBrowsed(cli.NewContext(nil, flags, nil), b)
+		err := (&program{&command.Streams{Out: &stdout, Err: &stderr}}).showBrowsed(cli.NewContext(nil, flags, nil), b)
 		if tt.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.fails) {
 				t.Errorf("--out %s: got %v, want %s", tt.out, err, tt.fails)

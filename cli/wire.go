@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/witness"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -404,7 +405,7 @@ func bounds(l config.Limits) pipeline.Bounds {
 
 // wired has f do something with parts of this process, which the first signal that asks us to ends, and ends them.
 func (p *program) wired(c *cli.Context, cfg config.Config, why purpose, f func(context.Context, *parts) error) error {
-	ctx, cancel := interruptible(c.Context)
+	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	parts, err := wire(ctx, cfg, why)
 	if err != nil {
@@ -412,7 +413,7 @@ func (p *program) wired(c *cli.Context, cfg config.Config, why purpose, f func(c
 	}
 	defer func() {
 		if err := parts.Close(); err != nil {
-			p.say("warning: %v", err)
+			p.Say("warning: %v", err)
 		}
 	}()
 	return f(ctx, parts)

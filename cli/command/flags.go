@@ -1,0 +1,42 @@
+package command
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+)
+
+// JSONFlag is --json.
+func JSONFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print it as JSON"} }
+
+// OutFlag is --out, for [Streams.WriteOut].
+func OutFlag() cli.Flag {
+	return &cli.StringFlag{Name: "out", Usage: "write it to the new file `FILE` instead of standard output"}
+}
+
+// NoWords returns the action without arguments: a word on the command line is a usage error.
+func NoWords(action cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.NArg() > 0 {
+			return exit.Usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, c.Args().First())
+		}
+		return action(c)
+	}
+}
+
+// Configured is the default text of flags whose default is a setting.
+const Configured = "see sandboxmcp config"
+
+// NamespaceFlag is --namespace, of commands that work in this process.
+func NamespaceFlag() cli.Flag {
+	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", Value: "default"}
+}
+
+// Under returns the command c as a subcommand of parent.
+func Under(parent string, c *cli.Command) *cli.Command {
+	c.UsageText = strings.ReplaceAll(c.UsageText, "sandboxmcp ", "sandboxmcp "+parent+" ")
+	c.Description = strings.ReplaceAll(c.Description, "sandboxmcp ", "sandboxmcp "+parent+" ")
+	return c
+}

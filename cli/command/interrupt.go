@@ -1,0 +1,62 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+)
+
+// Interruption is the cause of a context that a signal ended.
+type Interruption struct{ syscall.Signal }
+
+func (i Interruption) Error() string {
+	names := map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP", syscall.SIGQUIT: "SIGQUIT"}
+	return cmp.Or(names[i.Signal], i.Signal.String())
+}
+
+// UntilSignal returns a context that SIGINT or SIGTERM ends, for commands that have nothing to clean up then.
+func UntilSignal(c *cli.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+}
+
+// ErrNoReader is the cause of a context that ends since nobody reads the output any more.
+var ErrNoReader = errors.New("nobody reads the output any more")
+
+// Interruptible returns a context that ends with the first SIGINT, SIGTERM, SIGHUP or SIGQUIT. A second signal
+// ends the process at once; the kernel ends the sandbox with it.
+func Interruptible(parent context.Context) (context.Context, context.CancelCauseFunc) {
+	return InterruptibleAfter(parent, func(syscall.Signal) bool { return false }, func() {})
+}
+
+// InterruptibleAfter is Interruptible, but for two signals at most that send takes, as it says: they are for a program that may
+// end by itself then, or is killed. last is called just before a further one ends the process.
+func InterruptibleAfter(parent context.Context, send func(syscall.Signal) bool, last func()) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) { // nohup and background jobs keep what they were given
+			signal.Notify(signals, s)
+		}
+	}
+	// A closed pipe is to be an error of the write, which ends the run in good order. Being told of
+	// the signal, instead of ignoring it, leaves its default to the programs that we start.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	go func() {
+		first := <-signals
+		for n := 0; n < 2 && send(first.(syscall.Signal)); n++ {
+			first = <-signals
+		}
+		cancel(Interruption{first.(syscall.Signal)})
+		second := <-signals
+		last()
+		os.Exit(exit.Signalled + int(second.(syscall.Signal)))
+	}()
+	return ctx, cancel
+}

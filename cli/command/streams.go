@@ -1,0 +1,79 @@
+// Package command has what the commands of the command line share: their streams, their flags, and the signals that end them.
+package command
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// Streams are the standard streams of one invocation.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Say writes one message to stderr. It may quote what others wrote, so it shows escapes instead
+// of sending them to the terminal.
+func (s *Streams) Say(format string, args ...any) {
+	lines := strings.Split(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n")
+	for i, l := range lines {
+		lines[i] = terminal.Visible(l)
+	}
+	fmt.Fprintf(s.Err, "sandboxmcp: %s\n", strings.Join(lines, "\n    "))
+}
+
+// Exit writes an error and its hint to stderr and returns the exit code; nil is 0 and writes nothing.
+func (s *Streams) Exit(err error) int {
+	if err == nil {
+		return 0
+	}
+	f := exit.Of(err)
+	if f.Text != "" {
+		s.Say("%s", f.Text)
+	}
+	if f.Hint != "" {
+		s.Say("hint: %s", f.Hint)
+	}
+	return f.Code
+}
+
+// Open opens the file that a command line names; "-" is standard input.
+func (s *Streams) Open(file string) (io.ReadCloser, error) {
+	if file == "-" {
+		return io.NopCloser(s.In), nil
+	}
+	return signer.Open(file)
+}
+
+// WriteOut lets f write to the new file at path, or to standard output for "" and "-". What was begun and
+// could not be finished is removed: half an export would be taken for a whole one. Nobody else may read it:
+// others' names and hosts are in it.
+func (s *Streams) WriteOut(path string, f func(io.Writer) error) error {
+	return s.WriteOutAs(path, 0o600, f)
+}
+
+// WriteOutAs is WriteOut with the mode of the file.
+func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) error) error {
+	if path == "" || path == "-" {
+		return f(s.Out)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return exit.Fail("give the name of a new file", "%v", err)
+	}
+	w := bufio.NewWriterSize(file, 1<<16)
+	err = f(w)
+	if err := errors.Join(err, w.Flush(), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
