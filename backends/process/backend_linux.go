@@ -49,7 +49,7 @@ func New(c Config) *Backend {
 		teardowns: newTeardowns(),
 	}
 	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Name = c.Delegate, c.Inside, cgroup.NewName()
-	b.launchers.closed, b.launchers.answers = c.Inside, c.startTimeout()
+	b.launchers.closed = c.Inside
 	if c.Ahead > 0 || c.Pool.Max > 0 {
 		b.preSpawned = newPreSpawned(b)
 	}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,24 +96,21 @@ func (b *Backend) launch(ctx context.Context, child *initHandle, flags uint64, m
 	for _, done := range made {
 		err = errors.Join(<-done, err)
 	}
-	if err != nil {
+	if err = cmp.Or(err, stopped(ctx)); err != nil { // a request must not be sent too late to wait for its answer
 		if one != nil {
 			b.launchers.give(one)
 		}
 		return err
 	}
-	var refused *forkError
-	if err = b.fork(one, child, flags); err == nil || errors.As(err, &refused) {
-		return err
-	}
-	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) { // the one may be a moment before the other
+	err = b.fork(ctx, one, child, flags)
+	if err == nil || isForkError(err) || ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) { // which may be a moment before ctx's end
 		return err
 	}
 	// The launcher had died while it was idle. Nothing has begun: try another.
 	if one, err = b.launchers.take(ctx); err != nil {
 		return err
 	}
-	return b.fork(one, child, flags)
+	return b.fork(ctx, one, child, flags)
 }
 
 // namespaceError is a failure to make or set up namespaces: the host does not permit them.
@@ -122,7 +120,7 @@ func (e *namespaceError) Error() string { return e.err.Error() }
 func (e *namespaceError) Unwrap() error { return e.err }
 
 // fork uses a launcher and returns it, unless it is broken.
-func (b *Backend) fork(one *launcher, child *initHandle, flags uint64) (err error) {
+func (b *Backend) fork(ctx context.Context, one *launcher, child *initHandle, flags uint64) (err error) {
 	var theirs *os.File
 	if child.control != nil {
 		child.control.Close()
@@ -132,9 +130,8 @@ func (b *Backend) fork(one *launcher, child *initHandle, flags uint64) (err erro
 		return err
 	}
 	defer theirs.Close()
-	child.pidfd, child.pid, err = one.clone(flags, theirs, child.cgroup.Dir())
-	var refused *forkError
-	if err != nil && !errors.As(err, &refused) {
+	child.pidfd, child.pid, err = one.clone(ctx, flags, theirs, child.cgroup.Dir())
+	if err != nil && !isForkError(err) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			b.launchers.retire(one)
 			return err

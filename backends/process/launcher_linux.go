@@ -26,16 +26,14 @@ type launchers struct {
 	room    chan struct{} // a token for each launcher that may still be started
 	done    chan struct{} // closed by close
 	mu      sync.Mutex
-	retired []*launcher   // launchers that did not answer
-	answers time.Duration // timeout of a launcher's answer
-	closed  bool          // launchers are not dumpable: inside a container, programs of the same user see them
+	retired []*launcher // launchers that did not answer
+	closed  bool        // launchers are not dumpable: inside a container, programs of the same user see them
 }
 
 // launcher is one process of launchers.
 type launcher struct {
-	cmd     *exec.Cmd
-	conn    *net.UnixConn
-	answers time.Duration // timeout of a request
+	cmd  *exec.Cmd
+	conn *net.UnixConn
 }
 
 func newLaunchers() *launchers {
@@ -58,7 +56,7 @@ func (l *launchers) take(ctx context.Context) (*launcher, error) {
 	case one := <-l.idle:
 		return one, nil
 	case <-l.room:
-		one, err := startLauncher(l.closed, l.answers)
+		one, err := startLauncher(l.closed)
 		if err != nil {
 			l.lose()
 		}
@@ -125,7 +123,7 @@ func (l *launchers) close() {
 
 // startLauncher executes this program again, which package launch takes over at once. A session of its own shields it from
 // the terminal's Ctrl-C.
-func startLauncher(closed bool, answers time.Duration) (*launcher, error) {
+func startLauncher(closed bool) (*launcher, error) {
 	conn, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
@@ -155,7 +153,7 @@ func startLauncher(closed bool, answers time.Duration) (*launcher, error) {
 		conn.Close()
 		return nil, fmt.Errorf("start the launcher: %w", err)
 	}
-	return &launcher{cmd, conn, answers}, nil
+	return &launcher{cmd, conn}, nil
 }
 
 // close ends the launcher, and with it every process that it has started. It does not wait for a launcher that is stuck.
@@ -174,11 +172,10 @@ func (l *launcher) close() {
 }
 
 // clone forks a process with flags (CLONE_*), whose end of a socket is control, in a cgroup v2 directory if cgroup is not
-// nil.
-func (l *launcher) clone(flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
-	pidfd, pid, err = requestClone(l.conn, l.answers, flags, control, cgroup)
-	var refused *forkError
-	if err != nil && !errors.As(err, &refused) {
+// nil. It waits until ctx's deadline.
+func (l *launcher) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
+	pidfd, pid, err = requestClone(ctx, l.conn, flags, control, cgroup)
+	if err != nil && !isForkError(err) {
 		err = fmt.Errorf("launcher: %w", err)
 	}
 	return pidfd, pid, err
@@ -186,8 +183,8 @@ func (l *launcher) clone(flags uint64, control, cgroup *os.File) (pidfd *os.File
 
 // requestClone asks the process at the other end of conn to fork. pid is the number in that process's PID namespace. After
 // an error other than [forkError] the connection is of no more use: a late answer would be taken for that of the next
-// request.
-func requestClone(conn *net.UnixConn, within time.Duration, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
+// request. Therefore only ctx's deadline ends the wait, with [os.ErrDeadlineExceeded], and its cancellation does not.
+func requestClone(ctx context.Context, conn *net.UnixConn, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	request := launch.Request{Flags: flags}
 	fds := []int{int(control.Fd())}
 	if cgroup != nil {
@@ -197,11 +194,12 @@ func requestClone(conn *net.UnixConn, within time.Duration, flags uint64, contro
 		return nil, 0, fmt.Errorf("ask for a process: %w", err)
 	}
 	var reply launch.Reply
-	conn.SetReadDeadline(time.Now().Add(within))
+	deadline, _ := ctx.Deadline() // or none
+	conn.SetReadDeadline(deadline)
 	_, files, err := receive(conn, unsafe.Slice((*byte)(unsafe.Pointer(&reply)), unsafe.Sizeof(reply)))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, 0, fmt.Errorf("clone3 did not return within %v: %w", within, err)
+		return nil, 0, fmt.Errorf("clone3 did not return in time: %w", err)
 	case errors.Is(err, unix.EMFILE): // the process ends by itself, since nobody has the other end of its socket
 		return nil, 0, &forkError{unix.EMFILE}
 	case err != nil:
@@ -218,3 +216,5 @@ type forkError struct{ errno unix.Errno }
 
 func (e *forkError) Error() string { return "clone3: " + e.errno.Error() }
 func (e *forkError) Unwrap() error { return e.errno }
+
+func isForkError(err error) bool { return errors.As(err, new(*forkError)) }

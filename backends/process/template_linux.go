@@ -30,13 +30,12 @@ import (
 type template struct {
 	*initHandle
 	warm.Use
-	states   []pathState   // of the host's paths that its root shows
-	checking sync.Mutex    // guards the next two
-	checked  time.Time     // last comparison of states with the host
-	stale    bool          // a comparison has failed
-	answers  time.Duration // timeout of a request
-	cloning  sync.Mutex    // held for one request at a time
-	lost     error         // why a request got no answer, which may still come; guarded by cloning
+	states   []pathState // of the host's paths that its root shows
+	checking sync.Mutex  // guards the next two
+	checked  time.Time   // last comparison of states with the host
+	stale    bool        // a comparison has failed
+	cloning  sync.Mutex  // held for one request at a time
+	lost     error       // why a request got no answer, which may still come; guarded by cloning
 }
 
 // covers reports whether a sandbox's own file systems hide a path that the runtime needs.
@@ -67,7 +66,7 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 	if !b.root {
 		flags |= unix.CLONE_NEWUSER
 	}
-	one := &template{initHandle: &initHandle{killTimeout: b.config.killTimeout()}, checked: time.Now(), answers: b.config.startTimeout()}
+	one := &template{initHandle: &initHandle{killTimeout: b.config.killTimeout()}, checked: time.Now()}
 	p := b.templatePlan(one, r)
 	err := b.launch(ctx, one.initHandle, flags)
 	if err == nil {
@@ -206,7 +205,7 @@ func (b *Backend) cloneTemplate(ctx context.Context, n *template, child *initHan
 	if child.control, theirs, err = socketPair(); err != nil {
 		return err
 	}
-	child.pidfd, child.pid, err = n.clone(cloneFlags, theirs, child.cgroup.Dir())
+	child.pidfd, child.pid, err = n.clone(ctx, cloneFlags, theirs, child.cgroup.Dir())
 	theirs.Close()
 	spawned()
 	if err != nil {
@@ -216,10 +215,10 @@ func (b *Backend) cloneTemplate(ctx context.Context, n *template, child *initHan
 }
 
 // clone forks a process with flags (CLONE_*), whose end of a socket is control, in a cgroup v2 directory if cgroup is not
-// nil. The number is the process's in the server's PID namespace.
-func (n *template) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
+// nil. The number is the process's in the server's PID namespace. It waits until ctx's deadline, for a zygote not so long.
+func (n *template) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (*os.File, int, error) {
 	n.cloning.Lock()
-	pidfd, err := n.ask(flags, control, cgroup)
+	pidfd, err := n.ask(ctx, flags, control, cgroup)
 	n.cloning.Unlock()
 	if err != nil {
 		return nil, 0, fmt.Errorf("template: %w", err)
@@ -234,13 +233,17 @@ func (n *template) clone(flags uint64, control, cgroup *os.File) (*os.File, int,
 
 // ask sends a request. After a request without an answer, it fails: a late answer would be taken for that of the next
 // request. The caller holds cloning.
-func (n *template) ask(flags uint64, control, cgroup *os.File) (*os.File, error) {
-	if n.lost != nil {
-		return nil, n.lost
+func (n *template) ask(ctx context.Context, flags uint64, control, cgroup *os.File) (*os.File, error) {
+	if err := cmp.Or(n.lost, stopped(ctx)); err != nil {
+		return nil, err
 	}
-	pidfd, _, err := requestClone(n.control, n.answers, flags, control, cgroup)
-	var refused *forkError
-	if err != nil && !errors.As(err, &refused) {
+	if n.foreign {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+	}
+	pidfd, _, err := requestClone(ctx, n.control, flags, control, cgroup)
+	if err != nil && !isForkError(err) {
 		n.lost = err
 	}
 	return pidfd, err

@@ -26,24 +26,19 @@ func impatient(t *testing.T, killTimeout time.Duration) *Backend {
 // TestStuckLauncher stops the processes that fork sandboxes: a start ends with the name of the call that did not return.
 // What was started before lives on, and others start as soon as they answer again.
 func TestStuckLauncher(t *testing.T) {
-	b := impatient(t, 10*time.Second)                                                                                               // a start that is late waits twice that for the call's name, which busy machines need
-	b.launchers.answers = 1900 * time.Millisecond                                                                                   // before the start's own deadline: it must not try another launcher
-	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true, Mounts: []backends.Mount{{Host: "/usr", Inside: "/mnt/usr"}}} // not from a template
+	b := impatient(t, 10*time.Second) // a start that is late waits twice that for the call's name, which busy machines need
+	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true,
+		Mounts: []backends.Mount{{Host: "/usr", Inside: "/mnt/usr"}}} // not from a template
 	before, err := b.Start(t.Context(), spec)
 	if err != nil {
 		hosttest.Missing(t, "sandbox", err.Error())
 	}
 	defer before.Close()
-	pids := b.launchers.pids()
-	for _, text := range pids {
-		pid, _ := strconv.Atoi(text)
-		unix.Kill(pid, unix.SIGSTOP)
-		defer unix.Kill(pid, unix.SIGCONT)
-	}
+	stopLaunchers(t, b)
 	if s, err := b.Start(t.Context(), spec); err == nil {
 		s.Close()
 		t.Fatal("a sandbox started, though nothing could fork it")
-	} else if !strings.Contains(err.Error(), "clone3 did not return within 1.9s") {
+	} else if !strings.Contains(err.Error(), "clone3 did not return in time") {
 		t.Errorf("start: %v; want the call that did not return", err)
 	}
 	var out bytes.Buffer
@@ -56,7 +51,31 @@ func TestStuckLauncher(t *testing.T) {
 		t.Fatalf("start after one failed: %v", err)
 	}
 	after.Close()
+	stopLaunchers(t, b)
+	lost := len(b.launchers.retired)
+	child, err := b.spawnByLauncher(early{t.Context()}, b.flags())
+	if err == nil {
+		child.Remove()
+		t.Fatal("a second launcher was tried, though the first did not answer in time")
+	}
+	if now := len(b.launchers.retired); now != lost+1 {
+		t.Errorf("%d launchers did not answer, want one: %v", now-lost, err)
+	}
 }
+
+// stopLaunchers stops the idle processes that fork sandboxes, until the test ends.
+func stopLaunchers(t *testing.T, b *Backend) {
+	for _, text := range b.launchers.pids() {
+		pid, _ := strconv.Atoi(text)
+		unix.Kill(pid, unix.SIGSTOP)
+		t.Cleanup(func() { unix.Kill(pid, unix.SIGCONT) })
+	}
+}
+
+// early is a context whose deadline passes before it ends, as a socket's timer may fire before the context's.
+type early struct{ context.Context }
+
+func (early) Deadline() (time.Time, bool) { return time.Now().Add(time.Second / 4), true }
 
 // TestStuckProgram freezes a sandbox while a program starts in it, by cgroup v1's freezer: as long as that holds them, no
 // signal ends its processes. The caller gets the step that is not answered; what is stuck does not hold up Close.

@@ -66,7 +66,7 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 		return nil, err
 	}
 	defer output.Close()
-	one := &template{initHandle: child, checked: time.Now(), answers: answerTimeout}
+	one := &template{initHandle: child, checked: time.Now()}
 	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits}
 	args := []string{"python", script}
 	program := s.resolve(args, nil)[0]
