@@ -175,7 +175,11 @@ func (s *Server) callTool(ctx context.Context, m *message) (mcp.ResultMetadata, 
 	if err != nil {
 		return s.result(ctx, failure(err)), nil
 	}
-	c := &call{args: checked, params: p, progress: startProgress(ctx, p.Meta)}
+	namespace, err := s.namespace(checked)
+	if err != nil {
+		return s.result(ctx, failure(err)), nil
+	}
+	c := &call{args: checked, params: p, namespace: namespace, progress: startProgress(ctx, p.Meta)}
 	defer c.progress.stop()
 	awaitPredecessors(ctx)
 	a, err := t.run(ctx, c)
@@ -188,8 +192,9 @@ func (s *Server) callTool(ctx context.Context, m *message) (mcp.ResultMetadata, 
 // call is one call of a tool.
 type call struct {
 	args
-	params   callParams
-	progress *progress
+	params    callParams
+	namespace string
+	progress  *progress
 }
 
 // tool returns the tool of that name; nil is that there is none.

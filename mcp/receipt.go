@@ -18,16 +18,12 @@ import (
 // receipt returns the receipt of one run, which the log has for as long as there is a log. Runs of other
 // namespaces are not there.
 func (s *Server) receipt(ctx context.Context, c *call, id string) (*answer, error) {
-	namespace, err := s.namespace(c.args, c.text("session_id"))
-	if err != nil {
-		return nil, err
-	}
 	last, err := s.lastRow(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	walled := s.cfg.Namespace != "" || c.has("namespace")
-	if last.Seq == 0 || walled && last.Namespace != namespace {
+	if last.Seq == 0 || walled && last.Namespace != c.namespace {
 		return nil, fmt.Errorf("run %s: %w", clip(id, 64), results.ErrUnknown)
 	}
 	if why := unsigned[last.Kind]; why != "" {

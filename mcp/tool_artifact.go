@@ -84,25 +84,21 @@ func (s *Server) getArtifacts(ctx context.Context, c *call) (*answer, error) {
 // runsOf are the runs that a call is about, the newest first. Those of other namespaces are not there.
 func (s *Server) runsOf(c *call) ([]results.Record, error) {
 	id, session := c.text("request_id"), c.text("session_id")
-	namespace, err := s.namespace(c.args, session)
-	if err != nil {
-		return nil, err
-	}
 	switch {
 	case id == "" && session == "":
 		return nil, bad("request_id", "is missing: send it, or session_id")
 	case id != "":
 		r, err := s.cfg.Results.Get(id)
 		walled := s.cfg.Namespace != "" || c.has("namespace")
-		if err == nil && (walled && r.Namespace != namespace || session != "" && r.Session != session) {
+		if err == nil && (walled && r.Namespace != c.namespace || session != "" && r.Session != session) {
 			err = fmt.Errorf("run %s: %w", clip(id, 64), results.ErrUnknown)
 		}
 		return []results.Record{r}, err
 	}
-	runs := s.cfg.Results.List(results.Filter{Namespace: namespace, Session: session, Limit: 200})
+	runs := s.cfg.Results.List(results.Filter{Namespace: c.namespace, Session: session, Limit: 200})
 	if len(runs) == 0 {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
-			Reason: fmt.Sprintf("nothing is kept of runs in a session %q of namespace %s", clip(session, 64), namespace),
+			Reason: fmt.Sprintf("nothing is kept of runs in a session %q of namespace %s", clip(session, 64), c.namespace),
 			Remedy: "inspect_state without arguments lists the sessions; execute_code with one's session_id makes a run in it"}
 	}
 	return runs, nil

@@ -100,10 +100,7 @@ func (s *Server) filter(c *call) (audit.Filter, error) {
 		return f, bad("kinds", "%v", err)
 	}
 	if s.cfg.Namespace != "" || c.has("namespace") {
-		var err error
-		if f.Namespace, err = s.namespace(c.args, ""); err != nil {
-			return f, err
-		}
+		f.Namespace = c.namespace
 	}
 	for name, to := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
 		if !c.has(name) {

@@ -34,11 +34,7 @@ type bridgeFacts struct {
 }
 
 func (s *Server) bridgeData(ctx context.Context, c *call) (*answer, error) {
-	b := pipeline.Bridge{Session: c.text("session_id"), From: c.text("from_session_id"), Key: c.text("key"), As: c.text("key")}
-	var err error
-	if b.Namespace, err = s.namespace(c.args, b.Session); err != nil {
-		return nil, err
-	}
+	b := pipeline.Bridge{Namespace: c.namespace, Session: c.text("session_id"), From: c.text("from_session_id"), Key: c.text("key"), As: c.text("key")}
 	f := &bridgeFacts{SessionID: b.Session, Key: b.As}
 	what := "variable " + cmp.Or(c.text("from_key"), b.Key) + " of session " + b.From
 	if b.From != "" && string(c.raw("value")) == "null" {

@@ -39,13 +39,9 @@ func (s *Server) browserFetch(ctx context.Context, c *call) (*answer, error) {
 		return s.off(webOff, "url")(ctx, c)
 	}
 	q := pipeline.Browse{
-		URL: c.text("url"), Format: c.text("format"), WaitFor: c.text("wait_for"), Screenshot: c.flag("screenshot"),
+		Namespace: c.namespace, URL: c.text("url"), Format: c.text("format"), WaitFor: c.text("wait_for"), Screenshot: c.flag("screenshot"),
 	}
 	q.MaxBytes, q.Timeout = c.pageBounds()
-	var err error
-	if q.Namespace, err = s.namespace(c.args, ""); err != nil {
-		return nil, err
-	}
 	b, err := s.cfg.Pipeline.Browse(ctx, q)
 	if err != nil {
 		return nil, err

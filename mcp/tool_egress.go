@@ -27,12 +27,8 @@ func egressIn() form {
 
 func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
 	session := c.text("session_id")
-	namespace, err := s.namespace(c.args, session)
-	if err != nil {
-		return nil, err
-	}
 	if session != "" {
-		if _, err := s.cfg.Pipeline.Session(namespace, session); err != nil {
+		if _, err := s.cfg.Pipeline.Session(c.namespace, session); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +50,7 @@ func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
 	if code != "" && (len(code) != 64 || strings.Trim(code, "0123456789abcdef") != "") {
 		return nil, bad("code_sha256", "must be 64 hexadecimal digits")
 	}
-	q := approval.Question{Kind: approval.Egress, What: host, Namespace: namespace, Session: session, Reason: c.text("reason"), CodeSHA256: code, For: approval.DefaultFor}
+	q := approval.Question{Kind: approval.Egress, What: host, Namespace: c.namespace, Session: session, Reason: c.text("reason"), CodeSHA256: code, For: approval.DefaultFor}
 	if d := c.number("duration_seconds"); d > 0 {
 		q.For = seconds(d)
 	}

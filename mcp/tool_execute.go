@@ -163,13 +163,10 @@ func (s *Server) warn(ctx context.Context, text string) {
 // request makes the pipeline's request out of the arguments.
 func (s *Server) request(c *call) (pipeline.Request, error) {
 	q := pipeline.Request{
-		Language: c.text("language"), Code: source(c.text("code")), Show: true, Session: c.text("session_id"), Backend: c.text("backend"),
+		Namespace: c.namespace, Language: c.text("language"), Code: source(c.text("code")), Show: true, Session: c.text("session_id"), Backend: c.text("backend"),
 		Args: c.texts("args"), Secrets: c.texts("secrets"), Allow: domains(c.args),
 	}
 	var err error
-	if q.Namespace, err = s.namespace(c.args, q.Session); err != nil {
-		return q, err
-	}
 	if q.Language == "" && q.Session == "" {
 		q.Language = "python"
 	}
@@ -210,9 +207,9 @@ func source(code string) []byte {
 	return []byte(code)
 }
 
-// namespace is the one that a call belongs to: that which it names, or its session's.
-func (s *Server) namespace(a args, session string) (string, error) {
-	named, own := a.text("namespace"), s.cfg.Namespace
+// namespace returns the namespace of a call: the named one, or that of its session.
+func (s *Server) namespace(a args) (string, error) {
+	named, own, session := a.text("namespace"), s.cfg.Namespace, a.text("session_id")
 	switch {
 	case own != "" && named != "" && named != own:
 		return "", bad("namespace", "this server belongs to the namespace %q: leave it out", own)

@@ -21,11 +21,7 @@ func (s *Server) onHost(what string, run func(context.Context, *call) (*answer, 
 }
 
 func (s *Server) hostExec(ctx context.Context, c *call) (*answer, error) {
-	namespace, err := s.namespace(c.args, "")
-	if err != nil {
-		return nil, err
-	}
-	q := pipeline.HostCommand{Namespace: namespace, Command: c.text("command"), Directory: c.text("directory")}
+	q := pipeline.HostCommand{Namespace: c.namespace, Command: c.text("command"), Directory: c.text("directory")}
 	if text := c.text("stdin"); text != "" {
 		q.Stdin = strings.NewReader(text)
 	}
@@ -72,11 +68,7 @@ func ranOnHost(res pipeline.HostResult) *answer {
 }
 
 func (s *Server) requestHostAccess(ctx context.Context, c *call) (*answer, error) {
-	namespace, err := s.namespace(c.args, "")
-	if err != nil {
-		return nil, err
-	}
-	q, err := s.cfg.Pipeline.AskForHost(ctx, namespace, c.text("kind"), c.text("pattern"), c.text("reason"))
+	q, err := s.cfg.Pipeline.AskForHost(ctx, c.namespace, c.text("kind"), c.text("pattern"), c.text("reason"))
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +80,9 @@ func (s *Server) requestHostAccess(ctx context.Context, c *call) (*answer, error
 }
 
 func (s *Server) listHostAccess(_ context.Context, c *call) (*answer, error) {
-	namespace, err := s.namespace(c.args, "")
-	if err != nil {
-		return nil, err
-	}
 	f := &hostListFacts{}
 	var lines []string
-	for _, a := range s.cfg.Pipeline.HostAccess(namespace, "") {
+	for _, a := range s.cfg.Pipeline.HostAccess(c.namespace, "") {
 		one := hostAccess{Kind: a.Kind, Pattern: readable(a.Pattern), From: a.From}
 		line := fmt.Sprintf("%s %s, by %s", one.Kind, one.Pattern, one.From)
 		if !a.Until.IsZero() {

@@ -10,18 +10,12 @@ import (
 )
 
 // hostCaller is who a call is for.
-func (s *Server) hostCaller(c *call) (pipeline.HostCaller, error) {
-	session := c.text("session_id")
-	namespace, err := s.namespace(c.args, session)
-	return pipeline.HostCaller{Namespace: namespace, Session: session}, err
+func (c *call) hostCaller() pipeline.HostCaller {
+	return pipeline.HostCaller{Namespace: c.namespace, Session: c.text("session_id")}
 }
 
 func (s *Server) hostFileRead(ctx context.Context, c *call) (*answer, error) {
-	who, err := s.hostCaller(c)
-	if err != nil {
-		return nil, err
-	}
-	q := pipeline.HostRead{HostCaller: who, Path: c.text("path"), Offset: int64(c.number("offset")), Max: int64(c.number("max_bytes")), Encoding: c.text("encoding")}
+	q := pipeline.HostRead{HostCaller: c.hostCaller(), Path: c.text("path"), Offset: int64(c.number("offset")), Max: int64(c.number("max_bytes")), Encoding: c.text("encoding")}
 	if q.Max == 0 {
 		q.Max = 65536
 	}
@@ -53,17 +47,14 @@ func (s *Server) hostFileRead(ctx context.Context, c *call) (*answer, error) {
 }
 
 func (s *Server) hostFileWrite(ctx context.Context, c *call) (*answer, error) {
-	who, err := s.hostCaller(c)
-	if err != nil {
-		return nil, err
-	}
 	content := []byte(c.text("content"))
 	if c.text("encoding") == "base64" {
+		var err error
 		if content, err = fromBase64(c.text("content")); err != nil {
 			return nil, bad("content", "%v", err)
 		}
 	}
-	w, err := s.cfg.Pipeline.WriteHostFile(ctx, pipeline.HostWrite{HostCaller: who, Path: c.text("path"), Content: content, Mode: c.text("mode")})
+	w, err := s.cfg.Pipeline.WriteHostFile(ctx, pipeline.HostWrite{HostCaller: c.hostCaller(), Path: c.text("path"), Content: content, Mode: c.text("mode")})
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +62,7 @@ func (s *Server) hostFileWrite(ctx context.Context, c *call) (*answer, error) {
 }
 
 func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
-	who, err := s.hostCaller(c)
-	if err != nil {
-		return nil, err
-	}
-	l, err := s.cfg.Pipeline.ListHostDirectory(ctx, pipeline.HostList{HostCaller: who, Path: c.text("path"), Recursive: c.flag("recursive"), Limit: int(c.number("limit"))})
+	l, err := s.cfg.Pipeline.ListHostDirectory(ctx, pipeline.HostList{HostCaller: c.hostCaller(), Path: c.text("path"), Recursive: c.flag("recursive"), Limit: int(c.number("limit"))})
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +88,7 @@ func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
 }
 
 func (s *Server) hostFileCopy(ctx context.Context, c *call) (*answer, error) {
-	who, err := s.hostCaller(c)
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.cfg.Pipeline.CopyHostFile(ctx, pipeline.HostCopy{HostCaller: who, Run: c.text("request_id"),
+	w, err := s.cfg.Pipeline.CopyHostFile(ctx, pipeline.HostCopy{HostCaller: c.hostCaller(), Run: c.text("request_id"),
 		Source: c.text("source"), Destination: c.text("destination"), Overwrite: c.flag("overwrite")})
 	if err != nil {
 		return nil, err

@@ -74,27 +74,15 @@ func (s *Server) inspectState(ctx context.Context, c *call) (*answer, error) {
 	case id != "" && run != "":
 		return nil, bad("request_id", "there is session_id, too: send one of them")
 	case id != "":
-		namespace, err := s.namespace(c.args, id)
-		if err != nil {
-			return nil, err
-		}
-		return s.inspectSession(ctx, namespace, id)
+		return s.inspectSession(ctx, c.namespace, id)
 	case run != "":
-		namespace, err := s.namespaceOf(c.args, run)
-		if err != nil {
-			return nil, err
-		}
-		return s.inspectJob(namespace, run)
+		return s.inspectJob(s.namespaceOf(c, run), run)
 	}
-	namespace, err := s.namespace(c.args, "")
-	if err != nil {
-		return nil, err
-	}
-	all := namespace
+	all := c.namespace
 	if s.cfg.Namespace == "" && !c.has("namespace") {
 		all = ""
 	}
-	return s.overview(namespace, all), nil
+	return s.overview(c.namespace, all), nil
 }
 
 // overview lists what there is in the namespace all, or in every one for "", and the limits of another.

@@ -56,12 +56,8 @@ func (w policyOff) entry(t tool) mcp.Tool {
 // off is a tool that policy forbids. What it was asked for is in the audit log.
 func (s *Server) off(why policyOff, what string) func(context.Context, *call) (*answer, error) {
 	return func(ctx context.Context, c *call) (*answer, error) {
-		namespace, err := s.namespace(c.args, "")
-		if err != nil {
-			return nil, err
-		}
 		name := c.params.Name
-		return nil, s.cfg.Pipeline.Deny(ctx, pipeline.Denial{Tool: name, Namespace: namespace, What: cmp.Or(c.text(what), name)},
+		return nil, s.cfg.Pipeline.Deny(ctx, pipeline.Denial{Tool: name, Namespace: c.namespace, What: cmp.Or(c.text(what), name)},
 			why.reason, "a person has to set "+why.setting+" in the configuration; "+why.instead)
 	}
 }

@@ -45,11 +45,7 @@ type permissionFacts struct {
 }
 
 func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
-	q := pipeline.Install{Session: c.text("session_id"), Language: c.text("language"), Packages: c.texts("packages"), Backend: c.text("backend"), Progress: c.progress.say}
-	var err error
-	if q.Namespace, err = s.namespace(c.args, q.Session); err != nil {
-		return nil, err
-	}
+	q := pipeline.Install{Namespace: c.namespace, Session: c.text("session_id"), Language: c.text("language"), Packages: c.texts("packages"), Backend: c.text("backend"), Progress: c.progress.say}
 	if q.Language == "" && q.Session == "" {
 		q.Language = "python"
 	}

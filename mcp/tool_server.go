@@ -64,10 +64,6 @@ type layerFacts struct {
 }
 
 func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
-	namespace, err := s.namespace(c.args, "")
-	if err != nil {
-		return nil, err
-	}
 	var others chan []backendFacts
 	if !c.has("backend") && len(s.cfg.Backends) > 1 {
 		others = make(chan []backendFacts, 1)
@@ -83,8 +79,8 @@ func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
 		p.Backend, p.Why = s.cfg.Backends[0], explain(err).Reason
 	}
 	f := &runtimesFacts{Backend: p.Backend, Usable: p.Usable, Why: p.Why, Runtimes: runtimesOf(p)}
-	text := runtimeLines(backendFacts{p.Backend, p.Usable, p.Why, f.Runtimes}, s.inventory(ctx, p, namespace))
-	text = append(text, s.reaches(), s.lends(ctx, namespace))
+	text := runtimeLines(backendFacts{p.Backend, p.Usable, p.Why, f.Runtimes}, s.inventory(ctx, p, c.namespace))
+	text = append(text, s.reaches(), s.lends(ctx, c.namespace))
 	var held []string
 	for _, l := range p.Layers {
 		f.Layers = append(f.Layers, layerFacts{l.Name, l.InForce, l.Detail, l.Remedy})
@@ -173,11 +169,7 @@ type limitsFacts struct {
 }
 
 func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
-	f := &limitsFacts{SessionID: c.text("session_id")}
-	var err error
-	if f.Namespace, err = s.namespace(c.args, f.SessionID); err != nil {
-		return nil, err
-	}
+	f := &limitsFacts{Namespace: c.namespace, SessionID: c.text("session_id")}
 	now, err := s.cfg.Pipeline.SetLimits(ctx, f.Namespace, f.SessionID, boundsOf(c.args))
 	if err != nil {
 		return nil, inParameters(err, "set_resource_limits")
@@ -210,11 +202,7 @@ type statsFacts struct {
 func (s *Server) sandboxStats(_ context.Context, c *call) (*answer, error) {
 	n := s.cfg.Pipeline.Stats()
 	if s.cfg.Namespace != "" || c.text("namespace") != "" {
-		namespace, err := s.namespace(c.args, "")
-		if err != nil {
-			return nil, err
-		}
-		s.countOnly(&n, namespace)
+		s.countOnly(&n, c.namespace)
 	}
 	f := statsOf(n)
 	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms%s",

@@ -108,12 +108,8 @@ func stamp(t time.Time) string {
 }
 
 func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
-	namespace, err := s.namespace(c.args, "")
-	if err != nil {
-		return nil, err
-	}
 	q := pipeline.NewSession{
-		Namespace: namespace, Language: c.text("language"), Backend: c.text("backend"), Allow: domains(c.args),
+		Namespace: c.namespace, Language: c.text("language"), Backend: c.text("backend"), Allow: domains(c.args),
 		Limits: boundsOf(c.object("resource_limits")), Idle: seconds(c.number("idle_seconds")), Lifetime: seconds(c.number("lifetime_seconds")),
 	}
 	if q.Language == "" {
@@ -132,7 +128,7 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 	}
 	if packages := c.texts("packages"); len(packages) > 0 {
 		res, err := s.cfg.Pipeline.Install(ctx, pipeline.Install{
-			Namespace: namespace, Session: info.ID, Language: info.Language, Packages: packages, Progress: c.progress.say})
+			Namespace: c.namespace, Session: info.ID, Language: info.Language, Packages: packages, Progress: c.progress.say})
 		if err != nil || res.Ended != backends.EndedOK {
 			return s.undone(ctx, info, res, err), nil
 		}
@@ -166,10 +162,7 @@ type endedFacts struct {
 
 func (s *Server) terminateSession(ctx context.Context, c *call) (*answer, error) {
 	id := c.text("session_id")
-	namespace, err := s.namespaceOf(c.args, id)
-	if err != nil {
-		return nil, err
-	}
+	namespace := s.namespaceOf(c, id)
 	if _, ok := s.cfg.Pipeline.Job(namespace, id); ok {
 		text := "the run in the background is done already: " + id
 		if s.cfg.Pipeline.CancelJob(namespace, id) {
@@ -188,13 +181,13 @@ func (s *Server) terminateSession(ctx context.Context, c *call) (*answer, error)
 }
 
 // namespaceOf is like namespace, for the id of a session or of a run in the background.
-func (s *Server) namespaceOf(a args, id string) (string, error) {
-	if s.cfg.Namespace == "" && !a.has("namespace") {
+func (s *Server) namespaceOf(c *call, id string) string {
+	if s.cfg.Namespace == "" && !c.has("namespace") {
 		for _, j := range s.cfg.Pipeline.Jobs("") {
 			if j.ID == id {
-				return j.Namespace, nil
+				return j.Namespace
 			}
 		}
 	}
-	return s.namespace(a, id)
+	return c.namespace
 }

@@ -89,11 +89,7 @@ func (s *Server) webSearch(ctx context.Context, c *call) (*answer, error) {
 	if !s.cfg.Pipeline.WebOn() {
 		return s.off(webOff, "query")(ctx, c)
 	}
-	q := pipeline.Search{Query: c.text("query"), Limit: int(c.number("limit")), Domains: c.texts("domains")}
-	var err error
-	if q.Namespace, err = s.namespace(c.args, ""); err != nil {
-		return nil, err
-	}
+	q := pipeline.Search{Namespace: c.namespace, Query: c.text("query"), Limit: int(c.number("limit")), Domains: c.texts("domains")}
 	h, err := s.cfg.Pipeline.Search(ctx, q)
 	if err != nil {
 		return nil, err
@@ -118,12 +114,8 @@ func (s *Server) fetchPage(ctx context.Context, c *call) (*answer, error) {
 	if !s.cfg.Pipeline.WebOn() {
 		return s.off(webOff, "url")(ctx, c)
 	}
-	q := pipeline.Fetch{URL: c.text("url"), Format: c.text("format"), Offset: int(c.number("offset"))}
+	q := pipeline.Fetch{Namespace: c.namespace, URL: c.text("url"), Format: c.text("format"), Offset: int(c.number("offset"))}
 	q.MaxBytes, q.Timeout = c.pageBounds()
-	var err error
-	if q.Namespace, err = s.namespace(c.args, ""); err != nil {
-		return nil, err
-	}
 	page, err := s.cfg.Pipeline.Fetch(ctx, q)
 	if err != nil {
 		return nil, err
