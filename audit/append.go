@@ -15,7 +15,7 @@ const (
 	maxData = 1 << 20 // bytes in one row: the log is for facts, not for outputs
 )
 
-// request is one call of Append.
+// request is a call of Append or Checkpoint.
 type request struct {
 	rows     []Row
 	receipts [][]byte      // beside rows, nil where there is none

@@ -57,7 +57,7 @@ type Entry struct {
 	Soon      bool   // Append need not wait for the disk, if all entries of a call say so
 }
 
-// Row is an entry as it stands in the log.
+// Row is an entry of the log.
 type Row struct {
 	Seq       int64           `json:"seq"`  // 1, 2, 3 and so on, without gaps
 	Time      time.Time       `json:"time"` // when it was written, by this machine's clock, in UTC
@@ -96,8 +96,8 @@ type Log struct {
 	closed             bool
 }
 
-// lockWait is how long a call waits for other processes before it gives up. They hold the lock
-// for milliseconds; one that is stopped in a debugger would hold it forever.
+// lockWait is the longest wait of a call for other processes. They hold the lock for milliseconds; a process that is
+// stopped in a debugger would hold it forever.
 const lockWait = 10 * time.Second
 
 // Open opens the log at path. If there is no file, Open creates a log with mode 0600, and the directories above it

@@ -19,8 +19,8 @@ type chain struct {
 	head, prev string // hashes of the two rows before it
 }
 
-// walk reads rows one by one, from number from on. It is slow, and for a log of which it is known
-// already that something is wrong.
+// walk verifies rows one by one, from number from on. It is slow, and for a log in which something is known to be
+// wrong.
 func (l *Log) walk(ctx context.Context, c *chain, from int64) (*Bad, error) {
 	for {
 		rows, err := l.page(ctx, Filter{}, from, pageRows)

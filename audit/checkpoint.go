@@ -18,7 +18,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// checkpoint is the root of the log's tree at one size. As a signed note it is a C2SP tlog-checkpoint
+// checkpoint is the root of the log's tree at a size. As a signed note it is a C2SP tlog-checkpoint
 // (https://c2sp.org/tlog-checkpoint).
 type checkpoint struct {
 	origin string // which log it is of
@@ -35,7 +35,7 @@ type Key struct {
 	Until time.Time
 }
 
-// covers is an error if a checkpoint covers a row of a time at which its key was no longer to sign.
+// covers returns an error if a checkpoint covers a row of a time from which on its key does not count.
 func (c checkpoint) covers(at time.Time) error {
 	if c.until.IsZero() || !at.After(c.until) {
 		return nil
@@ -43,10 +43,10 @@ func (c checkpoint) covers(at time.Time) error {
 	return fmt.Errorf("it covers a row of %s, and its key does not count from %s on", at.UTC().Format(time.RFC3339), c.until.UTC().Format(time.RFC3339))
 }
 
-// originOf names a log by its first row. 16 digits of that row's hash tell logs apart.
+// originOf returns the name of a log, made of 16 digits of its first row's hash.
 func originOf(firstHash []byte) string { return fmt.Sprintf("sandboxmcp-audit/%x", firstHash[:8]) }
 
-// ErrNoNote is for text that is no signed checkpoint at all.
+// ErrNoNote is the error for text that is no signed checkpoint at all.
 var ErrNoNote = errors.New("it is not a signed checkpoint")
 
 var (
@@ -81,7 +81,7 @@ func (s noteSigner) Sign(msg []byte) ([]byte, error) {
 	return s.key.Sign(rand.Reader, msg, crypto.Hash(0))
 }
 
-// keyring checks notes of one origin. With no keys it accepts any signature.
+// keyring checks notes of an origin. Without keys, any signature is accepted.
 type keyring struct {
 	origin string
 	some   bool
@@ -141,7 +141,7 @@ func (k keyring) open(msg []byte) (checkpoint, error) {
 	return c, nil
 }
 
-// openNote is for a note of an origin that only the note itself tells.
+// openNote parses a note whose origin is known only from the note itself.
 func openNote(msg []byte, keys []Key) (checkpoint, error) {
 	origin, _, _ := strings.Cut(string(msg), "\n")
 	return newKeyring(origin, keys).open(msg)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// chunkRows is how many rows a worker of Verify checks before it reports.
+// chunkRows is the number of rows that a worker of Verify checks at once.
 const chunkRows = 4096
 
 // chunk is a stretch of the log that can be checked by itself, beside others.
@@ -172,7 +172,7 @@ func (c *chunk) readPoints(ctx context.Context, conn *sql.Conn, keys keyring) er
 	return nil
 }
 
-// readSegment reads a segment file, and finds by itself the words for what is wrong.
+// readSegment reads a segment file, and describes its faults.
 func (c *chunk) readSegment(keys keyring) error {
 	f, sum, err := openHashed(c.segment.File)
 	if err != nil {

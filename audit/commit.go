@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// maxBatch is how many requests share one transaction: it bounds how long other processes wait.
+// maxBatch is the maximum number of requests in a transaction: it bounds how long other processes wait.
 const maxBatch = 512
 
 // commitHere writes r in the caller's goroutine, which saves two wake-ups, if there is no other writer, in this process

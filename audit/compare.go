@@ -42,7 +42,7 @@ func (v *verification) compareAll(list *[]point, rowHash []byte, at time.Time) *
 	return nil
 }
 
-// compare finds whether the tree is what a checkpoint says it was, the last row of which was written at a time.
+// compare compares the tree with a checkpoint whose last row was written at a time.
 func (v *verification) compare(p point, rowHash []byte, at time.Time) *Bad {
 	if v.tree.size == p.size && v.tree.root() == p.root {
 		if err := p.covers(at); err != nil { // that of a newer key may cover it, too

@@ -53,7 +53,7 @@ func (l *Log) Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, er
 	return p, l.readError(err)
 }
 
-// nodesAt reads the tree around a row, also if that is in a segment.
+// nodesAt returns the nodes around a row, also in a segment.
 func (l *Log) nodesAt(ctx context.Context, seq int64) (nodes, error) {
 	n := nodes{ctx: ctx, q: l.db}
 	segments, err := l.segments(ctx, l.db, seq)

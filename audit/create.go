@@ -19,7 +19,7 @@ var schema string // version 1
 //go:embed schema2.sql
 var schema2 string // what makes it version 2
 
-// What they set as application_id and user_version.
+// The application_id and user_version that the schemas set.
 const (
 	schemaID      = 0x73626d61
 	schemaVersion = 2

@@ -28,8 +28,8 @@ func (d *disk) failure() error {
 	return nil
 }
 
-// flush puts commits up to one on the disk, as SQLite would after each commit with synchronous=FULL. After a failure
-// the state of the disk is unknown, and nothing more is written.
+// flush puts all commits up to a number on the disk, as SQLite would after each commit with synchronous=FULL. After a
+// failure the state of the disk is unknown, and nothing more is written.
 func (d *disk) flush(l *Log, commit int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -43,9 +43,9 @@ func (s *signer) mark() {
 	}
 }
 
-// adopt marks the row about a new key, which another Log wrote before there was a key to sign with, as one to sign: no other row
-// may follow. It reads the log once, in a quiet moment or at the end; a log with other rows and no checkpoint is left as the
-// evidence that it is.
+// adopt marks the row about a new key, which another Log wrote before there was a key to sign with, as unsigned: no
+// other row may follow. It reads the log once, in a quiet moment or at the end; a log with other rows and no checkpoint
+// is left as the evidence that it is.
 func (s *signer) adopt(l *Log) {
 	if s.adopted || s.due || l.unsigned.Load() > 0 {
 		return

@@ -19,7 +19,8 @@ type found struct {
 
 var errNothing = errors.New("the log has nothing about it")
 
-// find returns the row that Proof is about: the one of that number or, of a run, the one with the receipt or else the last.
+// find returns the row that Proof is about: the row of that number or, of a run, the row with the receipt or else the
+// last row.
 func (l *Log) find(ctx context.Context, id string) (found, error) {
 	seq, err := strconv.ParseInt(id, 10, 64)
 	if err == nil {
@@ -101,7 +102,7 @@ func (l *Log) findSealed(ctx context.Context, run string) (about found, err erro
 	return about, errNothing
 }
 
-// hashes are those of the rows of a segment, by number, each checked.
+// hashes returns the hashes of a segment's rows by number, each checked.
 func (s Segment) hashes() (map[int64][]byte, error) {
 	file, err := s.open()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// inspect compares the tables, indexes and triggers with what they were made as.
+// inspect compares the tables, indexes and triggers with those of a new log.
 func inspect(ctx context.Context, q querier) (*Bad, error) {
 	want, err := pristine(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func pristine(ctx context.Context) (map[string]string, error) {
 	return objects(ctx, db)
 }
 
-// analysed are the tables that ANALYZE leaves, which hold no rows of ours. Anything else of these names is not
+// analysed are the tables that ANALYZE leaves, which hold no rows of ours. Other objects of these names are not
 // SQLite's.
 var analysed = map[string]string{
 	"table sqlite_stat1": "CREATE TABLE sqlite_stat1(tbl,idx,stat)",

@@ -59,8 +59,8 @@ func ReadCheckpoint(path string) ([]byte, error) {
 	return note, err
 }
 
-// checkLatest refuses to sign what is not what was signed before: the file beside the log must not
-// know more than the log.
+// checkLatest refuses to sign a log that does not continue its last checkpoint: the file beside the log must not cover
+// more rows than the log has.
 func (s *signer) checkLatest(ctx context.Context, l *Log, origin string, head int64, newest []byte) error {
 	note, err := ReadCheckpoint(l.latestPath())
 	if note == nil || err != nil || bytes.Equal(note, newest) { // that one is checked in any case

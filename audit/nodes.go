@@ -16,7 +16,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// one returns the column of the first row of a query, or sql.ErrNoRows.
+// one returns the only column of a query's first row, or sql.ErrNoRows.
 func one[T any](ctx context.Context, q querier, query string, args ...any) (v T, err error) {
 	err = q.QueryRowContext(ctx, query, args...).Scan(&v)
 	return v, err

@@ -101,7 +101,7 @@ func (v *verification) cutOff(p point) *Bad {
 	return &Bad{v.chain.next, fmt.Sprintf("is missing, with all after it up to row %d: %s covers them, so they were cut off, or an older copy of the log was put in its place", p.size, p.name)}
 }
 
-// orphanNodes finds stored hashes of a tree that nobody has signed: the next signature would fail on them.
+// orphanNodes finds stored hashes of an unsigned tree: the next signature would fail on them.
 func (v *verification) orphanNodes(ctx context.Context) (*Bad, error) {
 	var stored, beyond int64
 	err := v.l.db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE (position + 1) << level <= ?),

@@ -25,8 +25,8 @@ func (e *NoteError) Error() string {
 
 func (e *NoteError) Unwrap() error { return e.Err }
 
-// prepare reads what there is to compare with. The order matters: rows come before the checkpoint
-// that covers them, so a checkpoint that is read first never covers more than is there.
+// prepare reads the checkpoints and tables to compare with. The order matters: rows come before the checkpoint that
+// covers them, so a checkpoint that is read first never covers more than is there.
 func (v *verification) prepare(ctx context.Context, o VerifyOptions) (*Bad, error) {
 	latest, err := ReadCheckpoint(v.l.latestPath())
 	if err != nil {
@@ -52,7 +52,7 @@ func (v *verification) prepare(ctx context.Context, o VerifyOptions) (*Bad, erro
 	return v.keep(latest, o)
 }
 
-// snapshot reads how long the log is at one moment.
+// snapshot reads the length of the log at a moment.
 func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -70,8 +70,8 @@ func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// keep parses the checkpoints that are not in the database. What somebody kept may be the wrong file, and
-// says nothing about the log then; the file beside the log is the log's own.
+// keep parses the checkpoints that are not in the database. A kept checkpoint may be the wrong file, and says nothing
+// about the log then; the file beside the log is the log's own.
 func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 	v.remarks = append(v.remarks, v.l.worldWritable()...)
 	for i, note := range o.Checkpoints {

@@ -13,11 +13,10 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Proof returns what proves to anybody who has the log's public key, and nothing else, that a row
-// is in the log: a C2SP tlog-proof (https://c2sp.org/tlog-proof) with the row's JSON as extra data.
-// id is the number of a row, or a run: then it is the row with the run's receipt or, if there is none,
-// its last row. The row must be covered by a checkpoint; a Log that signs makes one. Of a row that is
-// sealed, the segment must be here.
+// Proof returns a proof that a row is in the log, which needs only the log's public key to check: a C2SP tlog-proof
+// (https://c2sp.org/tlog-proof) with the row's JSON as extra data. id is the number of a row, or a run: then it is the
+// row with the run's receipt or, if there is none, its last row. The row must be covered by a checkpoint; a Log that
+// signs makes one. Of a row that is sealed, the segment must be here.
 func (l *Log) Proof(ctx context.Context, id string) ([]byte, error) {
 	text, err := l.prove(ctx, id)
 	return text, l.failed("proof of "+quoted(id)+" from", err)
@@ -53,8 +52,8 @@ func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
 	return p.text()
 }
 
-// covering is the checkpoint to prove a row with: the newest, or for a sealed row the one at the end of its
-// segment, up to which the segment alone is enough.
+// covering returns the checkpoint to prove a row with: the newest, or for a sealed row the checkpoint at the end of its
+// segment, for which the segment alone is enough.
 func (l *Log) covering(ctx context.Context, about found) (c checkpoint, note []byte, err error) {
 	if s := about.segment; s != nil {
 		if note, err = one[[]byte](ctx, l.db, "SELECT note FROM checkpoints WHERE size = ?", s.Last); err == nil {
@@ -87,7 +86,7 @@ type proof struct {
 
 const proofHead = "c2sp.org/tlog-proof@v1\n"
 
-// ErrNoProof is for text that is no proof at all.
+// ErrNoProof is the error for text that is no proof at all.
 var ErrNoProof = errors.New("it is no tlog-proof, whose first line is " + strings.TrimSpace(proofHead))
 
 func (p proof) text() ([]byte, error) {
@@ -136,7 +135,7 @@ func CheckProof(text []byte, keys []Key) (Proven, error) {
 	return proven, nil
 }
 
-// check leads from the row to the checkpoint.
+// check verifies that the checkpoint covers the row.
 func (p proof) check(c checkpoint) (Proven, error) {
 	hash := sum(p.row)
 	if hex.EncodeToString(hash[:]) != p.row.Hash {
@@ -151,8 +150,8 @@ func (p proof) check(c checkpoint) (Proven, error) {
 	return Proven{p.row, c.origin, c.size, c.root.String()}, nil
 }
 
-// What a proof may be, so that a file from anybody costs little: a row of maxData with each byte
-// escaped and in base64, and a tree of 2^63 rows.
+// Limits of a proof, so that a file from anybody costs little: a row of maxData with each byte escaped and in base64,
+// and a tree of 2^63 rows.
 const (
 	maxProof  = 12 << 20
 	maxHashes = 63

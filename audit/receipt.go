@@ -43,7 +43,7 @@ func commit(data json.RawMessage, receipt []byte) (json.RawMessage, error) {
 	return json.RawMessage(head + "}"), nil
 }
 
-// receiptHash is the hash of the receipt that a row with that data has, or nil if it has none.
+// receiptHash returns the hash of its receipt in the data of a row, or nil.
 func receiptHash(data []byte) []byte {
 	rest, ok := bytes.CutPrefix(data, []byte(receiptPrefix))
 	if !ok || len(rest) < 2*hashSize {

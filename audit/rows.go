@@ -150,7 +150,7 @@ func (f Filter) query(columns string, from int64) (query string, args []any) {
 // maxMerged is below the 500 that SQLite can merge.
 const maxMerged = 100
 
-// where is f as SQL, without After, Limit and Kinds, for the rows from number from on.
+// where returns the SQL condition of f, without After, Limit and Kinds, for the rows from number from on.
 func (f Filter) where(from int64) (clause string, args []any) {
 	clause, args = " WHERE seq >= ?", []any{from}
 	and := func(cond string, arg any) {
@@ -171,7 +171,8 @@ func (f Filter) where(from int64) (clause string, args []any) {
 	return clause, args
 }
 
-// nanos is t as the log holds it. Outside the years 1678 to 2262 that is the nearest it can hold.
+// nanos returns t in the unit of the log. Outside of the years 1678 to 2262 that is the nearest time that the log can
+// hold.
 func nanos(t time.Time) int64 {
 	switch {
 	case t.Before(time.Unix(0, math.MinInt64)):

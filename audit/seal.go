@@ -14,8 +14,8 @@ import (
 // sealedKind is the kind of the row that describes a sealed segment.
 const sealedKind = "audit.sealed"
 
-// sealing is the data of such a row. It says all that the list of segments does, so that a change of that
-// list shows.
+// sealing is the data of a row of sealedKind. It has all facts of the list of segments, so that a change of that list
+// shows.
 type sealing struct {
 	First  int64     `json:"first"`
 	Last   int64     `json:"last"`
@@ -72,7 +72,7 @@ func (l *Log) seal(ctx context.Context, before time.Time) (done []Segment, err e
 	}
 }
 
-// sealRows makes one segment.
+// sealRows makes a segment.
 func (l *Log) sealRows(ctx context.Context, first, last int64) (s Segment, err error) {
 	if err := os.MkdirAll(l.segmentDir(), 0o700); err != nil {
 		return s, err
@@ -102,8 +102,8 @@ type pack struct {
 	key       ed25519.PublicKey // that signed it
 }
 
-// confirm reads back the file that is about to be the only place of its rows, and refuses it unless it
-// proves, by itself, the rows that were signed.
+// confirm reads back the file that will be the only copy of its rows, and refuses it unless the file alone proves the
+// rows that were signed.
 func (p pack) confirm() error {
 	r, err := VerifySegment(p.temporary, []Key{{PublicKey: p.key}})
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *Log) pack(ctx context.Context, first, last int64) (p pack, err error) {
 	return p, err
 }
 
-// copyRows writes rows and their receipts, and notes what they are together.
+// copyRows writes rows and their receipts, and adds the rows to the tree and the segment of p.
 func (l *Log) copyRows(ctx context.Context, w *segmentWriter, p *pack, first, last int64) error {
 	var c *chain
 	for from := first; from <= last; {

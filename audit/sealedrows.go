@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// eachSealed is each for rows in segments, too.
+// eachSealed is each, including rows in segments.
 func (l *Log) eachSealed(ctx context.Context, f Filter, do func(Row) bool) error {
 	if f.Limit > 0 {
 		return l.newest(ctx, f, do)
@@ -110,9 +110,8 @@ func (f Filter) mayHave(s Segment) bool {
 // clockSlack is how far a clock may have been set back while a run was going on.
 const clockSlack = 24 * time.Hour
 
-// began is when a run began whose name is a ULID, as those of this program are: its first ten
-// characters are milliseconds in Crockford's base 32 (https://github.com/ulid/spec). Of any other name
-// it is the zero time.
+// began returns the time at which a run began, by its name, a ULID: the first ten characters are milliseconds in
+// Crockford's base 32 (https://github.com/ulid/spec). For any other name it is the zero time.
 func began(run string) time.Time {
 	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	if len(run) != 26 || run[0] > '7' {
@@ -131,7 +130,7 @@ func began(run string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// chooses is the filter of where in Go.
+// chooses reports whether f chooses r, as the SQL of where does.
 func (f Filter) chooses(r Row) bool {
 	at := r.Time.UnixNano()
 	return r.Seq > f.After &&

@@ -36,7 +36,7 @@ func (s Segment) Missing() string {
 	return fmt.Sprintf("rows %d to %d are in a sealed segment that is not here: %s", s.First, s.Last, s.File)
 }
 
-// cover extends the times of a segment to those of one more row.
+// cover extends the times of a segment to those of r.
 func (s *Segment) cover(r Row) {
 	if s.Oldest.IsZero() || r.Time.Before(s.Oldest) {
 		s.Oldest = r.Time
@@ -59,7 +59,7 @@ type (
 	}
 )
 
-// maxLine is more than a row of maxData takes once each byte of it is escaped.
+// maxLine is the maximum size of a line, in bytes: more than a row of maxData with each byte escaped.
 const maxLine = 8 << 20
 
 func (l *Log) segmentDir() string { return l.path + "-segments" }
@@ -87,15 +87,15 @@ func (l *Log) segments(ctx context.Context, q querier, from int64) (list []Segme
 	return list, nil
 }
 
-// sealedUpTo is the last row that was sealed, or 0.
+// sealedUpTo returns the number of the last sealed row, or 0.
 func sealedUpTo(ctx context.Context, q querier) (last int64, err error) {
 	return one[int64](ctx, q, "SELECT coalesce(max(last), 0) FROM segments")
 }
 
-// What lines begin with.
+// The beginnings of lines.
 var rowLine, receiptOfLine = []byte(`{"seq":`), []byte(`{"receipt_of":`)
 
-// segmentReader reads the rows of a segment file one by one.
+// segmentReader reads the rows of a segment file.
 type segmentReader struct {
 	file  *bufio.Reader
 	lines *bufio.Reader // of what is compressed in it
@@ -171,8 +171,8 @@ func (s *segmentReader) finish() error {
 	return io.EOF
 }
 
-// exact decodes a line that was written by encoding v, and no other spelling of it: two readers
-// must not be able to see different things in it.
+// exact decodes a line that was written by encoding v, and refuses any other spelling: two readers must not be able to
+// see different things in a line.
 func exact(line []byte, v any) error {
 	if err := json.Unmarshal(line, v); err != nil {
 		return errSegment
@@ -184,7 +184,7 @@ func exact(line []byte, v any) error {
 	return nil
 }
 
-// edge is the tree over the rows before the segment.
+// edge returns the tree over the rows before the segment.
 func (e endLine) edge(size int64) (tree, error) {
 	t := tree{size: size}
 	for _, b := range e.Before {
@@ -207,8 +207,8 @@ func (t tree) before() (hashes [][]byte) {
 	return hashes
 }
 
-// readSegmentRows calls do for the rows of a segment file until it returns false. Each row follows on the
-// one before and has the receipt that it speaks of.
+// readSegmentRows calls do for the rows of a segment file until do returns false. Each row is chained to the row
+// before, and has the receipt whose hash the row says.
 func readSegmentRows(f io.Reader, do func(r Row, receipt []byte) bool) (end endLine, bad *Bad, err error) {
 	s, err := newSegmentReader(f)
 	if err != nil {

@@ -84,7 +84,7 @@ func (f Filter) read(ctx context.Context, file io.Reader, do func(r Row, receipt
 	return true, nil
 }
 
-// texts are what the line of a row has somewhere in it: one of each list.
+// texts are lists of texts: the line of a row that the filter chooses contains a text of each list.
 type texts [][][]byte
 
 func (f Filter) texts() (all texts) {

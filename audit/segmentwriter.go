@@ -62,9 +62,8 @@ func (w *segmentWriter) finish(end endLine) (sum string, err error) {
 	return hex.EncodeToString(w.sum.Sum(nil)), err
 }
 
-// tidy removes what killed processes left in the directory: files that were not finished an hour ago, and
-// segments whose rows are all still in the database. The caller holds the lock, so no other process is
-// just putting a segment there.
+// tidy removes files that killed processes left in the directory: files unfinished for an hour, and segments whose rows
+// are all still in the database. The caller holds the lock, so no other process is just putting a segment there.
 func (l *Log) tidy(ctx context.Context, q querier) error {
 	files, err := os.ReadDir(l.segmentDir())
 	if err != nil {

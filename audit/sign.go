@@ -77,8 +77,7 @@ func (s *signer) checkpointOnce(ctx context.Context, l *Log) ([]byte, error) {
 	return note, s.store(ctx, l, c, note)
 }
 
-// prime does, while nobody waits for it, what the first checkpoint would begin with. What goes wrong is left to that
-// one, which tries again.
+// prime prepares the first checkpoint while nobody waits. Errors are left to that checkpoint, which tries again.
 func (s *signer) prime(l *Log) {
 	if s.primed || !s.due || s.err != nil {
 		return
@@ -165,7 +164,7 @@ func (s *signer) follow(ctx context.Context, signed checkpoint, note []byte) err
 	return nil
 }
 
-// recognize checks a note against the keys that are taken as true, and once more against those that there are now.
+// recognize checks a note against the trusted keys, and if that fails reads the keys again.
 func (s *signer) recognize(ctx context.Context, note []byte) error {
 	if s.mine.origin != "" { // one without keys would accept any signature
 		if c, err := s.mine.open(note); err == nil && s.inTime(ctx, c) {
@@ -188,7 +187,7 @@ func (s *signer) recognize(ctx context.Context, note []byte) error {
 	return err
 }
 
-// inTime says whether the key of a checkpoint counted when the last row that it covers was written.
+// inTime reports whether the key of a checkpoint counted when the last row that the checkpoint covers was written.
 func (s *signer) inTime(ctx context.Context, c checkpoint) bool {
 	if c.until.IsZero() {
 		return true
@@ -211,7 +210,7 @@ func (s *signer) feedFrom(ctx context.Context, last int64) error {
 	return s.feed(ctx, last)
 }
 
-// feed adds the rows up to one to the tree.
+// feed adds the rows up to number last to the tree.
 func (s *signer) feed(ctx context.Context, last int64) error {
 	err := eachHash(ctx, s.conn, s.tree.size+1, last, func(hash []byte) error {
 		return s.tree.add(leaf(hash), func(n node) error {

@@ -24,7 +24,7 @@ type Signing struct {
 	Log    *slog.Logger // gets one message when rows stay unsigned, with the reason; nil is none
 }
 
-// key is the key to sign with now.
+// key returns the key to sign with now.
 func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
 	key, err := s.Key(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 	return l, err
 }
 
-// Origin is the name under which checkpoints of the log are signed. A log without rows has none.
+// Origin returns the name under which checkpoints of the log are signed. A log without rows has no name.
 func (l *Log) Origin(ctx context.Context) (string, error) {
 	origin, err := readOrigin(ctx, l.db)
 	return origin, l.readError(err)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData puts what was written to f on the disk, and what is needed to find it there. The times of the file are not
-// waited for.
+// syncData puts the data of f on the disk, with the metadata needed to read them. It does not wait for the times of the
+// file.
 func syncData(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// tree is the Merkle tree of RFC 6962 over the hashes of the first rows, as far as it must be known
-// to go on: the hashes of the complete subtrees from left to right, which get smaller.
+// tree is the Merkle tree of RFC 6962 over the hashes of the first rows, as far as needed to add rows: the hashes of
+// the complete subtrees from left to right, which get smaller.
 type tree struct {
 	size int64
 	edge []tlog.Hash
@@ -46,7 +46,7 @@ func (t *tree) add(h tlog.Hash, keep func(node) error) error {
 	return nil
 }
 
-// root is the hash over the whole tree.
+// root returns the hash over the whole tree.
 func (t *tree) root() tlog.Hash {
 	last := len(t.edge) - 1
 	if last < 0 {
@@ -60,7 +60,7 @@ func (t *tree) root() tlog.Hash {
 	return h
 }
 
-// edgeNodes are the places of the subtrees that make the edge of a tree of that size.
+// edgeNodes returns the places of the subtrees at the edge of a tree of that size.
 func edgeNodes(size int64) (places []node) {
 	for level := bits.Len64(uint64(size)) - 1; level >= 0; level-- {
 		if size>>level&1 == 1 {

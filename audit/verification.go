@@ -99,7 +99,7 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 	return bad, err
 }
 
-// join puts a chunk behind those before it.
+// join appends a chunk to the verified chunks.
 func (v *verification) join(ctx context.Context, c *chunk) (*Bad, error) {
 	if c.segment != nil && errors.Is(c.err, os.ErrNotExist) {
 		return v.skip(ctx, c)
@@ -140,7 +140,8 @@ func (v *verification) join(ctx context.Context, c *chunk) (*Bad, error) {
 	return c.bad, nil
 }
 
-// maxBack is how far the clock may go back from one row to the next without a remark: clocks are set right all the time.
+// maxBack is the time by which a row may be older than the row before without a remark: clocks are set right all the
+// time.
 const maxBack = time.Second
 
 // clock notes rows that go back in time.
@@ -155,13 +156,13 @@ func (v *verification) clock(c *chunk) {
 	}
 }
 
-// retreat makes the row before the bad one the last that is good.
+// retreat makes the row before the bad row the last good row.
 func (v *verification) retreat(c *chunk) {
 	next := max(c.bad.Seq, c.first)
 	v.chain.next, v.chain.head = next, hex.EncodeToString(c.before(next))
 }
 
-// before is the hash of the row before row seq.
+// before returns the hash of the row before row seq.
 func (c *chunk) before(seq int64) []byte {
 	if i := seq - c.first - 1; i >= 0 && i < int64(len(c.hashes)) {
 		return c.hashes[i][:]

@@ -31,7 +31,7 @@ type Report struct {
 	Remarks    []string      `json:"remarks,omitempty"` // what is not wrong by itself, but limits what was proven
 }
 
-// CheckedPoint is a checkpoint as a report names it.
+// CheckedPoint is a checkpoint in a report.
 type CheckedPoint struct {
 	Size   int64     `json:"size"`   // how many rows it covers, from the first on
 	Root   string    `json:"root"`   // base64 root of the Merkle tree over them
@@ -39,7 +39,7 @@ type CheckedPoint struct {
 	Signed bool      `json:"signed"` // a key of VerifyOptions has signed it
 }
 
-// Bad is the first thing that is wrong.
+// Bad is the first fault of a log.
 type Bad struct {
 	Seq int64  `json:"seq"` // the row, or 0 where it is the table or a file
 	Why string `json:"why"`

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// ErrNoSegment is for a file that is no sealed segment, nor what is left of one.
+// ErrNoSegment is the error for a file that is no sealed segment, not even a damaged one.
 var ErrNoSegment = errors.New("it is not a sealed segment of an audit log")
 
 // VerifySegment checks a segment file alone, offline: the chain of its rows, their receipts, and that
@@ -63,7 +63,7 @@ func readSegmentReport(f io.Reader, keys []Key) (r Report, err error) {
 	return r, err
 }
 
-// prove leads from the rows of a segment to the checkpoint at its end.
+// prove verifies that the checkpoint at the end of a segment covers its rows.
 func (r *Report) prove(end endLine, first, last Row, hashes [][]byte, keys []Key) (*Bad, error) {
 	c, err := openNote([]byte(end.Checkpoint), keys)
 	if errors.Is(err, errNoKey) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// chunks yields what there is to check, in order.
+// chunks yields the chunks of the log, in order.
 func (v *verification) chunks(yield func(*chunk) bool) {
 	next := int64(1)
 	for i := range v.segments {

@@ -2,9 +2,9 @@ package audit
 
 import "time"
 
-// flushDelay is how long a commit that nobody waits for may stay unflushed. Most runs have ended by then, and flushing
-// their ends flushes their starts, too: to wait for the disk twice costs a run on a slow machine a tenth of what the
-// server does for it.
+// flushDelay is the maximum age of an unflushed commit that nobody waits for. Most runs have ended by then, and
+// flushing their ends flushes their starts, too: to wait for the disk twice costs a run on a slow machine a tenth of
+// what the server does for it.
 const flushDelay = 20 * time.Millisecond
 
 // write is the log's background goroutine: it writes queued requests, flushes late commits, and signs. It lives until

@@ -35,7 +35,7 @@ const (
 	insertRow  = "INSERT INTO audit (seq, time, kind, run, namespace, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
-// begin takes the database's write lock, for which it waits as long as a call may.
+// begin takes the database's write lock. It waits as long as a call may.
 func (w *writer) begin(l *Log) error {
 	if err := w.ready(l); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (w *writer) begin(l *Log) error {
 	}
 }
 
-// ready makes sure that there is a connection, and that what it writes to is the log.
+// ready makes sure that there is a connection, and that the file it writes to is still the log.
 func (w *writer) ready(l *Log) error {
 	if err := l.disk.failure(); err != nil {
 		return err

@@ -19,13 +19,13 @@ const (
 	unused    = "an address that is not given out to anyone"
 )
 
-// kinds follows the registries of special addresses of IANA, except for those that are meant to be
-// reached by everybody (AS112, AMT). The narrowest that fits is what counts.
+// kinds follows IANA's registries of special addresses, except for addresses that everybody is meant to reach (AS112,
+// AMT). The narrowest kind that fits counts.
 // https://www.iana.org/assignments/iana-ipv4-special-registry
 // https://www.iana.org/assignments/iana-ipv6-special-registry
 //
-// What is for documentation (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32,
-// 3fff::/20) is not here: nothing is there that could be harmed, and private test networks use it.
+// Addresses for documentation (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32, 3fff::/20) are not here:
+// they belong to nobody who could be harmed, and private test networks use them.
 //
 // A network that translates to IPv4 under a prefix of its own (RFC 6052) can't be recognized from the
 // outside: where there is one, it has to keep private addresses from being reached through it.
@@ -78,8 +78,8 @@ var kinds = []kind{
 
 func cidr(text string) netip.Prefix { return netip.MustParsePrefix(text) }
 
-// special returns the narrowest kind that an address is of, or nil for one of the internet's. An
-// address of IPv4 in IPv6's clothes (::ffff:10.0.0.1) is what it is in IPv4.
+// special returns the narrowest kind of an address, or nil for an address of the internet. An IPv4-mapped address
+// (::ffff:10.0.0.1) has the kind of the IPv4 address.
 func special(a netip.Addr) *kind {
 	a = a.Unmap().WithZone("")
 	var found *kind
@@ -92,8 +92,8 @@ func special(a netip.Addr) *kind {
 	return found
 }
 
-// Owned reports whether an address is of a kind that the networks of one owner use: private addresses, and the machine
-// itself. Addresses of cloud metadata are not.
+// Owned reports whether an address is of a kind that the networks of a single owner use: private addresses, and the
+// machine itself. Addresses of cloud metadata are not.
 func Owned(a netip.Addr) bool {
 	k := special(a)
 	return k != nil && k.owned && a.Zone() == ""

@@ -25,7 +25,7 @@ type addressMap struct {
 	at    map[string]uint32 // the address of each
 }
 
-// address returns the address of a canonical name, a new one for a new name. The error is a reason for a person: the
+// address returns the address of a canonical name, and makes it for a new name. The error is a reason for a person: the
 // map is full.
 func (b *addressMap) address(name string) (netip.Addr, error) {
 	b.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// watchDelay is how long a step may take before we begin to watch whether the client still waits.
+// watchDelay is the duration of a step after which we begin to watch whether the client still waits.
 const watchDelay = 20 * time.Millisecond
 
 // connection is an allowed connection of a program to a name.
@@ -39,7 +39,7 @@ func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
 	g.counters.refuse(ctx, d)
 }
 
-// serve decides about one connection and passes it on.
+// serve decides about a connection and passes it on.
 func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 	name, port, known := g.meant(client.LocalAddr())
 	d := Decision{Name: name, Port: port}

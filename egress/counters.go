@@ -32,7 +32,7 @@ type counters struct {
 	more   int64  // refusals that no entry was made for
 }
 
-// entry counts one decision.
+// entry counts a decision.
 type entry struct {
 	Decision
 	sent, received atomic.Int64
@@ -61,7 +61,7 @@ func (t *counters) note(ctx context.Context, d Decision) (*entry, error) {
 	return nil, errUnrecorded
 }
 
-// refuse counts a decision by which nothing leaves, whether or not it can be recorded.
+// refuse counts a refusal, whether or not it can be recorded: nothing leaves.
 func (t *counters) refuse(ctx context.Context, d Decision) {
 	e, _ := t.note(ctx, d)
 	t.release(e)

@@ -33,16 +33,15 @@ func (d Decision) Host() string {
 	return fmt.Sprintf("%s:%d", d.Name, d.Port)
 }
 
-// Why returns Reason without the advice to ask for a domain, for where nobody can be asked, or another sentence says
-// so.
+// Why returns Reason without the advice to ask for a domain, for places where nobody can be asked, or another sentence
+// says so.
 func (d Decision) Why() string {
 	why, _ := strings.CutSuffix(d.Reason, "ask for the domain "+d.Ask)
 	why, _ = strings.CutSuffix(why, ": to use "+d.Name+", ")
 	return strings.TrimSuffix(why, ": ")
 }
 
-// Decide answers for any name and port: it has no error, and never panics. What is not understood
-// is not allowed.
+// Decide answers for any name and port: it has no error, and never panics. A malformed name is not allowed.
 func (p Policy) Decide(name string, port int) Decision {
 	if d, known := p.decideLocal(name, port); known {
 		return d
@@ -96,7 +95,7 @@ func (p Policy) Lookup(name string) Decision {
 	return d
 }
 
-// missing says what to ask for when nothing is allowed of a name.
+// missing returns the reason for a name of which nothing is allowed, with the domain to ask for.
 func (p Policy) missing(d Decision) string {
 	if p.Empty() {
 		return fmt.Sprintf("no network is allowed here: to use %s, ask for the domain %s", d.Name, d.Ask)

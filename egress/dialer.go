@@ -32,7 +32,7 @@ type Dialer struct {
 	own     own
 }
 
-// Blocked is the error for a name all of whose addresses are refused.
+// Blocked is the error for a name of which all addresses are refused.
 type Blocked struct {
 	Name string
 	Addr netip.Addr // the first of them
@@ -47,8 +47,8 @@ func (b *Blocked) Error() string {
 	return fmt.Sprintf("%s is at %s, %s: name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
 }
 
-// resolve returns the addresses of a canonical name that may be connected to, at least one. What it finds is kept for up to
-// 5 seconds. If there are addresses, but none that may be, the error is a *Blocked.
+// resolve returns the addresses of a canonical name that may be connected to, at least one. They are cached for up to 5
+// seconds. If all addresses are refused, the error is a *Blocked.
 func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	all, err := d.addresses(ctx, host)
 	if err != nil {
@@ -118,7 +118,7 @@ func interleave(addrs []netip.Addr) []netip.Addr {
 	return mixed
 }
 
-// attempt is the result of one connection attempt.
+// attempt is the result of a connection attempt.
 type attempt struct {
 	to   netip.AddrPort
 	conn net.Conn
@@ -186,7 +186,7 @@ func (d *Dialer) connect(ctx context.Context, to netip.AddrPort) attempt {
 	return attempt{to: to, conn: conn}
 }
 
-// sum returns one error for all failed attempts: the most informative one.
+// sum returns the most informative error of the failed attempts.
 func sum(ctx context.Context, name string, failures []attempt) error {
 	worth := func(a attempt) int {
 		switch {

@@ -91,8 +91,8 @@ func (n *namer) stream(ctx context.Context, l net.Listener) {
 	}
 }
 
-// ended says whether err means that a socket is closed. After other errors, such as a lack of
-// memory or descriptors, it waits a moment, so that trying again costs no processor.
+// ended reports whether err means that a socket is closed. After other errors, such as a lack of memory or descriptors,
+// it waits a moment, so that trying again costs no processor.
 func ended(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
@@ -104,7 +104,7 @@ func ended(ctx context.Context, err error) bool {
 	return false
 }
 
-// converse answers the queries of one TCP connection in their order, and closes it.
+// converse answers the queries of a TCP connection in their order, and closes it.
 func (n *namer) converse(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -134,9 +134,9 @@ func (n *namer) converse(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// reply appends the answer to one message to out, in at most maxSize bytes or the size that the
-// message itself allows. It returns nil when there must be no answer: to what is too short to be a query, and
-// to answers, or two servers could be made to talk to each other for ever.
+// reply appends the answer to a message to out, in at most maxSize bytes or the size that the message itself allows. It
+// returns nil if there must be no answer: to a message that is too short for a query, and to answers, or two servers
+// could be made to talk to each other for ever.
 func (n *namer) reply(ctx context.Context, out, message []byte, maxSize int) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(message)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// DefaultIdle is longer than servers and databases take for what is worth waiting for, and shorter
-	// than what a forgotten connection may hold two sockets for.
+	// DefaultIdle is longer than servers and databases take for an answer worth waiting for, and shorter than a
+	// forgotten connection may hold two sockets.
 	DefaultIdle = 10 * time.Minute
 	// DefaultConnections is more than browsers and crawlers use.
 	DefaultConnections = 4096
@@ -48,7 +48,7 @@ type Sockets struct {
 	Ports     []net.Listener // TCP, each on one port of all of 127/8
 }
 
-// Gateway is the only way out of one sandbox.
+// Gateway is the only way out of a sandbox.
 type Gateway struct {
 	config    Config
 	dial      dialFunc
@@ -117,7 +117,7 @@ func (g *Gateway) answer(ctx context.Context) {
 	}
 }
 
-// accept serves the connections of one listener until it is closed.
+// accept serves the connections of a listener until it is closed.
 func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 	for {
 		client, err := l.Accept()
@@ -144,7 +144,7 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 	}
 }
 
-// descriptorsEach is what a connection takes: its two ends. A bulk transfer's pipe comes on top.
+// descriptorsEach is the number of descriptors of a connection: its two ends. A bulk transfer's pipe comes on top.
 const descriptorsEach = 2
 
 // End closes the connections to names for which may returns false.
@@ -174,9 +174,8 @@ func (g *Gateway) remove(c *connection) {
 	delete(g.all, c)
 }
 
-// crowd is how many connections a sandbox may have before each of them gets less of the kernel's memory
-// for what its reader has not taken yet. That memory is the whole machine's (tcp_mem): a thousand slow
-// readers of an endless source took all of it.
+// crowd is the number of a sandbox's connections beyond which each gets smaller buffers in the kernel. That memory is
+// the whole machine's (tcp_mem): a thousand slow readers of an endless source took all of it.
 const (
 	crowd       = 64
 	crowdBuffer = 128 << 10 // bytes, each way; of 50 ms that still is 2.5 MB/s
@@ -221,7 +220,7 @@ func (g *Gateway) Close() {
 	g.pipes.close()
 }
 
-// Budget bounds the descriptors of all gateways of one process, so that many busy sandboxes leave some for the log and
+// Budget bounds the descriptors of all gateways of a process, so that many busy sandboxes leave some for the log and
 // for callers. A nil Budget is without bounds.
 type Budget struct{ left atomic.Int64 }
 

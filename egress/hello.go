@@ -34,11 +34,11 @@ const (
 	alertUnrecognizedName = 112
 )
 
-// encryptedHellos are the extensions by which a ClientHello has another one inside: ECH and its
-// drafts, and the encrypted SNI before them.
+// encryptedHellos are the extensions that encrypt another ClientHello: ECH and its drafts, and the encrypted SNI before
+// them.
 var encryptedHellos = [...]uint16{0xfe0d, 0xfe0c, 0xfe0b, 0xfe0a, 0xfe09, 0xfe08, 0xffce}
 
-// stopped is the reason for which a TLS client is refused.
+// stopped is the reason why a TLS client is refused.
 type stopped struct {
 	reason string
 	alert  byte
@@ -90,8 +90,8 @@ func helloEnd(b []byte) (int, error) {
 	}
 }
 
-// checkHello returns why a ClientHello is not one for name. It is read by crypto/tls, which refuses
-// extensions and names that are there twice.
+// checkHello returns why a ClientHello is refused, or nil if it is for name. crypto/tls parses it, and refuses
+// duplicate extensions and names.
 //
 // A hello without SNI is refused unless nameless: on an address that several names share, the server
 // would choose. Hellos that only look encrypted (GREASE), as browsers send them to everybody, can't be
@@ -138,7 +138,7 @@ func readHello(b []byte) (*tls.ClientHelloInfo, error) {
 	return nil, fmt.Errorf("it is malformed (%.100q)", err)
 }
 
-// played is a connection on which what was recorded comes in, and nothing goes out.
+// played is a connection that replays recorded bytes, and discards writes.
 type played struct {
 	net.Conn
 	r io.Reader

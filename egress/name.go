@@ -24,8 +24,8 @@ var unicodeNames = idna.New(
 	idna.CheckJoiners(true), idna.CheckHyphens(false), idna.StrictDomainName(false),
 )
 
-// canonical returns a name in the one spelling that is compared: lower case, ASCII, no final dot.
-// Everything that some resolver may read as an address is an error, in any spelling.
+// canonical returns the spelling of a name that policies compare: lower case, ASCII, no final dot. A name that some
+// resolver may read as an address is an error, in any spelling.
 func canonical(name string) (string, error) {
 	switch {
 	case name == "" || name == ".":
@@ -67,8 +67,8 @@ var (
 	errLocal   = errors.New("localhost is the sandbox itself: its own servers need no permission, and a port of the machine is opened by its operator alone, in egress.local of the configuration, or for one run with sandboxmcp run --allow localhost:3000")
 )
 
-// toASCII lower-cases name, and lets IDNA see it only when it has something for IDNA to do, since
-// IDNA knows no underscores.
+// toASCII returns a name in lower case, and passes only names with other letters through IDNA, which knows no
+// underscores.
 func toASCII(name string) (string, error) {
 	lower := strings.ToLower(name)
 	isASCII := !strings.HasPrefix(lower, "xn--") && !strings.Contains(lower, ".xn--")
@@ -109,9 +109,9 @@ func checkLabel(label string) error {
 	return nil
 }
 
-// isNumber says whether a name whose last label this is would be read as an IPv4 address: by
-// inet_aton (1, 127.1, 0x7f.1, 017700000001), and so by most programs. No top-level domain is a
-// number, so nothing real is lost. https://url.spec.whatwg.org/#ends-in-a-number-checker
+// isNumber reports whether a name with this last label would be read as an IPv4 address: by inet_aton (1, 127.1,
+// 0x7f.1, 017700000001), and so by most programs. No top-level domain is a number, so nothing real is lost.
+// https://url.spec.whatwg.org/#ends-in-a-number-checker
 func isNumber(label string) bool {
 	digits, hex := label, false
 	if strings.HasPrefix(label, "0x") {

@@ -35,8 +35,7 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	return n, oneKind(n)
 }
 
-// documentation is what special leaves out, and what a test network may have that a machine is
-// part of.
+// documentation are the networks that special leaves out, and that a machine's test network may use.
 var documentation = []netip.Prefix{
 	cidr("192.0.2.0/24"), cidr("198.51.100.0/24"), cidr("203.0.113.0/24"), cidr("2001:db8::/32"), cidr("3fff::/20"),
 }
@@ -89,12 +88,11 @@ func (d *Dialer) Refuses(a netip.Addr) string {
 	return ""
 }
 
-// ownAge is how long the list of this machine's addresses is good for.
+// ownAge is the maximum age of the list of this machine's addresses.
 const ownAge = 3 * time.Second
 
-// own knows the addresses of this machine: a service that listens on all of them must not be
-// reached by a public one when it can't be by 127.0.0.1. A public address that some router
-// translates to this machine is not known here.
+// own caches the addresses of this machine: a service that listens on all of them must not be reached by a public one
+// when it can't be by 127.0.0.1. A public address that some router translates to this machine is not known here.
 type own struct {
 	mu   sync.Mutex
 	read time.Time

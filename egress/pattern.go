@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// pattern is one line of a policy.
+// pattern is a line of a policy.
 type pattern struct {
 	name     string // canonical, without the *. ; "" for a bare *
 	wildcard bool
@@ -37,8 +37,8 @@ func parsePattern(text string) (pattern, error) {
 	return p, err
 }
 
-// Canonical returns a pattern in the one spelling that all of its spellings share, which is ASCII: what people are shown
-// must not look like another name.
+// Canonical returns the common spelling of a pattern, which is ASCII: a pattern that people see must not look like
+// another name.
 func Canonical(text string) (string, error) {
 	p, err := parsePattern(text)
 	if err != nil {
@@ -54,8 +54,8 @@ func Canonical(text string) (string, error) {
 	return all, nil
 }
 
-// asks returns what rules are searched for to find out whether they have all of p: the name of a wildcard is
-// none of any rule, so only wildcards find it, those that are as wide or wider.
+// asks returns the name and the ports to find in rules that cover all of p: no exact rule has the name of a wildcard,
+// so only wildcards match it, those that are as wide or wider.
 func (p pattern) asks() (name string, ports []int) {
 	name, ports = p.name, webPorts[:]
 	if p.wildcard {
@@ -67,7 +67,7 @@ func (p pattern) asks() (name string, ports []int) {
 	return name, ports
 }
 
-// cutPort cuts a decimal port off. What is left may still be anything.
+// cutPort cuts a decimal port off. The host is not checked.
 func cutPort(text string) (host string, port int, err error) {
 	if strings.Contains(text, "://") {
 		return "", 0, errors.New("a host name is wanted, not a URL: leave out the scheme and the path")

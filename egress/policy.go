@@ -34,10 +34,10 @@ type rules struct {
 // ports are the ports that a pattern opens. Port 0 stands for all.
 type ports []int
 
-// webPorts are what a pattern without a port allows: a bare domain means "the web site".
+// webPorts are the ports of a pattern without a port: a bare domain means "the web site".
 var webPorts = [...]int{80, 443}
 
-// WebPorts are the ports that a pattern without one opens.
+// WebPorts returns the ports of a pattern without a port.
 func WebPorts() []int { return slices.Clone(webPorts[:]) }
 
 // maxPatterns bounds the memory of a policy that a caller may have written.
@@ -111,9 +111,9 @@ func (r rules) find(name string, port int) (pattern string, others ports) {
 	}
 }
 
-// Covers says whether all that a pattern would allow is allowed already. It is false when a denied
-// pattern leaves nothing of it on some port; one that only takes names out of it makes no
-// difference, since it does so wherever Decide is asked. What is no pattern is not covered.
+// Covers reports whether the policy already allows all that a pattern would allow. It is false if a denied pattern
+// leaves nothing of the pattern on some port; a denied pattern that only excludes some names makes no difference, since
+// Decide excludes them anyway. A malformed pattern is not covered.
 func (p Policy) Covers(pattern string) bool {
 	pat, err := parsePattern(pattern)
 	if err != nil {
@@ -130,8 +130,8 @@ func (p Policy) Covers(pattern string) bool {
 	return true
 }
 
-// Denies returns the denied pattern that leaves nothing of a pattern on some port that it would allow. What
-// is no pattern is denied without any.
+// Denies returns the denied pattern that leaves nothing of a pattern on a port that it would allow. A malformed pattern
+// is denied by no pattern.
 func (p Policy) Denies(pattern string) (by string, denied bool) {
 	pat, err := parsePattern(pattern)
 	if err != nil {
@@ -146,8 +146,8 @@ func (p Policy) Denies(pattern string) (by string, denied bool) {
 	return "", false
 }
 
-// Denied returns the denied pattern that a port of name falls under; port 0 is all its ports. What
-// is no name is denied without any.
+// Denied returns the denied pattern that covers a port of name; port 0 is all its ports. A malformed name is denied by
+// no pattern.
 func (p Policy) Denied(name string, port int) (pattern string, denied bool) {
 	host, err := canonical(name)
 	if err != nil {
@@ -157,7 +157,7 @@ func (p Policy) Denied(name string, port int) (pattern string, denied bool) {
 	return pattern, pattern != ""
 }
 
-// Empty says that the policy allows nothing at all.
+// Empty reports whether the policy allows nothing at all.
 func (p Policy) Empty() bool {
 	return len(p.allow.exact)+len(p.allow.wildcards)+len(p.local) == 0
 }

@@ -14,8 +14,8 @@ import (
 
 const (
 	sniffTimeout = 10 * time.Second // for a ClientHello or a first line to become whole
-	// missing is how long a client may take to begin with HTTP after its name could not be connected to: then
-	// the response says why.
+	// missing is the time for a client to begin with HTTP after its name could not be connected to: then the response
+	// says why.
 	missing = time.Second
 )
 
@@ -178,8 +178,8 @@ func (o *prelude) settle() (*tap, error) {
 	return o.c.tapped(o.server, o.greeting), nil
 }
 
-// pause is how long a client has to be silent in the middle of a line to be taken for one that waits for
-// an answer, in a protocol whose messages don't end with a line.
+// pause is the silence in the middle of a line after which a client is assumed to wait for an answer, in a protocol
+// whose messages don't end with a line.
 const pause = 200 * time.Millisecond
 
 const whyLate = "the server has the beginning of this already, since there was a pause behind it, and now it is a request: " +

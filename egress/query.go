@@ -17,8 +17,8 @@ type query struct {
 	dnssec   bool
 }
 
-// parse reads a message whose header was read. It says whether it understood it: one question,
-// with a name that is written out, and at most one OPT.
+// parse parses a message after its header, and reports whether the message is well-formed: a single question, with a
+// name that is written out, and at most one OPT.
 func (q *query) parse(p *dnsmessage.Parser, message []byte) bool {
 	question, err := p.Question()
 	if err != nil || p.SkipQuestion() != dnsmessage.ErrSectionDone || !writtenOut(message) {
@@ -46,9 +46,9 @@ func (q *query) parse(p *dnsmessage.Parser, message []byte) bool {
 	}
 }
 
-// writtenOut says whether the question's name, which was parsed before, has no pointer. There is
-// nothing to point to before the first name, but dnsmessage would follow a pointer into the header, and
-// then the question could not be repeated byte for byte.
+// writtenOut reports whether the question's name, which was parsed before, has no pointer. There is nothing to point to
+// before the first name, but dnsmessage would follow a pointer into the header, and then the question could not be
+// repeated byte for byte.
 func writtenOut(message []byte) bool {
 	const header = 12
 	for at := header; message[at] != 0; at += 1 + int(message[at]) {
@@ -78,7 +78,7 @@ func (q query) addresses(all ...netip.Addr) answer {
 	return a
 }
 
-// answer is what a query is answered with. The zero value says: the name is there, but not this type.
+// answer is the answer to a query. The zero value says that the name exists, but has no record of this type.
 type answer struct {
 	rcode   dnsmessage.RCode
 	records []dnsmessage.ResourceBody
@@ -119,9 +119,9 @@ func (a answer) pack(out []byte, q query) []byte {
 	return full
 }
 
-// authority is the SOA record that says how long an empty answer may be kept (RFC 2308): as long as an
-// address where the name is allowed. A refusal may not be kept at all: a person may allow the name
-// next, and names below it may be allowed, while a cache would take them for absent, too (RFC 8020).
+// authority returns the SOA record that says how long an empty answer may be cached (RFC 2308): as long as an address
+// if the name is allowed. A refusal may not be cached at all: a person may allow the name next, and names below it may
+// be allowed, while a cache would take them for absent, too (RFC 8020).
 func (a answer) authority() dnsmessage.Resource {
 	var ttl uint32 = nameTTL
 	if a.rcode != dnsmessage.RCodeSuccess {
@@ -134,7 +134,7 @@ func (a answer) authority() dnsmessage.Resource {
 	}
 }
 
-// extension is the OPT record for who sent one, with the reason of a refusal.
+// extension returns the OPT record for a query that has one, with the reason of a refusal.
 func (a answer) extension(q query) dnsmessage.Resource {
 	var r dnsmessage.Resource
 	_ = r.Header.SetEDNS0(ednsSize, a.rcode, q.dnssec) // has no errors

@@ -9,7 +9,7 @@ import (
 // longAgo is a deadline that ends reads at once.
 var longAgo = time.Unix(1, 0)
 
-// readPhase lets other goroutines interrupt the reads of one phase, and no later reads.
+// readPhase lets other goroutines interrupt the reads of a phase, and no later reads.
 type readPhase struct {
 	conn net.Conn
 	done chan struct{} // closed when the phase is over
@@ -19,7 +19,7 @@ type readPhase struct {
 	why  cause
 }
 
-// cause is why reads are interrupted.
+// cause is the cause of an interruption.
 type cause int
 
 const (

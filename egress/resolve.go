@@ -18,8 +18,8 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// NewResolver returns one that asks the DNS server at an address ("10.0.0.2", "[fd00::2]:5353";
-// port 53 if it has none) about all that is not in this machine's hosts file.
+// NewResolver returns a resolver that asks the DNS server at an address ("10.0.0.2", "[fd00::2]:5353"; port 53 if it
+// has none) about names that are not in this machine's hosts file.
 func NewResolver(address string) *net.Resolver {
 	if a, err := netip.ParseAddr(address); err == nil {
 		address = netip.AddrPortFrom(a, 53).String()
@@ -43,7 +43,7 @@ type lookups struct {
 	byName map[string]*lookup
 }
 
-// lookup is one question. The rest is set when done is closed.
+// lookup is a query. The other fields are set when done is closed.
 type lookup struct {
 	done  chan struct{}
 	left  bool // by who asked, without an answer
@@ -96,7 +96,7 @@ func (s *lookups) find(name string) (l *lookup, first bool) {
 
 func (l *lookup) over(now time.Time) bool { return !l.until.IsZero() && now.After(l.until) }
 
-// shrink forgets what is over, or if nothing is, any one that is done.
+// shrink removes expired lookups, or any finished lookup if none has expired.
 func (s *lookups) shrink(now time.Time) {
 	before, other := len(s.byName), ""
 	for name, l := range s.byName {
@@ -125,14 +125,13 @@ func (s *lookups) finish(name string, l *lookup) {
 	close(l.done)
 }
 
-// hosts knows only what is in this machine's hosts file. There, net finds a name of one part only
-// without the final dot.
+// hosts resolves only the names in this machine's hosts file. There, net finds a name of a single label only without
+// the final dot.
 var hosts = net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.ErrUnsupported
 }}
 
-// ask asks the resolver. The final dot makes the name a whole one: the machine's search list would
-// make other names of it.
+// ask asks the resolver. The final dot keeps the machine's search list from making other names of the name.
 func (d *Dialer) ask(ctx context.Context, name string) ([]netip.Addr, error) {
 	var r Resolver = net.DefaultResolver
 	if d.Resolver != nil {

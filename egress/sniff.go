@@ -24,11 +24,12 @@ const (
 	maxHello     = 64 << 10 // bytes of a ClientHello with its records; crypto/tls takes no more either
 )
 
-// likeWeb are the ports on which what is not known is refused: HTTP servers listen there, and each is
-// lenient in its own way.
+// likeWeb are the ports on which unknown protocols are refused: HTTP servers listen there, and each is lenient in its
+// own way.
 var likeWeb = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
 
-// sniff returns the protocol of a client's first bytes, and why it is refused. ended is that no others come.
+// sniff returns the protocol of a client's first bytes, and why it is refused. ended says that the client sends no
+// more.
 //
 // The danger is a request that names another host than the one that was decided about, and that goes
 // by as bytes of some other protocol. So anything that a lenient HTTP server may take for a request line
@@ -85,8 +86,8 @@ func sniffTLS(b []byte) (protocol, string) {
 	return protoOther, ""
 }
 
-// sniffRecord checks bytes that begin with the type of a TLS record. What it calls TLS is
-// refused unless it is a hello as helloEnd wants it.
+// sniffRecord checks bytes that begin with the type of a TLS record. TLS is refused later unless it begins with a hello
+// that helloEnd accepts.
 //
 // Servers are lenient here, too: crypto/tls skips warnings before the hello, and reads a first record
 // of any version below 16.0. But in other protocols a length comes first, as in MongoDB's, where
@@ -185,15 +186,15 @@ const blanks = " \t\r\n\v\f"
 // tokenBytes may be in a method, RFC 9110 section 5.6.2.
 const tokenBytes = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// separators may stand between a method and what follows, for some server: Python's splits at
-// whatever is white space in Latin-1.
+// separators are the characters that some server accepts behind a method: Python's splits at all white space of
+// Latin-1.
 const separators = " \t\v\f\x1c\x1d\x1e\x1f\u0085\u00a0"
 
-// methods are waited for until their line ends, whatever is in it.
+// methods are the methods whose line is read to its end, whatever it contains.
 var methods = [...]string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", "PRI", "PROXY"}
 
-// oldRequest says whether a line without a version may be taken for a request: if what is asked for is
-// a path, or a URL, in which there may be another name.
+// oldRequest reports whether a server may take a line without a version for a request: if its target is a path, or a
+// URL, which may contain another name.
 func oldRequest(method string, rest []byte) bool {
 	target := strings.ToLower(strings.TrimLeft(latin(rest), separators))
 	switch strings.ToUpper(method) {
@@ -214,8 +215,8 @@ func latin(b []byte) string {
 	return string(runes)
 }
 
-// isServerHTTP says whether the first bytes of a server may be HTTP's: an answer to a client that was too
-// slow (408), or the SETTINGS with which some HTTP/2 servers begin before they were sent anything.
+// isServerHTTP reports whether the first bytes of a server may be HTTP: an answer to a client that was too slow (408),
+// or the SETTINGS with which some HTTP/2 servers begin before they were sent anything.
 func isServerHTTP(b []byte) bool {
 	const answer = "HTTP/"
 	n := min(len(b), len(answer))

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// bufferSize is in bytes. What comes in pieces of less is not worth a pipe.
+// bufferSize is the size of a buffer, in bytes. Data in smaller pieces are not worth a pipe.
 const bufferSize = 32 << 10
 
 // tap is a connection that counts the bytes that move, with bytes that were read before put back.
@@ -101,7 +101,7 @@ func (c *connection) spliceAfter(server, client *tap, first func() error) {
 	both.Wait()
 }
 
-// carry passes bytes in one direction, and the end after them.
+// carry passes on bytes in one direction, and then the end.
 func (c *connection) carry(to, from *tap, count *atomic.Int64) error {
 	if len(from.held) > 0 {
 		n, err := to.Conn.Write(from.held)
@@ -122,7 +122,7 @@ func (c *connection) carry(to, from *tap, count *atomic.Int64) error {
 	return closeWrite(to.Conn)
 }
 
-// copied passes bytes through a buffer. It is for what no pipe can be had for.
+// copied passes bytes through a buffer, for connections that can't be spliced.
 func (g *Gateway) copied(to, from net.Conn, moved func(int)) error {
 	b := g.buffers.Get().(*[bufferSize]byte)
 	defer g.buffers.Put(b)

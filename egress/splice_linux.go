@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What may be waited for.
+// The events to wait for.
 const (
 	readable = unix.POLLIN | unix.POLLRDHUP
 	hungUp   = unix.POLLRDHUP // the other side closed, or closed its sending half
 )
 
-// wait returns nil when one of events, an error or a hang-up is there. It takes no bytes away and no
-// memory, and ends with the connection's read deadline.
+// wait waits for one of events, an error or a hang-up. It reads no bytes and takes no memory, and ends with the
+// connection's read deadline.
 func wait(conn net.Conn, events int16) error {
 	s, ok := conn.(syscall.Conn)
 	if !ok {
@@ -35,7 +35,7 @@ func wait(conn net.Conn, events int16) error {
 	})
 }
 
-// isReset waits, after the end of what a connection had to say, whether it is reset.
+// isReset waits, after the end of a connection's bytes, and reports whether the connection is reset.
 func isReset(conn net.Conn) bool {
 	s, ok := conn.(syscall.Conn)
 	if !ok {
@@ -51,7 +51,7 @@ func isReset(conn net.Conn) bool {
 	}) == nil
 }
 
-// descriptors returns how many this process may have.
+// descriptors returns this process's limit of descriptors.
 func descriptors() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -66,7 +66,7 @@ const (
 	maxPipes     = 64      // of one sandbox: whoever reads slowly keeps one full, in memory that is nobody's but the server's
 )
 
-// pipe is what splice(2) puts bytes into between two sockets.
+// pipe is the pipe for splice(2) between two sockets.
 type pipe struct{ r, w int }
 
 func (p *pipe) close() {
@@ -74,7 +74,7 @@ func (p *pipe) close() {
 	_ = unix.Close(p.w)
 }
 
-// pipes keeps some that are empty.
+// pipes is a pool of empty pipes.
 type pipes struct {
 	budget *Budget // for those in use; the few that are kept are not worth counting
 
@@ -108,7 +108,7 @@ func (s *pipes) take() (*pipe, error) {
 	return &pipe{r: fds[0], w: fds[1]}, nil
 }
 
-// give takes back a pipe, which is of use to others only if it is empty.
+// give takes back a pipe, and keeps it for others only if it is empty.
 func (s *pipes) give(p *pipe, empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +130,8 @@ func (s *pipes) close() {
 	s.idle, s.over = nil, true
 }
 
-// move passes bytes until from ends. While it waits for some it has no buffer and no pipe; few
-// bytes go through a buffer, and many by splice(2).
+// move passes bytes on until from ends. While it waits it has no buffer and no pipe; few bytes go through a buffer, and
+// many by splice(2).
 func (g *Gateway) move(to, from net.Conn, moved func(int)) error {
 	in, ok1 := from.(*net.TCPConn)
 	out, ok2 := to.(*net.TCPConn)
@@ -179,7 +179,7 @@ type mover struct {
 	onRead, onDrain, onPump func(fd uintptr) bool // made once, and not for each call
 }
 
-// copy passes on what is there, up to a bufferful.
+// copy passes on the bytes that are there, up to a bufferful.
 func (m *mover) copy() error {
 	if err := m.r.Read(m.onRead); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (m *mover) read(fd uintptr) bool {
 	return true
 }
 
-// splice passes on what is there, up to a pipeful.
+// splice passes on the bytes that are there, up to a pipeful.
 func (m *mover) splice() error {
 	if err := m.r.Read(m.onDrain); err != nil {
 		return err
@@ -285,7 +285,7 @@ func (m *mover) putPipe() {
 	m.pipe = nil
 }
 
-// drop gives back what is still held.
+// drop gives back the buffer and the pipe.
 func (m *mover) drop() {
 	if m.buffer != nil {
 		m.putBuffer()

@@ -4,14 +4,13 @@ package egress
 
 import "net"
 
-// What may be waited for; nothing can be here.
+// The events to wait for; this system has none.
 const (
 	readable int16 = iota
 	hungUp
 )
 
-// wait returns at once where bytes can't be left where they are: the read that follows waits. For a hang-up
-// it waits in vain.
+// wait returns at once, and the read that follows waits. For a hang-up it returns an error.
 func wait(_ net.Conn, events int16) error {
 	if events == hungUp {
 		return net.ErrClosed
@@ -24,7 +23,7 @@ func isReset(net.Conn) bool { return false }
 // descriptors returns 0: their number is not known.
 func descriptors() int { return 0 }
 
-// pipes are what Linux has splice(2) for.
+// pipes is the pool of pipes for splice(2), which only Linux has.
 type pipes struct{ budget *Budget }
 
 func (*pipes) close() {}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// farewell is how long a client may take to read why it is refused.
+// farewell is the time for a client to read why it is refused.
 const farewell = time.Second
 
 // secure passes on TLS whose ClientHello was held.

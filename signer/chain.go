@@ -58,8 +58,8 @@ func (k *Keys) trust(today PublicKey) (*Trust, error) {
 	return t, nil
 }
 
-// links are the statements of the directory about successors, by the id of the successor that they name: who signed them is
-// yet to be seen.
+// links returns the directory's statements about successors, by the id of the successor. Their signatures are not
+// checked yet.
 func (k *Keys) links() (map[string][][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(k.dir, "*.next"))
 	if err != nil {
@@ -81,7 +81,7 @@ func (k *Keys) links() (map[string][][]byte, error) {
 	return links, nil
 }
 
-// before is the key that came before another one, as a statement says that both have signed.
+// before returns the predecessor of a key, by a statement that both keys have signed.
 func (k *Keys) before(next PublicKey, statements [][]byte) (PublicKey, bool) {
 	for _, text := range statements {
 		r, old, byBoth, err := openRotation(text, func(id string) (PublicKey, bool) {

@@ -77,7 +77,7 @@ func (c *collector) close() {
 	}
 }
 
-// add deals with one file. An error ends the whole collection.
+// add lists a file, unless it is an unchanged input or over a cap. An error ends the whole collection.
 func (c *collector) add(ctx context.Context, f File) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (c *collector) add(ctx context.Context, f File) error {
 	return c.read(ctx, f)
 }
 
-// changed compares an input with the hash that it had. An input that can't be compared has been
-// counted as skipped or dropped and is reported as not changed.
+// changed compares an input with its hash before the run. An input that can't be compared is counted as skipped or
+// dropped, and reported as not changed.
 func (c *collector) changed(ctx context.Context, f File, want string) (bool, error) {
 	if f.Size > c.inputs {
 		c.drop("inputs too large to compare")
@@ -136,7 +136,7 @@ func (c *collector) changed(ctx context.Context, f File, want string) (bool, err
 	return s.sum() != want, nil
 }
 
-// read lists one file, and saves it if it may be.
+// read lists a file, and saves it unless it is withheld.
 func (c *collector) read(ctx context.Context, f File) error {
 	if c.o.Fresh && c.dir == nil && c.o.Dir != "" {
 		if err := c.open(); err != nil {
@@ -171,8 +171,8 @@ func (c *collector) read(ctx context.Context, f File) error {
 	return nil
 }
 
-// pass reads s to its end, and returns why the file is withheld, "" when it was saved or nothing
-// is to be saved. It returns errors of writing; those of reading are in s.err.
+// pass reads s to its end, and returns why the file is withheld, or "" if it was saved or nothing is to be saved. It
+// returns errors of writing; those of reading are in s.err.
 func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) (withheld string, err error) {
 	defer c.drain(s, f.Size)
 	if redacted != f.Name {
@@ -235,7 +235,8 @@ func (c *collector) drain(r io.Reader, size int64) {
 	_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, c.buffer(size))
 }
 
-// buffer returns what a file of that size, as it was listed, is copied through: most runs leave nothing but their script.
+// buffer returns the buffer for copying a file that was listed with that size: most runs leave nothing but their
+// script.
 func (c *collector) buffer(size int64) []byte {
 	if want := min(max(size+1, 512), 64<<10); int64(len(c.buf)) < want {
 		c.buf = make([]byte, want)
@@ -243,12 +244,12 @@ func (c *collector) buffer(size int64) []byte {
 	return c.buf
 }
 
-// savedMode is what Collect promises about permission bits.
+// savedMode returns the permission bits that Collect promises.
 func savedMode(mode uint32) fs.FileMode {
 	return fs.FileMode(mode)&0o755 | 0o600
 }
 
-// bare takes the paths off an error: they may be the host's, or hold a secret.
+// bare removes the paths from an error: they may be the host's, or contain a secret.
 func bare(err error) error {
 	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		return e.Err

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// maxSignatures is how many an envelope may have: each costs the check of a signature, or of one
-// with each known key.
+// maxSignatures is the maximum number of signatures in an envelope: each costs a check, or a check with each known key.
 const maxSignatures = 16
 
 // ParseEnvelope reads the JSON of a DSSE envelope. It checks no signature. What two readers could
@@ -63,7 +62,7 @@ func signatures(text json.RawMessage) ([]Signature, error) {
 	return all, nil
 }
 
-// textOf is a field that must be there, and a string.
+// textOf returns a required field of text.
 func textOf(fields map[string]json.RawMessage, name string) (string, error) {
 	var s *string
 	if fields[name] == nil || json.Unmarshal(fields[name], &s) != nil || s == nil {
@@ -72,8 +71,8 @@ func textOf(fields map[string]json.RawMessage, name string) (string, error) {
 	return *s, nil
 }
 
-// bytesOf is a field of base64: of the usual alphabet or that of URLs, as DSSE allows both, and
-// without line ends or leftover bits, so that the same bytes have one spelling in each.
+// bytesOf returns a required field of base64: of the usual alphabet or that of URLs, as DSSE allows both, and without
+// line ends or leftover bits, so that the same bytes have a single spelling in each alphabet.
 func bytesOf(fields map[string]json.RawMessage, name string) ([]byte, error) {
 	s, err := textOf(fields, name)
 	if err != nil {

@@ -41,7 +41,7 @@ func openDirectory(dir string) (*directory, error) {
 	return &directory{top: top, at: top, atName: "."}, nil
 }
 
-// forget removes what an earlier run left about its artifacts.
+// forget removes the list of sums and the receipt of an earlier run.
 func (d *directory) forget() error {
 	for _, name := range []string{sumsName, ReceiptName} {
 		if err := d.top.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -63,8 +63,8 @@ func (d *directory) leave() {
 	d.at, d.atName = d.top, "."
 }
 
-// save writes r to a new file, which then takes the name, whatever had it. A name at which
-// no file can be saved is a *blocked, and r may then be read or not. buf is for copying.
+// save writes r to a new file, and renames it to name, in place of any other file. The error is a *blocked for a name
+// at which no file can be saved; r may then be read or not. buf is for copying.
 func (d *directory) save(name string, mode fs.FileMode, r io.Reader, buf []byte) error {
 	if err := d.enter(path.Dir(name)); err != nil {
 		return unusable(err)
@@ -96,7 +96,7 @@ func write(at *os.Root, temp string, mode fs.FileMode, r io.Reader, buf []byte) 
 	return errors.Join(err, f.Close()) // some file systems say only at close that they are full
 }
 
-// enter goes to the directory dir, making it where it is missing.
+// enter makes dir the directory of the next file, and creates its missing parts.
 func (d *directory) enter(dir string) error {
 	if dir == d.atName {
 		return nil
@@ -203,7 +203,8 @@ func badName(name string) string {
 	return ""
 }
 
-// windowsName refuses what Windows forbids, and the dots and spaces that it silently takes off.
+// windowsName refuses characters that Windows forbids, and the dots and spaces at the end that Windows silently
+// removes.
 func windowsName(name string) bool {
 	for elem := range strings.SplitSeq(name, "/") {
 		if strings.TrimRight(elem, ". ") != elem {

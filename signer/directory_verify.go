@@ -14,13 +14,13 @@ import (
 	"syscall"
 )
 
-// Sum is what a list says about one file.
+// Sum is a file's line in a list of sums.
 type Sum struct {
 	Name   string
 	SHA256 string // lower-case hex
 }
 
-// Directory is where files are looked for.
+// Directory is a directory with files to verify.
 type Directory struct {
 	Path string
 	// Loose says that files that nothing vouches for are no problem. SHA256SUMS and the receipt never are.
@@ -29,11 +29,10 @@ type Directory struct {
 	Besides []string
 }
 
-// maxExtra is how many files that nothing vouches for are named.
+// maxExtra is the maximum number of problems about files that nothing vouches for.
 const maxExtra = 1000
 
-// verify compares the files of a directory with what they should be. An error means that the directory
-// itself can't be read.
+// verify compares the files of a directory with their sums. An error means that the directory itself can't be read.
 func (d Directory) verify(sums []Sum) ([]Problem, error) {
 	top, err := os.OpenRoot(d.Path)
 	if err != nil {
@@ -79,7 +78,7 @@ func verifyIn(top *os.Root, name string, s Sum) *Problem {
 	return nil
 }
 
-// whyNot says why a file could not be opened.
+// whyNot returns the problem of a file that could not be opened.
 func whyNot(name string, err error) *Problem {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
@@ -90,7 +89,7 @@ func whyNot(name string, err error) *Problem {
 	return &Problem{Kind: Unreadable, Name: name, Why: bare(err).Error()}
 }
 
-// extras are the files below dir that are not known.
+// extras returns a problem for each file below dir that is not known.
 func extras(dir string, known map[string]bool) (problems []Problem, err error) {
 	more := 0
 	// The dot follows a link in the place of dir. A file that goes meanwhile is not extra.
@@ -118,7 +117,7 @@ func extras(dir string, known map[string]bool) (problems []Problem, err error) {
 	return problems, err
 }
 
-// HashFile returns the SHA-256 of a file. What is no file is refused, without waiting for it.
+// HashFile returns the SHA-256 of a regular file. It refuses any other file without waiting for it.
 func HashFile(file string) (string, error) {
 	f, err := Open(file)
 	if err != nil {
@@ -128,7 +127,7 @@ func HashFile(file string) (string, error) {
 	return Hash(f)
 }
 
-// Hash returns the SHA-256 of all that r has.
+// Hash returns the SHA-256 of the whole of r.
 func Hash(r io.Reader) (string, error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, r); err != nil {
@@ -137,7 +136,7 @@ func Hash(r io.Reader) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// ParseHash reads a SHA-256 as people have it: hex of any case, with or without "sha256:" before it.
+// ParseHash parses a SHA-256 that a person typed: hex of any case, with or without "sha256:" before it.
 func ParseHash(text string) (string, error) {
 	s := strings.ToLower(strings.TrimSpace(text))
 	s = strings.TrimPrefix(s, "sha256:")

@@ -9,11 +9,11 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
-// PayloadType is the type of what our envelopes hold.
+// PayloadType is the type of our envelopes' payloads.
 const PayloadType = "application/vnd.in-toto+json"
 
-// MaxEnvelope is how large an envelope is read, in bytes: twice what the log keeps of a run, which what a
-// receipt names of artifacts is bounded for.
+// MaxEnvelope is the maximum size of an envelope, in bytes: twice the log's limit for a receipt, which the number of
+// named artifacts keeps to.
 const MaxEnvelope = 2 << 20
 
 // Envelope is a DSSE envelope: a payload and who signed it. It marshals to its JSON.
@@ -23,7 +23,7 @@ type Envelope struct {
 	Signatures  []Signature
 }
 
-// Signature is one of an envelope.
+// Signature is a signature of an envelope.
 type Signature struct {
 	KeyID string // says which key to try, and proves nothing
 	Sig   []byte

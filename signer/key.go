@@ -15,7 +15,7 @@ import (
 	signednote "golang.org/x/mod/sumdb/note"
 )
 
-// PublicKey is what signatures are checked with. It is no secret.
+// PublicKey is a key to check signatures with. It is no secret.
 type PublicKey struct {
 	id  string
 	key ed25519.PublicKey
@@ -45,10 +45,10 @@ func newPublicKey(key ed25519.PublicKey) (PublicKey, error) {
 // sha256sum" says of the PEM.
 func (p PublicKey) ID() string { return p.id }
 
-// Ed25519 is the key itself.
+// Ed25519 returns the key itself.
 func (p PublicKey) Ed25519() ed25519.PublicKey { return p.key }
 
-// PEM is the key as openssl and cosign read it.
+// PEM returns the key in the format of openssl and cosign.
 func (p PublicKey) PEM() []byte {
 	der, err := x509.MarshalPKIXPublicKey(p.key)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p PublicKey) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// Note is the key as readers of signed notes take it, under the name of what it signs.
+// Note returns the verifier key of signed notes, under the name of the log that the key signs.
 func (p PublicKey) Note(name string) (string, error) {
 	return signednote.NewEd25519VerifierKey(name, p.key)
 }

@@ -72,7 +72,7 @@ func readPrivate(path string) (*Key, os.FileInfo, error) {
 	return key, info, err
 }
 
-// parsePublicKey reads one Ed25519 public key in PEM.
+// parsePublicKey parses an Ed25519 public key in PEM.
 func parsePublicKey(text []byte) (PublicKey, error) {
 	der, why := onlyBlock(text, "PUBLIC KEY")
 	if why != "" {
@@ -89,7 +89,7 @@ func parsePublicKey(text []byte) (PublicKey, error) {
 	return newPublicKey(public)
 }
 
-// onlyBlock returns what the one PEM block of text holds, or says what is wrong with text.
+// onlyBlock returns the content of the only PEM block of text, or why there is none.
 func onlyBlock(text []byte, kind string) (der []byte, why string) {
 	if len(text) > maxKeyFile {
 		return nil, "is too large for a key"

@@ -91,7 +91,7 @@ func (k *Keys) Current(ctx context.Context) (*Key, error) {
 	return key, nil
 }
 
-// Made says whether there is a key to sign with, so that Current makes none.
+// Made reports whether there is a key to sign with, so that Current makes none.
 func (k *Keys) Made() bool {
 	_, err := os.Lstat(k.private())
 	return err == nil
@@ -117,7 +117,7 @@ func (k *Keys) create(ctx context.Context) (*Key, error) {
 	return k.install(ctx, Change{Kind: Created, ID: fresh.ID()}, fresh)
 }
 
-// install makes fresh the key to sign with, after what must be done before, in the locked directory.
+// install makes fresh the key to sign with, after calling before, in the locked directory.
 func (k *Keys) install(ctx context.Context, c Change, fresh *Key, before ...func() error) (*Key, error) {
 	text, err := fresh.privatePEM()
 	if err != nil {
@@ -144,8 +144,8 @@ func (k *Keys) install(ctx context.Context, c Change, fresh *Key, before ...func
 	return k.load() // what is there now, whoever made it
 }
 
-// load reads the key, if another one is there than was seen last, and sees to it that its public
-// half is on the disk before anything is signed.
+// load reads the key, unless the file is the one that was read last, and makes sure that the public key is on the disk
+// before anything is signed.
 func (k *Keys) load() (*Key, error) {
 	info, err := os.Lstat(k.private())
 	if err == nil && k.last != nil && os.SameFile(info, k.seen) && info.ModTime().Equal(k.seen.ModTime()) && info.Mode() == k.seen.Mode() {
@@ -171,7 +171,7 @@ func (k *Keys) load() (*Key, error) {
 	return key, nil
 }
 
-// Dir is the directory.
+// Dir returns the directory.
 func (k *Keys) Dir() string { return k.dir }
 
 func (k *Keys) private() string         { return filepath.Join(k.dir, "signing.key") }

@@ -9,10 +9,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// errIrregular is for what can't be read to an end.
+// errIrregular is the error for a file that can't be read to an end.
 var errIrregular = errors.New("it is no regular file")
 
-// Open opens a file for reading. What is none is refused, without waiting for it.
+// Open opens a regular file for reading. It refuses any other file without waiting for it.
 func Open(path string) (*os.File, error) {
 	f, _, err := openIn(os.Stat, os.OpenFile, path)
 	if err != nil {

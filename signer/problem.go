@@ -18,7 +18,7 @@ const (
 	Extra          = "extra"        // a file is there that nothing vouches for
 )
 
-// Problem is one mismatch.
+// Problem is a mismatch.
 type Problem struct {
 	Kind string `json:"kind"`
 	Name string `json:"name,omitempty"` // of the file; bytes that are no UTF-8 are written as \xff
@@ -27,7 +27,7 @@ type Problem struct {
 	Got  string `json:"got,omitempty"`
 }
 
-// String is the problem in words. What a terminal would obey in names is still in it.
+// String returns the problem in words. Names are not escaped for terminals.
 func (p Problem) String() string {
 	text := p.Why
 	if p.Name != "" {

@@ -19,9 +19,9 @@ type Proof struct {
 	Strangers []string  // ids of unknown keys that are named as further signers
 }
 
-// VerifyReceipt checks an envelope against keys, or returns what is wrong with it. It reads no files. A key counts
-// up to its Until, by the date in the receipt: whoever has the key chooses that, so of one that was revoked only the log can
-// tell what is older.
+// VerifyReceipt checks an envelope against keys, and returns the receipt or the envelope's problems. It reads no files.
+// A key counts up to its Until, by the date in the receipt: the key's owner chooses that date, so only the log can tell
+// whether a receipt is older than the revocation of its key.
 func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 	s, problems := t.open(text)
 	if len(problems) > 0 {
@@ -62,9 +62,8 @@ func (p Proof) VerifyDirectory(d Directory) ([]Problem, error) {
 	return slices.Concat(differ, problems, compare(list, sums)), nil
 }
 
-// All returns what is known of all artifacts that were handed out: those that the receipt names and, where
-// they are too many, those that SHA256SUMS in the directory dir does. whole is false if there is no such list
-// as it was signed.
+// All returns the sums of all artifacts that were not withheld: those of the receipt or, if they are too many for it,
+// those of SHA256SUMS in the directory dir. whole is false if that list is missing or differs from the signed one.
 func (p Proof) All(dir string) (sums []Sum, whole bool) {
 	if p.ArtifactsUnlisted == 0 {
 		return p.complete(nil, "")
@@ -73,7 +72,7 @@ func (p Proof) All(dir string) (sums []Sum, whole bool) {
 	return p.complete(list, hash)
 }
 
-// complete is what a receipt names, or the list in its place if that is what it refers to.
+// complete returns the sums in the receipt, or the list in their place if the receipt refers to it.
 func (p Proof) complete(list []Sum, hash string) (sums []Sum, whole bool) {
 	if p.ArtifactsUnlisted > 0 && hash == p.ArtifactsSHA256 {
 		return list, true
@@ -84,7 +83,7 @@ func (p Proof) complete(list []Sum, hash string) (sums []Sum, whole bool) {
 	return sums, p.ArtifactsUnlisted == 0
 }
 
-// readList reads SHA256SUMS, which nobody has signed, if there is one.
+// readList reads SHA256SUMS, which is not signed, if the directory has it.
 func readList(dir string) (list []Sum, hash string, problems []Problem) {
 	top, err := os.OpenRoot(dir)
 	if err != nil {
@@ -110,7 +109,7 @@ func readList(dir string) (list []Sum, hash string, problems []Problem) {
 	return list, hex.EncodeToString(h.Sum(nil)), problems
 }
 
-// compare says where the list says something else than what was signed.
+// compare returns a problem for each sum of the list that was not signed.
 func compare(list, signed []Sum) (problems []Problem) {
 	known := map[Sum]bool{}
 	for _, s := range signed {
@@ -124,8 +123,8 @@ func compare(list, signed []Sum) (problems []Problem) {
 	return problems
 }
 
-// What says what of the run has a hash: "the artifact a.txt", "the code", "its standard output"; "" if nothing
-// has. Artifacts are looked for in all, as All returns them.
+// What names the part of the run with a hash: "the artifact a.txt", "the code", "its standard output"; "" if there is
+// none. all are the artifacts, as All returns them.
 func (p Proof) What(sum string, all []Sum) string {
 	for _, s := range all {
 		if s.SHA256 == sum {

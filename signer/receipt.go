@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Types of what is signed.
+// Types of signed statements.
 const (
 	StatementType = "https://in-toto.io/Statement/v1"
 	ReceiptType   = "https://github.com/sandboxmcp/sandboxmcp/receipt/v1"
@@ -20,8 +20,8 @@ const (
 	RevocationType = "https://github.com/sandboxmcp/sandboxmcp/key-revocation/v1"
 )
 
-// Receipt says what one run was, and in what it was contained. Hashes are SHA-256 in lower-case hex;
-// code, output and values of secrets are in it by hash or not at all.
+// Receipt describes a run and its containment. Hashes are SHA-256 in lower-case hex; code, output and values of secrets
+// are in it by hash or not at all.
 type Receipt struct {
 	Run       string `json:"run"`
 	Namespace string `json:"namespace"`
@@ -48,8 +48,8 @@ type Receipt struct {
 	Began    time.Time `json:"began"` // both in UTC
 	Finished time.Time `json:"finished"`
 
-	// These are of what was handed out: redacted, and cut, unless all of it went out while it came. StdoutCut and
-	// StderrCut are the bytes that were cut off behind it, which no hash covers.
+	// These are of the output in the result: redacted, and cut, unless all of it was streamed. StdoutCut and StderrCut
+	// are the bytes that were cut off behind it, which no hash covers.
 	StdoutSHA256 string `json:"stdout_sha256"`
 	StdoutBytes  int64  `json:"stdout_bytes"`
 	StdoutCut    int64  `json:"stdout_cut,omitempty"`
@@ -58,7 +58,7 @@ type Receipt struct {
 	StderrCut    int64  `json:"stderr_cut,omitempty"`
 
 	// ValueSHA256 is of what the code of a session led to, its value, displays and error, as the JSON object
-	// {"displays": ..., "error": ..., "value": ...} of the result; likewise of what was handed out. "" is none.
+	// {"displays": ..., "error": ..., "value": ...} of the result; likewise redacted and cut. "" is none.
 	ValueSHA256 string `json:"value_sha256,omitempty"`
 
 	// EgressUnlisted is how many more names there were than Egress lists.
@@ -78,7 +78,7 @@ type Receipt struct {
 	Artifacts []Artifact `json:"-"`
 }
 
-// Contact is egress's decision about one name.
+// Contact is egress's decision about a name.
 type Contact struct {
 	Name     string `json:"name"`
 	Port     int    `json:"port,omitempty"`
@@ -122,7 +122,7 @@ func newSubject(name, sum string) subject {
 	return s
 }
 
-// readable writes the bytes of s that are no UTF-8 as \xff.
+// readable escapes the bytes of s that are no UTF-8 as \xff.
 func readable(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -173,8 +173,8 @@ func (r Receipt) Sign(k *Key) (Envelope, error) {
 	return signStatement(statement{StatementType, subjects, ReceiptType, r}, k)
 }
 
-// What a receipt names of artifacts. A program chooses how many there are, and how long their names are: it
-// must not make its own receipt too large to be kept.
+// Limits for the artifacts that a receipt names. A program chooses their number, and how long their names are: it must
+// not make its own receipt too large for the log.
 const (
 	maxNamed = 1000
 	maxNames = 64 << 10 // bytes
@@ -184,7 +184,7 @@ const (
 // a name, too: then it has its own hash.
 const codePrefix = "code:"
 
-// normalize makes lists that are empty [] rather than null, and times UTC; what Sign finds out is not there yet.
+// normalize makes empty lists [] rather than null, and times UTC, and clears the fields that Sign sets.
 func (r *Receipt) normalize() {
 	for _, list := range []*[]string{&r.Layers, &r.MissingLayers, &r.Secrets} {
 		if *list == nil {

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// handover is how long after its rotation a key may still sign: another process that read it just before is done by then.
+// handover is the time after its rotation for which a key may still sign: a process that read the key just before is
+// done by then.
 const handover = 10 * time.Second
 
-// until is from when on a key's signatures do not count, and why; zero is never.
+// until returns from when on a key's signatures do not count, and why; zero is never.
 func (p PublicKey) until() (end time.Time, why string) {
 	if !p.Replaced.IsZero() {
 		end, why = p.Replaced.Add(handover), "was replaced at "+p.Replaced.Format(time.RFC3339)
@@ -23,7 +24,7 @@ func (p PublicKey) until() (end time.Time, why string) {
 	return end, why
 }
 
-// Revocation says, in words, from when on a key is revoked, and why; "" if it is not.
+// Revocation describes from when on a key is revoked, and why; "" if it is not.
 func (p PublicKey) Revocation() string {
 	switch {
 	case p.Revoked.IsZero():
@@ -34,14 +35,14 @@ func (p PublicKey) Revocation() string {
 	return fmt.Sprintf("is revoked from %s on: %s", p.Revoked.Format(time.RFC3339), clip(p.Reason))
 }
 
-// Until is from when on the key's signatures do not count: its revocation, or a moment after the statement about its
-// successor. Zero is never.
+// Until returns from when on the key's signatures do not count: its revocation, or a moment after the statement about
+// its successor. Zero is never.
 func (p PublicKey) Until() time.Time {
 	end, _ := p.until()
 	return end
 }
 
-// revocation is the predicate of the statement that a key leaves about one before it, whose id is that statement's subject.
+// revocation is the predicate of a key's statement about an earlier key, whose id is the subject of that statement.
 type revocation struct {
 	Key    string    `json:"key"`  // id
 	From   time.Time `json:"from"` // what it signed from then on does not count
@@ -49,12 +50,13 @@ type revocation struct {
 	At     time.Time `json:"at"` // when it was revoked
 }
 
-// maxReason is how long the reason of a revocation may be, in bytes.
+// maxReason is the maximum size of a revocation's reason, in bytes.
 const maxReason = 1000
 
-// Revoke says, signed by the key of today, that what an earlier key has signed from a time on does not count, and that
-// what it is dated before does only where the log has it. The zero time is all that it signed. The key of today is replaced first. It returns the file of the
-// statement, which takes the place of an earlier one about that key.
+// Revoke revokes an earlier key from a time on, in a statement that the current key signs: later signatures of that key
+// do not count, and earlier ones count only if the log has them. The zero time revokes all signatures. The current key
+// can't be revoked: replace it first. Revoke returns the file of the statement, which replaces an earlier statement
+// about that key.
 func (k *Keys) Revoke(ctx context.Context, id string, from time.Time, reason string) (statement string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,7 +126,7 @@ func marshalStatement(s statement, by ...*Key) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// revoke takes over a revocation. A trusted key must have signed it that came after the other one.
+// revoke applies a revocation, which a trusted successor of the revoked key must have signed.
 func (t *Trust) revoke(text []byte) error {
 	s, problems := t.open(text)
 	if len(problems) > 0 {
@@ -149,7 +151,7 @@ func (t *Trust) revoke(text []byte) error {
 	return nil
 }
 
-// readStatement reads a statement about a key; one that is not there is nil.
+// readStatement reads a statement about a key; nil if there is none.
 func readStatement(path string) ([]byte, error) {
 	text, err := readAll(path, maxStatement)
 	if errors.Is(err, os.ErrNotExist) {

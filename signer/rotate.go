@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// rotation is the predicate of the statement that a key leaves about its successor, whose id is
-// that statement's subject.
+// rotation is the predicate of a key's statement about its successor, whose id is the subject of that statement.
 type rotation struct {
 	Old       string    `json:"old"` // ids
 	New       string    `json:"new"`
@@ -21,10 +20,9 @@ type rotation struct {
 	At        time.Time `json:"at"`
 }
 
-// Rotate makes a new key take the place of the one that signs. The old private key is gone then,
-// as far as its file system lets go of it; what it signed stays verifiable, and whoever trusts it
-// learns from the file statement which key came after it. That is "" where there was no old key, or
-// it was lost.
+// Rotate replaces the signing key by a new key. The old private key is deleted, as far as the file system really
+// deletes it; its signatures stay verifiable, and people who trust the old key learn from the file statement which key
+// succeeds it. statement is "" if there was no old key, or it was lost.
 func (k *Keys) Rotate(ctx context.Context) (key *Key, statement string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,8 +61,8 @@ func (k *Keys) rotate(ctx context.Context) (key *Key, statement string, err erro
 	return key, statement, err
 }
 
-// succeed is the old key's statement about the new one. The new one signs it, too: anybody can make a key that calls another one
-// its successor.
+// succeed returns the old key's statement about the new key. The new key signs it, too: anybody can make a key that
+// names any other as its successor.
 func (k *Key) succeed(fresh *Key, at time.Time) ([]byte, error) {
 	return marshalStatement(statement{
 		Type:          StatementType,
@@ -74,10 +72,10 @@ func (k *Key) succeed(fresh *Key, at time.Time) ([]byte, error) {
 	}, k, fresh)
 }
 
-// errUnknownKey is what Find wraps for an id that no key of the directory has.
+// errUnknownKey is the error that Find wraps for an id that no key of the directory has.
 var errUnknownKey = errors.New("no such key")
 
-// Find returns the public key of an id, also one that was replaced.
+// Find returns the public key of an id, also of a replaced key.
 func (k *Keys) Find(id string) (PublicKey, error) {
 	if !isHash(id) {
 		return PublicKey{}, fmt.Errorf("key %q: %w", id, errUnknownKey)

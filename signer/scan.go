@@ -9,12 +9,12 @@ import (
 	"io"
 )
 
-// headSize is how much of a file mimetype reads, in bytes.
+// headSize is the number of bytes that mimetype reads of a file.
 const headSize = 3072
 
 var errTooLarge = errors.New("larger than the cap")
 
-// scan reads one file, and counts and hashes it: nothing else reads the file.
+// scan reads a file, and counts and hashes its bytes: nothing else reads the file.
 type scan struct {
 	r    io.Reader
 	left int64 // bytes that may still be read
@@ -51,14 +51,14 @@ func (s *scan) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sum is the hash of what was read, in lower-case hex.
+// sum returns the hash of the bytes that were read, in lower-case hex.
 func (s *scan) sum() string { return hex.EncodeToString(s.hash.Sum(nil)) }
 
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// until reads r as long as ctx lasts.
+// until returns a reader of r that fails once ctx ends.
 func until(ctx context.Context, r io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		if err := ctx.Err(); err != nil {

@@ -20,13 +20,13 @@ import (
 	"io"
 )
 
-// Artifact is one file that a run left.
+// Artifact is a file that a run left.
 type Artifact struct {
 	Name   string `json:"name"` // relative, slashes; any bytes but NUL; secrets redacted
 	Size   int64  `json:"size"` // bytes that were hashed
 	SHA256 string `json:"sha256"`
 	MIME   string `json:"mime"`
-	// Withheld says why the artifact is not handed out; "" means that it is.
+	// Withheld says why the artifact is withheld; "" if it is not.
 	Withheld string `json:"withheld,omitempty"`
 }
 
@@ -34,7 +34,7 @@ type Artifact struct {
 // It returns how many things that are no regular files it passed over. One goroutine calls f.
 type Source func(ctx context.Context, f func(File) error) (skipped int, err error)
 
-// File is one file of a Source.
+// File is a file of a Source.
 type File struct {
 	Name string // relative, slashes
 	Size int64  // bytes, when it was listed
@@ -50,7 +50,7 @@ const (
 	DefaultMaxBytes = 512 << 20 // the default disk limit: a run may leave one file that fills it
 )
 
-// Options say what to do with the files.
+// Options configure Collect.
 type Options struct {
 	// Dir is the directory to save to, made when missing; "" saves nothing. Links in the path Dir
 	// itself are the caller's choice and followed, links below it never are.
@@ -73,7 +73,7 @@ type Options struct {
 	Redact func(string) string
 }
 
-// Manifest lists what Collect found.
+// Manifest lists the artifacts that Collect found.
 type Manifest struct {
 	Artifacts []Artifact `json:"artifacts"`         // by name, byte by byte
 	Skipped   int        `json:"skipped,omitempty"` // no regular files, or unreadable ones
@@ -83,12 +83,11 @@ type Manifest struct {
 
 // Collect lists the files of src and, with o.Dir, saves those that are not withheld.
 //
-// A saved file appears whole or not at all, in place of what had its name before. It has the
-// permission bits that it had, but is readable and writable for its owner, never writable for
-// others, never setuid, setgid or sticky; the umask takes away more. New directories are 0755 less the
-// umask. SHA256SUMS is written last, and lists just the files saved now; without it (none were
-// saved, or Collect failed) no list of an earlier run is left either, nor is its receipt. Files are
-// not synced to disk.
+// A saved file appears whole or not at all, in place of any other file of its name. It has the permission bits that it
+// had, but is readable and writable for its owner, never writable for others, never setuid, setgid or sticky; the umask
+// takes away more. New directories are 0755 less the umask. SHA256SUMS is written last, and lists just the files saved
+// now; without it (none were saved, or Collect failed) no list of an earlier run is left either, nor is its receipt.
+// Files are not synced to disk.
 //
 // A name that can't be saved (it leaves Dir, a link or a directory is in its place, it is
 // SHA256SUMS or receipt.intoto.json) withholds the artifact. An error means that the listing failed,

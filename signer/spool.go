@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// spoolMemory is how much of a file is held in memory, in bytes; most artifacts are smaller.
+// spoolMemory is the number of a file's bytes that are held in memory; most artifacts are smaller.
 const spoolMemory = 1 << 20
 
-// spool holds one file's bytes until it is known whether they may be saved: the first of them in
-// memory, the rest in a temporary file that has no name, so that a kill leaves nothing.
+// spool holds a file's bytes until it is known whether they may be saved: the first bytes in memory, the rest in a
+// temporary file without a name, so that a kill leaves nothing.
 type spool struct {
 	start    bytes.Buffer
 	overflow *os.File
@@ -37,7 +37,7 @@ func (s *spool) Write(p []byte) (n int, err error) {
 	return n, s.err
 }
 
-// reader reads from the start what was written. It is good until the next reset.
+// reader returns a reader of all bytes that were written, which is valid until the next reset.
 func (s *spool) reader() (io.Reader, error) {
 	if s.overflow == nil {
 		return bytes.NewReader(s.start.Bytes()), nil

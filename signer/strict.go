@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxJSONDepth is more than receipts need.
+// maxJSONDepth is the maximum depth of JSON: more than receipts need.
 const maxJSONDepth = 16
 
 // checkJSON refuses JSON that two readers could understand differently: names that occur twice in an
@@ -30,7 +30,7 @@ func checkJSON(text []byte) error {
 	return checkValue(d, 0)
 }
 
-// checkValue reads one value, which is known to be JSON.
+// checkValue reads a value, which is known to be JSON.
 func checkValue(d *json.Decoder, depth int) error {
 	if depth > maxJSONDepth {
 		return fmt.Errorf("it is nested more than %d levels deep", maxJSONDepth)

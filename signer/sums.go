@@ -14,11 +14,11 @@ import (
 // sumsName is the list of sums, in the directory that it is about.
 const sumsName = "SHA256SUMS"
 
-// escaper is the escaping of GNU sha256sum, which marks a line that needs it with a backslash in
-// front. Coreutils before 9.0 know no \r and call such a line malformed.
+// escaper escapes names as GNU sha256sum does, which marks such a line with a backslash in front. Coreutils before 9.0
+// know no \r and call such a line malformed.
 var escaper = strings.NewReplacer("\\", `\\`, "\n", `\n`, "\r", `\r`)
 
-// SumsSHA256 is the SHA-256 of what WriteSums writes, in lower-case hex.
+// SumsSHA256 returns the SHA-256 of the output of WriteSums, in lower-case hex.
 func (m Manifest) SumsSHA256() string {
 	h := sha256.New()
 	_ = m.WriteSums(h) // a hash takes everything
@@ -45,14 +45,13 @@ func (m Manifest) WriteSums(w io.Writer) error {
 	return nil
 }
 
-// isHash says whether s is a SHA-256 as it is written here: lower-case hex.
+// isHash reports whether s is a SHA-256 in lower-case hex.
 func isHash(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == 32 && s == strings.ToLower(s)
 }
 
-// maxSums is how large a list of sums may be, in bytes: that of DefaultMaxCount of the longest names
-// is a tenth of it.
+// maxSums is the maximum size of a list of sums, in bytes: ten times that of DefaultMaxCount of the longest names.
 const maxSums = 64 << 20
 
 // ParseSums reads what sha256sum writes, in its default format: lines "HASH  NAME", with a * instead
@@ -126,8 +125,8 @@ func unescape(name string) (string, error) {
 	return b.String(), nil
 }
 
-// VerifyManifest compares a directory with a list of sums, and returns how many files it lists. An error
-// means that one of the two can't be read at all.
+// VerifyManifest compares a directory with a list of sums, and returns the number of files in the list. An error means
+// that the list or the directory can't be read at all.
 func VerifyManifest(list io.Reader, d Directory) (files int, problems []Problem, err error) {
 	sums, problems, err := ParseSums(list)
 	if err != nil {

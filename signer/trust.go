@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Trust is the public keys that somebody believes in.
+// Trust is a set of trusted public keys.
 type Trust struct{ keys []PublicKey }
 
-// NewTrust trusts these keys.
+// NewTrust returns a Trust of these keys.
 func NewTrust(keys ...PublicKey) *Trust {
 	t := &Trust{}
 	for _, k := range keys {
@@ -22,9 +22,9 @@ func NewTrust(keys ...PublicKey) *Trust {
 	return t
 }
 
-// ReadTrust trusts what is in the paths: the PEM file of a public key; all files *.pub and *.pem of a
-// directory; the key that a rotation statement (*.next) names, if a key of the other paths signed it, which
-// counts no longer from then on; and takes over revocations (*.revoked), in the paths and in directories.
+// ReadTrust returns a Trust of the keys in the paths: the PEM file of a public key; all files *.pub and *.pem of a
+// directory; the key that a rotation statement (*.next) names, if a key of the other paths signed it, which counts no
+// longer from then on; and takes over revocations (*.revoked), in the paths and in directories.
 func ReadTrust(paths ...string) (*Trust, error) {
 	t := &Trust{}
 	var statements, revocations [][]byte
@@ -66,8 +66,8 @@ func ReadTrust(paths ...string) (*Trust, error) {
 	return t, nil
 }
 
-// addDirectory trusts the keys of a directory, and returns what they say about each other. A statement about a key that is not in
-// the directory was left by a rotation that was broken off.
+// addDirectory trusts the keys of a directory, and returns their statements about each other. A statement about a key
+// that is not in the directory was left by an interrupted rotation.
 func (t *Trust) addDirectory(dir string) (next, revoked [][]byte, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *Trust) index(id string) int {
 	return slices.IndexFunc(t.keys, func(k PublicKey) bool { return k.id == id })
 }
 
-// maxStatement is more than a rotation statement needs, in bytes.
+// maxStatement is the maximum size of a statement about a key, in bytes: more than any needs.
 const maxStatement = 64 << 10
 
 // Follow trusts the keys that rotation statements name, in any order, each signed by a key that is
@@ -164,8 +164,8 @@ func (t *Trust) follow(text []byte) error {
 	return err
 }
 
-// openRotation reads a statement about a successor. old is the key that signed it, if find knows that, and zero if not; byBoth says
-// that the new key has signed it, too. Signatures by keys that are known and did not make them are an error.
+// openRotation parses a statement about a successor. old is the key that signed it, or zero if find does not know that
+// key; byBoth says that the new key has signed it, too. A false signature in the name of a known key is an error.
 func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotation, old PublicKey, byBoth bool, err error) {
 	e, err := ParseEnvelope(text)
 	if err != nil {
@@ -213,7 +213,7 @@ func readAll(path string, max int64) ([]byte, error) {
 	return text, err
 }
 
-// ids are the first characters of the keys' ids, for people.
+// ids returns the first characters of the keys' ids, for people.
 func (t *Trust) ids() string {
 	var all []string
 	for _, k := range t.keys[:min(len(t.keys), 5)] {

@@ -20,8 +20,8 @@ type signed struct {
 	predicate json.RawMessage
 }
 
-// open reads the statement in an envelope, or returns what is wrong with either: first who signed it,
-// since nothing that a stranger wrote is worth reporting.
+// open returns the statement in an envelope, or their problems. The signer is checked first, since nothing that a
+// stranger wrote is worth reporting.
 func (t *Trust) open(text []byte) (signed, []Problem) {
 	e, err := ParseEnvelope(text)
 	if err != nil {
@@ -42,8 +42,8 @@ func (t *Trust) open(text []byte) (signed, []Problem) {
 	return s, nil
 }
 
-// signer finds the trusted key that signed e. Others may have signed it besides, but none that is
-// known may be named and not have done so.
+// signer returns the trusted key that signed e. Strangers may have signed e, too, but a false signature in the name of
+// a known key is a problem.
 func (t *Trust) signer(e Envelope) (by PublicKey, strangers []string, problems []Problem) {
 	message := dsse.PAE(e.PayloadType, e.Payload)
 	found := false
@@ -69,7 +69,7 @@ func (t *Trust) signer(e Envelope) (by PublicKey, strangers []string, problems [
 	return by, strangers, nil
 }
 
-// maker is the key that a signature names or, if it names none, the key that made it.
+// maker returns the key that a signature names or, if it names none, the key that made it.
 func (t *Trust) maker(message []byte, s Signature) (PublicKey, bool) {
 	if s.KeyID != "" {
 		return t.Find(s.KeyID)
@@ -119,7 +119,7 @@ func parseStatement(text []byte) (signed, error) {
 	return s, nil
 }
 
-// name is the exact name of a subject, in any bytes.
+// name returns the exact name of a subject, in any bytes.
 func (s subject) name() (string, error) {
 	if s.Annotations == nil || s.Annotations.NameBase64 == "" {
 		return s.Name, nil
@@ -131,7 +131,7 @@ func (s subject) name() (string, error) {
 	return string(name), nil
 }
 
-// about reads the predicate of a statement that must be of one kind.
+// about reads the predicate of a statement, which must be of this kind.
 func (s signed) about(kind string, into any) error {
 	if s.kind != kind {
 		return fmt.Errorf("it is about something else: its predicate is a %q, not a %s", clip(s.kind), kind)

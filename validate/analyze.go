@@ -68,10 +68,10 @@ func (r Report) AtLeast(severity string) []Danger {
 
 func severities() []string { return []string{Info, Low, Medium, High} }
 
-// rank is 0 for what is no severity.
+// rank returns the place of a severity, from 1; 0 for any other text.
 func rank(severity string) int { return slices.Index(severities(), severity) + 1 }
 
-// findings are the results of inspecting a tree. Places are byte offsets in the source.
+// findings are the results of an inspection. Places are byte offsets in the source.
 type findings struct {
 	Hits    []hit
 	Missing []missing
@@ -96,9 +96,9 @@ type gap struct {
 	Inline bool // other statements stand before it on its line
 }
 
-// Analyze looks at code without running it: its syntax, the imports it lacks, and patterns that
-// deserve a thought. Whatever is wrong with the code is in the report; the errors are ctx's and the
-// Python interpreter's. The order of Dangers and Missing is that of the source.
+// Analyze looks at code without running it: its syntax, the imports it lacks, and patterns that deserve a thought.
+// Faults of the code are in the report; the errors are ctx's and the Python interpreter's. The order of Dangers and
+// Missing is that of the source.
 func Analyze(ctx context.Context, c Code, o Options) (Report, error) {
 	r := Report{Problems: []Problem{}, Missing: []Import{}, Dangers: []Danger{}, Notes: []string{}}
 	if err := ctx.Err(); err != nil {
@@ -190,7 +190,7 @@ func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (
 	return a.Found, nil
 }
 
-// syntaxOnly checks what could not be looked at.
+// syntaxOnly checks the syntax of code whose tree could not be inspected.
 func (r *Report) syntaxOnly(ctx context.Context, c Code, why error) (findings, error) {
 	checked, err := Check(ctx, c)
 	if err != nil {
@@ -201,7 +201,7 @@ func (r *Report) syntaxOnly(ctx context.Context, c Code, why error) (findings, e
 	return findings{Unread: why.Error()}, nil
 }
 
-// run does a job here, or apart when it might take long or much.
+// run does a job in this process, or in another if the job might take long, or much memory.
 func (j job) run(ctx context.Context) (answer, error) {
 	if len(j.Source) <= maxHere && !j.heavy() && !(j.Tree && j.Language == Node && backtracks(j.Source)) {
 		return j.do(), nil
@@ -209,7 +209,7 @@ func (j job) run(ctx context.Context) (answer, error) {
 	return isolate(ctx, j, isolatedTimeout)
 }
 
-// dangers adds what was found, each rule once a line.
+// dangers adds the findings to the report, each rule once a line.
 func (r *Report) dangers(source []byte, found findings, off []string) {
 	hits := found.Hits
 	if found.Unread != "" {
@@ -239,11 +239,11 @@ func (r *Report) dangers(source []byte, found findings, off []string) {
 	}
 }
 
-// maxDangers is how many are reported: more tell nothing new.
+// maxDangers is the maximum number of dangers in a report: more tell nothing new.
 const maxDangers = 100
 
-// offset returns the byte offset of a line and a column in characters, both from 1, with the line
-// ends that Python and JavaScript know.
+// offset returns the byte offset of a line and a column in characters, both from 1. Lines end as in Python and
+// JavaScript.
 func offset(source []byte, line, column int) int {
 	at := 0
 	for ; line > 1; line-- {

@@ -6,12 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// codingCookie is PEP 263's: a comment in one of the first two lines.
+// codingCookie matches the declaration of PEP 263: a comment in one of the first two lines.
 var codingCookie = lazy(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
 
-// encoding looks at bytes that are not UTF-8. Python refuses them unless the script declares
-// another encoding; Node reads each as U+FFFD; bash passes them through. So it is an error only in
-// Python.
+// encoding reports bytes that are not UTF-8. Python refuses them unless the script declares another encoding; Node
+// reads each as U+FFFD; bash passes them through. So they are an error only in Python.
 func encoding(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	at := firstInvalid(source)
 	if at < 0 {

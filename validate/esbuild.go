@@ -7,12 +7,12 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// afterAll stands below a script that is only to be parsed. export is allowed nowhere but outside
-// of everything, and the parenthesis nowhere: when that is the first complaint, then the script is
-// whole, and esbuild has stopped before its later passes, some of which take cubic time.
+// afterAll is appended to a script that is only to be parsed. export is allowed only at the top level, and the
+// parenthesis nowhere: if the parenthesis is the first complaint, the script is whole, and esbuild has stopped before
+// its later passes, some of which take cubic time.
 const afterAll = "\n;export{};)"
 
-// syntaxErrors returns what keeps a script from being parsed, as a script or as a module.
+// syntaxErrors returns the errors of parsing a script, as a script or as a module.
 func syntaxErrors(source string) []Problem {
 	r := api.Transform(source+afterAll, api.TransformOptions{Loader: api.LoaderJS, Target: api.ESNext})
 	var all []api.Message
@@ -30,7 +30,7 @@ func syntaxErrors(source string) []Problem {
 	return problems(all)
 }
 
-// atEnd moves a complaint about afterAll to the end of the script, which came too early.
+// atEnd moves a complaint about afterAll to the end of the script, which is incomplete.
 func atEnd(m api.Message, source string) api.Message {
 	if strings.Contains(m.Text, "export") || strings.Contains(m.Text, `";"`) {
 		m.Text = "Unexpected end of file: something above is not closed"
@@ -49,8 +49,8 @@ func inFunction(source string) string {
 	return "(function (exports, require, module, __filename, __dirname) {\n" + source + "\n});"
 }
 
-// refusesReturn says whether JavaScript that parses is a module. The parser does not tell, but it
-// refuses a return outside of functions in modules, and only there.
+// refusesReturn reports whether JavaScript that parses is a module. The parser does not tell, but it refuses a return
+// outside of functions in modules, and only there.
 func refusesReturn(source string) bool {
 	r := api.Transform(source+"\n;return", api.TransformOptions{Loader: api.LoaderJS, Target: api.ESNext})
 	return len(r.Errors) > 0
@@ -73,7 +73,7 @@ func translate(source, name string, commonJS bool) ([]byte, []Problem) {
 	return r.Code, problems(r.Errors)
 }
 
-// maxProblems is how many are reported of one script: the later ones follow from the first.
+// maxProblems is the maximum number of problems reported of a script: later problems follow from the first.
 const maxProblems = 5
 
 func problems(messages []api.Message) []Problem {
@@ -90,9 +90,9 @@ func problems(messages []api.Message) []Problem {
 	return all
 }
 
-// unsure says whether a message is of a kind in which V8 is known to differ: it leaves assignments
-// to calls to run time, knows the letters of newer Unicode and newer syntax for bigints, and takes
-// await for a name in places where esbuild does not. Found with the tests of ECMA-262.
+// unsure reports whether V8 is known to differ about such a message: V8 leaves assignments to calls to run time, knows
+// the letters of newer Unicode and newer syntax for bigints, and takes await for a name in places where esbuild does
+// not. Found with the tests of ECMA-262.
 func unsure(text, line string, at int) bool {
 	before, after := line, ""
 	if at <= len(line) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// fix fills in Fixed and Diff.
+// fix sets Fixed and Diff.
 func (r *Report) fix(source string, found findings) {
 	end := "\n"
 	if n := strings.IndexByte(source, '\n'); n > 0 && source[n-1] == '\r' {
@@ -27,7 +27,7 @@ func (r *Report) fix(source string, found findings) {
 	r.Diff = diff(source, r.Fixed)
 }
 
-// together makes one statement of those that import from the same module, and drops doubles.
+// together merges statements that import from the same module, and removes duplicates.
 func together(statements []string) []string {
 	var out []string
 	from := map[string]int{}
@@ -66,7 +66,7 @@ func parts(s string) (head, names, tail string) {
 // diffContext is how many unchanged lines a diff shows around a change, as diff -u does.
 const diffContext = 3
 
-// diff returns the unified diff of two texts that differ in one place.
+// diff returns the unified diff of two texts that differ in a single place.
 func diff(before, after string) string {
 	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after))
 	head := 0
@@ -96,7 +96,7 @@ func diff(before, after string) string {
 	return out.String()
 }
 
-// span is a range of lines as diffs write it: an empty one is named after the line before it.
+// span returns a range of lines in the format of diffs: an empty range is named after the line before it.
 func span(from, count int) string {
 	if count == 0 {
 		return fmt.Sprintf("%d,0", from)

@@ -47,16 +47,15 @@ const (
 	isolatedTreeTimeout = 5 * time.Second  // to inspect the tree; the syntax is answered without it
 )
 
-// places bounds how many parsers there are at the same time, since a bomb takes all of a parser's
-// memory. It holds nothing but free places.
+// places is the semaphore of parsing processes, since a bomb takes all of a parser's memory.
 var places = make(chan struct{}, max(2, runtime.NumCPU()/2))
 
-// errTooMuch is for sources that take too much time or memory.
+// errTooMuch is the error for a source that takes too much time or memory.
 var errTooMuch = errors.New("it takes too much time or memory to parse (is it nested very deeply?)")
 
 func init() { role.Take(role.Parser, serveApart) }
 
-// serveApart does one job. It ends with its parent, whose end of the pipe closes then.
+// serveApart does a single job. The process ends with its parent, whose end of the pipe closes then.
 func serveApart() int {
 	limitApart()
 	debug.SetMaxStack(isolatedStack)
@@ -77,7 +76,7 @@ func serveApart() int {
 	return 0
 }
 
-// isolate does a job in a process of its own, which may run out of time, stack or memory without harm to this one: a
+// isolate does a job in another process, which may run out of time, stack or memory without harm to this process: a
 // parser can't be stopped otherwise, and a stack overflow can't be caught.
 func isolate(ctx context.Context, j job, longest time.Duration) (answer, error) {
 	select {
@@ -112,7 +111,7 @@ func isolate(ctx context.Context, j job, longest time.Duration) (answer, error) 
 	return a, nil
 }
 
-// self is this program, also after its file was replaced by an update.
+// self returns the path of this program, also after an update has replaced the file.
 func self() string {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe"

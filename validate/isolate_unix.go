@@ -4,8 +4,8 @@ package validate
 
 import "syscall"
 
-// limitApart makes the kernel end this process should it go on for too long or grow too large.
-// Memory is RLIMIT_DATA: it counts what can be written, and not the addresses that Go reserves.
+// limitApart makes the kernel end this process if it runs for too long or grows too large. Memory is RLIMIT_DATA, which
+// counts writable memory and not the addresses that Go reserves.
 func limitApart() {
 	seconds := uint64(isolatedTimeout.Seconds()) * 2
 	for what, limit := range map[int]uint64{

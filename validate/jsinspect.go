@@ -11,8 +11,8 @@ import (
 	"github.com/go-sourcemap/sourcemap"
 )
 
-// inspectNode looks at JavaScript, and at TypeScript in JavaScript's clothes. name is the one that the
-// script runs under.
+// inspectNode inspects JavaScript, and TypeScript translated to JavaScript. name is the file name that the script runs
+// under.
 func (j job) inspectNode(name string) findings {
 	source, module := string(j.Source), path.Ext(name) == ".mjs"
 	original := func(at int) int { return at }
@@ -42,9 +42,9 @@ func (j job) inspectNode(name string) findings {
 	return f
 }
 
-// lower writes what goja's parser does not know in older syntax, and TypeScript as JavaScript. The
-// function that it returns finds places in the source, or -1 for what has none there: esbuild tells
-// them by a source map alone, which go-sourcemap reads.
+// lower translates syntax that goja's parser does not know to older syntax, and TypeScript to JavaScript. The returned
+// function maps an offset to the source, or to -1 if the source has no such place: esbuild reports places only in a
+// source map, which go-sourcemap reads.
 func lower(source string, typescript bool) (string, func(int) int, error) {
 	o := api.TransformOptions{
 		Loader: api.LoaderJS, Target: api.ESNext, Sourcemap: api.SourceMapExternal, LegalComments: api.LegalCommentsNone,

@@ -7,8 +7,8 @@ import (
 	"github.com/dop251/goja/ast"
 )
 
-// nodeModules are the built-in modules that are used by their own name, with members that tell them
-// from a variable of that name; none: any will do.
+// nodeModules are the built-in modules that code uses by their own name, with the members that distinguish a module
+// from a variable of that name; "" is any member.
 var nodeModules = map[string]string{
 	"fs": "", "os": "", "zlib": "", "child_process": "", "http": "", "https": "", "readline": "", "querystring": "", "vm": "",
 	"dns": "", "worker_threads": "", "string_decoder": "", "perf_hooks": "", "v8": "",
@@ -25,7 +25,7 @@ var nodeModules = map[string]string{
 	"cluster": "fork isMaster isPrimary isWorker workers on",
 }
 
-// nodeNames are functions that are used without their module.
+// nodeNames maps functions that code uses without their module to the module.
 var nodeNames = map[string]string{
 	"execSync": "child_process", "spawnSync": "child_process", "execFileSync": "child_process", "spawn": "child_process",
 	"readFileSync": "fs", "writeFileSync": "fs", "existsSync": "fs", "mkdirSync": "fs", "readdirSync": "fs", "statSync": "fs",
@@ -34,7 +34,7 @@ var nodeNames = map[string]string{
 	"fileURLToPath": "url", "pathToFileURL": "url", "createInterface": "readline",
 }
 
-// missing finds built-in modules that are used and not loaded.
+// missing returns the built-in modules that the program uses and does not load.
 func (p *jsProgram) missing(module bool, known []string) []missing {
 	var out []missing
 	seen := map[string]bool{}

@@ -4,14 +4,14 @@ import (
 	"github.com/dop251/goja/ast"
 )
 
-// jsScope is a function or a block, with what it binds.
+// jsScope is a function or a block, with its bindings.
 type jsScope struct {
 	parent   *jsScope
 	function bool
 	bound    map[string][]jsBinding
 }
 
-// jsBinding is what a name was set to: a path, a value, or neither when that can't be known.
+// jsBinding is a value of a name: a path, an expression, or neither if the value can't be known.
 type jsBinding struct {
 	path  string
 	value ast.Expression
@@ -19,14 +19,14 @@ type jsBinding struct {
 	scope *jsScope
 }
 
-// jsNode is a node with where it stands.
+// jsNode is a node with its scope and loop.
 type jsNode struct {
 	node  ast.Node
 	scope *jsScope
 	loop  ast.Statement // around it in the same function
 }
 
-// jsProgram is a tree whose names are known. The order of statements is not looked at.
+// jsProgram is a tree with the bindings of its names. The order of statements does not count.
 type jsProgram struct {
 	jsTree
 	top     *jsScope
@@ -52,7 +52,7 @@ func newScope(parent *jsScope, function bool) *jsScope {
 	return &jsScope{parent, function, map[string][]jsBinding{}}
 }
 
-// newProgram is one that knows no node yet.
+// newProgram returns an empty program.
 func newProgram() *jsProgram {
 	return &jsProgram{top: newScope(nil, true), guarded: map[string]bool{}, memo: map[jsKey][]string{}}
 }
@@ -77,7 +77,7 @@ func programOf(t jsTree) *jsProgram {
 	return p
 }
 
-// offset is where a node begins in the source.
+// offset returns the byte offset of a node in the source.
 func (p *jsProgram) offset(n ast.Node) int { return int(n.Idx0()) - p.base }
 
 func (s *jsScope) bind(name string, b jsBinding) { s.bound[name] = append(s.bound[name], b) }
@@ -92,7 +92,7 @@ func (s *jsScope) lookup(name string) []jsBinding {
 	return nil
 }
 
-// hoist is the scope that var binds in.
+// hoist returns the scope in which var binds.
 func (s *jsScope) hoist() *jsScope {
 	for !s.function {
 		s = s.parent

@@ -10,9 +10,9 @@ import (
 	"github.com/dop251/goja/parser"
 )
 
-// jsTree is a script's tree, as goja's parser has it: esbuild, which checks the syntax, keeps its own
-// to itself, and others for Go know less of the language. It knows no modules: import and export were replaced by blanks
-// of the same length, and import(...) by jsImport(...), so that places stay what they were.
+// jsTree is a script's tree, made by goja's parser: esbuild, which checks the syntax, exports no tree, and other
+// parsers for Go know less of the language. goja knows no modules: import and export were replaced by blanks of the
+// same length, and import(...) by jsImport(...), so that places stay what they were.
 type jsTree struct {
 	body    []ast.Statement
 	imports []jsImported
@@ -25,18 +25,18 @@ type jsImported struct {
 	path string // "fs" or "fs.readFile"
 }
 
-// jsImport stands for import where that is an expression. It has the same length.
+// jsImport replaces import where import is an expression. Both have the same length.
 const jsImport = "$imprt"
 
-// maxRewrites bounds how often a source is parsed again: each export costs one.
+// maxRewrites bounds how often a source is parsed again: each export costs a parse.
 const maxRewrites = 60
 
 var errUnreadable = errors.New("our parser does not know all of its syntax")
 
-// backtracks says whether goja's parser may take long for a source: it reads the parameters of an
-// arrow function twice, so that those which hold another arrow function double the time for each
-// level; and it reports n*n errors for n labels of one name. Arrow functions with plain parameters
-// can't hold others, whatever strings and comments stand around them.
+// backtracks reports whether goja's parser may take long for a source: it reads the parameters of an arrow function
+// twice, so that parameters with another arrow function in them double the time for each level; and it reports n*n
+// errors for n labels of the same name. Arrow functions with plain parameters can't hold others, whatever strings and
+// comments stand around them.
 func backtracks(source []byte) bool {
 	odd := 0
 	for rest := source; ; {
@@ -53,8 +53,8 @@ func backtracks(source []byte) bool {
 	return odd > 6 || bytes.Count(source, []byte(":")) > 600
 }
 
-// simpleArrow says whether what stands before an arrow are parameters without parentheses, text or
-// comments in them.
+// simpleArrow reports whether the source before an arrow ends in parameters without parentheses, text or comments in
+// them.
 func simpleArrow(before []byte) bool {
 	before = bytes.TrimRight(before, " \t")
 	if len(before) == 0 {
@@ -103,7 +103,7 @@ func parseJS(source string, module bool) (jsTree, error) {
 	return t, errUnreadable
 }
 
-// in takes the wrapped source's statements out of the function around them.
+// in extracts the statements of the wrapped source from the function around them.
 func (t jsTree) in(p *ast.Program, prefix int) (jsTree, error) {
 	if len(p.Body) == 1 {
 		if s, is := p.Body[0].(*ast.ExpressionStatement); is {
@@ -135,7 +135,7 @@ func errorAt(err error, text string) int {
 	return at + list[0].Position.Column - 1
 }
 
-// head takes out the imports at the head of a module, where most are.
+// head blanks the imports at the head of a module, where most are.
 func (t *jsTree) head(text []byte) {
 	for {
 		at := skipJS(text, 0)
@@ -155,7 +155,7 @@ func (t *jsTree) head(text []byte) {
 
 var directive = lazy(`^("use [a-z ]+"|'use [a-z ]+')`)
 
-// rewrite replaces what goja does not know at a place; false when it is nothing of that kind.
+// rewrite replaces syntax that goja does not know at a place, and reports whether there is such syntax.
 func (t *jsTree) rewrite(text []byte, at int) bool {
 	if at < 0 || at >= len(text) {
 		return false
@@ -217,7 +217,7 @@ func (t *jsTree) imported(text []byte, start, at int) bool {
 	return true
 }
 
-// attributes skips what may follow the name of a module.
+// attributes skips import attributes and a semicolon after the name of a module.
 func attributes(text []byte, at int) int {
 	word, end := tokenJS(text, at)
 	if word == "with" || word == "assert" {
@@ -271,7 +271,7 @@ func (t *jsTree) exported(text []byte, start, at int) bool {
 	return true
 }
 
-// named says whether a declaration with a name follows.
+// named reports whether a declaration with a name follows.
 func named(text []byte, at int) bool {
 	word, at := tokenJS(text, at)
 	if word == "async" {
@@ -287,7 +287,7 @@ func named(text []byte, at int) bool {
 	return name != "(" && name != "{" && name != "extends" && name != ""
 }
 
-// blank replaces all but line ends.
+// blank replaces all bytes but line ends by spaces.
 func blank(text []byte) {
 	for i, c := range text {
 		if c != '\n' && c != '\r' {
@@ -326,8 +326,8 @@ func skipJS(text []byte, at int) int {
 	return at
 }
 
-// tokenJS reads a word, a string or one character, "" at the end. It is good for the heads of
-// statements that import and export, not for expressions.
+// tokenJS reads a word, a string or a single character, "" at the end. It reads the heads of statements that import and
+// export, and no expressions.
 func tokenJS(text []byte, at int) (token string, end int) {
 	at = skipJS(text, at)
 	if at >= len(text) {
@@ -341,12 +341,12 @@ func tokenJS(text []byte, at int) (token string, end int) {
 
 var tokenAt = lazy(`^([\p{L}\p{N}_$\\]+|"(\\.|[^"\\])*"|'(\\.|[^'\\])*')`)
 
-// moduleName is the name by which rules know a module.
+// moduleName returns a module's name as it is in rules.
 func moduleName(name string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(name, "node:"), "/", ".")
 }
 
-// jsMember is the path of a member. The default export of Node's modules are they themselves.
+// jsMember returns the path of a member. The default export of a module of Node is the module itself.
 func jsMember(path, name string) string {
 	switch {
 	case name == "" || name == "default":

@@ -8,7 +8,7 @@ import (
 	"github.com/dop251/goja/token"
 )
 
-// process looks at the functions of child_process.
+// process inspects a call of a function of child_process.
 func (l *jsInspector) process(x ast.Expression, name string, args []ast.Expression, n jsNode) {
 	command, known := l.command(argument(args, 0), n.scope)
 	name = strings.TrimSuffix(name, "Sync")
@@ -40,7 +40,7 @@ func (l *jsInspector) process(x ast.Expression, name string, args []ast.Expressi
 	}
 }
 
-// command returns a command with unknownText for what is not known of it.
+// command returns a command, with unknownText for its unknown parts.
 func (l *jsInspector) command(e ast.Expression, s *jsScope) (string, bool) {
 	if text, known := l.text(e, s, 0); known {
 		return text, true
@@ -75,7 +75,7 @@ func quoteWords(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// option says whether an object has a key that is not plainly false.
+// option reports whether an object has a key whose value is not plainly false.
 func (l *jsInspector) option(e ast.Expression, key string, s *jsScope) bool {
 	if id, is := e.(*ast.Identifier); is {
 		if b := s.lookup(string(id.Name)); len(b) == 1 && b[0].value != nil && b[0].key == "" {
@@ -111,7 +111,7 @@ func (l *jsInspector) kill(x ast.Node, args []ast.Expression, s *jsScope) {
 	}
 }
 
-// endless says whether a node stands in a loop that does not end.
+// endless reports whether a node is in a loop that does not end.
 func (l *jsInspector) endless(n jsNode) bool {
 	var test ast.Expression
 	var body ast.Statement
@@ -136,7 +136,7 @@ func (l *jsInspector) endless(n jsNode) bool {
 	return false
 }
 
-// breaks says whether a loop's body may leave it.
+// breaks reports whether a loop's body may end the loop.
 func breaks(body ast.Statement) bool {
 	p := newProgram()
 	jsWalk{p, p.top, nil}.node(body)
@@ -151,7 +151,7 @@ func breaks(body ast.Statement) bool {
 	})
 }
 
-// itself says whether what is started is this program again.
+// itself reports whether the arguments start this program again.
 func (l *jsInspector) itself(args []ast.Expression, s *jsScope) bool {
 	p := newProgram()
 	for _, a := range args {

@@ -9,7 +9,7 @@ import (
 	"github.com/dop251/goja/token"
 )
 
-// jsCalls are the rules for calling a path, or making an object of it.
+// jsCalls maps rules to paths: the rule applies to a call of the path, and to new with it.
 var jsCalls = map[string][]string{
 	"node-eval":                 {"eval"},
 	"node-function-constructor": {"Function"},
@@ -24,7 +24,7 @@ var jsCalls = map[string][]string{
 		"dns.lookup", "dns.resolve"},
 }
 
-// jsCalled finds the rule of a path.
+// jsCalled maps a path to its rule.
 var jsCalled = sync.OnceValue(func() map[string]string {
 	m := map[string]string{}
 	for rule, paths := range jsCalls {
@@ -35,7 +35,7 @@ var jsCalled = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// jsInspector looks at the nodes of a program, each once.
+// jsInspector inspects each node of a program once.
 type jsInspector struct {
 	*jsProgram
 	hits []hit
@@ -43,7 +43,7 @@ type jsInspector struct {
 
 func (l *jsInspector) say(rule string, n ast.Node) { l.hits = append(l.hits, hit{rule, l.offset(n)}) }
 
-// dangers looks at all of it; whole is false when there was too much.
+// dangers inspects all nodes; whole is false if there are too many.
 func (p *jsProgram) dangers() (hits []hit, whole bool) {
 	l := &jsInspector{jsProgram: p}
 	for _, n := range p.nodes {
@@ -66,7 +66,7 @@ func (l *jsInspector) call(x ast.Expression, callee ast.Expression, args []ast.E
 	for _, path := range l.paths(callee, n.scope, 0) {
 		args := args
 		if path != "util.promisify" {
-			l.handed(args, n.scope)
+			l.callbacks(args, n.scope)
 		}
 		if base, is := strings.CutSuffix(path, ".call"); is {
 			path, args = base, args[min(1, len(args)):]
@@ -114,8 +114,8 @@ func (l *jsInspector) call(x ast.Expression, callee ast.Expression, args []ast.E
 	}
 }
 
-// handed looks at a function that is given to another, which will call it: list.map(eval).
-func (l *jsInspector) handed(args []ast.Expression, s *jsScope) {
+// callbacks inspects functions in the arguments of a call, which may call them: list.map(eval).
+func (l *jsInspector) callbacks(args []ast.Expression, s *jsScope) {
 	for _, a := range args {
 		switch a.(type) {
 		case *ast.Identifier, *ast.DotExpression:
@@ -138,7 +138,7 @@ func argument(args []ast.Expression, i int) ast.Expression {
 	return args[i]
 }
 
-// isText says whether an expression can only be text.
+// isText reports whether an expression can only be text.
 func isText(e ast.Expression) bool {
 	switch x := e.(type) {
 	case *ast.StringLiteral:
@@ -151,7 +151,7 @@ func isText(e ast.Expression) bool {
 	return false
 }
 
-// evaluated looks at what text that becomes code is made of.
+// evaluated inspects the sources of text that becomes code.
 func (l *jsInspector) evaluated(x ast.Node, args []ast.Expression, s *jsScope) {
 	for _, path := range l.inside(args, s) {
 		switch {
@@ -192,7 +192,7 @@ func (l *jsInspector) inside(list []ast.Expression, s *jsScope) []string {
 	return found
 }
 
-// writes looks at the functions of fs that change files.
+// writes inspects a call of a function of fs that changes files.
 func (l *jsInspector) writes(x ast.Node, name string, args []ast.Expression, s *jsScope) {
 	var changed []int
 	switch name {
@@ -217,7 +217,7 @@ func (l *jsInspector) writes(x ast.Node, name string, args []ast.Expression, s *
 	}
 }
 
-// sharedPrototype says whether a path is a prototype that objects of others share.
+// sharedPrototype reports whether a path is a prototype that objects of other code share.
 func sharedPrototype(path string) bool {
 	name, is := strings.CutSuffix(path, ".prototype")
 	builtin := slices.Contains([]string{"Object", "Array", "String", "Number", "Function", "Promise", "Map", "Set", "Boolean", "RegExp", "Date"}, name)

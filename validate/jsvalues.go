@@ -13,7 +13,8 @@ const (
 	jsSteps   = 300000 // of one program
 )
 
-// paths returns what an expression may stand for: "child_process.exec", "eval". A call adds "()".
+// paths returns the paths of the functions and objects that an expression may be: "child_process.exec", "eval". A call
+// adds "()".
 func (p *jsProgram) paths(e ast.Expression, s *jsScope, depth int) []string {
 	p.steps++
 	if e == nil || depth > jsDeepest || p.steps > jsSteps {
@@ -118,7 +119,7 @@ func suffixed(paths []string, suffix string) []string {
 	return out
 }
 
-// called returns what a call gives: a module for require, the function for bind and promisify.
+// called returns the paths of a call's result: a module for require, the function for bind and promisify.
 func (p *jsProgram) called(x *ast.CallExpression, s *jsScope, depth int) []string {
 	var out []string
 	for _, path := range p.paths(x.Callee, s, depth) {
@@ -145,7 +146,7 @@ func (p *jsProgram) called(x *ast.CallExpression, s *jsScope, depth int) []strin
 	return out
 }
 
-// requires says whether calling this loads a module by name.
+// requires reports whether a call of this path loads a module by name.
 func requires(path string) bool {
 	switch path {
 	case "require", "module.require", "process.mainModule.require", "require.main.require", "import",
@@ -155,7 +156,7 @@ func requires(path string) bool {
 	return false
 }
 
-// text returns the text that an expression is for sure.
+// text returns the text of an expression, if that is certain.
 func (p *jsProgram) text(e ast.Expression, s *jsScope, depth int) (string, bool) {
 	p.steps++
 	if e == nil || depth > jsDeepest || p.steps > jsSteps {
@@ -189,7 +190,7 @@ func (p *jsProgram) text(e ast.Expression, s *jsScope, depth int) (string, bool)
 	return "", false
 }
 
-// sum adds a + b + c ... without going down as deep as it is long.
+// sum adds a + b + c ... in a loop: recursion would go as deep as the sum is long.
 func (p *jsProgram) sum(x *ast.BinaryExpression, s *jsScope, depth int) (string, bool) {
 	var parts []ast.Expression
 	var e ast.Expression = x
@@ -214,7 +215,7 @@ func (p *jsProgram) sum(x *ast.BinaryExpression, s *jsScope, depth int) (string,
 	return out.String(), true
 }
 
-// template puts a template together, with unknownText for what is not known.
+// template returns the text of a template, with unknownText for its unknown parts.
 func (p *jsProgram) template(x *ast.TemplateLiteral, s *jsScope, depth int) (out string, all bool) {
 	var b strings.Builder
 	all = true
@@ -234,7 +235,7 @@ func (p *jsProgram) template(x *ast.TemplateLiteral, s *jsScope, depth int) (out
 	return b.String(), all
 }
 
-// made knows ["a", "b"].join("") and String.fromCharCode(1, 2).
+// made evaluates ["a", "b"].join("") and String.fromCharCode(1, 2).
 func (p *jsProgram) made(x *ast.CallExpression, s *jsScope, depth int) (string, bool) {
 	dot, is := x.Callee.(*ast.DotExpression)
 	if !is {
@@ -269,7 +270,7 @@ func (p *jsProgram) made(x *ast.CallExpression, s *jsScope, depth int) (string, 
 	return "", false
 }
 
-// file returns the path of a file as far as it is known, "~" for the home; "" if it is not.
+// file returns the known part of a file's path, with "~" for the home; "" if the path is unknown.
 func (p *jsProgram) file(e ast.Expression, s *jsScope, depth int) string {
 	if text, known := p.text(e, s, depth); known {
 		return text

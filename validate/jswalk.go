@@ -7,7 +7,7 @@ import (
 	"github.com/dop251/goja/token"
 )
 
-// jsWalk goes down a tree.
+// jsWalk walks a tree.
 type jsWalk struct {
 	p     *jsProgram
 	scope *jsScope
@@ -27,7 +27,7 @@ func (w jsWalk) within(loop ast.Statement) jsWalk {
 	return w
 }
 
-// node notes a node, what it binds, and what is below it.
+// node records a node, its bindings, and the nodes below it.
 func (w jsWalk) node(n ast.Node) {
 	w.p.nodes = append(w.p.nodes, jsNode{n, w.scope, w.loop})
 	switch x := n.(type) {
@@ -44,7 +44,7 @@ func (w jsWalk) statements(list []ast.Statement) {
 	}
 }
 
-// some goes down expressions, of which some may be missing.
+// some walks expressions, of which some may be nil.
 func (w jsWalk) some(list ...ast.Expression) {
 	for _, e := range list {
 		if e != nil {
@@ -166,7 +166,7 @@ func (w jsWalk) target(t ast.Expression, b jsBinding, scope *jsScope) {
 	w.pattern(t, b, func(name string, b jsBinding) { scope.bind(name, b) })
 }
 
-// assigned notes the names of a pattern that are set, wherever they are bound.
+// assigned records assignments to the names of a pattern, wherever they are bound.
 func (w jsWalk) assigned(t ast.Expression, b jsBinding) {
 	switch t.(type) {
 	case *ast.Identifier, *ast.ObjectPattern, *ast.ArrayPattern:

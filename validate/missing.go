@@ -4,17 +4,18 @@ import (
 	"strings"
 )
 
-// What an interpreter says when it did not find a module. The prefix is that of exception groups.
+// pythonMissing and nodeMissing match an interpreter's error for a module that it has not found. The prefix is that of
+// exception groups.
 var (
 	pythonMissing = lazy(`^[ |]*ModuleNotFoundError: No module named '([-\w.@/]{1,200})'`)
 	nodeMissing   = lazy(`^(?:Uncaught )?Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([-\w.@/:~]{1,200})'`)
 )
 
-// pythonAgain stands between an exception and the one that was raised while it was handled.
+// pythonAgain is the line between an exception and another exception that was raised while the first was handled.
 const pythonAgain = "During handling of the above exception"
 
-// MissingModule finds in a program's stderr the module for whose lack it ended.
-// It believes what it reads, so the answer is good for a hint, and for nothing else.
+// MissingModule returns the module that a program's stderr names as missing. The program may print anything, so the
+// answer is good for a hint only.
 func MissingModule(stderr string) (module string, ok bool) {
 	for line := range strings.SplitSeq(stderr, "\n") {
 		line = strings.TrimRight(line, "\r")

@@ -13,15 +13,15 @@ var systemRoots = strings.Fields(`/etc /usr /bin /sbin /lib /lib32 /lib64 /boot 
 	/var/log /var/spool /var/run /run /root`)
 
 var (
-	// ordinaryFile matches what programs write to every day among the system's files.
+	// ordinaryFile matches those of the system's files that ordinary programs write to.
 	ordinaryFile = lazy(`^(/dev/(null|stdout|stderr|stdin|tty|shm|shm/.*|fd|fd/.*|pts/.*|tcp/.*|udp/.*)|/proc/self/(fd/.*|oom_score_adj|comm))$`)
-	// privateFile matches what steers a person's other programs.
+	// privateFile matches the settings of a person's other programs.
 	privateFile = lazy(`^(~\w*|/root|/home/[^/]+)/\.(ssh|aws|gnupg|kube|docker|bashrc|bash_profile|bash_login|profile|zshrc|zprofile|` +
 		`gitconfig|netrc|npmrc|pypirc|config/autostart|config/systemd|local/bin)(/|$)`)
 	diskDevice = lazy(`^/dev/((sd|hd|vd|xvd)[a-z*?]|nvme[0-9]|mmcblk|disk[0-9/]|mapper/|mem$|kmem$|loop[0-9]|dm-)`)
 )
 
-// systemFile says whether a path is the system's, or a person's settings; "~" stands for a home.
+// systemFile reports whether a path belongs to the system, or to a person's settings; "~" is a home.
 func systemFile(name string) bool {
 	if name == "" {
 		return false
@@ -35,7 +35,7 @@ func systemFile(name string) bool {
 	})
 }
 
-// everything says whether what a path or a shell's pattern names is about all there is.
+// everything reports whether a path or a shell's pattern names nearly all files.
 func everything(name string) bool {
 	if name == "" {
 		return false

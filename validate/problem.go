@@ -24,13 +24,13 @@ type Problem struct {
 	unsure bool // the interpreter may not see it as a problem
 }
 
-// Error says why a script can't be run.
+// Error is the error for a script that can't be run.
 type Error struct {
 	Name     string // as it was sent
 	Problems []Problem
 }
 
-// Error gives the problems with their places and snippets, so it has several lines if there are.
+// Error returns the problems with their places and snippets, on several lines.
 func (e *Error) Error() string {
 	var b strings.Builder
 	for i, p := range e.Problems {
@@ -66,7 +66,7 @@ func place(source []byte, at int) Problem {
 	return problem(line, string(text), at-from)
 }
 
-// around is how many characters of a line are shown before and after the place.
+// around is the number of characters of a line in a snippet before and after the place.
 const around = 60
 
 // problem returns a Problem without text for a byte offset in a line.
@@ -108,8 +108,8 @@ func lastRunes(s string, n int) string {
 	return s[end:]
 }
 
-// visible replaces each character of a line of code that has no place of its own, or would change how the rest is shown:
-// it is not written out, which would read as if it stood so in the code.
+// visible replaces each character of a line of code that has no width, or that changes how the rest is displayed. An
+// escape would read as if it stood so in the code.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -140,8 +140,8 @@ func width(s string) int {
 	return n
 }
 
-// lazy compiles an expression when it is first needed: every start of the program would pay for
-// it otherwise, 0.5 ms for all of them.
+// lazy compiles an expression on first use: every start of the program would pay for it otherwise, 0.5 ms for all
+// expressions.
 func lazy(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

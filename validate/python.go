@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// Interpreter asks a Python that runs PythonAnalyser, contained: its parser is as large as it is
-// old, and the code that it reads was written by others.
+// Interpreter sends requests to a contained Python that runs PythonAnalyser: Python's parser is large and old, and
+// reads code of strangers.
 type Interpreter interface {
 	// Ask hands on one request, JSON without its length, and returns the answer. The bytes of both
 	// are not to be looked at. It may be called concurrently.
@@ -32,11 +32,11 @@ var (
 	pythonServe string
 )
 
-// PythonAnalyser returns a Python program, for 3.8 and later, that reads requests from descriptor 3
-// and answers them there, each with its length before it in 4 bytes, big endian, until the other
-// side closes. It looks at code and runs none of it. Each request is worked on by a child, for 10
-// seconds and in 1 GB of addresses at most, so that no source ends the program. Requests are answered
-// one after the other. It needs its standard library, and nothing else of the file system.
+// PythonAnalyser returns a Python program, for 3.8 and later, that reads requests from descriptor 3 and answers them
+// there, each with its length before it in 4 bytes, big endian, until the other side closes. It inspects code and runs
+// none of it. Each request is worked on by a child, for 10 seconds and in 1 GB of addresses at most, so that no source
+// ends the program. Requests are answered one after the other. It needs its standard library, and nothing else of the
+// file system.
 func PythonAnalyser() string {
 	return strings.Join([]string{pythonNames, pythonValues, pythonDangers, pythonMissingNames, notebook.Translation(), pythonServe}, "\n\n")
 }
@@ -48,7 +48,7 @@ type pythonRequest struct {
 	Known  []string `json:"known"`
 }
 
-// spot is a place as Python tells it: both from 1, the column in characters.
+// spot is a place in the answer of Python: line and column from 1, the column in characters.
 type spot struct {
 	Line, Column int
 	Inline       bool
@@ -107,7 +107,7 @@ func (r *Report) pythonProblems(source []byte, a pythonAnswer) {
 
 const maxNotes = 20
 
-// unreadWords say what the analyser's words for "not read" mean.
+// unreadWords maps the analyser's words for "not read" to sentences.
 var unreadWords = map[string]string{
 	"":       "",
 	"nested": "it is nested too deeply, or takes too much memory to parse",

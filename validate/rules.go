@@ -2,7 +2,7 @@ package validate
 
 import "slices"
 
-// The severities, from what is only worth knowing to what no ordinary program does.
+// The severities, from Info, which is worth knowing, to High, which no ordinary program does.
 const (
 	Info   = "info"
 	Low    = "low"
@@ -10,19 +10,19 @@ const (
 	High   = "high"
 )
 
-// Rule is a dangerous pattern that Analyze finds.
+// Rule is a dangerous pattern that Analyze reports.
 type Rule struct {
 	Name     string // by which it is switched off; it begins with the language, unless it is about all
 	Severity string
 	Reason   string // for people who run the code in a sandbox
 }
 
-// unread is the rule for what could not be looked at: a policy that refuses dangers must not be
-// passed by a program that is too hard to read.
+// unread is the rule for code that could not be inspected: a program that is too hard to read must not pass a policy
+// that refuses dangers.
 const unread = "unread"
 
-// Rules returns all rules. What a sandbox stops anyway is described by what the program will see, and
-// not as a danger to the machine.
+// Rules returns all rules. The reason of a rule that a sandbox stops anyway says what the program will see, and not
+// what danger the machine is in.
 func Rules() []Rule { return slices.Clone(rules) }
 
 var rules = []Rule{

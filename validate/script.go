@@ -12,13 +12,12 @@ import (
 // as the source nests, on up to 8 KB of stack a level, and a stack of 1 GB ends a Go program.
 const maxHere = 16 << 10
 
-// importMeta matches what might be import.meta, the one sign of a module that looks the same in
-// both readings of a script.
+// importMeta matches possible uses of import.meta, the only sign of a module that parses the same in a script and in a
+// module.
 var importMeta = lazy(`\bimport\s*\.\s*meta\b`)
 
-// checkSyntax checks a script for Node or bash, and makes JavaScript of TypeScript. In this process
-// only parsers run, and only on what they can't choke on; the rest is done by a process that may
-// die of it.
+// checkSyntax checks a script for Node or bash, and translates TypeScript to JavaScript. In this process only parsers
+// run, and only on sources that can't exhaust them; the rest is done by a process that may die.
 func (out *Checked) checkSyntax(ctx context.Context, k kind) error {
 	j := job{Name: out.Name, Source: out.Source, Language: k.language, TypeScript: k.typescript}
 	if len(j.Source) <= maxHere && !j.heavy() {
@@ -41,7 +40,7 @@ func (out *Checked) checkSyntax(ctx context.Context, k kind) error {
 	return err
 }
 
-// heavy says whether a job takes more than a parser, and so possibly forever.
+// heavy reports whether a job takes more than a parser, and so possibly forever.
 func (j job) heavy() bool {
 	return j.TypeScript || j.Language == Node && importMeta().Match(j.Source)
 }
@@ -62,7 +61,7 @@ func (j job) do() answer {
 	return a
 }
 
-// take makes an answer the result, or the error.
+// take makes an answer the result, or returns its problems as the error.
 func (out *Checked) take(a answer) error {
 	if len(a.Problems) > 0 && !a.Unsure {
 		return &Error{Problems: a.Problems}
@@ -75,8 +74,8 @@ func (out *Checked) take(a answer) error {
 	return nil
 }
 
-// javascript checks a script and decides whether it is a module as Node does: what can be read as
-// the body of a function is CommonJS, else what can be read at all is a module.
+// javascript checks a script and decides whether it is a module as Node does: source that parses as the body of a
+// function is CommonJS, and other source that parses is a module.
 func (j job) javascript() answer {
 	source := string(j.Source)
 	a := answer{Name: j.Name, Problems: syntaxErrors(source)}
@@ -101,9 +100,9 @@ func isModule(source string) bool {
 	return len(syntaxErrors(inFunction(source))) > 0 || importMeta().MatchString(source) && refusesReturn(source)
 }
 
-// typescript makes JavaScript of TypeScript. Types are removed and not checked, as in Node; what
-// Node does not have (enum, namespaces, decorators, using) is written out. A .cts file may use
-// import and export, which become require and exports, as with tsc.
+// typescript translates TypeScript to JavaScript. Types are removed and not checked, as in Node; syntax that Node does
+// not have (enum, namespaces, decorators, using) is translated, too. A .cts file may use import and export, which
+// become require and exports, as with tsc.
 func (j job) typescript() answer {
 	ext := path.Ext(j.Name)
 	js, problems := translate(string(j.Source), j.Name, strings.EqualFold(ext, ".cts"))

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// longestShebang is how much of a file Linux reads for its first line, in bytes: BINPRM_BUF_SIZE.
+// longestShebang is the number of bytes that Linux reads for a file's first line: BINPRM_BUF_SIZE.
 const longestShebang = 256
 
-// shebang returns what the first line of a script has the kernel execute: a program, and at most one argument, which is
-// the rest of the line. For env(1) it is the program that env would look for, with the arguments that "env -S" splits.
+// shebang returns the command that the kernel executes for the first line of a script: a program, and at most one
+// argument, the rest of the line. For env(1) the command is the program that env would look for, with the arguments
+// that "env -S" splits.
 func shebang(source []byte) []string {
 	line, _, _ := bytes.Cut(source[:min(len(source), longestShebang)], []byte("\n"))
 	line, ok := bytes.CutPrefix(line, []byte("#!"))
@@ -37,8 +38,8 @@ func shebang(source []byte) []string {
 	return []string{program, rest}
 }
 
-// byShebang says what a script's first line makes it. What begins one of our languages is that one's interpreter, wherever
-// it lies on the machine that the line was written on.
+// byShebang returns the kind of a script by its first line. The interpreter of a known language counts whatever its
+// directory is.
 func byShebang(source []byte) (kind, bool) {
 	words := shebang(source)
 	if words == nil {

@@ -7,11 +7,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shell looks for syntax errors. Most are only warnings: bash reads and runs a script command by
-// command, so an error below keeps nothing above from running, and our parser refuses some of what
-// bash takes. An error is sure when bash, too, would have to read to the end of the file without
-// finding what is missing, or meets a keyword that can't stand there, and when nothing above it may
-// end the script before, or change how the rest is read.
+// shell reports syntax errors. Most are only warnings: bash reads and runs a script command by command, so an error
+// below keeps nothing above from running, and our parser refuses some of what bash takes. An error is sure if bash,
+// too, would read to the end of the file without finding the missing word, or meets a keyword that can't stand there,
+// and if nothing above may end the script earlier, or change how the rest is read.
 func (j job) shell() answer {
 	a := answer{Name: j.Name}
 	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(j.Source), "")
@@ -30,18 +29,16 @@ func (j job) shell() answer {
 	return a
 }
 
-// sureInShell matches the complaints that bash shared in each of 1,500 scripts (its own tests and
-// those of a Debian) in which they were found.
+// sureInShell matches complaints that bash shared in each of 1,500 scripts (its own tests and those of a Debian).
 var sureInShell = lazy("^reached EOF without closing quote|" +
 	"statement must end with `|" +
 	"^`(then|elif|else|fi|do|done|esac)` can only be used|" +
 	"^`(if|elif|while|until) <cond>` must be followed by `")
 
-// mayEndBefore matches what may keep bash from reading on, or what may give words another meaning.
+// mayEndBefore matches commands that may keep bash from reading on, or give words another meaning.
 var mayEndBefore = lazy(`\b(exit|exec|return|eval|source|alias|shopt|kill|set|enable)\b|(^|[\s;&|])\.\s`)
 
-// lineEnds warns of a script that was written with Windows' line ends: bash takes the carriage
-// return for a part of the last word of each line.
+// lineEnds warns of Windows' line ends: bash takes the carriage return for a part of the last word of each line.
 func lineEnds(source []byte) []Problem {
 	at := bytes.Index(source, []byte("\r\n"))
 	if at < 0 {

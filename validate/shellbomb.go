@@ -6,7 +6,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// function looks for a function that calls itself in a pipe or in the background.
+// function reports a function that calls itself in a pipe or in the background.
 func (l *shellInspector) function(x *syntax.FuncDecl) {
 	if x.Name == nil || x.Body == nil {
 		return
@@ -16,7 +16,7 @@ func (l *shellInspector) function(x *syntax.FuncDecl) {
 	}
 }
 
-// loop looks for a script that starts itself, again and again.
+// loop reports a script that starts itself in a loop.
 func (l *shellInspector) loop(x *syntax.WhileClause) {
 	if len(x.Cond) != 1 || len(x.Do) == 0 {
 		return
@@ -34,8 +34,8 @@ func (l *shellInspector) loop(x *syntax.WhileClause) {
 	}
 }
 
-// multiplies says whether a statement starts the function, or with "" the script itself, without
-// waiting for it or twice at a time.
+// multiplies reports whether a statement starts the function of a name, or for "" the script itself, in the background
+// or twice at a time.
 func (l *shellInspector) multiplies(body *syntax.Stmt, name string) bool {
 	found := false
 	itself := func(s *syntax.Stmt) bool {

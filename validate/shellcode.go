@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// interpreters run what they are given as code.
+// interpreters are programs that run text as code. The first seven are shells.
 var interpreters = []string{"sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "python", "python3", "python2", "perl", "ruby", "node", "php", "pwsh"}
 
 func runsCode(program string) bool {
@@ -18,7 +18,7 @@ func isShell(program string) bool {
 	return slices.Contains(interpreters[:7], program)
 }
 
-// runs looks at sh -c and at sh <(...).
+// runs inspects sh -c and sh <(...).
 func (l *shellInspector) runs(c shellCommand, x syntax.Node) {
 	for i, w := range c.words {
 		l.fed(w, x)
@@ -29,7 +29,7 @@ func (l *shellInspector) runs(c shellCommand, x syntax.Node) {
 	}
 }
 
-// evaluates looks at eval and source.
+// evaluates inspects eval and source.
 func (l *shellInspector) evaluates(c shellCommand, x syntax.Node) {
 	before := len(l.hits)
 	for _, w := range c.words {
@@ -45,7 +45,7 @@ func (l *shellInspector) evaluates(c shellCommand, x syntax.Node) {
 	l.inspectWord(text, x)
 }
 
-// inspectWord looks at a command that stands in a word.
+// inspectWord inspects a command in the text of a word.
 func (l *shellInspector) inspectWord(text string, x syntax.Node) {
 	if l.nested >= maxNested || len(text) > maxWord {
 		return
@@ -59,7 +59,7 @@ func (l *shellInspector) inspectWord(text string, x syntax.Node) {
 	}
 }
 
-// fed looks for downloads and decoders in a word that becomes code.
+// fed reports downloads and decoders in a word that becomes code.
 func (l *shellInspector) fed(w *syntax.Word, x syntax.Node) {
 	for _, p := range w.Parts {
 		l.fedPart(p, x)
@@ -85,7 +85,7 @@ func (l *shellInspector) fedPart(p syntax.WordPart, x syntax.Node) {
 	}
 }
 
-// sources says what the output of commands, which becomes code, is made of.
+// sources reports downloads and decoders among commands whose output becomes code.
 func (l *shellInspector) sources(from, x syntax.Node) {
 	syntax.Walk(from, func(node syntax.Node) bool {
 		if l.steps++; l.steps > maxSteps {
@@ -125,7 +125,7 @@ func decodes(c shellCommand) bool {
 	return false
 }
 
-// pipe looks at what is fed to an interpreter that reads its code from standard input.
+// pipe inspects the commands before an interpreter that reads its code from standard input.
 func (l *shellInspector) pipe(x *syntax.BinaryCmd) {
 	call, is := x.Y.Cmd.(*syntax.CallExpr)
 	if !is {
@@ -138,7 +138,7 @@ func (l *shellInspector) pipe(x *syntax.BinaryCmd) {
 	l.sources(x.X, x)
 }
 
-// readsCode says whether an interpreter has neither a file nor a text to run.
+// readsCode reports whether an interpreter has neither a file nor a text to run.
 func readsCode(c shellCommand) bool {
 	for i, a := range c.args {
 		switch {
@@ -153,7 +153,7 @@ func readsCode(c shellCommand) bool {
 	return true
 }
 
-// standardInput looks at code that is given to a shell with << or <<<.
+// standardInput inspects code in a here-document or a here-string (<< or <<<) of a shell.
 func (l *shellInspector) standardInput(r *syntax.Redirect, s *syntax.Stmt) {
 	call, is := s.Cmd.(*syntax.CallExpr)
 	if !is {

@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// inspectShell looks at a script's tree.
+// inspectShell inspects a script's tree.
 func inspectShell(source string) findings {
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(source), "")
 	var out findings
@@ -20,8 +20,7 @@ func inspectShell(source string) findings {
 	return out
 }
 
-// commandHits looks at a command that a program in another language hands to a shell, and puts what
-// it finds at the place of that call.
+// commandHits inspects a shell command in a program of another language. All hits have the place of that call.
 func commandHits(command string, at int) []hit {
 	if len(command) > maxWord {
 		return nil
@@ -33,7 +32,7 @@ func commandHits(command string, at int) []hit {
 	return slices.DeleteFunc(hits, func(h hit) bool { return h.Rule == unread })
 }
 
-// maxNested is how deep sh -c 'sh -c ...' is followed.
+// maxNested is the depth to which sh -c 'sh -c ...' is followed.
 const maxNested = 4
 
 type shellInspector struct {
@@ -117,7 +116,7 @@ func (l *shellInspector) call(x *syntax.CallExpr) {
 	}
 }
 
-// rule returns the one that a command meets by its name and its options alone.
+// rule returns the rule that applies to a command by its name and its options alone, or "".
 func (c shellCommand) rule() string {
 	short, long, rest := c.flags()
 	has := func(words ...string) bool {
@@ -165,7 +164,7 @@ func when(is bool, rule string) string {
 	return ""
 }
 
-// recursive looks at rm and at those that change who may do what.
+// recursive inspects rm, chmod, chown and chgrp.
 func (l *shellInspector) recursive(c shellCommand, x syntax.Node) {
 	short, long, rest := c.flags()
 	rule := "shell-delete-all"
@@ -179,7 +178,7 @@ func (l *shellInspector) recursive(c shellCommand, x syntax.Node) {
 	l.writes(x, rest)
 }
 
-// writes looks at the files that a command changes.
+// writes inspects the files that a command changes.
 func (l *shellInspector) writes(x syntax.Node, names []string) {
 	for _, name := range names {
 		switch {
@@ -221,7 +220,7 @@ func (l *shellInspector) find(c shellCommand, x syntax.Node) {
 	}
 }
 
-// killsAll reads the arguments of kill: kill -9 -1, kill -- -1, kill -KILL 1.
+// killsAll reports whether the arguments of kill mean all processes: kill -9 -1, kill -- -1, kill -KILL 1.
 func killsAll(args []string) bool {
 	if len(args) > 1 && strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-l", "-L"}, args[0]) {
 		if args[0] == "-s" || args[0] == "-n" {

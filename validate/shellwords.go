@@ -9,11 +9,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// unknownText stands for what a word becomes only when the script runs.
+// unknownText replaces a part of a word that is known only when the script runs.
 const unknownText = "\ufffd"
 
-// shellNames are what a script sets, so that words can be read as far as they are known before it
-// runs. The order of commands is not looked at: a name that is set twice is unknown.
+// shellNames are the names that a script sets, so that words can be expanded as far as they are known before it runs.
+// The order of commands does not count: a name that is set twice is unknown.
 type shellNames struct {
 	set       map[string][]*syntax.Word // a nil word is a value that can't be known
 	functions map[string]bool
@@ -46,7 +46,7 @@ func namesOf(f syntax.Node) *shellNames {
 	return n
 }
 
-// reads notes the names that commands set by themselves.
+// reads records the names that commands set by themselves.
 func (n *shellNames) reads(c *syntax.CallExpr) {
 	if len(c.Args) == 0 || !slices.Contains([]string{"read", "mapfile", "readarray", "printf", "getopts", "source", ".", "let", "eval"}, c.Args[0].Lit()) {
 		return
@@ -59,7 +59,7 @@ func (n *shellNames) reads(c *syntax.CallExpr) {
 	}
 }
 
-// text returns what a word becomes, unknownText for the parts that are not known.
+// text returns the expansion of a word, with unknownText for its unknown parts.
 func (n *shellNames) text(w *syntax.Word) string {
 	if w == nil {
 		return ""
@@ -146,8 +146,8 @@ func (n *shellNames) param(x *syntax.ParamExp) string {
 	return ""
 }
 
-// preset says whether a parameter may have a value that the script did not give it. A name in
-// capitals may come from the environment; one that no script should count on being there does not.
+// preset reports whether a parameter may have a value that the script has not set: a special parameter, or a variable
+// of the environment that scripts may count on.
 func preset(name string) bool {
 	if name == "" || name[0] < 'A' || name[0] > 'z' || name[0] > 'Z' && name[0] < 'a' {
 		return true // $1, $@, $?, $_
@@ -156,7 +156,7 @@ func preset(name string) bool {
 		"LINENO", "HOSTNAME", "UID", "EUID", "PPID", "BASHPID", "BASH_SOURCE", "IFS", "TERM", "EDITOR", "REPLY", "OSTYPE", "CI"}, name)
 }
 
-// shellCommand is a simple command as it will run: what only starts another one is taken off.
+// shellCommand is a simple command without the wrappers that only start it.
 type shellCommand struct {
 	program  string // without directories
 	args     []string
@@ -172,7 +172,7 @@ var wrappers = map[string]string{
 	"unshare": "", "chrt": "", "flock": "", "pkexec": "",
 }
 
-// command reads a call. ok is false for assignments, and for programs that are not known.
+// command returns the command of a call. ok is false for assignments, and for programs that are not known.
 func (n *shellNames) command(c *syntax.CallExpr) (cmd shellCommand, ok bool) {
 	var texts []string
 	words := c.Args
@@ -214,7 +214,7 @@ func (n *shellNames) command(c *syntax.CallExpr) (cmd shellCommand, ok bool) {
 	return cmd, len(cmd.wrappers) > 0
 }
 
-// flags returns the letters of short options and the long options, and what is no option.
+// flags returns the letters of short options, the long options, and the other arguments.
 func (c shellCommand) flags() (short string, long, rest []string) {
 	for i, a := range c.args {
 		switch {

@@ -1,8 +1,8 @@
 // Package validate checks whether a script can be run at all, before a sandbox is spent on it.
 //
-// Check refuses only what its interpreter would refuse: whether a script is a good idea, containment
-// answers. Analyze tells more of it, for people and for policies: the imports that it lacks, and
-// patterns that deserve a thought before it is run. Neither runs any of it.
+// Check refuses only scripts that their interpreter would refuse: against bad ideas there is containment. Analyze
+// reports more, for people and for policies: missing imports, and patterns that deserve a thought. Neither runs any of
+// the script.
 package validate
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// MaxSource is the longest script, in bytes. More than this is data, and belongs into a file.
+// MaxSource is the size of the longest script, in bytes. More is data, and belongs into a file.
 const MaxSource = 10 << 20
 
 // The languages, by the names that --language takes.
@@ -28,14 +28,14 @@ const (
 	Command = "command"
 )
 
-// Code is a script as it was sent.
+// Code is a script in a request.
 type Code struct {
 	Language string // a language or one of its other names ("javascript", "bash"); "" goes by Name
 	Name     string // a file name; only its last part counts, and it may be empty
 	Source   []byte
 }
 
-// Checked is a script as it is to be run.
+// Checked is a script that is ready to run.
 type Checked struct {
 	Language string // Python, Node, Shell, R or Command
 	// Interpreter is what the first line of a script names whose language that line says, with its options: "sh", "-e".
@@ -82,7 +82,7 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 	return out, nil
 }
 
-// kind is a language with what its interpreters distinguish by file names.
+// kind is a language, with the file names that its interpreters distinguish.
 type kind struct {
 	language   string
 	extensions []string // the first one is given to names that have none of them
@@ -111,7 +111,7 @@ func byExtension(name string) (kind, bool) {
 	return kind{}, false
 }
 
-// byLanguage knows the names that people and models use.
+// byLanguage returns the kind of a language, by any name that people and models use.
 func byLanguage(language string) (k kind, ok bool) {
 	all := kinds()
 	switch strings.ToLower(language) {
@@ -166,7 +166,7 @@ func base(name string) string {
 	return name[strings.LastIndexAny(name, `/\`)+1:]
 }
 
-// file returns the name under which the interpreter gets the script.
+// file returns the file name of the script for its interpreter.
 func (k kind) file(name string) string {
 	name = base(name)
 	if name == "" || name == "-" || name == "." || name == ".." {
@@ -184,7 +184,7 @@ func (k kind) file(name string) string {
 	return name
 }
 
-// checkText finds what makes a file no script in any language.
+// checkText refuses files that are no script in any language, and warns of odd text.
 func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	switch at := bytes.IndexByte(source, 0); {
 	case len(source) == 0:

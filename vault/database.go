@@ -21,7 +21,7 @@ import (
 //go:embed sealed.sql
 var schema string
 
-// What sealed.sql sets as application_id and user_version.
+// The application_id and user_version that sealed.sql sets.
 const (
 	schemaID      = 0x73626d76
 	schemaVersion = 1
@@ -122,7 +122,7 @@ func address(path string) string {
 	return statefile.Database(path, lockWait, "_txlock=immediate", "_pragma=synchronous(extra)", "_pragma=secure_delete(on)")
 }
 
-// explain adds to an error of SQLite or of the file system which file it is about, and what to do.
+// explain adds to an error of SQLite or of the file system the name of the file and the remedy.
 func (s *Sealed) explain(err error) error {
 	var e *sqlite.Error
 	advice := ""

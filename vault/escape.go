@@ -255,8 +255,8 @@ func letters(s string) (v uint32) {
 	return v
 }
 
-// digit reads one more digit of a number that has minDigits to maxDigits of them, and reports whether it is a digit
-// and the number can become that of a byte or character which may follow.
+// digit reads another digit of a number of minDigits to maxDigits digits, and reports whether b is a digit and the
+// number can become that of a byte or character which may follow.
 func (p *patterns) digit(t *thread, b byte, radix uint32, minDigits, maxDigits uint8) bool {
 	d := uint32(unhex(b))
 	if d >= radix || t.count >= maxDigits {

@@ -49,7 +49,7 @@ func urlsafe(symbols []string) []string {
 	return url
 }
 
-// manner is how the bytes are written as escapes of one kind.
+// manner is a way to write bytes as escapes.
 type manner struct {
 	spelled [256]string
 	exact   bool // there is no other spelling with the same prefix

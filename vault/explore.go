@@ -23,7 +23,7 @@ var listGaps = []string{
 	" 0x", ",0x", ", 0x", " 0b", ",0b", ", 0b", " 0o", ",0o", ", 0o",
 }
 
-// all adds the prefixes of one of the matcher's patterns.
+// all adds the prefixes of a group of the matcher's patterns.
 func (e *explorer) all(p *patterns, group int) {
 	numbers := numerals()
 	for i, w := range p.words {
@@ -113,7 +113,7 @@ func (e *explorer) digits(group int, w encoding, digits string) {
 	e.to.add(uint32(simple(uint64(key))), group, then)
 }
 
-// betweenNumbers has the bits of what may stand between two numbers.
+// betweenNumbers has the bits of the bytes that may stand between two numbers.
 var betweenNumbers = func() (set uint64) {
 	for i := range len(separators) {
 		set |= bitOf(separators[i])
@@ -204,8 +204,8 @@ var (
 	inEscape  = setOf("0123456789abcdef\\\n\r{}#xu;[mKngtlqopsa ")
 )
 
-// candidates adds the bytes that may lead somewhere from t, of those that are the same in the simple
-// form and lead to the same place one at least.
+// candidates adds the bytes that may lead somewhere from t. Of bytes with the same simple form that lead to the same
+// place, it adds at least one.
 func (p *patterns) candidates(may *byteSet, t *thread) {
 	from := &inEscape
 	switch {

@@ -25,10 +25,9 @@ const (
 	maxNumber   = 256 // bytes of a value that is found in base58
 )
 
-// With more values and lines of values in one lease, what is looked for gets less, so that memory and
-// time stay bounded. First the rare forms are left out (see addRare), then all that is transformed or
-// encoded twice, and base32; then lists of characters and numbers, and escaped letters; at last lines.
-// Values come before lines.
+// With more values and lines of values in a lease, fewer forms are matched, so that memory and time stay bounded. First
+// the rare forms are left out (see addRare), then all that is transformed or encoded twice, and base32; then lists of
+// characters and numbers, and escaped letters; at last lines. Values come before lines.
 const (
 	maxRare    = 128       // values that are looked for in all forms
 	maxDerived = 1024      // ... transformed or encoded twice
@@ -149,7 +148,7 @@ func bitsOf(v []byte, skip, size int) word {
 	return w
 }
 
-// addDerived adds the results of one transformation of a value, and of two.
+// addDerived adds a value transformed once, and twice.
 func (f *forms) addDerived(v []byte) {
 	if len(v) >= minCaseless && mixed(v) {
 		f.addText(v)
@@ -251,7 +250,7 @@ func rare(number []byte) bool {
 		!bytes.Contains(counts(), number)
 }
 
-// counts is what counting leaves of digits: 0 to 9 again and again, 0 to 99, and 99 to 0.
+// counts returns the digits of counting: 0 to 9 again and again, 0 to 99, and 99 to 0.
 var counts = sync.OnceValue(func() []byte {
 	all := bytes.Repeat([]byte("0123456789"), 7)
 	for n := range 100 {
@@ -332,7 +331,7 @@ func hexOf(v []byte) []byte {
 	return hex.AppendEncode(nil, v)
 }
 
-// inBase64 returns the characters that show nothing but v where it is encoded at an offset.
+// inBase64 returns the characters that encode nothing but v where v is at an offset of the data.
 func inBase64(v []byte, offset int, encoding *base64.Encoding) []byte {
 	data := append(make([]byte, offset, offset+len(v)), v...)
 	defer clear(data)

@@ -59,7 +59,7 @@ func (all Leases) Writer(w io.Writer) io.WriteCloser {
 	return c
 }
 
-// chain is a list of writers, each of which writes to the one before it.
+// chain is a list of writers, each of which writes to the writer before it.
 type chain []io.WriteCloser
 
 func (c chain) Write(b []byte) (int, error) { return c[len(c)-1].Write(b) }

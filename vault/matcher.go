@@ -2,7 +2,7 @@ package vault
 
 import "sync"
 
-// matcher has the patterns of one lease. Once it is prepared it does not change, and any number of scans may use it.
+// matcher has the patterns of a lease. After prepare it does not change, and any number of scans may use it.
 type matcher struct {
 	once     sync.Once
 	values   [][]byte

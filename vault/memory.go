@@ -20,7 +20,7 @@ func NewMemory() *Memory {
 	return &Memory{values: map[place]func() []byte{}}
 }
 
-// Set stores a copy of value, replacing an older one. It fails for names that can't be leased, and for values that no
+// Set stores a copy of value, replacing an older value. It fails for names that can't be leased, and for values that no
 // environment variable can hold.
 func (m *Memory) Set(namespace, key string, value []byte) error {
 	if err := CheckName(namespace, key); err != nil {

@@ -29,7 +29,7 @@ const (
 	maxMapped  = 64 << 20 // bytes: a hundred secrets in each of a thousand sessions, and room
 )
 
-// region is one mapping, divided into slots of one size.
+// region is a mapping, divided into slots of the same size.
 type region struct {
 	memory []byte
 	class  int

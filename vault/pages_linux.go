@@ -15,8 +15,8 @@ func mapPrivate(size int) []byte {
 
 func unmap(memory []byte) { _ = unix.Munmap(memory) } // which unlocks it
 
-// noCore keeps this process, and what it starts, from writing core dumps: what holds values beside
-// these pages would be in them. An operator can raise the limit again, up to the hard one.
+// noCore keeps this process and its children from writing core dumps, which would contain the copies of values outside
+// of these pages. An operator can raise the limit again, up to the hard one.
 //
 // PR_SET_DUMPABLE would be stronger, and is not for us: it gives our files in /proc to root, and then an
 // ordinary user can't write uid_map of the user namespaces that sandboxes are made of.

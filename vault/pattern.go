@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// encoding is how programs write bytes as text, by how the bytes are separated. The escapes of a single byte (see
-// escape) are the same in all encodings.
+// encoding is a way in which programs write bytes as text, and separate them. The escapes of a single byte (see escape)
+// are the same in all encodings.
 type encoding uint8
 
 const (
@@ -24,9 +24,9 @@ const (
 	numEncodings
 )
 
-// patterns is a set of words in one encoding, sorted, without duplicates. A word is a sequence of symbols: bytes, or
-// the values of base64 or base32 characters. The words form a trie: the scan follows all words with the same beginning
-// at once.
+// patterns is a set of words in the same encoding, sorted, without duplicates. A word is a sequence of symbols: bytes,
+// or the values of base64 or base32 characters. The words form a trie: the scan follows all words with the same
+// beginning at once.
 type patterns struct {
 	encoding encoding
 	radix    uint32 // of encodings that write numbers; 0 for others
@@ -38,8 +38,8 @@ type patterns struct {
 	wide     bool        // a word has a byte that is not ASCII
 }
 
-// suffix is what may follow the last whole symbol of a word in base64 or base32: a character whose first bits are the
-// value's last, and padding.
+// suffix describes the text after the last whole symbol of a word in base64 or base32: a character whose first bits are
+// the value's last, and padding.
 type suffix struct {
 	bits  byte  // these first bits, on top of a whole symbol
 	known uint8 // how many they are; 0 if the word ends with a whole symbol

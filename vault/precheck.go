@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// special are the bytes that may be something else than a symbol.
+// special are the bytes that may begin something else than a symbol.
 var special = setOf("\\%&=+\n\r \t\x1b\xc2\xe2\xef")
 
 // precheck reports cheaply whether no thread of a group can survive the window and the text after it. If the window
@@ -48,8 +48,7 @@ func (s *scan) precheck(group int, rest []byte) (after point, dead bool) {
 	return after, false
 }
 
-// noNumber reports whether text begins with other numbers than those that may come next, as far as they stand
-// together.
+// noNumber reports whether text begins with numbers, without separators, that can't come next.
 func (p *patterns) noNumber(at point, text []byte) bool {
 	for {
 		value, n := uint32(0), uint32(0)

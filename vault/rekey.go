@@ -104,7 +104,7 @@ func (s *Sealed) sealAll(ctx context.Context, tx *sql.Tx, rows []row, id identit
 	return n, nil
 }
 
-// prepareKey puts the new key beside the old one. If that fails, it is as if nothing had been done.
+// prepareKey puts the new key beside the old key. If that fails, nothing is left of the new key.
 func (s *Sealed) prepareKey(ctx context.Context, id identity, place string) (keyFile, error) {
 	k := keyFile{name: id.name()}
 	if place == InFile {

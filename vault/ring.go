@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
 )
 
-// What secrets are called in the keyring: everybody may put one there, under these names.
+// The names of secrets in the keyring: anybody may put secrets there under these names.
 const service = "sandboxmcp"
 
 func userOf(namespace, key string) string { return namespace + "/" + key } // neither holds a slash
@@ -19,8 +19,8 @@ func userOf(namespace, key string) string { return namespace + "/" + key } // ne
 // inKeyring replaces the name of a key in the row of a secret whose value is in the keyring.
 const inKeyring = "keyring"
 
-// itemMark begins the keyring items of Sealed. The content of a sealed row follows: to change a secret's binding,
-// one needs the keyring.
+// itemMark begins the keyring items of Sealed. The content of a sealed row follows: nobody without the keyring can
+// change a secret's binding.
 const itemMark = "sandboxmcp secret 1 "
 
 var errByHand = errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and is not bound as that was: " +

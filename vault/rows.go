@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// row is a secret as it stands in the database.
+// row is a secret in the database.
 type row struct {
 	namespace, key string
 	identity       string
@@ -65,7 +65,7 @@ func count(ctx context.Context, q querier, identity string) (total, others int, 
 	return total, others, err
 }
 
-// put writes a row, in the place of another one of its names.
+// put writes a row, in place of another row of its names.
 func put(ctx context.Context, tx *sql.Tx, r row) error {
 	_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO secret (namespace, key, identity, sealed) VALUES (?, ?, ?, ?)",
 		r.namespace, r.key, r.identity, r.sealed)

@@ -103,7 +103,7 @@ walk:
 	return n
 }
 
-// step reads one byte; rest is the known text after it.
+// step reads a byte; rest is the known text after it.
 func (s *scan) step(b byte, rest []byte) {
 	s.now++
 	s.last = s.last<<8 | uint64(b)
@@ -118,7 +118,7 @@ func (s *scan) step(b byte, rest []byte) {
 	}
 }
 
-// follow advances all threads by one byte.
+// follow advances all threads by a byte.
 func (s *scan) follow(b byte) {
 	s.spare.threads = s.spare.threads[:0]
 	for _, t := range s.live {
@@ -190,7 +190,7 @@ func (s *scan) replay(group, n int) []thread {
 	return s.lookahead.threads
 }
 
-// tryStep advances the lookahead threads by one byte.
+// tryStep advances the lookahead threads by a byte.
 func (s *scan) tryStep(b byte) {
 	old := len(s.lookahead.threads)
 	for i := range old {
@@ -215,7 +215,7 @@ func (s *scan) survive(threads []thread, rest []byte) bool {
 	return true
 }
 
-// unique removes duplicate threads, and keeps the one that began first. Without it, a value full of backslashes would
+// unique removes duplicate threads, and keeps the thread that began first. Otherwise a value full of backslashes would
 // double the threads again and again.
 func unique(threads []thread) []thread {
 	slices.SortFunc(threads, func(a, b thread) int {

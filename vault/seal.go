@@ -9,8 +9,8 @@ import (
 	"filippo.io/age"
 )
 
-// content is what is sealed. The names and the binding are in there with the value, so that a row
-// which was given other names does not open, and nobody without the key can bind it anew.
+// content is the sealed part of a row. It has the names and the binding beside the value, so that a row with changed
+// names does not open, and nobody without the key can change the binding.
 type content struct {
 	Namespace string    `json:"namespace"`
 	Key       string    `json:"key"`
@@ -21,7 +21,7 @@ type content struct {
 	Value     []byte    `json:"value"`
 }
 
-// maxContent bounds the size of a row's content, which somebody else may have written.
+// maxContent bounds the size of a row's content, which strangers may have written.
 const maxContent = 2*MaxValue + maxHosts*2*maxHost
 
 var errDamaged = errors.New("its row in the vault was changed or is damaged: add it again with --replace, or put a backup back")

@@ -84,7 +84,7 @@ func (s *Sealed) Get(ctx context.Context, namespace, key string) ([]byte, Bindin
 	return value, e.Binding, err
 }
 
-// openLate opens a row, also one that was sealed for a new key after it was read.
+// openLate opens a row, also if it was sealed for a new key after it was read.
 func (s *Sealed) openLate(ctx context.Context, r row) (Entry, []byte, error) {
 	var err error
 	for range rotations {
@@ -101,7 +101,7 @@ func (s *Sealed) openLate(ctx context.Context, r row) (Entry, []byte, error) {
 	return Entry{}, nil, err
 }
 
-// rotations is how often a reader tries again whose key was replaced meanwhile.
+// rotations is the number of tries of a reader whose key is replaced meanwhile.
 const rotations = 20
 
 func (s *Sealed) row(ctx context.Context, namespace, key string) (r row, err error) {

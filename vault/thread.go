@@ -2,7 +2,7 @@ package vault
 
 import "unicode/utf8"
 
-// thread is one state of the matcher's NFA, as in Pike's regular expression machine
+// thread is a state of the matcher's NFA, as in Pike's regular expression machine
 // (https://swtch.com/~rsc/regexp/regexp2.html): a spelling of some words that the text may be in the middle of.
 type thread struct {
 	from int64 // where in the text it began
@@ -22,7 +22,7 @@ type digits struct {
 	tight bool // nothing stands between it and the number before: all digits must be there
 }
 
-// tail is how far a thread is past the whole symbols of one word, number lo.
+// tail is the progress of a thread behind the whole symbols of word number lo.
 type tail uint8
 
 const (
@@ -31,7 +31,7 @@ const (
 	inPadding      // = signs, depth of them
 )
 
-// state is the position of a thread within the spelling of one symbol.
+// state is the position of a thread within the spelling of a symbol.
 type state uint8
 
 const (
@@ -65,7 +65,7 @@ const (
 	restOfLine         // the value was complete; the column of text beside it still shows it
 )
 
-// steps are the threads after one byte.
+// steps are the threads after a byte.
 type steps struct {
 	threads []thread
 	match   bool // one of them is at the end of a word

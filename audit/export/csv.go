@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// commas writes a record a row as RFC 4180 has it, below one with the columns' names.
+// commas writes CSV (RFC 4180): a record with the columns' names, then a record a row.
 type commas struct {
 	w      *csv.Writer
 	headed bool
@@ -23,7 +23,7 @@ func newCommas(w io.Writer) *commas {
 	return c
 }
 
-// Row writes r, and passes it on at once: somebody may be waiting for it.
+// Row writes r without buffering: a reader may be waiting for the row.
 func (c *commas) Row(r audit.Row) error {
 	c.head()
 	record := []string{strconv.FormatInt(r.Seq, 10), r.Time.Format(time.RFC3339Nano), r.Kind, r.Run, r.Namespace,
@@ -50,9 +50,9 @@ func (c *commas) Close() error {
 	return c.w.Error()
 }
 
-// cell makes text harmless in a spreadsheet, which would run some text as a formula
-// (https://owasp.org/www-community/attacks/CSV_Injection). The apostrophe makes it text. Some spreadsheets skip
-// leading spaces, and take the wide forms of the characters for the narrow ones.
+// cell escapes text for a spreadsheet, which would run some text as a formula
+// (https://owasp.org/www-community/attacks/CSV_Injection). The apostrophe makes it text. Some spreadsheets skip leading
+// spaces, and take the wide forms of the characters for the narrow ones.
 func cell(text string) string {
 	text = safetext.Line(text)
 	if begins := strings.TrimLeft(text, "\" \u00a0\u3000"); begins != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(begins)[0]) {

@@ -1,5 +1,5 @@
-// Package export writes the rows of an audit log for other programs and for people: row by row, so that
-// a log of any length needs the memory of one row.
+// Package export writes the rows of an audit log for other programs and for people: row by row, so that a log of any
+// length needs the memory of a single row.
 package export
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// Writer writes rows in one format. After an error it must not be used any more.
+// Writer writes rows in a format. After an error the Writer must not be used any more.
 type Writer interface {
 	Row(audit.Row) error
 	Close() error // writes what belongs at the end; it does not close what is below
@@ -27,7 +27,7 @@ type About struct {
 // Formats returns the names that New knows.
 func Formats() []string { return []string{"jsonl", "csv", "html", "ocsf"} }
 
-// New returns a writer to w of the named format. Whoever calls it gives w a buffer if it needs one.
+// New returns a writer to w of the named format. w has a buffer if it needs one.
 func New(format string, w io.Writer, a About) (Writer, error) {
 	switch format {
 	case "jsonl":

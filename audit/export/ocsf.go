@@ -15,8 +15,8 @@ import (
 // (https://schema.ocsf.io/1.8.0/).
 const OCSFVersion = "1.8.0"
 
-// ocsf writes an event a row, a line each. The number and the hash of the row, its time to the nanosecond
-// and all of its data are in the event, so nothing is lost by it.
+// ocsf writes an event a row, a line each. The event has the row's number, hash, time to the nanosecond and all data,
+// so that nothing is lost.
 type ocsf struct {
 	w     io.Writer
 	about About
@@ -26,7 +26,7 @@ func (o *ocsf) Row(r audit.Row) error { return writeLine(o.w, o.event(r)) }
 
 func (o *ocsf) Close() error { return nil }
 
-// event is what r is in the schema's terms.
+// event returns the event of the schema for r.
 func (o *ocsf) event(r audit.Row) event {
 	f := facts.Of(r)
 	e := event{Time: r.Time.UnixMilli(), Message: f.Summary(r), Severity: informational, Status: success,
@@ -62,7 +62,7 @@ func Sound(r audit.Row) audit.Row {
 	return r
 }
 
-// process is for programs and the interpreters of sessions: each is a process in a sandbox of its own.
+// process makes e the event of a program, or of the interpreter of a session: each is a process in its own sandbox.
 func (e *event) process(r audit.Row, f facts.Facts, verb string) {
 	uid := cmp.Or(r.Run, r.Hash)
 	e.Class = processActivity
@@ -87,7 +87,7 @@ func (e *event) process(r audit.Row, f facts.Facts, verb string) {
 	}
 }
 
-// end says how a program ended.
+// end adds to e how a program ended.
 func (e *event) end(r audit.Row, f facts.Facts) {
 	if f.Ended == "ok" || f.Ended == "exit" {
 		e.ExitCode = &f.ExitCode
@@ -107,7 +107,7 @@ func (e *event) end(r audit.Row, f facts.Facts) {
 	}
 }
 
-// network is a decision about a name: about a connection, or, where there is no port, about looking it up.
+// network makes e the event of a decision about a name: about a connection or, without a port, about a DNS query.
 func (e *event) network(r audit.Row, f facts.Facts, allowed bool) {
 	e.Class, e.Activity = networkActivity, "Open"
 	e.Source = &endpoint{UID: cmp.Or(r.Run, r.Hash), Name: "sandbox"}
@@ -135,7 +135,8 @@ func (e *event) network(r audit.Row, f facts.Facts, allowed bool) {
 	}
 }
 
-// at is where a name and a port lead. What is no host name, such as what a program made up, is just a name.
+// at returns the endpoint of a name and a port. Text that is no host name, which a program may have made up, is only a
+// name.
 func at(name string, port int) *endpoint {
 	switch {
 	case name == "":

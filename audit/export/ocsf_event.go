@@ -2,7 +2,7 @@ package export
 
 import "encoding/json"
 
-// class is one of the schema's, with the activities of it that are used here.
+// class is a class of the schema, with the activities in use here.
 type class struct {
 	uid          int
 	name         string
@@ -23,7 +23,7 @@ var (
 		map[string]int{"Create": 1, "Read": 2, "Update": 3, "Delete": 4}}
 )
 
-// other is the number for what the schema has no number for.
+// other is the schema's number for activities and devices without a number of their own.
 const other = 99
 
 // choice is a number of the schema with its caption.
@@ -41,7 +41,7 @@ var (
 	failure = choice{2, "Failure"}
 )
 
-// event is one event of any class. The first part is filled in by hand, the second by named.
+// event is an event of any class. Its maker sets the first part, and named the second.
 type event struct {
 	Class         class  `json:"-"`
 	Activity      string `json:"-"` // a caption of the class, or "Other"
@@ -92,7 +92,7 @@ type event struct {
 	Unmapped unmapped `json:"unmapped"`
 }
 
-// named fills in what follows from the class and the choices.
+// named sets the numbers and captions that follow from the class and the choices.
 func (e event) named() event {
 	c := e.Class
 	e.ActivityID, e.ActivityName = c.activities[e.Activity], e.Activity
@@ -117,7 +117,7 @@ func (e *event) deny(why string) {
 	e.Status, e.Severity = failure, low
 }
 
-// unmapped is what the schema has no place for: the data of the row as they are, and its place in the chain.
+// unmapped has the facts that the schema has no place for: the unchanged data of the row, and its place in the chain.
 type unmapped struct {
 	Data json.RawMessage `json:"data"`
 	Prev string          `json:"prev"`

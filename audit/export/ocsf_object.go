@@ -1,6 +1,6 @@
 package export
 
-// The schema's objects, with what of them is used here.
+// The schema's objects, with the fields in use here.
 type (
 	metadata struct {
 		Version      string   `json:"version"`

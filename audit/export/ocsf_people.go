@@ -7,8 +7,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
 )
 
-// approval is a question to a person or an answer: what may be done because of it is an entity, which
-// is made, put into force and taken out of it.
+// approval makes e the event of a question to a person, or of the answer. The approval is an entity, which is created,
+// activated and deactivated.
 func (e *event) approval(r audit.Row, f facts.Facts, verb string) {
 	e.Class, e.Comment = entityManagement, f.Reason
 	e.Entity = &entity{UID: r.Run, Name: cmp.Or(f.What, "approval"), Type: cmp.Or(f.Kind, "egress") + " approval"}
@@ -32,7 +32,7 @@ func (e *event) approval(r audit.Row, f facts.Facts, verb string) {
 	}
 }
 
-// secret is a change of what the vault holds.
+// secret makes e the event of a change to a secret of the vault.
 func (e *event) secret(r audit.Row, f facts.Facts, verb string) {
 	e.Class = entityManagement
 	e.Entity = &entity{UID: r.Namespace + "/" + f.Name, Name: f.Name, Type: "secret"}
@@ -40,13 +40,14 @@ func (e *event) secret(r audit.Row, f facts.Facts, verb string) {
 	e.does(r, verb)
 }
 
-// packages is an installation. The schema has one product to an event; the list of them is in the data.
+// packages makes e the event of an installation. The schema has a single product in an event; the list of packages is
+// in the data.
 func (e *event) packages(r audit.Row, f facts.Facts) {
 	e.Class, e.Activity = applicationLifecycle, "Install"
 	e.App = &product{Name: f.Installed(), UID: cmp.Or(r.Run, r.Hash)}
 }
 
-// call is all else that was asked of us.
+// call makes e the event of any other operation.
 func (e *event) call(r audit.Row, f facts.Facts, verb string) {
 	e.Class = apiActivity
 	e.Actor = &actor{App: "sandboxmcp"}
@@ -61,7 +62,7 @@ func (e *event) call(r audit.Row, f facts.Facts, verb string) {
 	e.does(r, verb)
 }
 
-// does finds the activity that a kind's second word stands for. All classes that it is used with know the four.
+// does sets the activity that a kind's second word stands for. All classes with which does is used know the four.
 func (e *event) does(r audit.Row, verb string) {
 	switch verb {
 	case "added", "created", "imported", "signed":

@@ -15,7 +15,7 @@ import (
 //go:embed table.html
 var tablePage string
 
-// table writes one HTML page that needs nothing else: no script runs in it, and nothing is loaded.
+// table writes a complete HTML page: no script runs in it, and nothing is loaded.
 type table struct {
 	w      io.Writer
 	about  About
@@ -36,7 +36,7 @@ func (t *table) Row(r audit.Row) error {
 	return err
 }
 
-// escaped is text as it stands between two tags.
+// escaped returns text for HTML, between two tags.
 func escaped(text string) string { return template.HTMLEscapeString(safetext.Line(text)) }
 
 func (t *table) head() (err error) {

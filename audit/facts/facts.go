@@ -1,6 +1,5 @@
-// Package facts reads what the rows of the audit log say. Rows outlive the program that wrote them, and
-// whoever owns the file can write what they like into it: nothing is an error here, and what has
-// another type than it should is left out.
+// Package facts parses the data of the rows of the audit log. Rows outlive the program that wrote them, and the owner
+// of the file can write anything: nothing is an error here, and a value of another type than expected is left out.
 package facts
 
 import (
@@ -9,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// Facts are the data of a row, of whatever kind. What a row does not say is zero.
+// Facts are the data of a row of any kind. Facts that the row does not have are zero.
 type Facts struct {
 	Name      string `json:"name"` // of a script, of a host or of a secret
 	Names     Names  `json:"names"`
@@ -80,7 +79,7 @@ type Facts struct {
 	Receipt string `json:"receipt_sha256"`
 }
 
-// Decision is the gateway's decision about one name during a run, and its count.
+// Decision is the gateway's decision about a name during a run, and its count.
 type Decision struct {
 	Name     string `json:"name"`
 	Port     int    `json:"port"`
@@ -114,10 +113,10 @@ func (p Package) String() string {
 	return p.Name + " " + p.Version
 }
 
-// Names is a list of words, which rows may also have as objects with a name, or as one word.
+// Names is a list of words, which rows may also have as objects with a name, or as a single word.
 type Names []string
 
-// UnmarshalJSON takes what has a name, and passes the rest over.
+// UnmarshalJSON keeps the words, and the objects that have a name.
 func (n *Names) UnmarshalJSON(b []byte) error {
 	*n = nil
 	var all []json.RawMessage

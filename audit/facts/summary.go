@@ -117,7 +117,7 @@ func (f Facts) Installed() string {
 	return strings.Join(names, ", ")
 }
 
-// Limits are the limits that ended a run and those that it ran into, each once.
+// Limits returns the limits that ended a run and those that the run hit, each once.
 func (f Facts) Limits() []string {
 	var all []string
 	for _, l := range append([]string{f.Limit}, f.Hit...) {
@@ -128,7 +128,7 @@ func (f Facts) Limits() []string {
 	return all
 }
 
-// otherFields shows the short facts of a row that nobody here knows, such as one of a newer version.
+// otherFields returns the short facts of a row of an unknown kind, such as a row of a newer version.
 func otherFields(data json.RawMessage) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(data, &all) != nil {

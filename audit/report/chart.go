@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A chart is drawn with one unit to a pixel, in the middle of what the page has.
+// The size of a chart in pixels, and its margins.
 const (
 	chartWidth  = 760
 	chartHeight = 180
@@ -26,7 +26,7 @@ type chart struct {
 	Labels []mark
 }
 
-// bar is one moment. Its title is what a pointer on it shows, and what is read out.
+// bar is the bar of a time. Pointers show its title, and screen readers read it.
 type bar struct {
 	Title string
 	Parts []part
@@ -49,16 +49,16 @@ type mark struct {
 	Text      string
 }
 
-// classes are what the style sheet calls outcomes, in their order.
+// classes are the names of outcomes in the style sheet, in their order.
 var classes = [outcomes]string{"fine", "exited", "stopped", "refused"}
 
-// slot is one bar to be drawn.
+// slot is a bar to be drawn.
 type slot struct {
 	name string
 	bars bars
 }
 
-// draw makes a chart of slots. every is after how many of them one has its name below.
+// draw makes a chart of slots. Each slot whose number is a multiple of every has its name below.
 func draw(title string, slots []slot, every int) chart {
 	c := chart{Title: title, Width: chartWidth, Height: chartHeight}
 	var maxCount int64 = 1
@@ -119,7 +119,7 @@ var classNames = [outcomes]string{"ended well", "ended with an error of their ow
 
 func pixel(f float64) string { return fmt.Sprintf("%.1f", f) }
 
-// ceiling is the next number from n on that has one digit other than 0, and is even if it can be.
+// ceiling returns the next number from n on with a single digit other than 0, which is 1 or even.
 func ceiling(n int64) int64 {
 	unit := int64(1)
 	for n > 10*unit {
@@ -132,7 +132,7 @@ func ceiling(n int64) int64 {
 	return top
 }
 
-// short is a number in few characters.
+// short returns a number in few characters.
 func short(n int64) string {
 	switch {
 	case n >= 10_000_000:
@@ -171,7 +171,7 @@ func timeline(hours map[int64]bars) chart {
 
 const maxSlots = 1200
 
-// unit is how long one bar is.
+// unit is the duration of a bar.
 type unit struct {
 	name, layout string
 	floor, next  func(time.Time) time.Time

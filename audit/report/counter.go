@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// maxKeys is the maximum number of keys of one counter. Programs choose names, and could choose a new one each
-// time.
+// maxKeys is the maximum number of keys of a counter. Programs choose names, and could choose a new one each time.
 const maxKeys = 5000
 
 // counter counts events by key. Events beyond the first maxKeys keys are counted together.
@@ -44,7 +43,7 @@ func (t *counter[K]) at(key K, when time.Time) *count {
 	return c
 }
 
-// ranked is one key of a counter, with its share of the largest count in percent.
+// ranked is a key of a counter, with its share of the largest count in percent.
 type ranked[K comparable] struct {
 	Key K
 	count
@@ -98,7 +97,7 @@ func (n *newest[T]) add(one T, max int) {
 	n.all = append(n.all, one)
 }
 
-// All returns them, the last one first.
+// All returns the items, the last first.
 func (n newest[T]) All() []T {
 	all := slices.Clone(n.all)
 	slices.Reverse(all)

@@ -75,7 +75,7 @@ func (s *Summary) Write(w io.Writer, a About) error {
 // maxRows is the maximum number of rows in a table.
 const maxRows = 25
 
-// view is what the page shows, in its order.
+// view returns the values of the page, in its order.
 func (s *Summary) view(a About) map[string]any {
 	denials := func(c count) int64 { return c.Denied }
 	return map[string]any{
@@ -105,7 +105,7 @@ func (s *Summary) view(a About) map[string]any {
 	}
 }
 
-// card is one number at the top of the page.
+// card is a number at the top of the page.
 type card struct {
 	Number, Text, Link string
 	Bad                bool
@@ -141,7 +141,7 @@ func (t *counter[K]) sum() int64 {
 	return n
 }
 
-// entry explains one colour.
+// entry explains a colour.
 type entry struct {
 	Class, Text, N string
 }
@@ -154,7 +154,7 @@ func (s *Summary) legend() []entry {
 	return l
 }
 
-// grouped is a number as people read it: 1,234,567.
+// grouped returns a number with separators: 1,234,567.
 func grouped(n int64) string {
 	digits := fmt.Sprint(n)
 	sign := ""
@@ -167,7 +167,7 @@ func grouped(n int64) string {
 	return sign + digits
 }
 
-// size is a number of bytes in the unit that fits.
+// size returns a number of bytes in the unit that fits.
 func size(n any) string {
 	var f float64
 	switch n := n.(type) {
@@ -189,7 +189,7 @@ func size(n any) string {
 	return fmt.Sprintf("%.1f %s", f, unit)
 }
 
-// seconds is a number of milliseconds as people say it.
+// seconds returns a number of milliseconds in seconds, or from a minute on in minutes and seconds.
 func seconds(ms float64) string {
 	d := time.Duration(ms * float64(time.Millisecond))
 	if d < time.Minute {

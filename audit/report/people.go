@@ -18,10 +18,10 @@ type people struct {
 	list     newest[answer]
 }
 
-// verdict is what people of a kind did.
+// verdict is a decision of a user over a channel.
 type verdict struct{ What, By, User string }
 
-// answer is one of them.
+// answer is the answer of a person.
 type answer struct {
 	Seq                                                         int64
 	Time                                                        time.Time
@@ -42,7 +42,7 @@ func (s *people) add(r audit.Row, f facts.Facts) {
 		clip(f.Until), clip(f.Reason)}, maxNewest)
 }
 
-// secrets is what was taken from the vault, and what was put there. Rows have names only.
+// secrets counts leases of secrets and changes of the vault. Rows have names only.
 type secrets struct {
 	leased  int64 // how often runs leased secrets
 	names   counter[secret]
@@ -76,7 +76,7 @@ func (s *secrets) add(r audit.Row, f facts.Facts) {
 	s.changes.add(change{r.Seq, r.Time, clip(r.Kind), clip(r.Namespace), clip(strings.Join(names, ", ")), clip(strings.Join(f.Hosts, ", "))}, maxNewest)
 }
 
-// sessions is which of them there were.
+// sessions counts sessions.
 type sessions struct {
 	created, killed int64
 	cells, restarts int64
@@ -102,7 +102,7 @@ type files struct {
 	list                newest[withheld]
 }
 
-// withheld is an artifact that was not handed out.
+// withheld is an artifact, with the reason why it was withheld.
 type withheld struct {
 	Seq                       int64
 	Time                      time.Time

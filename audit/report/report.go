@@ -1,6 +1,5 @@
-// Package report makes one HTML page out of an audit log, for whoever has to say what was run here, what was
-// refused, and who allowed what. It goes over the rows once and keeps sums and the ends of lists, so
-// that its memory does not grow with the log.
+// Package report makes an HTML page out of an audit log, for people who answer for what was run, refused and allowed
+// here. It reads the rows once and keeps sums and the ends of lists, so that its memory does not grow with the log.
 package report
 
 import (
@@ -79,7 +78,7 @@ func clip(text string) string {
 	return text[:maxText] + "..." // half a character shows as such
 }
 
-// timestamp is t as the page shows it.
+// timestamp returns t in the format of the page.
 func timestamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

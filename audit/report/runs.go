@@ -91,7 +91,7 @@ func (s *runs) add(r audit.Row, f facts.Facts) {
 	s.hungry.add(one, float64(f.Peak))
 }
 
-// ends says whether a row of that kind is the end of a run.
+// ends reports whether a row of that kind is the end of a run.
 func ends(kind string) bool {
 	switch kind {
 	case "execution.completed", "execution.failed", "execution.timeout", "execution.refused":
@@ -139,10 +139,10 @@ func outcome(kind string, f facts.Facts) int {
 	return exited
 }
 
-// maxRecord is how many runs a record has.
+// maxRecord is the number of runs in a record.
 const maxRecord = 10
 
-// maxRuns is how many of the newest runs are listed one by one.
+// maxRuns is the number of runs in the list of the newest.
 const maxRuns = 1000
 
 // record has the runs with the largest values, the largest first.
@@ -191,7 +191,7 @@ func (rec *record) add(one ran, value float64) {
 	*rec = (*rec)[:min(len(*rec), maxRecord)]
 }
 
-// linkable marks those that are listed one by one: they are links.
+// linkable marks the runs that are in the list of the newest, to which the page links.
 func (s *runs) linkable(all []ran) []ran {
 	all = slices.Clone(all)
 	for i := range all {

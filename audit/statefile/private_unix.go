@@ -39,7 +39,7 @@ func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// Foreign reports whether a file is another user's, who is not root.
+// Foreign reports whether a file belongs to another user than ours and root.
 func Foreign(info fs.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return !ok || s.Uid != 0 && int(s.Uid) != os.Geteuid()

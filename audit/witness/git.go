@@ -31,7 +31,8 @@ func newGit(remote, branch string) (git, error) {
 // maxGit bounds git's output, in bytes.
 const maxGit = 64 << 10
 
-// run runs git in a repository of its own, which no setting of ours leads away from; how it reaches the remote is the user's.
+// run runs git in a temporary repository, without the environment's GIT_DIR and the like; the user's settings say how
+// git reaches the remote.
 func (g git) run(ctx context.Context, dir, in string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "user.name=sandboxmcp", "-c", "user.email=sandboxmcp@localhost",
 		"-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"}, args...)...)

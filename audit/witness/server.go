@@ -38,11 +38,11 @@ func newServer(url, key string) (*server, error) {
 	}}, nil
 }
 
-// maxAnswer is how much of a response is read, in bytes: a signature is one line.
+// maxAnswer is the maximum size of a response, in bytes: a signature is a single line.
 const maxAnswer = 64 << 10
 
-// push asks for a signature on the newest checkpoint. Since it is not known what the witness signed last, it is first asked
-// as if that were nothing, and says so then.
+// push asks for a signature on the newest checkpoint. The first request claims that the witness has signed nothing, and
+// the witness answers with the size that it has signed.
 func (s *server) push(ctx context.Context, log Log) ([]byte, error) {
 	var old int64
 	for range 4 { // others may push meanwhile
@@ -69,7 +69,7 @@ func (s *server) push(ctx context.Context, log Log) ([]byte, error) {
 	return nil, errors.New("the witness names another size each time")
 }
 
-// ask makes one request. has is what the witness signed last, if that is not old.
+// ask makes a request. has is the size that the witness has signed, if that is not old.
 func (s *server) ask(ctx context.Context, log Log, text []byte, old, size int64) (signatures []byte, has int64, err error) {
 	proof, err := log.Consistency(ctx, old, size)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c cosigner) Verify(msg, sig []byte) bool {
 	return ed25519.Verify(c.key, []byte(signed), sig[8:])
 }
 
-// check finds the witness's signature on a checkpoint in its answer.
+// check verifies the witness's signature on a checkpoint in its answer.
 func (c cosigner) check(checkpoint, lines []byte) error {
 	text, _, _ := strings.Cut(string(checkpoint), "\n\n")
 	n, err := note.Open([]byte(text+"\n\n"+string(lines)), note.VerifierList(c))

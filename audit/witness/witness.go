@@ -1,6 +1,7 @@
-// Package witness takes checkpoints of an audit log to places that those who can change the log can't change: a file (on another
-// disk, or a share), a branch of a git remote, or a witness that speaks C2SP tlog-witness over HTTP. Each is asked first what it
-// has: a log that does not go on from there was rewritten, or is an older copy, and replaces nothing.
+// Package witness pushes checkpoints of an audit log to places that people who can change the log can't change: a file
+// (on another disk, or a share), a branch of a git remote, or a witness that speaks C2SP tlog-witness over HTTP. Each
+// place is asked for its checkpoint first: a log that does not continue it was rewritten, or is an older copy, and
+// replaces nothing.
 package witness
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Timeout is the time limit of a call to one place.
+// Timeout is the time limit of a call to a place.
 const Timeout = 20 * time.Second
 
 // Log is the interface of the log that a place needs. [audit.Log] implements it.
@@ -30,16 +31,16 @@ type Log interface {
 	Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error)
 }
 
-// Place is where checkpoints are taken. Its calls end with ctx, and after Timeout.
+// Place is a destination of checkpoints. Its calls end with ctx, and after Timeout.
 type Place struct {
 	Name    string  // as it was written, without what follows "#"
 	store   store   // nil for a witness, which shows its checkpoint only in reply to a push
 	witness *server // nil for a store
 }
 
-// Parse reads where checkpoints are taken: the absolute path of a file; git:REMOTE, or git:REMOTE#BRANCH;
-// https://HOST/PREFIX#KEY of a witness, with its verifier key (NAME+HASH+KEY), and http for one on this machine or in a network
-// that is trusted not to stop the messages.
+// Parse parses a place: the absolute path of a file; git:REMOTE, or git:REMOTE#BRANCH; https://HOST/PREFIX#KEY of a
+// witness, with its verifier key (NAME+HASH+KEY), and http for a witness on this machine or in a network that is
+// trusted not to stop the messages.
 func Parse(text string) (Place, error) {
 	where, rest, _ := strings.Cut(text, "#")
 	p := Place{Name: where}
@@ -103,7 +104,7 @@ func timely(ctx context.Context, err error) error {
 	return err
 }
 
-// store is a place that keeps one checkpoint.
+// store is a place that keeps a single checkpoint.
 type store interface {
 	read(context.Context) ([]byte, error) // nil if there is none
 	// write puts note in the place of old, or nothing.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// answer makes res fit to be passed on, or returns why it can't be.
+// answer prepares res for the program, or returns why it can't be passed on.
 func (x *exchange) answer(res *http.Response) error {
 	x.release()
 	if res.StatusCode == http.StatusSwitchingProtocols {
@@ -49,7 +49,7 @@ func (x *exchange) text(s string) string {
 	return x.others().redact(x.relay.cfg.Redact(s))
 }
 
-// redact takes values out of headers or trailers, and what would lead the program past this relay.
+// redact removes values from headers or trailers, and headers that would lead the program past this relay.
 func (x *exchange) redact(h http.Header) {
 	h.Del("Alt-Svc") // there is no QUIC inside
 	if x.requires() {
@@ -68,7 +68,7 @@ func (x *exchange) redact(h http.Header) {
 	}
 }
 
-// names says whether a value stands in a header's name, which has lost its case.
+// names reports whether a header's name, whose case is lost, contains a value.
 func (x *exchange) names(name string) bool {
 	name = strings.ToLower(name)
 	for _, s := range x.filled {

@@ -30,8 +30,7 @@ const (
 	maxCommonName = 64
 )
 
-// authority makes certificates that only the programs of one sandbox trust. Its key never leaves
-// memory.
+// authority makes certificates that only the programs of a sandbox trust. Its key never leaves memory.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer

@@ -16,7 +16,7 @@ const (
 	maxHeader     = 256 << 10        // bytes of a request's headers
 )
 
-// clientConn is one client connection, and the connections to the name that its requests need.
+// clientConn is a client connection, and the connections to the name that its requests need.
 type clientConn struct {
 	relay  *Relay
 	route  Route
@@ -73,7 +73,7 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	return ctx.Err()
 }
 
-// single is a listener of one connection.
+// single is a listener of a single connection.
 type single struct {
 	conn  net.Conn
 	taken bool

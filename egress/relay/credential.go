@@ -67,7 +67,7 @@ var innocent = []string{
 	"page-token", "next-page-token", "next-token", "continuation-token", "sync-token",
 }
 
-// credentials are parts of names that carry them, in lower case and with hyphens between words.
+// credentials are parts of the names of headers that carry credentials, in lower case and with hyphens between words.
 var credentials = []string{
 	"token", "secret", "passw", "passphrase", "signature", "credential", "api-key", "access-key", "authoriz", "authent", "jwt", "bearer",
 }
@@ -75,7 +75,7 @@ var credentials = []string{
 // counts are words that have nothing to do with tokens of that kind.
 var counts = strings.NewReplacer("tokens", "", "tokeniz", "")
 
-// carriesCredentials says whether a header or a parameter of this name, in any case, does.
+// carriesCredentials reports whether a header or a parameter of this name, in any case, carries credentials.
 func carriesCredentials(name string) bool {
 	name = hyphenated(name)
 	if slices.Contains(innocent, name) {
@@ -121,14 +121,14 @@ func hyphenated(name string) string {
 	return b.String()
 }
 
-// around is what may stand around a placeholder: a scheme, such as Bearer, and the name of one parameter.
+// around matches the text that may stand around a placeholder: a scheme, such as Bearer, and the name of a parameter.
 var around = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,23} +)?(?:[A-Za-z_]{1,24}=)?("?)\*("?)$`)
 })
 
-// isPlaceholder says whether value, of a header that carries credentials, is the placeholder of a
-// secret that is bound here, with nothing beside it that could be another credential. In Basic, user or
-// password may be something else, but see besideAnother.
+// isPlaceholder reports whether value, of a header that carries credentials, is the placeholder of a secret that is
+// bound here, with nothing beside it that could be another credential. In Basic, user or password may be something
+// else, but see besideAnother.
 func isPlaceholder(header, value string, bound []Secret) bool {
 	if header == "Cookie" {
 		for pair := range strings.SplitSeq(value, ";") {
@@ -178,8 +178,8 @@ func likeKey(text string) bool {
 	return len(text) >= leastKey && digits >= leastDigits && !strings.Contains(text, "@")
 }
 
-// besideAnother says whether in Basic credentials one half is a placeholder and the other one looks like
-// a key. Many services take a key as the user and ignore the password, or the reverse.
+// besideAnother reports whether one half of Basic credentials is a placeholder and the other looks like a key. Many
+// services take a key as the user and ignore the password, or the reverse.
 func besideAnother(v string, bound []Secret) bool {
 	text, ok := basic(v)
 	if !ok {
@@ -190,8 +190,8 @@ func besideAnother(v string, bound []Secret) bool {
 		isOne(password, bound) && !isOne(user, bound) && likeKey(user)
 }
 
-// areProtocols says whether a list of WebSocket protocols is only that. Browsers can send no other
-// header, so services take credentials there: behind a prefix, or encoded.
+// areProtocols reports whether a list of WebSocket protocols has no credentials. Browsers can send no other header, so
+// services take credentials there: behind a prefix, or encoded.
 func areProtocols(list string, bound []Secret) bool {
 	for protocol := range strings.SplitSeq(list, ",") {
 		protocol = strings.TrimSpace(protocol)

@@ -15,7 +15,7 @@ const (
 	resumed         = 64              // TLS sessions with names that can be resumed
 )
 
-// upstream is the connections to the name that one client's requests need.
+// upstream is the set of connections to the name that a client's requests need.
 type upstream struct {
 	ctx    context.Context // ends with the client's connection
 	dial   func(context.Context) (net.Conn, error)
@@ -62,7 +62,7 @@ func (u *upstream) of(r *http.Request, secure bool) *http.Transport {
 	return u.first
 }
 
-// connect is waited for by close, although net/http goes on with a dial whose request was given up.
+// connect dials for a transport. close waits for it, although net/http goes on with a dial whose request was given up.
 func (u *upstream) connect(ctx context.Context, _, _ string) (net.Conn, error) {
 	if !u.dials.begin() {
 		return nil, net.ErrClosed

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// exchange is one request and its response.
+// exchange is a request and its response.
 type exchange struct {
 	*clientConn
 	key    string   // of the WebSocket that is asked for
@@ -96,8 +96,8 @@ func (x *exchange) requires() bool {
 	return slices.ContainsFunc(x.filled, func(s Secret) bool { return s.Require })
 }
 
-// dropHopByHop takes out what ReverseProxy will, except for an upgrade. It is done before secrets are
-// looked for, so that one that is found is also sent.
+// dropHopByHop removes the headers that ReverseProxy will remove, except for an upgrade. That comes before the search
+// for placeholders, so that each secret that is put in is also sent.
 func dropHopByHop(h http.Header) {
 	upgrade := h.Get("Upgrade")
 	for _, list := range h["Connection"] {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// handle answers one request.
+// handle answers a request.
 func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		// Without it, net/http reads the body to its end before an answer begins.
@@ -54,7 +54,7 @@ func (c *clientConn) rewrite(p *httputil.ProxyRequest) {
 	out.Trailer = p.In.Trailer // the same map, as it is filled when the body has ended
 }
 
-// buffers are those that bodies are copied through.
+// buffers is the pool of buffers for copying bodies.
 type buffers struct{}
 
 const copySize = 256 << 10

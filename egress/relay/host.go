@@ -40,7 +40,7 @@ func (c *clientConn) check(r *http.Request) error {
 	return nil
 }
 
-// means says whether host, of a request, is the route's name, and whether with the port.
+// means reports whether host, of a request, is the route's name, and whether host has the port.
 func (t Route) means(host string) (withPort, ok bool) {
 	name, port, withPort := strings.Cut(host, ":")
 	if withPort && port != strconv.Itoa(t.Port) {
@@ -60,8 +60,8 @@ func (t Route) authority(host string) string {
 
 func (t Route) address() string { return t.Name + ":" + strconv.Itoa(t.Port) }
 
-// sameName compares a name to a canonical one. Only ASCII letters have case in names: in Unicode there
-// are others that become the same letter.
+// sameName compares a name to a canonical name. Only ASCII letters are folded: in Unicode, other letters fold to the
+// same letter.
 func sameName(name, canonical string) bool {
 	name = strings.TrimSuffix(name, ".")
 	if len(name) != len(canonical) || name == "" {

@@ -1,4 +1,4 @@
-// Package relay is an HTTP proxy to one name that puts secrets into requests, so that the program that sends the
+// Package relay is an HTTP proxy to a single name that puts secrets into requests, so that the program that sends the
 // requests never has the secrets.
 //
 // Requests are read by a real HTTP server and written anew by a real HTTP client. So what the program
@@ -42,7 +42,7 @@ type Secret struct {
 	Body        bool                             // it is put into request bodies, too
 }
 
-// Route is one connection that a program made to a name.
+// Route is a connection of a program to a name.
 type Route struct {
 	Name   string // canonical: lower case, ASCII, no final dot
 	Port   int
@@ -62,8 +62,7 @@ var ErrRefused = errors.New("refused")
 // trust the Authority, for instance.
 var ErrHandshake = errors.New("end TLS")
 
-// Relay passes HTTP on for one sandbox. Its methods may be called concurrently. A nil one has no
-// secrets.
+// Relay passes HTTP on for a sandbox. Its methods may be called concurrently. A nil Relay has no secrets.
 type Relay struct {
 	cfg       Config
 	authority *authority             // nil if no TLS is ended
@@ -118,8 +117,8 @@ func (r *Relay) TerminatesTLS(name string, port int) bool {
 // Serve serves HTTP in the clear (HTTP/1.x, and HTTP/2 by prior knowledge) until the connection ends,
 // or ctx, whose error it then returns. When it returns, all that it began has ended.
 //
-// A secret is put in only if it says that it may travel in the clear here. A request that carries the
-// placeholder of another one is refused, and so is each request where such a one is required.
+// Only secrets that may travel in the clear here are put in. A request with the placeholder of any other secret is
+// refused, and so is each request if such a secret is required.
 //
 // A program that closes its sending half is taken for one that went away, as net/http does.
 func (r *Relay) Serve(ctx context.Context, t Route) error {

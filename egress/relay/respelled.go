@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// markups are how pages and XML write characters, by what servers are made with.
+// markups escape characters as pages and XML do, a replacer for each library of servers.
 var markups = []*strings.Replacer{
 	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;"),                                                                                         // text of XML
 	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;"),                                                             // Go, Jinja
@@ -39,10 +39,10 @@ func respelled(value string) []string {
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return s == value })
 }
 
-// escapes are those of an address within an address. Some write their digits with small letters.
+// escapes matches the escapes of an address within an address. Some programs write their digits with small letters.
 var escapes = regexp.MustCompile(`%(?:25)?[0-9A-F]{2}`)
 
-// rewritings are what else than values is taken out of answers.
+// rewritings are the other spellings of values that are removed from answers.
 type rewritings struct {
 	texts []string
 	mark  string // what stands there instead

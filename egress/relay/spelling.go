@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// spelling is how placeholders are found and values written somewhere.
+// spelling says how to find placeholders and write values in a part of a request.
 type spelling struct {
 	escaped    bool // bytes may be written as %XX
 	singleLine bool // a line break would end it
@@ -29,7 +29,7 @@ func percent(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// insideJSON returns what stands for value between the quotes of a JSON string.
+// insideJSON returns the escaped value for between the quotes of a JSON string.
 func insideJSON(value string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

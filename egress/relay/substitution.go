@@ -8,11 +8,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxAddedHeader is how many bytes values may add to a request's headers and query: a program can repeat a
+// maxAddedHeader is the number of bytes that values may add to a request's headers and query: a program can repeat a
 // placeholder as often as it likes.
 const maxAddedHeader = 1 << 20
 
-// substitution puts secrets into one request in place of their placeholders, and remembers which.
+// substitution puts secrets into a request in place of their placeholders, and remembers which.
 type substitution struct {
 	secrets []Secret
 	values  []string
@@ -122,7 +122,7 @@ func (f *substitution) match(text string, s spelling) (secret, n int) {
 	return secret, n
 }
 
-// required returns an error if there are secrets that a request must have one of, and it has none.
+// required returns an error if the request has none of the secrets that are required.
 func (f *substitution) required(name string) error {
 	missing := ""
 	for i, s := range f.secrets {

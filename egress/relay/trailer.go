@@ -15,7 +15,7 @@ type trailed struct {
 	announced []string
 }
 
-// neverTrailing are fields that decide how a request is read, and for whom it is.
+// neverTrailing are fields that decide how a server reads a request, and for which host the request is.
 var neverTrailing = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection", "Upgrade", "Te", "Expect"}
 
 func trail(r *http.Request) {

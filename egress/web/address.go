@@ -23,7 +23,7 @@ func (r *Refused) Error() string { return r.Reason }
 
 func refused(format string, a ...any) error { return &Refused{Reason: fmt.Sprintf(format, a...)} }
 
-// notAllowed is for a host that the policy does not allow.
+// notAllowed returns the error for a host that the policy does not allow.
 func notAllowed(host, reason string) error {
 	return &Refused{Reason: host + " may not be reached: " + reason, Host: host}
 }
@@ -68,7 +68,7 @@ func bare(u *url.URL) bool {
 	return u.Scheme == "" || err == nil
 }
 
-// Port is the port of an address, which is its scheme's if it names none.
+// Port returns the port of an address, by default that of its scheme.
 func Port(u *url.URL) (int, error) {
 	switch {
 	case u.Port() != "":

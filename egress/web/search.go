@@ -45,8 +45,8 @@ type backoff struct {
 	why   string
 }
 
-// NewEngines returns the engines of these names; none are all. searxng is the address of the operator's own, "" if
-// there is none: it is asked first, and may be reached for this where policy does not deny it.
+// NewEngines returns the engines of these names, or for none all engines. searxng is the address of the operator's own
+// engine, or "": it is asked first, and may be reached for searches unless policy denies it.
 func NewEngines(names []string, searxng string, policy egress.Policy, deny []string) (*Engines, error) {
 	s := &Engines{backoffs: map[string]*backoff{}, now: time.Now}
 	if len(names) == 0 {
@@ -100,7 +100,7 @@ type Found struct {
 	Passed  []string // why those before it did not, a sentence for each
 }
 
-// Search asks one engine after the other until one answers. read parses its page.
+// Search asks the engines in turn until one answers. read parses the engine's page.
 func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) (Found, error) {
 	var f Found
 	for _, e := range s.order() {
@@ -148,7 +148,7 @@ func (e asked) ask(ctx context.Context, c *Client, t *Trip, q Query, read func(c
 	return a.Results, a.Error, nil
 }
 
-// words are what an engine is sent.
+// words returns the text of the query for an engine.
 func (q Query) words() string {
 	switch len(q.Domains) {
 	case 0:
@@ -159,7 +159,7 @@ func (q Query) words() string {
 	return q.Text + " (site:" + strings.Join(q.Domains, " OR site:") + ")"
 }
 
-// choose keeps what was asked for: not every engine heeds site:.
+// choose keeps the results within the query's domains: not every engine heeds site:.
 func (q Query) choose(all []engine.Result) (some []engine.Result) {
 	for _, r := range all {
 		u, err := url.Parse(r.URL)
@@ -173,7 +173,7 @@ func (q Query) choose(all []engine.Result) (some []engine.Result) {
 	return some
 }
 
-// within says whether a host is a domain or lies below it.
+// within reports whether a host is a domain or below it.
 func within(host, domain string) bool {
 	host, domain = strings.ToLower(host), strings.ToLower(strings.Trim(strings.TrimPrefix(domain, "*."), "."))
 	return host == domain || strings.HasSuffix(host, "."+domain)

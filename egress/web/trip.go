@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
-// Trip is the outside as one call of a tool sees it: what it may do, and what it did. It may be used by several
-// goroutines, and not be copied.
+// Trip is a tool call's access to the web: what the call may do, and what it did. Several goroutines may use a Trip,
+// which must not be copied.
 type Trip struct {
 	// Check refuses an address before anything is sent to it; nil refuses none.
 	Check func(address string) error

@@ -1,5 +1,5 @@
-// Package notebook is what people and models write as they would in a notebook: a fence of Markdown around the code, and
-// lines in Python that begin with ! or %.
+// Package notebook translates notebooks' syntax, which people and models also use elsewhere: a fence of Markdown around
+// the code, and lines of Python that begin with ! or %.
 package notebook
 
 import (
@@ -14,16 +14,16 @@ var (
 	magics string
 )
 
-// Translation is Python, for 3.8 and later, that defines translate(text, call=None): text, which is no Python, with
-// notebooks' lines made calls, or None if it has none. Lines stay where they are.
+// Translation returns Python code, for 3.8 and later, that defines translate(text, call=None): the text with notebooks'
+// lines made calls, or None if there are no such lines. Lines keep their numbers.
 func Translation() string { return translate }
 
-// Python is Translation, and notebook, which does what such lines say. What is translated calls it as __notebook__,
-// which whoever runs that has to put into builtins.
+// Python returns Translation and the definition of notebook, which executes such lines. Translated code calls notebook
+// as __notebook__, a name that the caller has to put into builtins.
 func Python() string { return translate + "\n\n" + magics }
 
-// Unfence takes away the fence of Markdown in which code stands as a whole, and returns the language that it names, ""
-// for none. Lines keep their numbers.
+// Unfence removes a fence of Markdown around all of the code, and returns the language that the fence names, or "".
+// Lines keep their numbers.
 func Unfence(code string) (inner, language string) {
 	above := len(code) - len(strings.TrimLeft(code, " \t\r\n"))
 	open, body, _ := strings.Cut(code[above:], "\n")

@@ -111,10 +111,10 @@ class Dangers(Values):
                 self.forks(p, node, site)
             self.writes(p, node, scope)
         for a in node.args + [k.value for k in node.keywords]:
-            self.handed(a, scope)
+            self.callbacks(a, scope)
 
-    def handed(self, e, scope):
-        """Looks at a function that is given to another, which will call it: map(eval, x)."""
+    def callbacks(self, e, scope):
+        """Inspects a function among the arguments of a call, which may call it: map(eval, x)."""
         if isinstance(e, (ast.Name, ast.Attribute)):
             for p in self.paths(e, scope):
                 if CALLED.get(p) in ('python-eval', 'python-os-system'):

@@ -26,8 +26,8 @@ var (
 // and once it is answered the next call succeeds.
 const Wait = 5 * time.Second
 
-// abandoned is how many calls may be under way in one Ring. A call of go-keyring can't be cancelled, only abandoned:
-// more would pile up behind a keyring that hangs.
+// abandoned is the maximum number of calls under way in a Ring. A call of go-keyring can't be cancelled, only
+// abandoned: more calls would pile up behind a keyring that hangs.
 const abandoned = 4
 
 // Ring is the keyring of the user of this process. Many goroutines may use one at once.
@@ -58,7 +58,7 @@ func (r *Ring) Delete(ctx context.Context, service, user string) error {
 	return err
 }
 
-// ask makes one call, and abandons it when its time is over.
+// ask makes a call, and abandons it when its time is over.
 func (r *Ring) ask(ctx context.Context, call func() (string, error)) (string, error) {
 	if err := reachable(); err != nil {
 		return "", err

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// format is the format of one kind of token.
+// format is the format of a kind of token.
 type format struct {
 	kind   string
 	begins []string // with one of these; the rest are pieces
@@ -76,13 +76,13 @@ var (
 
 func run(s *set, min, max int) piece { return piece{set: s, min: min, max: max} }
 
-// exactly is a run after which the same does not go on.
+// exactly is a run that no byte of the set follows.
 func exactly(n int, s *set) piece {
 	return piece{set: s, min: n, max: n, after: s.not(), end: true}
 }
 
-// open is a format that is sure after n bytes of s, and goes as far as they go. A long beginning says
-// enough by itself; a short one must stand apart.
+// open is a format that is sure after n bytes of s, and extends over all bytes of s. A long beginning is enough by
+// itself; a short one must stand apart.
 func open(kind string, n int, s *set, begins ...string) *format {
 	f := &format{kind: kind, begins: begins, pieces: []piece{run(s, n, n), run(s, 0, 0)}, sure: 1, check: plausible}
 	return f.alone(s)
@@ -94,8 +94,7 @@ func whole(kind string, n int, s *set, begins ...string) *format {
 	return f.alone(s)
 }
 
-// alone asks for a boundary before beginnings of four bytes or less, and says what comes after those
-// of less.
+// alone requires a boundary before beginnings of four bytes or less, and sets the next bytes after beginnings of fewer.
 func (f *format) alone(next *set) *format {
 	for _, b := range f.begins {
 		if len(b) <= window {
@@ -108,8 +107,8 @@ func (f *format) alone(next *set) *format {
 	return f
 }
 
-// named is a format that has nothing of its own: a value counts after the name of what uses it, an
-// equals sign or the like, and quotes.
+// named is a format without a beginning of its own: a value counts after the name of its service, an equals sign or the
+// like, and quotes.
 func named(kind string, value piece, check func(token) bool, names ...string) *format {
 	space, closing := bytesOf(" \t\"'`\\"), bytesOf(" \t\"'`\\])")
 	return &format{kind: kind, begins: spellings(names),
@@ -135,8 +134,8 @@ func spellings(names []string) []string {
 	return all
 }
 
-// stands reports whether what comes after behind stands apart from it: no byte of the set is before it,
-// unless that is the end of an escape, as in JSON, a URL or coloured text.
+// stands reports whether a token after behind stands apart: no byte of the set is before the token, unless that byte
+// ends an escape, as in JSON, a URL or coloured text.
 func (s *set) stands(behind []byte) bool {
 	n := len(behind)
 	if s == nil || n == 0 || !s[behind[n-1]] {

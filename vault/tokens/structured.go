@@ -40,7 +40,7 @@ func privateKey() *format {
 		sure: 4, public: 3, check: keyBody}
 }
 
-// armour is what stands between the first and the last line, also as a string in a program.
+// armour has the bytes between the first and the last line of a key, also of a string in a program.
 var armour = bytesOf("a-zA-Z0-9+/= \t\r\n\\\"',:.;()@<>-")
 
 func keyBody(t token) bool {
@@ -66,7 +66,7 @@ func keyBody(t token) bool {
 	return false
 }
 
-// withPassword is a URL that has a password in it, of which only that is a secret.
+// withPassword is a URL with a password, which is its only secret part.
 func withPassword() *format {
 	user := bytesOf("a-zA-Z0-9._~%!$&*+;=-")
 	first := bytesOf("a-zA-Z0-9._~%!$&*+;=:-")

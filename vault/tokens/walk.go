@@ -1,6 +1,6 @@
 package tokens
 
-// walk matches one format at one position of the text. Positions are those of the scan's buffer.
+// walk matches a format at a position of the text. Positions are those of the scan's buffer.
 type walk struct {
 	format   *format
 	begin    string // what it begins with

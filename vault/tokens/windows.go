@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// window is how many bytes of text decide whether a token may begin there.
+// window is the number of bytes of text that decide whether a token may begin there.
 const window = 4
 
 // windows is an index of the beginnings of all formats. Ordinary text is skipped with one lookup in a table of 64 KB
@@ -67,8 +67,8 @@ func (w *windows) sort() {
 	w.entries = sorted
 }
 
-// add makes a window of the first bytes of a beginning, or as many as it takes if that is short: with what
-// can stand after it, and for the shortest also before it.
+// add makes a window of the first bytes of a beginning. For a short beginning it makes a window for each of the bytes
+// that can stand after it, and for the shortest also before it.
 func (w *windows) add(f *format, which uint8) {
 	begin, behind := f.begins[which], uint8(0)
 	n := min(len(begin), window)

@@ -1,11 +1,10 @@
-// Package browser reads one page with a Chromium that somebody else has started and contained.
+// Package browser reads a page with a Chromium that its caller has started and contained.
 //
 // It speaks the DevTools protocol over a stream that leads to the browser's descriptors 3 and 4
 // (--remote-debugging-pipe), so no port is open and no other process can join in.
 //
-// Whatever the browser says is taken for hostile: it runs without a sandbox of its own, so a page may have become
-// the browser. A message is bounded, is read into types that can't hold what is not meant, and reaches nothing but
-// the visit that it belongs to.
+// All messages of the browser are untrusted: it runs without a sandbox of its own, so a page may control it. A message
+// is bounded, is parsed into strict types, and affects only its own visit.
 //
 // Library: chromedp/cdproto has the protocol's commands and their types. chromedp itself drives browsers
 // that it trusts: its goroutines take what events must have for granted (a Page.frameNavigated without a frame
@@ -17,7 +16,7 @@ import (
 	"time"
 )
 
-// Visit asks for one page.
+// Visit is a request for a page.
 type Visit struct {
 	URL     string // http or https
 	WaitFor string // a CSS selector to wait for; "" waits for the load event, and a moment for what scripts fetch then
@@ -26,7 +25,7 @@ type Visit struct {
 	MaxHTML int           // bytes of the DOM that are kept
 }
 
-// Page is what became of a visit.
+// Page is the result of a visit.
 type Page struct {
 	URL     string // in the end, after redirects
 	Status  int    // of HTTP; 0 is unknown
@@ -70,8 +69,8 @@ func Arguments(profile string) []string {
 	}
 }
 
-// features are left out: what asks servers of the browser's maker, what is behind a dialog, and what asks a
-// person before a page may connect to addresses of loopback, which is where the gateway answers for all names.
+// features are disabled: they contact servers of the browser's maker, open dialogs, or ask a person before a page may
+// connect to addresses of loopback, where the gateway answers for all names.
 const features = "Translate,MediaRouter,OptimizationHints,OptimizationGuideModelDownloading,InterestFeedContentSuggestions,AutofillServerCommunication," +
 	"CertificateTransparencyComponentUpdater,DialMediaRouteProvider,GlobalMediaControls,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,DnsOverHttps," +
 	"IsolateOrigins,site-per-process,Vulkan,LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests,PrivateNetworkAccessSendPreflights," +

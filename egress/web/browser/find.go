@@ -21,7 +21,7 @@ type Program struct {
 	Dirs []string // that it needs, beside the system's own
 }
 
-// Remedy is what to do where no browser is found.
+// Remedy says what to do if no browser is found.
 const Remedy = "install one, as with apt-get install chromium, or set web.browser in the configuration to the path of a Chromium"
 
 // errMissing is the error for a machine without a browser.
@@ -38,7 +38,7 @@ func places() []string {
 	}
 }
 
-// Find returns the browser at path, or the one that this machine has where path is "".
+// Find returns the browser at path, or for "" a browser of this machine.
 func Find(path string) (Program, error) {
 	if path != "" {
 		return program(path)
@@ -68,7 +68,7 @@ func inPath(places ...string) (Program, error) {
 	return Program{}, cmp.Or(first, errMissing)
 }
 
-// program is what a path starts in the end: most are links to scripts.
+// program returns the program that a path starts in the end: most paths are links to scripts.
 func program(path string) (Program, error) {
 	if !filepath.IsAbs(path) {
 		return Program{}, fmt.Errorf("the browser %q is no absolute path", path)
@@ -124,7 +124,7 @@ func begin(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 16<<10))
 }
 
-// dirs are what a sandbox must be shown beside the system's own.
+// dirs returns the directories that a sandbox must contain beside the system's own.
 func dirs(path string) []string {
 	dir := filepath.Dir(path)
 	system := []string{"/usr", "/bin", "/lib", "/lib64"}

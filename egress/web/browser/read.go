@@ -20,7 +20,7 @@ import (
 //go:embed read.js
 var reader string
 
-// read takes the page as it is now. Of one whose time is up, scripts may keep it from answering.
+// read reads the page in its current state. Scripts of a page whose time is up may keep it from answering.
 func (t *visit) read(ctx context.Context) (Page, error) {
 	var dom struct {
 		URL, Title, HTML, Text string
@@ -52,7 +52,7 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 	return p, nil
 }
 
-// What a browser tells of a page in characters.
+// Limits of a page's address and title, in characters.
 const maxAddress, maxTitle = 8000, 1000
 
 // truncate cuts s to maxLen bytes, and sets Cut if it did. The browser was asked to do that, and is not trusted to.
@@ -64,7 +64,7 @@ func (p *Page) truncate(s string, maxLen int) string {
 	return strings.ToValidUTF8(s[:maxLen], "")
 }
 
-// insist does what a page that is busy may not answer to, and if it does not, ends the scripts that it runs.
+// insist calls do, which a busy page may not answer, and in that case ends the page's scripts and tries again.
 func (t *visit) insist(ctx context.Context, do func(context.Context) error) error {
 	err := within(ctx, max(time.Until(t.until), grace/2), do)
 	for n := range 3 {
@@ -88,7 +88,7 @@ func within(ctx context.Context, d time.Duration, do func(context.Context) error
 	return do(ctx)
 }
 
-// picture adds one of the whole page, or of as much as there is room for.
+// picture adds a picture of the page, or of its beginning.
 func (t *visit) picture(ctx context.Context, p *Page) {
 	height := float64(Height)
 	err := t.insist(ctx, func(ctx context.Context) error {
@@ -137,8 +137,8 @@ func (t *visit) shoot(ctx context.Context, height float64) (picture []byte, err 
 	return picture, err
 }
 
-// checkPicture refuses what is not the picture that was asked for: who looks at it would have to make room for what it says
-// that its size is.
+// checkPicture refuses a picture of another size than requested: viewers allocate memory for the size that a picture
+// claims.
 func checkPicture(b []byte) error {
 	size, err := png.DecodeConfig(bytes.NewReader(b))
 	if err != nil || size.Width > Width || size.Height > MaxHeight {
@@ -147,7 +147,7 @@ func checkPicture(b []byte) error {
 	return nil
 }
 
-// notes says what the page tried and did not get.
+// notes adds notes about actions of the page that were refused.
 func (t *visit) notes(p *Page) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +165,7 @@ func (t *visit) notes(p *Page) {
 	}
 }
 
-// printable is the beginning of a text, in one line.
+// printable returns the beginning of a text, in a single line.
 func printable(s string, maxRunes int) string {
 	s = safetext.Line(s)
 	if r := []rune(s); len(r) > maxRunes {

@@ -16,15 +16,15 @@ const (
 	authoritiesFile = 1 << 20 // bytes of a file of certificates; that of a whole system has 250 kB
 )
 
-// added are where the operators of machines put the certificates of authorities of their own: Debian and Alpine, Fedora,
-// Arch, openSUSE.
+// added are the directories where operators of machines put the certificates of their own authorities: Debian and
+// Alpine, Fedora, Arch, openSUSE.
 var added = []string{
 	"/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors", "/etc/ca-certificates/trust-source/anchors", "/etc/pki/trust/anchors",
 }
 
-// Authorities are certificates, in DER, of authorities that were added to this machine by its operator, or that
-// SSL_CERT_FILE and SSL_CERT_DIR name. What else the machine trusts is left out: browsers have a list of their own of whom
-// the public trusts, and are the first to strike one off.
+// Authorities returns the certificates, in DER, of authorities that this machine's operator has added, or that
+// SSL_CERT_FILE and SSL_CERT_DIR name. The machine's other authorities are left out: browsers have a list of their own
+// of public authorities, and are the first to remove one.
 func Authorities() [][]byte {
 	var files []string
 	if name := os.Getenv("SSL_CERT_FILE"); name != "" {
@@ -43,7 +43,7 @@ func Authorities() [][]byte {
 	return authorities(files)
 }
 
-// authorities are those in files. What is none is left out.
+// authorities returns the certificates of authorities in files.
 func authorities(files []string) (all [][]byte) {
 	seen := map[string]bool{}
 	for _, name := range files {
@@ -58,7 +58,7 @@ func authorities(files []string) (all [][]byte) {
 	return all
 }
 
-// certificates are those of a file, in PEM or DER.
+// certificates returns the certificates of a file, in PEM or DER.
 func certificates(name string) (all [][]byte) {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {

@@ -34,8 +34,8 @@ var ErrDownload = errors.New("it is a file to download, which the browser does n
 // ErrSelector is the error for a Visit.WaitFor that is no CSS selector.
 var ErrSelector = errors.New("it is no CSS selector")
 
-// Read visits a page with the browser at the other end of conn, which it closes. An error means that there is
-// nothing to show of the page.
+// Read visits a page with the browser at the other end of conn, and closes conn. An error means that nothing of the
+// page could be read.
 func Read(ctx context.Context, conn io.ReadWriteCloser, v Visit) (Page, error) {
 	t := &visit{Visit: v, watch: &watch{loading: map[string]struct{}{}}}
 	return t.run(ctx, conn)
@@ -67,7 +67,7 @@ func (t *visit) run(ctx context.Context, conn io.ReadWriteCloser) (Page, error) 
 	return p, err
 }
 
-// visit is one under way.
+// visit is a visit under way.
 type visit struct {
 	Visit
 	*watch
@@ -149,7 +149,7 @@ func seek(selector string) string {
 	return "document.querySelector(" + string(s) + ") !== null"
 }
 
-// wait goes to the page and waits until it can be read, or until ctx ends: then it says what had not come about.
+// wait navigates to the page and waits until it can be read, or until ctx ends: then late says what is missing.
 func (t *visit) wait(ctx context.Context) (late string, err error) {
 	going, cancel := context.WithCancel(ctx)
 	went := make(chan error, 1)
@@ -197,16 +197,17 @@ func (t *visit) wait(ctx context.Context) (late string, err error) {
 	}
 }
 
-// there says whether what is waited for is on the page. A page that is busy, or that navigates, has a moment to answer.
+// there reports whether WaitFor matches an element of the page. A page that is busy, or that navigates, has a moment to
+// answer.
 func (t *visit) there(ctx context.Context) (there bool) {
 	err := within(ctx, time.Second, func(ctx context.Context) error { return t.ask(ctx, seek(t.WaitFor), &there) })
 	return err == nil && there
 }
 
-// errCrashed may be the work of the page.
+// errCrashed is the error for a page whose process has ended, which the page may cause.
 var errCrashed = errors.New("the page's process has ended, as it does where the page takes too much memory")
 
-// lost says why the browser is gone, once it is.
+// lost returns why the browser is gone, once it is.
 func (t *visit) lost() error {
 	t.wire.mu.Lock()
 	defer t.wire.mu.Unlock()
@@ -241,7 +242,7 @@ type LoadError struct {
 
 func (e *LoadError) Error() string { return "the page can't be loaded: " + e.Code }
 
-// Network says whether it may be for the way to the server, which a gateway knows more about.
+// Network reports whether the cause may be the way to the server, which a gateway knows more about.
 func (e *LoadError) Network() bool {
 	for _, part := range []string{"NAME_NOT_RESOLVED", "CONNECTION", "EMPTY_RESPONSE", "ADDRESS_", "TIMED_OUT", "SSL", "INTERNET_DISCONNECTED", "NETWORK"} {
 		if strings.Contains(e.Code, part) {

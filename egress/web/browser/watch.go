@@ -11,10 +11,10 @@ import (
 	"github.com/chromedp/cdproto/target"
 )
 
-// maxLoading is how many requests of a page are counted at once: it can make any number.
+// maxLoading is the maximum number of a page's requests that are counted at once: a page can make any number.
 const maxLoading = 10_000
 
-// maxID is how long an id of the browser's is, in bytes. Its own have up to 40.
+// maxID is the maximum size of an id in bytes. The browser's own have up to 40.
 const maxID = 200
 
 // watch handles the browser's events, and keeps the state of a visit.

@@ -38,7 +38,7 @@ func (f *failure) Error() string { return "the browser says: " + printable(f.Mes
 // ErrLost is the error for a browser that has ended by itself.
 var ErrLost = errors.New("the browser has ended")
 
-// wire connects to one browser: commands and their answers, and events.
+// wire is a connection to a browser: commands and their answers, and events.
 type wire struct {
 	conn   io.ReadWriteCloser
 	events func(message) // called by the reader, so it must not wait for an answer
@@ -111,7 +111,7 @@ func (w *wire) read() {
 	}
 }
 
-// next reads one message, which a zero byte ends.
+// next reads a message, which a zero byte ends.
 func next(r *bufio.Reader) (m message, err error) {
 	var all []byte
 	for {
@@ -180,7 +180,7 @@ func (w *wire) call(ctx context.Context, session, method string, params, result 
 	}
 }
 
-// encode returns a message with these parameters, as it is sent.
+// encode returns the bytes of a message with these parameters.
 func encode(m message, params any) ([]byte, error) {
 	p, err := jsonv2.Marshal(params)
 	if err != nil {
@@ -204,8 +204,8 @@ func (m message) into(method string, result any) error {
 	return nil
 }
 
-// tell sends a command whose answer nobody waits for. The reader may call it: where the browser does not take what
-// it is sent, the command is left out.
+// tell sends a command whose answer nobody waits for. The reader may call it: if the browser does not read its
+// commands, the command is dropped.
 func (w *wire) tell(session, method string, params any) {
 	w.mu.Lock()
 	w.next++
@@ -221,7 +221,7 @@ func (w *wire) tell(session, method string, params any) {
 	}
 }
 
-// session is one target of the browser. It implements cdp.Session.
+// session is a target of the browser. It implements cdp.Session.
 type session struct {
 	*wire
 	id string

@@ -1,4 +1,4 @@
-// Package engine knows how web search engines are asked, and what their pages of results look like.
+// Package engine makes queries for web search engines, and parses their pages of results.
 //
 // Most of them have no interface for programs, and change their markup without notice. A page in which nothing is
 // recognized, neither results nor the engine's own word that there are none, is an error and not an empty list.
@@ -22,14 +22,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 )
 
-// Result is one thing that was found.
+// Result is a search result.
 type Result struct {
 	Title   string `json:"title"`
 	URL     string `json:"url"`
 	Summary string `json:"summary"`
 }
 
-// Engine is one search engine.
+// Engine is a search engine.
 type Engine struct {
 	Name string
 	path string // with %s for the escaped query
@@ -46,7 +46,7 @@ var errUnknown = errors.New("no results were recognized in its page: its markup 
 // SearXNG is the name of the engine that an operator runs.
 const SearXNG = "searxng"
 
-// Names are those of all engines, in the order in which they are asked.
+// Names returns the names of all engines, in the order in which they are asked.
 func Names() (all []string) {
 	for _, e := range engines() {
 		all = append(all, e.Name)
@@ -68,12 +68,12 @@ func Find(name, base string) (Engine, error) {
 	return Engine{}, fmt.Errorf("there is no search engine %q: there are %s", name, strings.Join(Names(), ", "))
 }
 
-// Address is where the engine answers a query.
+// Address returns the URL at which the engine answers a query.
 func (e Engine) Address(query string) string {
 	return e.base + fmt.Sprintf(e.path, url.QueryEscape(query))
 }
 
-// Blocks says why a response is none to the query, without a look at its page; "" if it may be one.
+// Blocks returns why a response does not answer the query, without parsing its page; "" if it may answer.
 func Blocks(status int, at *url.URL, header http.Header) string {
 	switch {
 	case strings.EqualFold(header.Get("X-Yandex-Captcha"), "captcha"), strings.Contains(at.Path, "showcaptcha"), strings.Contains(at.Path, "/captcha"):
@@ -113,11 +113,11 @@ func (e Engine) Read(body []byte) ([]Result, error) {
 	return all, nil
 }
 
-// tracking are parameters that say where a visitor came from, and nothing about the page.
+// tracking are parameters of links that say where a visitor came from, and nothing about the page.
 var tracking = []string{"gclid", "fbclid", "msclkid", "yclid", "dclid", "mc_eid", "igshid", "ref_src", "srsltid"}
 
-// target is where a link of a page of results leads in the end, without what tells that it was followed; "" if
-// that is no page of the web.
+// target returns the final target of a link of a page of results, without tracking parameters; "" if that is no page of
+// the web.
 func target(link string) string {
 	u, err := url.Parse(strings.TrimSpace(link))
 	if err != nil || len(link) > 8000 {
@@ -152,7 +152,7 @@ func document(body []byte) (*goquery.Document, error) {
 	return doc, nil
 }
 
-// shape says how the results stand in a page, by selectors.
+// shape has the selectors of the results in a page.
 type shape struct {
 	item, link, title, summary string
 	blocked, none              string // elements that a puzzle, or a page without results, has

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// Clean returns text without what deceives who reads it: escape sequences and other control characters are written
-// out, and what is not seen at all is left out, such as zero-width characters, bidi controls, and the tags and
+// Clean returns text without characters that deceive its reader: escape sequences and other control characters are
+// written out, and invisible characters are left out, such as zero-width characters, bidi controls, and the tags and
 // selectors in which whole messages have been hidden. It is UTF-8, and its lines end with \n.
 func Clean(s string) string {
 	if !strings.ContainsFunc(s, deceives) && utf8.ValidString(s) {
@@ -36,8 +36,8 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// deceives says whether a character must not reach a reader as it is. The joiners stay: words of some languages,
-// and many emoji, are not the same without them.
+// deceives reports whether a character must not reach a reader as it is. The joiners stay: words of some languages, and
+// many emoji, are not the same without them.
 func deceives(r rune) bool {
 	switch r {
 	case '\n', '\t', 0x200c, 0x200d, 0xfe0e, 0xfe0f:
@@ -46,7 +46,7 @@ func deceives(r rune) bool {
 	return safetext.Hidden(r)
 }
 
-// Line returns text in one line of at most so many bytes.
+// Line returns text in a single line of at most maxBytes.
 func Line(s string, maxBytes int) string {
 	s = strings.Join(strings.Fields(Clean(s)), " ")
 	if len(s) <= maxBytes {
@@ -58,9 +58,9 @@ func Line(s string, maxBytes int) string {
 	return s[:maxBytes] + "..."
 }
 
-// Cut returns what follows of text after offset bytes, at most so many, and the offset of what follows that; 0 is
-// nothing. It ends at a paragraph's end, a line's or a word's, if there is one in the last quarter, and never
-// inside of a character.
+// Cut returns a piece of text after offset bytes, of at most maxBytes, and the offset of the next piece, or 0. The
+// piece ends at the end of a paragraph, a line or a word, if there is one in its last quarter, and never inside of a
+// character.
 func Cut(text string, offset, maxBytes int) (piece string, next int) {
 	if offset >= len(text) {
 		return "", 0

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// silent are elements whose content no reader of the page sees as text.
+// silent are elements whose content is not visible as text.
 var silent = []atom.Atom{
 	atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Object, atom.Embed, atom.Applet, atom.Canvas, atom.Svg, atom.Math,
 	atom.Audio, atom.Video, atom.Noframes, atom.Noembed, atom.Datalist, atom.Select, atom.Input, atom.Textarea, atom.Meta, atom.Link,
 }
 
-// strip removes what a person who looks at the page does not see. Text that is hidden by a style sheet of another
-// file, by a script, behind a picture or by its colour is not recognized: that would take a browser.
+// strip removes elements and attributes that are not visible on the page. Text that is hidden by a style sheet of
+// another file, by a script, behind a picture or by its colour is not recognized: that would take a browser.
 func strip(doc *html.Node, hidden []string) {
 	walk(doc, func(n *html.Node) bool {
 		if n.Type == html.CommentNode || n.Type == html.ElementNode && invisible(n, hidden) {
@@ -72,7 +72,7 @@ var (
 	rule      = lazy(`([^{}]+)\{([^{}]*)\}`)
 )
 
-// hides says whether a style takes its element out of sight: not shown, without size, or off the page.
+// hides reports whether a style hides its element: not displayed, without size, or off the page.
 func hides(style string) bool {
 	size := map[string]bool{}
 	for one := range strings.SplitSeq(comment().ReplaceAllString(strings.ToLower(style), ""), ";") {
@@ -143,8 +143,7 @@ func hiddenClasses(doc *html.Node) (all []string) {
 	return all
 }
 
-// absolute gives links their whole addresses, and takes away those that lead to none: scripts, and data that the
-// page has with it.
+// absolute makes the addresses of links absolute, and removes links to scripts and inline data.
 func absolute(doc *html.Node, at *url.URL) {
 	walk(doc, func(n *html.Node) bool {
 		n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool { return (a.Key == "href" || a.Key == "src") && !leads(at, a.Val) })
@@ -163,7 +162,7 @@ func leads(at *url.URL, link string) bool {
 	return err == nil && len(link) < 4000 && slices.Contains([]string{"http", "https", "mailto"}, strings.ToLower(u.Scheme))
 }
 
-// lazy compiles an expression when it is first needed: every start of the program would pay for it otherwise.
+// lazy compiles an expression on first use: every start of the program would pay for it otherwise.
 func lazy(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

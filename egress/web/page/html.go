@@ -53,7 +53,7 @@ func readHTML(p *Page, s Source) {
 	}
 }
 
-// describe finds what the head of a page says about it.
+// describe sets the title and the canonical address from the head of a page.
 func describe(p *Page, doc *html.Node, at *url.URL) {
 	walk(doc, func(n *html.Node) bool {
 		switch {
@@ -69,7 +69,7 @@ func describe(p *Page, doc *html.Node, at *url.URL) {
 	})
 }
 
-// rebase is what links are relative to: the page's own word for it, if it has one.
+// rebase returns the base of the page's links: the address of its base element, if it has one.
 func rebase(doc *html.Node, at *url.URL) *url.URL {
 	found := at
 	walk(doc, func(n *html.Node) bool {
@@ -105,7 +105,7 @@ func article(doc *html.Node, at *url.URL) *html.Node {
 	return found.Node
 }
 
-// parse is the parser's own, without its panics.
+// parse calls the parser, and recovers from its panics.
 func parse(p readability.Parser, doc *html.Node, at *url.URL) (found readability.Article, err error) {
 	defer func() {
 		if recover() != nil {
@@ -150,7 +150,7 @@ func letters(n *html.Node) (sum int) {
 	return sum
 }
 
-// walk calls f for a node and all below it, in order, as long as f wants to see what is below.
+// walk calls f for a node and, if f returns true, for the nodes below it, in order.
 func walk(n *html.Node, f func(*html.Node) bool) {
 	if !f(n) {
 		return

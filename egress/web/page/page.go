@@ -1,5 +1,5 @@
-// Package page makes readable text of what web servers send: of HTML its article as Markdown, of PDF its pages, of
-// data and plain text what it says.
+// Package page makes readable text of web servers' responses: Markdown of the article of HTML, the pages of PDF, and
+// data and plain text as they are.
 //
 // It is given what strangers wrote. Its functions don't fail on any of it, and what they return has no characters
 // in it that a terminal would obey or that nobody sees. They bound what they return, not the time that they take
@@ -28,10 +28,10 @@ const (
 	HTML     = "html"
 )
 
-// MaxText is how much text is returned of one page, in bytes.
+// MaxText is the maximum size of a page's text, in bytes.
 const MaxText = 8 << 20
 
-// Source is what a server sent.
+// Source is a server's response.
 type Source struct {
 	URL    string // after redirects: what links are relative to
 	Type   string // the header Content-Type
@@ -40,7 +40,7 @@ type Source struct {
 	Cut    bool // the body was longer
 }
 
-// Page is what there is to read of it.
+// Page is the readable text of a Source.
 type Page struct {
 	Type      string `json:"type"`                // the media type that it was read as: "text/html"
 	Title     string `json:"title,omitempty"`     // in one line
@@ -76,7 +76,7 @@ func Read(s Source) (p Page) {
 	return p
 }
 
-// kind is the media type of a body: what the header says, unless the body is evidently something else.
+// kind returns the media type of a body: that of the header, unless the body is evidently something else.
 func kind(header string, body []byte) string {
 	declared, _, _ := mime.ParseMediaType(header)
 	detected := mimetype.Detect(body)
@@ -92,7 +92,7 @@ func kind(header string, body []byte) string {
 	return declared
 }
 
-// textual says whether a media type is text that can be read as it is.
+// textual reports whether a media type is text that can be read as it is.
 func textual(kind string) bool {
 	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") {
 		return kind != "image/svg+xml"
@@ -106,7 +106,7 @@ func textual(kind string) bool {
 	return false
 }
 
-// address is what the links of a page are relative to.
+// address returns the address that the links of a page are relative to.
 func address(s Source) *url.URL {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -115,8 +115,8 @@ func address(s Source) *url.URL {
 	return u
 }
 
-// decode makes UTF-8 of a body: by its byte order mark, the header, what the page says of itself, or else by what
-// its bytes can be.
+// decode converts a body to UTF-8 from the encoding of its byte order mark, the header or the page itself, or else from
+// a guess by its bytes.
 func decode(body []byte, header string) string {
 	encoding, name, certain := charset.DetermineEncoding(head(body), header)
 	if !certain && utf8.Valid(body) || name == "utf-8" {
@@ -130,5 +130,5 @@ func decode(body []byte, header string) string {
 	return strings.TrimPrefix(string(text), "\ufeff")
 }
 
-// head is where a page says how it is encoded: in its first 1024 bytes.
+// head returns the part of a page that may name its encoding: its first 1024 bytes.
 func head(body []byte) []byte { return body[:min(len(body), 1024)] }

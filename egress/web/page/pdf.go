@@ -8,7 +8,7 @@ import (
 	"github.com/ledongthuc/pdf"
 )
 
-// maxPages is how many pages of a PDF are read.
+// maxPages is the maximum number of pages that are read of a PDF.
 const maxPages = 2000
 
 // readPDF writes a mark before each page. The library panics on much that is wrong with a file.
@@ -48,7 +48,7 @@ func readPDF(p *Page, s Source) {
 	}
 }
 
-// pageOf is the text of one page, and why it is not all of it.
+// pageOf returns the text of a page, and why the text is not complete.
 func pageOf(r *pdf.Reader, i int) (text, why string) {
 	w := &pdfWriter{fonts: map[string]pdf.TextEncoding{}}
 	defer func() {
@@ -74,7 +74,7 @@ type pdfWriter struct {
 // wide is a step between letters, in thousandths of their size, that stands for a space.
 const wide = 180
 
-// do follows one operator of the page's description.
+// do executes an operator of the page's description.
 func (w *pdfWriter) do(stack *pdf.Stack, operator string) {
 	args := make([]pdf.Value, min(stack.Len(), 16))
 	for i := len(args) - 1; i >= 0; i-- {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// plainText is the text of a node: a line for each block, one blank one between paragraphs.
+// plainText returns the text of a node: a line for each block, and a blank line between paragraphs.
 func plainText(n *html.Node) string {
 	w := &writer{}
 	w.node(n)
@@ -93,7 +93,8 @@ func (w *writer) word(s string) {
 	w.b.WriteString(s)
 }
 
-// tokens is the text of what is too crooked for a tree: its words, without the elements that nobody sees.
+// tokens returns the text of a page that is too malformed for a tree: its words, without the elements that are not
+// visible.
 func tokens(text string) string {
 	z := html.NewTokenizer(strings.NewReader(text))
 	z.SetMaxBuf(1 << 20)

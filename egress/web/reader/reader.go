@@ -1,5 +1,5 @@
-// Package reader parses what strangers have written where that can do no harm: in a process of its own that its
-// starter contains. One process reads one thing, and knows nothing else.
+// Package reader parses untrusted pages where they can do no harm: in a process of its own, which its starter contains.
+// A process reads a single page, and has nothing else.
 //
 // A question is a line of JSON with the bytes of a body behind it; the answer is JSON.
 package reader
@@ -22,10 +22,10 @@ func init() {
 	role.Take(role.PageReader, func() int { return Serve(os.Stdin, os.Stdout) })
 }
 
-// MaxAnswer is how long an answer can be, in bytes: a text of page.MaxText, each byte of it escaped.
+// MaxAnswer is the maximum size of an answer, in bytes: a text of page.MaxText, each byte of it escaped.
 const MaxAnswer = 6*page.MaxText + 1<<20
 
-// Question is what is to be read.
+// Question is a body to read.
 type Question struct {
 	Engine string `json:"engine,omitempty"` // whose page of results the body is; "" is any page
 	URL    string `json:"url"`
@@ -35,7 +35,7 @@ type Question struct {
 	Body   []byte `json:"-"`
 }
 
-// Answer is what there was to read.
+// Answer is the text or the results of a Question.
 type Answer struct {
 	Page    page.Page       `json:"page"`
 	Results []engine.Result `json:"results,omitempty"`
@@ -59,7 +59,7 @@ func Read(q Question) (a Answer) {
 	return a
 }
 
-// Bytes is the question as a reader is asked it.
+// Bytes returns the encoding of the question for a reader.
 func (q Question) Bytes() ([]byte, error) {
 	head, err := json.Marshal(q)
 	if err != nil {
@@ -68,8 +68,7 @@ func (q Question) Bytes() ([]byte, error) {
 	return append(append(head, '\n'), q.Body...), nil
 }
 
-// Parse is the answer as a reader gave it. The reader may be under the spell of what it read: the answer is bounded
-// and cleaned once more.
+// Parse parses a reader's answer. The page may control the reader: the answer is bounded and cleaned once more.
 func Parse(b []byte) (a Answer, err error) {
 	if len(b) > MaxAnswer {
 		return a, fmt.Errorf("an answer of more than %d bytes", MaxAnswer)
