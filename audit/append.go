@@ -32,9 +32,8 @@ const (
 	withdrawn
 )
 
-// Append writes entries as consecutive rows, all or none, and returns them once they are durable, or in
-// the log at least if all are to be there soon.
-// Calls that wait at the same time share one transaction.
+// Append writes entries as consecutive rows, all or none, and returns them once they are durable, or in the log at
+// least if all are to be there soon. Calls that wait at the same time share one transaction.
 //
 // An error means that nothing was written, also when ctx ended: a request whose rows are being
 // written by then is waited for. The exception is a disk that fails in the middle of a commit,

@@ -13,20 +13,18 @@
 //
 // A receipt that comes with a row is kept beside it; the row says its hash.
 //
-// Whoever cuts rows off the end, or rewrites all rows from one on, leaves a chain that is whole. A log
-// that is signed ([OpenSigned]) shows that, too: the hashes of its rows are the leaves of a Merkle tree
-// (RFC 6962), and signed checkpoints (C2SP tlog-checkpoint) say what the tree was at a size. They are in
-// the log, the newest is also in a file beside it, and anybody may keep some elsewhere. [Log.Proof]
-// proves one row to somebody who has only the public key, and [Log.Seal] moves old rows into files
-// that stay provable.
+// Whoever cuts rows off the end, or rewrites all rows from one on, leaves a chain that is whole. A log that is signed
+// ([OpenSigned]) shows that, too: the hashes of its rows are the leaves of a Merkle tree (RFC 6962), and signed
+// checkpoints (C2SP tlog-checkpoint) say what the tree was at a size. They are in the log, the newest is also in a file
+// beside it, and anybody may keep some elsewhere. [Log.Proof] proves one row to somebody who has only the public key,
+// and [Log.Seal] moves old rows into files that stay provable.
 //
 // The first row is signed as soon as it is written, so a log of which rows, receipts or keys say that it was signed, and which has
 // no checkpoint, is one from which they were taken ([Report.Bad]); rows that were signed late are remarks.
 //
-// What does not show: rows after the newest checkpoint (Report.Unsigned) that are cut off or
-// rewritten; a log and the file beside it that are both replaced by an older copy of both, and whatever
-// somebody does who has the key, unless a newer checkpoint is kept where they cannot write: package witness takes
-// it there.
+// What does not show: rows after the newest checkpoint (Report.Unsigned) that are cut off or rewritten; a log and the
+// file beside it that are both replaced by an older copy of both, and whatever somebody does who has the key, unless a
+// newer checkpoint is kept where they cannot write: package witness takes it there.
 //
 // golang.org/x/mod does the arithmetic of the tree and the format of signed notes, as for Go's own
 // checksum database; modernc.org/sqlite is SQLite without C.
@@ -161,9 +159,8 @@ func (l *Log) check(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for the appends under way, signs what was appended, and closes the log. Later appends
-// are errors. An error says that rows stay unsigned, or that the file could not be closed. It is safe to
-// call more than once.
+// Close waits for the appends under way, signs what was appended, and closes the log. Later appends are errors. An
+// error says that rows stay unsigned, or that the file could not be closed. It is safe to call more than once.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if !l.closed {

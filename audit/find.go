@@ -69,8 +69,7 @@ func (l *Log) row(ctx context.Context, seq int64) (found, error) {
 	return found{}, fmt.Errorf("the log has no row %d", seq)
 }
 
-// findSealed looks for a run in the segments, the newest first: for the row with its receipt, or else for
-// the last.
+// findSealed looks for a run in the segments, the newest first: for the row with its receipt, or else for the last.
 func (l *Log) findSealed(ctx context.Context, run string) (about found, err error) {
 	if run == "" {
 		return about, errNothing

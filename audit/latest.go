@@ -17,11 +17,10 @@ const maxNote = 64 << 10
 // the log that somebody puts in its place shows.
 func (l *Log) latestPath() string { return l.path + "-checkpoint" }
 
-// writeLatest replaces the file: a process that is killed leaves the old one or the new one. It does
-// not wait for the disk: after a power failure an older note may be there, which the log continues,
-// or an empty file, which says nothing. The caller holds the log's write lock, so nobody else
-// uses the name of the new one: what is there was left by a process that was killed, or put there by
-// somebody who wants it followed, so it is removed and never opened.
+// writeLatest replaces the file: a process that is killed leaves the old one or the new one. It does not wait for the
+// disk: after a power failure an older note may be there, which the log continues, or an empty file, which says
+// nothing. The caller holds the log's write lock, so nobody else uses the name of the new one: what is there was left
+// by a process that was killed, or put there by somebody who wants it followed, so it is removed and never opened.
 func writeLatest(path string, note []byte) (err error) {
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {

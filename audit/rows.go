@@ -122,10 +122,9 @@ func scan(rows *sql.Rows) (r Row, err error) {
 	return r, nil
 }
 
-// query selects columns of the rows that f chooses from number from on, without After and Limit. There is one
-// SELECT for each kind: SQLite merges them by seq as they come out of the index, and would sort all
-// rows of all kinds for each page otherwise. A run has few rows, which need no index by kind; the plus
-// keeps SQLite from using it.
+// query selects columns of the rows that f chooses from number from on, without After and Limit. There is one SELECT
+// for each kind: SQLite merges them by seq as they come out of the index, and would sort all rows of all kinds for each
+// page otherwise. A run has few rows, which need no index by kind; the plus keeps SQLite from using it.
 func (f Filter) query(columns string, from int64) (query string, args []any) {
 	where, args := f.where(from)
 	query = "SELECT " + columns + " FROM audit" + where

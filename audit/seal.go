@@ -29,14 +29,12 @@ func (s Segment) sealing() sealing {
 	return sealing{s.First, s.Last, s.Oldest, s.Newest, s.SHA256, s.head}
 }
 
-// segmentRows bounds a segment, and with it how long others wait for the lock while its rows leave
-// the database.
+// segmentRows bounds a segment, and with it how long others wait for the lock while its rows leave the database.
 const segmentRows = 20_000
 
-// Seal moves the rows before the first one that is as young as before out of the database, into
-// segment files beside it, and returns these. A row "audit.sealed" says so for each. The newest row
-// always stays. What is moved is checked first, and its file is read back:
-// nothing is sealed on top of what was tampered with, rows or receipts.
+// Seal moves the rows before the first one that is as young as before out of the database, into segment files beside
+// it, and returns these. A row "audit.sealed" says so for each. The newest row always stays. What is moved is checked
+// first, and its file is read back: nothing is sealed on top of what was tampered with, rows or receipts.
 //
 // A process that is killed in it loses nothing: a row is in the database until it is in a file that is
 // on the disk. The file of a segment that was not finished is replaced by the next Seal.

@@ -224,8 +224,7 @@ func (s *signer) feed(ctx context.Context, last int64) error {
 	return err
 }
 
-// store puts a checkpoint and the nodes that it covers into the log and beside it, unless another
-// process was first.
+// store puts a checkpoint and the nodes that it covers into the log and beside it, unless another process was first.
 func (s *signer) store(ctx context.Context, l *Log, c checkpoint, note []byte) error {
 	if err := s.begin(l); err != nil {
 		return err

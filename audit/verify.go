@@ -45,10 +45,9 @@ type Bad struct {
 	Why string `json:"why"`
 }
 
-// Verify recomputes the hashes of all rows, in the database and in the segments that are there, and
-// with them the chain, the Merkle tree and the receipts. It compares the tree with each checkpoint: in
-// the log, in the file beside it, and in o. Then it compares tables and triggers with what they were
-// made as, and lets SQLite check the file.
+// Verify recomputes the hashes of all rows, in the database and in the segments that are there, and with them the
+// chain, the Merkle tree and the receipts. It compares the tree with each checkpoint: in the log, in the file beside
+// it, and in o. Then it compares tables and triggers with what they were made as, and lets SQLite check the file.
 //
 // What is wrong with the log is in the report; an error means that it could not be read, or is a *NoteError
 // about one of o.Checkpoints. Rows may be appended and sealed meanwhile.

@@ -10,11 +10,10 @@ import (
 // ErrNoSegment is the error for a file that is no sealed segment, not even a damaged one.
 var ErrNoSegment = errors.New("it is not a sealed segment of an audit log")
 
-// VerifySegment checks a segment file alone, offline: the chain of its rows, their receipts, and that
-// the checkpoint at its end was made over them. With no keys, signatures are not checked. What is wrong
-// with the file is in the report, whose Rows are those of the file; an error means that it could not
-// be read, is something else (ErrNoSegment), or is signed by none of the keys. The file may come from
-// anybody: it costs the memory of the hashes of 20,000 rows.
+// VerifySegment checks a segment file alone, offline: the chain of its rows, their receipts, and that the checkpoint at
+// its end was made over them. With no keys, signatures are not checked. What is wrong with the file is in the report,
+// whose Rows are those of the file; an error means that it could not be read, is something else (ErrNoSegment), or is
+// signed by none of the keys. The file may come from anybody: it costs the memory of the hashes of 20,000 rows.
 func VerifySegment(path string, keys []Key) (Report, error) {
 	r, err := verifySegment(path, keys)
 	if err != nil {

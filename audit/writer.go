@@ -17,8 +17,7 @@ import (
 // maxPause is the longest time between two polls of a lock that another process holds.
 const maxPause = 2 * time.Millisecond
 
-// writer is the connection that rows are written with, made when the first row comes: many a
-// command only reads.
+// writer is the connection that rows are written with, made when the first row comes: many a command only reads.
 type writer struct {
 	conn       *sql.Conn
 	lock, done *sql.Stmt // of a transaction

@@ -44,9 +44,8 @@ type entry struct {
 	recordedIn atomic.Int64 // 1 + the period in which decided was called
 }
 
-// note counts d, and calls decided if this is the first time. An allowed decision may be acted
-// on only if there is no error, which is a reason for a person. The entry, which may be nil, must be
-// released.
+// note counts d, and calls decided if this is the first time. An allowed decision may be acted on only if there is no
+// error, which is a reason for a person. The entry, which may be nil, must be released.
 func (t *counters) note(ctx context.Context, d Decision) (*entry, error) {
 	e := t.hold(d)
 	if e == nil {

@@ -18,10 +18,9 @@ const (
 	maxAttempts = 16                     // addresses of a name that are tried
 )
 
-// Dialer connects to names. It finds their addresses itself, refuses those that are not on the
-// public internet, and connects to what it checked: a name that has another address by then gains
-// nothing. The zero value is ready, and the strictest. It may be used by many goroutines, and must
-// not be copied or changed after that.
+// Dialer connects to names. It finds their addresses itself, refuses those that are not on the public internet, and
+// connects to what it checked: a name that has another address by then gains nothing. The zero value is ready, and the
+// strictest. It may be used by many goroutines, and must not be copied or changed after that.
 type Dialer struct {
 	Resolver Resolver       // nil is this machine's
 	Networks []netip.Prefix // that names may resolve to besides the internet, see ParseNetwork

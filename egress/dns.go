@@ -34,10 +34,9 @@ const (
 // would be the word for it, but musl takes no notice of it and waits for its timeout, and glibc, c-ares
 // and Go ask again and then report a fault that may pass. The reason goes along as an extended error.
 //
-// An allowed name has an address (A) and nothing else: the answer to all other types is empty
-// (NODATA), and never NXDOMAIN. musl asks for A and AAAA at once, and one NXDOMAIN makes it drop the
-// address it was given; glibc, c-ares and Go join what they got of both, without a second try. All of
-// them need both answers before they go on.
+// An allowed name has an address (A) and nothing else: the answer to all other types is empty (NODATA), and never
+// NXDOMAIN. musl asks for A and AAAA at once, and one NXDOMAIN makes it drop the address it was given; glibc, c-ares
+// and Go join what they got of both, without a second try. All of them need both answers before they go on.
 type namer struct {
 	// decide says whether name may be reached on any port, for which it is given port 0. It must not wait.
 	decide func(ctx context.Context, name string, port int) Decision
@@ -192,8 +191,7 @@ func (n *namer) answer(ctx context.Context, q query) answer {
 	return q.addresses(address)
 }
 
-// reverse answers for the name of an address. Programs ask such questions by themselves, so they
-// are no decision.
+// reverse answers for the name of an address. Programs ask such questions by themselves, so they are no decision.
 func (n *namer) reverse(q query, name string) answer {
 	host := "localhost"
 	if name != loopback6Name {

@@ -24,9 +24,8 @@ const (
 
 // Config configures a gateway.
 type Config struct {
-	// Decide says whether port of name may be connected to now, each time that it is asked. It may
-	// wait, for a person, until ctx ends. Port 0 is DNS asking whether any port may be: then it must
-	// not wait.
+	// Decide says whether port of name may be connected to now, each time that it is asked. It may wait, for a person,
+	// until ctx ends. Port 0 is DNS asking whether any port may be: then it must not wait.
 	Decide func(ctx context.Context, name string, port int) Decision
 	// Decided is called for each decision when it is made for the first time since Take, before anything
 	// leaves. An error refuses an allowed connection, and Decided is called again the next time. It may be

@@ -16,9 +16,8 @@ const (
 	maxInput = 4 * maxName
 )
 
-// unicodeNames maps names with other letters to ASCII the way browsers do (UTS 46, not
-// transitional), and checks labels that are in punycode already. Hyphens in the third and fourth
-// place stay allowed: content networks use such names.
+// unicodeNames maps names with other letters to ASCII the way browsers do (UTS 46, not transitional), and checks labels
+// that are in punycode already. Hyphens in the third and fourth place stay allowed: content networks use such names.
 var unicodeNames = idna.New(
 	idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(),
 	idna.CheckJoiners(true), idna.CheckHyphens(false), idna.StrictDomainName(false),

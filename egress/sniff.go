@@ -89,11 +89,10 @@ func sniffTLS(b []byte) (protocol, string) {
 // sniffRecord checks bytes that begin with the type of a TLS record. TLS is refused later unless it begins with a hello
 // that helloEnd accepts.
 //
-// Servers are lenient here, too: crypto/tls skips warnings before the hello, and reads a first record
-// of any version below 16.0. But in other protocols a length comes first, as in MongoDB's, where
-// "\x16\x01\x00\x00" begins a greeting of 278 bytes. So with a version that no TLS ever had, the first
-// byte inside the record must be a 1, too: it is the whole of a ChangeCipherSpec, what makes an alert a
-// warning, and the type of a ClientHello.
+// Servers are lenient here, too: crypto/tls skips warnings before the hello, and reads a first record of any version
+// below 16.0. But in other protocols a length comes first, as in MongoDB's, where "\x16\x01\x00\x00" begins a greeting
+// of 278 bytes. So with a version that no TLS ever had, the first byte inside the record must be a 1, too: it is the
+// whole of a ChangeCipherSpec, what makes an alert a warning, and the type of a ClientHello.
 //
 // Refused by mistake are first messages with a length of 788 to 791, if it is little-endian, or of 5123,
 // 5379, 5635 or 5891, if it is big-endian and two bytes; those that have a 1 there; and, after

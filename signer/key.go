@@ -62,8 +62,7 @@ func (p PublicKey) Note(name string) (string, error) {
 	return signednote.NewEd25519VerifierKey(name, p.key)
 }
 
-// Key signs. It is a crypto.Signer of the kind Ed25519, which audit takes as it is. The zero Key
-// signs nothing.
+// Key signs. It is a crypto.Signer of the kind Ed25519, which audit takes as it is. The zero Key signs nothing.
 type Key struct {
 	PublicKey
 	private func() ed25519.PrivateKey // a function: printing a Key shows no secret

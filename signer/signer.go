@@ -64,8 +64,7 @@ type Options struct {
 	// Secret says whether there is a secret in what r reads. Such an artifact is withheld, and so
 	// is one for which Secret fails. nil finds none.
 	Secret func(r io.Reader) (bool, error)
-	// Unchanged maps inputs' names to their SHA-256 in lower-case hex. A file that still has that
-	// hash is no artifact.
+	// Unchanged maps inputs' names to their SHA-256 in lower-case hex. A file that still has that hash is no artifact.
 	Unchanged map[string]string
 	// Redact takes secrets out of a text. An artifact whose name it changes is withheld, and
 	// listed under the redacted name: two names may redact to the same, and whoever gets the file
@@ -89,10 +88,9 @@ type Manifest struct {
 // now; without it (none were saved, or Collect failed) no list of an earlier run is left either, nor is its receipt.
 // Files are not synced to disk.
 //
-// A name that can't be saved (it leaves Dir, a link or a directory is in its place, it is
-// SHA256SUMS or receipt.intoto.json) withholds the artifact. An error means that the listing failed,
-// that ctx ended, or that Dir, or the temporary directory, can't be written to; the Manifest then has
-// what came before it.
+// A name that can't be saved (it leaves Dir, a link or a directory is in its place, it is SHA256SUMS or
+// receipt.intoto.json) withholds the artifact. An error means that the listing failed, that ctx ended, or that Dir, or
+// the temporary directory, can't be written to; the Manifest then has what came before it.
 //
 // A kill in the middle can leave a file named ".sandboxmcp-" and 26 letters in Dir. On a
 // file system that ignores case, the later one of two names that differ in case alone remains.

@@ -12,9 +12,8 @@ import (
 // maxJSONDepth is the maximum depth of JSON: more than receipts need.
 const maxJSONDepth = 16
 
-// checkJSON refuses JSON that two readers could understand differently: names that occur twice in an
-// object, or twice but for their case, which encoding/json ignores; bytes that are no UTF-8; what
-// comes after the end. Depth is limited.
+// checkJSON refuses JSON that two readers could understand differently: names that occur twice in an object, or twice
+// but for their case, which encoding/json ignores; bytes that are no UTF-8; what comes after the end. Depth is limited.
 func checkJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("it is no JSON: some of it is not UTF-8")

@@ -125,10 +125,9 @@ func (t *Trust) index(id string) int {
 // maxStatement is the maximum size of a statement about a key, in bytes: more than any needs.
 const maxStatement = 64 << 10
 
-// Follow trusts the keys that rotation statements name, in any order, each signed by a key that is
-// trusted already, which counts no longer from then on. One that is not is an error, and so are two successors of one key. Whoever
-// has stolen a key can make such statements,
-// too: follow none of a key that was replaced for that reason.
+// Follow trusts the keys that rotation statements name, in any order, each signed by a key that is trusted already,
+// which counts no longer from then on. One that is not is an error, and so are two successors of one key. Whoever has
+// stolen a key can make such statements, too: follow none of a key that was replaced for that reason.
 func (t *Trust) Follow(statements ...[]byte) error {
 	for rest := statements; len(rest) > 0; {
 		var later [][]byte

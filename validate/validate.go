@@ -51,8 +51,7 @@ type Checked struct {
 	Warnings []Problem
 }
 
-// Check prepares a script for its interpreter. A script that can't run is an *Error; the only
-// other errors are ctx's.
+// Check prepares a script for its interpreter. A script that can't run is an *Error; the only other errors are ctx's.
 //
 // The syntax of Python and R is left to the interpreter that runs it, and costs nothing here.
 func Check(ctx context.Context, c Code) (Checked, error) {

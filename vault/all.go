@@ -11,9 +11,8 @@ type lister interface {
 	Names(ctx context.Context, namespace string) ([]string, error)
 }
 
-// All leases every secret of a namespace that the stores can list, for redaction only: text from outside of any
-// sandbox may contain a secret that no run has leased. It fails if one of them can't be read. The caller closes the
-// lease.
+// All leases every secret of a namespace that the stores can list, for redaction only: text from outside of any sandbox
+// may contain a secret that no run has leased. It fails if one of them can't be read. The caller closes the lease.
 func (v *Vault) All(ctx context.Context, namespace string) (*Lease, error) {
 	keys, err := v.Names(ctx, namespace)
 	if err != nil {

@@ -70,9 +70,8 @@ func (s *Sealed) checkSize() error {
 	return err
 }
 
-// change calls f with the database locked for other writers, and makes f's changes durable unless it
-// fails. Nothing is changed in a database that is damaged anywhere. It returns ErrNotFound if there
-// is none.
+// change calls f with the database locked for other writers, and makes f's changes durable unless it fails. Nothing is
+// changed in a database that is damaged anywhere. It returns ErrNotFound if there is none.
 func (s *Sealed) change(ctx context.Context, f func(*sql.Tx) error) error {
 	return s.read(ctx, func(db *sql.DB) error {
 		tx, err := db.BeginTx(ctx, nil)

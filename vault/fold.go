@@ -119,8 +119,7 @@ func (s *scan) unfold(key uint32, n int, text []byte, broken bool) uint16 {
 	return groups
 }
 
-// unfoldIndent is unfold behind a line break, where blanks may be an indent, or the last of them part
-// of the word.
+// unfoldIndent is unfold behind a line break, where blanks may be an indent, or the last of them part of the word.
 func (s *scan) unfoldIndent(key uint32, n int, text []byte) (groups uint16) {
 	indent := 0
 	for indent < len(text) && (text[indent] == ' ' || text[indent] == '\t') {

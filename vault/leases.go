@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Leases are the leases that concern the same text, such as all leases of a session. The zero value lets all text
-// pass.
+// Leases are the leases that concern the same text, such as all leases of a session. The zero value lets all text pass.
 type Leases []*Lease
 
 // Has reports whether a secret of this name is among them.

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// window is how many bytes of text decide whether a word may begin there. Each spelling of each word
-// is longer.
+// window is how many bytes of text decide whether a word may begin there. Each spelling of each word is longer.
 const window = 4
 
 // prefixes is the set of the beginnings of all spellings of all words. It lets the scan skip ordinary text with one

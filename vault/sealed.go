@@ -219,8 +219,7 @@ func (*Sealed) remedy(namespace, key string) string {
 }
 
 // Key returns the name of the key that secrets are sealed for, and its place: InFile or InKeyring. The name tells keys
-// apart and opens nothing. An error says that the key can't be read; the place is that of a vault without secrets
-// then.
+// apart and opens nothing. An error says that the key can't be read; the place is that of a vault without secrets then.
 func (s *Sealed) Key(ctx context.Context) (name, place string, err error) {
 	k, err := readKeyFile(s.keyFile())
 	if err != nil {

@@ -1,13 +1,12 @@
 // Package vault leases secrets to one run and redacts them from its output.
 //
-// A Vault reads the values that a run may have from its stores. The Lease that it returns knows the values
-// until it is closed, and finds each in text, in the encodings that programs use: escapes of
-// JSON, HTML, URLs, mail, shells and programming languages, also of one another; hex, decimal, octal and
-// binary numbers in lists and dumps; base64 and base32 at any offset; and, of values of 8 bytes or more,
-// UTF-16 and UTF-32, reversed, rotated by 13, with something between the characters, in base85, base58
-// and uuencode by themselves, base64 and hex of hex, of base64 and of these; of 12 bytes with digits or
-// both cases, in upper and lower case. No type of this package shows a value when it is printed, logged
-// or encoded.
+// A Vault reads the values that a run may have from its stores. The Lease that it returns knows the values until it is
+// closed, and finds each in text, in the encodings that programs use: escapes of JSON, HTML, URLs, mail, shells and
+// programming languages, also of one another; hex, decimal, octal and binary numbers in lists and dumps; base64 and
+// base32 at any offset; and, of values of 8 bytes or more, UTF-16 and UTF-32, reversed, rotated by 13, with something
+// between the characters, in base85, base58 and uuencode by themselves, base64 and hex of hex, of base64 and of these;
+// of 12 bytes with digits or both cases, in upper and lower case. No type of this package shows a value when it is
+// printed, logged or encoded.
 //
 // Of a secret that is bound to hosts, the program has a placeholder only, and can give no value away.
 // The rest concerns the other secrets, and what a host sends back.
@@ -24,10 +23,9 @@
 //     entities other than those of & < > " and ';
 //   - a value that is not UTF-8 after a program replaced what is not by U+FFFD.
 //
-// Beside a Mark, at most 4 bits of the value's first byte are left in base64 and base32, in the character
-// that it shares with what stands before it; of a base64 that was encoded again, a character or two;
-// punctuation at the end of a value that is reversed; and the first character of a list if the program
-// paused right behind it.
+// Beside a Mark, at most 4 bits of the value's first byte are left in base64 and base32, in the character that it
+// shares with what stands before it; of a base64 that was encoded again, a character or two; punctuation at the end of
+// a value that is reversed; and the first character of a list if the program paused right behind it.
 package vault
 
 import (
@@ -47,9 +45,8 @@ var ErrNotFound = errors.New("not in the vault")
 // environment string.
 const MaxValue = 64 << 10
 
-// Store holds secrets. Get returns a copy of a value, which the caller may wipe, and its binding; or
-// ErrNotFound, also for a name that the store could not hold. Its errors never contain a value. It is safe for
-// concurrent use.
+// Store holds secrets. Get returns a copy of a value, which the caller may wipe, and its binding; or ErrNotFound, also
+// for a name that the store could not hold. Its errors never contain a value. It is safe for concurrent use.
 type Store interface {
 	Get(ctx context.Context, namespace, key string) (value []byte, to Binding, err error)
 }

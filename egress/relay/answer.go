@@ -53,8 +53,7 @@ func (x *exchange) text(s string) string {
 func (x *exchange) redact(h http.Header) {
 	h.Del("Alt-Svc") // there is no QUIC inside
 	if x.requires() {
-		// Coming back, a cookie would be a credential of the program's own. It may also be worth as much
-		// as the secret.
+		// Coming back, a cookie would be a credential of the program's own. It may also be worth as much as the secret.
 		h.Del("Set-Cookie")
 	}
 	for name, values := range h {

@@ -63,8 +63,7 @@ func (s *scan) trim() {
 	s.walk.moved(n)
 }
 
-// step goes on to the next place where something is decided. It reports whether there is more text to
-// go through.
+// step goes on to the next place where something is decided. It reports whether there is more text to go through.
 func (s *scan) step(last bool) bool {
 	if s.busy && s.walk.sure {
 		return s.grow(last)

@@ -125,8 +125,7 @@ func (w *windows) at(x uint32) []entry {
 	return nil
 }
 
-// begins returns how many bytes before the end of text a token may have begun, whose window is not
-// complete.
+// begins returns how many bytes before the end of text a token may have begun, whose window is not complete.
 func (w *windows) begins(text []byte) int {
 	for n := min(window-1, len(text)); n > 0; n-- {
 		var b [window]byte

@@ -21,9 +21,8 @@ type Bus struct {
 	daemon *exec.Cmd
 }
 
-// Start makes this process's environment that of a session with an empty, unlocked keyring, until
-// the test ends. It skips the test where the programs are missing, unless SANDBOXMCP_TEST_REQUIRE names
-// keyring.
+// Start makes this process's environment that of a session with an empty, unlocked keyring, until the test ends. It
+// skips the test where the programs are missing, unless SANDBOXMCP_TEST_REQUIRE names keyring.
 func Start(t testing.TB) *Bus {
 	t.Helper()
 	b := StartBus(t)
