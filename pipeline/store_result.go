@@ -8,11 +8,11 @@ import (
 )
 
 // artifactDir returns where a run's artifacts are saved: where its caller wants them, or in the result store.
-func (r *run) artifactDir(wanted string) string {
-	if wanted == "" && r.p.cfg.Results != nil {
+func (r *run) artifactDir(dir string) string {
+	if dir == "" && r.p.cfg.Results != nil {
 		return r.p.cfg.Results.ArtifactDir(r.res.ID)
 	}
-	return wanted
+	return dir
 }
 
 // storeResult stores the result for later requests. If that fails, the run's result stands.
