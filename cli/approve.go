@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,10 +13,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
-	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -114,11 +113,11 @@ func withServer(c *cli.Context, f func(context.Context, *control.Client) error) 
 }
 
 func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return nil, err
 	}
-	client, err := control.Dial(ctx, socketDir(cfg), c.String("server"))
+	client, err := control.Dial(ctx, wiring.SocketDir(cfg), c.String("server"))
 	if err != nil {
 		return nil, noServer(err, c.String("server"))
 	}
@@ -127,11 +126,6 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 			terminal.Visible(client.Server().Name), terminal.Visible(strings.Join(silent, ", ")))
 	}
 	return client, nil
-}
-
-// socketDir is the directory that servers of this user answer in.
-func socketDir(cfg config.Config) string {
-	return control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir)
 }
 
 // noServer says what to do when it is not clear which server is meant, or there is none.

@@ -19,6 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -83,7 +84,7 @@ func (p *program) bench(c *cli.Context) error {
 
 func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	const hint = "sandboxmcp bench --help"
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return bench.Config{}, err
 	}

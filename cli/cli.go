@@ -1,5 +1,5 @@
-// Package cli is the command line: one file a command. It is the only place where the parts are
-// wired together.
+// Package cli is the command line: a file for each command, and a package for each group of commands that share more than the
+// streams and the configuration.
 package cli
 
 import (
@@ -13,7 +13,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/evidence"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/machine"
+	"github.com/sandboxmcp/sandboxmcp/cli/secrets"
+	"github.com/sandboxmcp/sandboxmcp/cli/setup"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
@@ -99,12 +103,12 @@ type program struct{ *command.Streams }
 
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{
-		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.vaultCommand(),
-		p.auditCommand(), p.eventsCommand(), p.verifyCommand(), p.keyCommand(), p.imageCommand(), p.doctorCommand(), p.benchCommand(), p.configCommand(), p.setupCommand(), p.versionCommand(),
-		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(), p.completionCommand(), p.manCommand(), p.askCommand(),
+		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.eventsCommand(), p.benchCommand(), p.configCommand(), setup.Command(p.Streams), p.versionCommand(),
+		p.validateCommand(), p.installCommand(), p.completionCommand(), p.manCommand(), p.askCommand(),
 		p.webCommand(), p.hostCommand(),
 		p.queueCommand(), p.sessionCommand(), p.inspectCommand(), p.bridgeCommand(), p.limitsCommand(),
 	}
+	commands = slices.Concat(commands, machine.Commands(p.Streams), evidence.Commands(p.Streams), secrets.Commands(p.Streams))
 	prepare(commands)
 	return &cli.App{
 		Name:  "sandboxmcp",

@@ -3,13 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -39,7 +39,7 @@ func (p *program) askCommand() *cli.Command {
 		UsageText:   "sandboxmcp __complete sessions|approvals|servers|runs|vault",
 		Description: "Example: sandboxmcp __complete sessions",
 		Action: func(c *cli.Context) error {
-			cfg, err := load(c)
+			cfg, err := wiring.Load(c)
 			if err != nil {
 				return nil
 			}
@@ -58,11 +58,10 @@ func (p *program) askCommand() *cli.Command {
 func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config) (words []string) {
 	switch c.Args().First() {
 	case askRuns:
-		dir := filepath.Join(cfg.StateDir, "runs")
-		if !exists(dir) {
+		if !exists(wiring.ResultsDir(cfg)) {
 			return nil
 		}
-		store, err := results.Open(results.Config{Dir: dir, MaxAge: maxAge(cfg)})
+		store, err := wiring.OpenResults(cfg)
 		if err != nil {
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/complete"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -24,9 +25,9 @@ func valueOf(path, name, usage string) *complete.Source {
 			s.Words = []string{"python", "node"}
 		}
 	case "backend":
-		s.Words = append([]string{"process"}, engineNames()...)
+		s.Words = append([]string{"process"}, wiring.EngineNames()...)
 		if strings.HasPrefix(path, "image") {
-			s.Words = engineNames()
+			s.Words = wiring.EngineNames()
 		}
 	case "profile":
 		s.Words = []string{config.Hardened, "landlock"}

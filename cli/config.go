@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
-	"slices"
-	"strings"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
-	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 )
 
 func (p *program) configCommand() *cli.Command {
@@ -37,12 +32,12 @@ type setting struct {
 }
 
 func (p *program) config(c *cli.Context) error {
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
 	if c.Bool("policy") {
-		_, err := p.Out.Write(policy(cfg))
+		_, err := p.Out.Write(wiring.Policy(cfg))
 		return err
 	}
 	if c.Bool("json") {
@@ -59,22 +54,4 @@ func (p *program) config(c *cli.Context) error {
 		}
 	}
 	return t.Close()
-}
-
-// policy is what the operator decided, as JSON: the same text for the same decisions, so that its SHA-256, which
-// receipts hold, stands for them. Where things are kept, and who is told of them, is no part of it.
-func policy(cfg config.Config) []byte {
-	elsewhere := []string{"state_dir", "sqlite_path", "events."}
-	all := map[string]string{}
-	for _, s := range cfg.Origins() {
-		if !slices.ContainsFunc(elsewhere, func(key string) bool { return strings.HasPrefix(s.Key, key) }) {
-			all[s.Key] = s.Value
-		}
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	_ = e.Encode(all) // a map of text, whose keys it sorts
-	return b.Bytes()
 }

@@ -74,7 +74,11 @@ var mayImport = []struct {
 	{"cli/manual", nil},
 	{"cli/config", nil},
 	{"cli/transcript", []string{"cli/lazy"}}, // only tests import it
-	{"cli/setup", nil},
+	{"cli/setup", []string{"cli/command", "cli/exit", "cli/terminal"}},
+	{"cli/wiring", []string{"..."}},
+	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline"}},
+	{"cli/evidence", []string{"audit/...", "cli/...", "pipeline/event", "pipeline/results", "signer"}},
+	{"cli/secrets", []string{"audit", "cli/...", "egress", "pipeline/event", "vault"}},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},
 	{"cli", []string{"..."}},
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -35,7 +36,7 @@ func (p *program) egressGive(c *cli.Context) error {
 		return exit.Usage("sandboxmcp egress list, or sandboxmcp egress example.com", "egress needs to know what to do: list, approve, deny, or one DOMAIN to allow")
 	}
 	domain := strings.ToLower(strings.TrimSpace(c.Args().First()))
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func mayGive(cfg config.Config, domain string) error {
 	if slices.Contains(policy.Ports(), backends.DNSPort) {
 		return exit.Usage("sandboxmcp egress "+strings.TrimSuffix(domain, fmt.Sprint(":", backends.DNSPort)), "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}
-	out, err := egressOf(cfg)
+	out, err := wiring.Egress(cfg)
 	if err != nil {
 		return err
 	}

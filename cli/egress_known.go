@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -52,11 +53,11 @@ func withEgress(c *cli.Context, f func(context.Context, known) error) error {
 
 // servers connects to the server that the command line names, or to all that run.
 func servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return nil, err
 	}
-	client, err := control.Dial(ctx, socketDir(cfg), c.String("server"))
+	client, err := control.Dial(ctx, wiring.SocketDir(cfg), c.String("server"))
 	var several *control.Several
 	if !errors.As(err, &several) {
 		if err != nil {
@@ -66,7 +67,7 @@ func servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
 	}
 	var all []*control.Client
 	for _, s := range several.Servers {
-		client, err := control.Dial(ctx, socketDir(cfg), s.Name)
+		client, err := control.Dial(ctx, wiring.SocketDir(cfg), s.Name)
 		if errors.Is(err, control.ErrNone) { // it has ended meanwhile
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -48,13 +49,13 @@ func (p *program) events(c *cli.Context) error {
 	if err := event.Check(q.Kinds); err != nil {
 		return exit.Usage("sandboxmcp events --help lists the kinds", "--kind: %v", err)
 	}
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	client, err := control.Dial(ctx, socketDir(cfg), c.String("server"))
+	client, err := control.Dial(ctx, wiring.SocketDir(cfg), c.String("server"))
 	switch {
 	case errors.Is(err, control.ErrNone) && c.String("server") == "":
 		return exit.Fail("sandboxmcp audit tail -f shows what is written to the log, by whomever", "no server runs: start one with sandboxmcp serve")

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -74,11 +75,11 @@ func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
 	if held := c.Duration("for"); held <= 0 || held > approval.MaxFor {
 		return g, exit.Usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
 	}
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return g, err
 	}
-	onHost, err := hostOf(cfg)
+	onHost, err := wiring.Host(cfg)
 	if err == nil {
 		g.What, err = onHost.Describe(c.String("kind"), c.Args().First())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
@@ -54,7 +55,7 @@ func (p *program) hostExec(c *cli.Context) error {
 		q.Stdin = p.In
 	}
 	var res pipeline.HostResult
-	err := p.onHost(c, purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who pipeline.HostCaller) (err error) {
+	err := p.onHost(c, wiring.Purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who pipeline.HostCaller) (err error) {
 		q.Ask = who.Ask
 		res, err = line.HostExec(ctx, q)
 		if c.Bool("json") && (err == nil || res.Refused != nil) {

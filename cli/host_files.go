@@ -11,19 +11,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
-	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
-	"github.com/sandboxmcp/sandboxmcp/cli/setup"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
-
-// hostFiles is what the configuration allows of files.
-func hostFiles(cfg config.Config) pipeline.HostFiles {
-	place := here() // without a home, what is private is known by its names alone
-	return pipeline.HostFiles{Enabled: cfg.Host.Enabled, Read: cfg.Host.Read, Write: cfg.Host.Write, MaxBytes: cfg.Host.MaxFileMB << 20, Home: place.Home, Obeyed: setup.Files(place)}
-}
 
 // hostFileCommands are those of sandboxmcp host that are about files.
 func (p *program) hostFileCommands() []*cli.Command {
@@ -132,7 +125,7 @@ func (p *program) hostCopy(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.onHost(c, purpose{results: true}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
+	return p.onHost(c, wiring.Purpose{Results: true}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
 		w, err := l.CopyHostFile(ctx, pipeline.HostCopy{HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite")})
 		return p.showWritten(c, w, "copied to", err)
 	})
@@ -157,7 +150,7 @@ func (p *program) hostRead(c *cli.Context) error {
 	if c.Int64("offset") < 0 || c.Int64("max-bytes") < 0 {
 		return exit.Usage("leave it out for all of the file", "--offset and --max-bytes must not be negative")
 	}
-	return p.onHost(c, purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
+	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
 		got, err := l.ReadHostFile(ctx, pipeline.HostRead{HostCaller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes")})
 		switch {
 		case err != nil:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -19,7 +20,7 @@ func (p *program) hostList(c *cli.Context) error {
 	if c.Int("limit") < 1 {
 		return exit.Usage("leave it out for 1000", "--limit must be more than 0")
 	}
-	return p.onHost(c, purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
+	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
 		got, err := l.ListHostDirectory(ctx, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
 		if err != nil {
 			return err

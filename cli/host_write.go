@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -21,7 +22,7 @@ func (p *program) hostWrite(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (p *program) hostWrite(c *cli.Context) error {
 	if err != nil {
 		return exit.Fail("", "read %s: %v", from, err)
 	}
-	return p.onHost(c, purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
+	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
 		w, err := l.WriteHostFile(ctx, pipeline.HostWrite{HostCaller: who, Path: path, Content: content, Mode: c.String("mode")})
 		return p.showWritten(c, w, "wrote", err)
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
@@ -69,7 +70,7 @@ func (p *program) install(c *cli.Context) error {
 	case c.IsSet("timeout") && c.Float64("timeout") <= 0:
 		return exit.Usage("leave it out for the default", "--timeout must be more than 0")
 	}
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
@@ -80,9 +81,9 @@ func (p *program) install(c *cli.Context) error {
 	if terminal.IsTerminal(p.Err) && !c.Bool("quiet") && !c.Bool("json") {
 		q.Progress = func(line string) { fmt.Fprintln(p.Err, terminal.Visible(line)) }
 	}
-	why := purpose{backend: q.Backend, install: true, progress: func(line string) { p.Say("%s", line) }}
-	return p.wired(c, cfg, why, func(ctx context.Context, parts *parts) error {
-		res, err := parts.pipeline.Install(ctx, q)
+	why := wiring.Purpose{Backend: q.Backend, Install: true, Progress: func(line string) { p.Say("%s", line) }}
+	return wiring.With(p.Streams, c, cfg, why, func(ctx context.Context, parts *wiring.Parts) error {
+		res, err := parts.Pipeline.Install(ctx, q)
 		if err != nil {
 			return exit.NotDone(err)
 		}

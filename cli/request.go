@@ -74,7 +74,7 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 	if c.IsSet("gpus") {
 		r.GPUs = config.SplitGPUs(c.String("gpus"))
 		if err := container.CheckGPUs(r.GPUs); err != nil {
-			why, _ := because(err)
+			why, _ := exit.Because(err)
 			return r, exit.Usage("--gpus all", "--gpus: %s", why)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/memory"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -144,7 +145,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
 		return pipeline.Result{}, exit.Usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
 	}
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return pipeline.Result{}, err
 	}
@@ -171,19 +172,19 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	if !c.Bool("json") {
 		request.Stdout, request.Stderr, request.Whole = stdout, stderr, true
 	}
-	if server := handOver(ctx, c, cfg, request); server != nil {
+	if server := wiring.HandOver(ctx, c, cfg, request); server != nil {
 		res, err := server.Do(ctx, request)
 		if errors.Is(err, control.ErrLost) {
 			err = exit.Fail("sandboxmcp audit has what is known of it; with --here, it runs in a process of its own", "%v", err)
 		}
 		return res, err
 	}
-	why := purpose{backend: c.String("backend"), delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: person != nil}
-	why.local, _ = egress.CutLocal(c.StringSlice("allow"))
+	why := wiring.Purpose{Backend: c.String("backend"), Delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), Ask: person != nil}
+	why.Local, _ = egress.CutLocal(c.StringSlice("allow"))
 	if !c.Bool("quiet") && !c.Bool("json") {
-		why.progress = func(line string) { p.Say("%s", line) }
+		why.Progress = func(line string) { p.Say("%s", line) }
 	}
-	parts, err := wire(ctx, cfg, why)
+	parts, err := wiring.New(ctx, cfg, why)
 	if err != nil {
 		return pipeline.Result{}, err
 	}
@@ -191,12 +192,12 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		if err := parts.Close(); err != nil {
 			p.Say("warning: %v", err)
 		}
-		if err := pushLast(context.WithoutCancel(ctx), cfg, parts.places); err != nil {
+		if err := wiring.PushLast(context.WithoutCancel(ctx), cfg, parts.Places); err != nil {
 			p.Say("warning: %v", err)
 		}
 	}()
 	if person != nil {
-		person.Attend(&request, parts.approvals)
+		person.Attend(&request, parts.Approvals)
 	}
 	if c.Bool("tty") {
 		if err := p.passTerminal(tty, &request, cfg); err != nil {
@@ -204,5 +205,5 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		}
 		defer tty.release()
 	}
-	return parts.pipeline.Do(ctx, request)
+	return parts.Pipeline.Do(ctx, request)
 }

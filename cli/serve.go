@@ -6,19 +6,16 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
-	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
-	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/memory"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 func (p *program) serveCommand() *cli.Command {
@@ -48,35 +45,19 @@ Example: sandboxmcp serve --namespace my-agent`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: command.Configured},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
-			toolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
+			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
 			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too", DefaultText: command.Configured},
 		},
 		Action: command.NoWords(p.serve),
 	}
 }
 
-func toolsFlag(usage, value string) cli.Flag {
-	return &cli.StringFlag{Name: "tools", Usage: usage, Value: value}
-}
-
-// whichTools reports whether only tools that are on are meant.
-func whichTools(c *cli.Context) (on bool, err error) {
-	switch which := c.String("tools"); which {
-	case "on":
-		return true, nil
-	case "", "all":
-		return false, nil
-	default:
-		return false, exit.Usage("--tools on", "--tools %s is not known: use all or on", terminal.Visible(which))
-	}
-}
-
 func (p *program) serve(c *cli.Context) error {
-	on, err := whichTools(c)
+	on, err := command.ToolsOn(c)
 	if err != nil {
 		return err
 	}
-	cfg, err := load(c, "backend", "structured")
+	cfg, err := wiring.Load(c, "backend", "structured")
 	if err != nil {
 		return err
 	}
@@ -86,7 +67,7 @@ func (p *program) serve(c *cli.Context) error {
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	log := slog.New(slog.NewTextHandler(p.Err, nil))
-	parts, err := wire(ctx, cfg, purpose{delegate: true, serve: true, log: log, progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
+	parts, err := wiring.New(ctx, cfg, wiring.Purpose{Delegate: true, Serve: true, Log: log, Progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
 	if err != nil {
 		return err
 	}
@@ -94,24 +75,24 @@ func (p *program) serve(c *cli.Context) error {
 		if err := parts.Close(); err != nil {
 			log.Error("the audit log was not closed as it should", "error", err)
 		}
-		if err := pushLast(context.WithoutCancel(ctx), cfg, parts.places); err != nil {
+		if err := wiring.PushLast(context.WithoutCancel(ctx), cfg, parts.Places); err != nil {
 			log.Error(err.Error())
 		}
 	}()
-	if err := parts.startSinks(cfg, log); err != nil {
+	if err := parts.StartSinks(cfg, log); err != nil {
 		return err
 	}
-	defer parts.pushing(ctx, cfg, log)()
-	defer parts.sealing(ctx, cfg.Audit.SealAfterDays, log)()
+	defer parts.Pushing(ctx, cfg, log)()
+	defer parts.Sealing(ctx, cfg.Audit.SealAfterDays, log)()
 	defer memory.ReleaseWhenIdle(ctx)()
 	// Without it there is one way less to answer a question; what nobody answers is denied.
-	if listener, err := parts.answer(ctx, cfg, c.String("namespace"), log); err != nil {
+	if listener, err := parts.Answer(ctx, cfg, c.String("namespace"), log); err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)
 	} else {
 		defer listener.Close()
 	}
 	server := mcp.New(mcp.Config{
-		Pipeline: parts.pipeline, Log: parts.log, Results: parts.results, Approvals: parts.approvals, User: console.User(), Backends: parts.names(),
+		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(), Backends: parts.Names(),
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,
 	})
 	err = server.Serve(ctx, polled(p.In), p.Out)
@@ -127,18 +108,4 @@ func (p *program) serve(c *cli.Context) error {
 func typedAt(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	return ok && terminal.IsTerminal(f)
-}
-
-// answer lets the command line of the same user look, and answer what is asked.
-func (p *parts) answer(ctx context.Context, cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
-	return control.Listen(control.Config{
-		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
-		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
-		Pipeline:  p.pipeline,
-		Runs:      p.runs,
-		Alike:     p.alike(ctx, cfg),
-		Approvals: p.approvals,
-		Events:    p.bus,
-		Log:       log,
-	})
 }

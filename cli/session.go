@@ -67,7 +67,7 @@ func (p *program) sessionList(c *cli.Context) error {
 			if i.Ended != "" {
 				state += " (" + i.Ended + ")"
 			}
-			rows = append(rows, []string{i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), ago(time.Since(i.Used)), i.Backend})
+			rows = append(rows, []string{i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), terminal.Ago(time.Since(i.Used)), i.Backend})
 		}
 		return terminal.List(p.Out, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "LANGUAGE"}, terminal.Column{Name: "NAMESPACE"},
 			terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"}, terminal.Column{Name: "BACKEND", Spare: true})

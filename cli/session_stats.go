@@ -57,7 +57,7 @@ func (p *program) sessionStats(c *cli.Context) error {
 		var rows [][]string
 		for _, u := range list {
 			rows = append(rows, []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", inMB(u.Usage.MemoryBytes), u.Limits.RAM),
-				fmt.Sprintf("%.1f s", u.Usage.CPUSeconds), fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), ago(time.Since(u.Used))})
+				fmt.Sprintf("%.1f s", u.Usage.CPUSeconds), fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), terminal.Ago(time.Since(u.Used))})
 		}
 		return terminal.List(p.Out, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "MEMORY"}, terminal.Column{Name: "CPU", Right: true},
 			terminal.Column{Name: "PROCESSES", Right: true}, terminal.Column{Name: "DISK", Right: true}, terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"})
@@ -77,7 +77,7 @@ func showUse(b *strings.Builder, i session.Info, u session.Usage) {
 	terminal.Fact(b, "disk", fmt.Sprintf("%s MB of %d", inMB(u.DiskBytes), i.Limits.Disk))
 	terminal.Fact(b, "a cell has", fmt.Sprintf("%g s, and %d bytes of output", i.Limits.Wall, i.Limits.Output))
 	terminal.Fact(b, "cells", fmt.Sprint(i.Cells))
-	terminal.Fact(b, "used", fmt.Sprintf("%s; it ends after %s without a cell", ago(time.Since(i.Used)), spoken(i.Idle)))
+	terminal.Fact(b, "used", fmt.Sprintf("%s; it ends after %s without a cell", terminal.Ago(time.Since(i.Used)), spoken(i.Idle)))
 	terminal.Fact(b, "began", fmt.Sprintf("%s; it ends after %s in any case", i.Created.Local().Format(time.DateTime), spoken(i.Lifetime)))
 	for _, r := range i.Restarts {
 		terminal.Fact(b, "variables lost", r.Time.Local().Format(time.DateTime)+": "+r.Why)

@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -36,7 +37,7 @@ func soak() {
 	if err != nil {
 		panic(err)
 	}
-	parts, err := wire(context.Background(), cfg, purpose{serve: true})
+	parts, err := wiring.New(context.Background(), cfg, wiring.Purpose{Serve: true})
 	if err != nil {
 		panic(err)
 	}
@@ -47,7 +48,7 @@ func soak() {
 	for i := range 16 {
 		go func() {
 			for {
-				r, err := parts.pipeline.Do(context.Background(), programs[i%2])
+				r, err := parts.Pipeline.Do(context.Background(), programs[i%2])
 				if err != nil || r.Ended != "ok" {
 					fmt.Println("failed", r.ID, r.Ended, err)
 					continue

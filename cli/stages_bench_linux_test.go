@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -40,12 +41,12 @@ func wired(b *testing.B) *pipeline.Pipeline {
 	if err != nil {
 		b.Fatal(err)
 	}
-	parts, err := wire(b.Context(), cfg, purpose{serve: true})
+	parts, err := wiring.New(b.Context(), cfg, wiring.Purpose{Serve: true})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { parts.Close() })
-	return parts.pipeline
+	return parts.Pipeline
 }
 
 func stages(b *testing.B, p *pipeline.Pipeline, q pipeline.Request) {

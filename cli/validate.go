@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -97,18 +98,18 @@ func (p *program) validate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	parts, err := wire(ctx, cfg, purpose{})
+	parts, err := wiring.New(ctx, cfg, wiring.Purpose{})
 	if err != nil {
 		return err
 	}
 	defer parts.Close()
-	report, err := parts.pipeline.Analyze(ctx, code, validate.Options{Fix: !c.Bool("no-auto-fix")})
+	report, err := parts.Pipeline.Analyze(ctx, code, validate.Options{Fix: !c.Bool("no-auto-fix")})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -79,11 +80,11 @@ func (p *program) withWeb(c *cli.Context, do func(context.Context, *pipeline.Pip
 	if c.IsSet("timeout") && c.Float64("timeout") <= 0 {
 		return exit.Usage("leave it out for the default", "--timeout must be more than 0")
 	}
-	cfg, err := load(c)
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
-	return p.wired(c, cfg, purpose{}, func(ctx context.Context, parts *parts) error { return exit.NotDone(do(ctx, parts.pipeline)) })
+	return wiring.With(p.Streams, c, cfg, wiring.Purpose{}, func(ctx context.Context, parts *wiring.Parts) error { return exit.NotDone(do(ctx, parts.Pipeline)) })
 }
 
 func (p *program) webSearch(c *cli.Context) error {

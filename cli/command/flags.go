@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 // JSONFlag is --json.
@@ -39,4 +40,21 @@ func Under(parent string, c *cli.Command) *cli.Command {
 	c.UsageText = strings.ReplaceAll(c.UsageText, "sandboxmcp ", "sandboxmcp "+parent+" ")
 	c.Description = strings.ReplaceAll(c.Description, "sandboxmcp ", "sandboxmcp "+parent+" ")
 	return c
+}
+
+// ToolsFlag is --tools.
+func ToolsFlag(usage, value string) cli.Flag {
+	return &cli.StringFlag{Name: "tools", Usage: usage, Value: value}
+}
+
+// ToolsOn reports whether --tools means only the tools that are on.
+func ToolsOn(c *cli.Context) (on bool, err error) {
+	switch which := c.String("tools"); which {
+	case "on":
+		return true, nil
+	case "", "all":
+		return false, nil
+	default:
+		return false, exit.Usage("--tools on", "--tools %s is not known: use all or on", terminal.Visible(which))
+	}
 }

@@ -2,6 +2,7 @@
 package exit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,6 +74,18 @@ func NotDone(err error) error {
 		return &Error{Code: Failed, Text: refused.Reason, Hint: refused.Remedy}
 	}
 	return err
+}
+
+// Because is why something could not be had, and what to do about it.
+func Because(err error) (reason, remedy string) {
+	var r *backends.Refusal
+	if errors.As(err, &r) {
+		return r.Reason, r.Remedy
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "it does not answer: " + err.Error(), ""
+	}
+	return err.Error(), ""
 }
 
 // Ours gives an error of run the exit code Refused, which no script should use itself.

@@ -2,6 +2,8 @@ package setup
 
 import (
 	"bytes"
+	"os"
+	"runtime"
 
 	"github.com/tailscale/hujson"
 )
@@ -132,4 +134,10 @@ func tidied(data []byte, start int) []byte {
 		return splice(data, start+1, len(data)-len(rest), nil)
 	}
 	return data
+}
+
+// Here is this machine.
+func Here() Place {
+	home, _ := os.UserHomeDir() // "" is said where it matters
+	return Place{OS: runtime.GOOS, Home: home, Env: os.Getenv}
 }

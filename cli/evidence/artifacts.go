@@ -1,0 +1,266 @@
+package evidence
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+func (p commands) artifactsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "artifacts",
+		Usage: "list and fetch what runs of a server left: files, output, receipts",
+		UsageText: `sandboxmcp artifacts [--namespace NS] [--json]
+sandboxmcp artifacts REQUEST_ID [--verify] [--json]
+sandboxmcp artifacts REQUEST_ID NAME [--out FILE|DIR] [--verify]
+sandboxmcp artifacts REQUEST_ID --out DIR [--verify]`,
+		Description: `Without REQUEST_ID it lists the runs that something is kept of, with it what that run left. NAME is a file
+as it is listed, or stdout, stderr or receipt.intoto.json; it goes to standard output unless --out says where
+to. --out without NAME saves all of it, with a SHA256SUMS and the receipt, so that sandboxmcp verify can check it.
+
+It needs no server. What servers keep, they keep for keep.hours, and as much as keep.max_mb. What sandboxmcp run
+leaves is not kept here, but in the directory that its --artifacts names.
+
+Examples:
+  sandboxmcp artifacts 01K9ZB5W7Q3M8Y2D4F6H8J0K2M
+  sandboxmcp artifacts 01K9ZB5W7Q3M8Y2D4F6H8J0K2M plot.png --out plot.png
+  sandboxmcp artifacts 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out results --verify`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "out", Usage: "save it as the new file `PATH`, or in that directory"},
+			&cli.BoolFlag{Name: "verify", Usage: "compare the files with what the run's signed receipt says of them, too"},
+			&cli.StringFlag{Name: "namespace", Usage: "only runs of the namespace `NS`"},
+			command.JSONFlag(),
+		},
+		Action: p.artifacts,
+	}
+}
+
+// storedRun is a run that something is kept of, as JSON shows it.
+type storedRun struct {
+	Run       string    `json:"run"`
+	Namespace string    `json:"namespace"`
+	Session   string    `json:"session,omitempty"`
+	Language  string    `json:"language"`
+	Script    string    `json:"script"`
+	Ended     string    `json:"ended"`
+	ExitCode  int       `json:"exit_code"`
+	Time      time.Time `json:"time"`
+	Until     time.Time `json:"kept_until"` // at the latest: there may be too much before
+
+	Stdout    *int64       `json:"stdout_bytes,omitempty"` // of one run
+	Stderr    *int64       `json:"stderr_bytes,omitempty"`
+	Artifacts []storedFile `json:"artifacts"`
+
+	Verified *verification `json:"verified,omitempty"`
+}
+
+type storedFile struct {
+	Name       string `json:"name"`
+	NameBase64 string `json:"name_base64,omitempty"` // of one that is no UTF-8
+	Size       int64  `json:"size_bytes"`
+	SHA256     string `json:"sha256"`
+	MIME       string `json:"mime"`
+	Withheld   string `json:"withheld,omitempty"` // why it is not handed out
+}
+
+func (p commands) artifacts(c *cli.Context) error {
+	if c.NArg() > 2 {
+		return exit.Usage("sandboxmcp artifacts "+c.Args().First()+" --out DIR", "artifacts fetches one NAME, or all with --out")
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	dir := wiring.ResultsDir(cfg)
+	if c.NArg() == 0 {
+		for _, name := range []string{"out", "verify"} {
+			if c.IsSet(name) {
+				return exit.Usage("sandboxmcp artifacts REQUEST_ID --"+name, "--%s is about one run: give its REQUEST_ID", name)
+			}
+		}
+		return p.listStored(c, cfg, dir)
+	}
+	id := strings.ToUpper(c.Args().First())
+	if _, err := os.Stat(dir); err != nil {
+		return p.notStored(c, cfg, id)
+	}
+	store, err := wiring.OpenResults(cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	r, err := store.Get(id)
+	switch {
+	case err == nil && c.IsSet("namespace") && r.Namespace != c.String("namespace"):
+		return exit.Fail("leave --namespace out", "run %s is of another namespace", terminal.Visible(id))
+	case errors.Is(err, results.ErrUnknown):
+		return p.notStored(c, cfg, id)
+	case err != nil:
+		return err
+	}
+	left := &leftovers{Record: r, results: store, cfg: cfg}
+	switch {
+	case c.NArg() == 2:
+		return p.fetchOne(c, left, c.Args().Get(1))
+	case c.IsSet("out"):
+		return p.fetchAll(c, left)
+	}
+	return p.showLeft(c, left)
+}
+
+// leftovers are what a run left.
+type leftovers struct {
+	results.Record
+	results *results.Store
+	cfg     config.Config
+}
+
+// listStored lists the runs that something is kept of.
+func (p commands) listStored(c *cli.Context, cfg config.Config, dir string) error {
+	var runs []results.Record
+	if _, err := os.Stat(dir); err == nil { // to look makes nothing
+		store, err := wiring.OpenResults(cfg)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		runs = store.List(results.Filter{Namespace: c.String("namespace")})
+	}
+	if c.Bool("json") {
+		list := []storedRun{}
+		for _, r := range runs {
+			list = append(list, storedRunOf(r, cfg))
+		}
+		return terminal.WriteJSON(p.Out, list)
+	}
+	if len(runs) == 0 {
+		_, err := fmt.Fprintln(p.Out, "nothing is kept of any run")
+		return err
+	}
+	t := terminal.NewTable(p.Out, terminal.Column{Name: "RUN", Whole: true}, terminal.Column{Name: "TIME", Spare: true}, terminal.Column{Name: "NAMESPACE", Spare: true},
+		terminal.Column{Name: "ENDED"}, terminal.Column{Name: "FILES", Right: true}, terminal.Column{Name: "BYTES", Right: true, Spare: true})
+	for _, r := range runs {
+		size := int64(0)
+		for _, a := range r.Artifacts {
+			size += a.Size
+		}
+		err := t.Row(r.ID, r.Time.Local().Format(time.DateTime), r.Namespace, r.Ended, strconv.Itoa(len(r.Artifacts)), strconv.FormatInt(size, 10))
+		if err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+func storedRunOf(r results.Record, cfg config.Config) storedRun {
+	k := storedRun{
+		Run: r.ID, Namespace: r.Namespace, Session: r.Session, Language: r.Language, Script: r.Name,
+		Ended: r.Ended, ExitCode: r.ExitCode, Time: r.Time, Until: r.Time.Add(time.Duration(cfg.Keep.Hours) * time.Hour), Artifacts: []storedFile{},
+	}
+	for _, a := range r.Artifacts {
+		f := storedFile{Name: a.Name, Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
+		if !utf8.ValidString(a.Name) {
+			f.Name, f.NameBase64 = terminal.Visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
+		}
+		k.Artifacts = append(k.Artifacts, f)
+	}
+	return k
+}
+
+// showLeft lists what one run left.
+func (p commands) showLeft(c *cli.Context, left *leftovers) error {
+	k := storedRunOf(left.Record, left.cfg)
+	stdout, stderr := int64(len(left.Stdout)), int64(len(left.Stderr))
+	k.Stdout, k.Stderr = &stdout, &stderr
+	if c.Bool("verify") {
+		v, err := p.verifyLeft(c, left, left.results.ArtifactDir(left.ID))
+		if err != nil {
+			return err
+		}
+		k.Verified = v
+	}
+	if c.Bool("json") {
+		if err := terminal.WriteJSON(p.Out, k); err != nil || k.Verified == nil || k.Verified.OK {
+			return err
+		}
+		return exit.Silent(exit.Failed)
+	}
+	if err := k.show(p.Out); err != nil || k.Verified == nil {
+		return err
+	}
+	return p.tellVerified(c, *k.Verified)
+}
+
+func (k storedRun) show(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "run %s of namespace %s ended %s: %s, exit code %d\n", k.Run, terminal.Visible(k.Namespace),
+		k.Time.Local().Format(time.DateTime), terminal.Visible(k.Ended), k.ExitCode)
+	fmt.Fprintf(&b, "kept until %s, if there is room\n\n", k.Until.Local().Format(time.DateTime))
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	t := terminal.NewTable(w, terminal.Column{Name: "NAME", Whole: true}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "TYPE"}, terminal.Column{Name: "SHA256", Spare: true})
+	rows := [][]string{}
+	for _, f := range k.Artifacts {
+		rows = append(rows, []string{f.Name, strconv.FormatInt(f.Size, 10), cmp.Or(withheld(f), f.MIME), f.SHA256})
+	}
+	rows = append(rows, []string{"stdout", strconv.FormatInt(*k.Stdout, 10), "output"}, []string{"stderr", strconv.FormatInt(*k.Stderr, 10), "output"},
+		[]string{signer.ReceiptName, "", "receipt, from the audit log"})
+	for _, row := range rows {
+		if err := t.Row(row...); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+func withheld(f storedFile) string {
+	if f.Withheld == "" {
+		return ""
+	}
+	return "withheld: " + f.Withheld
+}
+
+// notStored says why there is nothing of a run here, as far as the log knows it.
+func (p commands) notStored(c *cli.Context, cfg config.Config, id string) error {
+	if _, err := ulid.ParseStrict(id); err != nil {
+		return exit.Usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", terminal.Visible(id))
+	}
+	ran := false
+	err := wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+		for _, err := range log.Rows(ctx, audit.Filter{Run: id, Limit: 1, Sealed: true, Missing: p.warnMissing}) {
+			ran = err == nil
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	limits := fmt.Sprintf("servers keep results for %s, and %d MB of them; a short one without files only until they end", terminal.Count(cfg.Keep.Hours, "hour"), cfg.Keep.MaxMB)
+	if !ran {
+		return exit.Fail("sandboxmcp artifacts lists what is kept, sandboxmcp audit what ran", "there is no run %s, or it was another user's; %s", terminal.Visible(id), limits)
+	}
+	return exit.Fail("sandboxmcp audit show "+id+" has what is known of it; files of sandboxmcp run are where its --artifacts put them",
+		"nothing is kept of run %s any more; %s", terminal.Visible(id), limits)
+}

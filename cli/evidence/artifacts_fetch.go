@@ -1,0 +1,250 @@
+package evidence
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// sumsName is the list of sums that signer saves beside artifacts.
+const sumsName = "SHA256SUMS"
+
+// fetchOne hands out one file.
+func (p commands) fetchOne(c *cli.Context, left *leftovers, name string) error {
+	stored, base, err := left.stored(name)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "a file is handed out as it is: --json is for the list")
+	}
+	write := func(w io.Writer) error { return p.copyLeft(c, left, stored, w) }
+	if c.Bool("verify") { // before a byte of it is handed out
+		v, err := p.verifyLeft(c, left, left.results.ArtifactDir(left.ID))
+		if err != nil {
+			return err
+		}
+		if !v.OK {
+			return p.tellVerified(c, *v)
+		}
+	}
+	out := c.String("out")
+	if out == "" || out == "-" {
+		screen := &terminal.Filter{W: p.Out, Open: !terminal.IsTerminal(p.Out)}
+		return errors.Join(write(screen), screen.Close())
+	}
+	if info, err := os.Stat(out); err == nil && info.IsDir() || strings.HasSuffix(out, "/") {
+		if err := os.MkdirAll(out, 0o777); err != nil {
+			return exit.Fail("name a directory that can be written", "%v", err)
+		}
+		out = filepath.Join(out, base)
+	}
+	if err := p.WriteOutAs(out, 0o644, write); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.Out, "wrote %s\n", terminal.Visible(out))
+	return err
+}
+
+// stored returns the name in the result store of what a person calls name, and what to call a file of it.
+func (left *leftovers) stored(name string) (stored, base string, err error) {
+	var names []string
+	for _, a := range left.Artifacts {
+		if a.Name == name || terminal.Visible(a.Name) == name || "/workspace/"+a.Name == name || "./"+a.Name == name {
+			if a.Withheld != "" {
+				return "", "", exit.Fail("sandboxmcp config shows artifacts.withhold", "%s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
+			}
+			return "files/" + a.Name, plainBase(a.Name), nil
+		}
+		names = append(names, terminal.Visible(a.Name))
+	}
+	for _, own := range []string{"stdout", "stderr", signer.ReceiptName} {
+		if name == own {
+			return own, own, nil
+		}
+		names = append(names, own)
+	}
+	hint := "sandboxmcp artifacts " + left.ID
+	if near := cmdline.Nearest(name, names); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return "", "", exit.Fail(hint, "the run left nothing called %s", terminal.Visible(name))
+}
+
+// plainBase is the last part of an artifact's name, as a file can be called.
+func plainBase(name string) string {
+	base := path.Base(name)
+	if base == "." || base == ".." || base == "/" {
+		return "artifact"
+	}
+	return strings.ReplaceAll(base, string(filepath.Separator), "_")
+}
+
+// copyLeft writes all of one thing that a run left. A file that is not what its hash says any more is an error.
+func (p commands) copyLeft(c *cli.Context, left *leftovers, stored string, w io.Writer) error {
+	if stored == signer.ReceiptName {
+		text, err := receiptOf(c, left.ID)
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		return err
+	}
+	whole := bufio.NewReaderSize(&reading{left: left, stored: stored}, 4<<20) // each part of it is looked up anew
+	got, err := signer.Hash(io.TeeReader(whole, w))
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(left.Artifacts, func(a signer.Artifact) bool { return "files/"+a.Name == stored })
+	if i >= 0 && got != left.Artifacts[i].SHA256 {
+		return exit.Fail("sandboxmcp artifacts "+left.ID+" --verify", "%s is not what the run left: its SHA-256 is another one", terminal.Visible(left.Artifacts[i].Name))
+	}
+	return nil
+}
+
+// reading reads one thing that a run left from its beginning to its end.
+type reading struct {
+	left   *leftovers
+	stored string
+	at     int64
+}
+
+func (r *reading) Read(b []byte) (int, error) {
+	part, err := r.left.results.Read(r.left.ID, r.stored, r.at, int64(len(b)))
+	if err != nil {
+		return 0, err
+	}
+	if len(part.Data) == 0 {
+		return 0, io.EOF
+	}
+	r.at += int64(len(part.Data))
+	return copy(b, part.Data), nil
+}
+
+func receiptOf(c *cli.Context, id string) (text []byte, err error) {
+	err = wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+		text, err = log.Receipt(ctx, id)
+		return err
+	})
+	return text, err
+}
+
+// fetchAll saves all that is handed out in a directory, beside its receipt. Nothing that is there is replaced.
+func (p commands) fetchAll(c *cli.Context, left *leftovers) error {
+	if c.Bool("json") {
+		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "--json lists, and --out saves: one at a time")
+	}
+	dir := c.String("out")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return exit.Fail("name a directory that can be written", "%v", err)
+	}
+	root, err := os.OpenRoot(dir) // the names are the program's: none leads out of the directory
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	saved, withheldFiles := 0, 0
+	for _, a := range left.Artifacts {
+		if a.Withheld != "" {
+			p.Say("%s is withheld: %s", a.Name, a.Withheld)
+			withheldFiles++
+			continue
+		}
+		if err := p.saveLeft(c, left, root, a.Name, "files/"+a.Name); err != nil {
+			return err
+		}
+		saved++
+	}
+	if sums, err := os.ReadFile(filepath.Join(left.results.ArtifactDir(left.ID), sumsName)); err == nil && saved > 0 {
+		if err := saveNew(root, sumsName, func(w io.Writer) error { _, err := w.Write(sums); return err }); err != nil {
+			return err
+		}
+	}
+	if err := p.saveLeft(c, left, root, signer.ReceiptName, signer.ReceiptName); err != nil {
+		p.Say("warning: there is no receipt: %v", err)
+	}
+	text := fmt.Sprintf("saved %s in %s", terminal.Count(saved, "file"), dir)
+	if withheldFiles > 0 {
+		text += fmt.Sprintf("; %d withheld", withheldFiles)
+	}
+	if _, err := fmt.Fprintln(p.Out, terminal.Visible(text)); err != nil || !c.Bool("verify") {
+		return err
+	}
+	v, err := p.verifyLeft(c, left, dir)
+	if err != nil {
+		return err
+	}
+	return p.tellVerified(c, *v)
+}
+
+func (p commands) saveLeft(c *cli.Context, left *leftovers, root *os.Root, name, stored string) error {
+	return saveNew(root, name, func(w io.Writer) error { return p.copyLeft(c, left, stored, w) })
+}
+
+// saveNew makes a file in root. What could not be written whole is removed.
+func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
+	local, err := filepath.Localize(name)
+	if err != nil {
+		return exit.Fail("fetch it by its NAME with --out FILE", "no file can be called %s here", terminal.Visible(name))
+	}
+	if err := root.MkdirAll(filepath.Dir(local), 0o777); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(local, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return exit.Fail("name a directory without it", "%s is there already", terminal.Visible(filepath.Join(root.Name(), local)))
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return errors.Join(err, root.Remove(local))
+	}
+	return nil
+}
+
+// verifyLeft compares the files in a directory with what the run's receipt says, which one of our keys signed.
+func (p commands) verifyLeft(c *cli.Context, left *leftovers, dir string) (*verification, error) {
+	v := &verification{What: "receipt", Problems: []signer.Problem{}}
+	trust, err := trusted(c)
+	if err != nil {
+		return nil, err
+	}
+	text, err := receiptOf(c, left.ID)
+	if err != nil {
+		v.cannot(signer.ReceiptName, err)
+		return v, nil
+	}
+	proof, problems := signer.VerifyReceipt(text, trust)
+	if v.bad(problems...); len(problems) > 0 {
+		return v, nil
+	}
+	n := 0
+	if _, err := os.Stat(dir); err == nil || len(proof.Artifacts) > 0 {
+		problems, err = proof.VerifyDirectory(signer.Directory{Path: dir, Loose: true})
+		if v.bad(problems...); err != nil {
+			v.cannot("files", err)
+		}
+		all, _ := proof.All(dir)
+		n = len(all)
+	}
+	v.Files, v.OK = &n, len(v.Problems) == 0
+	v.good = fmt.Sprintf("the receipt of run %s is as it was signed, and %s with it", left.ID, terminal.Count(n, "file"))
+	return v, nil
+}

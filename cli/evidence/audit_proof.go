@@ -1,0 +1,179 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/auditrows"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+)
+
+func (p commands) auditCheckpointCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "checkpoint",
+		Usage:     "print the signed state of the log, to be kept elsewhere",
+		UsageText: "sandboxmcp audit checkpoint [--push] [--to PLACE]... [--out FILE]",
+		Description: `A checkpoint is a short text (C2SP tlog-checkpoint) that covers all rows up to now. Whoever keeps it where the
+owner of this machine can't change it can tell later that no row before was changed, removed or cut off.
+
+--push takes it to the places of the setting audit.push, or to those that --to names. PLACE is
+  /mnt/kept/log.note       a file, on a disk or share that is not this machine's
+  git:REMOTE#BRANCH        the file "checkpoint" in a branch, a commit each time; the branch is "checkpoints" if none is named
+  https://HOST/PREFIX#KEY  a witness (C2SP tlog-witness), with its key, as NAME+HASH+KEY; its signature is printed, too
+What a place has is looked at first, and a log that does not go on from there is not pushed. With audit.push, a server
+pushes in the background as runs end, and sandboxmcp run before it exits; audit verify compares the log with each.
+
+Examples:
+  sandboxmcp audit checkpoint --out monday.note
+  sandboxmcp audit checkpoint --push --to git:git@example.com:ops/kept.git`,
+		Flags: []cli.Flag{command.OutFlag(),
+			&cli.BoolFlag{Name: "push", Usage: "take it to where it is witnessed"},
+			&cli.StringSliceFlag{Name: "to", Usage: "push it to `PLACE`, and to none of the setting (may be given more than once)"},
+		},
+		Action: command.NoWords(func(c *cli.Context) error {
+			return wiring.WithSignedLog(c, func(ctx context.Context, log *audit.Log) error {
+				note, err := log.Checkpoint(ctx)
+				if err != nil {
+					return err
+				}
+				signatures, err := p.pushNow(ctx, c, log)
+				return errors.Join(p.hand(c, append(note, signatures...)), err)
+			})
+		}),
+	}
+}
+
+func (p commands) auditProofCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "proof",
+		Usage:     "prove that a row is in the log, to somebody who has the public key alone",
+		UsageText: "sandboxmcp audit proof ID [--out FILE]",
+		Description: `ID is a run or the number of a row. The proof (C2SP tlog-proof) has the row, its place in the tree of all rows,
+and a signed checkpoint. It is checked, anywhere, with sandboxmcp audit verify --proof FILE --key KEY.
+
+Example: sandboxmcp audit proof 17 --out row17.proof`,
+		Flags: []cli.Flag{command.OutFlag()},
+		Action: func(c *cli.Context) error {
+			return p.about(c, wiring.WithSignedLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Proof(ctx, id) })
+		},
+	}
+}
+
+func (p commands) auditReceiptCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "receipt",
+		Usage:     "print the signed receipt of a run",
+		UsageText: "sandboxmcp audit receipt ID [--out FILE]",
+		Description: `The receipt is an in-toto statement in a DSSE envelope. sandboxmcp verify --receipt checks it.
+
+Example: sandboxmcp audit receipt 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out receipt.intoto.json`,
+		Flags: []cli.Flag{command.OutFlag()},
+		Action: func(c *cli.Context) error {
+			return p.about(c, wiring.WithLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Receipt(ctx, id) })
+		},
+	}
+}
+
+// about hands out what the log has about the run or row that the command line names.
+func (p commands) about(c *cli.Context, with func(*cli.Context, func(context.Context, *audit.Log) error) error,
+	get func(context.Context, *audit.Log, string) ([]byte, error)) error {
+	if c.NArg() != 1 {
+		return exit.Usage("sandboxmcp audit --limit 10", "%s needs the id of one run", c.Command.Name)
+	}
+	return with(c, func(ctx context.Context, log *audit.Log) error {
+		text, err := get(ctx, log, strings.ToUpper(c.Args().First()))
+		if err != nil {
+			return exit.Fail("sandboxmcp audit --limit 10", "%v", err)
+		}
+		return p.hand(c, text)
+	})
+}
+
+// hand writes what others will check byte for byte. A terminal is shown it, with nothing that it would obey.
+func (p commands) hand(c *cli.Context, text []byte) error {
+	if !strings.HasSuffix(string(text), "\n") {
+		text = append(text, '\n')
+	}
+	return p.WriteOut(c.String("out"), func(w io.Writer) error {
+		if terminal.IsTerminal(w) {
+			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+			for i := range lines {
+				lines[i] = terminal.Visible(lines[i])
+			}
+			text = []byte(strings.Join(lines, "\n") + "\n")
+		}
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// checkProof checks a proof without the log.
+func checkProof(file string, keys []audit.Key) (*audit.Proven, error) {
+	text, err := readSmall(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the proof: %w", err)
+	}
+	proven, err := audit.CheckProof(text, keys)
+	switch {
+	case errors.Is(err, audit.ErrNoProof):
+		return nil, exit.Usage("--proof FILE, with what sandboxmcp audit proof printed", "%s: %v", file, audit.ErrNoProof)
+	case len(keys) == 0:
+		return nil, nobodys("a proof is worth what its signature is")
+	case err != nil:
+		return nil, exit.Fail("--key FILE, if another machine made it", "%v", err)
+	}
+	return &proven, nil
+}
+
+// tellProof says what a proof proves. err is what is wrong with it.
+func (p commands) tellProof(c *cli.Context, proven *audit.Proven, err error) error {
+	if c.Bool("json") {
+		return p.asJSON(struct {
+			auditVerdict
+			*audit.Proven
+		}{verdictOn(err), proven}, err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.Out, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, terminal.Visible(proven.Origin), terminal.Count(int(proven.Size), "row"))
+	return errors.Join(err, auditrows.Show(p.Out, []audit.Row{proven.Row}))
+}
+
+// pushNow does what audit checkpoint --push asks for.
+func (p commands) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) ([]byte, error) {
+	if !c.Bool("push") {
+		if c.IsSet("to") {
+			return nil, exit.Usage("sandboxmcp audit checkpoint --push --to PLACE", "--to is for --push")
+		}
+		return nil, nil
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return nil, err
+	}
+	to, err := wiring.Places(cfg, c.StringSlice("to")...)
+	if err != nil {
+		return nil, err
+	}
+	if len(to) == 0 {
+		return nil, exit.Usage("sandboxmcp audit checkpoint --push --to PLACE", "no place is set to push to: name one with --to, or in audit.push")
+	}
+	signatures, err := wiring.Push(ctx, cfg, log, to)
+	if err != nil {
+		return signatures, exit.Fail("sandboxmcp audit verify, and keep a copy of the log as it is now if it is not the place's fault", "%v", err)
+	}
+	for _, place := range to {
+		p.Say("pushed to %s", terminal.Visible(place.Name))
+	}
+	return signatures, nil
+}

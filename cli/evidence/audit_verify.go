@@ -1,0 +1,313 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/witness"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+func (p commands) auditVerifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "verify",
+		Usage: "check that nobody has changed the log; the exit code is 1 if somebody has",
+		UsageText: `sandboxmcp audit verify [--checkpoint FILE]... [--key KEY]... [--json]
+sandboxmcp audit verify --proof FILE [--key KEY]... [--json]
+sandboxmcp audit verify --segment FILE [--key KEY]... [--json]`,
+		Description: `The whole log is checked: each row, each receipt beside it, the checkpoints and the sealed segments. With a
+checkpoint that was kept elsewhere, it shows, too, when rows were cut off the end, or an older copy was put back.
+Where keys or rows say that the log is signed and no checkpoint is there, it is not in order. Rows that were signed late,
+as after a process that was killed, are said.
+Where the setting audit.push names places, the log must go on from what each has: a log that was put back, or rewritten,
+does not, and a place that can't be asked makes the exit code 1. A witness is asked by pushing to it.
+A proof and a segment are checked alone, without the log, on any machine that has the public key.
+
+The keys are those of this machine, or of --key. Without any, what is signed is not taken as good: anybody could
+have signed it. The exit code is then 2, as for a file that is no checkpoint, proof or segment at all.
+
+Example: sandboxmcp audit verify --checkpoint /mnt/kept/monday.note`,
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "checkpoint", Usage: "compare the log with a checkpoint in `FILE` (may be given more than once)"},
+			&cli.StringFlag{Name: "proof", Usage: "check the proof in `FILE` instead of the log"},
+			&cli.StringFlag{Name: "segment", Usage: "check the sealed segment `FILE` instead of the log"},
+			&cli.BoolFlag{Name: "no-push", Usage: "do not compare it with what was pushed to the places of audit.push"},
+			keyFlag(), command.JSONFlag(),
+		},
+		Action: command.NoWords(p.auditVerify),
+	}
+}
+
+func (p commands) auditVerify(c *cli.Context) error {
+	if set := setFlags(c, "checkpoint", "proof", "segment"); len(set) > 1 {
+		return exit.Usage("sandboxmcp audit verify --help", "--%s and --%s are checked one at a time", set[0], set[1])
+	}
+	keys, err := logKeys(c)
+	if err != nil {
+		return p.tellReport(c, nil, err)
+	}
+	switch {
+	case c.IsSet("proof"):
+		proven, err := checkProof(c.String("proof"), keys)
+		return p.tellProof(c, proven, err)
+	case c.IsSet("segment"):
+		report, err := checkSegment(c.String("segment"), keys)
+		return p.tellReport(c, report, err)
+	}
+	report, err := checkLog(c, keys)
+	return p.tellReport(c, report, err)
+}
+
+// checkLog checks the log. What is wrong is an error; the report is nil where there is nothing to report.
+func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error) {
+	o := audit.VerifyOptions{Keys: keys}
+	files := c.StringSlice("checkpoint")
+	for _, file := range files {
+		note, err := readSmall(file)
+		if err != nil {
+			return nil, fmt.Errorf("read the checkpoint: %w", err)
+		}
+		o.Checkpoints, o.Names = append(o.Checkpoints, note), append(o.Names, "")
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Bool("no-push") {
+		cfg.Audit.Push = nil
+	}
+	ctx, stop := command.UntilSignal(c)
+	finish, err := comparePushed(ctx, cfg, &o)
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	err = wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+		report, err := log.Verify(ctx, o)
+		var note *audit.NoteError
+		switch {
+		case errors.As(err, &note):
+			if note.Index >= len(files) {
+				return wrongNote(strings.TrimPrefix(o.Names[note.Index], "the checkpoint that was pushed to "), note.Err)
+			}
+			return wrongNote(files[note.Index], note.Err)
+		case err != nil:
+			return err
+		}
+		found = &report
+		if err := judged(report, "the log"); err != nil {
+			return err
+		}
+		return finish(log)
+	})
+	return found, err
+}
+
+// wrongNote is about a file that was named as a checkpoint and says nothing about the log.
+func wrongNote(file string, err error) error {
+	if errors.Is(err, audit.ErrNoNote) {
+		return exit.Usage("--checkpoint FILE, with what sandboxmcp audit checkpoint printed", "%s is not a signed checkpoint", file)
+	}
+	return exit.Fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)
+}
+
+// checkSegment checks a sealed segment without the log.
+func checkSegment(file string, keys []audit.Key) (*audit.Report, error) {
+	report, err := audit.VerifySegment(file, keys)
+	switch {
+	case errors.Is(err, audit.ErrNoSegment):
+		return nil, exit.Usage("--segment FILE, with one of the files that sandboxmcp audit seal names", "%v", err)
+	case err != nil:
+		return nil, err
+	}
+	return &report, judged(report, "the segment")
+}
+
+// judged is what a report comes to.
+func judged(r audit.Report, what string) error {
+	const hint = "keep a copy of it as it is now: it is evidence"
+	switch bad := r.Bad; {
+	case bad != nil && bad.Seq == 0:
+		return exit.Fail(hint, "%s is not in order: %s (the hashes of %s are)", what, bad.Why, terminal.Count(int(r.Rows), "row"))
+	case bad != nil:
+		return exit.Fail(hint, "row %d is not as it was written: %s (%s before it are good)", bad.Seq, bad.Why, terminal.Count(int(r.Rows), "row"))
+	case r.Checkpoint != nil && !r.Checkpoint.Signed:
+		return nobodys(what + " fits the checkpoints in it")
+	}
+	return nil
+}
+
+// nobodys is the one answer to what is signed where no key is known.
+func nobodys(what string) error {
+	return exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but it is not known who signed it: no key is known here", what)
+}
+
+// setFlags are those of the named flags that are set.
+func setFlags(c *cli.Context, names ...string) (set []string) {
+	for _, name := range names {
+		if c.IsSet(name) {
+			set = append(set, name)
+		}
+	}
+	return set
+}
+
+// logKeys are the keys that may have signed the log: those of --key, or else those of this machine.
+func logKeys(c *cli.Context) (keys []audit.Key, err error) {
+	trust, err := trusted(c)
+	if err != nil {
+		return nil, err
+	}
+	return wiring.CheckingKeys(trust), nil
+}
+
+// maxSmall is more than a checkpoint or a proof can be: a row has at most 1 MiB of data.
+const maxSmall = 16 << 20
+
+// readSmall reads a file that somebody has named, and that may be anything.
+func readSmall(file string) ([]byte, error) {
+	f, err := signer.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
+	if err == nil && len(text) > maxSmall {
+		err = &fs.PathError{Op: "read", Path: file, Err: errors.New("it is too large to be one")}
+	}
+	return text, err
+}
+
+// comparePushed adds what places keep to what a log is compared with. Of a witness, that is known by a push, which finish does.
+func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOptions) (finish func(*audit.Log) error, err error) {
+	all, err := wiring.Places(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var ask []witness.Place
+	var errs []error
+	for _, p := range all {
+		note, ok, err := p.Stored(ctx)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case ok:
+			o.Checkpoints, o.Names = append(o.Checkpoints, note), append(o.Names, "the checkpoint that was pushed to "+p.Name)
+		default:
+			ask = append(ask, p)
+		}
+	}
+	return func(log *audit.Log) error {
+		if len(ask) > 0 {
+			_, err := wiring.Push(ctx, cfg, log, ask)
+			errs = append(errs, err)
+		}
+		if err := errors.Join(errs...); err != nil {
+			return exit.Fail("--no-push, to check the log without what was pushed", "the log is sound in itself, and is not known to be what was pushed: %v", err)
+		}
+		return nil
+	}, nil
+}
+
+// auditVerdict is what audit verify --json says first.
+type auditVerdict struct {
+	OK      bool   `json:"ok"`
+	Problem string `json:"problem,omitempty"`
+}
+
+func verdictOn(err error) auditVerdict {
+	if err == nil {
+		return auditVerdict{OK: true}
+	}
+	return auditVerdict{Problem: exit.Of(err).Text}
+}
+
+// asJSON prints what was found, and with it what is wrong, if anything is: err then has been said.
+func (p commands) asJSON(found any, err error) error {
+	if err := terminal.WriteJSON(p.Out, found); err != nil {
+		return err
+	}
+	if err != nil {
+		return exit.Silent(exit.Of(err).Code)
+	}
+	return nil
+}
+
+// tellReport says what was found about the log or one of its segments. err is what is wrong.
+func (p commands) tellReport(c *cli.Context, r *audit.Report, err error) error {
+	if c.Bool("json") {
+		return p.asJSON(struct {
+			auditVerdict
+			*audit.Report
+		}{verdictOn(err), r}, err)
+	}
+	if err != nil {
+		return err
+	}
+	return p.tellGood(*r)
+}
+
+// tellGood says what is known of a log of which nothing is wrong.
+func (p commands) tellGood(r audit.Report) error {
+	rows := terminal.Count(int(r.Rows), "row")
+	if r.Absent > 0 {
+		rows = fmt.Sprintf("%s checked, %d not here", rows, r.Absent)
+	}
+	lines := []string{fmt.Sprintf("ok: %s, head %s", rows, r.Head)}
+	switch point := r.Checkpoint; {
+	case point == nil && r.Rows > 0:
+		lines = append(lines, "not signed: there is no checkpoint; sandboxmcp audit checkpoint makes one")
+	case point == nil:
+	default:
+		lines = append(lines, fmt.Sprintf("signed: %s, root %s%s", terminal.Count(int(point.Size), "row"), point.Root, dated(point.Time)))
+	}
+	if r.Checkpoint != nil && r.Unsigned > 0 {
+		lines = append(lines, fmt.Sprintf("%s after it not signed yet", plural(r.Unsigned)))
+	}
+	for _, s := range r.Segments {
+		lines = append(lines, fmt.Sprintf("sealed: rows %d to %d in %s%s", s.First, s.Last, s.File, absent(s.Here)))
+	}
+	for i, line := range append(lines, r.Remarks...) {
+		if i > 0 {
+			line = "    " + line
+		}
+		if _, err := fmt.Fprintln(p.Out, terminal.Visible(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func absent(here bool) string {
+	if here {
+		return ""
+	}
+	return ", which is not there"
+}
+
+func plural(n int64) string {
+	if n == 1 {
+		return "1 row is"
+	}
+	return fmt.Sprintf("%d rows are", n)
+}
+
+func dated(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ", " + t.Local().Format(time.RFC3339)
+}

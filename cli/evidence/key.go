@@ -1,0 +1,275 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+func (p commands) keyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "key",
+		Usage:     "show, hand out, replace or revoke the key that receipts are signed with",
+		UsageText: "sandboxmcp key show [--json]\nsandboxmcp key export [--out FILE]\nsandboxmcp key rotate [--json]\nsandboxmcp key revoke ID --reason TEXT [--from TIME] [--json]",
+		Description: `The key is made when it is first needed, and kept in keys/signing.key in the state directory. Whoever has the
+public key can check receipts, on any machine and without a network.
+
+Example: sandboxmcp key export --out signer.pub`,
+		Subcommands: []*cli.Command{
+			{
+				Name:        "show",
+				Usage:       "show the public key",
+				UsageText:   "sandboxmcp key show [--json]",
+				Description: "Example: sandboxmcp key show",
+				Flags:       []cli.Flag{command.JSONFlag()},
+				Action:      command.NoWords(p.keyShow),
+			},
+			{
+				Name:        "export",
+				Usage:       "print the public key in PEM, for sandboxmcp verify --key and cosign; never the private one",
+				UsageText:   "sandboxmcp key export [--out FILE]",
+				Description: "In JSON, with its id, it is in sandboxmcp key show --json.\n\nExample: sandboxmcp key export --out signer.pub",
+				Flags:       []cli.Flag{command.OutFlag()},
+				Action:      command.NoWords(p.keyExport),
+			},
+			{
+				Name:      "rotate",
+				Usage:     "replace the key by a new one, and destroy the old one",
+				UsageText: "sandboxmcp key rotate [--json]",
+				Description: `What the old key signed until now stays verifiable, and what it signs later does not count. A statement about the new
+key, signed by both, is left for those who know only the old one.
+
+Example: sandboxmcp key rotate`,
+				Flags:  []cli.Flag{command.JSONFlag()},
+				Action: command.NoWords(p.keyRotate),
+			},
+			{
+				Name:      "revoke",
+				Usage:     "say that what a replaced key has signed does not count",
+				UsageText: "sandboxmcp key revoke ID --reason TEXT [--from TIME] [--json]",
+				Description: `ID is that of the key, or its beginning: key show lists them. What the key signed from TIME on does not count; what it is
+dated before counts only where the log has it, as whoever stole a key can date what they sign. The statement, signed by
+the key of today, goes with --key to others who check receipts. A key that signs today is replaced first.
+
+Examples:
+  sandboxmcp key rotate
+  sandboxmcp key revoke 34891b20 --from 2026-11-20 --reason "the disk was copied"`,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "reason", Usage: "`TEXT` that says why, for the log and for the statement"},
+					&cli.StringFlag{Name: "from", Usage: "`TIME` from which on it does not count: 2h, 3d, 2026-01-31, or RFC 3339", DefaultText: "its beginning"},
+					command.JSONFlag(),
+				},
+				Action: p.keyRevoke,
+			},
+		},
+	}
+}
+
+// publicKey is the public key as JSON shows it.
+type publicKey struct {
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	Path    string    `json:"path"` // of the private key
+	PEM     string    `json:"pem"`
+	Note    string    `json:"note"` // as readers of checkpoints of the log take it
+
+	Before    []olderKey `json:"before,omitempty"`    // those that it came after, the newest first
+	Strangers []string   `json:"strangers,omitempty"` // files of the directory with keys that nothing introduces
+}
+
+// olderKey is a key that was replaced.
+type olderKey struct {
+	ID       string     `json:"id"`
+	Replaced time.Time  `json:"replaced"`
+	Revoked  *time.Time `json:"revoked,omitempty"` // from when on; 1970-01-01 is from its beginning on
+	Reason   string     `json:"reason,omitempty"`
+	words    string     // that say so
+}
+
+// keyShow shows the key, also as it signs checkpoints of the log.
+func (p commands) keyShow(c *cli.Context) error {
+	keys, key, err := p.currentKey(c)
+	if err != nil {
+		return err
+	}
+	public := publicKey{ID: key.ID(), Created: key.Created, Path: filepath.Join(keys.Dir(), "signing.key"), PEM: string(key.PEM())}
+	err = wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+		origin, err := log.Origin(ctx)
+		if err != nil {
+			return err
+		}
+		public.Note, err = key.Note(origin)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	own, err := ownKeys(c)
+	if err != nil {
+		return err
+	}
+	for _, k := range own.Keys()[1:] {
+		old := olderKey{ID: k.ID(), Replaced: k.Replaced, Reason: k.Reason, words: k.Revocation()}
+		if !k.Revoked.IsZero() {
+			old.Revoked = &k.Revoked
+		}
+		public.Before = append(public.Before, old)
+	}
+	public.Strangers = own.strangers
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, public)
+	}
+	_, err = fmt.Fprintf(p.Out, "id       %s\ncreated  %s\npath     %s\n", public.ID, public.Created.Format(time.RFC3339), terminal.Visible(public.Path))
+	if err == nil {
+		_, err = fmt.Fprintf(p.Out, "note     %s\n", terminal.Visible(public.Note))
+	}
+	for _, k := range public.Before {
+		if err == nil {
+			_, err = fmt.Fprintf(p.Out, "before   %s, replaced at %s%s\n", k.ID, k.Replaced.Format(time.RFC3339), k.revoked())
+		}
+	}
+	for _, file := range public.Strangers {
+		if err == nil {
+			_, err = fmt.Fprintf(p.Out, "unknown  %s: nothing introduces this key, so it counts only with --key\n", terminal.Visible(file))
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprint(p.Out, public.PEM)
+	}
+	return err
+}
+
+func (k olderKey) revoked() string {
+	if k.Revoked == nil {
+		return ""
+	}
+	return ", " + terminal.Visible(k.words)
+}
+
+// currentKey is the key to sign with, which is made if there is none yet.
+func (p commands) currentKey(c *cli.Context) (*signer.Keys, *signer.Key, error) {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys, err := wiring.Keys(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	made := keys.Made()
+	key, err := keys.Current(c.Context)
+	if err == nil && !made {
+		err = wiring.SignNow(c.Context, cfg, keys)
+	}
+	return keys, key, err
+}
+
+func (p commands) keyExport(c *cli.Context) error {
+	_, key, err := p.currentKey(c)
+	if err != nil {
+		return err
+	}
+	out := c.String("out")
+	err = p.WriteOutAs(out, 0o644, func(w io.Writer) error {
+		_, err := w.Write(key.PEM())
+		return err
+	})
+	if err != nil || out == "" || out == "-" {
+		return err
+	}
+	_, err = fmt.Fprintf(p.Out, "wrote the public key %s to %s\n", key.ID(), terminal.Visible(out))
+	return err
+}
+
+// newKey is a key that took another one's place, as JSON shows it.
+type newKey struct {
+	ID        string `json:"id"`
+	Statement string `json:"statement,omitempty"` // the file in which the old key, if it still was there, vouches for it
+}
+
+func (p commands) keyRotate(c *cli.Context) error {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	keys, err := wiring.Keys(cfg)
+	if err != nil {
+		return err
+	}
+	key, statement, err := keys.Rotate(c.Context)
+	if err == nil {
+		err = wiring.SignNow(c.Context, cfg, keys)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, newKey{key.ID(), statement})
+	}
+	if _, err = fmt.Fprintf(p.Out, "receipts are signed with the key %s from now on\n", key.ID()); err != nil {
+		return err
+	}
+	if statement != "" {
+		_, err = fmt.Fprintf(p.Out, "who knows only the old key believes in it with %s\n", terminal.Visible(statement))
+	}
+	return err
+}
+
+// keyRevoke revokes one of the keys that were replaced.
+func (p commands) keyRevoke(c *cli.Context) error {
+	if c.NArg() != 1 || c.String("reason") == "" {
+		return exit.Usage("sandboxmcp key revoke ID --reason TEXT", "key revoke needs the ID of one key, as key show lists them, and a --reason")
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	keys, err := wiring.Keys(cfg)
+	if err != nil {
+		return err
+	}
+	var from time.Time // from its beginning on
+	if c.IsSet("from") {
+		if from, err = timeFlag("from", c.String("from"), time.Now()); err != nil {
+			return err
+		}
+	}
+	own, err := ownKeys(c)
+	if err != nil {
+		return err
+	}
+	id := c.Args().First()
+	for _, k := range own.Keys() {
+		if len(id) >= 8 && strings.HasPrefix(k.ID(), id) {
+			id = k.ID()
+		}
+	}
+	statement, err := keys.Revoke(c.Context, id, from, c.String("reason"))
+	if errors.Is(err, signer.ErrCurrent) {
+		return exit.Fail("sandboxmcp key rotate", "%v", err)
+	}
+	if err == nil {
+		err = wiring.SignNow(c.Context, cfg, keys)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, newKey{id, statement})
+	}
+	_, err = fmt.Fprintf(p.Out, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
+	return err
+}

@@ -1,0 +1,239 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+func (p commands) verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "verify",
+		Usage: "check a file, a directory of artifacts or a receipt, without a network",
+		UsageText: `sandboxmcp verify FILE SHA256
+sandboxmcp verify --manifest SHA256SUMS [DIR]
+sandboxmcp verify --receipt RECEIPT [--key KEY] [DIR|FILE]`,
+		Description: `The exit code is 0 if all is as it was, 1 if something is not, and 2 if the command was typed wrong.
+
+A receipt is checked with the keys of this machine: the one that signs today, and those before it, each of which signed
+the one after it. A receipt that they signed is compared with the row of its run in the log, too. With --key, only the
+named keys count. KEY is the PEM file of "sandboxmcp key export", a directory of such files, or, beside a key, the .next
+file that it left when it was replaced, or the .revoked file about it. A key counts until it was replaced or revoked.
+
+Without DIR, the files beside a receipt.intoto.json are checked with it. FILE is looked for in the receipt by its hash,
+and where the receipt does not name all files, in the SHA256SUMS beside it.
+
+The log itself, and proofs and checkpoints of it, are checked by sandboxmcp audit verify.
+
+Examples:
+  sandboxmcp verify output.csv 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+  sandboxmcp verify --manifest out/SHA256SUMS
+  sandboxmcp verify --receipt out/receipt.intoto.json --key signer.pub`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "manifest", Usage: "check the files that the list `SHA256SUMS` names; - is standard input"},
+			&cli.StringFlag{Name: "receipt", Usage: "check the `RECEIPT` of a run; - is standard input"},
+			keyFlag(),
+			&cli.BoolFlag{Name: "loose", Usage: "accept files that nothing vouches for"},
+			command.JSONFlag(),
+		},
+		Action: p.verify,
+	}
+}
+
+// verification is what verify found.
+type verification struct {
+	OK       bool             `json:"ok"`
+	What     string           `json:"what"` // file, manifest or receipt
+	Problems []signer.Problem `json:"problems"`
+	Files    *int             `json:"files,omitempty"` // that were compared; not there if none were to be
+	Receipt  *proven          `json:"receipt,omitempty"`
+
+	good, hint string // for people
+	unchecked  int    // problems that say nothing of what should have been looked at
+}
+
+// bad adds what does not match.
+func (v *verification) bad(problems ...signer.Problem) { v.Problems = append(v.Problems, problems...) }
+
+// cannot adds that something which should be looked at can't be.
+func (v *verification) cannot(name string, err error) {
+	kind := signer.Unreadable
+	if errors.Is(err, fs.ErrNotExist) {
+		kind = signer.Missing
+	}
+	if inner := errors.Unwrap(err); inner != nil { // the name is not said twice
+		err = inner
+	}
+	v.unknown(signer.Problem{Kind: kind, Name: name, Why: err.Error()})
+}
+
+// unknown adds why something is not known to match, nor not to.
+func (v *verification) unknown(problem signer.Problem) {
+	v.bad(problem)
+	v.unchecked++
+}
+
+// verdict is what was found, in one sentence.
+func (v *verification) verdict() string {
+	n := len(v.Problems)
+	switch {
+	case v.unchecked < n:
+		return fmt.Sprintf("the %s does not match: %s", v.What, terminal.Count(n, "problem"))
+	case v.Receipt != nil:
+		return "the receipt is good, but what should match it could not be checked"
+	}
+	return fmt.Sprintf("the %s could not be checked", v.What)
+}
+
+func (p commands) verify(c *cli.Context) error {
+	checked := ""
+	for _, flag := range []string{"manifest", "receipt"} {
+		if !c.IsSet(flag) {
+			continue
+		}
+		if checked != "" {
+			return exit.Usage("sandboxmcp verify --help", "--%s and --%s are checked one at a time", checked, flag)
+		}
+		checked = flag
+	}
+	if checked != "receipt" && c.IsSet("key") {
+		return exit.Usage("sandboxmcp verify --receipt RECEIPT --key KEY", "--key is for receipts: nothing else here is signed")
+	}
+	if checked == "" && c.Bool("loose") || checked != "" && c.NArg() > 1 {
+		return exit.Usage("sandboxmcp verify --help", "verify takes a FILE and its SHA256, or --manifest or --receipt with one directory")
+	}
+	v := verification{Problems: []signer.Problem{}}
+	var err error
+	switch checked {
+	case "manifest":
+		v.What = checked
+		p.verifyManifest(c, &v)
+	case "receipt":
+		v.What = checked
+		err = p.verifyReceipt(c, &v)
+	default:
+		v.What = "file"
+		err = p.verifyFile(c, &v)
+	}
+	if err != nil {
+		return err
+	}
+	return p.tellVerified(c, v)
+}
+
+func (p commands) tellVerified(c *cli.Context, v verification) error {
+	v.OK = len(v.Problems) == 0
+	if c.Bool("json") {
+		if err := terminal.WriteJSON(p.Out, v); err != nil || v.OK {
+			return err
+		}
+		return exit.Silent(exit.Failed)
+	}
+	if v.OK {
+		if _, err := fmt.Fprintf(p.Out, "ok: %s\n", terminal.Visible(v.good)); err != nil {
+			return err
+		}
+	}
+	for _, problem := range v.Problems {
+		if _, err := fmt.Fprintln(p.Out, terminal.Visible(problem.String())); err != nil {
+			return err
+		}
+	}
+	if v.Receipt != nil {
+		if err := v.Receipt.show(p.Out); err != nil {
+			return err
+		}
+	}
+	if v.OK {
+		return nil
+	}
+	return exit.Fail(v.hint, "%s", v.verdict())
+}
+
+func (p commands) verifyFile(c *cli.Context, v *verification) error {
+	const example = "sandboxmcp verify FILE SHA256"
+	if c.NArg() != 2 {
+		return exit.Usage(example, "verify needs a FILE and the SHA256 that it should have, or --manifest or --receipt")
+	}
+	file := c.Args().First()
+	want, err := signer.ParseHash(c.Args().Get(1))
+	if err != nil {
+		if _, swapped := signer.ParseHash(file); swapped == nil {
+			return exit.Usage(fmt.Sprintf("sandboxmcp verify %s %s", c.Args().Get(1), file), "the file comes first, and then its SHA-256")
+		}
+		return exit.Usage(example, "%v", err)
+	}
+	got, err := p.hashFile(file)
+	switch {
+	case err != nil:
+		v.cannot(file, err)
+		if info, statErr := os.Stat(file); statErr == nil && info.IsDir() {
+			v.hint = "sandboxmcp verify --manifest " + filepath.Join(file, "SHA256SUMS")
+		}
+	case got != want:
+		v.bad(signer.Problem{Kind: signer.Changed, Name: file, Why: "its SHA-256 is another one", Want: want, Got: got})
+	}
+	v.good = fmt.Sprintf("%s has the SHA-256 %s", file, want)
+	return nil
+}
+
+func (p commands) hashFile(file string) (string, error) {
+	if file == "-" {
+		return signer.Hash(p.In)
+	}
+	return signer.HashFile(file)
+}
+
+func (p commands) verifyManifest(c *cli.Context, v *verification) {
+	list := c.String("manifest")
+	r, err := p.Open(list)
+	if err != nil {
+		v.cannot(list, err)
+		return
+	}
+	defer r.Close()
+	dir := c.Args().First()
+	if dir == "" {
+		dir = filepath.Dir(list)
+	}
+	files, problems, err := signer.VerifyManifest(r, comparedDir(c, dir, list))
+	v.bad(problems...)
+	if err != nil {
+		v.cannot(dir, err)
+	}
+	v.Files = &files
+	v.good = fmt.Sprintf("%s in %s, as listed", terminal.Count(files, "file"), dir)
+}
+
+// comparedDir is where files are compared. What was named on the command line may be in it, too.
+func comparedDir(c *cli.Context, dir string, besides ...string) signer.Directory {
+	d := signer.Directory{Path: dir, Loose: c.Bool("loose")}
+	for _, file := range append(besides, c.StringSlice("key")...) {
+		if name, err := nameIn(dir, file); err == nil {
+			d.Besides = append(d.Besides, name)
+		}
+	}
+	return d
+}
+
+// nameIn is the name that a file has in a directory, or above it: such a name no file in it has.
+func nameIn(dir, file string) (string, error) {
+	base, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return "", err
+	}
+	name, err := filepath.Rel(base, file)
+	return filepath.ToSlash(name), err
+}

@@ -1,0 +1,316 @@
+package evidence
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// proven is what a receipt says, once it is known who signed it.
+type proven struct {
+	signer.Receipt
+	Artifacts []provenFile `json:"artifacts"`
+	Logged    bool         `json:"logged"`                   // the log of this machine has it, in the row of the run's end
+	SignedBy  string       `json:"signed_by"`                // the key's id
+	AlsoBy    []string     `json:"also_signed_by,omitempty"` // said to be, and not known here
+	checked   string       // which files were compared, for people
+	log       string       // what the log has of it, for people
+	replaced  string       // when the key was, for people
+}
+
+type provenFile struct {
+	Name       string `json:"name"`
+	NameBase64 string `json:"name_base64,omitempty"` // of one that is no UTF-8
+	SHA256     string `json:"sha256"`
+}
+
+func (p commands) verifyReceipt(c *cli.Context, v *verification) error {
+	trust, err := trusted(c)
+	if err != nil {
+		return err
+	}
+	own, err := ownKeys(c)
+	if err != nil { // then --key has named others
+		own.Trust = signer.NewTrust()
+	}
+	file := c.String("receipt")
+	text, err := p.readReceipt(file)
+	if err != nil {
+		v.cannot(file, err)
+		return nil
+	}
+	proof, problems := signer.VerifyReceipt(text, trust)
+	if len(problems) > 0 {
+		v.bad(problems...)
+		if problems[0].Kind == signer.BadKey {
+			v.hint = keyHint(own)
+		}
+		return nil
+	}
+	v.Receipt = newProven(proof)
+	compareLog(c, own, text, proof, v)
+	v.good = "the receipt of run " + proof.Run + " is as it was signed"
+	beside := c.Args().First()
+	if beside == "" && filepath.Base(file) == signer.ReceiptName {
+		beside = filepath.Dir(file)
+	}
+	switch info, err := os.Stat(beside); {
+	case beside == "":
+		v.Receipt.checked = "not compared: name their directory"
+	case beside != "-" && err == nil && info.IsDir():
+		problems, err := proof.VerifyDirectory(comparedDir(c, beside, file))
+		v.bad(problems...)
+		if err != nil {
+			v.cannot(beside, err)
+		}
+		all, _ := proof.All(beside)
+		n := len(all)
+		v.Files = &n
+		v.Receipt.checked = fmt.Sprintf("compared with those in %s", beside)
+		v.good += fmt.Sprintf(", and %s with it", terminal.Count(n, "file"))
+	default:
+		p.verifyOne(beside, filepath.Dir(file), proof, v)
+	}
+	return nil
+}
+
+// verifyOne looks for one file in a receipt that lies in dir.
+func (p commands) verifyOne(file, dir string, proof signer.Proof, v *verification) {
+	got, err := p.hashFile(file)
+	if err != nil {
+		v.cannot(file, err)
+		return
+	}
+	all, whole := proof.All(dir)
+	what, n := proof.What(got, all), 1
+	v.Files = &n
+	switch {
+	case what == "" && !whole:
+		v.unknown(signer.Problem{Kind: signer.BadList, Name: file, Why: fmt.Sprintf(
+			"not among the %s that the receipt names; %d more are in SHA256SUMS, which is not beside the receipt as it was signed", terminal.Count(len(all), "file"), proof.ArtifactsUnlisted)})
+		return
+	case what == "":
+		v.bad(signer.Problem{Kind: signer.Changed, Name: file, Why: "the receipt says nothing about a file with the SHA-256 " + got})
+		return
+	}
+	v.Receipt.checked = fmt.Sprintf("%s is %s", file, what)
+	v.good += ", and " + v.Receipt.checked
+}
+
+// trusted are the keys to check with: those of the command line, or else those of the state directory.
+func trusted(c *cli.Context) (*signer.Trust, error) {
+	if paths := c.StringSlice("key"); len(paths) > 0 {
+		trust, err := signer.ReadTrust(paths...)
+		if err != nil {
+			return nil, exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%v", err)
+		}
+		return trust, nil
+	}
+	own, err := ownKeys(c)
+	return own.Trust, err
+}
+
+// own are the keys of this machine: those that are trusted, and files with others.
+type own struct {
+	*signer.Trust
+	strangers []string
+}
+
+func ownKeys(c *cli.Context) (own, error) {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return own{}, err
+	}
+	keys, err := wiring.Keys(cfg)
+	if err != nil {
+		return own{}, err
+	}
+	o := own{}
+	if o.Trust, err = keys.Trust(); err == nil {
+		o.strangers, err = keys.Strangers(o.Trust)
+	}
+	return o, err
+}
+
+// keyHint says how a key comes to be trusted.
+func keyHint(o own) string {
+	if len(o.strangers) > 0 {
+		return fmt.Sprintf("--key FILE, with the public key of who signed it. Nothing introduces the key in %s: a key that was lost, or that somebody put there. Name it if it is yours", o.strangers[0])
+	}
+	return "--key FILE, with the public key that sandboxmcp key export prints where it was signed"
+}
+
+func (p commands) readReceipt(file string) ([]byte, error) {
+	r, err := p.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(io.LimitReader(r, signer.MaxEnvelope+1))
+}
+
+func newProven(proof signer.Proof) *proven {
+	x := &proven{Receipt: proof.Receipt, Artifacts: []provenFile{}, SignedBy: proof.Key.ID(), AlsoBy: proof.Strangers}
+	if at := proof.Key.Replaced; !at.IsZero() {
+		x.replaced = ", which was replaced at " + at.Format(time.RFC3339)
+	}
+	for _, a := range proof.Artifacts {
+		f := provenFile{Name: a.Name, SHA256: a.SHA256}
+		if !utf8.ValidString(a.Name) {
+			f.Name, f.NameBase64 = terminal.Visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
+		}
+		x.Artifacts = append(x.Artifacts, f)
+	}
+	return x
+}
+
+// show prints the facts of a receipt, a line each.
+func (x *proven) show(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", name, terminal.Visible(fmt.Sprintf(format, args...)))
+	}
+	line("run", "%s, namespace %s", x.Run, x.Namespace)
+	line("script", "%s, %s, SHA-256 %s", x.Name, x.Language, x.CodeSHA256)
+	line("ended", "%s", x.howEnded())
+	line("time", "%s, for %v", x.Began.Format(time.RFC3339), x.Finished.Sub(x.Began).Round(time.Millisecond))
+	line("contained", "%s, profile %s: %s", x.Backend, x.Profile, cmp.Or(strings.Join(x.Layers, ", "), "by nothing"))
+	if len(x.MissingLayers) > 0 {
+		line("missing", "%s", strings.Join(x.MissingLayers, ", "))
+	}
+	line("secrets", "%s", cmp.Or(strings.Join(x.Secrets, ", "), "none"))
+	line("network", "%s", x.contacts())
+	line("files", "%s; %s", x.files(), x.checked)
+	line("signed by", "%s%s", x.SignedBy, x.replaced)
+	line("log", "%s", x.log)
+	if len(x.AlsoBy) > 0 {
+		line("", "and, as it says, by keys that are not known: %s", strings.Join(x.AlsoBy, ", "))
+	}
+	return t.Flush()
+}
+
+func (x *proven) howEnded() string {
+	text := fmt.Sprintf("%s, exit code %d", x.Ended, x.ExitCode)
+	if x.Signal != "" {
+		text += ", " + x.Signal
+	}
+	if x.Limit != "" {
+		text += ", limit " + x.Limit
+	}
+	return text
+}
+
+// files are how many artifacts there were, and how many of them the receipt names.
+func (x *proven) files() string {
+	text := terminal.Count(len(x.Artifacts)+x.ArtifactsUnlisted, "artifact")
+	if x.ArtifactsUnlisted > 0 {
+		text += fmt.Sprintf(" (%d named here, %d more in SHA256SUMS)", len(x.Artifacts), x.ArtifactsUnlisted)
+	}
+	if n := len(x.ArtifactsWithheld) + x.WithheldUnlisted; n > 0 {
+		text += fmt.Sprintf(", and %d withheld", n)
+	}
+	return text
+}
+
+// contacts are the names that the run asked for, the first of them.
+func (x *proven) contacts() string {
+	const max = 20
+	var all []string
+	for _, e := range x.Egress[:min(len(x.Egress), max)] {
+		verb := "denied"
+		if e.Allowed {
+			verb = "allowed"
+		}
+		name := e.Name
+		if e.Port != 0 {
+			name += fmt.Sprintf(":%d", e.Port)
+		}
+		all = append(all, name+" "+verb)
+	}
+	if n := len(x.Egress) + x.EgressUnlisted - len(all); n > 0 {
+		all = append(all, fmt.Sprintf("and %d more", n))
+	}
+	return cmp.Or(strings.Join(all, ", "), "none")
+}
+
+// maxApart is how far the end that a receipt tells may be from the time of its row, which is written right after it: longer than
+// the longest wait for the log.
+const maxApart = time.Minute
+
+// compareLog compares a receipt with the row of its run, if this machine's log is the one that has it. Whoever has a key can
+// date a receipt as they like, and cannot put a row into the log among those of that time.
+func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *verification) {
+	cfg, _ := wiring.Load(c) // it could be loaded, if a key is ours
+	_, ours := own.Find(proof.Key.ID())
+	_, err := os.Stat(cfg.SQLitePath)
+	there := err == nil
+	switch {
+	case ours && there:
+		err = wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+			row, logged, err := log.Ended(ctx, proof.Run)
+			compareRow(row, logged, err, text, proof, v)
+			return nil
+		})
+		if err != nil {
+			v.cannot(cfg.SQLitePath, err)
+		}
+	case ours && !errors.Is(err, fs.ErrNotExist):
+		v.cannot(cfg.SQLitePath, err)
+	case ours:
+		v.Receipt.log = "not here: " + cfg.SQLitePath
+	default:
+		v.Receipt.log = "not compared: the key is not this machine's"
+	}
+	if !proof.Key.Revoked.IsZero() && !v.Receipt.Logged {
+		v.unknown(signer.Problem{Kind: signer.BadKey, Why: fmt.Sprintf(
+			"the key %s. Whoever has it can date a receipt before that: only its row in the log where it was made tells", proof.Key.Revocation())})
+	}
+}
+
+// compareRow compares a receipt with what the log has of its run.
+func compareRow(row audit.Row, logged []byte, err error, text []byte, proof signer.Proof, v *verification) {
+	if err != nil {
+		v.Receipt.log = "has no receipt of this run"
+		problem := signer.Problem{Kind: signer.BadLog, Why: err.Error()}
+		if !errors.Is(err, audit.ErrNoReceipt) {
+			v.Receipt.log = "not compared"
+			v.unknown(problem)
+			return
+		}
+		problem.Why = "the log of this machine has no receipt of run " + proof.Run + ", and a key of this machine signed this one"
+		v.hint = "--db FILE, if the run is in another log of this machine"
+		v.bad(problem)
+		return
+	}
+	v.Receipt.log = fmt.Sprintf("row %d, at %s", row.Seq, row.Time.Format(time.RFC3339))
+	ours, err := signer.ParseEnvelope(logged)
+	theirs, theirErr := signer.ParseEnvelope(text)
+	switch apart := row.Time.Sub(proof.Finished).Abs(); {
+	case err != nil || theirErr != nil || !bytes.Equal(ours.Payload, theirs.Payload):
+		v.bad(signer.Problem{Kind: signer.BadLog, Why: fmt.Sprintf("row %d of the log came with another receipt of this run", row.Seq)})
+	case apart > maxApart:
+		v.bad(signer.Problem{Kind: signer.BadLog, Why: fmt.Sprintf("it says that the run ended at %s, and its row %d was written at %s",
+			proof.Finished.Format(time.RFC3339), row.Seq, row.Time.Format(time.RFC3339))})
+	default:
+		v.Receipt.Logged = true
+	}
+}

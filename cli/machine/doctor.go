@@ -1,0 +1,336 @@
+// Package machine has the commands about this machine: doctor, runtimes, and the images of container engines.
+package machine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
+)
+
+func (p commands) doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "doctor",
+		Usage:     "say what this machine can contain programs with, and what is missing",
+		UsageText: "sandboxmcp doctor [--backend NAME] [--json]",
+		Description: `Prints a line for each layer of containment, each interpreter, each container engine and its images, as soon as
+it is known, and what to type where something is missing. It waits 20 seconds for an engine and 30 for the backend.
+The exit code is 1 if the default profile can't run here.
+
+Example: sandboxmcp doctor`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman or docker", DefaultText: command.Configured},
+			command.JSONFlag(),
+		},
+		Action: command.NoWords(p.doctor),
+	}
+}
+
+// diagnosis is what doctor finds.
+type diagnosis struct {
+	Usable  bool      `json:"usable"` // the default profile can run
+	Why     string    `json:"why,omitempty"`
+	Backend string    `json:"backend"`
+	Profile string    `json:"profile"`
+	Found   []finding `json:"findings"`
+}
+
+// finding is one thing that was looked at.
+type finding struct {
+	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state", or a "backend" that does not answer
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Needed bool   `json:"needed"` // the default profile can't run without it
+	Detail string `json:"detail,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func (p commands) doctor(c *cli.Context) error {
+	cfg, err := wiring.Load(c, "backend")
+	if err != nil {
+		return err
+	}
+	w := p.Out
+	if c.Bool("json") {
+		w = io.Discard // it comes as a whole
+	}
+	d, err := examine(c.Context, cfg, w)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		err = terminal.WriteJSON(p.Out, d)
+	}
+	if err == nil && !d.Usable {
+		return exit.Silent(exit.Failed)
+	}
+	return err
+}
+
+// How long doctor waits for what it asks, all of which it asks at once. An engine's service may have to start first, and a browser
+// reads a lot of files; on a slow machine that is no sign that they do not work.
+const (
+	probeTimeout = 30 * time.Second
+	checkTimeout = 20 * time.Second
+)
+
+// check is one thing that doctor looks at.
+type check struct {
+	kind, name string
+	timeout    time.Duration
+	find       func(ctx context.Context) (diagnosis, error)
+}
+
+// examine looks at all there is, at once, and writes what is known as soon as it is. The diagnosis has it in an order of its own.
+func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, error) {
+	one := func(f finding) (d diagnosis, err error) {
+		d.Usable = true
+		d.add(f)
+		return d, nil
+	}
+	checks := []check{{"backend", cfg.Backend, probeTimeout, func(ctx context.Context) (diagnosis, error) { return probed(ctx, cfg) }}}
+	for _, name := range wiring.EngineNames() {
+		checks = append(checks, check{"engine", name, checkTimeout, func(ctx context.Context) (diagnosis, error) {
+			return diagnosis{Usable: true, Found: surveyOne(ctx, cfg, name).findings()}, nil
+		}})
+	}
+	checks = append(checks, check{"browser", "chromium", checkTimeout, func(ctx context.Context) (diagnosis, error) { return one(browserFinding(ctx, cfg)) }},
+		check{"state", "audit", checkTimeout, func(ctx context.Context) (diagnosis, error) { return one(stateFinding(ctx, cfg)) }})
+
+	type answer struct {
+		i   int
+		d   diagnosis
+		err error
+	}
+	answers := make(chan answer, len(checks))
+	for i, l := range checks {
+		go func() {
+			d, err := l.within(ctx)
+			answers <- answer{i, d, err}
+		}()
+	}
+	d, found := diagnosis{Backend: cfg.Backend, Profile: cfg.Profile, Usable: true}, make([][]finding, len(checks))
+	for range checks {
+		a := <-answers
+		if a.err != nil {
+			return d, a.err
+		}
+		found[a.i] = a.d.Found
+		if !a.d.Usable && d.Usable {
+			d.unusable(a.d.Why)
+			fmt.Fprintf(w, "unusable: %s\n\n", terminal.Visible(d.Why)) // an error of stdout shows below
+		}
+		for _, f := range a.d.Found {
+			if err := f.print(w); err != nil {
+				return d, err
+			}
+		}
+	}
+	d.Found = slices.Concat(found...)
+	return d, d.verdict(w)
+}
+
+// within looks, and says so if that takes too long: not all that is asked ends when it is told to.
+func (l check) within(ctx context.Context) (diagnosis, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	type answer struct {
+		d   diagnosis
+		err error
+	}
+	found := make(chan answer, 1)
+	go func() {
+		defer cancel()
+		d, err := l.find(ctx)
+		found <- answer{d, err}
+	}()
+	late := time.NewTimer(l.timeout + time.Second) // of which the second is for what heeds the end of ctx, and says more
+	defer late.Stop()
+	select {
+	case a := <-found:
+		return a.d, a.err
+	case <-late.C:
+		d := diagnosis{Usable: true}
+		d.add(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.timeout)})
+		return d, nil
+	}
+}
+
+// probed is what the backend offers that programs are meant to run in, which it tries with what a run of the default profile is made of.
+func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
+	d.Usable = true
+	profile, required := cfg.Profiles[cfg.Profile], wiring.Requires(cfg, cfg.Profile)
+	backend := wiring.Backend(cfg.Backend, cfg, wiring.Purpose{Delegate: slices.Contains(required, backends.LayerCgroup)})
+	defer backend.Close()
+	promised := backend.Promises(profile.Layers)
+	if promised == nil {
+		d.unusable(fmt.Sprintf("the backend %s does not have the profile %s", cfg.Backend, profile.Layers))
+		return d, nil
+	}
+	if required == nil {
+		required = promised
+	}
+	probe, err := backend.Probe(ctx, backends.Spec{Profile: profile.Layers, Require: required})
+	if err != nil && cfg.Backend != "process" { // its engine does not answer: a finding says more
+		reason, _ := exit.Because(err)
+		d.unusable(cfg.Backend + ": " + reason)
+		return d, nil
+	}
+	if err != nil {
+		return d, err
+	}
+	if !probe.Usable {
+		d.unusable(probe.Why)
+	}
+	for _, l := range probe.Layers {
+		d.add(layerFinding(l, required))
+	}
+	for _, r := range probe.Runtimes {
+		d.add(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
+	}
+	return d, nil
+}
+
+// stateFinding opens the audit log, as every run does.
+func stateFinding(ctx context.Context, cfg config.Config) finding {
+	f := finding{Kind: "state", Name: "audit", Needed: true, Detail: cfg.SQLitePath}
+	log, err := audit.Open(ctx, cfg.SQLitePath)
+	if err != nil {
+		f.Detail = err.Error()
+		return f
+	}
+	defer log.Close()
+	f.OK = true
+	return f
+}
+
+// unusable says that the default profile can't run; the first reason counts.
+func (d *diagnosis) unusable(why string) {
+	d.Usable = false
+	if d.Why == "" {
+		d.Why = why
+	}
+}
+
+// add takes a finding down. One that is needed and not there makes the host unusable.
+func (d *diagnosis) add(f finding) {
+	d.Found = append(d.Found, f)
+	if f.Needed && !f.OK {
+		d.unusable(f.Kind + " " + f.Name + ": " + f.Detail)
+	}
+}
+
+func layerFinding(l backends.LayerProbe, required []string) finding {
+	f := finding{Kind: "layer", Name: l.Name, OK: l.InForce, Detail: l.Detail, Remedy: l.Remedy}
+	for _, name := range required {
+		f.Needed = f.Needed || name == l.Name
+	}
+	return f
+}
+
+func runtimeDetail(r backends.Runtime) string {
+	if r.Path == "" {
+		return r.Why
+	}
+	detail := r.Path
+	if r.Version != "" {
+		detail += ", version " + r.Version
+	}
+	if r.Why != "" {
+		detail += ", " + r.Why
+	}
+	return detail
+}
+
+func (f finding) print(w io.Writer) error {
+	state := "yes"
+	switch {
+	case !f.OK && f.Needed:
+		state = "MISSING"
+	case !f.OK:
+		state = "no"
+	}
+	line := fmt.Sprintf("%-8s %-9s %-8s %s\n", f.Kind, terminal.Visible(f.Name), state, terminal.Visible(f.Detail))
+	if f.Remedy != "" {
+		line += fmt.Sprintf("%27s %s\n", "try:", terminal.Visible(f.Remedy))
+	}
+	_, err := io.WriteString(w, line)
+	return err
+}
+
+// verdict says in the end whether the default profile can run.
+func (d diagnosis) verdict(w io.Writer) error {
+	verdict := fmt.Sprintf("the profile %s can run%s", d.Profile, in(d.Backend))
+	if !d.Usable {
+		verdict = fmt.Sprintf("the profile %s can't run%s: %s", d.Profile, in(d.Backend), terminal.Visible(d.Why))
+	}
+	_, err := fmt.Fprintln(w, "\n"+verdict)
+	return err
+}
+
+// in says where programs run, if not as processes of this machine.
+func in(backend string) string {
+	if backend == "process" {
+		return ""
+	}
+	return " in containers of " + backend
+}
+
+// Commands returns the commands of this package.
+func Commands(s *command.Streams) []*cli.Command {
+	p := commands{s}
+	return []*cli.Command{p.doctorCommand(), p.imageCommand(), p.runtimesCommand()}
+}
+
+// commands are the actions, on the streams of an invocation.
+type commands struct{ *command.Streams }
+
+// browserFinding is the browser that browser_fetch would start.
+func browserFinding(ctx context.Context, cfg config.Config) finding {
+	f := finding{Kind: "browser", Name: "chromium"}
+	found, err := browser.Find(cfg.Web.Browser)
+	if err != nil {
+		f.Detail, f.Remedy = err.Error(), browser.Remedy
+		return f
+	}
+	f.OK, f.Name, f.Detail = true, filepath.Base(found.Path), found.Path
+	if v := browserVersion(ctx, found.Path); v != "" {
+		f.Detail += ", version " + v
+	}
+	if !cfg.Web.Enabled {
+		f.Detail += ", not used: web.enabled is not set"
+	}
+	return f
+}
+
+// browserVersion is the first word with a digit of what the browser says it is: "Chromium 156.0.8078.79 built on Debian".
+func browserVersion(ctx context.Context, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	for _, word := range strings.Fields(string(out[:min(len(out), 300)])) {
+		if word[0] >= '0' && word[0] <= '9' {
+			return word
+		}
+	}
+	return ""
+}

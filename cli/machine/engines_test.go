@@ -1,0 +1,106 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+)
+
+// deaf is an address at which somebody listens, and never says a word. It counts who came.
+func deaf(t *testing.T) (address string, came *atomic.Int32) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	came = new(atomic.Int32)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			came.Add(1)
+			defer c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return "unix://" + path, came
+}
+
+// TestDeafEngines does not wait for engines that do not answer longer than it was told to.
+func TestDeafEngines(t *testing.T) {
+	cfg := settings(t)
+	address, came := deaf(t)
+	cfg.Containers.Podman, cfg.Containers.Docker = address, address
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := make(chan []surveyed)
+	go func() { answers <- survey(ctx, cfg, wiring.EngineNames()) }()
+	hosttest.Until(t, "an engine is asked", func() bool { return came.Load() > 0 })
+	cancel()
+	for _, s := range <-answers {
+		if f := s.findings(); !errors.Is(s.err, context.Canceled) || len(f) != 1 || f[0].OK || f[0].Detail == "" || s.name != f[0].Name {
+			t.Errorf("got %+v", f)
+		}
+	}
+}
+
+func TestShowImages(t *testing.T) {
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	podman := surveyed{name: "podman", images: []surveyedImage{
+		{language: "python", reference: "a:1", configured: true, Image: container.Image{Size: 123_456_789, Created: now.Add(-49 * time.Hour), Digest: "a@sha256:00"}},
+		{language: "node", reference: "b:1", configured: true, err: container.ErrNoImage},
+		{language: "shell", reference: "c:1", configured: true, err: &backends.Refusal{Reason: "broken\x1b[31m"}},
+		{language: "r", reference: "d:1", Image: container.Image{Size: 1, Created: now}},
+	}}
+	docker := surveyed{name: "docker", err: &backends.Refusal{Reason: "it is asleep"}}
+	for _, test := range []struct {
+		name string
+		all  []surveyed
+		want string
+	}{
+		{"both", []surveyed{docker, podman}, `ENGINE  LANGUAGE  IMAGE  THERE          SIZE  MADE        DIGEST
+podman  python    a:1    yes          123 MB  2 days ago  sha256:00
+podman  node      b:1    no                -  -           -
+podman  shell     c:1    ?                 -  -           broken\x1b[31m
+podman  r         d:1    yes, unused    0 MB  just now    -
+docker can't be asked: it is asleep
+`},
+		{"none", []surveyed{docker}, ""},
+	} {
+		var b bytes.Buffer
+		if err := showImages(&b, test.all, now); err != nil || b.String() != test.want {
+			t.Errorf("%s: got %v\n%s\nwant\n%s", test.name, err, &b, test.want)
+		}
+	}
+	if l := podman.listing(); !l.Answers || len(l.Images) != 4 || !l.Images[0].There || l.Images[1].There || l.Images[1].Why != "" || !strings.Contains(l.Images[2].Why, "broken") {
+		t.Errorf("got %+v", l)
+	}
+	if l := docker.listing(); l.Answers || l.Why != "it is asleep" || l.Images == nil {
+		t.Errorf("got %+v", l)
+	}
+}
+
+func settings(t *testing.T) config.Config {
+	t.Helper()
+	cfg, err := config.Load(config.Options{Env: []string{"HOME=" + t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}

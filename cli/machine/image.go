@@ -1,0 +1,378 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/image"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+)
+
+func (p commands) imageCommand() *cli.Command {
+	backend := &cli.StringFlag{Name: "backend", Usage: "`NAME` of the engine: podman or docker", DefaultText: "the configured one, else the first that answers"}
+	return &cli.Command{
+		Name:      "image",
+		Usage:     "list, fetch and build the images that containers are made from",
+		UsageText: "sandboxmcp image list [flags]\nsandboxmcp image pull [LANGUAGE|REFERENCE ...]\nsandboxmcp image build [LANGUAGE ...]",
+		Description: `Each language has an image, which the setting images names: sandboxmcp config shows it. They are for the
+backends podman and docker; the backend process uses what is installed on this machine.
+
+Example: sandboxmcp image pull python`,
+		Subcommands: []*cli.Command{
+			{
+				Name:      "list",
+				Usage:     "list each language's image, and those that were built here",
+				UsageText: "sandboxmcp image list [--backend NAME] [--json]",
+				Description: `Without --backend it asks all engines. The exit code is 1 if none answers.
+
+Example: sandboxmcp image list`,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "backend", Usage: "`NAME` of the engine: podman or docker", DefaultText: "both"},
+					command.JSONFlag(),
+				},
+				Action: command.NoWords(p.imageList),
+			},
+			{
+				Name:      "pull",
+				Usage:     "fetch images, also newer ones of the same name",
+				UsageText: "sandboxmcp image pull [--backend NAME] [LANGUAGE|REFERENCE ...]",
+				Description: `A LANGUAGE stands for the image that is configured for it; without any, all of them are fetched.
+
+Examples:
+  sandboxmcp image pull
+  sandboxmcp image pull python docker.io/library/python:3.13-slim`,
+				Flags:  []cli.Flag{backend},
+				Action: p.imagePull,
+			},
+			{
+				Name:      "build",
+				Usage:     "build this project's own images, with the libraries that agents use",
+				UsageText: "sandboxmcp image build [--backend NAME] [LANGUAGE ...]",
+				Description: `Without a LANGUAGE, all are built: python (numpy, pandas, scipy, matplotlib, scikit-learn and more), node
+(TypeScript and more), shell and r. The engine fetches what they are made of from its registries.
+
+Example: sandboxmcp image build python`,
+				Flags:  []cli.Flag{backend},
+				Action: p.imageBuild,
+			},
+		},
+	}
+}
+
+// withEngine calls f with the engine that the command line names; else the configured one, if it is an
+// engine; else the first that answers.
+func withEngine(c *cli.Context, f func(context.Context, container.Engine, config.Config) error) error {
+	names, cfg, err := enginesMeant(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := command.Interruptible(c.Context)
+	defer cancel(nil)
+	var why error
+	for _, name := range names {
+		engine := wiring.Engine(name, cfg)
+		err := answers(ctx, engine)
+		if err == nil {
+			defer engine.Close()
+			return f(ctx, engine, cfg)
+		}
+		engine.Close()
+		if why == nil {
+			why = err
+		}
+	}
+	if len(names) == 1 {
+		return why
+	}
+	return noEngine(why)
+}
+
+// noEngine is the error where none of several engines answers.
+func noEngine(why error) error {
+	reason, remedy := exit.Because(why)
+	if remedy == "" {
+		remedy = "sandboxmcp doctor"
+	}
+	return exit.Fail(remedy, "neither podman nor docker answers: %s", reason)
+}
+
+func answers(ctx context.Context, engine container.Engine) error {
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	_, err := engine.Info(ctx)
+	return err
+}
+
+// enginesMeant are the engines that the command is about, the first that answers to be taken.
+func enginesMeant(c *cli.Context) ([]string, config.Config, error) {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return nil, cfg, err
+	}
+	switch name := c.String("backend"); {
+	case slices.Contains(wiring.EngineNames(), name):
+		return []string{name}, cfg, nil
+	case c.IsSet("backend"):
+		return nil, cfg, exit.Usage("--backend podman, or --backend docker", "%q is no container engine, and only those have images", terminal.Visible(name))
+	case slices.Contains(wiring.EngineNames(), cfg.Backend) && c.Command.Name != "list":
+		return []string{cfg.Backend}, cfg, nil
+	}
+	return wiring.EngineNames(), cfg, nil
+}
+
+// languagesMeant are those that the command line names, or all.
+func languagesMeant(c *cli.Context) ([]string, error) {
+	if c.NArg() == 0 {
+		return backends.Languages, nil
+	}
+	for _, l := range c.Args().Slice() {
+		if !slices.Contains(backends.Languages, l) {
+			return nil, exit.Usage("sandboxmcp image build python", "there is no image of ours for %q: there are python, node, shell and r", terminal.Visible(l))
+		}
+	}
+	return c.Args().Slice(), nil
+}
+
+// progress shows a person how something goes on that takes its time: each line as it is, also on a terminal.
+func (p commands) progress(line string) {
+	fmt.Fprintln(p.Err, terminal.Visible(line)) // nothing depends on that anybody reads it
+}
+
+func (p commands) imagePull(c *cli.Context) error {
+	for _, word := range c.Args().Slice() {
+		if err := config.CheckImage(word); err != nil {
+			return exit.Usage("sandboxmcp image pull python", "%v", err)
+		}
+	}
+	return withEngine(c, func(ctx context.Context, engine container.Engine, cfg config.Config) error {
+		words := c.Args().Slice()
+		if len(words) == 0 {
+			words = config.Languages()
+		}
+		return p.each(words, func(word string) error {
+			reference := word
+			if slices.Contains(config.Languages(), word) {
+				reference = cfg.Images.Of(word)
+			}
+			if err := engine.Pull(ctx, reference, p.progress); err != nil {
+				return withLogin(engine.Name(), reference, err)
+			}
+			got, err := engine.Image(ctx, reference)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(p.Out, "%s has %s, %s, %s\n", engine.Name(), terminal.Visible(reference), megas(got.Size), terminal.Visible(identity(got)))
+			return err
+		})
+	})
+}
+
+// withLogin adds to an error of a pull that somebody may have to log in, where a registry says as much. Many say so
+// of what does not exist, too.
+func withLogin(engine, reference string, err error) error {
+	says := func(word string) bool { return strings.Contains(strings.ToLower(err.Error()), word) }
+	if !slices.ContainsFunc([]string{"unauthorized", "denied", "authentication required", "no basic auth credentials"}, says) {
+		return err
+	}
+	host, _, named := strings.Cut(reference, "/")
+	if !named || !strings.ContainsAny(host, ".:") {
+		host = "docker.io"
+	}
+	return exit.Fail(engine+" login "+host+", if there is such an image", "%v", err)
+}
+
+// identity is what no other image has: its digest, or its id where it comes from no registry. Where it comes from is
+// left out: engines name any one of several places.
+func identity(i container.Image) string {
+	if _, sum, ok := strings.Cut(i.Digest, "@"); ok {
+		return sum
+	}
+	return i.ID
+}
+
+func (p commands) imageBuild(c *cli.Context) error {
+	languages, err := languagesMeant(c)
+	if err != nil {
+		return err
+	}
+	return withEngine(c, func(ctx context.Context, engine container.Engine, cfg config.Config) error {
+		return p.each(languages, func(language string) error { return p.build(ctx, engine, cfg, language) })
+	})
+}
+
+func (p commands) build(ctx context.Context, engine container.Engine, cfg config.Config, language string) error {
+	archive, err := image.Archive(language)
+	if err != nil {
+		return err
+	}
+	name := image.Name(engine.Name(), language)
+	labels := map[string]string{container.LabelImage: language}
+	if err := engine.Build(ctx, name, bytes.NewReader(archive), labels, p.progress); err != nil {
+		return err
+	}
+	built, err := engine.Image(ctx, name)
+	if err != nil {
+		return err
+	}
+	use := fmt.Sprintf("use it with, in the configuration, images: {%s: %q}", language, name)
+	if cfg.Images.Of(language) == name {
+		use = "runs with --backend " + engine.Name() + " use it"
+	}
+	_, err = fmt.Fprintf(p.Out, "%s has built %s, %s\n%s\n", engine.Name(), name, megas(built.Size), use)
+	return err
+}
+
+// each does f for all words, also when it fails for some. A single failure is the command's.
+func (p commands) each(words []string, f func(word string) error) error {
+	failed := 0
+	for _, word := range words {
+		err := f(word)
+		if err != nil && len(words) == 1 {
+			return err
+		}
+		if err != nil {
+			failed++
+			p.Exit(err) // says it
+		}
+	}
+	if failed > 0 {
+		return exit.Silent(exit.Failed)
+	}
+	return nil
+}
+
+// engineListing is one engine's part of the list, as JSON shows it.
+type engineListing struct {
+	Engine  string         `json:"engine"`
+	Answers bool           `json:"answers"`
+	Why     string         `json:"why,omitempty"` // it does not
+	Remedy  string         `json:"remedy,omitempty"`
+	Images  []imageListing `json:"images"`
+}
+
+type imageListing struct {
+	Language   string    `json:"language"`
+	Reference  string    `json:"reference"`
+	Configured bool      `json:"configured"` // runs of the language are made from it
+	There      bool      `json:"there"`
+	Why        string    `json:"why,omitempty"` // it can't be said
+	ID         string    `json:"id,omitempty"`
+	Digest     string    `json:"digest,omitempty"` // "" of one that was built here
+	Size       int64     `json:"size_bytes,omitempty"`
+	Created    time.Time `json:"created,omitzero"`
+}
+
+func (p commands) imageList(c *cli.Context) error {
+	names, cfg, err := enginesMeant(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := command.Interruptible(c.Context)
+	defer cancel(nil)
+	all := survey(ctx, cfg, names)
+	if c.Bool("json") {
+		list := []engineListing{}
+		for _, s := range all {
+			list = append(list, s.listing())
+		}
+		err = terminal.WriteJSON(p.Out, list)
+	} else {
+		err = showImages(p.Out, all, time.Now())
+	}
+	for _, s := range all {
+		if s.err == nil {
+			return err
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case c.Bool("json"):
+		return exit.Silent(exit.Failed) // the list says it
+	case len(all) == 1:
+		return all[0].err
+	}
+	return noEngine(all[0].err)
+}
+
+func (s surveyed) listing() engineListing {
+	l := engineListing{Engine: s.name, Answers: s.err == nil, Images: []imageListing{}}
+	if s.err != nil {
+		l.Why, l.Remedy = exit.Because(s.err)
+	}
+	for _, i := range s.images {
+		one := imageListing{Language: i.language, Reference: i.reference, Configured: i.configured, There: i.err == nil,
+			ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
+		if i.err != nil && !errors.Is(i.err, container.ErrNoImage) {
+			one.Why, _ = exit.Because(i.err)
+		}
+		l.Images = append(l.Images, one)
+	}
+	return l
+}
+
+// showImages prints a line for each image of each engine that answers, and then one for each that does
+// not, unless none does: that is an error, which says it.
+func showImages(w io.Writer, all []surveyed, now time.Time) error {
+	columns := terminal.Columns("ENGINE", "LANGUAGE", "IMAGE", "THERE", "SIZE", "MADE", "DIGEST")
+	columns[4].Right = true
+	t := terminal.NewTable(w, columns...)
+	var silent []string
+	for _, s := range all {
+		if s.err != nil {
+			reason, _ := exit.Because(s.err)
+			silent = append(silent, s.name+" can't be asked: "+reason)
+			continue
+		}
+		for _, i := range s.images {
+			if err := t.Row(append([]string{s.name, i.language, i.reference}, i.cells(now)...)...); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.Close(); err != nil || len(silent) == len(all) {
+		return err
+	}
+	for _, line := range silent {
+		if _, err := fmt.Fprintln(w, terminal.Visible(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cells are what a list says of the image itself.
+func (i surveyedImage) cells(now time.Time) []string {
+	if errors.Is(i.err, container.ErrNoImage) {
+		return []string{"no", "-", "-", "-"}
+	}
+	if i.err != nil {
+		reason, _ := exit.Because(i.err)
+		return []string{"?", "-", "-", reason}
+	}
+	there, digest := "yes", "-" // what was built here has none
+	if !i.configured {
+		there = "yes, unused"
+	}
+	if _, sum, ok := strings.Cut(i.Digest, "@"); ok {
+		digest = sum
+	}
+	return []string{there, megas(i.Size), terminal.Ago(now.Sub(i.Created)), digest}
+}
+
+// megas is a number of bytes as people say it of images.
+func megas(bytes int64) string { return fmt.Sprintf("%.0f MB", float64(max(bytes, 0))/1e6) }

@@ -1,0 +1,172 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+)
+
+func (p commands) runtimesCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "runtimes",
+		Usage:     "list the languages that can be run here, by which backend, and how they are contained",
+		UsageText: "sandboxmcp runtimes [--backend NAME] [--json]",
+		Description: `It is what list_runtimes tells agents. The exit code is 1 if no backend can run anything; sandboxmcp doctor
+says then what to do.
+
+Example: sandboxmcp runtimes`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "backend", Usage: "only the backend `NAME`: process, podman or docker"},
+			command.JSONFlag(),
+		},
+		Action: command.NoWords(p.runtimes),
+	}
+}
+
+// offered is what a backend offers, as JSON shows it.
+type offered struct {
+	Backend  string           `json:"backend"`
+	Default  bool             `json:"default"`
+	Usable   bool             `json:"usable"`
+	Why      string           `json:"why,omitempty"` // it is not
+	Runtimes []offeredRuntime `json:"runtimes"`
+	Layers   []offeredLayer   `json:"layers"`
+}
+
+type offeredRuntime struct {
+	Language  string `json:"language"`
+	Available bool   `json:"available"`
+	Version   string `json:"version,omitempty"`
+	Path      string `json:"path,omitempty"`
+	Why       string `json:"why,omitempty"` // it is not there, or where it was found
+}
+
+type offeredLayer struct {
+	Name    string `json:"name"`
+	InForce bool   `json:"in_force"`
+	Detail  string `json:"detail,omitempty"`
+}
+
+func (p commands) runtimes(c *cli.Context) error {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	all, err := offers(ctx, cfg, c.String("backend"))
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		err = terminal.WriteJSON(p.Out, all)
+	} else {
+		err = showOffers(p.Out, all)
+	}
+	for _, o := range all {
+		if o.Usable {
+			return err
+		}
+	}
+	if err == nil {
+		err = exit.Silent(exit.Failed)
+	}
+	return err
+}
+
+// offers asks all backends at once, or the one that only names. One that does not answer can't be used.
+func offers(ctx context.Context, cfg config.Config, only string) ([]offered, error) {
+	parts, err := wiring.New(ctx, cfg, wiring.Purpose{})
+	if err != nil {
+		return nil, err
+	}
+	defer parts.Close()
+	names := parts.Names()
+	if only != "" {
+		if !slices.Contains(names, only) {
+			return nil, exit.Usage("--backend "+strings.Join(names, ", or "), "there is no backend called %q", only)
+		}
+		names = []string{only}
+	}
+	all := make([]offered, len(names))
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+			defer cancel()
+			probe, err := parts.Pipeline.Probe(ctx, name)
+			all[i] = asOffered(name, probe, err)
+			all[i].Default = name == cfg.Backend
+		})
+	}
+	asked.Wait()
+	return all, ctx.Err()
+}
+
+func asOffered(name string, probe backends.Probe, err error) offered {
+	o := offered{Backend: name, Usable: probe.Usable && err == nil, Why: probe.Why, Runtimes: []offeredRuntime{}, Layers: []offeredLayer{}}
+	if err != nil {
+		o.Why, _ = exit.Because(err)
+	}
+	for _, r := range probe.Runtimes {
+		o.Runtimes = append(o.Runtimes, offeredRuntime{r.Name, r.Path != "", r.Version, r.Path, r.Why})
+	}
+	for _, l := range probe.Layers {
+		o.Layers = append(o.Layers, offeredLayer{l.Name, l.InForce, l.Detail})
+	}
+	return o
+}
+
+func showOffers(w io.Writer, all []offered) error {
+	t := terminal.NewTable(w, terminal.Columns("BACKEND", "LANGUAGE", "VERSION", "WHERE")...)
+	var footer []string
+	for _, o := range all {
+		if !o.Usable {
+			footer = append(footer, fmt.Sprintf("%s can't run code: %s", o.Backend, o.Why))
+			continue
+		}
+		for _, r := range o.Runtimes {
+			version, where := r.Version, r.Path
+			if !r.Available {
+				version, where = "-", "missing: "+r.Why
+			} else if r.Why != "" && where == "" {
+				where = r.Why
+			}
+			if err := t.Row(o.Backend, r.Language, version, where); err != nil {
+				return err
+			}
+		}
+		footer = append(footer, fmt.Sprintf("%s contains programs by: %s", o.Backend, strings.Join(o.held(), " ")))
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	for _, line := range footer {
+		if _, err := fmt.Fprintln(w, terminal.Visible(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// held are the names of the layers that are in force.
+func (o offered) held() (names []string) {
+	for _, l := range o.Layers {
+		if l.InForce {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,123 @@
+// Package secrets has the commands of the vault.
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+func (p commands) vaultCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "vault",
+		Usage: "keep the secrets that runs are lent",
+		UsageText: `sandboxmcp vault add KEY [VALUE] [flags]
+sandboxmcp vault import FILE [flags]
+sandboxmcp vault list [flags]
+sandboxmcp vault verify [flags]
+sandboxmcp vault rotate KEY [VALUE] [flags]
+sandboxmcp vault rekey [file|keyring]
+sandboxmcp vault delete KEY [--namespace NS]`,
+		Description: `Secrets are encrypted, one by one, in vault.db in the state directory, for the key in vault.key beside it,
+or in the keyring of the operating system. With --store keyring a secret itself is kept there.
+
+Example: sandboxmcp vault add API_KEY --host api.example.com`,
+		Subcommands: []*cli.Command{
+			p.vaultAddCommand(), p.vaultImportCommand(), p.vaultListCommand(), p.vaultVerifyCommand(), p.vaultRotateCommand(), p.vaultRekeyCommand(),
+			{
+				Name:        "delete",
+				Usage:       "delete a secret",
+				UsageText:   "sandboxmcp vault delete KEY [--namespace NS] [--json]",
+				Description: "Runs that have been lent it keep it.\n\nExample: sandboxmcp vault delete API_KEY",
+				Flags:       []cli.Flag{command.NamespaceFlag(), command.JSONFlag()},
+				Action:      p.vaultDelete,
+			},
+		},
+	}
+}
+
+// bindingFlags say where secrets may go.
+func bindingFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "host", Usage: "bind it to `HOST`: api.example.com, *.example.com or example.com:8443"},
+		&cli.BoolFlag{Name: "require", Usage: "refuse requests to the hosts that do not carry it"},
+		&cli.BoolFlag{Name: "body", Usage: "put it into the bodies of requests, too, not only into headers and addresses"},
+	}
+}
+
+// valueFlags say where a value comes from.
+func valueFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "from-file", Usage: "the value is in `FILE`; a line end after it does not count"},
+		&cli.BoolFlag{Name: "stdin", Usage: "the value comes from standard input; a line end after it does not count"},
+	}
+}
+
+func (p commands) vaultDelete(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return exit.Usage("sandboxmcp vault list", "vault delete needs the KEY of one secret")
+	}
+	namespace, key := c.String("namespace"), c.Args().First()
+	if err := vault.CheckName(namespace, key); err != nil {
+		return exit.Usage("sandboxmcp vault list", "%v", err)
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	err = changeVault(c, cfg, func(ctx context.Context, s *vault.Sealed) error { return s.Delete(ctx, namespace, key) })
+	switch {
+	case errors.Is(err, vault.ErrNotFound):
+		return exit.Fail("sandboxmcp vault list", "secret %s of namespace %s was never added, or is deleted already", key, namespace)
+	case err != nil:
+		return err
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, map[string]string{"namespace": namespace, "deleted": key})
+	}
+	_, err = fmt.Fprintf(p.Out, "deleted %s from the namespace %s\n", key, namespace)
+	return err
+}
+
+// changeVault calls f with a store whose changes are in the audit log before they are made.
+func changeVault(c *cli.Context, cfg config.Config, f func(context.Context, *vault.Sealed) error) error {
+	with := wiring.WithLog
+	if keys, err := wiring.Keys(cfg); err == nil && keys.Made() {
+		with = wiring.WithSignedLog
+	}
+	return with(c, func(ctx context.Context, log *audit.Log) error {
+		return f(ctx, vault.NewSealed(cfg.StateDir, func(ctx context.Context, change vault.Change) error {
+			_, err := log.Append(ctx, rowOf(change))
+			return err
+		}))
+	})
+}
+
+// rowOf is what the log has of a change.
+func rowOf(change vault.Change) audit.Entry {
+	if change.Kind == vault.Rekeyed { // that concerns all namespaces
+		return audit.Entry{Kind: change.Kind, Namespace: "default", Data: map[string]any{"key_in": change.Place, "secrets": change.Secrets}}
+	}
+	return audit.Entry{Kind: change.Kind, Namespace: change.Namespace, Data: map[string]any{
+		"name": change.Key, "hosts": change.Hosts, "require": change.Require, "body": change.Body, "store": change.Store,
+	}}
+}
+
+// Commands returns the commands of this package.
+func Commands(s *command.Streams) []*cli.Command {
+	p := commands{s}
+	return []*cli.Command{p.vaultCommand()}
+}
+
+// commands are the actions, on the streams of an invocation.
+type commands struct{ *command.Streams }

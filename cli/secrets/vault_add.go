@@ -1,0 +1,155 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+func (p commands) vaultAddCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "add",
+		Usage:     "add a secret; its value is asked for, without showing it",
+		UsageText: "sandboxmcp vault add KEY [VALUE] [flags]",
+		Description: `With --host, programs never get the value: they see a placeholder, which is exchanged for the value
+outside the sandbox, on its way to one of the hosts.
+
+Examples:
+  sandboxmcp vault add DB_PASSWORD
+  sandboxmcp vault add API_KEY --host api.example.com --require
+  sandboxmcp vault add SSH_KEY --namespace team-a --from-file id_ed25519
+  sandboxmcp vault add GITHUB_TOKEN --host github.com --host api.github.com --store keyring
+  pass show api | sandboxmcp vault add API_KEY --stdin --replace`,
+		Flags: slices.Concat([]cli.Flag{command.NamespaceFlag()}, bindingFlags(), valueFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "store", Usage: "keep it in `STORE`: sealed, or keyring, which is that of the operating system", Value: vault.InSealed},
+			&cli.BoolFlag{Name: "replace", Usage: "take the place of a secret that is there, and of its hosts"},
+			command.JSONFlag(),
+		}),
+		Action: p.vaultAdd,
+	}
+}
+
+func (p commands) vaultAdd(c *cli.Context) error {
+	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
+		return exit.Usage("sandboxmcp vault add --help", "vault add needs the KEY of one secret, and takes one VALUE, not %s", terminal.Count(c.NArg(), "word"))
+	}
+	e := vault.Entry{Namespace: c.String("namespace"), Key: c.Args().First(), Store: c.String("store")}
+	if err := vault.CheckName(e.Namespace, e.Key); err != nil {
+		return exit.Usage("sandboxmcp vault add --help", "%v", err)
+	}
+	if e.Store != vault.InSealed && e.Store != vault.InKeyring {
+		return exit.Usage("--store sealed or --store keyring", "there is no store %s to add to", e.Store)
+	}
+	var err error
+	if e.Binding, err = binding(c); err != nil {
+		return err
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	value, err := p.secretValue(c, e.Key)
+	if err != nil {
+		return err
+	}
+	defer clear(value)
+	err = changeVault(c, cfg, func(ctx context.Context, s *vault.Sealed) error {
+		return s.Add(ctx, e, value, c.Bool("replace"))
+	})
+	switch {
+	case errors.Is(err, vault.ErrExists):
+		return exit.Fail(strings.Replace(lineAbout(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and that of its hosts", "%v", err)
+	case err != nil:
+		return err
+	}
+	p.unused(cfg, e)
+	p.unbound(e)
+	if c.Bool("json") {
+		e.Added = time.Now()
+		return terminal.WriteJSON(p.Out, secretEntryOf(e, time.Time{}, e.Added))
+	}
+	where := ""
+	if len(e.Hosts) > 0 {
+		where = ", for " + strings.Join(e.Hosts, ", ") + " only"
+	}
+	_, err = fmt.Fprintf(p.Out, "added %s to the namespace %s%s\n", e.Key, e.Namespace, terminal.Visible(where))
+	return err
+}
+
+// binding is where the command line wants a secret to go.
+func binding(c *cli.Context) (vault.Binding, error) {
+	b := vault.Binding{Require: c.Bool("require"), Body: c.Bool("body")}
+	for _, host := range c.StringSlice("host") {
+		if !slices.Contains(b.Hosts, host) {
+			b.Hosts = append(b.Hosts, host)
+		}
+	}
+	if _, err := egress.NewPolicy(b.Hosts, nil); err != nil {
+		return b, exit.Usage("--host api.example.com, *.example.com or example.com:8443", "%v", err)
+	}
+	if len(b.Hosts) == 0 && (b.Require || b.Body) {
+		return b, exit.Usage("--host api.example.com", "--require and --body say how a host gets the secret: say which, too")
+	}
+	return b, nil
+}
+
+// unused warns of a secret that runs will not get.
+func (p commands) unused(cfg config.Config, e vault.Entry) {
+	here := slices.Index(cfg.Vault, e.Store)
+	variable, err := vault.Variable(e.Namespace, e.Key)
+	first := slices.Index(cfg.Vault, "environment")
+	switch {
+	case here < 0:
+		p.Say("warning: no run gets it, as the setting vault does not name the store %s", e.Store)
+	case err == nil && first >= 0 && first < here && os.Getenv(variable) != "":
+		p.Say("warning: as long as the environment variable %s is set, runs get its value instead", variable)
+	}
+}
+
+// tokenHosts are the hosts that well-known tokens are for, by the variables that programs read them from.
+var tokenHosts = map[string][]string{
+	"ANTHROPIC_API_KEY":      {"api.anthropic.com"},
+	"GEMINI_API_KEY":         {"generativelanguage.googleapis.com"},
+	"GH_TOKEN":               {"github.com", "api.github.com"}, // git over https, and gh
+	"GITHUB_TOKEN":           {"github.com", "api.github.com"},
+	"GITLAB_TOKEN":           {"gitlab.com"},
+	"GROQ_API_KEY":           {"api.groq.com"},
+	"HF_TOKEN":               {"huggingface.co"},
+	"HUGGING_FACE_HUB_TOKEN": {"huggingface.co"},
+	"MISTRAL_API_KEY":        {"api.mistral.ai"},
+	"OPENAI_API_KEY":         {"api.openai.com"},
+	"OPENROUTER_API_KEY":     {"openrouter.ai"},
+	"SLACK_BOT_TOKEN":        {"slack.com"},
+	"STRIPE_SECRET_KEY":      {"api.stripe.com"},
+}
+
+// unbound says of a well-known token that was bound to nothing how programs need not see it.
+func (p commands) unbound(e vault.Entry) {
+	hosts := tokenHosts[e.Key]
+	if len(hosts) == 0 || len(e.Hosts) > 0 {
+		return
+	}
+	where := ""
+	if e.Namespace != "default" {
+		where += " --namespace " + e.Namespace
+	}
+	if e.Store == vault.InKeyring {
+		where += " --store keyring"
+	}
+	p.Say("hint: programs see its value; sandboxmcp vault add %s --host %s --replace%s keeps it outside the sandbox",
+		e.Key, strings.Join(hosts, " --host "), where)
+}

@@ -1,0 +1,220 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+func (p commands) vaultImportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "import",
+		Usage:     "add all secrets of a .env file, or none",
+		UsageText: "sandboxmcp vault import FILE [flags]",
+		Description: `A $ in a value stays a $: nothing is expanded. Quotes around a value do not belong to it; in "..." \n, \r, \t, \", \\ and \$
+are escapes, in '...' nothing is, and both may have many lines. White space and a # begin a comment.
+What programs read differently is refused. The file stays as it is. "-" is standard input.
+
+Examples:
+  sandboxmcp vault import .env --dry-run
+  sandboxmcp vault import .env --namespace team-a
+  sops -d secrets.env | sandboxmcp vault import - --replace`,
+		Flags: slices.Concat([]cli.Flag{command.NamespaceFlag()}, bindingFlags(), []cli.Flag{
+			&cli.BoolFlag{Name: "replace", Usage: "take the place of secrets that are there, and of their hosts"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be added"},
+			command.JSONFlag(),
+		}),
+		Action: p.vaultImport,
+	}
+}
+
+// imported is what was added, or would be, as JSON shows it.
+type imported struct {
+	Namespace string   `json:"namespace"`
+	Names     []string `json:"names"`
+	Replaced  []string `json:"replaced"`
+	DryRun    bool     `json:"dry_run"`
+}
+
+func (p commands) vaultImport(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return exit.Usage("sandboxmcp vault import .env", "vault import needs one FILE")
+	}
+	if err := vault.CheckName(c.String("namespace"), "KEY"); err != nil {
+		return exit.Usage("sandboxmcp vault import --help", "%v", err)
+	}
+	to, err := binding(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	variables, readers, err := p.readEnvFile(c.Args().First())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, v := range variables {
+			clear(v.Value)
+		}
+	}()
+	there, err := present(c, cfg)
+	if err != nil {
+		return err
+	}
+	if err := p.checkImport(c, variables, there); err != nil {
+		return err
+	}
+	all, done := additions(c, variables, there, to)
+	for _, a := range all {
+		if err := a.Check(); err != nil {
+			return exit.Fail("", "%v; nothing was added", err)
+		}
+	}
+	if !done.DryRun {
+		err = changeVault(c, cfg, func(ctx context.Context, s *vault.Sealed) error { return s.AddAll(ctx, all, c.Bool("replace")) })
+	}
+	switch {
+	case errors.Is(err, vault.ErrExists):
+		return exit.Fail("--replace takes its place", "%v; nothing was added", err)
+	case err != nil:
+		return err
+	}
+	p.afterImport(cfg, variables, all, readers)
+	return p.showImport(c, done)
+}
+
+// readEnvFile reads the file, and says in words who else can.
+func (p commands) readEnvFile(name string) (all []vault.EnvVariable, readers string, err error) {
+	in, from := p.In, "standard input"
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, "", exit.Usage("the path starts at the current directory", "%v", err)
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			readers = name + " still holds the values, and " + whoReads(info.Mode()) + ": delete it when it is not needed"
+		}
+		in, from = f, name
+	}
+	text, err := io.ReadAll(io.LimitReader(in, vault.MaxEnvFile+1))
+	defer clear(text)
+	if err != nil {
+		return nil, "", exit.Fail("", "read %s: %v", from, err)
+	}
+	if all, err = vault.ReadEnvFile(text); err != nil {
+		return nil, "", exit.Fail("sandboxmcp vault import --help", "%s: %v; nothing was added", from, err)
+	}
+	if len(all) == 0 {
+		return nil, "", exit.Fail("", "%s sets nothing", from)
+	}
+	return all, readers, nil
+}
+
+// whoReads says in words who can read a file of this mode.
+func whoReads(mode fs.FileMode) string {
+	switch {
+	case mode.Perm()&0o004 != 0:
+		return "everybody on this machine can read it"
+	case mode.Perm()&0o040 != 0:
+		return "its owner and its group can read it"
+	}
+	return "its owner can read it"
+}
+
+// present are the secrets that the namespace has.
+func present(c *cli.Context, cfg config.Config) ([]vault.Entry, error) {
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	entries, _, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
+	return entries, err
+}
+
+// checkImport names all that can't be added at once, so that a file need not be put right one line after the other.
+func (p commands) checkImport(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry) error {
+	var empty, exist []string
+	for _, v := range variables {
+		if len(v.Value) == 0 {
+			empty = append(empty, v.Name)
+		}
+		if !c.Bool("replace") && slices.ContainsFunc(there, func(e vault.Entry) bool { return e.Key == v.Name }) {
+			exist = append(exist, v.Name)
+		}
+	}
+	switch {
+	case len(empty) > 0:
+		return exit.Fail("remove these lines, or give them values", "a secret can't be empty, as in the file: %s; nothing was added", strings.Join(empty, ", "))
+	case len(exist) > 0:
+		return exit.Fail("--replace takes their place", "in the vault already: %s; nothing was added", strings.Join(exist, ", "))
+	}
+	return nil
+}
+
+func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry, to vault.Binding) (all []vault.Addition, done imported) {
+	done = imported{Namespace: c.String("namespace"), Names: []string{}, Replaced: []string{}, DryRun: c.Bool("dry-run")}
+	for _, v := range variables {
+		all = append(all, vault.Addition{Value: v.Value,
+			Entry: vault.Entry{Namespace: done.Namespace, Key: v.Name, Binding: to, Store: vault.InSealed}})
+		done.Names = append(done.Names, v.Name)
+		if slices.ContainsFunc(there, func(e vault.Entry) bool { return e.Key == v.Name }) {
+			done.Replaced = append(done.Replaced, v.Name)
+		}
+	}
+	return all, done
+}
+
+// afterImport says what the user may not expect.
+func (p commands) afterImport(cfg config.Config, variables []vault.EnvVariable, all []vault.Addition, readers string) {
+	for _, v := range variables {
+		if v.Expands {
+			p.Say("warning: the value of %s has a $ before a name, which other programs would expand; here it stays as it is written", v.Name)
+		}
+	}
+	if slices.Contains(cfg.Vault, vault.InSealed) {
+		for _, a := range all {
+			p.unused(cfg, a.Entry)
+		}
+	} else {
+		p.unused(cfg, all[0].Entry)
+	}
+	if readers != "" {
+		p.Say("warning: %s", readers)
+	}
+}
+
+func (p commands) showImport(c *cli.Context, done imported) error {
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, done)
+	}
+	did := "added"
+	if done.DryRun {
+		did = "would add"
+	}
+	for _, name := range done.Names {
+		note := ""
+		if slices.Contains(done.Replaced, name) {
+			note = ", in the place of the one that is there"
+		}
+		if _, err := fmt.Fprintf(p.Out, "%s %s to the namespace %s%s\n", did, name, done.Namespace, note); err != nil {
+			return err
+		}
+	}
+	return nil
+}

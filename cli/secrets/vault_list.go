@@ -1,0 +1,173 @@
+package secrets
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// secretEntry is a secret as JSON shows it.
+type secretEntry struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	Store     string    `json:"store"`
+	Hosts     []string  `json:"hosts"`
+	Require   bool      `json:"require"`
+	Body      bool      `json:"body"`
+	Added     time.Time `json:"added,omitzero"`        // when the value came; not known of one that can't be opened
+	Age       *int64    `json:"age_seconds,omitempty"` // likewise
+	Used      time.Time `json:"last_used,omitzero"`    // not there: never, as far as the log goes back
+}
+
+func (p commands) vaultListCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "list",
+		Usage:     "list the secrets that were added, without their values",
+		UsageText: "sandboxmcp vault list [--namespace NS] [--json]",
+		Description: `AGE is that of the value. LAST USED is when a run was lent it, as far as the log goes back. What was put into the
+keyring by hand can't be listed, nor what is in the environment.
+
+Example: sandboxmcp vault list --namespace team-a`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
+			command.JSONFlag(),
+		},
+		Action: command.NoWords(p.vaultList),
+	}
+}
+
+func (p commands) vaultList(c *cli.Context) error {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	entries, problems, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
+	if err != nil {
+		return err
+	}
+	used, unknown := map[called]time.Time{}, error(nil)
+	if len(entries) > 0 {
+		used, unknown = lastUsed(ctx, cfg, c.String("namespace"))
+	}
+	if unknown != nil {
+		p.Say("warning: when secrets were used is not known: %v", unknown)
+	}
+	now := time.Now()
+	if c.Bool("json") {
+		list := []secretEntry{}
+		for _, e := range entries {
+			list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}], now))
+		}
+		err = terminal.WriteJSON(p.Out, list)
+	} else {
+		err = showSecrets(p.Out, entries, used, now)
+	}
+	for _, problem := range problems {
+		p.Say("%v", problem)
+	}
+	return cmp.Or(err, brokenSecrets(problems))
+}
+
+func brokenSecrets(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return exit.Silent(exit.Failed)
+}
+
+func secretEntryOf(e vault.Entry, used, now time.Time) secretEntry {
+	l := secretEntry{e.Namespace, e.Key, e.Store, append([]string{}, e.Hosts...), e.Require, e.Body, e.Added, nil, used}
+	if !e.Added.IsZero() {
+		age := int64(max(0, now.Sub(e.Added)) / time.Second)
+		l.Age = &age
+	}
+	return l
+}
+
+// showSecrets prints a line for each secret. A nil used says that it is not known.
+func showSecrets(w io.Writer, entries []vault.Entry, used map[called]time.Time, now time.Time) error {
+	if len(entries) == 0 {
+		_, err := fmt.Fprintln(w, "no secrets were added")
+		return err
+	}
+	t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")...)
+	for _, e := range entries {
+		age, last, hosts, required, body := "?", "never", "any: programs see the value", "-", "-"
+		switch {
+		case len(e.Hosts) > 0:
+			hosts, required, body = strings.Join(e.Hosts, " "), yesOrNo(e.Require), yesOrNo(e.Body)
+		case e.Added.IsZero(): // it could not be opened
+			hosts = "?"
+		}
+		if !e.Added.IsZero() {
+			age = terminal.Span(now.Sub(e.Added))
+		}
+		if when, ok := used[called{e.Namespace, e.Key}]; ok {
+			last = terminal.Ago(now.Sub(when))
+		} else if used == nil {
+			last = "?"
+		}
+		if err := t.Row(e.Key, e.Namespace, e.Store, age, last, hosts, required, body); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+func yesOrNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// called is what a secret is called.
+type called struct{ namespace, name string }
+
+// lastUsed is when secrets were lent the last time, as far as the log goes back; of a namespace, or of all if it
+// is "". Rows in sealed segments that are not here are beyond that. A log that is not there is not made.
+func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[called]time.Time, error) {
+	used := map[called]time.Time{}
+	if _, err := os.Stat(cfg.SQLitePath); os.IsNotExist(err) {
+		return used, nil
+	}
+	log, err := audit.Open(ctx, cfg.SQLitePath)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	for row, err := range log.Rows(ctx, audit.Filter{Namespace: namespace, Kinds: []string{event.VaultAccessed}, Sealed: true, Missing: func(audit.Segment) {}}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range leasedIn(row) {
+			used[called{row.Namespace, name}] = row.Time
+		}
+	}
+	return used, nil
+}
+
+// leasedIn are the names of the secrets that a row says were lent.
+func leasedIn(row audit.Row) []string {
+	var data struct{ Secrets []string }
+	_ = json.Unmarshal(row.Data, &data) // what is not of this form says nothing
+	return data.Secrets
+}

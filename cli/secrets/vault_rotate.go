@@ -1,0 +1,185 @@
+package secrets
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+func (p commands) vaultRotateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "rotate",
+		Usage:     "give a secret a new value",
+		UsageText: "sandboxmcp vault rotate KEY [VALUE] [flags]",
+		Description: `The new value is bound as the old one was. Runs and sessions that have been lent the old one keep it until they end.
+
+Examples:
+  sandboxmcp vault rotate API_KEY
+  pass show api | sandboxmcp vault rotate API_KEY --namespace team-a --stdin`,
+		Flags:  slices.Concat([]cli.Flag{command.NamespaceFlag()}, valueFlags(), []cli.Flag{command.JSONFlag()}),
+		Action: p.vaultRotate,
+	}
+}
+
+// rotated is a new value as JSON shows it.
+type rotated struct {
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Store     string   `json:"store"`
+	Holders   []string `json:"sessions_with_the_old_value,omitempty"`
+}
+
+func (p commands) vaultRotate(c *cli.Context) error {
+	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
+		return exit.Usage("sandboxmcp vault rotate --help", "vault rotate needs the KEY of one secret, and takes one VALUE, not %s", terminal.Count(c.NArg(), "word"))
+	}
+	namespace, key := c.String("namespace"), c.Args().First()
+	if err := vault.CheckName(namespace, key); err != nil {
+		return exit.Usage("sandboxmcp vault rotate --help", "%v", err)
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	value, err := p.secretValue(c, key)
+	if err != nil {
+		return err
+	}
+	defer clear(value)
+	var e vault.Entry
+	err = changeVault(c, cfg, func(ctx context.Context, s *vault.Sealed) (err error) {
+		e, err = s.Rotate(ctx, namespace, key, value)
+		return err
+	})
+	switch {
+	case errors.Is(err, vault.ErrNotFound):
+		return exit.Fail(strings.Replace(lineAbout(c, key), "rotate", "add", 1), "secret %s of namespace %s was never added, or is deleted already", key, namespace)
+	case err != nil:
+		return err
+	}
+	p.unused(cfg, e)
+	holders, err := holders(c, cfg, e)
+	if err != nil {
+		p.Say("warning: which sessions keep the old value is not known: %v", err)
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, rotated{Namespace: namespace, Name: key, Store: e.Store, Holders: holders})
+	}
+	_, err = fmt.Fprintf(p.Out, "rotated %s of the namespace %s: what runs next gets the new value\n", key, namespace)
+	for _, id := range holders {
+		p.Say("the session %s was lent the old value, and keeps it until it ends", id)
+	}
+	return err
+}
+
+// holders are the sessions that were lent a secret and are not known to have ended. None lives longer than the
+// configuration lets it.
+func holders(c *cli.Context, cfg config.Config, e vault.Entry) (ids []string, err error) {
+	return ids, wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+		filter := audit.Filter{Namespace: e.Namespace, Since: time.Now().Add(-time.Duration(cfg.Sessions.LifetimeSeconds) * time.Second)}
+		living, err := livingSessions(ctx, log, filter)
+		if err != nil || len(living) == 0 {
+			return err
+		}
+		filter.Kinds = []string{event.ExecutionStarted, event.ExecutionCompleted, event.ExecutionFailed, event.ExecutionTimeout}
+		for row, err := range log.Rows(ctx, filter) {
+			if err != nil {
+				return err
+			}
+			var cell struct {
+				Session string
+				Secrets []string
+			}
+			_ = json.Unmarshal(row.Data, &cell) // what is not of this form is no cell
+			if living[cell.Session] && slices.Contains(cell.Secrets, e.Key) {
+				ids = append(ids, cell.Session)
+				delete(living, cell.Session)
+			}
+		}
+		return nil
+	})
+}
+
+// livingSessions are those that filter finds the beginning of, and no end.
+func livingSessions(ctx context.Context, log *audit.Log, filter audit.Filter) (map[string]bool, error) {
+	living := map[string]bool{}
+	filter.Kinds = []string{event.SessionCreated, event.SessionKilled}
+	for row, err := range log.Rows(ctx, filter) {
+		switch {
+		case err != nil:
+			return nil, err
+		case row.Kind == event.SessionCreated:
+			living[row.Run] = true
+		default:
+			delete(living, row.Run)
+		}
+	}
+	return living, nil
+}
+
+func (p commands) vaultRekeyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "rekey",
+		Usage:     "give the vault a new key, in a file or in the keyring",
+		UsageText: "sandboxmcp vault rekey [file|keyring] [--json]",
+		Description: `The key is one for all secrets, which are encrypted anew for it; their values stay. It comes into vault.key in the
+state directory, or into the keyring of the operating system; without a word, where it is now. Whoever has a copy of
+the old key can open old copies of the vault, and nothing newer.
+
+Example: sandboxmcp vault rekey keyring`,
+		Flags:  []cli.Flag{command.JSONFlag()},
+		Action: p.vaultRekey,
+	}
+}
+
+// rekeyed is a new key of the vault as JSON shows it.
+type rekeyed struct {
+	KeyIn   string `json:"key_in"`  // file or keyring
+	Secrets int    `json:"secrets"` // that are encrypted for it
+}
+
+func (p commands) vaultRekey(c *cli.Context) error {
+	place := c.Args().First()
+	if c.NArg() > 1 || c.Args().Present() && place != vault.InFile && place != vault.InKeyring {
+		return exit.Usage("sandboxmcp vault rekey keyring", "vault rekey takes one word, file or keyring; a secret gets a new value by vault rotate")
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	var n int
+	err = changeVault(c, cfg, func(ctx context.Context, s *vault.Sealed) (err error) {
+		place, n, err = s.Rekey(ctx, place)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, rekeyed{place, n})
+	}
+	where, are := "vault.key in the state directory", "are"
+	if place == vault.InKeyring {
+		where = "the keyring of the operating system"
+	}
+	if n == 1 {
+		are = "is"
+	}
+	_, err = fmt.Fprintf(p.Out, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"), are)
+	return err
+}

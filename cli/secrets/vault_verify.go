@@ -1,0 +1,209 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+func (p commands) vaultVerifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "verify",
+		Usage:     "open every secret that was added, without showing it, and check who can read the vault",
+		UsageText: "sandboxmcp vault verify [--namespace NS] [--json]",
+		Description: `It changes nothing. The exit code is 1 if something is wrong, with what to do about it.
+
+Example: sandboxmcp vault verify`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "namespace", Usage: "open only secrets of the namespace `NS`"},
+			command.JSONFlag(),
+		},
+		Action: command.NoWords(p.vaultVerify),
+	}
+}
+
+// vaultState is what vault verify found, as JSON shows it.
+type vaultState struct {
+	OK       bool           `json:"ok"`
+	Key      *vaultKey      `json:"key,omitempty"` // not there: no key, or none that can be had
+	Secrets  []openedSecret `json:"secrets"`
+	Files    []vaultFile    `json:"files"`
+	Problems []vaultProblem `json:"problems"`
+}
+
+type vaultKey struct {
+	ID string `json:"id"` // tells keys apart, and opens nothing
+	In string `json:"in"` // file or keyring
+}
+
+type openedSecret struct {
+	secretEntry
+	Opens bool `json:"opens"`
+}
+
+type vaultFile struct {
+	Path  string `json:"path"`
+	Mode  string `json:"mode"`
+	Owner string `json:"owner,omitempty"` // a user id, where files have one
+}
+
+type vaultProblem struct {
+	What   string `json:"what"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func (v *vaultState) wrong(remedy, format string, args ...any) {
+	v.Problems = append(v.Problems, vaultProblem{fmt.Sprintf(format, args...), remedy})
+}
+
+func (p commands) vaultVerify(c *cli.Context) error {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	v := &vaultState{Secrets: []openedSecret{}, Files: []vaultFile{}, Problems: []vaultProblem{}}
+	v.checkFiles(cfg.StateDir)
+	v.openAll(ctx, cfg, c.String("namespace"))
+	v.OK = len(v.Problems) == 0
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		err = terminal.WriteJSON(p.Out, v)
+	} else {
+		err = v.show(p.Out)
+	}
+	if err == nil && !v.OK {
+		return exit.Silent(exit.Failed)
+	}
+	return err
+}
+
+// checkFiles checks who can read and change the files of the vault, and whether something is left of a change.
+func (v *vaultState) checkFiles(dir string) {
+	for _, f := range []struct {
+		name   string
+		others fs.FileMode // what nobody but the owner may do
+	}{
+		{"", 0o022}, {"vault.db", 0o077}, {"vault.db-journal", 0o077}, {"vault.db-wal", 0o077}, {"vault.db-shm", 0o077}, {"vault.key", 0o077}, {"vault.key.next", 0o077},
+	} {
+		path := filepath.Join(dir, f.name)
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			v.wrong("", "%v", err)
+			continue
+		}
+		owner, ours := ownerOf(info)
+		v.Files = append(v.Files, vaultFile{path, info.Mode().String(), owner})
+		mode := "600"
+		if info.IsDir() {
+			mode = "700"
+		}
+		switch {
+		case !info.Mode().IsRegular() && f.name != "":
+			v.wrong("put the file itself there", "%s is not a file: %s", path, info.Mode().Type())
+		case !ours:
+			v.wrong("chown it, after you know why that is", "%s belongs to another user (%s)", path, owner)
+		case posix && info.Mode().Perm()&f.others != 0 && f.name == "":
+			v.wrong("chmod "+mode+" "+path, "others on this machine may put files into %s (%s)", path, info.Mode())
+		case posix && info.Mode().Perm()&f.others != 0:
+			v.wrong("chmod "+mode+" "+path+", and replace the secrets with sandboxmcp vault rotate if somebody may have read it", "others on this machine may read or change %s (%s)", path, info.Mode())
+		case f.name == "vault.key.next":
+			v.wrong("sandboxmcp vault rekey does it anew and destroys the old one", "vault rekey was ended before it had removed one of two keys")
+		}
+	}
+}
+
+// openAll opens each secret of the namespace, of all if it is "".
+func (v *vaultState) openAll(ctx context.Context, cfg config.Config, namespace string) {
+	sealed := vault.NewSealed(cfg.StateDir, nil)
+	entries, problems, err := sealed.List(ctx, namespace)
+	if err != nil {
+		v.wrong("", "%v", err)
+		return
+	}
+	id, place, err := sealed.Key(ctx)
+	switch _, none := os.Lstat(filepath.Join(cfg.StateDir, "vault.key")); {
+	case err == nil:
+		v.Key = &vaultKey{id, place}
+	case len(problems) == 0 && errors.Is(none, fs.ErrNotExist): // there is none until a secret is sealed
+	case len(problems) == 0: // or else each secret says it
+		v.wrong("", "%v", err)
+	}
+	used, err := lastUsed(ctx, cfg, namespace)
+	if len(entries) > 0 && err != nil {
+		v.wrong("sandboxmcp audit verify", "when secrets were used is not known: %v", err)
+	}
+	now := time.Now()
+	for _, e := range entries {
+		one := openedSecret{secretEntry: secretEntryOf(e, used[called{e.Namespace, e.Key}], now), Opens: !e.Added.IsZero()}
+		v.Secrets = append(v.Secrets, one)
+	}
+	for _, problem := range problems {
+		v.wrong("", "%v", problem)
+	}
+}
+
+func (v *vaultState) show(w io.Writer) error {
+	if len(v.Secrets) > 0 {
+		t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "OPENS", "AGE", "LAST USED")...)
+		for _, s := range v.Secrets {
+			age, last := "?", "never"
+			if !s.Added.IsZero() {
+				age = terminal.Span(time.Since(s.Added))
+			}
+			if !s.Used.IsZero() {
+				last = terminal.Ago(time.Since(s.Used))
+			}
+			if err := t.Row(s.Name, s.Namespace, s.Store, yesOrNo(s.Opens), age, last); err != nil {
+				return err
+			}
+		}
+		if err := t.Close(); err != nil {
+			return err
+		}
+	}
+	var b strings.Builder
+	for _, f := range v.Files {
+		fmt.Fprintf(&b, "%s %s\n", f.Mode, terminal.Visible(f.Path))
+	}
+	if v.Key != nil {
+		fmt.Fprintf(&b, "the key %s is in %s\n", terminal.Visible(v.Key.ID), map[string]string{vault.InFile: "the file vault.key", vault.InKeyring: "the keyring of the operating system"}[v.Key.In])
+	}
+	for _, x := range v.Problems {
+		fmt.Fprintf(&b, "WRONG: %s\n", terminal.Visible(x.What))
+		if x.Remedy != "" {
+			fmt.Fprintf(&b, "  try: %s\n", terminal.Visible(x.Remedy))
+		}
+	}
+	switch {
+	case !v.OK:
+		fmt.Fprintf(&b, "the vault is not as it should be: %s\n", terminal.Count(len(v.Problems), "problem"))
+	case len(v.Secrets) == 0:
+		b.WriteString("ok: there is no secret to open\n")
+	default:
+		fmt.Fprintf(&b, "ok: opened %s\n", terminal.Count(len(v.Secrets), "secret"))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

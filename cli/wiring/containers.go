@@ -1,0 +1,119 @@
+package wiring
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/docker"
+	"github.com/sandboxmcp/sandboxmcp/backends/podman"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// EngineNames are the backends that make containers.
+func EngineNames() []string { return []string{"podman", "docker"} }
+
+// Engine returns a container engine, to which nothing is connected yet. It may start other programs: ssh, podman,
+// helpers for credentials.
+func Engine(name string, cfg config.Config) container.Engine {
+	environ := vault.WithoutSecrets(os.Environ())
+	if name == "podman" {
+		return podman.New(podman.Config{Host: cfg.Containers.Podman, Environ: environ, Dir: cfg.StateDir})
+	}
+	return docker.New(docker.Config{Host: cfg.Containers.Docker, Environ: environ, Dir: cfg.StateDir})
+}
+
+// Backends returns all backends, the configured one first. Nothing has begun but in the one that will be
+// used: the others cost nothing until somebody names them.
+func Backends(cfg config.Config, why Purpose) (all []backends.Backend) {
+	begin := cmp.Or(why.Backend, cfg.Backend)
+	for _, name := range append([]string{cfg.Backend, "process"}, EngineNames()...) {
+		if slices.ContainsFunc(all, func(b backends.Backend) bool { return b.Name() == name }) {
+			continue
+		}
+		b := Backend(name, cfg, why)
+		if name == begin {
+			b.Warm()
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// warmed is a backend that can begin before it is asked for a sandbox.
+type warmed interface {
+	backends.Backend
+	Warm()
+}
+
+// Backend returns the backend of a name.
+func Backend(name string, cfg config.Config, why Purpose) warmed {
+	if name == "process" {
+		c := process.Config{StateDir: cfg.StateDir, Delegate: why.Delegate, Hidden: ownPlaces(cfg)}
+		if why.Serve { // one run has nobody to keep anything ready for
+			c.Ahead, c.Pool = cfg.MaxConcurrent, poolOf(cfg.Pool)
+		}
+		return process.New(c)
+	}
+	c := container.Config{
+		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.Progress,
+		StateDir: cfg.StateDir, Labels: labelsOf(cfg.Containers), Binary: cfg.Containers.Binary, Hidden: ownPlaces(cfg),
+	}
+	for _, l := range config.Languages() {
+		c.Images[l] = cfg.Images.Of(l)
+	}
+	if why.Serve {
+		c.Ahead = cfg.Containers.Ahead
+	}
+	return equipped{container.New(Engine(name, cfg), c), cfg.Containers.GPUs}
+}
+
+func poolOf(c config.Pool) process.Pool {
+	if !c.Enabled {
+		return process.Pool{}
+	}
+	return process.Pool{Max: c.Max, Memory: c.MemoryMB << 20, Idle: time.Duration(c.IdleSeconds) * time.Second}
+}
+
+func labelsOf(c config.Containers) map[string]string {
+	labels := map[string]string{}
+	for _, label := range c.Labels {
+		key, value, _ := strings.Cut(label, "=")
+		labels[key] = value
+	}
+	return labels
+}
+
+// checkContainers says which settings no container can have, of which package config knows nothing.
+func checkContainers(c config.Containers) error {
+	if err := container.CheckLabels(labelsOf(c)); err != nil {
+		return fmt.Errorf("containers.labels: %w", err)
+	}
+	if err := container.CheckGPUs(c.GPUs); err != nil {
+		return fmt.Errorf("containers.gpus: %w", err)
+	}
+	return nil
+}
+
+// equipped gives sandboxes that ask for no graphics processors those that the operator gives to all. One that
+// asks for an empty list gets none.
+type equipped struct {
+	*container.Backend
+	gpus []string
+}
+
+// Start implements [backends.Backend].
+func (b equipped) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	if spec.GPUs == nil {
+		spec.GPUs = b.gpus
+	}
+	return b.Backend.Start(ctx, spec)
+}

@@ -1,0 +1,43 @@
+package wiring
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// They stand in config, which imports none of ours, and in the pipeline and the backends, for those that use
+// these without a configuration.
+func TestDefaultsAreOurs(t *testing.T) {
+	cfg, err := config.Load(config.Options{Env: []string{"HOME=/home/x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name      string
+		got, want any
+	}{
+		{"limits", pipeline.DefaultBounds, bounds(cfg.Limits)},
+		{"caps", pipeline.DefaultCaps, bounds(cfg.Caps)},
+		{"artifacts", pipeline.DefaultArtifacts, artifacts(cfg)},
+		{"room to wait", pipeline.DefaultRoom, cfg.MaxQueue},
+		{"sessions", session.Defaults, sessions(cfg)},
+		{"packages", int64(packages.DefaultMaxBytes), cfg.Packages.MaxMB << 20},
+		{"what is kept", int64(results.DefaultMaxBytes), cfg.Keep.MaxMB << 20},
+		{"files of the host", int64(pipeline.DefaultFileBytes), hostFiles(cfg).MaxBytes},
+		{"languages", backends.Languages, config.Languages()},
+		{"how long it is kept", results.DefaultMaxAge, time.Duration(cfg.Keep.Hours) * time.Hour},
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("%s: ours differ from the configuration's:\n%s", tt.name, diff)
+		}
+	}
+}

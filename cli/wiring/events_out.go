@@ -1,0 +1,109 @@
+package wiring
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval/notify"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event/otlp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event/webhook"
+)
+
+// sink tells somebody outside of events, until it is closed.
+type sink interface{ Close() }
+
+// StartSinks begins to tell those outside whom the configuration names. What is wrong with how they are named
+// is an error: who waits for events must not take a typing error for silence.
+func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
+	hint := "sandboxmcp config shows where it is set"
+	if e := cfg.Events; e.Webhook != "" {
+		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.hookSecret(cfg), Bus: p.bus, Log: log, Version: version.Current().Version})
+		if err != nil {
+			return exit.Usage(hint, "events.webhook: %v", err)
+		}
+		p.sinks = append(p.sinks, w)
+	}
+	if cfg.Events.OTLP == "" {
+		return nil
+	}
+	o, err := otlp.Start(otlp.Config{URL: cfg.Events.OTLP, Sessions: p.living, Bus: p.bus, Log: log, Version: version.Current().Version})
+	if err != nil {
+		return exit.Usage(hint, "events.otlp: %v", err)
+	}
+	p.sinks = append(p.sinks, o)
+	return nil
+}
+
+// living is how many sessions there are just now.
+func (p *Parts) living() (n int) {
+	for _, info := range p.Pipeline.Sessions("") {
+		if info.State != "dead" {
+			n++
+		}
+	}
+	return n
+}
+
+// hookSecret reads what the webhook is signed with from the vault; nil signs nothing. A secret that is
+// bound to hosts does as well: no program ever has it. That it is used is in the log once, before it is.
+func (p *Parts) hookSecret(cfg config.Config) func() ([]byte, error) {
+	namespace, key, named := strings.Cut(cfg.Events.WebhookSecret, "/")
+	if !named {
+		return nil
+	}
+	secrets, logged := stores(cfg), false
+	return func() ([]byte, error) {
+		lease, err := secrets.Lease(context.Background(), namespace, []string{key})
+		if err != nil {
+			return nil, err
+		}
+		defer lease.Close()
+		if !logged {
+			if err := p.hookReads(namespace, key); err != nil {
+				return nil, err
+			}
+			logged = true
+		}
+		for _, b := range lease.Bound() {
+			return []byte(b.Value()), nil
+		}
+		for _, kv := range lease.Env() {
+			_, value, _ := strings.Cut(kv, "=")
+			return []byte(value), nil
+		}
+		return nil, fmt.Errorf("there is no secret %s in the namespace %s", key, namespace)
+	}
+}
+
+// hookReads takes down that the webhook has a secret from now on, and tells who watches.
+func (p *Parts) hookReads(namespace, key string) error {
+	data := map[string]any{"secrets": []string{key}, "for": "webhook"}
+	_, err := p.Log.Append(context.Background(), audit.Entry{Kind: event.VaultAccessed, Namespace: namespace, Data: data})
+	if err == nil {
+		p.bus.Publish(event.Event{Name: event.VaultAccessed, Namespace: namespace, Data: data})
+	}
+	return err
+}
+
+// desktop returns what shows a server's questions on its user's desktop, or nil if nothing does. Who runs a single
+// script is asked where they typed it.
+func (p *Parts) desktop(cfg config.Config, why Purpose) func(approval.Question, <-chan struct{}) {
+	if !cfg.Approvals.Notify || !why.Serve {
+		return nil
+	}
+	address := notify.Address(os.Getenv)
+	if address == "" {
+		return nil
+	}
+	p.notifier = notify.New(notify.Config{Address: address, Log: why.Log})
+	return p.notifier.Watch
+}

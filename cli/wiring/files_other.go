@@ -1,0 +1,6 @@
+//go:build !unix
+
+package wiring
+
+// maxFiles knows no limit here.
+func maxFiles() uint64 { return minFiles }

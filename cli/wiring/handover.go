@@ -1,0 +1,113 @@
+package wiring
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+// alike is a digest of all that decides how this process would run something, beside the request: the program itself, the
+// configuration, the interpreters that it finds, and what the environment and the kernel let it do. Two processes with the same do the
+// same. It is "" where that can't be known.
+func alike(ctx context.Context, cfg config.Config) string {
+	found := make(chan string, 1)
+	go func() { found <- interpreters(ctx) }()
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return !counts(kv) })
+	slices.Sort(env)
+	standing, err := standing()
+	programs := <-found
+	if err != nil || ctx.Err() != nil {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v\n%q\n%s\n%s", cfg, env, programs, standing)) // cfg with where its settings came from
+	return hex.EncodeToString(sum[:])
+}
+
+// interpreters are those that this process would take.
+func interpreters(ctx context.Context) string {
+	var all strings.Builder
+	env := runtimes.FromOS()
+	for _, language := range backends.Languages {
+		r, err := runtimes.Find(ctx, language, env)
+		r.Why, r.Version = "", "" // are for people
+		fmt.Fprintf(&all, "%#v %v %s\n", r, err == nil, edition(r.Path))
+	}
+	return all.String()
+}
+
+// counts says whether a run depends on a variable of the environment, beside those that find interpreters: what finds files of ours, secrets,
+// hosts, and sockets that nobody may be shown.
+func counts(kv string) bool {
+	name, _, _ := strings.Cut(kv, "=")
+	return strings.HasPrefix(name, "SANDBOXMCP_") || slices.Contains([]string{
+		"HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "TMPDIR", "TZ", "DOCKER_HOST", "CONTAINER_HOST",
+		"DBUS_SESSION_BUS_ADDRESS", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "LOCALDOMAIN", "RES_OPTIONS",
+	}, name)
+}
+
+// alike is what the command line's own process must be like to hand runs over. The log's file may be made while we start.
+func (p *Parts) alike(ctx context.Context, cfg config.Config) func() string {
+	own := alike(ctx, cfg)
+	return sync.OnceValue(func() string {
+		if _, err := p.Log.opened(ctx); err != nil {
+			return ""
+		}
+		return besideLog(own, cfg)
+	})
+}
+
+// besideLog adds which file the log is: one that was replaced is not that of a server which has it open.
+func besideLog(own string, cfg config.Config) string {
+	if file := fileID(cfg.SQLitePath); own != "" && file != "" {
+		return own + "-" + file
+	}
+	return ""
+}
+
+// maxHanded is how long a run may take at most that is handed over: a server ends with its agent, and takes what it runs along.
+const maxHanded = 5 * time.Minute
+
+// HandOver finds a server of this user that takes a run on and does all as this process would; nil if there is none. Nothing of this
+// process is open yet, and its input is not read.
+func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q pipeline.Request) *control.Taken {
+	local, _ := egress.CutLocal(q.Allow) // which this process opens for itself
+	containers := cfg.Backend != "process" || cmp.Or(q.Backend, cfg.Backend) != "process"
+	switch {
+	case c.Bool("here"), c.Bool("tty"), cfg.Network == "ask", containers, len(q.GPUs) > 0, len(local) > 0,
+		slices.Contains(cfg.Vault, "memory"), cmp.Or(q.Limits.Wall, cfg.Limits.Timeout()) > maxHanded:
+		return nil
+	}
+	return control.Offer(ctx, SocketDir(cfg), func() string { return besideLog(alike(ctx, cfg), cfg) }, q)
+}
+
+// Answer opens the socket on which the command line of the same user reaches this server.
+func (p *Parts) Answer(ctx context.Context, cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
+	return control.Listen(control.Config{
+		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
+		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
+		Pipeline:  p.Pipeline,
+		Runs:      p.runs,
+		Alike:     p.alike(ctx, cfg),
+		Approvals: p.Approvals,
+		Events:    p.bus,
+		Log:       log,
+	})
+}

@@ -1,0 +1,61 @@
+package wiring
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// standing is what the kernel lets this process do, and which program it is: what the sandboxes that it makes inherit or are made with.
+func standing() ([]byte, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return nil, err
+	}
+	all := fmt.Appendf(nil, "%s\n%s\n", edition("/proc/self/exe"), fileID("/"))
+	for line := range strings.Lines(string(status)) {
+		switch key, _, _ := strings.Cut(line, ":"); key {
+		case "Umask", "Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters",
+			"Cpus_allowed", "Mems_allowed":
+			all = append(all, line...)
+		}
+	}
+	namespaces, err := os.ReadDir("/proc/self/ns")
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range namespaces {
+		which, err := os.Readlink("/proc/self/ns/" + n.Name())
+		if err != nil {
+			return nil, err
+		}
+		all = fmt.Appendln(all, which)
+	}
+	limits, err := os.ReadFile("/proc/self/limits")
+	if err != nil {
+		return nil, err
+	}
+	label, _ := os.ReadFile("/proc/self/attr/current") // where there is a security module that has labels
+	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	return fmt.Appendf(all, "%s\n%q\n%d\n", limits, label, nice), err
+}
+
+// fileID is which file a path leads to, "" for none.
+func fileID(path string) string {
+	var s unix.Stat_t
+	if unix.Stat(path, &s) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", s.Dev, s.Ino)
+}
+
+// edition is fileID for a file whose content counts.
+func edition(path string) string {
+	var s unix.Stat_t
+	if unix.Stat(path, &s) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d:%d:%d.%d", s.Dev, s.Ino, s.Size, s.Mtim.Sec, s.Mtim.Nsec)
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package wiring
+
+import "errors"
+
+// standing is not known here, and nothing is handed over.
+func standing() ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func fileID(string) string { return "" }
+
+func edition(string) string { return "" }

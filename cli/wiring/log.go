@@ -1,0 +1,209 @@
+package wiring
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// WithLog opens the audit log for f. Signals end its context.
+func WithLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
+	cfg, err := Load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	log, err := audit.Open(ctx, cfg.SQLitePath)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	return f(ctx, log)
+}
+
+// WithSignedLog is WithLog for a log whose rows are signed. The first call makes the key.
+func WithSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
+	cfg, err := Load(c)
+	if err != nil {
+		return err
+	}
+	keys, err := Keys(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	log, err := openSigned(ctx, cfg, keys)
+	if err != nil {
+		return err
+	}
+	err, unsigned := f(ctx, log), log.Close()
+	if err != nil {
+		return err // and not once more what Close has to say about it
+	}
+	return unsigned
+}
+
+// pendingLog is an audit log that is being opened, while there is other work to do. It is
+// waited for where the first row is written.
+type pendingLog struct {
+	ready chan struct{}
+	log   *audit.Log
+	err   error
+}
+
+func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) *pendingLog {
+	l := &pendingLog{ready: make(chan struct{})}
+	go func() {
+		defer close(l.ready)
+		l.log, l.err = openLogged(ctx, cfg, keys, log, signed)
+	}()
+	return l
+}
+
+// Append implements pipeline.Recorder.
+func (l *pendingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
+	log, err := l.opened(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return log.Append(ctx, entries...)
+}
+
+// opened waits for the log.
+func (l *pendingLog) opened(ctx context.Context) (*audit.Log, error) {
+	select {
+	case <-l.ready:
+		return l.log, l.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Rows implements mcp.Log.
+func (l *pendingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
+	return func(yield func(audit.Row, error) bool) {
+		log, err := l.opened(ctx)
+		if err != nil {
+			yield(audit.Row{}, err)
+			return
+		}
+		log.Rows(ctx, f)(yield)
+	}
+}
+
+// Receipt implements mcp.Log.
+func (l *pendingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
+	log, err := l.opened(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return log.Receipt(ctx, run)
+}
+
+// Close closes the log, if it could be opened. It gives an opening that hangs a moment only.
+func (l *pendingLog) Close() error {
+	select {
+	case <-l.ready:
+	case <-time.After(time.Second):
+		return nil
+	}
+	if l.log == nil {
+		return nil
+	}
+	return l.log.Close()
+}
+
+// Keys opens the signing keys of the state directory. Making or replacing a key is in the log before the key is used.
+func Keys(cfg config.Config) (*signer.Keys, error) {
+	return signer.OpenKeys(filepath.Join(cfg.StateDir, "keys"), func(ctx context.Context, change signer.Change) error {
+		log, err := audit.Open(ctx, cfg.SQLitePath)
+		if err != nil {
+			return err
+		}
+		data := map[string]any{"key": change.ID}
+		if change.Old != "" {
+			data["replaces"] = change.Old
+		}
+		if change.Kind == signer.Revoked {
+			data["from"], data["reason"] = change.From, change.Reason
+		}
+		if change.Kind == signer.Created && !change.Asked {
+			if _, err := log.Newest(ctx); !errors.Is(err, audit.ErrUnsigned) {
+				return errors.Join(lost(cfg, err), log.Close())
+			}
+		}
+		_, err = log.Append(ctx, audit.Entry{Kind: change.Kind, Namespace: "default", Data: data})
+		return errors.Join(err, log.Close())
+	})
+}
+
+// SignNow signs the log as it is: rows that a command has just written about a key must not wait for the next run.
+func SignNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
+	log, err := openSigned(ctx, cfg, keys)
+	if err != nil {
+		return err
+	}
+	_, err = log.Checkpoint(ctx)
+	closed := log.Close()
+	if err != nil {
+		return err
+	}
+	return closed
+}
+
+// openSigned opens the log so that what it holds is signed from time to time. What goes wrong with that is an
+// error of its Close.
+func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {
+	return openLogged(ctx, cfg, keys, nil, nil)
+}
+
+// openLogged is openSigned for a server, which tells its log at once what goes wrong, and calls signed when a checkpoint was made.
+func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) (*audit.Log, error) {
+	if !keys.Made() { // which opens the log
+		if _, err := keys.Current(ctx); err != nil {
+			return nil, fmt.Errorf("open audit log %q: %w", cfg.SQLitePath, err)
+		}
+	}
+	return audit.OpenSigned(ctx, cfg.SQLitePath, audit.Signing{
+		Every: cfg.Audit.CheckpointRows, Log: log, Signed: signed,
+		Key: func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },
+		Known: func() []audit.Key {
+			trust, err := keys.Trust()
+			if err != nil { // what can't be read is not known
+				return nil
+			}
+			return CheckingKeys(trust)
+		},
+	})
+}
+
+// CheckingKeys converts trusted keys for the checks of the log.
+func CheckingKeys(trust *signer.Trust) (all []audit.Key) {
+	for _, k := range trust.Keys() {
+		all = append(all, audit.Key{PublicKey: k.Ed25519(), Until: k.Until()})
+	}
+	return all
+}
+
+// lost is why no key is made in silence for a log that another one has signed.
+func lost(cfg config.Config, err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("the log %q is signed, and the key that signed it is not in %q: put it back or, if it is lost, make another one with sandboxmcp key rotate",
+		cfg.SQLitePath, filepath.Join(cfg.StateDir, "keys"))
+}

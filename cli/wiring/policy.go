@@ -1,0 +1,214 @@
+package wiring
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/setup"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// Policy returns the decisions of the operator as JSON: the same text for the same decisions, so that its SHA-256, which
+// receipts hold, stands for them. Where things are kept, and who is told of them, is no part of it.
+func Policy(cfg config.Config) []byte {
+	elsewhere := []string{"state_dir", "sqlite_path", "events."}
+	all := map[string]string{}
+	for _, s := range cfg.Origins() {
+		if !slices.ContainsFunc(elsewhere, func(key string) bool { return strings.HasPrefix(s.Key, key) }) {
+			all[s.Key] = s.Value
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	_ = e.Encode(all) // a map of text, whose keys it sorts
+	return b.Bytes()
+}
+
+func sessions(cfg config.Config) session.Config {
+	idle, life := time.Duration(cfg.Sessions.IdleSeconds)*time.Second, time.Duration(cfg.Sessions.LifetimeSeconds)*time.Second
+	return session.Config{PerNamespace: cfg.Sessions.PerNamespace, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
+}
+
+// review is what the configuration wants of dangerous code. A rule that does not exist is an error:
+// it would stay on in silence.
+func review(cfg config.Config) (pipeline.Review, error) {
+	r := pipeline.Review{Reject: cfg.Validate.Reject, Off: cfg.Validate.RulesOff}
+	if r.Reject == "never" {
+		r.Reject = ""
+	}
+	var known []string
+	for _, rule := range validate.Rules() {
+		known = append(known, rule.Name)
+	}
+	for _, name := range r.Off {
+		if !slices.Contains(known, name) {
+			return r, exit.Usage("rules are: "+strings.Join(known, " "), "validate.rules_off: there is no rule %q", name)
+		}
+	}
+	return r, nil
+}
+
+// Egress returns the network policy of the configuration. A pattern or a network that is not understood is an
+// error: it would allow less than the operator means, or deny less.
+func Egress(cfg config.Config) (pipeline.Egress, error) {
+	e := pipeline.Egress{Deny: cfg.Egress.Deny, Ask: cfg.Network == "ask", Connections: cfg.Egress.Connections,
+		Idle: time.Duration(cfg.Egress.IdleSeconds) * time.Second, Dialer: &egress.Dialer{}}
+	const hint = "sandboxmcp config shows where it is set"
+	var err error
+	if e.Policy, err = egress.NewPolicy(cfg.Egress.Allow, cfg.Egress.Deny); err != nil {
+		return e, exit.Usage(hint, "egress: %v", err)
+	}
+	e.Policy, e.Dialer.Local = e.Policy.WithLocal(cfg.Egress.Local), slices.Clone(cfg.Egress.Local)
+	if slices.Contains(e.Policy.Ports(), backends.DNSPort) {
+		return e, exit.Usage(hint, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+	}
+	for _, text := range cfg.Egress.Networks {
+		network, err := egress.ParseNetwork(text)
+		if err != nil {
+			return e, exit.Usage(hint, "egress.networks: %v", err)
+		}
+		e.Dialer.Networks = append(e.Dialer.Networks, network)
+	}
+	if cfg.Egress.Resolver != config.System {
+		e.Dialer.Resolver = egress.NewResolver(cfg.Egress.Resolver)
+	}
+	return e, nil
+}
+
+// Host returns the policy of commands and files of the host. A rule that is not understood is an error, also while host access
+// is off: it would allow or block something else than the operator means.
+func Host(cfg config.Config) (pipeline.Host, error) {
+	h := cfg.Host
+	const hint = "sandboxmcp config shows where it is set"
+	policy, err := host.NewPolicy(host.Rules{Allowed: h.Allowed, Blocked: h.Blocked, Read: h.Read, Write: h.Write})
+	if err != nil {
+		return pipeline.Host{}, exit.Usage(hint, "host.%v", err)
+	}
+	if err := host.CheckEnvironment(h.Environment); err != nil {
+		return pipeline.Host{}, exit.Usage(hint, "host.environment: %v", err)
+	}
+	return pipeline.Host{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
+		Output: h.OutputBytes, Bounds: launch.Bounds{RAM: h.RAMMB << 20, Processes: h.Processes, CPU: float64(h.CPUCores)}, Environment: h.Environment}, nil
+}
+
+// hostFiles is what the configuration allows of files.
+func hostFiles(cfg config.Config) pipeline.HostFiles {
+	place := setup.Here() // without a home, what is private is known by its names alone
+	return pipeline.HostFiles{Enabled: cfg.Host.Enabled, Read: cfg.Host.Read, Write: cfg.Host.Write, MaxBytes: cfg.Host.MaxFileMB << 20, Home: place.Home, Obeyed: setup.Files(place)}
+}
+
+func profiles(cfg config.Config) map[string]pipeline.Profile {
+	all := map[string]pipeline.Profile{}
+	for name, p := range cfg.Profiles {
+		all[name] = pipeline.Profile{Base: p.Layers, Require: Requires(cfg, name)}
+	}
+	return all
+}
+
+// Requires returns the layers that a profile insists on. Nil, where the configuration does not list them, means all layers that
+// the backend promises.
+func Requires(cfg config.Config, profile string) []string {
+	if cfg.From("profiles."+profile+".require") == config.Default {
+		return nil
+	}
+	return append([]string{}, cfg.Profiles[profile].Require...)
+}
+
+func artifacts(cfg config.Config) pipeline.ArtifactPolicy {
+	return pipeline.ArtifactPolicy{
+		MaxCount:    cfg.Artifacts.MaxCount,
+		MaxBytes:    cfg.Artifacts.MaxMB << 20,
+		ShowSecrets: !cfg.Artifacts.Withhold,
+	}
+}
+
+func bounds(l config.Limits) pipeline.Bounds {
+	return pipeline.Bounds{
+		Limits: backends.Limits{
+			RAM:       l.RAMMB << 20,
+			Wall:      l.Timeout(),
+			CPU:       l.CPUCores,
+			Processes: int(l.Processes),
+			Disk:      l.DiskMB << 20,
+		},
+		Output: l.OutputBytes,
+	}
+}
+
+// webOf is what the configuration lets callers read of the web, over the dialer of all that leaves.
+func webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
+	if !cfg.Web.Enabled {
+		return w, nil
+	}
+	const hint = "sandboxmcp config shows where it is set"
+	if len(cfg.Web.Allow) > 0 {
+		w.Policy, err = egress.NewPolicy(cfg.Web.Allow, cfg.Egress.Deny)
+	} else {
+		w.Policy, err = egress.PublicWeb(cfg.Egress.Deny)
+	}
+	if err != nil {
+		return w, exit.Usage(hint, "web.allow: %v", err)
+	}
+	w.Policy = w.Policy.WithLocal(cfg.Egress.Local)
+	if w.Engines, err = web.NewEngines(cfg.Web.Engines, cfg.Web.SearXNG, w.Policy, cfg.Egress.Deny); err != nil {
+		return w, exit.Usage(hint, "web: %v", err)
+	}
+	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, MaxBytes: cfg.Web.MaxMB << 20, Version: version.Current().Version})
+	w.Browser, w.Authorities = cfg.Web.Browser, browser.Authorities
+	w.Timeout = time.Duration(cfg.Web.TimeoutSeconds) * time.Second
+	w.Reader, err = readerOf()
+	return w, err
+}
+
+// readerOf is the program that parses pages in a sandbox: ourselves. Where there are no sandboxes of processes, it
+// is none.
+func readerOf() (string, error) {
+	if runtime.GOOS != "linux" {
+		return "", nil
+	}
+	program, err := os.Executable()
+	if err == nil {
+		program, err = filepath.EvalSymlinks(program)
+	}
+	if err != nil {
+		return "", exit.Fail("start sandboxmcp again", "sandboxmcp itself, which reads web pages in a sandbox, is not there any more: %v", err)
+	}
+	return program, nil
+}
+
+func stores(cfg config.Config) *vault.Vault {
+	var all []vault.Store
+	for _, name := range cfg.Vault {
+		switch name {
+		case "environment":
+			all = append(all, vault.Environment())
+		case "sealed":
+			all = append(all, vault.NewSealed(cfg.StateDir, nil))
+		case "keyring":
+			all = append(all, vault.Keyring(cfg.StateDir))
+		case "memory":
+			all = append(all, vault.NewMemory())
+		}
+	}
+	return vault.New(all...)
+}

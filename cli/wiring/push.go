@@ -1,0 +1,119 @@
+package wiring
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/witness"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+)
+
+// pushAgain is how long a server waits until it tries a place again that failed, if no checkpoint is made before.
+const pushAgain = time.Minute
+
+// Places returns the places that checkpoints are pushed to: those of the command line or, where it names none, of the configuration.
+func Places(cfg config.Config, named ...string) (all []witness.Place, err error) {
+	if len(named) == 0 {
+		named = cfg.Audit.Push
+	}
+	for _, text := range named {
+		p, err := witness.Parse(text)
+		if err != nil {
+			return nil, exit.Usage("sandboxmcp audit checkpoint --help", "audit.push: %v", err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// Push takes the newest checkpoint to all places at once. It returns what witnesses signed, and what went wrong.
+func Push(ctx context.Context, cfg config.Config, log witness.Log, to []witness.Place) (signatures []byte, err error) {
+	keys, err := Keys(cfg)
+	if err != nil {
+		return nil, err
+	}
+	trust, err := keys.Trust()
+	if err != nil {
+		return nil, err
+	}
+	lines, errs := make([][]byte, len(to)), make([]error, len(to))
+	var all sync.WaitGroup
+	for i, p := range to {
+		all.Go(func() { lines[i], errs[i] = p.Push(ctx, log, CheckingKeys(trust)) })
+	}
+	all.Wait()
+	for _, l := range lines {
+		signatures = append(signatures, l...)
+	}
+	return signatures, errors.Join(errs...)
+}
+
+// Pushing takes checkpoints of a server's log to its places as they are made. It ends with stop, which waits for what is under way;
+// the last one is for PushLast.
+func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger) (stop func()) {
+	if len(p.Places) == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lastError := ""
+		for again := time.Duration(0); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-p.signed:
+			case <-after(again):
+			}
+			rows, err := p.Log.opened(ctx)
+			if err != nil {
+				return // whoever wants to run something is told
+			}
+			_, err = Push(ctx, cfg, rows, p.Places)
+			if again = 0; err != nil && !errors.Is(err, audit.ErrUnsigned) && ctx.Err() == nil {
+				if again = pushAgain; err.Error() != lastError {
+					log.Error("the state of the log was not pushed", "error", err)
+				}
+				lastError = err.Error()
+			} else if lastError != "" {
+				log.Info("the state of the log was pushed again")
+				lastError = ""
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// after is time.After, and never for 0.
+func after(d time.Duration) <-chan time.Time {
+	if d == 0 {
+		return nil
+	}
+	return time.After(d)
+}
+
+// PushLast takes the checkpoint that was made as the log was closed to its places.
+func PushLast(ctx context.Context, cfg config.Config, to []witness.Place) error {
+	if len(to) == 0 {
+		return nil
+	}
+	log, err := audit.Open(ctx, cfg.SQLitePath)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if _, err = Push(ctx, cfg, log, to); err != nil {
+		return errors.New("the state of the log was not pushed: " + strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}

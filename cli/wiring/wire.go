@@ -1,0 +1,323 @@
+// Package wiring builds the pipeline and what it stands on (backends, log, keys, stores) from the configuration: the only place
+// where the parts are put together.
+package wiring
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/witness"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/mcp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval/notify"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+)
+
+// minFiles is how many descriptors a single run takes, and a few: the log has ten, each sandbox a dozen.
+const minFiles = 64
+
+// Load returns the configuration as the command line, the environment and the file have it. own are
+// flags of the command that take the place of the setting of that name.
+func Load(c *cli.Context, own ...string) (config.Config, error) {
+	if files := maxFiles(); files < minFiles {
+		return config.Config{}, exit.Usage(pipeline.MoreFiles, "sandboxmcp may open %d files at once, and needs %d", files, minFiles)
+	}
+	flags := map[string]string{}
+	for _, name := range own {
+		if c.IsSet(name) {
+			flags[name] = c.String(name)
+		}
+	}
+	if db := c.String("db"); db != "" {
+		flags["sqlite_path"] = db
+	}
+	cfg, err := config.Load(config.Options{File: c.String("config"), Env: os.Environ(), Flags: flags})
+	if err == nil {
+		err = checkContainers(cfg.Containers)
+	}
+	if err != nil {
+		return cfg, exit.Usage("sandboxmcp config --help", "%v", err)
+	}
+	return cfg, nil
+}
+
+// Parts are the pipeline and its dependencies.
+type Parts struct {
+	Pipeline  *pipeline.Pipeline
+	runs      *pipeline.Pipeline // of a server: for what the command line hands over
+	backends  []backends.Backend // the default first
+	Log       *pendingLog
+	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
+	Results   *results.Store   // of a server
+	cage      *host.Cage       // of commands on the host
+	Approvals *approval.Broker // of a server, or where people are asked
+	notifier  *notify.Notifier // of a server, if it shows questions on a desktop
+	bus       *event.Bus       // likewise
+	sinks     []sink           // of a server: who is told outside
+	Places    []witness.Place  // where checkpoints of the log are taken
+	signed    chan struct{}    // that there is a new one
+}
+
+// Purpose selects which parts are built.
+type Purpose struct {
+	// Backend is what a single run asks for; "" is the configured one.
+	Backend string
+	// Delegate has systemd asked for a cgroup, if it takes that.
+	Delegate bool
+	// Serve is for many runs, sessions and callers who come back.
+	Serve bool
+	// Install is for putting packages where later runs, also those of servers, find them.
+	Install bool
+	// Ask says that there is a person who can be asked about a single run.
+	Ask bool
+	// Local are ports of this machine that the person at the command line opens to a single run.
+	Local []int
+	// Results opens the result store of servers.
+	Results bool
+	// Progress is told what is done about images of containers; may be nil.
+	Progress func(line string)
+	// Log is told when rows of the log stay unsigned; nil is nobody.
+	Log *slog.Logger
+}
+
+// New builds the parts that a purpose needs. The caller closes them.
+func New(ctx context.Context, cfg config.Config, why Purpose) (*Parts, error) {
+	p := &Parts{signed: make(chan struct{}, 1)}
+	if err := p.wire(ctx, cfg, why); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// wire reads the settings, has a backend begin to make a sandbox, and does what takes longer meanwhile.
+func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error {
+	review, err := review(cfg)
+	if err != nil {
+		return err
+	}
+	out, err := Egress(cfg)
+	if err != nil {
+		return err
+	}
+	out.Dialer.Local = append(out.Dialer.Local, why.Local...)
+	web, err := webOf(cfg, out)
+	if err != nil {
+		return err
+	}
+	onHost, err := Host(cfg)
+	if err != nil {
+		return err
+	}
+	makeDirs(cfg)
+	p.cage, p.backends = host.NewCage(why.Delegate), Backends(cfg, why)
+	keys, err := Keys(cfg)
+	if err != nil {
+		return err
+	}
+	if p.Places, err = Places(cfg); err != nil {
+		return err
+	}
+	p.Log = openInBackground(ctx, cfg, keys, why.Log, func() {
+		select {
+		case p.signed <- struct{}{}:
+		default:
+		}
+	})
+	onHost.Cage = p.cage
+	if err := p.stock(cfg, why); err != nil {
+		return err
+	}
+	what := pipeline.Config{
+		Backends:  p.backends,
+		Audit:     p.Log,
+		User:      console.User(),
+		Vault:     stores(cfg),
+		Bus:       p.bus,
+		Queue:     pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),
+		Temp:      filepath.Join(cfg.StateDir, "tmp"),
+		Profile:   cfg.Profile,
+		Profiles:  profiles(cfg),
+		Limits:    bounds(cfg.Limits),
+		Caps:      bounds(cfg.Caps),
+		Egress:    out,
+		Web:       web,
+		Approvals: p.Approvals,
+		Files:     hostFiles(cfg),
+		Keys:      keys,
+		Policy:    Policy(cfg),
+		Version:   version.Current().Version,
+		Unknown:   cfg.Redact.Unknown,
+		Capture:   pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"), Output: slices.Contains(cfg.Audit.Capture, "output")},
+		Artifacts: artifacts(cfg),
+		Sessions:  sessions(cfg),
+		Packages:  p.packages,
+		AskAbout:  pipeline.AskAbout{Packages: cfg.Packages.Ask},
+		Results:   p.Results,
+		Review:    review,
+		Host:      onHost,
+		Terms:     terms(why),
+		Protected: ownPlaces(cfg),
+	}
+	p.Pipeline = pipeline.New(what)
+	if why.Serve { // for a person's single run: nobody is asked, approves or listens, no result is kept, and words are the command line's
+		what.Bus, what.Approvals, what.Results, what.Terms = nil, nil, nil, nil
+		p.runs = pipeline.New(what)
+	}
+	return nil
+}
+
+// makeDirs makes those that no program may see: what comes into being while one runs, such as a server's socket,
+// would be in a directory that is not covered.
+func makeDirs(cfg config.Config) {
+	for _, dir := range []string{cfg.StateDir, SocketDir(cfg)} {
+		_ = os.MkdirAll(dir, 0o700)
+	}
+}
+
+// stock opens the directories in which things are kept from one run to the next. A single run shows
+// what was installed, and installs nothing.
+func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
+	dir := filepath.Join(cfg.StateDir, "packages")
+	if _, there := os.Stat(dir); why.Serve || why.Install || there == nil {
+		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20})
+	}
+	if err == nil && (why.Serve || why.Ask) {
+		p.bus = event.NewBus()
+		p.Approvals = approval.New(approval.Config{Audit: p.Log, Bus: p.bus, Root: why.Serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: p.desktop(cfg, why)})
+	}
+	if err != nil || !why.Serve && !why.Results {
+		return err
+	}
+	p.Results, err = OpenResults(cfg)
+	return err
+}
+
+// terms are the words of the caller: an agent sets parameters of tools, not flags.
+func terms(why Purpose) map[string]string {
+	if !why.Serve {
+		return nil
+	}
+	return mcp.Terms()
+}
+
+// ownPlaces are the files and directories that no program may read or write: what keys, secrets, the log and its rows
+// that are on their way to it are in, the configuration in force, and the sockets by which a server obeys; also where these are unless a
+// command or the environment says otherwise, as it may for this process and not for a server.
+func ownPlaces(cfg config.Config) []string {
+	db := cfg.SQLitePath
+	places := []string{cfg.StateDir, SocketDir(cfg), db, db + "-wal", db + "-shm", db + "-journal", db + "-checkpoint", db + "-checkpoint.new", db + "-segments",
+		filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp")}
+	if home, err := os.UserHomeDir(); err == nil {
+		places = append(places, filepath.Join(home, ".local", "state", "sandboxmcp"))
+	}
+	if cfg.File != "" { // it need not lie with the user's own
+		places = append(places, cfg.File)
+	}
+	return append(places, configDir()...)
+}
+
+// configDir is where the user's own configuration is, if that can be known.
+func configDir() []string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return nil
+	}
+	return []string{filepath.Join(dir, "sandboxmcp")}
+}
+
+// Close ends what the parts keep open. What takes a millisecond or two is done at once. It returns why rows
+// of the log are not signed, if that is so.
+func (p *Parts) Close() error {
+	if p.Approvals != nil {
+		p.Approvals.Close()
+	}
+	if p.notifier != nil {
+		p.notifier.Close()
+	}
+	for _, each := range []*pipeline.Pipeline{p.Pipeline, p.runs} {
+		if each != nil {
+			each.Close()
+		}
+	}
+	if p.cage != nil {
+		p.cage.Close()
+	}
+	if p.packages != nil {
+		p.packages.Close()
+	}
+	if p.Results != nil {
+		p.Results.Close()
+	}
+	var sinks sync.WaitGroup
+	for _, t := range p.sinks {
+		sinks.Go(t.Close)
+	}
+	sinks.Wait()
+	p.bus.Close()
+	var all sync.WaitGroup
+	for _, b := range p.backends {
+		all.Go(func() { b.Close() })
+	}
+	var unsigned error
+	if p.Log != nil {
+		all.Go(func() { unsigned = p.Log.Close() })
+	}
+	all.Wait()
+	return unsigned
+}
+
+// Names returns the names of the backends, the default first.
+func (p *Parts) Names() (all []string) {
+	for _, b := range p.backends {
+		all = append(all, b.Name())
+	}
+	return all
+}
+
+// SocketDir returns the directory of the sockets of this user's servers.
+func SocketDir(cfg config.Config) string {
+	return control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir)
+}
+
+// With calls f with parts of this process and closes them after it. Signals end the context of f.
+func With(s *command.Streams, c *cli.Context, cfg config.Config, why Purpose, f func(context.Context, *Parts) error) error {
+	ctx, cancel := command.Interruptible(c.Context)
+	defer cancel(nil)
+	parts, err := New(ctx, cfg, why)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := parts.Close(); err != nil {
+			s.Say("warning: %v", err)
+		}
+	}()
+	return f(ctx, parts)
+}
+
+// OpenResults opens the result store of servers.
+func OpenResults(cfg config.Config) (*results.Store, error) {
+	return results.Open(results.Config{Dir: ResultsDir(cfg), MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: time.Duration(cfg.Keep.Hours) * time.Hour})
+}
+
+// ResultsDir returns the directory of the result store.
+func ResultsDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "runs") }
