@@ -47,6 +47,7 @@ var mayImport = []struct {
 	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest", "backends/hosttest"}}, // only tests import it
 	{"backends/container/...", []string{"backends", "backends/container/..."}},
 	{"backends/process/launch", nil}, // what the child starts with before all else stays light
+	{"backends/process/seccomp", nil},
 	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
 	{"backends/backendtest/...", []string{"backends", "backends/hosttest", "backends/backendtest/..."}},

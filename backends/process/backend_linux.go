@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
@@ -21,7 +22,7 @@ type Backend struct {
 	root        bool // started by root: each sandbox runs under an unprivileged uid of its own
 	landlockABI int  // 0 where the kernel has no Landlock
 	uids        uids // of sandboxes, if root is true
-	filters     filters
+	filters     seccomp.Filters
 	cgroups     cgroup.Groups
 	launchers   *launchers
 	preSpawned  *preSpawned // nil if each sandbox is made on request
@@ -75,7 +76,7 @@ func (b *Backend) Warm() {
 		beside.Go(func() {
 			b.cgroups.Find()
 			// What goes wrong with it shows where it is needed.
-			_ = b.filters.prepare(filterKind{namespaces: true, affinity: b.cgroups.Why == ""})
+			_ = b.filters.Prepare(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
 		})
 		b.launchers.warm() // it starts while the root is planned
 		return spawn(ctx)

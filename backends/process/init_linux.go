@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
 )
 
 // initHandle is the server's handle of a sandbox's PID 1, which has its namespaces and its cgroup before the server knows
@@ -72,7 +73,7 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 		child.cgroup, err = b.cgroups.Make()
 		if err == nil && !child.subreaper {
 			p = b.prepare(child.cgroup)
-			err = b.filters.prepare(filterKind{namespaces: true, affinity: child.cgroup != nil})
+			err = b.filters.Prepare(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
 		}
 		made <- err
 	}()

@@ -83,7 +83,7 @@ func refuse(call, option uint32, errno unix.Errno) {
 		netbpf.LoadAbsolute{Off: 16, Size: 4}, // the first argument
 		netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: option, SkipTrue: 1},
 		netbpf.RetConstant{Val: uint32(unix.SECCOMP_RET_ERRNO) | uint32(errno)},
-		netbpf.RetConstant{Val: allowed},
+		netbpf.RetConstant{Val: uint32(unix.SECCOMP_RET_ALLOW)},
 	}
 	if call != unix.SYS_PRCTL {
 		list[2], list[3] = list[4], list[4]
@@ -92,7 +92,10 @@ func refuse(call, option uint32, errno unix.Errno) {
 	if err != nil {
 		panic(err)
 	}
-	filters := sockFilters(code)
+	var filters []unix.SockFilter
+	for _, c := range code {
+		filters = append(filters, unix.SockFilter{Code: c.Op, Jt: c.Jt, Jf: c.Jf, K: c.K})
+	}
 	program := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
 	runtime.LockOSThread()
 	if os.Geteuid() != 0 {

@@ -1,9 +1,10 @@
 // Package process is the hardened process backend: a program runs as an ordinary process of the host's kernel, inside
 // namespaces, a root directory built from nothing, Landlock, seccomp and cgroups, and sees nothing else.
 //
-// Package launch holds the code that runs outside of the server. This package compiles the plans that launch follows, and
-// reads back from the kernel which layers are in force. Sandboxes that show of the host only the system and an interpreter
-// are spawned by a template, a process whose root directory is set up already; all others by a launcher.
+// Package launch holds the code that runs outside of the server. This package compiles the plans that launch follows,
+// and reads back from the kernel which layers are in force; package seccomp makes the filters. Sandboxes that show of
+// the host only the system and an interpreter are spawned by a template, a process whose root directory is set up
+// already; all others by a launcher.
 //
 // Config.Pool keeps idle sandboxes, each for one program, with all layers in force and an interpreter that waits for its
 // arguments and its environment (idleProcess). A program finds there the same environment as in a new sandbox, which the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
 )
 
 // sandbox is one PID 1 and its descendants.
@@ -96,3 +97,9 @@ func (s *sandbox) writesHost() bool {
 
 // hostUID returns the user whose processes the sandbox's are to the host's kernel.
 func (s *sandbox) hostUID() int { return cmp.Or(s.uid, os.Geteuid()) }
+
+// filterKind returns the kind of the sandbox's seccomp filter.
+func (s *sandbox) filterKind() seccomp.Kind {
+	shared := s.landlockOnly || s.writesHost()
+	return seccomp.Kind{Namespaces: !s.landlockOnly, Affinity: s.cpus == nil, Shared: shared, Notifies: s.notifies(), InContainer: s.inContainer}
+}

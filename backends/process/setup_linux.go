@@ -139,7 +139,7 @@ func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, s
 	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	handed := append([]arg{work, proc, shm, disk}, sockets...)
-	handed = append(handed, filter(p, b.filters.of(s.filterKind()), s.notifies())...)
+	handed = append(handed, filter(p, b.filters.Of(s.filterKind()), s.notifies())...)
 	p.ready(handed...)
 	for _, fd := range handed {
 		p.do("close what was handed over", unix.SYS_CLOSE, fd)
@@ -246,4 +246,23 @@ func (b *Backend) containerSetup(s *sandbox) *plan {
 	sockets := listeners(p, s.sockets)
 	b.settle(p, s, workspace, segments(), "/tmp", sockets...)
 	return p
+}
+
+// filter has PID 1 load the sandbox's seccomp filter, which all programs of the sandbox inherit: each filter costs
+// the host memory and a lock that all processes share. If notifies is true, it returns the descriptor of the notifications.
+func filter(p *plan, code []byte, notifies bool) (listener []arg) {
+	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
+	p.point(prog.v+8, p.bytes(code).v)
+	if notifies {
+		listener = []arg{p.get("seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER), prog)}
+	} else {
+		p.want(0, "seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(0), prog)
+	}
+	return listener
+}
+
+// filtered tests that a program's process has inherited the filter, and that the filter works.
+func filtered(p *plan) {
+	p.want(2, "seccomp self-test", unix.SYS_PRCTL, val(unix.PR_GET_SECCOMP), val(0), val(0), val(0), val(0))
+	p.refused(unix.EPERM, "seccomp self-test", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
 }

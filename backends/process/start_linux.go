@@ -160,7 +160,7 @@ func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
 	if !s.cgroup.Enforces("cpu") {
 		s.cpus = pick(s.limits.CPU)
 	}
-	if err := s.backend.filters.prepare(s.filterKind()); err != nil {
+	if err := s.backend.filters.Prepare(s.filterKind()); err != nil {
 		return err
 	}
 	if err := s.own(ctx); err != nil {

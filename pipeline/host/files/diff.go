@@ -26,7 +26,7 @@ func Diff(name, before, after string) string {
 		tail++
 	}
 	edits := compare(a[head:len(a)-tail], b[head:len(b)-tail])
-	edits = slices.Concat(kept(a[:head]), edits, kept(a[len(a)-tail:]))
+	edits = slices.Concat(unchanged(a[:head]), edits, unchanged(a[len(a)-tail:]))
 	return "--- a" + name + "\n+++ b" + name + "\n" + hunks(edits)
 }
 
@@ -34,14 +34,14 @@ func lines(text string) []string {
 	return slices.Collect(strings.Lines(text))
 }
 
-// edit is one line: kept (' '), removed ('-') or added ('+').
+// edit is one line: unchanged (' '), removed ('-') or added ('+').
 type edit struct {
 	sign byte
 	line string
 }
 
-// kept returns lines as edits that change nothing.
-func kept(all []string) (list []edit) {
+// unchanged returns lines as edits that change nothing.
+func unchanged(all []string) (list []edit) {
 	for _, l := range all {
 		list = append(list, edit{' ', l})
 	}

@@ -1,4 +1,4 @@
-package process
+package seccomp
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"github.com/elastic/go-seccomp-bpf/arch"
 	moby "github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
-	netbpf "golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,16 +29,16 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 
 // withheld returns the calls that this kind denies. Without an IPC namespace, objects of the latter calls would outlive the
 // sandbox.
-func (k filterKind) withheld() []string {
+func (k Kind) withheld() []string {
 	var list []string
-	if !k.affinity {
+	if !k.Affinity {
 		list = append(list, "sched_setaffinity", "msgget", "semget") // they hold memory that no process does
 	}
-	if !k.namespaces { // nor may it have what others have made, which goes by number or name
+	if !k.Namespaces { // nor may it have what others have made, which goes by number or name
 		list = append(list, "shmget", "shmat", "shmdt", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl",
 			"mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr")
 	}
-	if k.notifies {
+	if k.Notifies {
 		list = append(list, "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat")
 		// A watch of a directory tells the names in it, and the user has few instances for all that runs.
 		list = append(list, "inotify_init", "inotify_init1", "inotify_add_watch")
@@ -50,12 +49,12 @@ func (k filterKind) withheld() []string {
 // replies returns the answers to calls whose arguments give a filter nothing to decide by: Landlock does not cover these
 // rights, and extended attributes of all the user's files could be read, too. To programs, the file system seems not to
 // support them.
-func (k filterKind) replies() map[string]uint32 {
+func (k Kind) replies() map[string]uint32 {
 	replies := map[string]uint32{}
 	for _, name := range k.absent() {
 		replies[name] = enosys
 	}
-	if !k.notifies {
+	if !k.Notifies {
 		return replies
 	}
 	for _, name := range []string{"chmod", "fchmod", "fchmodat", "utimensat"} {
@@ -71,9 +70,9 @@ func (k filterKind) replies() map[string]uint32 {
 
 // absent returns the calls that this kernel seems not to have, because a filter can't see their arguments: programs then
 // fall back to others.
-func (k filterKind) absent() []string {
+func (k Kind) absent() []string {
 	list := append([]string{"clone3", "seccomp"}, rare...)
-	if k.shared {
+	if k.Shared {
 		list = append(list, "openat2", "fchmodat2")
 	}
 	return list
@@ -82,14 +81,6 @@ func (k filterKind) absent() []string {
 // rare are calls with a fallback in every program: the older asynchronous I/O, whose contexts are counted for the whole
 // host (fs.aio-max-nr), and two recent ones.
 var rare = []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "vmsplice", "futex_waitv"}
-
-func sockFilters(code []netbpf.RawInstruction) []unix.SockFilter {
-	out := make([]unix.SockFilter, len(code))
-	for i, c := range code {
-		out[i] = unix.SockFilter{Code: c.Op, Jt: c.Jt, Jf: c.Jf, K: c.K}
-	}
-	return out
-}
 
 // mobysList returns the calls that Docker permits to a container without capabilities on this kernel, without the forbidden
 // ones. Names that this architecture does not have are left out.
@@ -147,9 +138,9 @@ func conditionsOf(args []specs.LinuxSeccompArg) (list conditions, err error) {
 // ours are the decisions in addition to moby's list. The kernel evaluates only the low 32 bits of some arguments, the
 // filter 64: a rule that allows compares all of them (garbage above is refused), a rule that forbids only the low ones
 // (CVE-2019-10063 was to forget that).
-func ours(k filterKind) []decision {
+func ours(k Kind) []decision {
 	clone := []conditions{{without(0, newNamespaces)}}
-	if !k.affinity {
+	if !k.Affinity {
 		// The watcher finds memory files by the descriptors of processes: no thread may have others.
 		clone = []conditions{
 			{without(0, newNamespaces|unix.CLONE_THREAD)},
@@ -158,7 +149,7 @@ func ours(k filterKind) []decision {
 	}
 	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and n_gsm made programs root.
 	ioctl := decision{"ioctl", []conditions{{low32(1, unix.TIOCSTI)}, {low32(1, unix.TIOCLINUX)}, {low32(1, unix.TIOCSETD)}}, eperm, allowed}
-	if k.notifies {
+	if k.Notifies {
 		ioctl = decision{"ioctl", safeIoctls(), allowed, enotty}
 	}
 	list := []decision{
@@ -169,24 +160,24 @@ func ours(k filterKind) []decision {
 	// A program of BPF takes memory of the kernel's that no cgroup counts, see socketFilters; and libseccomp takes EINVAL for
 	// a kernel without.
 	refused := []conditions{{low32(0, unix.PR_SET_SECCOMP)}}
-	if !k.affinity {
+	if !k.Affinity {
 		// The watcher must be able to read every process's memory use, which 1 permits.
 		refused = append(refused, conditions{low32(0, unix.PR_SET_DUMPABLE), low32(1, 0)})
 	}
 	list = append(list, decision{"prctl", refused, einval, allowed})
-	if k.shared {
+	if k.Shared {
 		list = append(list, noSetuid()...)
 	}
 	switch {
-	case k.inContainer || !k.namespaces:
+	case k.InContainer || !k.Namespaces:
 		list = append(list, onlyItself()...)
-		if k.affinity {
+		if k.Affinity {
 			list = append(list, decision{"sched_setaffinity", itself(0), allowed, eperm})
 		}
-	case k.namespaces:
+	case k.Namespaces:
 		list = append(list, notInit(k)...)
 	}
-	if k.namespaces {
+	if k.Namespaces {
 		list = append(list, decision{"socket", sockets(), allowed, noFamily}) // as a kernel without them says it
 	}
 	return list
@@ -243,7 +234,7 @@ func onlyItself() []decision {
 }
 
 // notInit keeps programs from changing the limits and priority of PID 1, which has the same user.
-func notInit(k filterKind) []decision {
+func notInit(k Kind) []decision {
 	init := func(arg uint32) []conditions { return []conditions{{low32(arg, 1)}} }
 	list := []decision{
 		{"prlimit64", init(0), eperm, allowed},
@@ -253,7 +244,7 @@ func notInit(k filterKind) []decision {
 		// Of a group (1) or a user (2) PID 1 is one.
 		{"setpriority", append(init(1), conditions{low32(0, unix.PRIO_PGRP)}, conditions{low32(0, unix.PRIO_USER)}), eperm, allowed},
 	}
-	if k.affinity {
+	if k.Affinity {
 		list = append(list, decision{"sched_setaffinity", init(0), eperm, allowed})
 	}
 	return list
@@ -294,13 +285,4 @@ func sockets() []conditions {
 		}
 	}
 	return list
-}
-
-// filterKind distinguishes the filters that sandboxes need.
-type filterKind struct {
-	namespaces  bool // it has a network and an IPC namespace of its own
-	affinity    bool // the program may choose its CPUs, since a cgroup counts
-	shared      bool // it may write to a directory of the host
-	notifies    bool // see sandbox.notifies
-	inContainer bool // PID 1 has threads that the program can name, and its user owns processes of the server
 }

@@ -1,4 +1,4 @@
-package process
+package seccomp
 
 import (
 	"encoding/binary"
@@ -13,26 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filters caches the assembled filter of each kind.
-type filters struct {
+// Filters holds the filter of each kind, assembled once. Its zero value is ready, and its methods may be called concurrently.
+type Filters struct {
 	mu   sync.Mutex
-	made map[filterKind][]byte
+	made map[Kind][]byte
 }
 
-func (s *sandbox) filterKind() filterKind {
-	shared := s.landlockOnly || s.writesHost()
-	return filterKind{namespaces: !s.landlockOnly, affinity: s.cpus == nil, shared: shared, notifies: s.notifies(), inContainer: s.inContainer}
-}
-
-// of returns a filter that has been prepared.
-func (f *filters) of(k filterKind) []byte {
+// Of returns the filter of a kind that has been prepared, as an array of struct sock_filter.
+func (f *Filters) Of(k Kind) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.made[k]
 }
 
-// prepare assembles the filter of a kind, once.
-func (f *filters) prepare(k filterKind) error {
+// Prepare assembles the filter of a kind, once.
+func (f *Filters) Prepare(k Kind) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.made[k] != nil {
@@ -43,9 +38,9 @@ func (f *filters) prepare(k filterKind) error {
 		return fmt.Errorf("seccomp filter: %w", err)
 	}
 	if f.made == nil {
-		f.made = map[filterKind][]byte{}
+		f.made = map[Kind][]byte{}
 	}
-	f.made[k] = code
+	f.made[k] = encode(code)
 	return nil
 }
 
@@ -55,7 +50,7 @@ func (f *filters) prepare(k filterKind) error {
 // The calls whose arguments decide come first, a comparison each. Calls that are always allowed are found by binary search
 // over ranges of numbers: the kernel runs the filter once for each call when it is loaded (seccomp_cache_prepare), and a
 // list of 400 comparisons makes that 0.3 ms.
-func assemble(k filterKind) ([]byte, error) {
+func assemble(k Kind) ([]netbpf.RawInstruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return nil, err
@@ -100,28 +95,15 @@ func assemble(k filterKind) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	code, err := netbpf.Assemble(append(list, tail...))
-	if err != nil {
-		return nil, err
-	}
-	return raw(sockFilters(code)), nil
+	return netbpf.Assemble(append(list, tail...))
 }
 
-// filter has PID 1 load code, an array of struct sock_filter, which all programs of the sandbox inherit: each filter costs
-// the host memory and a lock that all processes share. If notifies is true, it returns the descriptor of the notifications.
-func filter(p *plan, code []byte, notifies bool) (listener []arg) {
-	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
-	p.point(prog.v+8, p.bytes(code).v)
-	if notifies {
-		listener = []arg{p.get("seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER), prog)}
-	} else {
-		p.want(0, "seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(0), prog)
+// encode returns instructions as an array of struct sock_filter.
+func encode(code []netbpf.RawInstruction) (array []byte) {
+	for _, c := range code {
+		array = binary.NativeEndian.AppendUint16(array, c.Op)
+		array = append(array, c.Jt, c.Jf)
+		array = binary.NativeEndian.AppendUint32(array, c.K)
 	}
-	return listener
-}
-
-// filtered tests that a program's process has inherited the filter, and that the filter works.
-func filtered(p *plan) {
-	p.want(2, "seccomp self-test", unix.SYS_PRCTL, val(unix.PR_GET_SECCOMP), val(0), val(0), val(0), val(0))
-	p.refused(unix.EPERM, "seccomp self-test", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
+	return array
 }
