@@ -2,8 +2,14 @@ package audit
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"math"
+	"os"
 	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // VerifyOptions are the external references of a verification.
@@ -66,4 +72,204 @@ func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 			return r, nil
 		} // else rows were taken out of the database while we looked for them there
 	}
+}
+
+// verification verifies a whole log. Workers check chunks in parallel, and it joins their results in order.
+type verification struct {
+	l    *Log
+	keys []Key
+	ring keyring
+
+	head     int64 // last row when it began
+	newest   int64 // newest stored checkpoint then
+	segments []Segment
+	known    bool       // that these are the segments then
+	external []point    // from outside the database, by size
+	other    *NoteError // an external one that is of another log
+	altered  bool       // tables or triggers are not as they were made
+
+	chain    chain
+	tree     tree
+	proven   mark      // as far as a checkpoint vouches
+	absent   int64     // rows that a checkpoint vouches for, and that are not here
+	doubtful *Bad      // the last checkpoint that does not count, as its key was replaced or revoked
+	doubts   int       // how many do not
+	at       time.Time // of the last row
+	back     string    // where time goes back first
+	backs    int       // how often it does
+	sealings [][]byte
+	remarks  []string
+}
+
+// mark is a place in the log up to which all is good.
+type mark struct {
+	size int64
+	head string
+	root tlog.Hash
+}
+
+func (v *verification) run(ctx context.Context, o VerifyOptions) (Report, error) {
+	zero := hex.EncodeToString(make([]byte, hashSize))
+	v.chain, v.proven = chain{next: 1, head: zero}, mark{head: zero}
+	bad, err := v.prepare(ctx, o)
+	if v.altered || unreadable(err) {
+		if row, walkErr := v.slowly(ctx); row != nil || walkErr != nil { // names a row, where one is bad
+			return v.report(ctx, row), walkErr
+		}
+	}
+	if err == nil && bad == nil {
+		bad, err = v.all(ctx)
+	}
+	if err == nil && bad == nil && v.other != nil {
+		err = v.other
+	}
+	return v.report(ctx, bad), err
+}
+
+// slowly walks all rows that are in the database.
+func (v *verification) slowly(ctx context.Context) (*Bad, error) {
+	if n := len(v.segments); n > 0 {
+		v.chain = chain{next: v.segments[n-1].Last + 1, head: v.segments[n-1].head}
+	}
+	return v.l.walk(ctx, &v.chain, math.MinInt64)
+}
+
+// all checks everything, and the file itself beside the rows.
+func (v *verification) all(ctx context.Context) (*Bad, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		bad *Bad
+		err error
+	}
+	file := make(chan answer, 1)
+	go func() {
+		bad, err := integrity(ctx, v.l.db)
+		file <- answer{bad, err}
+	}()
+	bad, err := v.rows(ctx)
+	if bad == nil && err == nil {
+		bad, err = v.outsideRows(ctx)
+	}
+	if bad != nil || err != nil {
+		cancel()
+	}
+	a := <-file
+	if bad == nil && err == nil {
+		return a.bad, a.err
+	}
+	return bad, err
+}
+
+// join appends a chunk to the verified chunks.
+func (v *verification) join(ctx context.Context, c *chunk) (*Bad, error) {
+	if c.segment != nil && errors.Is(c.err, os.ErrNotExist) {
+		return v.skip(ctx, c)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	follows := len(c.hashes) == 0 || hex.EncodeToString(c.prev) == v.chain.head
+	if c.segment != nil && (!follows || c.bad != nil) {
+		return v.badSegment(c, follows), nil
+	}
+	if c.broken || !follows {
+		bad, err := v.l.walk(ctx, &v.chain, c.from)
+		if bad == nil && err == nil {
+			err = fmt.Errorf("rows %d to %d could not be read at first, and then they could", c.first, c.last)
+		}
+		return bad, err
+	}
+	v.clock(c)
+	if bad, err := v.grow(ctx, c); bad != nil || err != nil {
+		return bad, err
+	}
+	if bad, err := v.compareSeam(ctx, c); bad != nil || err != nil {
+		return bad, err
+	}
+	if n := len(c.hashes); n > 1 {
+		v.chain.prev = hex.EncodeToString(c.hashes[n-2][:])
+	} else {
+		v.chain.prev = v.chain.head
+	}
+	if n := len(c.hashes); n > 0 {
+		v.chain.head, v.chain.next = hex.EncodeToString(c.hashes[n-1][:]), c.last+1
+	}
+	v.sealings = append(v.sealings, c.sealings...)
+	if c.bad != nil {
+		v.retreat(c)
+	}
+	return c.bad, nil
+}
+
+// maxBack is the time by which a row may be older than the row before without a remark: clocks are set right all the
+// time.
+const maxBack = time.Second
+
+// clock notes rows that go back in time.
+func (v *verification) clock(c *chunk) {
+	for i, at := range c.times {
+		if v.at.Sub(at) > maxBack {
+			if v.backs++; v.backs == 1 {
+				v.back = fmt.Sprintf("row %d is of %s, and the one before it of %s", c.first+int64(i), at.UTC().Format(time.RFC3339), v.at.UTC().Format(time.RFC3339))
+			}
+		}
+		v.at = at
+	}
+}
+
+// retreat makes the row before the bad row the last good row.
+func (v *verification) retreat(c *chunk) {
+	next := max(c.bad.Seq, c.first)
+	v.chain.next, v.chain.head = next, hex.EncodeToString(c.before(next))
+}
+
+// before returns the hash of the row before row seq.
+func (c *chunk) before(seq int64) []byte {
+	if i := seq - c.first - 1; i >= 0 && i < int64(len(c.hashes)) {
+		return c.hashes[i][:]
+	}
+	return c.prev
+}
+
+func (v *verification) badSegment(c *chunk, follows bool) *Bad {
+	if !follows {
+		return &Bad{c.first, fmt.Sprintf("was replaced: the segment file %s does not follow on the row before", c.segment.File)}
+	}
+	v.retreat(c)
+	return c.bad
+}
+
+// sealedSince reports whether rows were sealed since the verification began.
+func (v *verification) sealedSince(ctx context.Context) bool {
+	now, err := v.l.segments(ctx, v.l.db, 0)
+	return err == nil && v.known && len(now) > len(v.segments)
+}
+
+// report returns the Report, after bad was found.
+func (v *verification) report(ctx context.Context, bad *Bad) Report {
+	r := Report{
+		Rows: v.chain.next - 1 - v.absent, Absent: v.absent, Head: v.chain.head, Bad: bad,
+		Origin: v.ring.origin, Segments: v.segments, Remarks: v.remarks,
+	}
+	if bad != nil {
+		return r
+	}
+	if v.tree.size > 0 {
+		r.Root = v.tree.root().String()
+	}
+	if v.proven.size > 0 {
+		r.Checkpoint = &CheckedPoint{Size: v.proven.size, Root: v.proven.root.String(), Signed: len(v.keys) > 0}
+		if nanos, err := one[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size); err == nil {
+			r.Checkpoint.Time = time.Unix(0, nanos).UTC()
+		}
+	}
+	if v.backs > 0 {
+		r.Remarks = append(r.Remarks, fmt.Sprintf("rows go back in time, %d times: %s: the clock was set back, or somebody dated rows", v.backs, v.back))
+	}
+	if r.Checkpoint == nil && v.chain.next > 1 {
+		r.Remarks = append(r.Remarks, "no row is signed: whoever can write the file could have written all of it anew")
+	}
+	r.Unsigned = v.chain.next - 1 - v.proven.size
+	return r
 }

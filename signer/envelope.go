@@ -4,7 +4,9 @@ import (
 	"crypto"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
@@ -49,4 +51,82 @@ func (e Envelope) MarshalJSON() ([]byte, error) {
 		out.Signatures = append(out.Signatures, dsse.Signature{KeyID: s.KeyID, Sig: base64.StdEncoding.EncodeToString(s.Sig)})
 	}
 	return json.Marshal(out)
+}
+
+// maxSignatures is the maximum number of signatures in an envelope: each costs a check, or a check with each known key.
+const maxSignatures = 16
+
+// ParseEnvelope reads the JSON of a DSSE envelope. It checks no signature. What two readers could
+// understand differently is refused; fields that the specification does not know are passed over.
+func ParseEnvelope(text []byte) (Envelope, error) {
+	if len(text) > MaxEnvelope {
+		return Envelope{}, fmt.Errorf("it is larger than %d MiB", MaxEnvelope>>20)
+	}
+	if err := checkJSON(text); err != nil {
+		return Envelope{}, err
+	}
+	// A map, since into a struct encoding/json would also take a field "PAYLOAD".
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil || fields == nil {
+		return Envelope{}, errors.New("it is JSON, but no object")
+	}
+	var e Envelope
+	var err error
+	if e.PayloadType, err = textOf(fields, "payloadType"); err != nil {
+		return Envelope{}, err
+	}
+	if e.Payload, err = bytesOf(fields, "payload"); err != nil {
+		return Envelope{}, err
+	}
+	e.Signatures, err = signatures(fields["signatures"])
+	return e, err
+}
+
+func signatures(text json.RawMessage) ([]Signature, error) {
+	var list []map[string]json.RawMessage
+	if text == nil || json.Unmarshal(text, &list) != nil || list == nil {
+		return nil, errors.New("it has no list of signatures")
+	}
+	if len(list) == 0 || len(list) > maxSignatures {
+		return nil, fmt.Errorf("it has %d signatures, and should have 1 to %d", len(list), maxSignatures)
+	}
+	var all []Signature
+	for i, fields := range list {
+		var s Signature
+		var err error
+		if fields["keyid"] != nil {
+			if s.KeyID, err = textOf(fields, "keyid"); err != nil {
+				return nil, fmt.Errorf("signature %d: %w", i+1, err)
+			}
+		}
+		if s.Sig, err = bytesOf(fields, "sig"); err != nil {
+			return nil, fmt.Errorf("signature %d: %w", i+1, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// textOf returns a required field of text.
+func textOf(fields map[string]json.RawMessage, name string) (string, error) {
+	var s *string
+	if fields[name] == nil || json.Unmarshal(fields[name], &s) != nil || s == nil {
+		return "", fmt.Errorf("it has no text %q", name)
+	}
+	return *s, nil
+}
+
+// bytesOf returns a required field of base64: of the usual alphabet or that of URLs, as DSSE allows both, and without
+// line ends or leftover bits, so that the same bytes have a single spelling in each alphabet.
+func bytesOf(fields map[string]json.RawMessage, name string) ([]byte, error) {
+	s, err := textOf(fields, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		if b, err := encoding.Strict().DecodeString(s); err == nil && !strings.ContainsAny(s, "\r\n") {
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("its field %q is no base64", name)
 }
