@@ -61,7 +61,7 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 		t.values()
 	}
 	t.egress()
-	t.packages()
+	t.f.Packages = t.res.Packages
 	t.artifacts()
 	t.footer()
 	return &answer{text: strings.TrimRight(t.text.String(), "\n"), facts: all, extra: t.extra, failed: err != nil}
@@ -216,12 +216,6 @@ func (t *runReport) bundle(what string, b map[string]string, room *int) display 
 	}
 	t.line("%s: %s", what, strings.Join(notes, " "))
 	return v
-}
-
-func (t *runReport) packages() {
-	for _, p := range t.res.Packages {
-		t.f.Packages = append(t.f.Packages, packageFacts(p))
-	}
 }
 
 func (t *runReport) artifacts() {

@@ -9,8 +9,9 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and the files that it left. ` +
@@ -46,46 +47,46 @@ type runFacts struct {
 }
 
 type outcome struct {
-	RequestID    string           `json:"request_id,omitempty" about:"The run's id: get_artifacts, inspect_state and audit_execution take it."`
-	State        string           `json:"state,omitempty" about:"done, or running for a run in the background."`
-	Namespace    string           `json:"namespace,omitempty" about:"The namespace that it belongs to."`
-	SessionID    string           `json:"session_id,omitempty" about:"The session that it ran in."`
-	Language     string           `json:"language,omitempty" about:"The language of the code."`
-	Backend      string           `json:"backend,omitempty" about:"What contained it."`
-	Profile      string           `json:"profile,omitempty" about:"The containment profile."`
-	Ended        string           `json:"ended,omitempty" about:"How it ended: ok, exit, signal, timeout, oom, limit, refused or cancelled."`
-	ExitCode     *int             `json:"exit_code,omitempty" about:"The exit code; 0 is success."`
-	Signal       string           `json:"signal,omitempty" about:"The signal that killed it."`
-	Limit        string           `json:"limit,omitempty" about:"The limit that ended it."`
-	LimitsHit    []string         `json:"limits_hit,omitempty" about:"Limits that it ran into."`
-	Stdout       string           `json:"stdout,omitempty" about:"Its standard output, or head and tail of a long one."`
-	Stderr       string           `json:"stderr,omitempty" about:"Its standard error, or head and tail of a long one."`
-	StdoutBytes  int64            `json:"stdout_bytes" about:"Bytes that it wrote to standard output."`
-	StderrBytes  int64            `json:"stderr_bytes" about:"Bytes that it wrote to standard error."`
-	StdoutURI    string           `json:"stdout_uri,omitempty" about:"The resource with the whole standard output, where it is not all shown."`
-	StderrURI    string           `json:"stderr_uri,omitempty" about:"The resource with the whole standard error, where it is not all shown."`
-	StdoutLost   int64            `json:"stdout_lost,omitempty" about:"Bytes of standard output beyond max_output_bytes, which are gone."`
-	StderrLost   int64            `json:"stderr_lost,omitempty" about:"Bytes of standard error beyond max_output_bytes, which are gone."`
-	Value        *display         `json:"value,omitempty" about:"The value of the last expression, in a session or in Python."`
-	Displays     []display        `json:"displays,omitempty" about:"What the code displayed: images, tables."`
-	ProgramError *programError    `json:"program_error,omitempty" about:"The error that ended the code, in a session."`
-	StateLost    string           `json:"state_lost,omitempty" about:"Why the session's variables are gone."`
-	Packages     []packageFacts   `json:"packages,omitempty" about:"What was installed."`
-	Artifacts    []artifactFacts  `json:"artifacts,omitempty" about:"Files that it left in its working directory."`
-	Egress       []egressDecision `json:"egress,omitempty" about:"Hosts that it tried to reach, each once."`
-	EgressMore   int              `json:"egress_more,omitempty" about:"How many more hosts than these it tried to reach; audit_execution lists them."`
-	Layers       []string         `json:"layers,omitempty" about:"Layers of containment that held it."`
-	Missing      []string         `json:"missing_layers,omitempty" about:"Layers that did not hold it."`
-	WallMS       float64          `json:"wall_ms" about:"Milliseconds that the program took."`
-	CPUMS        float64          `json:"cpu_ms" about:"Milliseconds of CPU time, of all its processes."`
-	TotalMS      float64          `json:"total_ms" about:"Milliseconds from request to result."`
-	QueueMS      float64          `json:"queue_ms" about:"Milliseconds that it waited for its turn."`
-	Warm         bool             `json:"warm,omitempty" about:"True if a sandbox stood ready for it, outside of sessions."`
-	Cold         string           `json:"cold,omitempty" about:"Why none did, where sandboxes are kept ready."`
-	PeakMemory   int64            `json:"peak_memory_bytes" about:"The most memory that it had at once."`
-	Receipt      string           `json:"receipt_sha256,omitempty" about:"The SHA-256 of its signed receipt, which get_artifacts returns as receipt.intoto.json."`
-	Hints        []string         `json:"hints,omitempty" about:"What to do differently."`
-	Warnings     []string         `json:"warnings,omitempty" about:"What was not as it should be."`
+	RequestID    string             `json:"request_id,omitempty" about:"The run's id: get_artifacts, inspect_state and audit_execution take it."`
+	State        string             `json:"state,omitempty" about:"done, or running for a run in the background."`
+	Namespace    string             `json:"namespace,omitempty" about:"The namespace that it belongs to."`
+	SessionID    string             `json:"session_id,omitempty" about:"The session that it ran in."`
+	Language     string             `json:"language,omitempty" about:"The language of the code."`
+	Backend      string             `json:"backend,omitempty" about:"What contained it."`
+	Profile      string             `json:"profile,omitempty" about:"The containment profile."`
+	Ended        string             `json:"ended,omitempty" about:"How it ended: ok, exit, signal, timeout, oom, limit, refused or cancelled."`
+	ExitCode     *int               `json:"exit_code,omitempty" about:"The exit code; 0 is success."`
+	Signal       string             `json:"signal,omitempty" about:"The signal that killed it."`
+	Limit        string             `json:"limit,omitempty" about:"The limit that ended it."`
+	LimitsHit    []string           `json:"limits_hit,omitempty" about:"Limits that it ran into."`
+	Stdout       string             `json:"stdout,omitempty" about:"Its standard output, or head and tail of a long one."`
+	Stderr       string             `json:"stderr,omitempty" about:"Its standard error, or head and tail of a long one."`
+	StdoutBytes  int64              `json:"stdout_bytes" about:"Bytes that it wrote to standard output."`
+	StderrBytes  int64              `json:"stderr_bytes" about:"Bytes that it wrote to standard error."`
+	StdoutURI    string             `json:"stdout_uri,omitempty" about:"The resource with the whole standard output, where it is not all shown."`
+	StderrURI    string             `json:"stderr_uri,omitempty" about:"The resource with the whole standard error, where it is not all shown."`
+	StdoutLost   int64              `json:"stdout_lost,omitempty" about:"Bytes of standard output beyond max_output_bytes, which are gone."`
+	StderrLost   int64              `json:"stderr_lost,omitempty" about:"Bytes of standard error beyond max_output_bytes, which are gone."`
+	Value        *display           `json:"value,omitempty" about:"The value of the last expression, in a session or in Python."`
+	Displays     []display          `json:"displays,omitempty" about:"What the code displayed: images, tables."`
+	ProgramError *programError      `json:"program_error,omitempty" about:"The error that ended the code, in a session."`
+	StateLost    string             `json:"state_lost,omitempty" about:"Why the session's variables are gone."`
+	Packages     []packages.Package `json:"packages,omitempty" about:"What was installed."`
+	Artifacts    []artifactFacts    `json:"artifacts,omitempty" about:"Files that it left in its working directory."`
+	Egress       []egressDecision   `json:"egress,omitempty" about:"Hosts that it tried to reach, each once."`
+	EgressMore   int                `json:"egress_more,omitempty" about:"How many more hosts than these it tried to reach; audit_execution lists them."`
+	Layers       []string           `json:"layers,omitempty" about:"Layers of containment that held it."`
+	Missing      []string           `json:"missing_layers,omitempty" about:"Layers that did not hold it."`
+	WallMS       float64            `json:"wall_ms" about:"Milliseconds that the program took."`
+	CPUMS        float64            `json:"cpu_ms" about:"Milliseconds of CPU time, of all its processes."`
+	TotalMS      float64            `json:"total_ms" about:"Milliseconds from request to result."`
+	QueueMS      float64            `json:"queue_ms" about:"Milliseconds that it waited for its turn."`
+	Warm         bool               `json:"warm,omitempty" about:"True if a sandbox stood ready for it, outside of sessions."`
+	Cold         string             `json:"cold,omitempty" about:"Why none did, where sandboxes are kept ready."`
+	PeakMemory   int64              `json:"peak_memory_bytes" about:"The most memory that it had at once."`
+	Receipt      string             `json:"receipt_sha256,omitempty" about:"The SHA-256 of its signed receipt, which get_artifacts returns as receipt.intoto.json."`
+	Hints        []string           `json:"hints,omitempty" about:"What to do differently."`
+	Warnings     []string           `json:"warnings,omitempty" about:"What was not as it should be."`
 }
 
 type display struct {
@@ -99,13 +100,6 @@ type programError struct {
 	Type      string `json:"type" about:"The error's type, such as ValueError."`
 	Message   string `json:"message" about:"What it says."`
 	Traceback string `json:"traceback" about:"Where it happened."`
-}
-
-type packageFacts struct {
-	Name      string `json:"name" about:"The package."`
-	Version   string `json:"version" about:"Its exact version."`
-	Hash      string `json:"hash" about:"The hash of what was fetched."`
-	Requested bool   `json:"requested" about:"True if it was asked for, false if another package needs it."`
 }
 
 type artifactFacts struct {
@@ -229,15 +223,10 @@ func (s *Server) namespace(a args) (string, error) {
 
 // boundsOf reads limits; those that are not given are 0.
 func boundsOf(a args) pipeline.Bounds {
-	return pipeline.Bounds{
-		Limits: backends.Limits{
-			RAM:       int64(a.number("max_ram_mb")) << 20,
-			CPU:       a.number("max_cpu_cores"),
-			Wall:      seconds(a.number("timeout_seconds")),
-			Processes: int(a.number("max_processes")),
-		},
-		Output: int64(a.number("max_output_bytes")),
-	}
+	return pipeline.BoundsOf(session.Limits{
+		RAM: int64(a.number("max_ram_mb")), CPU: a.number("max_cpu_cores"), Wall: a.number("timeout_seconds"),
+		Processes: int(a.number("max_processes")), Output: int64(a.number("max_output_bytes")),
+	})
 }
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

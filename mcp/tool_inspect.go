@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 const aboutInspect = `Without arguments lists sessions and background runs, with the limits in force. With session_id: that session's variables, files and environment, ` +
@@ -23,17 +24,17 @@ func inspectIn() form {
 // stateFacts are of a session, of a background run, or of a namespace.
 type stateFacts struct {
 	common
-	Namespace string        `json:"namespace,omitempty" about:"The namespace; absent where all are listed."`
-	Sessions  []sessionInfo `json:"sessions,omitempty" about:"The sessions, or the one that was asked for."`
-	Variables []variable    `json:"variables,omitempty" about:"The session's variables."`
-	Files     []sessionFile `json:"files,omitempty" about:"The files in the session's working directory."`
-	Env       []string      `json:"env,omitempty" about:"The session's environment as NAME=VALUE, secrets masked."`
-	Usage     *usage        `json:"usage,omitempty" about:"What the session uses now."`
-	Note      string        `json:"note,omitempty" about:"Why something is missing."`
-	Jobs      []jobFacts    `json:"jobs,omitempty" about:"The background runs, or the one that was asked for."`
-	Result    *outcome      `json:"result,omitempty" about:"The background run's result, when it is done."`
-	Limits    *limitList    `json:"limits,omitempty" about:"What a run in the namespace gets that asks for nothing else."`
-	Caps      *limitList    `json:"caps,omitempty" about:"The most that can be asked for."`
+	Namespace string          `json:"namespace,omitempty" about:"The namespace; absent where all are listed."`
+	Sessions  []sessionInfo   `json:"sessions,omitempty" about:"The sessions, or the one that was asked for."`
+	Variables []variable      `json:"variables,omitempty" about:"The session's variables."`
+	Files     []sessionFile   `json:"files,omitempty" about:"The files in the session's working directory."`
+	Env       []string        `json:"env,omitempty" about:"The session's environment as NAME=VALUE, secrets masked."`
+	Usage     *session.Usage  `json:"usage,omitempty" about:"What the session uses now."`
+	Note      string          `json:"note,omitempty" about:"Why something is missing."`
+	Jobs      []jobFacts      `json:"jobs,omitempty" about:"The background runs, or the one that was asked for."`
+	Result    *outcome        `json:"result,omitempty" about:"The background run's result, when it is done."`
+	Limits    *session.Limits `json:"limits,omitempty" about:"What a run in the namespace gets that asks for nothing else."`
+	Caps      *session.Limits `json:"caps,omitempty" about:"The most that can be asked for."`
 }
 
 type variable struct {
@@ -48,13 +49,6 @@ type sessionFile struct {
 	Name    string `json:"name" about:"The file's name, relative to the working directory."`
 	Size    int64  `json:"size" about:"Its bytes."`
 	Changed string `json:"changed" about:"When it was changed last."`
-}
-
-type usage struct {
-	Memory    int64   `json:"memory_bytes" about:"Bytes of memory."`
-	Disk      int64   `json:"disk_bytes" about:"Bytes in /workspace, /tmp and /dev/shm."`
-	CPU       float64 `json:"cpu_seconds" about:"Seconds of CPU time since it began."`
-	Processes int     `json:"processes" about:"Processes."`
 }
 
 type jobFacts struct {
@@ -88,7 +82,7 @@ func (s *Server) inspectState(ctx context.Context, c *call) (*answer, error) {
 // overview lists what there is in the namespace all, or in every one for "", and the limits of another.
 func (s *Server) overview(namespace, all string) *answer {
 	now, ceiling := s.cfg.Pipeline.InForce(namespace)
-	limits, caps := limitListOf(now), limitListOf(ceiling)
+	limits, caps := pipeline.LimitsOf(now), pipeline.LimitsOf(ceiling)
 	f := &stateFacts{Namespace: all, Limits: &limits, Caps: &caps}
 	var text []string
 	for _, i := range s.cfg.Pipeline.Sessions(all) {
@@ -106,7 +100,7 @@ func (s *Server) overview(namespace, all string) *answer {
 		f.Jobs = append(f.Jobs, jobOf(j))
 		text = append(text, fmt.Sprintf("- %s: %s, namespace %s, began %s", j.ID, j.State, j.Namespace, stamp(j.Began)))
 	}
-	text = append(text, fmt.Sprintf("a run in namespace %s has: %s", namespace, limits), fmt.Sprintf("the most that can be asked for: %s", caps))
+	text = append(text, fmt.Sprintf("a run in namespace %s has: %s", namespace, limitsText(&limits)), fmt.Sprintf("the most that can be asked for: %s", limitsText(&caps)))
 	return &answer{text: strings.Join(text, "\n"), facts: f}
 }
 
@@ -185,8 +179,7 @@ func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*ans
 		return nil, err
 	}
 	f := &stateFacts{
-		Namespace: namespace, Sessions: []sessionInfo{infoOf(state.Info)}, Env: state.Env, Note: state.Note,
-		Usage: &usage{state.Usage.MemoryBytes, state.Usage.DiskBytes, state.Usage.CPUSeconds, state.Usage.Processes},
+		Namespace: namespace, Sessions: []sessionInfo{infoOf(state.Info)}, Env: state.Env, Note: state.Note, Usage: &state.Usage,
 	}
 	text := []string{fmt.Sprintf("session %s: %s, %s, %s, %s of memory", id, state.Language, state.State, count(state.Cells, "cell"), size(state.Usage.MemoryBytes))}
 	for _, r := range state.Restarts {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
 const aboutInstall = `Installs Python or Node packages with the network for this step only: into a session, or for all later runs of the namespace. ` +
@@ -25,13 +26,13 @@ func installIn() form {
 
 type installFacts struct {
 	common
-	Approval  *permissionFacts `json:"approval,omitempty" about:"Whether a person has approved it, where one must: what is pending or denied was not installed."`
-	RequestID string           `json:"request_id,omitempty" about:"The id under which the audit log has it."`
-	Ended     string           `json:"ended,omitempty" about:"How the package manager ended: ok, exit, timeout and so on."`
-	ExitCode  int              `json:"exit_code" about:"Its exit code; 0 is success."`
-	Packages  []packageFacts   `json:"packages,omitempty" about:"What was installed, with what it needs."`
-	Output    string           `json:"output,omitempty" about:"What the package manager wrote, if it failed."`
-	TotalMS   float64          `json:"total_ms" about:"Milliseconds that it took."`
+	Approval  *permissionFacts   `json:"approval,omitempty" about:"Whether a person has approved it, where one must: what is pending or denied was not installed."`
+	RequestID string             `json:"request_id,omitempty" about:"The id under which the audit log has it."`
+	Ended     string             `json:"ended,omitempty" about:"How the package manager ended: ok, exit, timeout and so on."`
+	ExitCode  int                `json:"exit_code" about:"Its exit code; 0 is success."`
+	Packages  []packages.Package `json:"packages,omitempty" about:"What was installed, with what it needs."`
+	Output    string             `json:"output,omitempty" about:"What the package manager wrote, if it failed."`
+	TotalMS   float64            `json:"total_ms" about:"Milliseconds that it took."`
 }
 
 // permissionFacts are those of approvalFacts that are told inside of another answer.
@@ -57,7 +58,7 @@ func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &installFacts{RequestID: res.ID, Ended: res.Ended, ExitCode: res.ExitCode, Packages: installed(res), TotalMS: float64(res.Timings.Total) / 1000}
+	f := &installFacts{RequestID: res.ID, Ended: res.Ended, ExitCode: res.ExitCode, Packages: res.Packages, TotalMS: float64(res.Timings.Total) / 1000}
 	if res.Ended == backends.EndedOK {
 		return &answer{text: fmt.Sprintf("installed %s: %s\nrequest_id: %s", count(len(f.Packages), "package"), packageLine(f.Packages), res.ID), facts: f}, nil
 	}
@@ -86,16 +87,8 @@ func (s *Server) permission(ctx context.Context, c *call, q pipeline.Install) (*
 	return &answer{text: response.text, facts: &installFacts{Approval: &permissionFacts{f.State, f.ID, f.What, f.Until, f.Reason, f.Command}}}, nil
 }
 
-func installed(res pipeline.Result) []packageFacts {
-	var list []packageFacts
-	for _, p := range res.Packages {
-		list = append(list, packageFacts(p))
-	}
-	return list
-}
-
 // packageLine names what was installed, what was asked for first.
-func packageLine(list []packageFacts) string {
+func packageLine(list []packages.Package) string {
 	var asked, needed []string
 	for _, p := range list {
 		one := p.Name + " " + p.Version

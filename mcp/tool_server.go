@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 const (
@@ -162,10 +163,10 @@ func runtimeLines(b backendFacts, packages map[string]string) []string {
 
 type limitsFacts struct {
 	common
-	Namespace string     `json:"namespace,omitempty" about:"The namespace whose runs, or session, they are for."`
-	SessionID string     `json:"session_id,omitempty" about:"The session that they are for."`
-	Limits    *limitList `json:"limits,omitempty" about:"What is now in force."`
-	Caps      *limitList `json:"caps,omitempty" about:"The most that can be asked for."`
+	Namespace string          `json:"namespace,omitempty" about:"The namespace whose runs, or session, they are for."`
+	SessionID string          `json:"session_id,omitempty" about:"The session that they are for."`
+	Limits    *session.Limits `json:"limits,omitempty" about:"What is now in force."`
+	Caps      *session.Limits `json:"caps,omitempty" about:"The most that can be asked for."`
 }
 
 func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
@@ -175,13 +176,13 @@ func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
 		return nil, inParameters(err, "set_resource_limits")
 	}
 	_, ceiling := s.cfg.Pipeline.InForce(f.Namespace)
-	limits, caps := limitListOf(now), limitListOf(ceiling)
+	limits, caps := pipeline.LimitsOf(now), pipeline.LimitsOf(ceiling)
 	f.Limits, f.Caps = &limits, &caps
 	who := "a run in namespace " + f.Namespace + " that asks for nothing else"
 	if f.SessionID != "" {
 		who = "session " + f.SessionID
 	}
-	return &answer{text: fmt.Sprintf("%s has: %s\nthe most that can be asked for: %s", who, limits, caps), facts: f}, nil
+	return &answer{text: fmt.Sprintf("%s has: %s\nthe most that can be asked for: %s", who, limitsText(f.Limits), limitsText(f.Caps)), facts: f}, nil
 }
 
 type statsFacts struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -41,26 +42,26 @@ func terminateIn() form {
 type sessionFacts struct {
 	common
 	sessionInfo
-	Packages []packageFacts `json:"packages,omitempty" about:"What was installed into it."`
+	Packages []packages.Package `json:"packages,omitempty" about:"What was installed into it."`
 }
 
 // sessionInfo is what is told of one session.
 type sessionInfo struct {
-	SessionID string     `json:"session_id,omitempty" about:"The session's id."`
-	Namespace string     `json:"namespace,omitempty" about:"The namespace that it belongs to."`
-	Language  string     `json:"language,omitempty" about:"What it runs."`
-	Backend   string     `json:"backend,omitempty" about:"What contains it."`
-	Profile   string     `json:"profile,omitempty" about:"The containment profile."`
-	State     string     `json:"state,omitempty" about:"idle, busy or dead."`
-	Created   string     `json:"created,omitempty" about:"When it began."`
-	Used      string     `json:"last_used,omitempty" about:"When it was used last."`
-	Idle      float64    `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends."`
-	Lifetime  float64    `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case."`
-	Cells     int        `json:"cells" about:"How many pieces of code it has run."`
-	Restarts  []restart  `json:"restarts,omitempty" about:"When and why its variables were lost."`
-	Ended     string     `json:"ended,omitempty" about:"Why it is dead: closed, idle, lifetime, oom, signal, limit or failed."`
-	Limits    *limitList `json:"limits,omitempty" about:"What it may use."`
-	Layers    []string   `json:"layers,omitempty" about:"Layers of containment that hold it."`
+	SessionID string          `json:"session_id,omitempty" about:"The session's id."`
+	Namespace string          `json:"namespace,omitempty" about:"The namespace that it belongs to."`
+	Language  string          `json:"language,omitempty" about:"What it runs."`
+	Backend   string          `json:"backend,omitempty" about:"What contains it."`
+	Profile   string          `json:"profile,omitempty" about:"The containment profile."`
+	State     string          `json:"state,omitempty" about:"idle, busy or dead."`
+	Created   string          `json:"created,omitempty" about:"When it began."`
+	Used      string          `json:"last_used,omitempty" about:"When it was used last."`
+	Idle      float64         `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends."`
+	Lifetime  float64         `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case."`
+	Cells     int             `json:"cells" about:"How many pieces of code it has run."`
+	Restarts  []restart       `json:"restarts,omitempty" about:"When and why its variables were lost."`
+	Ended     string          `json:"ended,omitempty" about:"Why it is dead: closed, idle, lifetime, oom, signal, limit or failed."`
+	Limits    *session.Limits `json:"limits,omitempty" about:"What it may use."`
+	Layers    []string        `json:"layers,omitempty" about:"Layers of containment that hold it."`
 }
 
 type restart struct {
@@ -68,31 +69,16 @@ type restart struct {
 	Why  string `json:"why" about:"Why."`
 }
 
-// limitList are limits in the units that they are set in.
-type limitList struct {
-	RAM       int64   `json:"max_ram_mb" about:"MB of memory for all processes together."`
-	CPU       float64 `json:"max_cpu_cores" about:"Cores."`
-	Wall      float64 `json:"timeout_seconds" about:"Seconds of one run or cell."`
-	Processes int     `json:"max_processes" about:"Processes and threads."`
-	Output    int64   `json:"max_output_bytes" about:"Bytes of stdout that are kept, and as many of stderr."`
-	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together."`
-}
-
-func (l limitList) String() string {
+func limitsText(l *session.Limits) string {
 	return fmt.Sprintf("%d MB of memory, %s CPU, %s s a run, %d processes, %s of output, %d MB of disk",
 		l.RAM, decimal(l.CPU), decimal(l.Wall), l.Processes, size(l.Output), l.Disk)
 }
 
-func limitListOf(b pipeline.Bounds) limitList {
-	return limitList{RAM: b.RAM >> 20, CPU: b.CPU, Wall: b.Wall.Seconds(), Processes: b.Processes, Output: b.Output, Disk: b.Disk >> 20}
-}
-
 func infoOf(i session.Info) sessionInfo {
-	limits := limitList(i.Limits)
 	f := sessionInfo{
 		SessionID: i.ID, Namespace: i.Namespace, Language: i.Language, Backend: i.Backend, Profile: i.Profile, State: i.State,
 		Created: stamp(i.Created), Used: stamp(i.Used), Idle: i.Idle, Lifetime: i.Lifetime, Cells: i.Cells, Ended: i.Ended,
-		Limits: &limits, Layers: i.Layers,
+		Limits: &i.Limits, Layers: i.Layers,
 	}
 	for _, r := range i.Restarts {
 		f.Restarts = append(f.Restarts, restart{stamp(r.Time), r.Why})
@@ -122,7 +108,7 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 	}
 	f := &sessionFacts{sessionInfo: infoOf(info)}
 	text := fmt.Sprintf("session_id: %s\n%s session in namespace %s: %s\nit ends after %s s without a call, and after %s s in any case",
-		info.ID, info.Language, info.Namespace, f.Limits, decimal(info.Idle), decimal(info.Lifetime))
+		info.ID, info.Language, info.Namespace, limitsText(f.Limits), decimal(info.Idle), decimal(info.Lifetime))
 	if missing := slices.DeleteFunc(slices.Clone(backends.ContainmentLayers), func(l string) bool { return slices.Contains(info.Layers, l) }); len(missing) > 0 {
 		text += "\n" + without(missing, info.Backend, info.Profile)
 	}
@@ -132,7 +118,7 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 		if err != nil || res.Ended != backends.EndedOK {
 			return s.undone(ctx, info, res, err), nil
 		}
-		f.Packages = installed(res)
+		f.Packages = res.Packages
 		text += "\ninstalled: " + packageLine(f.Packages)
 	}
 	return &answer{text: text, facts: f}, nil

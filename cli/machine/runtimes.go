@@ -42,7 +42,7 @@ type offered struct {
 	Usable   bool             `json:"usable"`
 	Why      string           `json:"why,omitempty"` // it is not
 	Runtimes []offeredRuntime `json:"runtimes"`
-	Layers   []offeredLayer   `json:"layers"`
+	Layers   []backends.Layer `json:"layers"`
 }
 
 type offeredRuntime struct {
@@ -51,12 +51,6 @@ type offeredRuntime struct {
 	Version   string `json:"version,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Why       string `json:"why,omitempty"` // it is not there, or where it was found
-}
-
-type offeredLayer struct {
-	Name    string `json:"name"`
-	InForce bool   `json:"in_force"`
-	Detail  string `json:"detail,omitempty"`
 }
 
 func (p commands) runtimes(c *cli.Context) error {
@@ -116,7 +110,7 @@ func offers(ctx context.Context, cfg config.Config, only string) ([]offered, err
 }
 
 func asOffered(name string, probe backends.Probe, err error) offered {
-	o := offered{Backend: name, Usable: probe.Usable && err == nil, Why: probe.Why, Runtimes: []offeredRuntime{}, Layers: []offeredLayer{}}
+	o := offered{Backend: name, Usable: probe.Usable && err == nil, Why: probe.Why, Runtimes: []offeredRuntime{}, Layers: []backends.Layer{}}
 	if err != nil {
 		o.Why, _ = exit.Because(err)
 	}
@@ -124,7 +118,7 @@ func asOffered(name string, probe backends.Probe, err error) offered {
 		o.Runtimes = append(o.Runtimes, offeredRuntime{r.Name, r.Path != "", r.Version, r.Path, r.Why})
 	}
 	for _, l := range probe.Layers {
-		o.Layers = append(o.Layers, offeredLayer{l.Name, l.InForce, l.Detail})
+		o.Layers = append(o.Layers, l.Layer)
 	}
 	return o
 }

@@ -143,16 +143,7 @@ func artifacts(cfg config.Config) pipeline.ArtifactPolicy {
 }
 
 func bounds(l config.Limits) pipeline.Bounds {
-	return pipeline.Bounds{
-		Limits: backends.Limits{
-			RAM:       l.RAMMB << 20,
-			Wall:      l.Timeout(),
-			CPU:       l.CPUCores,
-			Processes: int(l.Processes),
-			Disk:      l.DiskMB << 20,
-		},
-		Output: l.OutputBytes,
-	}
+	return pipeline.BoundsOf(session.Limits{RAM: l.RAMMB, CPU: l.CPUCores, Wall: l.TimeoutSeconds, Processes: int(l.Processes), Output: l.OutputBytes, Disk: l.DiskMB})
 }
 
 // webOf is what the configuration lets callers read of the web, over the dialer of all that leaves.

@@ -156,12 +156,12 @@ type Receipt struct {
 	Layer     string          // hex SHA-256 over the list of the layer's files; "" when nothing has changed
 }
 
-// Package is one package of a layer.
+// Package is one package of a layer. The schemas of tools have what about says.
 type Package struct {
-	Name      string `json:"name"`
-	Version   string `json:"version"`
-	Hash      string `json:"hash"`      // "sha256:<hex>" for Python, npm's integrity string for Node
-	Requested bool   `json:"requested"` // named by an order, not just needed by another
+	Name      string `json:"name" about:"The package."`
+	Version   string `json:"version" about:"Its exact version."`
+	Hash      string `json:"hash" about:"The hash of what was fetched."` // "sha256:<hex>" for Python, npm's integrity string for Node
+	Requested bool   `json:"requested" about:"True if it was asked for, false if another package needs it."`
 }
 
 // View is what a sandbox is shown of a layer. Its zero value, of a layer that is not there, shows nothing.

@@ -35,14 +35,14 @@ type Restart struct {
 	Why  string    `json:"why"`
 }
 
-// Limits are what a session may use, in the units that people set them in.
+// Limits are what a session may use, in the units that people set them in. The schemas of tools have what about says.
 type Limits struct {
-	RAM       int64   `json:"max_ram_mb"`
-	CPU       float64 `json:"max_cpu_cores"`
-	Wall      float64 `json:"timeout_seconds"` // of one cell
-	Processes int     `json:"max_processes"`
-	Output    int64   `json:"max_output_bytes"`
-	Disk      int64   `json:"max_disk_mb"`
+	RAM       int64   `json:"max_ram_mb" about:"MB of memory for all processes together."`
+	CPU       float64 `json:"max_cpu_cores" about:"Cores."`
+	Wall      float64 `json:"timeout_seconds" about:"Seconds of one run or cell."`
+	Processes int     `json:"max_processes" about:"Processes and threads."`
+	Output    int64   `json:"max_output_bytes" about:"Bytes of stdout that are kept, and as many of stderr."`
+	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together."`
 }
 
 // State is what is inside a session.
@@ -64,8 +64,8 @@ type File struct {
 
 // Usage is what a session uses now.
 type Usage struct {
-	MemoryBytes int64   `json:"memory_bytes"`
-	DiskBytes   int64   `json:"disk_bytes"`
-	CPUSeconds  float64 `json:"cpu_seconds"`
-	Processes   int     `json:"processes"`
+	MemoryBytes int64   `json:"memory_bytes" about:"Bytes of memory."`
+	DiskBytes   int64   `json:"disk_bytes" about:"Bytes in /workspace, /tmp and /dev/shm."`
+	CPUSeconds  float64 `json:"cpu_seconds" about:"Seconds of CPU time since it began."`
+	Processes   int     `json:"processes" about:"Processes."`
 }
