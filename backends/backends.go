@@ -40,13 +40,13 @@ type Backend interface {
 // Pool counts what a backend keeps ready for one kind of program: the programs of a language that have the same limits,
 // layers and mounts.
 type Pool struct {
-	Language string
-	RAM      int64            // bytes, of the limits that distinguish the kind
-	Ready    int              // idle sandboxes, each for one program
-	Memory   int64            // bytes that they hold in RAM, shared pages counted by share (PSS)
-	Hits     int64            // programs that got an idle sandbox, since the backend was made
-	Misses   int64            // programs that got none
-	Cold     map[string]int64 // misses by reason
+	Language string           `json:"language"`
+	RAM      int64            `json:"-"`              // bytes, of the limits that distinguish the kind
+	Ready    int              `json:"ready"`          // idle sandboxes, each for one program
+	Memory   int64            `json:"memory"`         // bytes that they hold in RAM, shared pages counted by share (PSS)
+	Hits     int64            `json:"hits"`           // programs that got an idle sandbox, since the backend was made
+	Misses   int64            `json:"misses"`         // programs that got none
+	Cold     map[string]int64 `json:"cold,omitempty"` // misses by reason
 }
 
 // Sandbox is an isolated environment for programs.

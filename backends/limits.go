@@ -23,24 +23,23 @@ var DefaultLimits = Limits{
 }
 
 // WithDefaults returns l with each zero field replaced by the default.
-func (l Limits) WithDefaults() Limits {
-	d := DefaultLimits
-	if l.RAM > 0 {
-		d.RAM = l.RAM
-	}
-	if l.Wall > 0 {
-		d.Wall = l.Wall
-	}
-	if l.CPU > 0 {
-		d.CPU = l.CPU
-	}
-	if l.Processes > 0 {
-		d.Processes = l.Processes
-	}
-	if l.Disk > 0 {
-		d.Disk = l.Disk
+func (l Limits) WithDefaults() Limits { return l.Or(DefaultLimits) }
+
+// Or returns l with each field that is not positive replaced by d's.
+func (l Limits) Or(d Limits) Limits {
+	return Limits{or(l.RAM, d.RAM), or(l.Wall, d.Wall), or(l.CPU, d.CPU), or(l.Processes, d.Processes), or(l.Disk, d.Disk)}
+}
+
+func or[T int | int64 | float64 | time.Duration](n, d T) T {
+	if n > 0 {
+		return n
 	}
 	return d
+}
+
+// AtMost returns the smaller one of each field of l and caps.
+func (l Limits) AtMost(caps Limits) Limits {
+	return Limits{min(l.RAM, caps.RAM), min(l.Wall, caps.Wall), min(l.CPU, caps.CPU), min(l.Processes, caps.Processes), min(l.Disk, caps.Disk)}
 }
 
 // Tasks returns how many threads may exist at once in a sandbox for a language: the processes that its limit grants, PID 1,

@@ -147,7 +147,7 @@ const browserStart, browserEnd = 30 * time.Second, time.Minute
 func browserLimits(caps Bounds) (backends.Limits, error) {
 	want := backends.Limits{RAM: 1 << 30, CPU: 2, Processes: 500, Disk: 256 << 20}
 	least := Bounds{Limits: backends.Limits{RAM: 384 << 20, Processes: 200, Disk: 64 << 20}}
-	got := Bounds{Limits: want}.max(caps)
+	got := Bounds{Limits: want}.atMost(caps)
 	for _, l := range bounds {
 		if l.get(got) < l.get(least) && l.get(least) > 0 {
 			return want, refuse(StageValidate, fmt.Sprintf("a browser needs %s %s, and the operator's cap is %s", formatNumber(l.get(least)), l.unit, formatNumber(l.get(got))),

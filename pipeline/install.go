@@ -135,7 +135,7 @@ func (p *Pipeline) limitInstall(timeout time.Duration) (backends.Limits, error) 
 	if timeout == 0 {
 		timeout = min(caps.Wall, 10*time.Minute)
 	}
-	return backends.Limits{RAM: min(caps.RAM, 2<<30), Wall: timeout, CPU: min(caps.CPU, 2), Processes: min(caps.Processes, 64), Disk: min(caps.Disk, 4<<30)}, nil
+	return backends.Limits{RAM: 2 << 30, Wall: timeout, CPU: 2, Processes: 64, Disk: 4 << 30}.AtMost(caps.Limits), nil
 }
 
 // addReceipt puts what came of an installation into the result.

@@ -31,24 +31,14 @@ var DefaultCaps = Bounds{
 }
 
 func (b Bounds) or(d Bounds) Bounds {
-	limits := d.Limits
-	for _, f := range []struct{ to, from *int64 }{
-		{&limits.RAM, &b.RAM},
-		{&limits.Disk, &b.Disk},
-		{(*int64)(&limits.Wall), (*int64)(&b.Wall)},
-		{&d.Output, &b.Output},
-	} {
-		if *f.from > 0 {
-			*f.to = *f.from
-		}
+	if b.Output > 0 {
+		d.Output = b.Output
 	}
-	if b.CPU > 0 {
-		limits.CPU = b.CPU
-	}
-	if b.Processes > 0 {
-		limits.Processes = b.Processes
-	}
-	return Bounds{limits, d.Output}
+	return Bounds{b.Limits.Or(d.Limits), d.Output}
+}
+
+func (b Bounds) atMost(caps Bounds) Bounds {
+	return Bounds{b.Limits.AtMost(caps.Limits), min(b.Output, caps.Output)}
 }
 
 // A bound is one field of Bounds, in the unit and under the name that people set it with.
@@ -87,7 +77,7 @@ func (p *Pipeline) limit(namespace string, asked Bounds) (Bounds, error) {
 			return Bounds{}, e
 		}
 	}
-	return limits.max(p.cfg.Caps), nil
+	return limits.atMost(p.cfg.Caps), nil
 }
 
 // OverCap is what to do about a limit that is above the operator's cap: ask for less, or have the cap raised.
@@ -95,19 +85,6 @@ type OverCap struct {
 	Limit   string // as the command line's flag is called: "ram"
 	Cap     string // the most that can be asked for
 	Setting string // of the configuration, which holds the cap
-}
-
-func (b Bounds) max(caps Bounds) Bounds {
-	return Bounds{
-		Limits: backends.Limits{
-			RAM:       min(b.RAM, caps.RAM),
-			Wall:      min(b.Wall, caps.Wall),
-			CPU:       min(b.CPU, caps.CPU),
-			Processes: min(b.Processes, caps.Processes),
-			Disk:      min(b.Disk, caps.Disk),
-		},
-		Output: min(b.Output, caps.Output),
-	}
 }
 
 func formatNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -34,7 +34,7 @@ func (s *namespaceLimits) set(namespace string, b Bounds) {
 // InForce are the limits of a run in this namespace that asks for none, and the caps of all.
 func (p *Pipeline) InForce(namespace string) (limits, caps Bounds) {
 	b := p.namespaceLimits.bounds(orDefault(namespace)).or(p.cfg.Limits)
-	return b.max(p.cfg.Caps), p.cfg.Caps
+	return b.atMost(p.cfg.Caps), p.cfg.Caps
 }
 
 // SetLimits changes what later runs of a namespace get that ask for nothing else, or, with a

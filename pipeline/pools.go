@@ -6,15 +6,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Pool is what one backend keeps ready for programs of one language.
+// Pool is what one backend keeps ready for programs of one language, whatever their limits.
 type Pool struct {
-	Backend  string           `json:"backend"`
-	Language string           `json:"language"`
-	Ready    int              `json:"ready"`          // sandboxes that wait, each for one program
-	Memory   int64            `json:"memory"`         // bytes that these hold in RAM, shared pages counted by share
-	Hits     int64            `json:"hits"`           // programs that found one
-	Misses   int64            `json:"misses"`         // programs that did not
-	Cold     map[string]int64 `json:"cold,omitempty"` // of the misses: how often for which reason
+	Backend string `json:"backend"`
+	backends.Pool
 }
 
 // HitRate is the part of the programs that found a sandbox ready, 0 where none has come.
@@ -33,7 +28,7 @@ func (p *Pipeline) pools() (all []Pool) {
 			i := slices.IndexFunc(all, func(has Pool) bool { return has.Backend == b.Name() && has.Language == one.Language })
 			if i < 0 {
 				i = len(all)
-				all = append(all, Pool{Backend: b.Name(), Language: one.Language})
+				all = append(all, Pool{b.Name(), backends.Pool{Language: one.Language}})
 			}
 			all[i].add(one)
 		}

@@ -65,8 +65,8 @@ func TestPoolsAreAddedUpByLanguage(t *testing.T) {
 		{Language: "python", RAM: 64 << 20, Ready: 1, Memory: 10, Hits: 1, Misses: 2, Cold: map[string]int64{"none was ready": 1, "PYTHONPATH is set": 1}},
 	}
 	want := []Pool{
-		{Backend: "double", Language: "python", Ready: 3, Memory: 110, Hits: 9, Misses: 3, Cold: map[string]int64{"none was ready": 2, "PYTHONPATH is set": 1}},
-		{Backend: "double", Language: "node", Ready: 1, Memory: 50},
+		{Backend: "double", Pool: backends.Pool{Language: "python", Ready: 3, Memory: 110, Hits: 9, Misses: 3, Cold: map[string]int64{"none was ready": 2, "PYTHONPATH is set": 1}}},
+		{Backend: "double", Pool: backends.Pool{Language: "node", Ready: 1, Memory: 50}},
 	}
 	got := r.Stats().Pools
 	if diff := cmp.Diff(want, got); diff != "" {

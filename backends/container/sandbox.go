@@ -134,21 +134,14 @@ func (s *sandbox) contained(inner backends.Containment) backends.Containment {
 func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := s.limits
-	if l.RAM > 0 {
-		next.RAM = l.RAM
-	}
+	next := backends.Limits{RAM: l.RAM}
 	if s.handle.plan.Limits {
-		if l.CPU > 0 {
-			next.CPU = l.CPU
-		}
-		if l.Processes > 0 {
-			next.Processes = l.Processes
-		}
-		if next != s.limits {
-			if err := s.update(next); err != nil {
-				return s.limits, err
-			}
+		next.CPU, next.Processes = l.CPU, l.Processes
+	}
+	next = next.Or(s.limits)
+	if s.handle.plan.Limits && next != s.limits {
+		if err := s.update(next); err != nil {
+			return s.limits, err
 		}
 	}
 	if _, err := s.Sandbox.Limit(l); err != nil {

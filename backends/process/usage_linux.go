@@ -57,18 +57,11 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	defer done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := s.inForce
-	if l.RAM > 0 {
-		next.RAM = l.RAM
-	}
+	next := backends.Limits{RAM: l.RAM}
 	if s.cgroup != nil {
-		if l.CPU > 0 {
-			next.CPU = l.CPU
-		}
-		if l.Processes > 0 {
-			next.Processes = l.Processes
-		}
+		next.CPU, next.Processes = l.CPU, l.Processes
 	}
+	next = next.Or(s.inForce)
 	if err := s.cgroup.Limit(boundsOf(next, uint64(backends.Tasks(s.runtime.Name, next.Processes)))); err != nil {
 		return s.inForce, err
 	}

@@ -8,7 +8,6 @@
 package packages
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +137,7 @@ type Order struct {
 	Backend   backends.Backend
 	Profile   string
 	Require   []string
-	Limits    backends.Limits // zero fields are those of installLimits
+	Limits    backends.Limits // zero fields are an install's own
 	// Progress, if not nil, is given lines as the package manager writes them, one at a time.
 	Progress func(line string)
 }
@@ -173,17 +172,8 @@ type View struct {
 	Release func()
 }
 
-// installLimits are those of an install whose order names none: package managers are hungrier
-// than programs.
-var installLimits = backends.Limits{RAM: 1 << 30, Wall: 5 * time.Minute, CPU: 2, Processes: 64}
-
+// limits returns those of an order, with an install's own for what it does not name: package managers are hungrier than
+// programs, and what was downloaded and what was unpacked of it are there at the same time.
 func (s *Store) limits(l backends.Limits) backends.Limits {
-	return backends.Limits{
-		RAM:       cmp.Or(l.RAM, installLimits.RAM),
-		Wall:      cmp.Or(l.Wall, installLimits.Wall),
-		CPU:       cmp.Or(l.CPU, installLimits.CPU),
-		Processes: cmp.Or(l.Processes, installLimits.Processes),
-		// What was downloaded and what was unpacked of it are there at the same time.
-		Disk: cmp.Or(l.Disk, 2*s.cfg.MaxBytes),
-	}
+	return l.Or(backends.Limits{RAM: 1 << 30, Wall: 5 * time.Minute, CPU: 2, Processes: 64, Disk: 2 * s.cfg.MaxBytes})
 }
