@@ -58,6 +58,7 @@ func (r *run) knowAll(ctx context.Context) (*vault.Lease, error) {
 	return lease, nil
 }
 
+// runAction checks, records and carries out an action, and records its end.
 func (r *run) runAction(ctx context.Context, e action) error {
 	r.facts = facts{"tool": e.Tool, "what": long(e.What)}
 	r.facts.add("session", e.Session, len(e.Session))

@@ -25,8 +25,8 @@ type Browse struct {
 	Timeout       time.Duration // until the page is read as it is by then; 0 is the operator's
 }
 
-// Browsed is what was read. The text is in Stdout, as far as it was asked for. A page that was not there in time is a
-// result, too: Late then says what had not come about, and Ended is "timeout".
+// Browsed is a page that a browser has read. The text is in Stdout, as far as it was asked for. A page that was not
+// loaded in time is a result, too: Late then says what was missing, and Ended is "timeout".
 type Browsed struct {
 	Result
 	URL     string   `json:"url"` // after redirects
@@ -64,7 +64,7 @@ func (p *Pipeline) Browse(ctx context.Context, q Browse) (Browsed, error) {
 	return b.page, nil
 }
 
-// browsing is one page on its way.
+// browsing reads one page.
 type browsing struct {
 	*run
 	Browse

@@ -129,10 +129,10 @@ func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got brow
 // browserEnv: there is no message bus, and what looks for one should not wait.
 var browserEnv = []string{"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:", "HOME=/tmp"}
 
-// noPage is what to do about a page of a host that may be reached, and is not.
+// noPage is the remedy for a page of a host that may be reached, and is not.
 const noPage = "check the address, or try again later"
 
-// explain says why there is no page, in the words of whoever knows best.
+// explain returns the error for a page that could not be read: the gateway's, where that denied it, else the browser's.
 func (b *browsing) explain(err error, out backends.Result) error {
 	var load *browser.LoadError
 	switch {
@@ -216,7 +216,8 @@ func (b *browsing) take(ctx context.Context, got browser.Page) error {
 	return nil
 }
 
-// host is whose page it is: in a spelling that a policy decides about, or else the one that was asked for.
+// host returns the host of a page, or else of the address that was asked for, in the spelling that policies decide
+// about.
 func (b *browsing) host(address string) string {
 	at, err := web.Parse(address)
 	if err != nil {

@@ -91,6 +91,7 @@ var sessionRemedies = []struct {
 	{session.ErrFull, "end one with terminate_session, or raise sessions.per_namespace or sessions.total in the configuration"},
 }
 
+// sessionError returns the error of a stage about a session, with its remedy.
 func sessionError(stage string, err error) error {
 	for _, r := range sessionRemedies {
 		if errors.Is(err, r.err) {

@@ -115,6 +115,7 @@ func (q Request) source(language string) validate.Code {
 	return code
 }
 
+// checkRequest refuses a request whose fields are unsound in themselves.
 func checkRequest(q Request) error {
 	if _, err := ulid.ParseStrict(q.ID); err != nil {
 		return refuse(StageValidate, fmt.Sprintf("the id %q is not a ULID", q.ID), "leave it out")

@@ -221,7 +221,7 @@ func (p *Pipeline) recorder(id, namespace string, clean func(string) string) out
 	}
 }
 
-// egressKind is under which kind a decision is recorded.
+// egressKind returns the kind of row for a decision.
 func egressKind(allowed bool) string {
 	if allowed {
 		return event.EgressApproved

@@ -93,6 +93,7 @@ func (e *execution) audit(ctx context.Context, out *outcome) (Result, error) {
 	return e.res, nil
 }
 
+// noteEnd notes all rows of the run's end.
 func (e *execution) noteEnd(ctx context.Context, out *outcome) error {
 	if limits := slices.Concat(e.res.Hit, []string{e.res.Limit}); strings.Join(limits, "") != "" {
 		e.note(event.ResourceExceeded, facts{"limit": e.res.Limit, "hit": e.res.Hit})
@@ -156,6 +157,7 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 	return res, e
 }
 
+// noteStop notes the end of a run that was refused, or broke.
 func (r *run) noteStop(e *Error) {
 	reason := e.Reason
 	if e.public != "" {

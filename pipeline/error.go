@@ -18,8 +18,8 @@ const (
 	StageAudit    = "audit"
 )
 
-// Error says why a request has no outcome: no program ran, or what it did may not be told.
-// Programs that fail are results, not errors.
+// Error is the reason why a request has no outcome: no program ran, or what it did must not be disclosed. Programs that
+// fail are results, not errors.
 type Error struct {
 	Stage  string `json:"stage"`
 	Layer  string `json:"layer,omitempty"` // the layer of containment that it is about
@@ -45,7 +45,7 @@ func (e *Error) Error() string {
 // Unwrap returns the error below, such as ErrBusy, context.Canceled or a *backends.Refusal.
 func (e *Error) Unwrap() error { return e.err }
 
-// refuse says that policy forbids the run.
+// refuse returns the error for a run that policy forbids.
 func refuse(stage, reason, remedy string) *Error {
 	return &Error{Stage: stage, Reason: reason, Remedy: remedy, Denied: true}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// outcome is what a program left, whose processes have all ended.
+// outcome holds what a program left when all of its processes had ended.
 type outcome struct {
 	backends.Result
 	stdout, stderr *stream

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Host says which commands may run on the host. The zero value runs none.
+// Host is the policy for commands on the host. The zero value allows none.
 type Host struct {
 	Enabled     bool
 	Policy      *host.Policy  // nil allows nothing but what people approve
@@ -54,7 +54,7 @@ type HostAccess struct {
 	Until   time.Time `json:"until,omitzero"` // the end of an approval
 }
 
-// Access is what the configuration allows to all namespaces.
+// Access lists what the configuration allows to all namespaces.
 func (h Host) Access() []HostAccess {
 	all := []HostAccess{}
 	policy := h.policy()
@@ -81,10 +81,10 @@ func (h Host) policy() *host.Policy {
 	return h.Policy
 }
 
-// HostEnabled says whether the operator lets anybody reach the host at all.
+// HostEnabled reports whether the operator lets anybody reach the host at all.
 func (p *Pipeline) HostEnabled() bool { return p.cfg.Host.Enabled }
 
-// HostFilesEnabled says likewise whether anybody may reach files of the host.
+// HostFilesEnabled reports whether the operator lets anybody reach files of the host.
 func (p *Pipeline) HostFilesEnabled() bool { return p.cfg.Files.Enabled }
 
 // HostAccess lists what a namespace, or a session of it, may do on the host now.
@@ -106,8 +106,7 @@ func (p *Pipeline) hostGrants(namespace, session, run string) []approval.Grant {
 	return p.cfg.Approvals.Held(approval.Host, approval.Question{Kind: approval.Host, Namespace: orDefault(namespace), Session: session, Run: run})
 }
 
-// approvedHost is what people have approved: patterns of commands, and the policy with the directories that are
-// approved, too.
+// approvedHost returns what people have approved: patterns of commands, and the policy with the approved directories.
 func (p *Pipeline) approvedHost(namespace, session, run string) (patterns []host.Pattern, policy *host.Policy) {
 	var read, write []string
 	for _, g := range p.hostGrants(namespace, session, run) {

@@ -30,7 +30,7 @@ type HostCommand struct {
 	Ask func(context.Context, *approval.Pending)
 }
 
-// HostResult is what became of a command on the host.
+// HostResult is the result of a command on the host.
 type HostResult struct {
 	Result
 	Pattern string // that allowed it

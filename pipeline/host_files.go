@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
-// HostFiles says which files of the host callers may reach. The zero value allows none.
+// HostFiles is the policy for files of the host. The zero value allows none.
 type HostFiles struct {
 	Enabled     bool
 	Read, Write []string // directories or files, absolute; what may be written may be read
@@ -29,10 +29,10 @@ const DefaultFileBytes = 16 << 20
 
 func (f HostFiles) maxBytes() int64 { return cmp.Or(f.MaxBytes, DefaultFileBytes) }
 
-// hostFileTime is how long one access may take: a network file system may hang.
+// hostFileTime bounds one access: a network file system may hang.
 const hostFileTime = time.Minute
 
-// HostCaller is who wants to reach a file of the host.
+// HostCaller identifies the caller that wants to reach a file of the host.
 type HostCaller struct {
 	Namespace, Session string
 	// Ask shows a person the question whether a directory may be reached that is not allowed: see Request. nil

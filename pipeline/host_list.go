@@ -14,7 +14,7 @@ type HostList struct {
 	Limit     int // entries; 0 is 1000
 }
 
-// HostListing is what is in a directory, by name. The names are free of secrets.
+// HostListing lists a directory by name. The names are free of secrets.
 type HostListing struct {
 	Result
 	Entries []files.Entry

@@ -80,6 +80,7 @@ func (r *run) install(ctx context.Context, q Install) error {
 	return r.flush(ctx)
 }
 
+// checkInstall validates an installation, and decides what contains and limits the package manager.
 func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 	p := r.p
 	if p.cfg.Packages == nil {
@@ -125,7 +126,7 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 	return o, nil
 }
 
-// limitInstall is what a package manager may use, which is hungrier than programs are.
+// limitInstall returns the limits of a package manager, which needs more than programs do.
 func (p *Pipeline) limitInstall(timeout time.Duration) (backends.Limits, error) {
 	caps := p.cfg.Caps
 	if timeout < 0 || timeout > caps.Wall {

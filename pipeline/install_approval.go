@@ -9,13 +9,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
-// AskAbout is what a person must have approved before it is done. The zero value is nothing.
+// AskAbout selects what a person must approve before it is done. The zero value selects nothing.
 type AskAbout struct {
 	Packages bool // that are installed
 }
 
-// InstallQuestion is what a person is asked before q is done, and whether anybody has to be. Whoever has dialogs of
-// their own can ask it first; Install asks what is not approved by then. An error is what Install would refuse.
+// InstallQuestion returns the question that a person is asked before q is done, and whether it has to be asked. A
+// caller with dialogs of its own can ask it first; Install asks what is not approved by then. The error is that of
+// Install.
 func (p *Pipeline) InstallQuestion(q Install) (approval.Question, bool, error) {
 	if !p.cfg.AskAbout.Packages || q.Typed {
 		return approval.Question{}, false, nil

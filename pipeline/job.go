@@ -161,7 +161,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String is what was kept, from the first whole character on.
+// String returns the last output, from its first whole character on.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

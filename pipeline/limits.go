@@ -18,7 +18,7 @@ type Bounds struct {
 // DefaultBounds are the limits of a run for which neither operator nor caller names others.
 var DefaultBounds = Bounds{Limits: backends.DefaultLimits, Output: 1 << 20}
 
-// DefaultCaps are what a caller can ask for at most, where the operator does not say.
+// DefaultCaps bound what a caller can ask for, where the operator does not.
 var DefaultCaps = Bounds{
 	Limits: backends.Limits{
 		RAM:       8 << 30,

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Capture says what the log holds of a run beside hashes. It is free of secrets, and cut.
+// Capture selects what the log holds of a run beside hashes, free of secrets, and cut.
 type Capture struct{ Code, Output bool }
 
 // executionCaptured is a kind of row. Listeners are not told: there is a row for who may see the text, not a crowd.

@@ -79,6 +79,7 @@ func (r *run) setLimits(ctx context.Context, id string, b Bounds) (Bounds, error
 	return changeSession(s, b)
 }
 
+// changeSession changes the limits of a session that runs, and returns those in force.
 func changeSession(s *session.Session, b Bounds) (Bounds, error) {
 	was := BoundsOf(s.Info().Limits)
 	got, err := s.Sandbox().Limit(backends.Limits{RAM: b.RAM, CPU: b.CPU, Processes: b.Processes})
@@ -96,7 +97,7 @@ func LimitsOf(b Bounds) session.Limits {
 	return session.Limits{RAM: b.RAM >> 20, CPU: b.CPU, Wall: b.Wall.Seconds(), Processes: b.Processes, Output: b.Output, Disk: b.Disk >> 20}
 }
 
-// BoundsOf is the reverse of LimitsOf.
+// BoundsOf converts limits from the units that people set them in. It is the reverse of LimitsOf.
 func BoundsOf(l session.Limits) Bounds {
 	return Bounds{Limits: backends.Limits{RAM: l.RAM << 20, CPU: l.CPU, Wall: time.Duration(l.Wall * float64(time.Second)), Processes: l.Processes, Disk: l.Disk << 20}, Output: l.Output}
 }

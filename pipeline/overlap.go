@@ -37,7 +37,7 @@ func (p *Pipeline) refuseProtected(m backends.Mount, ours string) error {
 		"show another directory")
 }
 
-// shows says whether a program is shown a directory above our own files.
+// shows reports whether a program is shown a directory above our own files.
 func (p *Pipeline) shows(q Request) bool {
 	for _, m := range append(slices.Clone(q.Mounts), q.Workspace) {
 		if m.Host != "" && slices.ContainsFunc(p.cfg.Protected, func(ours string) bool { return paths.Within(real(ours), real(m.Host)) }) {

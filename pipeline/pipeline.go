@@ -89,13 +89,13 @@ type Recorder interface {
 	Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error)
 }
 
-// Profile is what an operator demands of containment, under a name.
+// Profile is an operator's demand of containment, which has a name.
 type Profile struct {
 	Base    string   // the backend's own profile: "hardened" or "landlock"
 	Require []string // layers without which a run is refused; nil is what the backend promises
 }
 
-// ArtifactPolicy says what is handed out of what programs leave behind.
+// ArtifactPolicy bounds the artifacts that are handed out.
 type ArtifactPolicy struct {
 	MaxCount int   // files; 0 is the count of DefaultArtifacts
 	MaxBytes int64 // of all together; 0 is the bytes of DefaultArtifacts
@@ -103,10 +103,10 @@ type ArtifactPolicy struct {
 	ShowSecrets bool
 }
 
-// DefaultArtifacts is what is handed out where the operator does not say.
+// DefaultArtifacts applies where the operator sets no bounds.
 var DefaultArtifacts = ArtifactPolicy{MaxCount: 1000, MaxBytes: 512 << 20}
 
-// DefaultRoom is how many runs may wait where the operator does not say.
+// DefaultRoom is the number of runs that may wait where the operator sets none.
 const DefaultRoom = 256
 
 // New returns a pipeline with the settings of cfg.

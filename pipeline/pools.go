@@ -6,7 +6,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Pool is what one backend keeps ready for programs of one language, whatever their limits.
+// Pool counts the sandboxes of one backend that are ready for programs of one language, whatever their limits.
 type Pool struct {
 	Backend string `json:"backend"`
 	backends.Pool

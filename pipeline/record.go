@@ -120,6 +120,7 @@ func (r *run) note(kind string, data facts) { r.enter(kind, nil, data) }
 // noteRun notes something about the run as a whole, with all that is known of it.
 func (r *run) noteRun(kind string, data facts) { r.enter(kind, r.facts, data) }
 
+// enter notes an entry of facts and more, free of secrets.
 func (r *run) enter(kind string, f, more facts) {
 	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.res.ID, Namespace: r.res.Namespace, Data: r.with(f, more)})
 }
@@ -191,7 +192,7 @@ func (r *run) recordStart(ctx context.Context) error {
 	return nil
 }
 
-// endKind is under which kind a run's end is recorded.
+// endKind returns the kind of row for a run that ended this way.
 func endKind(ended string) string {
 	switch ended {
 	case backends.EndedOK, backends.EndedExit, backends.EndedSignal:
@@ -234,8 +235,8 @@ func (r *run) endFacts(inputs map[string]string) facts {
 	return f
 }
 
-// times is when the run began, and how long its stages took so far, in microseconds; the record of its
-// end is still to come.
+// times returns the begin of the run and the durations of its stages so far, in microseconds. The record of its end is
+// not among them.
 func (r *run) times() facts {
 	t := r.res.Timings
 	return facts{"began": r.began.UTC().Format(time.RFC3339Nano), "timings_us": map[string]int64{

@@ -96,8 +96,8 @@ type Input struct {
 	Run, Artifact string
 }
 
-// Caller is who asks for something, where that is known: a person at the command line, say. The rows about what
-// they ask for name them.
+// Caller identifies who asks for something, where that is known, such as a person at the command line. Rows about it
+// name the caller.
 type Caller struct {
 	By   string // the way it came, such as "command line"
 	User string // of the operating system

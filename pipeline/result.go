@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Result is what became of one request. All of its text is free of the run's secrets.
+// Result is the result of one request. All of its text is free of the run's secrets.
 type Result struct {
 	ID        string `json:"id"`
 	Namespace string `json:"namespace"`

@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Review is what an operator wants to be done about code that looks dangerous. The zero value runs
-// it: containment does not depend on what code looks like.
+// Review is an operator's policy for code that looks dangerous. The zero value runs it: containment does not depend on
+// what code looks like.
 type Review struct {
 	Reject string   // "low", "medium" or "high": code with a finding at least as severe is refused; "" refuses none
 	Off    []string // rules that are switched off
@@ -50,9 +50,8 @@ func (p *Pipeline) review(ctx context.Context, c plan) error {
 	return e
 }
 
-// Analyze says what is wrong with code, what it lacks and what in it looks dangerous, without
-// running it. Python is parsed by the interpreter that would run it, in a sandbox. Off and Python of the options are the
-// pipeline's.
+// Analyze reports errors in code, modules that it lacks, and dangerous patterns, without running it. Python is parsed
+// by the interpreter that would run it, in a sandbox. Off and Python of the options are the pipeline's.
 func (p *Pipeline) Analyze(ctx context.Context, code validate.Code, o validate.Options) (validate.Report, error) {
 	report, err := p.analyze(ctx, code, o)
 	if err != nil {
@@ -77,8 +76,7 @@ func (a asker) Ask(ctx context.Context, request []byte) ([]byte, error) {
 	return a.p.analysers.ask(ctx, a.p, request)
 }
 
-// analysers is one interpreter, contained, that answers questions about code, and is kept for the
-// next question.
+// analysers keeps one contained interpreter, which answers questions about code, for the next question.
 type analysers struct {
 	mu     sync.Mutex
 	closed bool
@@ -86,10 +84,10 @@ type analysers struct {
 	idle   *time.Timer
 }
 
-// analyserIdle is how long an interpreter is kept that nobody asks.
+// analyserIdle bounds how long an interpreter is kept without a question.
 const analyserIdle = 5 * time.Minute
 
-// analyserWall is how long one answer may take. A parser needs milliseconds.
+// analyserWall bounds one answer. A parser needs milliseconds.
 const analyserWall = 20 * time.Second
 
 // maxAnswer bounds an answer, in bytes.

@@ -38,6 +38,7 @@ type run struct {
 	envelope signer.Envelope // the run's receipt, once it has ended
 }
 
+// begin starts the bookkeeping of a request, and completes the request's ID, namespace, code and name.
 func (p *Pipeline) begin(q *Request) *run {
 	if q.ID == "" {
 		q.ID = NewID()
@@ -126,6 +127,7 @@ func (r *run) waits(waiting int) {
 	r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
 }
 
+// queueError returns the error of a run that got no slots of the queue.
 func (r *run) queueError(err error) error {
 	if !errors.Is(err, ErrBusy) {
 		return broke(StageQueue, err)

@@ -105,7 +105,7 @@ func (p *Pipeline) leasesOf(id string) func() vault.Leases {
 	}
 }
 
-// checkSession is what validate does for a session.
+// checkSession validates a request for a session.
 func (r *run) checkSession(q NewSession) (c plan, err error) {
 	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
 		return c, err
@@ -224,6 +224,7 @@ func (p *Pipeline) Inspect(ctx context.Context, namespace, id string) (session.S
 	return state, nil
 }
 
+// variables adds a session's variables to its state, or a note that says why they are missing.
 func (p *Pipeline) variables(ctx context.Context, s *session.Session, state *session.State) {
 	soon, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
@@ -336,7 +337,8 @@ func (r *run) take(ctx context.Context, b Bridge) (json.RawMessage, error) {
 	return json.RawMessage(s.Redact(string(value))), nil
 }
 
-// lacksVariable says which variables a session has, if not the one that is wanted; nil where that is not why.
+// lacksVariable returns an error that lists a session's variables, if the wanted one is not among them, and nil
+// otherwise.
 func lacksVariable(ctx context.Context, s *session.Session, k *kernel.Kernel, b Bridge) error {
 	all, err := k.Variables(ctx)
 	if err != nil || slices.ContainsFunc(all, func(v kernel.Variable) bool { return v.Name == b.Key }) {

@@ -54,6 +54,7 @@ func (e *execution) start(ctx context.Context) error {
 	return recorded
 }
 
+// build starts the sandbox, or enters the session's, and puts the files of the run into it.
 func (e *execution) build(ctx context.Context) (err error) {
 	defer e.time(&e.res.Timings.Start)()
 	if e.guard != nil {
@@ -102,12 +103,11 @@ func (e *execution) build(ctx context.Context) (err error) {
 	return err
 }
 
-// outside is where in the sandbox the program lies if it is not part of a host workspace.
+// outside is the directory, in the sandbox, of a program that is not part of a host workspace.
 const outside = "/script/"
 
-// bring says how the program's file is called inside. In an empty workspace it will be put there.
-// In a host's, the file is there already; what is not shall not be left there either, so it comes
-// by a mount, whose source is on the host only until the sandbox stands.
+// bring returns the program's path inside. An empty workspace will get the file. A host's has it already, or must not
+// be left with it: then it comes by a mount, whose source is on the host only until the sandbox has started.
 func (c plan) bring(spec *backends.Spec, temp string) (file string, remove func(), err error) {
 	q, name, source := c.request, c.program.Name, c.program.Source
 	transformed := !bytes.Equal(source, c.unfenced)

@@ -77,7 +77,7 @@ func signalName(sig syscall.Signal) string {
 	return map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM"}[sig]
 }
 
-// leave is for when the program has ended. It returns the first signal that was sent to it, 0 if none was.
+// leave records that the program has ended. It returns the first signal that was sent to it, 0 if none was.
 func (s *Stop) leave() syscall.Signal {
 	if s == nil {
 		return 0

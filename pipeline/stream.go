@@ -93,7 +93,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// Close says that nothing more will come.
+// Close marks the end of the output.
 func (s *stream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

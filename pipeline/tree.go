@@ -31,7 +31,7 @@ type stamp struct {
 	inode        uint64
 }
 
-// maxTree is how many files of a host workspace are looked at, at about 5 µs each.
+// maxTree bounds the files of a host workspace that are compared, at about 5 µs each.
 const maxTree = 50_000
 
 // unwatched are directories that tools fill by the thousand; what changes in them is no artifact.
@@ -147,6 +147,7 @@ func (t *tree) sprung() []string {
 	return found
 }
 
+// findTraps returns the stamps of the files that tools on the host execute or obey.
 func (t *tree) findTraps() map[string]stamp {
 	stamps := map[string]stamp{}
 	add := func(name string) {

@@ -78,7 +78,7 @@ func (u *unknown) scan(r io.Reader, others func(io.Reader) (bool, error)) (withh
 	return withhold, err
 }
 
-// warning says what was found, "" if that was nothing.
+// warning returns a warning that names the kinds of tokens that were found, or "".
 func (u *unknown) warning() string {
 	kinds := u.all()
 	if len(kinds) == 0 {

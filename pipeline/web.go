@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 )
 
-// Web is what callers may have read of the web. The zero value is nothing.
+// Web is the policy for pages of the web. The zero value allows none.
 type Web struct {
 	Client  *web.Client   // nil: web tools are off
 	Policy  egress.Policy // what may be reached
@@ -32,7 +32,7 @@ type Web struct {
 	Authorities func() [][]byte
 }
 
-// DefaultWebTimeout is how long a call may take where the operator does not say.
+// DefaultWebTimeout bounds a call where the operator does not.
 const DefaultWebTimeout = 60 * time.Second
 
 // Tools as the log names them.
@@ -51,7 +51,7 @@ type Fetch struct {
 	Timeout       time.Duration // 0 is the operator's
 }
 
-// Fetched is what was read. The text is in Stdout, as far as it was asked for.
+// Fetched is a page that was read. The text is in Stdout, as far as it was asked for.
 type Fetched struct {
 	Result
 	URL       string // after redirects
@@ -65,7 +65,7 @@ type Fetched struct {
 	Next      int
 }
 
-// WebOn says whether anything of the web may be read.
+// WebOn reports whether any page of the web may be read.
 func (p *Pipeline) WebOn() bool { return p.cfg.Web.Client != nil }
 
 // Fetch reads a page. What it returns was written by strangers: web.Fence marks it. An error is an *Error.
@@ -181,10 +181,10 @@ func (r *run) read(ctx context.Context, q Fetch) (k fetchedPage, err error) {
 	return fetchedPage{a.Page, got.URL, got.Status}, err
 }
 
-// otherPage is what can be done about a page that policy forbids.
+// otherPage is the remedy for a page that policy forbids.
 const otherPage = "read another page, or have the host added to web.allow in the configuration"
 
-// pageRemedy is what can be done about a page of this host that policy forbids; "" where it is no matter of the host. Neither an address nor a name of this
+// pageRemedy returns the remedy for a page of this host that policy forbids. Neither an address nor a name of this
 // machine can be allowed.
 func pageRemedy(host string) string {
 	if host == "" {
@@ -208,7 +208,7 @@ func webError(err error) error {
 	return err
 }
 
-// Search is what is to be searched for.
+// Search is a question to a search engine.
 type Search struct {
 	ID, Namespace string
 	Query         string
@@ -217,7 +217,7 @@ type Search struct {
 	Timeout       time.Duration
 }
 
-// Hits are what was found.
+// Hits are the answer to a Search.
 type Hits struct {
 	Result
 	Engine  string   // that answered

@@ -23,7 +23,7 @@ const (
 	readerLimit = "GOMEMLIMIT=640MiB"
 )
 
-// maxInProcess is how much of a page is parsed in this process, where there is no sandbox for it, in bytes.
+// maxInProcess bounds, in bytes, a page that is parsed in this process where there is no sandbox for it.
 const maxInProcess = 2 << 20
 
 // readPage has a page parsed in a sandbox: it was made by strangers, and so may be made for the parser. A parser
@@ -82,7 +82,7 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 	return end, nil
 }
 
-// systemFile says whether every sandbox shows a file already.
+// systemFile reports whether every sandbox shows a file already.
 func systemFile(name string) bool {
 	for _, dir := range backends.SystemDirs {
 		if paths.Below(name, dir) {
