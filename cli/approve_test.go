@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
@@ -26,7 +24,6 @@ func typed(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	p := &program{&command.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}}
 	app := p.app()
-	app.Commands = []*cli.Command{p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand()}
 	line, err := cmdline.Parse(app, append([]string{"sandboxmcp"}, args...))
 	if err == nil {
 		err = app.Run(line)

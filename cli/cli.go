@@ -11,11 +11,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/client"
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/evidence"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/machine"
+	"github.com/sandboxmcp/sandboxmcp/cli/outside"
+	"github.com/sandboxmcp/sandboxmcp/cli/run"
 	"github.com/sandboxmcp/sandboxmcp/cli/secrets"
 	"github.com/sandboxmcp/sandboxmcp/cli/setup"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -103,12 +106,10 @@ type program struct{ *command.Streams }
 
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{
-		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.eventsCommand(), p.benchCommand(), p.configCommand(), setup.Command(p.Streams), p.versionCommand(),
+		run.Command(p.Streams), p.serveCommand(), p.benchCommand(), p.configCommand(), setup.Command(p.Streams), p.versionCommand(),
 		p.validateCommand(), p.installCommand(), p.completionCommand(), p.manCommand(), p.askCommand(),
-		p.webCommand(), p.hostCommand(),
-		p.queueCommand(), p.sessionCommand(), p.inspectCommand(), p.bridgeCommand(), p.limitsCommand(),
 	}
-	commands = slices.Concat(commands, machine.Commands(p.Streams), evidence.Commands(p.Streams), secrets.Commands(p.Streams))
+	commands = slices.Concat(commands, machine.Commands(p.Streams), evidence.Commands(p.Streams), secrets.Commands(p.Streams), client.Commands(p.Streams), outside.Commands(p.Streams))
 	prepare(commands)
 	return &cli.App{
 		Name:  "sandboxmcp",

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -44,7 +42,6 @@ func events(ctx context.Context, args ...string) (code int, stdout, stderr strin
 func eventsTo(ctx context.Context, out, errs io.Writer, args ...string) int {
 	p := &program{&command.Streams{In: strings.NewReader(""), Out: out, Err: errs}}
 	app := p.app()
-	app.Commands = []*cli.Command{p.eventsCommand()}
 	line, err := cmdline.Parse(app, append([]string{"sandboxmcp", "events"}, args...))
 	if err == nil {
 		err = app.RunContext(ctx, line)

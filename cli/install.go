@@ -75,7 +75,7 @@ func (p *program) install(c *cli.Context) error {
 		return err
 	}
 	q := pipeline.Install{
-		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(), Timeout: seconds(c.Float64("timeout")),
+		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(), Timeout: command.Seconds(c.Float64("timeout")),
 		Typed: true,
 	}
 	if terminal.IsTerminal(p.Err) && !c.Bool("quiet") && !c.Bool("json") {

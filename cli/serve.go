@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -61,7 +59,7 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if typedAt(p.In) && terminal.IsTerminal(p.Err) {
+	if terminal.TypedAt(p.In) && terminal.IsTerminal(p.Err) {
 		p.Say("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
 	}
 	ctx, cancel := command.Interruptible(c.Context)
@@ -102,10 +100,4 @@ func (p *program) serve(c *cli.Context) error {
 		return nil
 	}
 	return err
-}
-
-// typedAt reports whether a person types at a reader, or could.
-func typedAt(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	return ok && terminal.IsTerminal(f)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/run"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -161,7 +162,7 @@ func (p *program) codeOf(file, language string) (validate.Code, error) {
 		from, code.Name = f, filepath.Base(file)
 	}
 	var err error
-	code.Source, err = readCode(from, file)
+	code.Source, err = run.ReadCode(from, file)
 	return code, err
 }
 

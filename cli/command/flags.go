@@ -2,6 +2,7 @@ package command
 
 import (
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -57,4 +58,22 @@ func ToolsOn(c *cli.Context) (on bool, err error) {
 	default:
 		return false, exit.Usage("--tools on", "--tools %s is not known: use all or on", terminal.Visible(which))
 	}
+}
+
+// Positive reports whether the number of a flag is more than 0.
+func Positive(c *cli.Context, name string) bool {
+	switch v := c.Value(name).(type) {
+	case float64:
+		return v > 0
+	case int64:
+		return v > 0
+	case int:
+		return v > 0
+	}
+	return false
+}
+
+// Seconds is a number of seconds as a duration, within its type for any number: the cap is far below.
+func Seconds(s float64) time.Duration {
+	return time.Duration(min(s, 1e9) * float64(time.Second))
 }

@@ -69,3 +69,9 @@ func ShellWord(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
+
+// TypedAt reports whether a person types at a reader, or could.
+func TypedAt(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && IsTerminal(f)
+}

@@ -1,4 +1,4 @@
-package cli
+package outside
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func TestShowBrowsed(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		flags := flag.NewFlagSet("", flag.ContinueOnError)
 		flags.String("out", tt.out, "")
-		err := (&program{&command.Streams{Out: &stdout, Err: &stderr}}).showBrowsed(cli.NewContext(nil, flags, nil), b)
+		err := (commands{&command.Streams{Out: &stdout, Err: &stderr}}).showBrowsed(cli.NewContext(nil, flags, nil), b)
 		if tt.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.fails) {
 				t.Errorf("--out %s: got %v, want %s", tt.out, err, tt.fails)

@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"context"
@@ -13,7 +13,61 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-func (p *program) limitsCommand() *cli.Command {
+func (p commands) queueCommand() *cli.Command {
+	flags := []cli.Flag{command.JSONFlag(), ServerFlag()}
+	return &cli.Command{
+		Name:      "queue",
+		Usage:     "show what a running server runs, and what waits",
+		UsageText: "sandboxmcp queue [status] [--json] [--server PID]",
+		Description: `A run takes one slot, and more if it may use several cores. Namespaces take turns.
+
+Example: sandboxmcp queue status`,
+		Flags:  flags,
+		Action: command.NoWords(p.queue),
+		Subcommands: []*cli.Command{{
+			Name:        "status",
+			Usage:       "show what a running server runs, and what waits",
+			UsageText:   "sandboxmcp queue status [--json] [--server PID]",
+			Description: "Example: sandboxmcp queue status --json",
+			Flags:       flags,
+			Action:      command.NoWords(p.queue),
+		}},
+	}
+}
+
+// queueStatus is a queue with the runs in the background, which are in it, too.
+type queueStatus struct {
+	pipeline.Load
+	Background int `json:"background_runs"`
+}
+
+func (p commands) queue(c *cli.Context) error {
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		load, err := client.Queue(ctx)
+		if err != nil {
+			return err
+		}
+		stats, err := client.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			return terminal.WriteJSON(p.Out, queueStatus{load, stats.Jobs})
+		}
+		fmt.Fprintf(p.Out, "%d of %s taken, %d waiting, room for %d, %s in the background\n",
+			load.Running, terminal.Count(load.Slots, "slot"), load.Waiting, load.Room, terminal.Count(stats.Jobs, "run"))
+		if len(load.Namespaces) == 0 {
+			return nil
+		}
+		var rows [][]string
+		for _, l := range load.Namespaces {
+			rows = append(rows, []string{l.Namespace, fmt.Sprint(l.Running), fmt.Sprint(l.Waiting)})
+		}
+		return terminal.List(p.Out, rows, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "SLOTS", Right: true}, terminal.Column{Name: "WAITING", Right: true})
+	})
+}
+
+func (p commands) limitsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "limits",
 		Usage:     "show or set what runs of a running server may use",
@@ -26,21 +80,21 @@ Example: sandboxmcp limits --namespace my-agent --ram 1024 --timeout 120`,
 		Flags: append(limitFlags(),
 			&cli.StringFlag{Name: "namespace", Usage: "the `NAMESPACE`", DefaultText: serversNamespace},
 			&cli.StringFlag{Name: "session", Aliases: []string{"id"}, Usage: "the session `ID`, or its beginning"},
-			command.JSONFlag(), serverFlag(),
+			command.JSONFlag(), ServerFlag(),
 		),
 		Action: command.NoWords(p.limits),
 	}
 }
 
-func (p *program) limits(c *cli.Context) error {
+func (p commands) limits(c *cli.Context) error {
 	b, err := requestedLimits(c)
 	if err != nil {
 		return err
 	}
-	return asking(c, func(ctx context.Context, client *control.Client) error {
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		var l control.Limits
 		var err error
-		namespace := ofServer(c, client)
+		namespace := OfServer(c, client)
 		if c.IsSet("session") && !c.IsSet("namespace") {
 			namespace = "" // whatever the session's is
 		}

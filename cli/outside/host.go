@@ -1,16 +1,18 @@
-package cli
+// Package outside has the commands that act outside of sandboxes: on the host, and on the web.
+package outside
 
 import (
 	"context"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-func (p *program) hostCommand() *cli.Command {
+func (p commands) hostCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "host",
 		Usage:     "run commands and reach files of this machine that are allowed, and say which are",
@@ -26,7 +28,7 @@ Example: sandboxmcp host exec docker ps`,
 }
 
 // onHost has f do something in a pipeline of this process. Who sits at a terminal is asked for what is not allowed.
-func (p *program) onHost(c *cli.Context, why wiring.Purpose, f func(context.Context, *pipeline.Pipeline, pipeline.HostCaller) error) error {
+func (p commands) onHost(c *cli.Context, why wiring.Purpose, f func(context.Context, *pipeline.Pipeline, pipeline.HostCaller) error) error {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
@@ -42,3 +44,14 @@ func (p *program) onHost(c *cli.Context, why wiring.Purpose, f func(context.Cont
 		return f(ctx, parts.Pipeline, who)
 	})
 }
+
+// Commands returns the commands of this package.
+func Commands(s *command.Streams) []*cli.Command {
+	p := commands{s}
+	return []*cli.Command{
+		p.webCommand(), p.hostCommand(),
+	}
+}
+
+// commands are the actions, on the streams of an invocation.
+type commands struct{ *command.Streams }

@@ -1,4 +1,4 @@
-package cli
+package outside
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/client"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -19,7 +20,7 @@ import (
 )
 
 // hostFileCommands are those of sandboxmcp host that are about files.
-func (p *program) hostFileCommands() []*cli.Command {
+func (p commands) hostFileCommands() []*cli.Command {
 	return []*cli.Command{{
 		Name:      "read",
 		Usage:     "print a file, with the namespace's secrets masked",
@@ -65,7 +66,7 @@ Examples:
 		Flags: append(hostFlags(),
 			&cli.StringFlag{Name: "session", Usage: "the session `ID` that has the relative path"},
 			&cli.StringFlag{Name: "run", Usage: "the run `REQUEST_ID` that left SRC"},
-			&cli.BoolFlag{Name: "overwrite", Usage: "replace a file that is there"}, serverFlag()),
+			&cli.BoolFlag{Name: "overwrite", Usage: "replace a file that is there"}, client.ServerFlag()),
 		Action: func(c *cli.Context) error { return exit.NotDone(p.hostCopy(c)) },
 	}}
 }
@@ -103,7 +104,7 @@ func words(c *cli.Context, lower, upper int) ([]string, error) {
 	return c.Args().Slice(), nil
 }
 
-func (p *program) hostCopy(c *cli.Context) error {
+func (p commands) hostCopy(c *cli.Context) error {
 	args, err := words(c, 2, 2)
 	if err != nil {
 		return err
@@ -132,8 +133,8 @@ func (p *program) hostCopy(c *cli.Context) error {
 }
 
 // copyWithSession has the server do it that has the session. What is not absolute is in the session.
-func (p *program) copyWithSession(c *cli.Context, args []string) error {
-	return asking(c, func(ctx context.Context, client *control.Client) error {
+func (p commands) copyWithSession(c *cli.Context, args []string) error {
+	return client.Asking(c, func(ctx context.Context, client *control.Client) error {
 		done, err := client.Copy(ctx, c.String("session"), control.Copy{Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")})
 		if err != nil {
 			return err
@@ -142,7 +143,7 @@ func (p *program) copyWithSession(c *cli.Context, args []string) error {
 	})
 }
 
-func (p *program) hostRead(c *cli.Context) error {
+func (p commands) hostRead(c *cli.Context) error {
 	path, err := onlyPath(c)
 	if err != nil {
 		return err
@@ -190,4 +191,117 @@ func hostContentOf(got pipeline.HostContent) hostContent {
 		f.Base64 = got.Content
 	}
 	return f
+}
+
+func (p commands) hostList(c *cli.Context) error {
+	path, err := onlyPath(c)
+	if err != nil {
+		return err
+	}
+	if c.Int("limit") < 1 {
+		return exit.Usage("leave it out for 1000", "--limit must be more than 0")
+	}
+	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
+		got, err := l.ListHostDirectory(ctx, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
+		if err != nil {
+			return err
+		}
+		return p.showDir(c, got)
+	})
+}
+
+type hostEntry struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+	Size int64  `json:"size_bytes"`
+}
+
+func (p commands) showDir(c *cli.Context, l pipeline.HostListing) error {
+	all := []hostEntry{}
+	for _, e := range l.Entries {
+		all = append(all, hostEntry(e))
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, struct {
+			Run     string      `json:"run"`
+			Entries []hostEntry `json:"entries"`
+			More    bool        `json:"more"`
+		}{l.ID, all, l.More})
+	}
+	t := terminal.NewTable(p.Out, terminal.Column{Name: "KIND"}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "PATH", Whole: true})
+	for _, e := range all {
+		if err := t.Row(e.Kind, fmt.Sprint(e.Size), e.Path); err != nil {
+			return err
+		}
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	if l.More {
+		p.Say("there are more: --limit %d shows twice as many", 2*c.Int("limit"))
+	}
+	return nil
+}
+
+func (p commands) hostWrite(c *cli.Context) error {
+	args, err := words(c, 1, 2)
+	if err != nil {
+		return err
+	}
+	path, err := onDisk(args[0])
+	if err != nil {
+		return err
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	from := "-"
+	if len(args) == 2 {
+		from = args[1]
+	}
+	in, err := p.Open(from)
+	if err != nil {
+		return exit.Fail("", "%v", err)
+	}
+	defer in.Close()
+	content, err := io.ReadAll(io.LimitReader(in, cfg.Host.MaxFileMB<<20+1))
+	if err != nil {
+		return exit.Fail("", "read %s: %v", from, err)
+	}
+	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
+		w, err := l.WriteHostFile(ctx, pipeline.HostWrite{HostCaller: who, Path: path, Content: content, Mode: c.String("mode")})
+		return p.showWritten(c, w, "wrote", err)
+	})
+}
+
+// hostWritten is a file that was written, as JSON shows it.
+type hostWritten struct {
+	Run    string   `json:"run"`
+	Path   string   `json:"path"`
+	Size   int64    `json:"size_bytes"`
+	SHA256 string   `json:"sha256,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+}
+
+func (p commands) showWritten(c *cli.Context, w pipeline.HostWritten, did string, err error) error {
+	if err != nil {
+		return err
+	}
+	return p.showFile(c, hostWritten{w.ID, w.Path, w.Size, w.SHA256, w.Notes}, did)
+}
+
+func (p commands) showFile(c *cli.Context, w hostWritten, did string) error {
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, w)
+	}
+	for _, n := range w.Notes {
+		p.Say("note: %s", n)
+	}
+	hash := ""
+	if w.SHA256 != "" {
+		hash = ", SHA-256 " + w.SHA256
+	}
+	_, err := fmt.Fprintf(p.Out, "%s %s: %s%s\n", did, terminal.Visible(w.Path), terminal.Count(int(w.Size), "byte"), hash)
+	return err
 }

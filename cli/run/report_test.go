@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"bytes"
@@ -17,9 +17,9 @@ func TestReportForged(t *testing.T) {
 	res := pipeline.Result{Ended: backends.EndedOK, Hints: []string{forged}, Warnings: []string{forged}, ArtifactsWhy: forged, ArtifactsDropped: 1,
 		ArtifactsFailed: forged, Artifacts: []signer.Artifact{{Name: forged, Withheld: forged}}}
 	var b bytes.Buffer
-	r := report{program: &program{&command.Streams{Err: &b}}, result: res}
-	r.warnings()
-	(&program{&command.Streams{Err: &b}}).Exit(r.end())
+	r := Report{Streams: &command.Streams{Err: &b}, Result: res}
+	r.Warnings()
+	(&command.Streams{Err: &b}).Exit(r.end())
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	if len(lines) != 5 {
 		t.Errorf("got %d lines, want 5", len(lines))

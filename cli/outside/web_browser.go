@@ -1,4 +1,4 @@
-package cli
+package outside
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-func (p *program) webBrowserCommand() *cli.Command {
+func (p commands) webBrowserCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "browser",
 		Usage: "read a page as a browser shows it, with its scripts",
@@ -48,7 +48,7 @@ Example: sandboxmcp web browser https://example.com --wait-for ".content" --scre
 	}
 }
 
-func (p *program) webBrowser(c *cli.Context) error {
+func (p commands) webBrowser(c *cli.Context) error {
 	formats := []string{page.Markdown, page.Text, page.HTML}
 	switch {
 	case c.NArg() != 1:
@@ -61,7 +61,7 @@ func (p *program) webBrowser(c *cli.Context) error {
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
 		b, err := line.Browse(ctx, pipeline.Browse{
 			Namespace: c.String("namespace"), URL: c.Args().First(), WaitFor: c.String("wait-for"), Format: c.String("format"),
-			Screenshot: c.Bool("screenshot") || c.IsSet("out"), MaxBytes: c.Int("max-bytes"), Timeout: seconds(c.Float64("timeout")),
+			Screenshot: c.Bool("screenshot") || c.IsSet("out"), MaxBytes: c.Int("max-bytes"), Timeout: command.Seconds(c.Float64("timeout")),
 		})
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (p *program) webBrowser(c *cli.Context) error {
 }
 
 // showBrowsed saves the picture and shows the rest.
-func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
+func (p commands) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 	file, err := p.savePicture(c.String("out"), b)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 const maxMissing = 20
 
 // sayMissing tells the hosts of which no part of the page was loaded.
-func (p *program) sayMissing(all []egress.Record) {
+func (p commands) sayMissing(all []egress.Record) {
 	missing := slices.DeleteFunc(slices.Clone(all), func(d egress.Record) bool { return d.Allowed && !d.Failed })
 	for _, d := range missing[:min(len(missing), maxMissing)] {
 		p.Say("not loaded from %s: %s", d.Name, d.Reason)
@@ -118,7 +118,7 @@ func (p *program) sayMissing(all []egress.Record) {
 }
 
 // savePicture writes the picture to a new file and returns its name; "" is no picture.
-func (p *program) savePicture(to string, b pipeline.Browsed) (string, error) {
+func (p commands) savePicture(to string, b pipeline.Browsed) (string, error) {
 	if b.Picture == nil {
 		return "", nil
 	}

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -28,12 +28,12 @@ import (
 
 // requested is request, or an error as soon as ctx ends: opening a named pipe, or reading one, takes until somebody writes.
 // What still reads then ends with the process.
-func (p *program) requested(ctx context.Context, c *cli.Context) (r pipeline.Request, err error) {
+func requested(ctx context.Context, in io.Reader, c *cli.Context) (r pipeline.Request, err error) {
 	done := make(chan struct{})
 	var read pipeline.Request
 	var failed error
 	go func() {
-		read, failed = p.request(c)
+		read, failed = request(in, c)
 		close(done)
 	}()
 	select {
@@ -45,7 +45,7 @@ func (p *program) requested(ctx context.Context, c *cli.Context) (r pipeline.Req
 }
 
 // request is what the command line asks for. Paths become absolute here.
-func (p *program) request(c *cli.Context) (pipeline.Request, error) {
+func request(in io.Reader, c *cli.Context) (pipeline.Request, error) {
 	what, err := whatToRun(c)
 	if err != nil {
 		return pipeline.Request{}, err
@@ -79,10 +79,10 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 		}
 	}
 	for _, step := range []func() error{
-		func() error { return limits(c, &r.Limits) },
-		func() error { return p.script(&r, what) },
-		func() error { return hostInputs(c, &r, what.file) },
-		func() error { return output(c, &r) },
+		func() error { return Limits(c, &r.Limits) },
+		func() error { return Script(in, &r, what) },
+		func() error { return hostInputs(c, &r, what.File) },
+		func() (err error) { r.Artifacts, err = ArtifactsDir(c); return err },
 	} {
 		if err := step(); err != nil {
 			return r, err
@@ -91,15 +91,15 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 	return r, nil
 }
 
-// what the command line wants to be run is one of these.
-type what struct {
-	file    string // "-" for standard input
+// Source is what a command line wants to be run: a file, code or a command.
+type Source struct {
+	File    string // "-" for standard input
 	code    string // as it was typed; "" for none
 	command []string
 	args    []string // of a file or of code
 }
 
-func whatToRun(c *cli.Context) (w what, err error) {
+func whatToRun(c *cli.Context) (w Source, err error) {
 	words := c.Args().Slice()
 	after := len(words) > 0 && words[0] == "--" // see parse
 	switch {
@@ -112,21 +112,22 @@ func whatToRun(c *cli.Context) (w what, err error) {
 	case after:
 		w.command = words[1:]
 	default:
-		w.file, w.args = words[0], words[1:]
+		w.File, w.args = words[0], words[1:]
 	}
 	return w, nil
 }
 
-func limits(c *cli.Context, l *backends.Limits) error {
+// Limits reads the limits of the command line into l.
+func Limits(c *cli.Context, l *backends.Limits) error {
 	// A zero would mean the default, which is not what somebody means who types it.
 	for _, name := range []string{"timeout", "ram", "cpu", "processes", "disk", "output"} {
-		if c.IsSet(name) && !(positive(c, name)) {
+		if c.IsSet(name) && !(command.Positive(c, name)) {
 			return exit.Usage("leave it out for the default", "--%s must be more than 0", name)
 		}
 	}
 	*l = backends.Limits{
 		RAM:       megabytes(c.Int64("ram")),
-		Wall:      seconds(c.Float64("timeout")),
+		Wall:      command.Seconds(c.Float64("timeout")),
 		CPU:       c.Float64("cpu"),
 		Processes: c.Int("processes"),
 		Disk:      megabytes(c.Int64("disk")),
@@ -134,38 +135,22 @@ func limits(c *cli.Context, l *backends.Limits) error {
 	return nil
 }
 
-func positive(c *cli.Context, name string) bool {
-	switch v := c.Value(name).(type) {
-	case float64:
-		return v > 0
-	case int64:
-		return v > 0
-	case int:
-		return v > 0
-	}
-	return false
-}
-
-// megabytes and seconds stay within their types for any number: the cap is far below.
+// megabytes converts to bytes, within the type for any number: the cap is far below.
 func megabytes(n int64) int64 { return min(n, 1<<40) << 20 }
 
-func seconds(s float64) time.Duration {
-	return time.Duration(min(s, 1e9) * float64(time.Second))
-}
-
-// script reads the code. The rest of the request's standard input is the program's, unless the
+// Script reads the code. The rest of the request's standard input is the program's, unless the
 // code came from there.
-func (p *program) script(r *pipeline.Request, w what) error {
-	file := w.file
+func Script(in io.Reader, r *pipeline.Request, w Source) error {
+	file := w.File
 	switch {
 	case w.command != nil:
-		r.Stdin, r.Beside = p.In, besideCommand(w.command[0])
+		r.Stdin, r.Beside = in, besideCommand(w.command[0])
 		return nil
 	case file == "": // code may be empty: it is refused as an empty file is
-		r.Code, r.Language, r.Stdin = []byte(w.code), cmp.Or(r.Language, validate.Python), p.In
+		r.Code, r.Language, r.Stdin = []byte(w.code), cmp.Or(r.Language, validate.Python), in
 		return nil
 	case file == "-":
-		code, err := readCode(p.In, "standard input")
+		code, err := ReadCode(in, "standard input")
 		r.Code = code
 		return err
 	}
@@ -184,12 +169,13 @@ func (p *program) script(r *pipeline.Request, w what) error {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return exit.Usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a directory: name the script in it", terminal.Visible(file))
 	}
-	r.Code, err = readCode(f, file)
-	r.Name, r.Stdin, r.Beside = filepath.Base(file), p.In, beside(file)
+	r.Code, err = ReadCode(f, file)
+	r.Name, r.Stdin, r.Beside = filepath.Base(file), in, beside(file)
 	return err
 }
 
-func readCode(from io.Reader, name string) ([]byte, error) {
+// ReadCode reads code of at most one byte more than is ever run; name is for errors.
+func ReadCode(from io.Reader, name string) ([]byte, error) {
 	code, err := io.ReadAll(io.LimitReader(from, validate.MaxSource+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -327,20 +313,19 @@ func existing(flag, path string) (string, error) {
 	return abs, nil
 }
 
-// output makes the directory for the artifacts now: that it can't be made must not show only after a
-// long run.
-func output(c *cli.Context, r *pipeline.Request) error {
+// ArtifactsDir makes the directory of --artifacts and returns its absolute path; "" is none. It is made before the run: that
+// it can't be must not show only after a long one.
+func ArtifactsDir(c *cli.Context) (string, error) {
 	dir := c.String("artifacts")
 	if dir == "" {
-		return nil
+		return "", nil
 	}
-	abs, err := filepath.Abs(dir)
+	path, err := filepath.Abs(dir)
 	if err == nil {
-		err = os.MkdirAll(abs, 0o777)
+		err = os.MkdirAll(path, 0o777)
 	}
 	if err != nil {
-		return exit.Usage("name a directory that can be written", "--artifacts %s: %v", dir, err)
+		return "", exit.Usage("name a directory that can be written", "--artifacts %s: %v", dir, err)
 	}
-	r.Artifacts = abs
-	return nil
+	return path, nil
 }

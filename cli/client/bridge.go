@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-func (p *program) bridgeCommand() *cli.Command {
+func (p commands) bridgeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bridge",
 		Usage:     "put a value into a session as a variable",
@@ -29,13 +29,13 @@ Example: sandboxmcp bridge 01K9ZB5W7Q rows @rows.json`,
 			idFlag(),
 			&cli.StringFlag{Name: "from", Usage: "take the value from the session `ID` of the same namespace"},
 			&cli.StringFlag{Name: "from-key", Usage: "its `NAME` there (default: KEY)"},
-			command.JSONFlag(), serverFlag(),
+			command.JSONFlag(), ServerFlag(),
 		},
 		Action: p.bridge,
 	}
 }
 
-func (p *program) bridge(c *cli.Context) error {
+func (p commands) bridge(c *cli.Context) error {
 	id, words, err := sessionNamed(c, 2)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (p *program) bridge(c *cli.Context) error {
 			return err
 		}
 	}
-	return asking(c, func(ctx context.Context, client *control.Client) error {
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		res, err := client.Bridge(ctx, id, v)
 		switch {
 		case err != nil:
@@ -67,7 +67,7 @@ func (p *program) bridge(c *cli.Context) error {
 const maxValue = 32 << 20
 
 // value is the JSON that a word of the command line stands for.
-func (p *program) value(word string) (json.RawMessage, error) {
+func (p commands) value(word string) (json.RawMessage, error) {
 	text, from := []byte(word), "the value"
 	var err error
 	if path, ok := strings.CutPrefix(word, "@"); ok {

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -17,13 +18,13 @@ import (
 )
 
 // checkTTY refuses --tty where it can't be had.
-func (p *program) checkTTY(c *cli.Context, cfg config.Config) error {
+func (p commands) checkTTY(c *cli.Context, cfg config.Config) error {
 	switch {
 	case !c.Bool("tty"):
 		return nil
 	case c.Bool("json"):
 		return exit.Usage("leave one of them out", "--tty and --json contradict each other")
-	case !typedAt(p.In) || !terminal.IsTerminal(p.Out):
+	case !terminal.TypedAt(p.In) || !terminal.IsTerminal(p.Out):
 		return exit.Usage("leave out --tty", "--tty needs a terminal to type at and to show on, and there is none")
 	case cfg.Network == "ask" && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0:
 		return exit.Fail("--allow DOMAIN names what it may reach, and --no-network is nothing",
@@ -49,7 +50,7 @@ func (l *rawTerminal) release() {
 }
 
 // passTerminal has the program use this terminal as its own, until that is given back.
-func (p *program) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.Config) error {
+func (p commands) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.Config) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	keyboard, screen := int(p.In.(*os.File).Fd()), int(p.Out.(*os.File).Fd())
@@ -58,7 +59,7 @@ func (p *program) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.C
 		return err
 	}
 	if r.Limits.Wall == 0 { // a person who types is not held to the time of a script
-		r.Limits.Wall = seconds(cfg.Caps.TimeoutSeconds)
+		r.Limits.Wall = command.Seconds(cfg.Caps.TimeoutSeconds)
 	}
 	r.Stdin = p.In // also where the code was typed before
 	r.Env = append([]string{"TERM=" + terminalType(os.Getenv("TERM"))}, r.Env...)

@@ -1,12 +1,20 @@
-package cli
+package client
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,13 +22,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/run"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-func (p *program) sessionExecCommand() *cli.Command {
+func (p commands) sessionExecCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "exec",
 		Usage:     "run code in a session",
@@ -38,13 +47,13 @@ Example: sandboxmcp session exec 01K9ZB5W7Q -c 'print(6 * 7)'`,
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "the session's"},
 			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the directory `DIR`"},
 			&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
-			serverFlag(),
+			ServerFlag(),
 		},
 		Action: func(c *cli.Context) error { return exit.Ours(p.sessionExec(c)) },
 	}
 }
 
-func (p *program) sessionExec(c *cli.Context) error {
+func (p commands) sessionExec(c *cli.Context) error {
 	id, words, err := sessionNamed(c, 1)
 	if err != nil {
 		return err
@@ -77,8 +86,8 @@ func (p *program) sessionExec(c *cli.Context) error {
 }
 
 // cell reads the code that a command line names.
-func (p *program) cell(c *cli.Context, words []string) (cell control.Cell, err error) {
-	if c.IsSet("timeout") && !positive(c, "timeout") {
+func (p commands) cell(c *cli.Context, words []string) (cell control.Cell, err error) {
+	if c.IsSet("timeout") && !command.Positive(c, "timeout") {
 		return cell, exit.Usage("leave it out for the session's", "--timeout must be more than 0")
 	}
 	cell.Timeout = c.Float64("timeout")
@@ -89,39 +98,23 @@ func (p *program) cell(c *cli.Context, words []string) (cell control.Cell, err e
 	case c.IsSet("c"):
 		code = []byte(c.String("c"))
 	case len(words) == 0 || words[0] == "-":
-		code, err = readCode(p.In, "standard input")
+		code, err = run.ReadCode(p.In, "standard input")
 	default:
 		var r pipeline.Request
-		err = p.script(&r, what{file: words[0]})
+		err = run.Script(p.In, &r, run.Source{File: words[0]})
 		code, cell.Name = r.Code, r.Name
 	}
 	if err != nil {
 		return cell, err
 	}
 	cell.Code = string(code)
-	cell.Artifacts, err = artifactsDir(c)
+	cell.Artifacts, err = run.ArtifactsDir(c)
 	return cell, err
-}
-
-// artifactsDir makes the directory of --artifacts, and returns its whole path; "" is none.
-func artifactsDir(c *cli.Context) (string, error) {
-	dir := c.String("artifacts")
-	if dir == "" {
-		return "", nil
-	}
-	path, err := filepath.Abs(dir)
-	if err == nil {
-		err = os.MkdirAll(path, 0o777)
-	}
-	if err != nil {
-		return "", exit.Usage("name a directory that can be written", "--artifacts %s: %v", dir, err)
-	}
-	return path, nil
 }
 
 // through runs a cell. The end of ctx interrupts it, and what it still has to say is waited for. Its output goes to the
 // screen as it comes, or in silence into the result alone.
-func (p *program) through(ctx context.Context, client *control.Client, id string, cell control.Cell, s *pane, silent bool) (pipeline.Result, error) {
+func (p commands) through(ctx context.Context, client *control.Client, id string, cell control.Cell, s *pane, silent bool) (pipeline.Result, error) {
 	var run atomic.Value
 	cut, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer leave(nil)
@@ -165,7 +158,7 @@ func (p *program) through(ctx context.Context, client *control.Client, id string
 }
 
 // cellEnd says how a cell ended, unless its own output does, and returns its exit code as an error.
-func (p *program) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
+func (p commands) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 	if res.Refused != nil && res.Ended != backends.EndedCancelled {
 		if quiet {
 			return exit.Silent(exit.Refused)
@@ -193,7 +186,7 @@ func (p *program) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 }
 
 // cellCuts says what of a cell's output is missing, if anything is.
-func (p *program) cellCuts(res pipeline.Result) (missing bool) {
+func (p commands) cellCuts(res pipeline.Result) (missing bool) {
 	for _, n := range []struct {
 		name string
 		cut  int64
@@ -206,22 +199,137 @@ func (p *program) cellCuts(res pipeline.Result) (missing bool) {
 	return missing
 }
 
-func (p *program) cellNotes(res pipeline.Result) {
-	report{program: p, result: res}.warnings()
+func (p commands) cellNotes(res pipeline.Result) {
+	run.Report{Streams: p.Streams, Result: res}.Warnings()
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
-		p.Say("the code was ended after %.1f s: %s", res.WallMS/1000, howEnded(&res))
+		p.Say("the code was ended after %.1f s: %s", res.WallMS/1000, run.HowEnded(&res))
 	case backends.EndedCancelled:
 		p.Say("interrupted")
 	}
 	if res.StateLost != "" {
 		p.Say("%s", res.StateLost)
 	}
-	report{program: p, result: res}.unreached()
+	run.Report{Streams: p.Streams, Result: res}.Unreached()
 	for _, h := range res.Hints {
 		p.Say("hint: %s", exit.InCommands(h))
 	}
 	if res.ArtifactsFailed != "" {
 		p.Say("files could not all be saved: %s", res.ArtifactsFailed)
 	}
+}
+
+// pane is where what a session's code writes goes: through a filter where that is a terminal.
+type pane struct {
+	out, err *terminal.Filter
+	line     *lineEnd // where stdout stands
+}
+
+func (p commands) pane() *pane {
+	line := &lineEnd{w: p.Out, fresh: true}
+	return &pane{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.Out)}, err: &terminal.Filter{W: p.Err, Open: !terminal.IsTerminal(p.Err)}}
+}
+
+// broken says that nobody reads the output any more.
+func (s *pane) broken() error {
+	s.line.mu.Lock()
+	defer s.line.mu.Unlock()
+	if errors.Is(s.line.failed, syscall.EPIPE) {
+		return command.ErrNoReader
+	}
+	return s.line.failed
+}
+
+// lineEnd knows whether what was written ended with a line.
+type lineEnd struct {
+	w      io.Writer
+	mu     sync.Mutex
+	fresh  bool
+	failed error
+}
+
+func (l *lineEnd) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text := bytes.TrimSuffix(b, []byte("\x1b[0m")); len(text) > 0 { // which the filter ends with
+		l.fresh = text[len(text)-1] == '\n'
+	}
+	n, err := l.w.Write(b)
+	if l.failed == nil {
+		l.failed = err
+	}
+	return n, err
+}
+
+// showCell prints what a cell showed beside its output: displays, its value, its error.
+func (p commands) showCell(res pipeline.Result, s *pane, saved string) error {
+	var text strings.Builder
+	for _, b := range append(slices.Clone(res.Displays), res.Value) {
+		text.WriteString(inText(b, saved))
+	}
+	if text.Len() > 0 && !s.line.fresh {
+		io.WriteString(s.out, "\n")
+	}
+	_, err := io.WriteString(s.out, text.String())
+	if e := res.Error; e != nil {
+		text := e.Traceback
+		if text == "" {
+			text = e.Error()
+		}
+		io.WriteString(s.err, strings.TrimRight(text, "\n")+"\n")
+	}
+	return errors.Join(err, s.out.Close(), s.err.Close())
+}
+
+// inText is a bundle for people: its text, and a line about what a terminal can't show.
+func inText(b kernel.Bundle, saved string) string {
+	var text string
+	if plain, ok := b["text/plain"]; ok {
+		text = strings.TrimRight(plain, "\n") + "\n"
+	}
+	for _, kind := range slices.Sorted(maps.Keys(b)) {
+		switch {
+		case pictures[kind] != "" && saved == "":
+			text += fmt.Sprintf("(a picture was made, %s; --artifacts DIR saves it)\n", kind)
+		case pictures[kind] != "":
+			text += fmt.Sprintf("(a picture was made, %s, and is in %s)\n", kind, saved)
+		case b["text/plain"] == "" && text == "":
+			text += fmt.Sprintf("(%s, %d bytes)\n", kind, len(b[kind]))
+		}
+	}
+	return text
+}
+
+// pictures are the kinds of what is saved, and how their files end.
+var pictures = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
+
+// savePictures saves what a cell showed as new files, whose names begin with the run's id.
+func savePictures(dir string, res pipeline.Result) error {
+	n := 0
+	for _, b := range append(slices.Clone(res.Displays), res.Value) {
+		for _, kind := range slices.Sorted(maps.Keys(b)) {
+			extension := pictures[kind]
+			if extension == "" {
+				continue
+			}
+			data := []byte(b[kind])
+			if kind != "image/svg+xml" {
+				var err error
+				if data, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(b[kind]), "")); err != nil {
+					return fmt.Errorf("a picture can't be saved: what the code showed is no %s", kind)
+				}
+			}
+			n++
+			name := filepath.Join(dir, fmt.Sprintf("%s-%d%s", res.ID, n, extension))
+			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+			if err != nil {
+				return fmt.Errorf("save a picture: %w", err)
+			}
+			_, err = f.Write(data)
+			if err := errors.Join(err, f.Close()); err != nil {
+				return fmt.Errorf("save a picture: %w", err)
+			}
+		}
+	}
+	return nil
 }

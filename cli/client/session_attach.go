@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"bufio"
@@ -21,13 +21,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/run"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-func (p *program) sessionAttachCommand() *cli.Command {
+func (p commands) sessionAttachCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "attach",
 		Usage:     "type code into a session",
@@ -46,19 +47,19 @@ Example: sandboxmcp session attach 01K9ZB5W7Q`,
 		Flags: []cli.Flag{
 			idFlag(), &cli.BoolFlag{Name: "no-history", Usage: "remember nothing of what is typed"},
 			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the directory `DIR`"},
-			serverFlag(),
+			ServerFlag(),
 		},
 		Action: p.sessionAttach,
 	}
 }
 
-func (p *program) sessionAttach(c *cli.Context) error {
+func (p commands) sessionAttach(c *cli.Context) error {
 	id, _, err := sessionNamed(c, 0)
 	if err != nil {
 		return err
 	}
 	var form control.Cell
-	if form.Artifacts, err = artifactsDir(c); err != nil {
+	if form.Artifacts, err = run.ArtifactsDir(c); err != nil {
 		return err
 	}
 	cfg, err := wiring.Load(c)
@@ -76,8 +77,8 @@ func (p *program) sessionAttach(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a := &attachment{program: p, client: client, info: info, form: form, pane: p.pane()}
-	if !typedAt(p.In) {
+	a := &attachment{commands: p, client: client, info: info, form: form, pane: p.pane()}
+	if !terminal.TypedAt(p.In) {
 		return a.script(ctx)
 	}
 	tty := console.Open()
@@ -98,7 +99,7 @@ func (p *program) sessionAttach(c *cli.Context) error {
 
 // attachment is a person, or a script, in a session.
 type attachment struct {
-	*program
+	commands
 	client *control.Client
 	info   session.Info
 	form   control.Cell // what all cells have

@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-func (p *program) eventsCommand() *cli.Command {
+func (p commands) eventsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "events",
 		Usage:     "show what a running server does, as it happens",
@@ -38,13 +38,13 @@ Examples:
 			&cli.StringFlag{Name: "namespace", Usage: "only events of the namespace `NS`"},
 			&cli.StringSliceFlag{Name: "kind", Usage: "only events of the kind `KIND`, such as egress.denied"},
 			command.JSONFlag(),
-			serverFlag(),
+			ServerFlag(),
 		},
 		Action: command.NoWords(p.events),
 	}
 }
 
-func (p *program) events(c *cli.Context) error {
+func (p commands) events(c *cli.Context) error {
 	q := control.EventQuery{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Follow: c.Bool("follow")}
 	if err := event.Check(q.Kinds); err != nil {
 		return exit.Usage("sandboxmcp events --help lists the kinds", "--kind: %v", err)
@@ -67,7 +67,7 @@ func (p *program) events(c *cli.Context) error {
 }
 
 // watch prints events until there are no more, the server ends, or a signal comes.
-func (p *program) watch(ctx context.Context, client *control.Client, q control.EventQuery, asJSON bool) error {
+func (p commands) watch(ctx context.Context, client *control.Client, q control.EventQuery, asJSON bool) error {
 	for line, err := range client.Events(ctx, q) {
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func (p *program) watch(ctx context.Context, client *control.Client, q control.E
 	return nil
 }
 
-func (p *program) showEvent(line control.Line, asJSON bool) error {
+func (p commands) showEvent(line control.Line, asJSON bool) error {
 	switch {
 	case asJSON && line.Seq == 0:
 		return terminal.WriteJSON(p.Out, line.Notice)

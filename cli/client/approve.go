@@ -1,4 +1,4 @@
-package cli
+package client
 
 import (
 	"cmp"
@@ -21,12 +21,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-func serverFlag() cli.Flag {
+// ServerFlag is --server.
+func ServerFlag() cli.Flag {
 	return &cli.StringFlag{Name: "server", Usage: "talk to the server with this `PID`, if several run, or at this path of a socket"}
 }
 
-func (p *program) approvalsCommand() *cli.Command {
-	flags := []cli.Flag{command.JSONFlag(), serverFlag()}
+func (p commands) approvalsCommand() *cli.Command {
+	flags := []cli.Flag{command.JSONFlag(), ServerFlag()}
 	return &cli.Command{
 		Name:      "approvals",
 		Usage:     "list what agents ask a person to approve, and answer it",
@@ -47,7 +48,7 @@ Example: sandboxmcp approvals`,
 	}
 }
 
-func (p *program) approveCommand() *cli.Command {
+func (p commands) approveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "approve",
 		Usage:     "approve what an agent asks for",
@@ -56,12 +57,12 @@ func (p *program) approveCommand() *cli.Command {
 approved it.
 
 Example: sandboxmcp approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M`,
-		Flags:  append(answerFlags(), forFlag()),
+		Flags:  append(AnswerFlags(), forFlag()),
 		Action: func(c *cli.Context) error { return p.answer(c, true) },
 	}
 }
 
-func (p *program) denyCommand() *cli.Command {
+func (p commands) denyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "deny",
 		Usage:     "deny what an agent asks for, or take an approval back",
@@ -69,13 +70,14 @@ func (p *program) denyCommand() *cli.Command {
 		Description: `The agent is told the reason.
 
 Example: sandboxmcp deny 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --reason 'use the mirror'`,
-		Flags:  answerFlags(),
+		Flags:  AnswerFlags(),
 		Action: func(c *cli.Context) error { return p.answer(c, false) },
 	}
 }
 
-func answerFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the agent and the log"}, command.JSONFlag(), serverFlag()}
+// AnswerFlags are the flags of an answer to a question.
+func AnswerFlags() []cli.Flag {
+	return []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the agent and the log"}, command.JSONFlag(), ServerFlag()}
 }
 
 func forFlag() cli.Flag {
@@ -100,8 +102,8 @@ func verdict(c *cli.Context, allow bool) (control.Verdict, error) {
 	return v, nil
 }
 
-// withServer connects to the server that the command line means.
-func withServer(c *cli.Context, f func(context.Context, *control.Client) error) error {
+// WithServer calls f with a connection to the server that the command line means.
+func WithServer(c *cli.Context, f func(context.Context, *control.Client) error) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	client, err := connect(ctx, c)
@@ -151,8 +153,8 @@ func noServer(err error, name string) error {
 	return err
 }
 
-func (p *program) approvals(c *cli.Context) error {
-	return withServer(c, func(ctx context.Context, client *control.Client) error {
+func (p commands) approvals(c *cli.Context) error {
+	return WithServer(c, func(ctx context.Context, client *control.Client) error {
 		list, err := client.Approvals(ctx)
 		switch {
 		case err != nil:
@@ -211,7 +213,7 @@ func why(q approval.Question) string {
 }
 
 // answer answers the question that the command line names.
-func (p *program) answer(c *cli.Context, allow bool) error {
+func (p commands) answer(c *cli.Context, allow bool) error {
 	id, err := questionID(c, "sandboxmcp approvals")
 	if err != nil {
 		return err
@@ -220,8 +222,8 @@ func (p *program) answer(c *cli.Context, allow bool) error {
 	if err != nil {
 		return err
 	}
-	return withServer(c, func(ctx context.Context, client *control.Client) error {
-		return p.giveAs(ctx, c, client, id, v, "sandboxmcp approvals")
+	return WithServer(c, func(ctx context.Context, client *control.Client) error {
+		return GiveAs(ctx, p.Streams, c, client, id, v, "sandboxmcp approvals")
 	})
 }
 
@@ -240,8 +242,8 @@ func questionID(c *cli.Context, list string) (string, error) {
 
 var wholeID = lazy.Regexp(`^[0-9A-Z]{26}$`)
 
-// give answers one question, and says what that did. list is the command that shows questions.
-func (p *program) give(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) error {
+// Give answers a question and prints the outcome. list is the command that shows questions.
+func Give(ctx context.Context, p *command.Streams, client *control.Client, id string, v control.Verdict, list string) error {
 	out, err := settle(ctx, client, id, v, list)
 	if err != nil {
 		return err
@@ -250,10 +252,10 @@ func (p *program) give(ctx context.Context, client *control.Client, id string, v
 	return err
 }
 
-// giveAs is give in the form that the command line asks for.
-func (p *program) giveAs(ctx context.Context, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
+// GiveAs is Give, in JSON where --json asks for it.
+func GiveAs(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
 	if !c.Bool("json") {
-		return p.give(ctx, client, id, v, list)
+		return Give(ctx, p, client, id, v, list)
 	}
 	out, err := settle(ctx, client, id, v, list)
 	if err != nil {

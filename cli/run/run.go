@@ -1,4 +1,5 @@
-package cli
+// Package run has the command run: a script or a program in a sandbox, once.
+package run
 
 import (
 	"cmp"
@@ -6,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -23,7 +26,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-func (p *program) runCommand() *cli.Command {
+// commands are the actions, on the streams of an invocation.
+type commands struct{ *command.Streams }
+
+// Command returns the command run.
+func Command(s *command.Streams) *cli.Command {
+	p := commands{s}
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "run a script or a program in a sandbox",
@@ -99,7 +107,7 @@ func runFlags() []cli.Flag {
 	}
 }
 
-func (p *program) run(c *cli.Context) error {
+func (p commands) run(c *cli.Context) error {
 	memory.SpareFirst()
 	stop := &pipeline.Stop{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
 	var tty rawTerminal
@@ -119,8 +127,8 @@ func (p *program) run(c *cli.Context) error {
 		}
 		terminal.WriteJSON(stdout, res) // what goes wrong here shows below
 	}
-	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
-	r.warnings()
+	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
+	r.Warnings()
 	if code, why := r.interrupted(context.Cause(ctx), stdout.failed()); code != 0 {
 		return &exit.Error{Code: code, Text: why}
 	}
@@ -141,7 +149,7 @@ func required(c *cli.Context, cfg config.Config) []string {
 
 // execute runs what the command line asks for. Its output goes to stdout and stderr while it
 // runs, unless it is to be in the result only.
-func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Result, error) {
+func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Result, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
 		return pipeline.Result{}, exit.Usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
 	}
@@ -161,7 +169,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 				"network: ask wants a person asked about what it connects to, and there is no terminal to ask at")
 		}
 	}
-	request, err := p.requested(ctx, c)
+	request, err := requested(ctx, p.In, c)
 	if err != nil {
 		return pipeline.Result{}, err
 	}
@@ -206,4 +214,35 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		defer tty.release()
 	}
 	return parts.Pipeline.Do(ctx, request)
+}
+
+// A pipe writes to where our own output goes. When its reader has gone, as head(1) does, the run
+// is ended: other programs die of SIGPIPE then.
+type pipe struct {
+	w      io.Writer
+	broken context.CancelCauseFunc
+	mu     sync.Mutex
+	err    error // of the first write that failed
+}
+
+func (o *pipe) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err == nil {
+		return n, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		o.err = err
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		o.broken(command.ErrNoReader)
+	}
+	return n, err
+}
+
+func (o *pipe) failed() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
 }

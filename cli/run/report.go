@@ -1,12 +1,9 @@
-package cli
+package run
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -17,10 +14,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// report is what run says about a result on stderr, and with which code it exits.
-type report struct {
-	*program
-	result   pipeline.Result
+// Report writes what is to be said about a result to stderr, and makes the exit code of run.
+type Report struct {
+	*command.Streams
+	Result   pipeline.Result
 	quiet    bool
 	inResult bool   // the output is in the result alone
 	saved    string // the directory with the artifacts
@@ -28,14 +25,14 @@ type report struct {
 
 // interrupted returns the exit code of a run that ended because of what happened to us, not to its
 // program; 0 if nothing did.
-func (r report) interrupted(cause, output error) (code int, why string) {
+func (r Report) interrupted(cause, output error) (code int, why string) {
 	var signal command.Interruption
 	switch {
 	case errors.As(cause, &signal):
 		return exit.Signalled + int(signal.Signal), "interrupted by " + signal.Error() + ", and the run was ended"
-	case r.result.Ended == backends.EndedCancelled && r.result.Interrupted != "":
-		sent := map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM}[r.result.Interrupted]
-		return exit.Signalled + int(sent), "interrupted by " + r.result.Interrupted + ", and the run was ended"
+	case r.Result.Ended == backends.EndedCancelled && r.Result.Interrupted != "":
+		sent := map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM}[r.Result.Interrupted]
+		return exit.Signalled + int(sent), "interrupted by " + r.Result.Interrupted + ", and the run was ended"
 	case errors.Is(cause, command.ErrNoReader):
 		return exit.Signalled + 13, "" // SIGPIPE, which nobody needs to be told about
 	case output != nil:
@@ -45,7 +42,7 @@ func (r report) interrupted(cause, output error) (code int, why string) {
 }
 
 // end says what the script's own output does not, and returns its exit code as an error.
-func (r report) end() error {
+func (r Report) end() error {
 	r.cuts()
 	if !r.quiet {
 		r.notes()
@@ -54,10 +51,10 @@ func (r report) end() error {
 		r.Say("%s", r.summary())
 	}
 	unsaved := r.unsaved()
-	if unsaved != "" && r.result.Ended != backends.EndedOK { // the script's own failure says more
+	if unsaved != "" && r.Result.Ended != backends.EndedOK { // the script's own failure says more
 		r.Say("%s", unsaved)
 	}
-	switch r.result.Ended {
+	switch r.Result.Ended {
 	case backends.EndedOK:
 		if unsaved != "" {
 			return &exit.Error{Code: exit.Refused, Text: unsaved}
@@ -68,36 +65,36 @@ func (r report) end() error {
 	case backends.EndedOOM, backends.EndedLimit:
 		return exit.Silent(exit.Signalled + 9)
 	}
-	if r.result.ExitCode == 0 { // cancelled, though nothing cancelled it: not a success at least
+	if r.Result.ExitCode == 0 { // cancelled, though nothing cancelled it: not a success at least
 		return exit.Silent(exit.Refused)
 	}
-	return exit.Silent(r.result.ExitCode)
+	return exit.Silent(r.Result.ExitCode)
 }
 
 // unsaved says why artifacts are missing, if any are.
-func (r report) unsaved() string {
-	if r.result.ArtifactsFailed == "" {
+func (r Report) unsaved() string {
+	if r.Result.ArtifactsFailed == "" {
 		return ""
 	}
-	return "the script ended, but its artifacts could not all be saved: " + terminal.Visible(r.result.ArtifactsFailed)
+	return "the script ended, but its artifacts could not all be saved: " + terminal.Visible(r.Result.ArtifactsFailed)
 }
 
-// warnings are also about runs without an end: their output may have been shown already.
-func (r report) warnings() {
+// Warnings are also about runs without an end: their output may have been shown already.
+func (r Report) Warnings() {
 	if r.quiet {
 		return
 	}
-	for _, w := range r.result.Warnings {
+	for _, w := range r.Result.Warnings {
 		r.Say("warning: %s", terminal.Visible(w))
 	}
 }
 
 // notes are about what is not as the script's caller may think.
-func (r report) notes() {
-	res := &r.result
+func (r Report) notes() {
+	res := &r.Result
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
-		r.Say("the script was ended after %.1f s: %s", res.WallMS/1000, howEnded(res))
+		r.Say("the script was ended after %.1f s: %s", res.WallMS/1000, HowEnded(res))
 	case backends.EndedSignal:
 		r.Say("the script was killed by %s", res.Signal)
 	}
@@ -109,29 +106,29 @@ func (r report) notes() {
 	if res.ArtifactsDropped > 0 {
 		r.Say("%d artifacts were left out: %s", res.ArtifactsDropped, terminal.Visible(res.ArtifactsWhy))
 	}
-	r.unreached()
+	r.Unreached()
 	for _, h := range res.Hints {
 		r.Say("hint: %s", terminal.Visible(h))
 	}
 }
 
 // cuts says what of the output is in no result, also to who wants to hear nothing else.
-func (r report) cuts() {
+func (r Report) cuts() {
 	for _, stream := range []struct {
 		name string
 		cut  int64
-	}{{"stdout", r.result.StdoutCut}, {"stderr", r.result.StderrCut}} {
+	}{{"stdout", r.Result.StdoutCut}, {"stderr", r.Result.StderrCut}} {
 		if stream.cut > 0 && r.inResult {
 			r.Say("the last %d bytes of %s were cut off: --output BYTES keeps more", stream.cut, stream.name)
 		}
 	}
 }
 
-// unreached lists the names that the script could not reach.
-func (r report) unreached() {
+// Unreached lists the names that the script could not reach.
+func (r Report) Unreached() {
 	const limit = 5
 	var printed, more int
-	for _, d := range r.result.Egress {
+	for _, d := range r.Result.Egress {
 		switch {
 		case d.Allowed && !d.Failed:
 		case printed == limit:
@@ -152,7 +149,8 @@ func (r report) unreached() {
 	}
 }
 
-func howEnded(res *pipeline.Result) string {
+// HowEnded says in a few words how a run ended.
+func HowEnded(res *pipeline.Result) string {
 	switch res.Ended {
 	case backends.EndedOOM:
 		return "out of memory"
@@ -167,10 +165,10 @@ func howEnded(res *pipeline.Result) string {
 }
 
 // summary is the last line: how it ended, how long it took, what held it, what it left, its id.
-func (r report) summary() string {
-	res := &r.result
+func (r Report) summary() string {
+	res := &r.Result
 	parts := []string{
-		fmt.Sprintf("%s in %.2f s", howEnded(res), res.WallMS/1000),
+		fmt.Sprintf("%s in %.2f s", HowEnded(res), res.WallMS/1000),
 		res.Profile + ": " + strings.Join(res.LayersInForce(), " "),
 	}
 	if n := len(res.Artifacts); n > 0 {
@@ -179,7 +177,7 @@ func (r report) summary() string {
 	return strings.Join(append(parts, "run "+res.ID), " | ")
 }
 
-func (r report) where() string {
+func (r Report) where() string {
 	if r.saved == "" {
 		return " (keep with --artifacts DIR)"
 	}
@@ -197,35 +195,4 @@ func names(artifacts []signer.Artifact) string {
 		list = append(list, terminal.Visible(a.Name))
 	}
 	return strings.Join(list, ", ")
-}
-
-// A pipe writes to where our own output goes. When its reader has gone, as head(1) does, the run
-// is ended: other programs die of SIGPIPE then.
-type pipe struct {
-	w      io.Writer
-	broken context.CancelCauseFunc
-	mu     sync.Mutex
-	err    error // of the first write that failed
-}
-
-func (o *pipe) Write(b []byte) (int, error) {
-	n, err := o.w.Write(b)
-	if err == nil {
-		return n, nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.err == nil {
-		o.err = err
-	}
-	if errors.Is(err, syscall.EPIPE) {
-		o.broken(command.ErrNoReader)
-	}
-	return n, err
-}
-
-func (o *pipe) failed() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err
 }

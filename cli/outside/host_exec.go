@@ -1,4 +1,4 @@
-package cli
+package outside
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
-func (p *program) hostExecCommand() *cli.Command {
+func (p commands) hostExecCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "exec",
 		Usage:     "run one command, as an agent would",
@@ -38,14 +38,14 @@ Example: sandboxmcp host exec git status --short`,
 	}
 }
 
-func (p *program) hostExec(c *cli.Context) error {
+func (p commands) hostExec(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return exit.Usage("sandboxmcp host exec git status --short", "exec needs a command")
 	}
-	if c.IsSet("timeout") && !positive(c, "timeout") {
+	if c.IsSet("timeout") && !command.Positive(c, "timeout") {
 		return exit.Usage("leave it out for the default", "--timeout must be more than 0")
 	}
-	q := pipeline.HostCommand{Namespace: c.String("namespace"), Directory: c.String("directory"), Timeout: seconds(c.Float64("timeout"))}
+	q := pipeline.HostCommand{Namespace: c.String("namespace"), Directory: c.String("directory"), Timeout: command.Seconds(c.Float64("timeout"))}
 	if words := c.Args().Slice(); len(words) == 1 && strings.Contains(words[0], " ") {
 		q.Command = words[0]
 	} else {
@@ -82,7 +82,7 @@ func (p *program) hostExec(c *cli.Context) error {
 }
 
 // showHost prints what a command wrote: a terminal obeys none of it but colours.
-func (p *program) showHost(res pipeline.HostResult) {
+func (p commands) showHost(res pipeline.HostResult) {
 	for _, one := range []struct {
 		to   io.Writer
 		text string

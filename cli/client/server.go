@@ -1,4 +1,5 @@
-package cli
+// Package client has the commands that show and steer a running server: its sessions, queue, limits, events, and what people approve.
+package client
 
 import (
 	"cmp"
@@ -8,15 +9,16 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// asking connects to the server that the command line means, and says what the server refuses in words of the command line.
-func asking(c *cli.Context, f func(context.Context, *control.Client) error) error {
-	return withServer(c, func(ctx context.Context, client *control.Client) error { return inCommands(f(ctx, client)) })
+// Asking is WithServer with the refusals of the server in words of the command line.
+func Asking(c *cli.Context, f func(context.Context, *control.Client) error) error {
+	return WithServer(c, func(ctx context.Context, client *control.Client) error { return inCommands(f(ctx, client)) })
 }
 
 // inCommands is an error of a server as the command line tells it.
@@ -37,12 +39,13 @@ func inCommands(err error) error {
 	return exit.Fail(hint, "%s", f.Text)
 }
 
-func inServersNamespace() cli.Flag {
+// InServersNamespace is --namespace, of commands that a server carries out.
+func InServersNamespace() cli.Flag {
 	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", DefaultText: serversNamespace}
 }
 
-// ofServer is the namespace that a command line means: where it names none, that which a server keeps its agents in.
-func ofServer(c *cli.Context, client *control.Client) string {
+// OfServer returns the namespace that a command line names, or else that of the server's agents.
+func OfServer(c *cli.Context, client *control.Client) string {
 	return cmp.Or(c.String("namespace"), client.Server().Namespace, "default")
 }
 
@@ -76,3 +79,20 @@ func living(ctx context.Context, client *control.Client, id string) (session.Inf
 	}
 	return list[0].Info, nil
 }
+
+// serversNamespace is where a namespace comes from that the command line does not name.
+const serversNamespace = `the server's, or "default"`
+
+// configuredThere is where a server's limits come from that the command line does not name.
+const configuredThere = "see sandboxmcp limits"
+
+// Commands returns the commands of this package.
+func Commands(s *command.Streams) []*cli.Command {
+	p := commands{s}
+	return []*cli.Command{
+		p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.eventsCommand(), p.queueCommand(), p.sessionCommand(), p.inspectCommand(), p.bridgeCommand(), p.limitsCommand(),
+	}
+}
+
+// commands are the actions, on the streams of an invocation.
+type commands struct{ *command.Streams }

@@ -1,0 +1,339 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p commands) egressCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "egress",
+		Usage:     "allow a name, and list, approve and deny what programs want to connect to",
+		UsageText: "sandboxmcp egress DOMAIN [--namespace NS] [--for DURATION] [--reason TEXT] [--json] [--server PID]\nsandboxmcp egress list|approve|deny ...",
+		Description: `With a DOMAIN it lets the programs of a namespace connect there for a while, without having been asked: example.com,
+'*.example.com' or db.example.com:5432.
+
+With network: ask in the configuration, the first connection to a name that is neither allowed nor denied
+waits for a person. Where several servers run, the commands mean all of them.
+
+Examples:
+  sandboxmcp egress api.example.com --namespace team-a --for 1h
+  sandboxmcp egress list`,
+		Flags: giveFlags(),
+		Subcommands: []*cli.Command{{
+			Name:        "list",
+			Usage:       "list the names that programs wait for, and those that were approved",
+			UsageText:   "sandboxmcp egress list [--json] [--server PID]",
+			Description: "Example: sandboxmcp egress list --json",
+			Flags:       []cli.Flag{command.JSONFlag(), ServerFlag()},
+			Action:      command.NoWords(p.egressList),
+		}, {
+			Name:      "approve",
+			Usage:     "let a program connect to the name that it waits for",
+			UsageText: "sandboxmcp egress approve ID [--for run|session|DURATION] [--reason TEXT] [--json] [--server PID]",
+			Description: `It holds for all of the namespace and for as long as was asked, or with --for for less: the run or the
+session that asked, or a shorter time.
+
+Example: sandboxmcp egress approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --for session`,
+			Flags:  append(AnswerFlags(), forFlag()),
+			Action: p.egressApprove,
+		}, {
+			Name:      "deny",
+			Usage:     "deny what a program waits for, or take approvals back",
+			UsageText: "sandboxmcp egress deny ID|NAME ... [--reason TEXT] [--json] [--server PID]",
+			Description: `A NAME is all that waits for it, or was approved for it: example.com is also example.com:5432. Connections
+that stand already go on.
+
+Example: sandboxmcp egress deny example.com`,
+			Flags:  AnswerFlags(),
+			Action: p.egressDeny,
+		}},
+		Action: p.egressGive,
+	}
+}
+
+func (p commands) egressList(c *cli.Context) error {
+	return withEgress(c, func(_ context.Context, all known) error {
+		if c.Bool("json") {
+			return terminal.WriteJSON(p.Out, all)
+		}
+		return showEgress(p.Out, all, time.Now())
+	})
+}
+
+func showEgress(w io.Writer, all known, now time.Time) error {
+	var b strings.Builder
+	if len(all.Waiting) == 0 {
+		b.WriteString("nothing waits for an answer\n")
+	}
+	for _, q := range all.Waiting {
+		showQuestion(&b, q.Question, now, "sandboxmcp egress approve")
+		b.WriteByte('\n')
+	}
+	if len(all.Approved) == 0 {
+		b.WriteString("nothing is approved\n")
+	}
+	for _, g := range all.Approved {
+		q := g.Question
+		fmt.Fprintf(&b, "%s: %s is approved\n", terminal.Visible(q.ID), terminal.Visible(q.What))
+		terminal.Fact(&b, "namespace", q.Namespace)
+		terminal.Fact(&b, "holds", holds(q, g.Scope, g.Until))
+		if q.CodeSHA256 != "" {
+			terminal.Fact(&b, "for code", q.CodeSHA256)
+		}
+		terminal.Fact(&b, "approved by", strings.TrimSpace(g.User+" ("+g.By+") "+g.Reason))
+		terminal.Fact(&b, "take back with", "sandboxmcp egress deny "+q.ID)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// egressApprove looks the question up first: an id that somebody was told is of a name to connect to
+// must not turn out to be of a command on the host.
+func (p commands) egressApprove(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return exit.Usage("sandboxmcp egress list", "approve needs the id of one question")
+	}
+	v, err := verdict(c, true)
+	if err != nil {
+		return err
+	}
+	id := c.Args().First()
+	return withEgress(c, func(ctx context.Context, all known) error {
+		for _, q := range all.Waiting {
+			if strings.EqualFold(q.ID, id) {
+				return GiveAs(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list")
+			}
+		}
+		return exit.Fail("sandboxmcp egress list", "no connection waits for an answer under %s, or not any more", terminal.Visible(id))
+	})
+}
+
+func (p commands) egressDeny(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return exit.Usage("sandboxmcp egress list", "deny needs ids or names")
+	}
+	v := control.Verdict{Reason: c.String("reason")}
+	return withEgress(c, func(ctx context.Context, all known) error {
+		for _, word := range c.Args().Slice() {
+			n := 0
+			for _, q := range all.Waiting {
+				if meant(word, q.Question) {
+					n++
+					if err := GiveAs(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list"); err != nil {
+						return err
+					}
+				}
+			}
+			for _, g := range all.Approved {
+				if meant(word, g.Question) {
+					n++
+					if err := GiveAs(ctx, p.Streams, c, g.client, g.Question.ID, v, "sandboxmcp egress list"); err != nil {
+						return err
+					}
+				}
+			}
+			if n == 0 {
+				return exit.Fail("sandboxmcp egress list", "nothing waits for %s, and nothing of that id or name is approved", terminal.Visible(word))
+			}
+		}
+		return nil
+	})
+}
+
+// meant says whether a word is the id of a question, or a name that it asks for, on any port.
+func meant(word string, q approval.Question) bool {
+	host, _, _ := strings.Cut(q.What, ":")
+	return strings.EqualFold(word, q.ID) || strings.EqualFold(word, q.What) || strings.EqualFold(word, host)
+}
+
+// giveFlags are those of egress DOMAIN.
+func giveFlags() []cli.Flag {
+	return []cli.Flag{
+		InServersNamespace(),
+		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
+		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the log"},
+		command.JSONFlag(), ServerFlag(),
+	}
+}
+
+// egressGive allows a name that nobody has asked for, on all servers that the command line means.
+func (p commands) egressGive(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return exit.Usage("sandboxmcp egress list, or sandboxmcp egress example.com", "egress needs to know what to do: list, approve, deny, or one DOMAIN to allow")
+	}
+	domain := strings.ToLower(strings.TrimSpace(c.Args().First()))
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	held := c.Duration("for")
+	switch err := mayGive(cfg, domain); {
+	case err != nil:
+		return err
+	case held <= 0 || held > approval.MaxFor:
+		return exit.Usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
+	}
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	clients, err := Servers(ctx, c)
+	for _, client := range clients {
+		defer client.Close()
+	}
+	var none *exit.Error
+	if errors.As(err, &none) && c.String("server") == "" && none.Hint == "" {
+		return exit.Fail("for one run: sandboxmcp run FILE --allow "+domain+"; for good: egress.allow in the configuration", "%s", none.Text)
+	}
+	if err != nil {
+		return err
+	}
+	grants := []approved{}
+	for _, client := range clients {
+		grant, err := client.Grant(ctx, control.GrantRequest{
+			Kind: approval.Egress, What: domain, Namespace: OfServer(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
+		})
+		if errors.Is(err, approval.ErrRoot) {
+			return byRoot(client, "egress "+terminal.ShellWord(domain))
+		}
+		if err != nil {
+			return fmt.Errorf("server %s: %w", client.Server().Name, err)
+		}
+		grants = append(grants, approved{grant, client.Server().Name, client})
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, grants)
+	}
+	for _, g := range grants {
+		_, err := fmt.Fprintf(p.Out, "allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
+			terminal.Visible(g.Question.What), terminal.Visible(g.Question.Namespace), g.Until.Local().Format(time.DateTime), terminal.Visible(g.Question.ID))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayGive refuses what no person can allow. What the server's own configuration denies stays denied, too.
+func mayGive(cfg config.Config, domain string) error {
+	policy, err := egress.NewPolicy([]string{domain}, nil)
+	if err != nil {
+		return exit.Usage("sandboxmcp egress example.com, '*.example.com' or db.example.com:5432", "%s is nothing to connect to: %v", terminal.Visible(domain), err)
+	}
+	if slices.Contains(policy.Ports(), backends.DNSPort) {
+		return exit.Usage("sandboxmcp egress "+strings.TrimSuffix(domain, fmt.Sprint(":", backends.DNSPort)), "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+	}
+	out, err := wiring.Egress(cfg)
+	if err != nil {
+		return err
+	}
+	if by, denied := out.Policy.Denies(domain); denied {
+		return exit.Fail("sandboxmcp config shows where egress.deny is set", "the configuration denies %s, and nobody can allow it", terminal.Visible(by))
+	}
+	return nil
+}
+
+// known is what servers know of egress.
+type known struct {
+	Waiting  []waiting  `json:"waiting"`
+	Approved []approved `json:"approved"`
+}
+
+type waiting struct {
+	approval.Question
+	Server string `json:"server"`
+	client *control.Client
+}
+
+type approved struct {
+	control.Grant
+	Server string `json:"server"`
+	client *control.Client
+}
+
+// withEgress collects what the servers know that the command line means.
+func withEgress(c *cli.Context, f func(context.Context, known) error) error {
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	clients, err := Servers(ctx, c)
+	for _, client := range clients {
+		defer client.Close()
+	}
+	if err != nil {
+		return err
+	}
+	all := known{Waiting: []waiting{}, Approved: []approved{}}
+	for _, client := range clients {
+		if err := all.add(ctx, client); err != nil {
+			return fmt.Errorf("ask server %s: %w", client.Server().Name, err)
+		}
+	}
+	return f(ctx, all)
+}
+
+// Servers connects to the server that the command line names, or to all that run.
+func Servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return nil, err
+	}
+	client, err := control.Dial(ctx, wiring.SocketDir(cfg), c.String("server"))
+	var several *control.Several
+	if !errors.As(err, &several) {
+		if err != nil {
+			return nil, noServer(err, c.String("server"))
+		}
+		return []*control.Client{client}, nil
+	}
+	var all []*control.Client
+	for _, s := range several.Servers {
+		client, err := control.Dial(ctx, wiring.SocketDir(cfg), s.Name)
+		if errors.Is(err, control.ErrNone) { // it has ended meanwhile
+			continue
+		}
+		if err != nil {
+			return all, err
+		}
+		all = append(all, client)
+	}
+	return all, nil
+}
+
+func (k *known) add(ctx context.Context, client *control.Client) error {
+	questions, err := client.Approvals(ctx)
+	if err != nil {
+		return err
+	}
+	grants, err := client.Grants(ctx)
+	if err != nil {
+		return err
+	}
+	name := client.Server().Name
+	for _, q := range questions {
+		if q.Kind == approval.Egress {
+			k.Waiting = append(k.Waiting, waiting{q, name, client})
+		}
+	}
+	for _, g := range grants {
+		if g.Question.Kind == approval.Egress {
+			k.Approved = append(k.Approved, approved{g, name, client})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,327 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/run"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+func (p commands) sessionCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "session",
+		Usage:     "work with the sessions of a running server: list, create, exec, attach, stats, inspect, kill",
+		UsageText: "sandboxmcp session COMMAND ...",
+		Description: `A session is a sandbox whose interpreter stays: variables, imports and files live on. Agents and people share
+them. The beginning of an id stands for it where no other has it.
+
+Example: sandboxmcp session create --language python && sandboxmcp session list`,
+		Subcommands: []*cli.Command{p.sessionListCommand(), p.sessionCreateCommand(), p.sessionExecCommand(), p.sessionAttachCommand(),
+			p.sessionStatsCommand(), command.Under("session", p.inspectCommand()), p.sessionKillCommand()},
+	}
+}
+
+func (p commands) sessionListCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "list",
+		Usage:       "list sessions",
+		UsageText:   "sandboxmcp session list [--namespace NS] [--all] [--json] [--server PID]",
+		Description: `Example: sandboxmcp session list --all`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
+			&cli.BoolFlag{Name: "all", Usage: "also the last that have ended, and why"},
+			command.JSONFlag(), ServerFlag(),
+		},
+		Action: command.NoWords(p.sessionList),
+	}
+}
+
+func (p commands) sessionList(c *cli.Context) error {
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		all, err := client.Sessions(ctx, c.String("namespace"))
+		if err != nil {
+			return err
+		}
+		list := []session.Info{}
+		for _, i := range all {
+			if i.State != "dead" || c.Bool("all") {
+				list = append(list, i)
+			}
+		}
+		if c.Bool("json") {
+			return terminal.WriteJSON(p.Out, list)
+		}
+		if len(list) == 0 {
+			fmt.Fprintln(p.Out, "there are no sessions")
+			return nil
+		}
+		var rows [][]string
+		for _, i := range list {
+			state := i.State
+			if i.Ended != "" {
+				state += " (" + i.Ended + ")"
+			}
+			rows = append(rows, []string{i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), terminal.Ago(time.Since(i.Used)), i.Backend})
+		}
+		return terminal.List(p.Out, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "LANGUAGE"}, terminal.Column{Name: "NAMESPACE"},
+			terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"}, terminal.Column{Name: "BACKEND", Spare: true})
+	})
+}
+
+func (p commands) sessionKillCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "kill",
+		Usage:     "end a session, and all that runs in it",
+		UsageText: "sandboxmcp session kill SESSION|--id SESSION [--json] [--server PID]",
+		Description: `Its variables and files are gone. The log keeps who ended it.
+
+Example: sandboxmcp session kill 01K9ZB5W7Q`,
+		Flags:  []cli.Flag{idFlag(), command.JSONFlag(), ServerFlag()},
+		Action: p.sessionKill,
+	}
+}
+
+func (p commands) sessionKill(c *cli.Context) error {
+	id, _, err := sessionNamed(c, 0)
+	if err != nil {
+		return err
+	}
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		info, err := client.End(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return terminal.WriteJSON(p.Out, info)
+		}
+		fmt.Fprintf(p.Out, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
+		return nil
+	})
+}
+
+func limitFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all processes together", DefaultText: configuredThere},
+		&cli.Float64Flag{Name: "cpu", Usage: "`CORES`", DefaultText: configuredThere},
+		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that one run or one cell may take", DefaultText: configuredThere},
+		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: configuredThere},
+		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: configuredThere},
+		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept", DefaultText: configuredThere},
+	}
+}
+
+// requestedLimits are those that the command line names, and zero what it does not.
+func requestedLimits(c *cli.Context) (b pipeline.Bounds, err error) {
+	var l backends.Limits
+	err = run.Limits(c, &l)
+	return pipeline.Bounds{Limits: l, Output: c.Int64("output")}, err
+}
+
+func (p commands) sessionCreateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "create",
+		Usage:     "start a session, and print its id",
+		UsageText: "sandboxmcp session create [--language LANGUAGE] [--namespace NS] [--allow DOMAIN] [--json] [--server PID] ...",
+		Description: `It prints the id alone. The session ends with session kill, with the server, or when it is idle or old.
+
+Example: sandboxmcp session create --language python --namespace my-agent --ram 1024`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE`: python, node, shell or r", Value: "python"},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it belongs to", DefaultText: serversNamespace},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman or docker", DefaultText: "the server's"},
+			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile", DefaultText: "the server's"},
+			&cli.StringSliceFlag{Name: "allow", Usage: "let its cells connect to `DOMAIN[:PORT]`, where the configuration or a person allows it, and to nothing else"},
+			&cli.BoolFlag{Name: "no-network", Usage: "let them connect to nothing, whatever the configuration allows"},
+			&cli.Float64Flag{Name: "idle", Usage: "end it after `SECONDS` without a cell", DefaultText: "the server's"},
+			&cli.Float64Flag{Name: "lifetime", Usage: "end it after `SECONDS` in any case", DefaultText: "the server's"},
+			command.JSONFlag(), ServerFlag(),
+		}, limitFlags()...),
+		Action: command.NoWords(p.sessionCreate),
+	}
+}
+
+func (p commands) sessionCreate(c *cli.Context) error {
+	if c.Bool("no-network") && c.IsSet("allow") {
+		return exit.Usage("leave one of them out", "--no-network and --allow contradict each other")
+	}
+	for _, name := range []string{"idle", "lifetime"} {
+		if c.IsSet(name) && !command.Positive(c, name) {
+			return exit.Usage("leave it out for the default", "--%s must be more than 0", name)
+		}
+	}
+	b, err := requestedLimits(c)
+	if err != nil {
+		return err
+	}
+	w := control.NewSession{
+		Language: c.String("language"), Backend: c.String("backend"), Profile: c.String("profile"),
+		Allow: c.StringSlice("allow"), NoNetwork: c.Bool("no-network"), Limits: pipeline.LimitsOf(b),
+		Idle: c.Float64("idle"), Lifetime: c.Float64("lifetime"),
+	}
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		w.Namespace = OfServer(c, client)
+		info, err := client.Create(ctx, w)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return terminal.WriteJSON(p.Out, info)
+		}
+		fmt.Fprintln(p.Out, terminal.Visible(info.ID))
+		if terminal.IsTerminal(p.Err) {
+			p.Say("%s session in namespace %s; sandboxmcp session attach %s", info.Language, info.Namespace, info.ID)
+		}
+		return nil
+	})
+}
+
+func (p commands) sessionStatsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "stats",
+		Usage:     "show what sessions use",
+		UsageText: "sandboxmcp session stats [SESSION|--id SESSION] [--namespace NS] [--json] [--server PID]",
+		Description: `Memory and disk are of now, CPU time since the session began.
+
+Example: sandboxmcp session stats 01K9ZB5W7Q`,
+		Flags: []cli.Flag{idFlag(), &cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
+			command.JSONFlag(), ServerFlag()},
+		Action: p.sessionStats,
+	}
+}
+
+func (p commands) sessionStats(c *cli.Context) error {
+	id := ""
+	if c.NArg() > 0 || c.IsSet("id") {
+		var err error
+		if id, _, err = sessionNamed(c, 0); err != nil {
+			return err
+		}
+	}
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		list, err := client.Usage(ctx, c.String("namespace"), id)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json") && id != "" && len(list) == 1:
+			return terminal.WriteJSON(p.Out, list[0])
+		case c.Bool("json"):
+			return terminal.WriteJSON(p.Out, list)
+		case id != "" && len(list) == 1:
+			var b strings.Builder
+			showUse(&b, list[0].Info, list[0].Usage)
+			_, err := p.Out.Write([]byte(b.String()))
+			return err
+		case len(list) == 0:
+			fmt.Fprintln(p.Out, "there are no sessions")
+			return nil
+		}
+		var rows [][]string
+		for _, u := range list {
+			rows = append(rows, []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", inMB(u.Usage.MemoryBytes), u.Limits.RAM),
+				fmt.Sprintf("%.1f s", u.Usage.CPUSeconds), fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), terminal.Ago(time.Since(u.Used))})
+		}
+		return terminal.List(p.Out, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "MEMORY"}, terminal.Column{Name: "CPU", Right: true},
+			terminal.Column{Name: "PROCESSES", Right: true}, terminal.Column{Name: "DISK", Right: true}, terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"})
+	})
+}
+
+func inMB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
+
+// showUse prints what is known of a session, and what it uses.
+func showUse(b *strings.Builder, i session.Info, u session.Usage) {
+	fmt.Fprintf(b, "session %s: %s, %s\n", terminal.Visible(i.ID), terminal.Visible(i.Language), terminal.Visible(i.State))
+	terminal.Fact(b, "namespace", i.Namespace)
+	terminal.Fact(b, "contained by", fmt.Sprintf("%s, %s: %s", i.Backend, i.Profile, strings.Join(i.Layers, " ")))
+	terminal.Fact(b, "memory", fmt.Sprintf("%s MB of %d", inMB(u.MemoryBytes), i.Limits.RAM))
+	terminal.Fact(b, "CPU", fmt.Sprintf("%.1f s, on at most %s", u.CPUSeconds, cores(i.Limits.CPU)))
+	terminal.Fact(b, "processes", fmt.Sprintf("%d of %d", u.Processes, i.Limits.Processes))
+	terminal.Fact(b, "disk", fmt.Sprintf("%s MB of %d", inMB(u.DiskBytes), i.Limits.Disk))
+	terminal.Fact(b, "a cell has", fmt.Sprintf("%g s, and %d bytes of output", i.Limits.Wall, i.Limits.Output))
+	terminal.Fact(b, "cells", fmt.Sprint(i.Cells))
+	terminal.Fact(b, "used", fmt.Sprintf("%s; it ends after %s without a cell", terminal.Ago(time.Since(i.Used)), spoken(i.Idle)))
+	terminal.Fact(b, "began", fmt.Sprintf("%s; it ends after %s in any case", i.Created.Local().Format(time.DateTime), spoken(i.Lifetime)))
+	for _, r := range i.Restarts {
+		terminal.Fact(b, "variables lost", r.Time.Local().Format(time.DateTime)+": "+r.Why)
+	}
+}
+
+// spoken is a number of seconds for people.
+func spoken(seconds float64) string { return (time.Duration(seconds * float64(time.Second))).String() }
+
+func (p commands) inspectCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "inspect",
+		Usage:     "show what is in a session: variables, files, environment",
+		UsageText: "sandboxmcp inspect SESSION|--id SESSION [--json] [--server PID]",
+		Description: `Secrets are masked.
+
+Example: sandboxmcp inspect 01K9ZB5W7Q`,
+		Flags:  []cli.Flag{idFlag(), command.JSONFlag(), ServerFlag()},
+		Action: p.inspect,
+	}
+}
+
+func (p commands) inspect(c *cli.Context) error {
+	id, _, err := sessionNamed(c, 0)
+	if err != nil {
+		return err
+	}
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		state, err := client.Inspect(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return terminal.WriteJSON(p.Out, state)
+		}
+		return p.showState(state)
+	})
+}
+
+func (p commands) showState(s session.State) error {
+	var b strings.Builder
+	showUse(&b, s.Info, s.Usage)
+	if s.Note != "" {
+		terminal.Fact(&b, "note", s.Note)
+	}
+	for _, e := range s.Env {
+		terminal.Fact(&b, "environment", e)
+	}
+	if _, err := p.Out.Write([]byte(b.String())); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, v := range s.Variables {
+		size := ""
+		if v.Unit != "" {
+			size = fmt.Sprintf("%d %s", v.Size, v.Unit)
+		}
+		rows = append(rows, []string{v.Name, v.Type, size, v.Text})
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(p.Out)
+		if err := terminal.List(p.Out, rows, terminal.Columns("VARIABLE", "TYPE", "SIZE", "VALUE")...); err != nil {
+			return err
+		}
+	}
+	rows = nil
+	for _, f := range s.Files {
+		rows = append(rows, []string{fmt.Sprint(f.Size), f.Changed.Local().Format(time.DateTime), f.Name})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.Out)
+	return terminal.List(p.Out, rows, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "CHANGED"}, terminal.Column{Name: "FILE"})
+}

@@ -1,0 +1,302 @@
+package outside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/client"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+)
+
+func (p commands) hostAccessCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "access",
+		Usage:     "list, ask for, give and take back what is allowed on this machine",
+		UsageText: "sandboxmcp host access list|request|allow|revoke ...",
+		Description: `A pattern is compared with a command word by word: * is one word that is no option, a last ** is any more, and a
+* in a word is any characters but a slash. What is allowed for good is in the configuration, as host.allowed,
+host.read and host.write; approvals are a running server's, and end.
+
+Example: sandboxmcp host access request "docker restart *"`,
+		Subcommands: []*cli.Command{{
+			Name: "list", Usage: "list what is allowed, and what nobody can allow",
+			UsageText:   "sandboxmcp host access list [--json] [--server PID]",
+			Description: "Example: sandboxmcp host access list --json",
+			Flags:       []cli.Flag{command.JSONFlag(), client.ServerFlag()},
+			Action:      command.NoWords(p.hostAccessList),
+		}, {
+			Name: "request", Usage: "ask for access, as an agent would",
+			UsageText: "sandboxmcp host access request PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",
+			Description: `The question waits in the running server until somebody approves or denies it; at a terminal it is asked at once.
+
+Example: sandboxmcp host access request "docker restart *"`,
+			Flags:  accessFlags(),
+			Action: p.hostRequest,
+		}, {
+			Name: "allow", Usage: "allow what nobody has asked for, for a while",
+			UsageText:   "sandboxmcp host access allow PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",
+			Description: `Example: sandboxmcp host access allow "docker restart *" --for 1h`,
+			Flags:       accessFlags(),
+			Action:      p.hostAllow,
+		}, {
+			Name: "revoke", Usage: "take approvals back",
+			UsageText:   "sandboxmcp host access revoke ID|PATTERN [--reason TEXT] [--json] [--server PID]",
+			Description: `Example: sandboxmcp host access revoke "docker restart *"`,
+			Flags:       client.AnswerFlags(),
+			Action:      p.hostRevoke,
+		}},
+	}
+}
+
+func accessFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "kind", Usage: "`KIND`: command, or read or write for a directory", Value: "command"},
+		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
+		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for whoever decides, and the log"},
+		client.InServersNamespace(), command.JSONFlag(), client.ServerFlag(),
+	}
+}
+
+// requestedAccess is what the command line wants allowed. It is refused at once where the configuration would refuse it.
+func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
+	g := control.GrantRequest{Kind: approval.Host, Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
+	if c.NArg() != 1 {
+		return g, exit.Usage(`sandboxmcp host access `+c.Command.Name+` "docker restart *"`, "%s needs one pattern, in quotes", c.Command.Name)
+	}
+	if held := c.Duration("for"); held <= 0 || held > approval.MaxFor {
+		return g, exit.Usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return g, err
+	}
+	onHost, err := wiring.Host(cfg)
+	if err == nil {
+		g.What, err = onHost.Describe(c.String("kind"), c.Args().First())
+	}
+	return g, exit.NotDone(err)
+}
+
+func (p commands) hostAllow(c *cli.Context) error {
+	g, err := requestedAccess(c)
+	if err != nil {
+		return err
+	}
+	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
+		g.Namespace = client.OfServer(c, server)
+		held, err := server.Grant(ctx, g)
+		switch {
+		case errors.Is(err, approval.ErrRoot):
+			return exit.Fail("sandboxmcp host access request asks root for it", "the configuration leaves approvals to root")
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return terminal.WriteJSON(p.Out, held)
+		}
+		_, err = fmt.Fprintf(p.Out, "allowed to %s, for the namespace %s until %s; take it back with sandboxmcp host access revoke %s\n",
+			terminal.Visible(g.What), terminal.Visible(held.Question.Namespace), held.Until.Local().Format(time.DateTime), terminal.Visible(held.Question.ID))
+		return err
+	})
+}
+
+func (p commands) hostRequest(c *cli.Context) error {
+	g, err := requestedAccess(c)
+	if err != nil {
+		return err
+	}
+	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
+		g.Namespace = client.OfServer(c, server)
+		q, err := server.Ask(ctx, g)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return terminal.WriteJSON(p.Out, q)
+		}
+		tty := console.Open()
+		defer tty.Close()
+		if v, answered := tty.Decide(ctx, q); answered {
+			return client.Give(ctx, p.Streams, server, q.ID, v, "sandboxmcp approvals")
+		}
+		_, err = fmt.Fprintf(p.Out, "asked to %s, for the namespace %s; until %s it waits for\n  sandboxmcp approve %s\n",
+			terminal.Visible(q.What), terminal.Visible(q.Namespace), q.Expires.Local().Format(time.DateTime), terminal.Visible(q.ID))
+		return err
+	})
+}
+
+func (p commands) hostRevoke(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return exit.Usage("sandboxmcp host access list", "revoke needs the id of one approval, or its pattern in quotes")
+	}
+	word := c.Args().First()
+	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
+		held, err := server.Grants(ctx)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, g := range held {
+			if g.Question.Kind != approval.Host || !meantOnHost(word, g.Question) {
+				continue
+			}
+			n++
+			if err := client.GiveAs(ctx, p.Streams, c, server, g.Question.ID, control.Verdict{Reason: c.String("reason")}, "sandboxmcp host access list"); err != nil {
+				return err
+			}
+		}
+		if n == 0 {
+			return exit.Fail("sandboxmcp host access list", "no approval on the host has the id or the pattern %s", terminal.Visible(word))
+		}
+		return nil
+	})
+}
+
+// hostAccess is all that is known of what may be done on the host.
+type hostAccess struct {
+	Enabled bool                  `json:"enabled"`
+	Allowed []pipeline.HostAccess `json:"allowed"` // by the configuration
+	Held    []control.Grant       `json:"held"`    // approvals of the servers that run
+	Servers int                   `json:"servers"`
+	Blocked []blockedOnHost       `json:"blocked"`
+}
+
+// blockedOnHost are programs, or patterns of the configuration, that nobody can allow.
+type blockedOnHost struct {
+	Programs []string `json:"programs"`
+	But      []string `json:"but,omitempty"` // forms that can be allowed
+	Why      string   `json:"why"`
+}
+
+func (p commands) hostAccessList(c *cli.Context) error {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	onHost, err := wiring.Host(cfg)
+	if err != nil {
+		return err
+	}
+	all := hostAccess{Enabled: onHost.Enabled, Allowed: onHost.Access(), Held: []control.Grant{}, Blocked: blocked(onHost.Policy)}
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	if err := all.ask(ctx, c); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, all)
+	}
+	return p.showHostAccess(all)
+}
+
+func (all *hostAccess) ask(ctx context.Context, c *cli.Context) error {
+	servers, err := client.Servers(ctx, c)
+	var none *exit.Error
+	if errors.As(err, &none) && c.String("server") == "" {
+		return nil // then nothing is approved
+	}
+	if err != nil {
+		return err
+	}
+	all.Servers = len(servers)
+	for _, server := range servers {
+		defer server.Close()
+		held, err := server.Grants(ctx)
+		if err != nil {
+			return err
+		}
+		for _, g := range held {
+			if g.Question.Kind == approval.Host {
+				all.Held = append(all.Held, g)
+			}
+		}
+	}
+	return nil
+}
+
+func blocked(policy *host.Policy) (list []blockedOnHost) {
+	for _, one := range policy.Blocked() {
+		list = append(list, blockedOnHost{Programs: []string{one.String()}, Why: "the configuration says so"})
+	}
+	for _, l := range host.Limits() {
+		one := blockedOnHost{Programs: l.Programs, Why: l.Why}
+		for _, form := range l.Forms {
+			one.But = append(one.But, strings.TrimPrefix(form, ". "))
+		}
+		list = append(list, one)
+	}
+	for _, b := range append(host.Kinds(), host.Blocks()...) {
+		list = append(list, blockedOnHost{Programs: b.Programs, Why: b.Why})
+	}
+	return list
+}
+
+func (p commands) showHostAccess(all hostAccess) error {
+	if !all.Enabled {
+		fmt.Fprintln(p.Out, "host access is off: host.enabled: true in the configuration turns it on")
+	}
+	t := terminal.NewTable(p.Out, terminal.Columns("KIND", "WHAT", "NAMESPACE", "UNTIL", "FROM")...)
+	for _, a := range all.Allowed {
+		if err := t.Row(a.Kind, a.Pattern, "all", "", a.From); err != nil {
+			return err
+		}
+	}
+	for _, g := range all.Held {
+		verb, what, _ := strings.Cut(g.Question.What, " ")
+		if err := t.Row(strings.Replace(verb, "run", "command", 1), what, g.Question.Namespace, g.Until.Local().Format(time.DateTime), "approval "+g.Question.ID); err != nil {
+			return err
+		}
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	if len(all.Allowed)+len(all.Held) == 0 {
+		fmt.Fprintln(p.Out, "nothing is allowed")
+	}
+	if all.Servers == 0 {
+		fmt.Fprintln(p.Out, "no server runs, so nothing is approved")
+	}
+	var b strings.Builder
+	b.WriteString("\nnobody can allow:\n")
+	for _, one := range all.Blocked {
+		fmt.Fprintf(&b, "\n  %s\n    %s\n", terminal.Visible(one.Why), terminal.Visible(strings.Join(one.Programs, " ")))
+		if len(one.But) > 0 {
+			fmt.Fprintf(&b, "    but with %s\n", terminal.Visible(inShort(one.But)))
+		}
+	}
+	_, err := fmt.Fprint(p.Out, terminal.Fold(b.String(), terminal.Width(p.Out)))
+	return err
+}
+
+// inShort names the subcommands that can be allowed, or the options of a program without any. JSON has all.
+func inShort(forms []string) string {
+	if strings.HasPrefix(forms[0], "-") {
+		return forms[0]
+	}
+	names := make([]string, len(forms))
+	for i, form := range forms {
+		names[i], _, _ = strings.Cut(form, " ")
+	}
+	return strings.Join(names, ", ") + ", and options as --json lists them"
+}
+
+// meantOnHost says whether a word is the id of an approval, or what it allows.
+func meantOnHost(word string, q approval.Question) bool {
+	_, what, _ := strings.Cut(q.What, " ")
+	if one, err := host.ParsePattern(word); err == nil && one.String() == what {
+		return true
+	}
+	return strings.EqualFold(word, q.ID) || word == what || word == q.What
+}
