@@ -77,8 +77,7 @@ func (l *Log) trace(ctx context.Context, c *chain, r Row, bad *Bad) error {
 
 // unreadable reports whether err is about the content of the database, not about access to it.
 func unreadable(err error) bool {
-	var s *sqlite.Error
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*sqlite.Error](err); ok {
 		code := s.Code() & 0xff
 		return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_ERROR
 	}

@@ -99,14 +99,8 @@ const walSize = 1000 * (4096 + 24)
 // has two.
 const oftenFlushed = 8
 
-// preallocateOnce grows the -wal file of a busy log, once. Where the disk has no space, the file is left as it was.
-func (l *Log) preallocateOnce() {
-	if wal := l.preallocateWAL(); wal != nil {
-		_ = l.sync(wal) // or else it would be on the path of the next row, whose own error shows what is wrong
-	}
-}
-
-// preallocateWAL returns the file if it has grown.
+// preallocateWAL grows the -wal file of a busy log, once, and returns the file if it has grown. Where the disk has no
+// space, the file is left as it was.
 func (l *Log) preallocateWAL() *os.File {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()

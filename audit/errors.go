@@ -42,8 +42,8 @@ func explain(err error, wait time.Duration) error {
 
 // busy reports whether err says that another process holds a lock.
 func busy(err error) bool {
-	var s *sqlite.Error
-	return errors.As(err, &s) && (s.Code()&0xff == sqlite3.SQLITE_BUSY || s.Code()&0xff == sqlite3.SQLITE_PROTOCOL)
+	s, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (s.Code()&0xff == sqlite3.SQLITE_BUSY || s.Code()&0xff == sqlite3.SQLITE_PROTOCOL)
 }
 
 func advice(code int, wait time.Duration) string {

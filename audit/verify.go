@@ -61,16 +61,18 @@ func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	for {
 		v := verification{l: l, keys: o.Keys}
 		r, err := v.run(ctx, o)
-		var note *NoteError
-		if errors.As(err, &note) {
+		if note, ok := errors.AsType[*NoteError](err); ok {
 			return Report{}, note
 		}
 		if err != nil {
 			return Report{}, l.readError(err)
 		}
-		if r.Bad == nil || !v.sealedSince(ctx) {
+		if r.Bad == nil {
 			return r, nil
-		} // else rows were taken out of the database while we looked for them there
+		}
+		if now, err := l.segments(ctx, l.db, 0); err != nil || !v.known || len(now) <= len(v.segments) {
+			return r, nil
+		} // else rows were sealed while we looked for them in the database
 	}
 }
 
@@ -238,12 +240,6 @@ func (v *verification) badSegment(c *chunk, follows bool) *Bad {
 	}
 	v.retreat(c)
 	return c.bad
-}
-
-// sealedSince reports whether rows were sealed since the verification began.
-func (v *verification) sealedSince(ctx context.Context) bool {
-	now, err := v.l.segments(ctx, v.l.db, 0)
-	return err == nil && v.known && len(now) > len(v.segments)
 }
 
 // report returns the Report, after bad was found.

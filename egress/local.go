@@ -69,11 +69,3 @@ func (d *Dialer) dialLocal(ctx context.Context, port int) (conn net.Conn, err er
 	}
 	return nil, fmt.Errorf("nothing answers on port %d of this machine: %w", port, err)
 }
-
-// passLocal passes on a program's connection to the machine itself. Whoever opened a port opened all that is behind it, so the request
-// need not fit a name.
-func (c *connection) passLocal(ctx context.Context) {
-	if server, err := c.dial(ctx, c.counts); err == nil {
-		c.splice(c.tapped(server, nil), &tap{Conn: c.client, c: c})
-	}
-}

@@ -128,14 +128,9 @@ func (c *connection) refuseTLS(ctx context.Context, no *stopped) {
 	c.record(ctx, Decision{Reason: no.reason})
 	_ = c.client.SetDeadline(time.Now().Add(farewell))
 	if _, err := c.client.Write([]byte{recordAlert, 3, 3, 0, 2, 2, no.alert}); err == nil {
-		c.leave()
+		// An earlier close would reset the connection before the client has read the reason.
+		_ = closeWrite(c.client)
+		_, _ = io.CopyN(io.Discard, c.client, maxHello)
+		c.finish()
 	}
-}
-
-// leave waits until the client closes: an earlier close would reset the connection before the client has read the
-// reason.
-func (c *connection) leave() {
-	_ = closeWrite(c.client)
-	_, _ = io.CopyN(io.Discard, c.client, maxHello)
-	c.finish()
 }

@@ -71,8 +71,7 @@ func (c *connection) dial(ctx context.Context, counts *entry) (net.Conn, error) 
 		return nil, net.ErrClosed
 	}
 	d := Decision{Allowed: true, Failed: true, Reason: "it is allowed, but no connection came about: " + singleLine(err)}
-	var blocked *Blocked
-	if errors.As(err, &blocked) {
+	if _, blocked := errors.AsType[*Blocked](err); blocked {
 		d, err = Decision{Reason: err.Error()}, ruled{err}
 	} else if ctx.Err() != nil {
 		return nil, err

@@ -199,7 +199,7 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 	if c.dir == nil || s.err != nil {
 		return "", nil
 	}
-	err = c.dir.save(f.Name, savedMode(f.Mode), until(ctx, from), c.buffer(f.Size))
+	err = c.dir.save(f.Name, fs.FileMode(f.Mode)&0o755|0o600, until(ctx, from), c.buffer(f.Size))
 	if b := (*blocked)(nil); errors.As(err, &b) {
 		return b.why, nil
 	}
@@ -242,11 +242,6 @@ func (c *collector) buffer(size int64) []byte {
 		c.buf = make([]byte, want)
 	}
 	return c.buf
-}
-
-// savedMode returns the permission bits that Collect promises.
-func savedMode(mode uint32) fs.FileMode {
-	return fs.FileMode(mode)&0o755 | 0o600
 }
 
 // bare removes the paths from an error: they may be the host's, or contain a secret.

@@ -186,16 +186,12 @@ func (l *shellInspector) writes(x syntax.Node, names []string) {
 			l.say("shell-raw-disk", x)
 		case strings.HasPrefix(name, "/etc/cron") || strings.HasPrefix(name, "/var/spool/cron"):
 			l.say("shell-schedule", x)
-		case historyFile(name):
+		case strings.HasSuffix(name, "/.bash_history") || strings.HasSuffix(name, "/.zsh_history"):
 			l.say("shell-history", x)
 		case systemFile(name):
 			l.say("shell-system-write", x)
 		}
 	}
-}
-
-func historyFile(name string) bool {
-	return strings.HasSuffix(name, "/.bash_history") || strings.HasSuffix(name, "/.zsh_history")
 }
 
 func (l *shellInspector) find(c shellCommand, x syntax.Node) {

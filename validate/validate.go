@@ -191,7 +191,7 @@ func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	case len(source) > MaxSource:
 		return nil, &Problem{Text: fmt.Sprintf(
 			"the script has %d bytes, more than %d MB: put data into a file beside it, and give that as an input", len(source), MaxSource>>20)}
-	case utf16(source):
+	case bytes.HasPrefix(source, []byte("\xff\xfe")) || bytes.HasPrefix(source, []byte("\xfe\xff")):
 		return nil, &Problem{Text: "the script is in UTF-16: save it as UTF-8"}
 	case at >= 0:
 		p := place(source, at)
@@ -203,8 +203,4 @@ func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 		warnings = append(warnings, lineEnds(source)...)
 	}
 	return warnings, bad
-}
-
-func utf16(source []byte) bool {
-	return bytes.HasPrefix(source, []byte("\xff\xfe")) || bytes.HasPrefix(source, []byte("\xfe\xff"))
 }

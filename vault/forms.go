@@ -50,8 +50,8 @@ func formsOf(values [][]byte) *forms {
 			f.addEncoded(v)
 			continue
 		}
-		f.add(v, asText)
-		f.addBytes(v)
+		f.add(v, asText, asHex, asDecimal, asOctal, asBinary)
+		f.addBits(v, asBase64, 6)
 		f.addApart(v)
 		if size <= maxBytes {
 			f.addBits(v, asBase32, 5)
@@ -103,12 +103,6 @@ func (f *forms) addText(v []byte) {
 	if len(v) >= minDerived {
 		f.add(lower(v), asCaseless)
 	}
-}
-
-// addBytes adds a form that is matched in all encodings of bytes.
-func (f *forms) addBytes(v []byte) {
-	f.add(v, asHex, asDecimal, asOctal, asBinary)
-	f.addBits(v, asBase64, 6)
 }
 
 // addEncoded adds a form that is matched in hex and base64 only.

@@ -2,7 +2,6 @@ package export
 
 import (
 	"encoding/csv"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -15,12 +14,6 @@ import (
 type commas struct {
 	w      *csv.Writer
 	headed bool
-}
-
-func newCommas(w io.Writer) *commas {
-	c := &commas{w: csv.NewWriter(w)}
-	c.w.UseCRLF = true
-	return c
 }
 
 // Row writes r without buffering: a reader may be waiting for the row.

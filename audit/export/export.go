@@ -3,6 +3,7 @@
 package export
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,7 +34,9 @@ func New(format string, w io.Writer, a About) (Writer, error) {
 	case "jsonl":
 		return &lines{w: w}, nil
 	case "csv":
-		return newCommas(w), nil
+		c := &commas{w: csv.NewWriter(w)}
+		c.w.UseCRLF = true
+		return c, nil
 	case "html":
 		return &table{w: w, about: a}, nil
 	case "ocsf":

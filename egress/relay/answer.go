@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -52,7 +53,7 @@ func (x *exchange) text(s string) string {
 // redact removes values from headers or trailers, and headers that would lead the program past this relay.
 func (x *exchange) redact(h http.Header) {
 	h.Del("Alt-Svc") // there is no QUIC inside
-	if x.requires() {
+	if slices.ContainsFunc(x.filled, func(s Secret) bool { return s.Require }) {
 		// Coming back, a cookie would be a credential of the program's own. It may also be worth as much as the secret.
 		h.Del("Set-Cookie")
 	}

@@ -3,7 +3,6 @@ package relay
 import (
 	"net/http"
 	"net/textproto"
-	"slices"
 	"strings"
 )
 
@@ -90,11 +89,6 @@ func (x *exchange) checkLeases() error {
 
 // redacts reports whether a value may come back.
 func (x *exchange) redacts() bool { return len(x.filled) > 0 }
-
-// requires reports whether a request to the name must carry a secret.
-func (x *exchange) requires() bool {
-	return slices.ContainsFunc(x.filled, func(s Secret) bool { return s.Require })
-}
 
 // dropHopByHop removes the headers that ReverseProxy will remove, except for an upgrade. That comes before the search
 // for placeholders, so that each secret that is put in is also sent.

@@ -146,20 +146,20 @@ func hiddenClasses(doc *html.Node) (all []string) {
 // absolute makes the addresses of links absolute, and removes links to scripts and inline data.
 func absolute(doc *html.Node, at *url.URL) {
 	walk(doc, func(n *html.Node) bool {
-		n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool { return (a.Key == "href" || a.Key == "src") && !leads(at, a.Val) })
-		for i, a := range n.Attr {
+		attributes := n.Attr[:0]
+		for _, a := range n.Attr {
 			if a.Key == "href" || a.Key == "src" {
-				u, _ := at.Parse(strings.TrimSpace(a.Val))
-				n.Attr[i].Val = u.String()
+				u, err := at.Parse(strings.TrimSpace(a.Val))
+				if err != nil || len(a.Val) >= 4000 || !slices.Contains([]string{"http", "https", "mailto"}, strings.ToLower(u.Scheme)) {
+					continue
+				}
+				a.Val = u.String()
 			}
+			attributes = append(attributes, a)
 		}
+		n.Attr = attributes
 		return true
 	})
-}
-
-func leads(at *url.URL, link string) bool {
-	u, err := at.Parse(strings.TrimSpace(link))
-	return err == nil && len(link) < 4000 && slices.Contains([]string{"http", "https", "mailto"}, strings.ToLower(u.Scheme))
 }
 
 // lazy compiles an expression on first use: every start of the program would pay for it otherwise.
