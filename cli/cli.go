@@ -85,9 +85,8 @@ func (p *program) refused(path []string, f *exit.Error) {
 	if f.Text == "" {
 		return // it is another program's failure, or was said
 	}
-	why := pipeline.Error{Reason: f.Text, Remedy: f.Hint, Denied: true}
 	if slices.Equal(path, []string{"run"}) {
-		_ = terminal.WriteJSON(p.Out, pipeline.Result{Ended: backends.EndedRefused, ExitCode: f.Code, Refused: &why}) // stderr has said it
+		_ = terminal.WriteJSON(p.Out, pipeline.Result{Ended: backends.EndedRefused, ExitCode: f.Code, Refused: &pipeline.Error{Reason: f.Text, Remedy: pipeline.Remedy{f.Hint}, Denied: true}}) // stderr has said it
 		return
 	}
 	var o struct {
@@ -97,7 +96,7 @@ func (p *program) refused(path []string, f *exit.Error) {
 		} `json:"refused"`
 		ExitCode int `json:"exit_code"`
 	}
-	o.Refused.Reason, o.Refused.Remedy, o.ExitCode = why.Reason, why.Remedy, f.Code
+	o.Refused.Reason, o.Refused.Remedy, o.ExitCode = f.Text, f.Hint, f.Code
 	_ = terminal.WriteJSON(p.Out, o)
 }
 

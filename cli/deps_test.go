@@ -52,9 +52,10 @@ var mayImport = []struct {
 	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
 	{"backends/backendtest/...", []string{"backends", "backends/hosttest", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
+	{"pipeline/remedy", nil},
 	{"pipeline/host/launch", []string{"cli/role"}}, // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},
-	{"pipeline/host", []string{"backends/cgroup", "pipeline/host/launch"}},
+	{"pipeline/host", []string{"backends/cgroup", "pipeline/host/launch", "pipeline/remedy"}},
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},
 	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "signer", "audit", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "signer", "audit"}},

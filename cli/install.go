@@ -54,7 +54,7 @@ type installed struct {
 	Packages  []packages.Package `json:"packages"`
 	Stdout    string             `json:"stdout,omitempty"` // if it failed
 	Stderr    string             `json:"stderr,omitempty"`
-	Hints     []string           `json:"hints,omitempty"`
+	Hints     []pipeline.Remedy  `json:"hints,omitempty"`
 }
 
 func (p *program) install(c *cli.Context) error {
@@ -109,7 +109,11 @@ func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline
 	for line := range strings.Lines(strings.TrimSpace(res.Stdout + "\n" + res.Stderr)) {
 		fmt.Fprintln(p.Err, terminal.Visible(strings.TrimRight(line, "\n")))
 	}
-	return exit.Fail(strings.Join(res.Hints, "; "), "nothing was installed: the package manager ended with %s, exit code %d", res.Ended, res.ExitCode)
+	var hints []string
+	for _, h := range res.Hints {
+		hints = append(hints, h.String())
+	}
+	return exit.Fail(strings.Join(hints, "; "), "nothing was installed: the package manager ended with %s, exit code %d", res.Ended, res.ExitCode)
 }
 
 func (i installed) show(w io.Writer) error {

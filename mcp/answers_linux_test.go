@@ -212,7 +212,7 @@ func TestAnswers(t *testing.T) {
 		state := filepath.Join(t.TempDir(), "state")
 		backend := process.New(process.Config{StateDir: state})
 		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(vault.NewMemory()), Results: cfg.Results,
-			Approvals: cfg.Approvals, Terms: Terms(), Files: pipeline.HostFiles{Enabled: true, Write: []string{dir}},
+			Approvals: cfg.Approvals, Files: pipeline.HostFiles{Enabled: true, Write: []string{dir}},
 			Egress: pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("10.0.0.1")}}},
 			Host:   pipeline.Host{Enabled: true, Policy: policy}})
 		t.Cleanup(func() { own.Close(); backend.Close() })

@@ -173,18 +173,18 @@ func (s *Server) callTool(ctx context.Context, m *message) (mcp.ResultMetadata, 
 	}
 	checked, err := s.offered(t.in).check(p.Arguments)
 	if err != nil {
-		return s.result(ctx, failure(err)), nil
+		return s.result(ctx, failure(t.name, err)), nil
 	}
 	namespace, err := s.namespace(checked)
 	if err != nil {
-		return s.result(ctx, failure(err)), nil
+		return s.result(ctx, failure(t.name, err)), nil
 	}
 	c := &call{args: checked, params: p, namespace: namespace, progress: startProgress(ctx, p.Meta)}
 	defer c.progress.stop()
 	awaitPredecessors(ctx)
 	a, err := t.run(ctx, c)
 	if err != nil {
-		a = failure(err)
+		a = failure(t.name, err)
 	}
 	return s.result(ctx, a), nil
 }

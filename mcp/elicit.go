@@ -35,12 +35,12 @@ const question = "approval"
 func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*answer, error) {
 	if s.cfg.Approvals == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageEgress, Denied: true,
-			Reason: "nobody can be asked: this server takes no approvals", Remedy: "do without, or have the operator allow it in the configuration"}
+			Reason: "nobody can be asked: this server takes no approvals", Remedy: pipeline.Remedy{"do without, or have the operator allow it in the configuration"}}
 	}
 	q.Client = s.clientName(ctx)
 	p, err := s.cfg.Approvals.Open(ctx, q)
 	if errors.Is(err, approval.ErrFull) {
-		return nil, &pipeline.Error{Stage: pipeline.StageQueue, Denied: true, Reason: err.Error(), Remedy: "have a person answer them: sandboxmcp approvals lists them"}
+		return nil, &pipeline.Error{Stage: pipeline.StageQueue, Denied: true, Reason: err.Error(), Remedy: pipeline.Remedy{"have a person answer them: sandboxmcp approvals lists them"}}
 	}
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func TestHostTools(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		memory := vault.NewMemory()
 		memory.Set("default", "KEY", []byte("correct-horse-"+"battery-staple"))
-		c.Pipeline = pipeline.New(pipeline.Config{Audit: c.Log.(pipeline.Recorder), Approvals: c.Approvals, Vault: vault.New(memory), Terms: Terms(),
+		c.Pipeline = pipeline.New(pipeline.Config{Audit: c.Log.(pipeline.Recorder), Approvals: c.Approvals, Vault: vault.New(memory),
 			Host: pipeline.Host{Enabled: true, Policy: policy}})
 	})
 	t.Cleanup(func() { r.cfg.Pipeline.Close() })

@@ -45,7 +45,7 @@ func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace stri
 			list, err := s.cfg.Pipeline.Installed(ctx, p.Backend, namespace, r.Name)
 			text := packageText(r.Name, list)
 			if err != nil {
-				text = "packages can't be listed: " + clip(oneLine(explain(err).Reason), 200)
+				text = "packages can't be listed: " + clip(oneLine(explain("", err).Reason), 200)
 			}
 			mu.Lock()
 			defer mu.Unlock()

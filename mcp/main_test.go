@@ -50,7 +50,7 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 	}
 	p := pipeline.New(pipeline.Config{
 		Keys: keys, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Results: store,
-		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"), Terms: Terms(),
+		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"),
 	})
 	end = func() {
 		p.Close()
@@ -86,7 +86,7 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 func newFullRig(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	return newRig(t, func(cfg *Config) {
-		p := pipeline.New(pipeline.Config{Audit: cfg.Log.(*audit.Log), Approvals: cfg.Approvals, Terms: Terms(),
+		p := pipeline.New(pipeline.Config{Audit: cfg.Log.(*audit.Log), Approvals: cfg.Approvals,
 			Web:  pipeline.Web{Client: web.NewClient(web.Config{})},
 			Host: pipeline.Host{Enabled: true}, Files: pipeline.HostFiles{Enabled: true}})
 		t.Cleanup(p.Close)

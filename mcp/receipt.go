@@ -28,7 +28,7 @@ func (s *Server) receipt(ctx context.Context, c *call, id string) (*answer, erro
 	}
 	if why := unsigned[last.Kind]; why != "" {
 		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: fmt.Sprintf("run %s has no receipt: %s", clip(id, 64), why),
-			Remedy: "audit_execution with its request_id tells what is known of it"}
+			Remedy: pipeline.Remedy{"audit_execution with its request_id tells what is known of it"}}
 	}
 	a, err := s.fetch(ctx, c, results.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)
 	bytes := c.number("offset") > 0 || c.has("max_bytes") && c.number("max_bytes") != defaultInline // are counted

@@ -15,13 +15,13 @@ func TestRemedies(t *testing.T) {
 	p.tool("execute_code", `{"session_id":"`+shell+`","code":"touch there"}`)
 	leak := fmt.Sprint(p.tool("execute_code", `{"language":"shell","code":"echo $TEST_SECRET > leak","secrets":["TEST_SECRET"]}`).facts["request_id"])
 
-	files := func(all string, want ...string) (rows []remedy) {
+	files := func(all string, want ...string) (rows []mended) {
 		for _, in := range []string{"", `,"session_id":"` + shell + `"`} {
-			rows = append(rows, remedy{"execute_code", `{"language":"shell","code":"ls","files":` + all + in + `}`, append(want, `"files"`)})
+			rows = append(rows, mended{"execute_code", `{"language":"shell","code":"ls","files":` + all + in + `}`, append(want, `"files"`)})
 		}
 		return rows
 	}
-	rows := []remedy{
+	rows := []mended{
 		{"get_artifacts", `{"request_id":"` + leak + `","name":"leak"}`, []string{`"leak" is withheld: a secret is in it`, "without the secret", "artifacts.withhold"}},
 		{"execute_code", `{"code":"1","files":{"x":{"request_id":"` + leak + `","artifact":"leak"}}}`, []string{"withheld", "without the secret"}},
 		{"bridge_data", `{"session_id":"` + shell + `","key":"x","from_session_id":"` + python + `","from_key":"totl"}`,
@@ -39,7 +39,7 @@ func TestRemedies(t *testing.T) {
 	rows = append(rows, files(`{"a":"x","a/b":"y"}`, `"a"`, `"a/b"`, "directory")...)
 	rows = append(rows, files(`{"a/b/c":"x","a/b":"y"}`, `"a/b"`, `"a/b/c"`, "directory")...)
 	rows = append(rows, files(`{"a":"1","./a":"2"}`, `"a"`)...)
-	rows = append(rows, remedy{"execute_code", `{"code":"ls","session_id":"` + shell + `","files":{"there/x":"1"}}`, []string{`"there/x"`, `files another name`}})
+	rows = append(rows, mended{"execute_code", `{"code":"ls","session_id":"` + shell + `","files":{"there/x":"1"}}`, []string{`"there/x"`, `files another name`}})
 	for _, row := range rows {
 		got := p.tool(row.tool, row.arguments)
 		if !got.IsError || strings.Contains(got.text, "a person has to look") || strings.Contains(got.text, "try again") || len(got.text) > 1200 {
@@ -51,7 +51,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-type remedy struct {
+type mended struct {
 	tool, arguments string
 	want            []string
 }

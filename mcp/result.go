@@ -98,14 +98,14 @@ func makeReadable(v reflect.Value) {
 	}
 }
 
-// failure is the answer to a call of which nothing came.
-func failure(err error) *answer {
-	r := explain(err)
+// failure is the answer to a call of a tool of which nothing came.
+func failure(tool string, err error) *answer {
+	r := explain(tool, err)
 	return &answer{text: r.String(), facts: &common{Refused: &r}, failed: true}
 }
 
-// explain says what went wrong, and what to do about it.
-func explain(err error) refusal {
+// explain says what went wrong, and what a caller of a tool can do about it.
+func explain(tool string, err error) refusal {
 	var stopped *pipeline.Error
 	var arguments badArguments
 	var refused *backends.Refusal
@@ -113,10 +113,10 @@ func explain(err error) refusal {
 	switch {
 	case errors.As(err, &arguments):
 		return refusal{Reason: arguments.Error(), Remedy: "correct the arguments and call again", Denied: true}
-	case errors.As(inParameters(err, "execute_code"), &stopped):
-		return explainStopped(stopped)
+	case errors.As(err, &stopped):
+		return explainStopped(tool, stopped)
 	case errors.As(err, &refused): // of a probe: those of runs are the pipeline's
-		return explainStopped(&pipeline.Error{Stage: pipeline.StageBackend, Layer: refused.Layer, Reason: refused.Reason, Remedy: refused.Remedy, Denied: true})
+		return explainStopped(tool, &pipeline.Error{Stage: pipeline.StageBackend, Layer: refused.Layer, Reason: refused.Reason, Remedy: pipeline.Remedy{refused.Remedy}, Denied: true})
 	case errors.Is(err, session.ErrUnknown):
 		return refusal{Reason: err.Error(), Denied: true,
 			Remedy: "inspect_state without arguments lists the sessions, create_session starts one"}
@@ -131,8 +131,8 @@ func explain(err error) refusal {
 	return refusal{Reason: err.Error(), Remedy: "try again; if it stays, tell the person who runs sandboxmcp"}
 }
 
-func explainStopped(e *pipeline.Error) refusal {
-	r := refusal{Reason: e.Reason, Remedy: forTools(e.Remedy), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied}
+func explainStopped(tool string, e *pipeline.Error) refusal {
+	r := refusal{Reason: e.Reason, Remedy: e.Remedy.In(wordsOf(tool)), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied}
 	if strings.HasPrefix(r.Remedy, "sandboxmcp ") { // no tool does that
 		r.Remedy = "ask a person to type: " + r.Remedy
 	}

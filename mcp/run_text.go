@@ -42,11 +42,12 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 		sum := sha256.Sum256(res.Receipt)
 		f.Receipt = hex.EncodeToString(sum[:])
 	}
+	words := wordsOf("execute_code")
 	for _, h := range res.Hints {
-		f.Hints = append(f.Hints, forTools(h))
+		f.Hints = append(f.Hints, h.In(words))
 	}
 	for _, w := range res.Warnings {
-		f.Warnings = append(f.Warnings, forTools(w))
+		f.Warnings = append(f.Warnings, w.In(words))
 	}
 	t := &runReport{s: s, res: res, all: all, f: f}
 	if err == nil && res.Refused != nil {
@@ -80,7 +81,7 @@ type runReport struct {
 func (t *runReport) line(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
 
 func (t *runReport) refused(err error) {
-	r := explain(err)
+	r := explain("execute_code", err)
 	t.all.Refused = &r
 	t.line("%s", r)
 }

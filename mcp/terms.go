@@ -1,62 +1,47 @@
 package mcp
 
 import (
-	"errors"
-	"fmt"
+	"encoding/json"
 	"strings"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Terms are what tools call what the command line has flags for: see pipeline.Config.
-func Terms() map[string]string {
-	return map[string]string{
-		"--timeout":                    "timeout",
-		"--ram":                        "resource_limits.max_ram_mb",
-		"--cpu":                        "resource_limits.max_cpu_cores",
-		"--processes":                  "resource_limits.max_processes",
-		"--output":                     "resource_limits.max_output_bytes",
-		"--disk":                       "limits.disk_mb in the operator's configuration",
-		"--input":                      "files",
-		"--allow":                      "allowed_domains",
-		"sandboxmcp host access allow": "ask a person with request_host_access",
-		// How an agent sees what is allowed on the host, and has a person asked for more.
-		"sandboxmcp host access list": "list_host_access",
-		`add "PATTERN" to host.allowed in the configuration, or type this at a terminal, where you are asked`: "ask a person for it: request_host_access with kind command and pattern PATTERN",
-		"install": ": install it with install_package",
-		"sandboxmcp install PACKAGES --language LANGUAGE": "install_package with packages [PACKAGES] and language LANGUAGE",
-		// What an agent can do about it is to ask.
-		"have it added to egress.allow in the configuration": "ask a person for it with request_egress, or do without it",
+// wordsOf returns what callers of a tool call the parts of a remedy.
+func wordsOf(tool string) func(remedy.Part) string {
+	return func(p remedy.Part) string {
+		switch limit, ok := limitParameters[p.Name]; {
+		case ok && tool == "set_resource_limits":
+			return limit
+		case ok && (tool == "create_session" || p.Name != remedy.Timeout):
+			return "resource_limits." + limit
+		case p.Name == remedy.Packages:
+			names, _ := json.Marshal(strings.Fields(p.Value)) // of strings
+			p.Value = string(names)
+		}
+		return strings.ReplaceAll(toolWords[p.Name], "%s", p.Value)
 	}
 }
 
-// forTools says in arguments of tools what is in flags of the command line even so.
-func forTools(text string) string { return flagNames.Replace(text) }
-
-var flagNames = strings.NewReplacer("--env NAME=VALUE", `"env": {"NAME": "VALUE"}`, "--secret", "secrets", "--env", "env",
-	"--input", "files", "--disk", "limits.disk_mb in the operator's configuration")
-
-// inParameters makes the remedy for a limit above the operator's cap in the parameters of a tool.
-func inParameters(err error, tool string) error {
-	var e *pipeline.Error
-	if !errors.As(err, &e) || e.Over == nil {
-		return err
-	}
-	own, name := *e, limitParameters[e.Over.Limit]
-	switch {
-	case e.Over.Limit == "disk": // which no tool sets
-		name = Terms()["--disk"]
-	case tool == "set_resource_limits":
-	case tool == "create_session" || e.Over.Limit != "timeout":
-		name = "resource_limits." + name
-	default:
-		name = "timeout"
-	}
-	own.Remedy = fmt.Sprintf("ask for at most %s %s, or have a person raise %s in the configuration", name, e.Over.Cap, e.Over.Setting)
-	own.Over = nil
-	return &own
+var limitParameters = map[remedy.Name]string{
+	remedy.RAM: "max_ram_mb", remedy.Timeout: "timeout_seconds", remedy.CPU: "max_cpu_cores", remedy.Processes: "max_processes", remedy.Output: "max_output_bytes",
 }
 
-var limitParameters = map[string]string{
-	"ram": "max_ram_mb", "timeout": "timeout_seconds", "cpu": "max_cpu_cores", "processes": "max_processes", "output": "max_output_bytes",
+// toolWords are what no tool calls otherwise. Agents show no directories of the host.
+var toolWords = map[remedy.Name]string{
+	remedy.Timeout: "timeout", remedy.Disk: "limits.disk_mb in the operator's configuration", remedy.Raise: "have a person raise %s in the configuration",
+	remedy.Input: "files", remedy.Bring: "files", remedy.Mount: "a mount", remedy.Workspace: "a workspace", remedy.Artifacts: "artifacts",
+	remedy.Env: "env", remedy.SetEnv: `"env": {"NAME": "VALUE"}`, remedy.Secret: "secrets", remedy.Allow: "allowed_domains", remedy.Language: "language",
+	remedy.Run: "execute_code", remedy.Exec: "execute_code", remedy.Stored: "get_artifacts", remedy.FetchPage: "fetch_webpage",
+	remedy.CreateSession: "create_session", remedy.EndSession: "terminate_session", remedy.NoSession: "leave session_id out", remedy.SetLimits: "set_resource_limits",
+	remedy.FindSession: "create one with create_session, or leave session_id out", remedy.OtherLanguage: "create a session of that language, or leave session_id out",
+	remedy.Inspect: "inspect_state", remedy.Bridge: "bridge_data", remedy.FromKey: "from_key",
+	remedy.Install: "install_package", remedy.InstallMissing: ": install it with install_package",
+	remedy.Packages: "with packages %s", remedy.ForProgram: "and language %s", remedy.ForSession: ", with session_id %s for this session only",
+	remedy.AskEgress:        "ask a person for it with request_egress, or do without it",
+	remedy.AskCommand:       "ask a person for it: request_host_access with kind command and pattern %s",
+	remedy.AskDirectory:     "ask a person with request_host_access, kind %s, for the directory that it is in",
+	remedy.AllowedForms:     "the forms that can be allowed are shown by list_host_access",
+	remedy.AllowedDirectory: "name one below a directory that is allowed, as list_host_access shows them",
+	remedy.Replace:          "choose mode overwrite or append, or for a copy overwrite,",
 }

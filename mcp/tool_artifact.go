@@ -60,7 +60,7 @@ type leftFacts struct {
 func (s *Server) getArtifacts(ctx context.Context, c *call) (*answer, error) {
 	if s.cfg.Results == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true, Reason: "this server keeps no output and no artifacts",
-			Remedy: "print what you need, in parts if it is long"}
+			Remedy: pipeline.Remedy{"print what you need, in parts if it is long"}}
 	}
 	name := c.text("name")
 	if id := c.text("request_id"); id != "" && name == signer.ReceiptName {
@@ -99,7 +99,7 @@ func (s *Server) runsOf(c *call) ([]results.Record, error) {
 	if len(runs) == 0 {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
 			Reason: fmt.Sprintf("nothing is kept of runs in a session %q of namespace %s", clip(session, 64), c.namespace),
-			Remedy: "inspect_state without arguments lists the sessions; execute_code with one's session_id makes a run in it"}
+			Remedy: pipeline.Remedy{"inspect_state without arguments lists the sessions; execute_code with one's session_id makes a run in it"}}
 	}
 	return runs, nil
 }

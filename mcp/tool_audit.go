@@ -53,7 +53,7 @@ const (
 
 func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
 	if s.cfg.Log == nil {
-		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server can't read an audit log", Remedy: "on the host: sandboxmcp audit"}
+		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server can't read an audit log", Remedy: pipeline.Remedy{"on the host: sandboxmcp audit"}}
 	}
 	filter, err := s.filter(c)
 	if err != nil {

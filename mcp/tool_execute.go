@@ -138,7 +138,7 @@ func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
 	q.Ask = s.asker(ctx, c)
 	res, err := s.cfg.Pipeline.Do(ctx, q)
 	for _, w := range res.Warnings {
-		s.warn(ctx, w)
+		s.warn(ctx, w.In(wordsOf(c.params.Name)))
 	}
 	return s.ran(res, err), nil
 }
@@ -150,7 +150,7 @@ func (s *Server) warn(ctx context.Context, text string) {
 	}
 	// One that can't be sent, since the client does not read, is in the result, too.
 	notesFrom(ctx).session.notify("notifications/message", mcp.NotificationParams{AdditionalFields: map[string]any{
-		"level": mcp.LoggingLevelWarning, "logger": "sandboxmcp", "data": readable(forTools(text)),
+		"level": mcp.LoggingLevelWarning, "logger": "sandboxmcp", "data": readable(text),
 	}})
 }
 

@@ -62,7 +62,7 @@ func ranOnHost(res pipeline.HostResult) *answer {
 		text += "\nhint: give it more with timeout; host.timeout_seconds in the operator's configuration is the most"
 	}
 	for _, w := range res.Warnings {
-		text += "\nwarning: " + readable(w)
+		text += "\nwarning: " + readable(w.In(wordsOf("host_exec")))
 	}
 	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}
 }

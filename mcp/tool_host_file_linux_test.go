@@ -29,7 +29,7 @@ func fileRig(t *testing.T) (p *peer, dir string) {
 		memory := vault.NewMemory()
 		memory.Set("default", "TEST_SECRET", []byte("correct-horse"+"-battery-staple"))
 		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(memory), Results: cfg.Results,
-			Approvals: cfg.Approvals, Terms: Terms(), Files: pipeline.HostFiles{Enabled: true, Write: []string{dir}}, Protected: []string{state}})
+			Approvals: cfg.Approvals, Files: pipeline.HostFiles{Enabled: true, Write: []string{dir}}, Protected: []string{state}})
 		t.Cleanup(func() { own.Close(); backend.Close() })
 		cfg.Pipeline = own
 	})

@@ -128,7 +128,7 @@ func (s *Server) inspectJob(namespace, id string) (*answer, error) {
 	if !ok {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
 			Reason: fmt.Sprintf("there is no background run %s in namespace %s", clip(id, 64), namespace),
-			Remedy: "inspect_state without arguments lists those that there are; get_artifacts has what others left"}
+			Remedy: pipeline.Remedy{"inspect_state without arguments lists those that there are; get_artifacts has what others left"}}
 	}
 	f := &stateFacts{Namespace: namespace, Jobs: []jobFacts{jobOf(j)}}
 	if j.Result == nil {

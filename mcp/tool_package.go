@@ -65,7 +65,7 @@ func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
 	f.Output, _ = excerpt(strings.TrimSpace(res.Stdout+"\n"+res.Stderr), maxStreams/2, "")
 	text := fmt.Sprintf("the package manager failed (%s, exit code %d), and nothing was installed:\n%s", res.Ended, res.ExitCode, f.Output)
 	for _, h := range res.Hints {
-		text += "\nhint: " + forTools(h)
+		text += "\nhint: " + h.In(wordsOf(c.params.Name))
 	}
 	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}, nil
 }

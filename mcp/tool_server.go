@@ -77,7 +77,7 @@ func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
 		return nil, err
 	}
 	if err != nil { // the others may do
-		p.Backend, p.Why = s.cfg.Backends[0], explain(err).Reason
+		p.Backend, p.Why = s.cfg.Backends[0], explain("", err).Reason
 	}
 	f := &runtimesFacts{Backend: p.Backend, Usable: p.Usable, Why: p.Why, Runtimes: runtimesOf(p)}
 	text := runtimeLines(backendFacts{p.Backend, p.Usable, p.Why, f.Runtimes}, s.inventory(ctx, p, c.namespace))
@@ -126,7 +126,7 @@ func (s *Server) probeAll(ctx context.Context, names []string) []backendFacts {
 			defer cancel()
 			p, err := s.cfg.Pipeline.Probe(ctx, name)
 			if err != nil {
-				p.Why = explain(err).Reason
+				p.Why = explain("", err).Reason
 			}
 			all[i] = backendFacts{name, p.Usable, p.Why, runtimesOf(p)}
 		})
@@ -173,7 +173,7 @@ func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
 	f := &limitsFacts{Namespace: c.namespace, SessionID: c.text("session_id")}
 	now, err := s.cfg.Pipeline.SetLimits(ctx, f.Namespace, f.SessionID, boundsOf(c.args))
 	if err != nil {
-		return nil, inParameters(err, "set_resource_limits")
+		return nil, err
 	}
 	_, ceiling := s.cfg.Pipeline.InForce(f.Namespace)
 	limits, caps := pipeline.LimitsOf(now), pipeline.LimitsOf(ceiling)

@@ -104,7 +104,7 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 	c.progress.say("starting the session")
 	info, err := s.cfg.Pipeline.OpenSession(ctx, q)
 	if err != nil {
-		return nil, inParameters(err, "create_session")
+		return nil, err
 	}
 	f := &sessionFacts{sessionInfo: infoOf(info)}
 	text := fmt.Sprintf("session_id: %s\n%s session in namespace %s: %s\nit ends after %s s without a call, and after %s s in any case",
@@ -132,7 +132,7 @@ func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Res
 	r := refusal{Reason: "the packages could not be installed, so there is no session", Denied: true,
 		Remedy: "correct the packages, or create the session without them"}
 	if err != nil {
-		why := explain(err)
+		why := explain("create_session", err)
 		r.Reason, r.Remedy = r.Reason+": "+why.Reason, cmp.Or(why.Remedy, r.Remedy)
 		return &answer{text: r.String(), facts: &sessionFacts{common: common{Refused: &r}}, failed: true}
 	}

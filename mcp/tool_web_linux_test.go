@@ -55,7 +55,7 @@ func newWebRig(t *testing.T, h http.HandlerFunc) (*rig, string) {
 		t.Fatal(err)
 	}
 	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
-	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Terms: Terms(), Web: pipeline.Web{
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Web: pipeline.Web{
 		Policy: policy, Engines: engines, Reader: program,
 		Client: web.NewClient(web.Config{Dialer: &egress.Dialer{Resolver: loopback{}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}),
 	}})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -92,7 +93,7 @@ func (r *run) effect(ctx context.Context, e action) error {
 	if e.Wall > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, e.Wall, &Error{Stage: e.Stage, Reason: fmt.Sprintf("%s timed out after %s s", e.Tool, formatNumber(e.Wall.Seconds())),
-			Remedy: "give it more with " + r.p.term("--timeout", " SECONDS") + ", where it takes that, or try again later"})
+			Remedy: Remedy{"give it more with ", remedy.Timeout.With("SECONDS"), ", where it takes that, or try again later"}})
 		defer cancel()
 	}
 	began := time.Now()

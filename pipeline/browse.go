@@ -92,7 +92,7 @@ func (b *browsing) check() error {
 	}
 	var err error
 	if b.program, err = browser.Find(b.p.cfg.Web.Browser); err != nil {
-		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: browser.Remedy, Denied: true, err: err}
+		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: Remedy{browser.Remedy}, Denied: true, err: err}
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (b *browsing) mayGo() error {
 	}
 	b.decided([]egress.Record{{Decision: egress.Decision{Name: d.Name, Port: d.Port, Reason: d.Reason}}})
 	b.note(egressKind(false), facts{"name": d.Name, "port": d.Port, "reason": d.Reason})
-	return refuse(StageEgress, "the page may not be read: "+d.Why(), pageRemedy(at.Hostname()))
+	return refuse(StageEgress, "the page may not be read: "+d.Why(), pageRemedy(at.Hostname())...)
 }
 
 // contained decides what is to hold the browser.
@@ -125,7 +125,7 @@ func (b *browsing) contained() error {
 	}
 	if b.base == "landlock" {
 		return &Error{Stage: StageEgress, Layer: backends.LayerNet, Denied: true,
-			Reason: "the profile landlock has no network of its own that could lead out, and no browser runs without one", Remedy: "use the profile hardened"}
+			Reason: "the profile landlock has no network of its own that could lead out, and no browser runs without one", Remedy: Remedy{"use the profile hardened"}}
 	}
 	limits, err := browserLimits(b.p.cfg.Caps)
 	if err != nil {

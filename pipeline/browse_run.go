@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // profileAt is where the browser's profile is: in the sandbox's own file system, which ends with it.
@@ -137,26 +138,26 @@ func (b *browsing) explain(err error, out backends.Result) error {
 	var load *browser.LoadError
 	switch {
 	case errors.Is(err, browser.ErrSelector):
-		return refuse(StageValidate, fmt.Sprintf("wait_for: %q is no CSS selector", b.WaitFor), `such as "#content" or ".price"`)
+		return refuse(StageValidate, fmt.Sprintf("%q, which was to be waited for, is no CSS selector", b.WaitFor), `such as "#content" or ".price"`)
 	case out.Ended == backends.EndedOOM || slices.Contains(out.Hit, "ram") && !errors.As(err, &load):
 		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.limits.RAM>>20), err: err}
 	case errors.Is(err, browser.ErrNoAnswer):
 		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server had not begun to answer", formatNumber(b.Timeout.Seconds())), err: err,
-			Remedy: "give it more with " + b.p.term("--timeout", " SECONDS") + ", or try again later"}
+			Remedy: Remedy{"give it more with ", remedy.Timeout.With("SECONDS"), ", or try again later"}}
 	case errors.Is(err, browser.ErrDownload):
-		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: "fetch_webpage reads documents", err: err}
+		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: Remedy{remedy.FetchPage, " reads documents"}, err: err}
 	case errors.As(err, &load) && strings.Contains(load.Code, "CERT_AUTHORITY_INVALID"):
 		return &Error{Stage: StageBackend, Reason: err.Error() + ", by an authority that the browser does not know", err: err,
-			Remedy: "if it is one of your own, add its certificate to those of this machine (as to /usr/local/share/ca-certificates) or name it in SSL_CERT_FILE"}
+			Remedy: Remedy{"if it is one of your own, add its certificate to those of this machine (as to /usr/local/share/ca-certificates) or name it in SSL_CERT_FILE"}}
 	case !errors.As(err, &load) || !load.Network():
 		return fmt.Errorf("the page could not be read: %w", err)
 	}
 	for _, d := range slices.Backward(b.res.Egress) {
 		switch {
 		case !d.Allowed:
-			return &Error{Stage: StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), err: err, Remedy: otherPage}
+			return &Error{Stage: StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), err: err, Remedy: Remedy{otherPage}}
 		case d.Failed:
-			return &Error{Stage: StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), err: err, Remedy: noPage}
+			return &Error{Stage: StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), err: err, Remedy: Remedy{noPage}}
 		}
 	}
 	return err
@@ -178,11 +179,11 @@ func (b *browsing) unreached(got browser.Page) error {
 	if why == nil || got.Status != 403 && got.Status != 502 {
 		return nil
 	}
-	remedy := noPage
+	do := noPage
 	if !why.Allowed {
-		remedy = otherPage
+		do = otherPage
 	}
-	return &Error{Stage: StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason, Remedy: remedy}
+	return &Error{Stage: StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason, Remedy: Remedy{do}}
 }
 
 // take keeps of the page what may be told.

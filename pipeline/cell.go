@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -48,7 +49,8 @@ func fitsSession(q Request, info session.Info) error {
 		"standard input":     q.Stdin != nil,
 	} {
 		if asked {
-			return refuse(StageValidate, "code in a session can't have "+what, "name it when the session is created, or leave session_id out; data can come in as files, env or bridge_data")
+			return refuse(StageValidate, "code in a session can't have "+what, "name it when the session is created, or ", remedy.NoSession,
+				"; data can come in as ", remedy.Input, ", ", remedy.Env, " or ", remedy.Bridge)
 		}
 	}
 	return nil
@@ -67,7 +69,7 @@ func (p *Pipeline) limitCell(q Request, info session.Info) (Bounds, error) {
 	} {
 		if more {
 			return own, refuse(StageValidate, "one cell can't have another limit of "+what+" than its session",
-				"change the session's with set_resource_limits")
+				"change the session's with ", remedy.SetLimits)
 		}
 	}
 	limits, err := p.limit(q.Namespace, Bounds{backends.Limits{Wall: q.Limits.Wall}, q.Output})
@@ -81,26 +83,20 @@ func (p *Pipeline) limitCell(q Request, info session.Info) (Bounds, error) {
 	return limits, err
 }
 
-// sessionRemedies are what to do about a session that can't be used.
-var sessionRemedies = []struct {
-	err    error
-	remedy string
-}{
-	{session.ErrUnknown, "create one with create_session, or leave session_id out"},
-	{session.ErrDead, "create a new one with create_session; its variables and files are gone"},
-	{session.ErrFull, "end one with terminate_session, or raise sessions.per_namespace or sessions.total in the configuration"},
-}
-
 // sessionError returns the error of a stage about a session, with its remedy.
 func sessionError(stage string, err error) error {
-	for _, r := range sessionRemedies {
-		if errors.Is(err, r.err) {
-			e := refuse(stage, err.Error(), r.remedy)
-			e.err = err
-			return e
-		}
+	e := refuse(stage, err.Error())
+	switch e.err = err; {
+	case errors.Is(err, session.ErrUnknown):
+		e.Remedy = Remedy{remedy.FindSession}
+	case errors.Is(err, session.ErrDead):
+		e.Remedy = Remedy{"create a new one with ", remedy.CreateSession, "; its variables and files are gone"}
+	case errors.Is(err, session.ErrFull):
+		e.Remedy = Remedy{"end one with ", remedy.EndSession, ", or raise sessions.per_namespace or sessions.total in the configuration"}
+	default:
+		return broke(stage, err)
 	}
-	return broke(stage, err)
+	return e
 }
 
 // enterSession puts the cell's files into the session's workspace.

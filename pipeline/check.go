@@ -14,6 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
@@ -96,7 +97,7 @@ func (r *run) check(ctx context.Context, c *plan, language string) (err error) {
 	}
 	if c.session != nil && c.program.Language != language {
 		return refuse(StageValidate, fmt.Sprintf("the session runs %s, and this is %s", language, c.program.Language),
-			"create a session of that language, or leave session_id out")
+			remedy.OtherLanguage)
 	}
 	return nil
 }
@@ -149,12 +150,12 @@ func checkEnv(env, secrets []string) error {
 		switch {
 		case !ok || !envName(name):
 			// The value may be secret, and the name may be what was meant as one: neither is shown.
-			return refuse(StageValidate, "an environment variable is not of the form NAME=VALUE", "--env NAME=VALUE")
+			return refuse(StageValidate, "an environment variable is not of the form NAME=VALUE", remedy.SetEnv)
 		case strings.Contains(value, "\x00"):
 			return refuse(StageValidate, fmt.Sprintf("the environment variable %s holds a NUL byte", name), "")
 		case slices.Contains(secrets, name):
 			return refuse(StageValidate, fmt.Sprintf("%s is both a secret and an environment variable", name),
-				"give one of --secret and --env")
+				"give one of ", remedy.Secret, " and ", remedy.Env)
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -74,7 +75,7 @@ func (r *run) route(allow []string, typed bool) (route, error) {
 	for _, port := range local { // whatever may be asked of people later: this is not
 		if e.Dialer == nil || !slices.Contains(e.Dialer.Local, port) {
 			return w, refuse(StageEgress, fmt.Sprintf("localhost:%d is a port of this machine, which nobody but its operator opens", port),
-				r.p.term("have it added to egress.local in the configuration", ""))
+				"have it added to egress.local in the configuration")
 		}
 	}
 	within, err := egress.NewPolicy(names, e.Deny)
@@ -110,7 +111,7 @@ func (r *run) route(allow []string, typed bool) (route, error) {
 		return w, nil
 	}
 	return w, refuse(StageEgress, fmt.Sprintf("%s may not be reached: the operator does not allow it, and nobody has approved it", strings.Join(missing, ", ")),
-		r.p.term("have it added to egress.allow in the configuration", ""))
+		remedy.AskEgress)
 }
 
 // question is what stands for the run where people have approved something.
@@ -137,7 +138,7 @@ func (r *run) newOutbound(base string, allow []string, w route, leases func() va
 		return nil, nil // the default is not worth a refusal, and less is let out
 	case base == "landlock":
 		return nil, &Error{Stage: StageEgress, Layer: backends.LayerNet, Denied: true,
-			Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
+			Reason: "the profile landlock has no network of its own that could lead out", Remedy: Remedy{"use the profile hardened"}}
 	}
 	return outbound.New(outbound.Config{
 		Policy: w.policy, Within: w.within, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
@@ -159,12 +160,12 @@ func (e *execution) fits() error {
 	binds := slices.ContainsFunc(e.leases.Bound(), func(b vault.Bound) bool { return slices.Contains(e.request.Secrets, b.Name) })
 	switch {
 	case !e.outbound.Leads() && named:
-		return refuse(StageEgress, "the session was created without a network", another+", with "+e.p.term("--allow", ""))
+		return refuse(StageEgress, "the session was created without a network", another+", with ", remedy.Allow)
 	case !e.outbound.Leads():
 		return nil
 	case len(lacks) > 0:
 		return refuse(StageEgress, fmt.Sprintf("the session was created without a way out on port %d", lacks[0]),
-			another+", with "+e.p.term("--allow", ""))
+			another+", with ", remedy.Allow)
 	case binds && !e.outbound.Opens():
 		return refuse(StageEgress, "the session is older than the first secret that was bound to names, and so trusts no certificates of ours", another)
 	}
@@ -186,8 +187,7 @@ func (e *execution) unreachable(w route) {
 		if !slices.Contains(q.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || e.p.cfg.Egress.Ask && w.within == nil {
 			continue
 		}
-		e.warn(fmt.Sprintf("secret %s is only ever sent to %s, which the run may not reach: allow it with %s",
-			b.Name, strings.Join(b.Hosts, ", "), e.p.term("--allow", " "+b.Hosts[0])))
+		e.warn("secret ", b.Name, " is only ever sent to ", strings.Join(b.Hosts, ", "), ", which the run may not reach: allow it with ", remedy.Allow.With(b.Hosts[0]))
 	}
 }
 

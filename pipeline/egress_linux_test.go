@@ -429,7 +429,7 @@ func TestBoundSecretWithoutItsHost(t *testing.T) {
 		c.Vault = vault.New(boundStore{"correct-horse-battery", vault.Binding{Hosts: []string{api}, Require: true}})
 	})
 	res, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Secrets: []string{"API_KEY"}, Allow: []string{}})
-	if err != nil || !strings.Contains(strings.Join(res.Warnings, ""), "API_KEY is only ever sent to "+api) {
+	if err != nil || !strings.Contains(fmt.Sprint(res.Warnings), "API_KEY is only ever sent to "+api) {
 		t.Errorf("%v, warnings %q", err, res.Warnings)
 	}
 }

@@ -39,10 +39,13 @@ func (r *run) scrub() {
 	for _, s := range []*string{&res.Name, &res.ArtifactsWhy, &res.ArtifactsFailed, &res.Cold} {
 		*s = r.clean(*s)
 	}
-	for _, list := range [][]string{res.Hints, res.Warnings, res.Hit} {
+	for _, list := range [][]Remedy{res.Hints, res.Warnings} {
 		for i := range list {
-			list[i] = r.clean(list[i])
+			list[i] = list[i].Clean(r.clean)
 		}
+	}
+	for i := range res.Hit {
+		res.Hit[i] = r.clean(res.Hit[i])
 	}
 	for i := range res.Layers {
 		res.Layers[i].Detail = r.clean(res.Layers[i].Detail)
@@ -109,7 +112,7 @@ func (e *execution) noteEnd(ctx context.Context, out *outcome) error {
 // and no artifacts either. That it is so is recorded, if that can be.
 func (e *execution) withhold(ctx context.Context, err error) (Result, error) {
 	failed := broke(StageAudit, fmt.Errorf("the program ended, but this can't be signed and written to the audit log, so its result is withheld: %w", err))
-	failed.Remedy = "see whether the disk is full and the database is in order: sandboxmcp audit verify; and the key: sandboxmcp key show"
+	failed.Remedy = Remedy{"see whether the disk is full and the database is in order: sandboxmcp audit verify; and the key: sandboxmcp key show"}
 	failed.Reason = e.clean(failed.Reason)
 	unsave(e.artifactDir(e.request.Artifacts), e.res.Artifacts)
 	res := e.bare(failed)
@@ -140,7 +143,7 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 	defer cancel()
 	defer r.learn(later)()
 	e := broke(StageBackend, err)
-	e.Reason, e.Remedy = r.clean(r.unquoted(e.Reason)), r.clean(e.Remedy)
+	e.Reason, e.Remedy = r.clean(r.unquoted(e.Reason)), e.Remedy.Clean(r.clean)
 	if ctx.Err() != nil && !e.Denied {
 		e.err = errors.Join(e.err, ctx.Err(), context.Cause(ctx))
 	}
@@ -165,7 +168,8 @@ func (r *run) noteStop(e *Error) {
 	}
 	f := facts{"stage": e.Stage, "reason": long(reason)}
 	maps.Copy(f, r.times())
-	f.add("remedy", long(e.Remedy), len(e.Remedy))
+	do := e.Remedy.String()
+	f.add("remedy", long(do), len(do))
 	f.add("layer", e.Layer, len(e.Layer))
 	if e.Denied {
 		f["ended"] = backends.EndedRefused
@@ -190,7 +194,7 @@ func (r *run) bare(e *Error) Result {
 	}
 }
 
-func (r *run) warn(text string) { r.res.Warnings = append(r.res.Warnings, text) }
+func (r *run) warn(text ...any) { r.res.Warnings = append(r.res.Warnings, text) }
 
 // outlast returns a context that ends finishTimeout after ctx.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Stages of a run, as Error.Stage names them.
@@ -18,36 +19,36 @@ const (
 	StageAudit    = "audit"
 )
 
+// Remedy is what a caller can do.
+type Remedy = remedy.Text
+
 // Error is the reason why a request has no outcome: no program ran, or what it did must not be disclosed. Programs that
 // fail are results, not errors.
 type Error struct {
 	Stage  string `json:"stage"`
 	Layer  string `json:"layer,omitempty"` // the layer of containment that it is about
 	Reason string `json:"reason"`
-	Remedy string `json:"remedy,omitempty"` // what to type or set
+	Remedy Remedy `json:"remedy,omitzero"` // what to type or set
 	// Denied is set where policy or a missing piece forbids the run; otherwise something broke.
 	Denied bool `json:"denied"`
-	// Over is set where more was asked for than the operator's cap: a caller that has another name for the limit makes its
-	// own remedy of it.
-	Over *OverCap `json:"-"`
 
 	public string // the reason without any of the code, for the audit log; "" is Reason
 	err    error
 }
 
 func (e *Error) Error() string {
-	if e.Remedy == "" {
+	if e.Remedy.IsZero() {
 		return e.Reason
 	}
-	return e.Reason + " (" + e.Remedy + ")"
+	return e.Reason + " (" + e.Remedy.String() + ")"
 }
 
 // Unwrap returns the error below, such as ErrBusy, context.Canceled or a *backends.Refusal.
 func (e *Error) Unwrap() error { return e.err }
 
 // refuse returns the error for a run that policy forbids.
-func refuse(stage, reason, remedy string) *Error {
-	return &Error{Stage: stage, Reason: reason, Remedy: remedy, Denied: true}
+func refuse(stage, reason string, do ...any) *Error {
+	return &Error{Stage: stage, Reason: reason, Remedy: do, Denied: true}
 }
 
 // broke wraps what a stage could not do. A backend's refusal is still one.
@@ -67,7 +68,7 @@ func broke(stage string, err error) *Error {
 	}
 	e := &Error{Stage: stage, Reason: err.Error(), err: err}
 	if errors.Is(err, syscall.EMFILE) {
-		e.Remedy = MoreFiles
+		e.Remedy = Remedy{MoreFiles}
 	}
 	return e
 }

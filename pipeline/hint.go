@@ -12,28 +12,25 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
 // hints say what to type after a run that did not go as its caller wanted, where the reason is
 // that the sandbox shows and allows less than the host.
-func (e *execution) hints(out *outcome) []string {
+func (e *execution) hints(out *outcome) []Remedy {
 	p, res, q := e.p, e.res, e.request
-	var list []string
-	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	hit := append(slices.Clone(res.Hit), res.Limit)
-	if slices.Contains(hit, "wall") {
-		add("the time limit was %s s: give it more with %s", formatNumber(e.limits.Wall.Seconds()), p.term("--timeout", " SECONDS"))
+	var list []Remedy
+	add := func(text ...any) { list = append(list, text) }
+	reached := func(limit string, text ...any) {
+		if res.Limit == limit || slices.Contains(res.Hit, limit) {
+			add(text...)
+		}
 	}
-	if slices.Contains(hit, "ram") {
-		add("the program had %d MB of memory for all of its processes: give it more with %s", e.limits.RAM>>20, p.term("--ram", " MB"))
-	}
-	if slices.Contains(hit, "processes") {
-		add("the program may have %d processes and threads: allow more with %s", e.limits.Processes, p.term("--processes", " N"))
-	}
-	if slices.Contains(hit, "disk") {
-		add("/workspace, /tmp and /dev/shm hold %d MB together: allow more with %s", e.limits.Disk>>20, p.term("--disk", " MB"))
-	}
+	reached("wall", "the time limit was ", formatNumber(e.limits.Wall.Seconds()), " s: give it more with ", remedy.Timeout.With("SECONDS"))
+	reached("ram", "the program had ", e.limits.RAM>>20, " MB of memory for all of its processes: give it more with ", remedy.RAM.With("MB"))
+	reached("processes", "the program may have ", e.limits.Processes, " processes and threads: allow more with ", remedy.Processes.With("N"))
+	reached("disk", "/workspace, /tmp and /dev/shm hold ", e.limits.Disk>>20, " MB together: allow more with ", remedy.Disk.With("MB"))
 	for _, s := range []struct {
 		name        string
 		cached, cut int64
@@ -41,9 +38,9 @@ func (e *execution) hints(out *outcome) []string {
 		switch limit, all := p.cfg.Caps.Output, s.cached+s.cut; {
 		case s.cut == 0, q.Whole: // then nothing is missing for the caller
 		case all <= limit:
-			add("%s had %d bytes, of which %d are kept: keep all with %s", s.name, all, s.cached, p.term("--output", fmt.Sprint(" ", all)))
+			add(s.name, " had ", all, " bytes, of which ", s.cached, " are kept: keep all with ", remedy.Output.With(fmt.Sprint(all)))
 		default:
-			add("%s had %d bytes, of which %d are kept, and no run keeps more than %d: write it to a file in /workspace", s.name, all, s.cached, limit)
+			add(s.name, " had ", all, " bytes, of which ", s.cached, " are kept, and no run keeps more than ", limit, ": write it to a file in /workspace")
 		}
 	}
 	list = append(list, e.networkHints(out.Lost > 0)...)
@@ -51,18 +48,18 @@ func (e *execution) hints(out *outcome) []string {
 		return list
 	}
 	for _, w := range e.program.Warnings {
-		add("%s, line %d: %s", e.program.Name, w.Line, w.Text)
+		add(fmt.Sprintf("%s, line %d: %s", e.program.Name, w.Line, w.Text))
 	}
 	output := complaints(res)
 	if module, ok := validate.MissingModule(output); ok {
-		add("%s", e.missing(module)+p.cfg.Terms[termInstall])
+		add(append(e.missing(module), remedy.InstallMissing)...)
 	} else if file := missingFile(output); file != "" && q.Beside != nil {
 		if path, ok := q.Beside(file); ok {
-			add("%s", e.fromHost(path))
+			add(e.fromHost(path)...)
 		}
 	}
 	if q.Workspace.Host != "" && !q.Workspace.Write && strings.Contains(output, "Read-only file system") {
-		add("the workspace is read-only: --workspace %s:rw lets the program change it", q.Workspace.Host)
+		add("the workspace is read-only: ", remedy.Workspace.With(q.Workspace.Host+":rw"), " lets the program change it")
 	}
 	return list
 }
@@ -77,8 +74,8 @@ func complaints(res Result) string {
 
 // networkHints say how a program gets network access that it lacked. That it has tried the sandbox has counted, so this is said of one
 // that went well, too; from words alone it is believed where the program failed.
-func (e *execution) networkHints(tried bool) (list []string) {
-	p, res := e.p, e.res
+func (e *execution) networkHints(tried bool) (list []Remedy) {
+	res := e.res
 	output, failed := complaints(res), res.Ended != backends.EndedOK
 	refused := slices.ContainsFunc(res.Egress, func(d egress.Record) bool { return !d.Allowed }) // whose reasons say it
 	if tried {
@@ -90,35 +87,24 @@ func (e *execution) networkHints(tried bool) (list []string) {
 	tried = tried || failed && noNetwork(output)
 	switch {
 	case refused && e.guard != nil && !e.outbound.Leads():
-		list = append(list, "the session was created without a network: create another session, with "+p.term("--allow", " "+unknownName))
+		list = append(list, Remedy{"the session was created without a network: create another session, with ", remedy.Allow.With(unknownName)})
 	case refused:
 	case tried && !e.outbound.Leads():
 		name := missingHost(output)
-		let := "let it with " + p.term("--allow", " "+name)
+		let, allow := ": let it with ", remedy.Allow.With(name)
 		if e.guard != nil { // whose way out is made with it
-			let = "create another session, with " + p.term("--allow", " "+name)
+			let = ": create another session, with "
 		}
 		if name == unknownName {
 			name = "it"
 		}
-		list = append(list, "the sandbox has no network, and the program tried to reach "+name+": "+let+", or bring in what it needs with "+p.term("--input", " or --mount"))
+		list = append(list, Remedy{"the sandbox has no network, and the program tried to reach ", name, let, allow, ", or bring in what it needs with ", remedy.Bring})
 	case tried:
-		list = append(list, "names that are allowed can be reached, but no addresses")
+		list = append(list, Remedy{"names that are allowed can be reached, but no addresses"})
 	case failed && e.outbound.Leads() && (strings.Contains(output, "Connection refused") || strings.Contains(output, "ECONNREFUSED")):
-		list = append(list, "if an allowed name refused: without a port it is allowed on 80 and 443, and another has to be named, as in "+p.term("--allow", " example.com:5432"))
+		list = append(list, Remedy{"if an allowed name refused: without a port it is allowed on 80 and 443, and another has to be named, as in ", remedy.Allow.With("example.com:5432")})
 	}
 	return list
-}
-
-// termInstall is the term for what callers can do about a package that is not installed.
-const termInstall = "install"
-
-// term is what callers call an option of the command line, whose value looks like what follows it.
-func (p *Pipeline) term(flag, value string) string {
-	if term, ok := p.cfg.Terms[flag]; ok {
-		return term
-	}
-	return flag + value
 }
 
 // noProgram says what to do about a program that the sandbox does not show or can't execute, if that is what is wrong.
@@ -138,23 +124,23 @@ func (c plan) noProgram(e *Error) *Error {
 	}
 	switch {
 	case c.program.Interpreter != nil:
-		e.Remedy = "the script's first line names it: install it on this host, below /usr, or change that line"
+		e.Remedy = Remedy{"the script's first line names it: install it on this host, below /usr, or change that line"}
 	case visible:
-		e.Remedy = "it is in the workspace: it may lack its mode for executing (chmod +x), or its first line names an interpreter that the sandbox does not show"
+		e.Remedy = Remedy{"it is in the workspace: it may lack its mode for executing (chmod +x), or its first line names an interpreter that the sandbox does not show"}
 	case here && on == no.Name && !strings.Contains(on, "/"):
-		e.Remedy = "to run the file of that name: sandboxmcp run " + on
+		e.Remedy = Remedy{"to run the file of that name: ", remedy.Run.With(on)}
 	case here:
-		e.Remedy = on + " is on the host, and the sandbox does not show it: show its directory with --workspace or --mount, or install it below /usr"
+		e.Remedy = Remedy{on, " is on the host, and the sandbox does not show it: show its directory with ", remedy.Workspace, " or ", remedy.Mount, ", or install it below /usr"}
 	case c.backend.Name() != "process":
-		e.Remedy = "it has to be in the image: choose one with --language python, node, shell or r, or name your own under images in the configuration"
+		e.Remedy = Remedy{"it has to be in the image: choose one with ", remedy.Language, " python, node, shell or r, or name your own under images in the configuration"}
 	default:
-		e.Remedy = "check the spelling: the sandbox shows /usr, the interpreters of this host, and the directories that --workspace and --mount name"
+		e.Remedy = Remedy{"check the spelling: the sandbox shows /usr, the interpreters of this host, and the directories that ", remedy.Workspace, " and ", remedy.Mount, " name"}
 	}
 	return e
 }
 
 // missing says what to do about a module that could not be imported.
-func (c plan) missing(module string) string {
+func (c plan) missing(module string) Remedy {
 	if c.request.Beside != nil && c.request.Workspace.Host == "" {
 		if path, ok := c.request.Beside(module); ok {
 			return c.fromHost(path)
@@ -164,16 +150,16 @@ func (c plan) missing(module string) string {
 	if language == backends.AnyProgram {
 		language = "interpreters"
 	}
-	return fmt.Sprintf("module %s is not installed for the %s on this host, whose packages are shown in the sandbox", module, language)
+	return Remedy{fmt.Sprintf("module %s is not installed for the %s on this host, whose packages are shown in the sandbox", module, language)}
 }
 
 // fromHost says how something of the host gets into the sandbox.
-func (c plan) fromHost(path string) string {
+func (c plan) fromHost(path string) Remedy {
 	if c.request.Command != nil {
-		return path + " is on the host, and nothing of this directory is shown to the sandbox: add --workspace ."
+		return Remedy{path, " is on the host, and nothing of this directory is shown to the sandbox: add ", remedy.Workspace.With(".")}
 	}
-	return fmt.Sprintf("%s is on the host, and only the script is shown to the sandbox: add --input %s, or --workspace %s for the whole directory",
-		filepath.Base(path), path, filepath.Dir(path))
+	return Remedy{filepath.Base(path), " is on the host, and only the script is shown to the sandbox: add ", remedy.Input.With(path),
+		", or ", remedy.Workspace.With(filepath.Dir(path)), " for the whole directory"}
 }
 
 // missingFile returns the last file that Python, Node or a shell's program said it did not find.

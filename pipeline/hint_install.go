@@ -1,13 +1,13 @@
 package pipeline
 
 import (
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // An installer is a package manager that a program may call, and that can't do its work in a sandbox.
@@ -28,13 +28,9 @@ var installers = sync.OnceValue(func() []installer {
 	}
 })
 
-// termInstaller is what people type to install packages. PACKAGES stands for their names; a term that has [PACKAGES] gets
-// them as JSON.
-const termInstaller = "sandboxmcp install PACKAGES --language LANGUAGE"
-
 // installHints say how packages are installed, if the program has tried to: by the words of a package manager, or because its
 // code calls one and it has tried to get out, or to call what is not there.
-func (e *execution) installHints(output string, tried bool) (list []string) {
+func (e *execution) installHints(output string, tried bool) (list []Remedy) {
 	res := e.res
 	output = res.Stdout + "\n" + output
 	tried = tried || res.Ended != backends.EndedOK && strings.Contains(output, "not found")
@@ -48,40 +44,29 @@ func (e *execution) installHints(output string, tried bool) (list []string) {
 		if names == nil {
 			names = packagesIn(failures)
 		}
-		list = append(list, e.p.installHint(i, names, res.Session))
+		list = append(list, installHint(i, names, res.Session))
 	}
 	return list
 }
 
 // installHint says how to install packages of one package manager.
-func (p *Pipeline) installHint(i installer, names []string, session string) string {
-	limit := min(len(names), 20)
-	names = names[:limit:limit]
-	term := p.term(termInstaller, "")
+func installHint(i installer, names []string, session string) Remedy {
+	names = names[:min(len(names), 20)]
 	if i.language == "" {
-		tool, _, _ := strings.Cut(term, " PACKAGES")
-		tool, _, _ = strings.Cut(tool, " with")
 		what := "system packages"
 		if names != nil {
 			what += " (" + strings.Join(names, ", ") + ")"
 		}
-		return what + " can't be installed in the sandbox, which has what the host or the image has: ask a person to add them there; packages of Python and Node come with " + tool
+		return Remedy{what, " can't be installed in the sandbox, which has what the host or the image has: ask a person to add them there; packages of Python and Node come with ", remedy.Install}
 	}
 	if names == nil {
 		names = []string{"PACKAGE"}
 	}
-	asJSON, _ := json.Marshal(names) // of strings
-	typed := make([]string, len(names))
-	for n, name := range names {
-		if typed[n] = name; strings.ContainsAny(name, "<>!~[]*") {
-			typed[n] = "'" + name + "'"
-		}
-	}
-	term = strings.NewReplacer("[PACKAGES]", string(asJSON), "PACKAGES", strings.Join(typed, " "), "LANGUAGE", i.language).Replace(term)
+	how := Remedy{i.name, " can't install in the sandbox, but this does: ", remedy.Install, " ", remedy.Packages.With(strings.Join(names, " ")), " ", remedy.ForProgram.With(i.language)}
 	if session != "" {
-		term += `, with session_id ` + session + ` for this session only`
+		how = append(how, remedy.ForSession.With(session))
 	}
-	return i.name + " can't install in the sandbox, but this does: " + term
+	return how
 }
 
 // packagesIn reads names of packages, sorted, from what an installer is called with or complains of.

@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -137,7 +138,7 @@ func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, rea
 		return q, nil
 	}
 	_, err := p.runAction(ctx, action{Namespace: namespace, Tool: "request_host_access", What: kind + " " + pattern, Stage: StageValidate,
-		Check: func(context.Context, *run) error { return p.inTerms(refused) }})
+		Check: func(context.Context, *run) error { return refused }})
 	return q, err
 }
 
@@ -146,7 +147,7 @@ func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, rea
 func (h Host) Describe(kind, pattern string) (string, error) {
 	switch {
 	case !h.Enabled:
-		return "", errHostOff("--input")
+		return "", errHostOff()
 	case kind == "read" || kind == "write":
 		return hostDirectory(kind, pattern)
 	case kind != "command":
@@ -194,36 +195,14 @@ func redactQuestion(known vault.Leases, q *approval.Question) error {
 	return nil
 }
 
-func errHostOff(input string) *Error {
-	return refuse(StageValidate, "host access is off", "a person has to set host.enabled: true in the configuration; files come into a sandbox with "+input)
+func errHostOff() *Error {
+	return refuse(StageValidate, "host access is off", "a person has to set host.enabled: true in the configuration; files come into a sandbox with ", remedy.Input)
 }
-
-// Terms of callers for how to see what is allowed, and how to have more allowed.
-const (
-	termHostList = "sandboxmcp host access list"
-	termHostAsk  = `add "PATTERN" to host.allowed in the configuration, or type this at a terminal, where you are asked`
-)
 
 func hostRefusal(err error) error {
 	var no *host.Refusal
 	if !errors.As(err, &no) {
 		return err
 	}
-	if no.Ask {
-		return refuse(StageValidate, no.Reason, termHostAsk)
-	}
-	return refuse(StageValidate, no.Reason, no.Remedy)
-}
-
-// inTerms says in terms of the caller how to see, or ask for, what is allowed.
-func (p *Pipeline) inTerms(err error) error {
-	var e *Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	own := *e
-	for _, term := range []string{termHostList, termHostAsk} {
-		own.Remedy = strings.ReplaceAll(own.Remedy, term, p.term(term, ""))
-	}
-	return &own
+	return refuse(StageValidate, no.Reason, no.Remedy...)
 }

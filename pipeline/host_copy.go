@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/signer"
@@ -81,7 +82,7 @@ func (r *run) mayCopy(ctx context.Context, q HostCopy) (from, to files.Access, e
 // checkCopy refuses paths of which it is not clear what they are in.
 func (r *run) checkCopy(q HostCopy) error {
 	if !r.p.cfg.Files.Enabled {
-		return errHostOff(r.p.term("--input", ""))
+		return errHostOff()
 	}
 	from, to := path.IsAbs(q.Source), path.IsAbs(q.Destination)
 	switch {
@@ -128,7 +129,7 @@ func (r *run) copySource(ctx context.Context, q HostCopy, a files.Access) ([]byt
 		return err
 	})
 	if err == nil && !found {
-		err = refuse(StageValidate, fmt.Sprintf("the session has no file %q", q.Source), "inspect_state lists its files")
+		err = refuse(StageValidate, fmt.Sprintf("the session has no file %q", q.Source), remedy.Inspect, " lists its files")
 	}
 	return content, err
 }
@@ -224,7 +225,7 @@ func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []
 // storeFile puts a file into the result store, as an artifact of this action.
 func (r *run) storeFile(ctx context.Context, name string, content []byte) error {
 	if r.p.cfg.Results == nil {
-		return refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; --input gives files to a run")
+		return refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; ", remedy.Input, " gives files to a run")
 	}
 	m, err := signer.Collect(ctx, func(_ context.Context, f func(signer.File) error) (int, error) {
 		return 0, f(signer.File{Name: name, Size: int64(len(content)), Mode: 0o644, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }})

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -82,7 +81,7 @@ func (p *Pipeline) HostExec(ctx context.Context, c HostCommand) (HostResult, err
 // check decides, and asks a person where that can change the decision.
 func (h *hostRun) check(ctx context.Context, r *run) error {
 	if !h.p.cfg.Host.Enabled {
-		return errHostOff(h.p.term("--input", ""))
+		return errHostOff()
 	}
 	err := h.decide(r)
 	var no *host.Refusal
@@ -98,12 +97,7 @@ func (h *hostRun) check(ctx context.Context, r *run) error {
 // note puts down what was decided, or says what the refusal means to the caller.
 func (h *hostRun) note(r *run, err error) error {
 	if err != nil {
-		err = h.p.inTerms(hostRefusal(err))
-		var e *Error
-		if errors.As(err, &e) {
-			e.Remedy = strings.ReplaceAll(e.Remedy, "PATTERN", host.Exactly(h.words).String())
-		}
-		return err
+		return hostRefusal(err)
 	}
 	h.out.Pattern = r.clean(h.decided.Pattern.String())
 	r.facts["pattern"], r.facts["allowed_by"] = h.decided.Pattern.String(), h.decided.By

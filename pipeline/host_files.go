@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
@@ -63,7 +64,7 @@ func (p *Pipeline) hostFile(ctx context.Context, who HostCaller, tool, name stri
 func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write bool) (files.Access, error) {
 	cfg := r.p.cfg.Files
 	if !cfg.Enabled {
-		return files.Access{}, errHostOff(r.p.term("--input", ""))
+		return files.Access{}, errHostOff()
 	}
 	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home, cfg.Obeyed), MaxBytes: cfg.maxBytes()}
 	for _, dir := range cfg.Read {
@@ -125,37 +126,23 @@ func (r *run) fileError(err error, access files.Access, name string, write bool)
 	case err == nil || errors.As(err, &own):
 		return err
 	case errors.As(err, &denial) && denial.Outside:
-		return refuse(StageValidate, denial.Error()+"; "+access.Describe(), r.p.outsideRemedy(name, write))
+		return refuse(StageValidate, denial.Error()+"; "+access.Describe(), remedy.AskDirectory.With(verbOf(write)))
 	case errors.As(err, &denial):
 		return refuse(StageValidate, denial.Error(), "choose another path, or do without")
 	case errors.Is(err, errors.ErrUnsupported):
-		return refuse(StageBackend, err.Error(), "show the files to a program instead, with --mount or --input")
+		return refuse(StageBackend, err.Error(), "show the files to a program instead, with ", remedy.Bring)
 	}
 	e := broke(StageBackend, err)
-	for _, known := range fileRemedies {
-		if e.Remedy == "" && errors.Is(err, known.err) {
-			e.Remedy = known.remedy
-		}
+	switch {
+	case !e.Remedy.IsZero():
+	case errors.Is(err, fs.ErrNotExist):
+		e.Remedy = Remedy{"list the directory above to see what there is; a directory has to be there before a file is written into it"}
+	case errors.Is(err, fs.ErrExist):
+		e.Remedy = Remedy{remedy.Replace, " if it may be changed"}
+	case errors.Is(err, results.ErrUnknown):
+		e.Remedy = Remedy{remedy.Stored, " lists what runs have left; it is kept for a while only"}
+	case errors.Is(err, fs.ErrPermission):
+		e.Remedy = Remedy{"the user that sandboxmcp runs as may not do that: choose another path"}
 	}
 	return e
-}
-
-var fileRemedies = []struct {
-	err    error
-	remedy string
-}{
-	{fs.ErrNotExist, "list the directory above to see what there is; a directory has to be there before a file is written into it"},
-	{fs.ErrExist, "choose mode overwrite or append, or for a copy overwrite, if it may be changed"},
-	{results.ErrUnknown, "get_artifacts lists what runs have left; it is kept for a while only"},
-	{fs.ErrPermission, "the user that sandboxmcp runs as may not do that: choose another path"},
-}
-
-// termHostAccess is the term for how callers ask for a directory; the command line has the whole command.
-const termHostAccess = "sandboxmcp host access allow"
-
-func (p *Pipeline) outsideRemedy(name string, write bool) string {
-	if term, ok := p.cfg.Terms[termHostAccess]; ok {
-		return term + ", kind " + verbOf(write) + ", for the directory that it is in"
-	}
-	return fmt.Sprintf("add the directory to host.%s in the configuration", verbOf(write))
 }

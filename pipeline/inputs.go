@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -49,7 +50,7 @@ func (e *execution) place(ctx context.Context) (map[string]string, error) {
 	if e.request.Workspace.Host != "" {
 		if len(e.request.Inputs) > 0 {
 			return nil, refuse(StageValidate, "inputs would be copied into the host's workspace and stay there",
-				"use one of --input and --workspace, or show the inputs with --mount")
+				"use one of ", remedy.Input, " and ", remedy.Workspace, ", or show the inputs with ", remedy.Mount)
 		}
 		return p.sums, nil
 	}
@@ -89,11 +90,11 @@ func (p *placer) input(ctx context.Context, in Input) error {
 	if in.Run != "" {
 		content, err := p.left(in.Run, in.Artifact, p.room)
 		if err != nil {
-			remedy := "get_artifacts lists what runs have left; it is kept for a while only"
+			do := Remedy{remedy.Stored, " lists what runs have left; it is kept for a while only"}
 			if errors.As(err, new(*results.Withheld)) {
-				remedy = WithheldRemedy
+				do = Remedy{WithheldRemedy}
 			}
-			return refuse(StageValidate, fmt.Sprintf("input %q: %v", in.Name, err), remedy)
+			return refuse(StageValidate, fmt.Sprintf("input %q: %v", in.Name, err), do...)
 		}
 		return p.put(in.Name, 0o644, bytes.NewReader(content))
 	}
@@ -172,7 +173,7 @@ func (p *placer) file(root *os.Root, name, to string) error {
 func (p *placer) put(name string, mode uint32, r io.Reader) error {
 	clean := path.Clean(name)
 	if !filepath.IsLocal(clean) || clean == "." {
-		return refuse(StageValidate, fmt.Sprintf("%q is no name for a file in the workspace", name), inputName)
+		return refuse(StageValidate, fmt.Sprintf("%q is no name for a file in the workspace", name), "give ", remedy.Input, inputName)
 	}
 	h := sha256.New()
 	limit := p.room + 1
@@ -185,11 +186,11 @@ func (p *placer) put(name string, mode uint32, r io.Reader) error {
 	}
 	err := p.files.Put(clean, mode, counted)
 	if p.room -= limit - counted.N; p.room < 0 {
-		return refuse(StageValidate, "the inputs are larger than the workspace may be", "raise --disk")
+		return refuse(StageValidate, "the inputs are larger than the workspace may be", "raise ", remedy.Disk)
 	}
 	for _, errno := range []error{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL, syscall.ELOOP} {
 		if errors.Is(err, errno) {
-			return refuse(StageValidate, fmt.Sprintf("%q can't be put into the workspace: %v, perhaps because another file or directory of this name is there", name, errno), inputName)
+			return refuse(StageValidate, fmt.Sprintf("%q can't be put into the workspace: %v, perhaps because another file or directory of this name is there", name, errno), "give ", remedy.Input, inputName)
 		}
 	}
 	if err != nil {
@@ -200,7 +201,7 @@ func (p *placer) put(name string, mode uint32, r io.Reader) error {
 }
 
 // inputName is how an input is named.
-const inputName = `give --input another name in the workspace: a relative one, such as "data/a.csv", with at most 255 bytes between slashes`
+const inputName = ` another name in the workspace: a relative one, such as "data/a.csv", with at most 255 bytes between slashes`
 
 // same takes a second file of one name if it says the same, as when the program lies in a directory
 // that is an input.

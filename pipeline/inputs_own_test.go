@@ -27,7 +27,7 @@ func TestInputsAreNotOurs(t *testing.T) {
 	if err != nil || res.Stdout != "all/data.csv\n" {
 		t.Errorf("copied %q, %v; want data.csv alone", res.Stdout, err)
 	}
-	if len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0], "sandboxmcp's own") {
+	if len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0].String(), "sandboxmcp's own") {
 		t.Errorf("warnings: %q", res.Warnings)
 	}
 }

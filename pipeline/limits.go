@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Bounds are limits of a run, or what an operator allows at most. A zero field is the default.
@@ -44,18 +45,18 @@ func (b Bounds) atMost(caps Bounds) Bounds {
 // A bound is one field of Bounds, in the unit and under the name that people set it with.
 type bound struct {
 	name string // as in --name and in "limits.name" and "caps.name" of the configuration
-	flag string
+	flag remedy.Name
 	unit string
 	get  func(Bounds) float64
 }
 
 var bounds = []bound{
-	{"ram_mb", "ram", "MB", func(b Bounds) float64 { return float64(b.RAM) / (1 << 20) }},
-	{"timeout_seconds", "timeout", "seconds", func(b Bounds) float64 { return b.Wall.Seconds() }},
-	{"cpu_cores", "cpu", "cores", func(b Bounds) float64 { return b.CPU }},
-	{"processes", "processes", "processes", func(b Bounds) float64 { return float64(b.Processes) }},
-	{"disk_mb", "disk", "MB", func(b Bounds) float64 { return float64(b.Disk) / (1 << 20) }},
-	{"output_bytes", "output", "bytes", func(b Bounds) float64 { return float64(b.Output) }},
+	{"ram_mb", remedy.RAM, "MB", func(b Bounds) float64 { return float64(b.RAM) / (1 << 20) }},
+	{"timeout_seconds", remedy.Timeout, "seconds", func(b Bounds) float64 { return b.Wall.Seconds() }},
+	{"cpu_cores", remedy.CPU, "cores", func(b Bounds) float64 { return b.CPU }},
+	{"processes", remedy.Processes, "processes", func(b Bounds) float64 { return float64(b.Processes) }},
+	{"disk_mb", remedy.Disk, "MB", func(b Bounds) float64 { return float64(b.Disk) / (1 << 20) }},
+	{"output_bytes", remedy.Output, "bytes", func(b Bounds) float64 { return float64(b.Output) }},
 }
 
 // limit returns what a run may use: what it asks for, or the operator's default, which is never
@@ -67,24 +68,14 @@ func (p *Pipeline) limit(namespace string, asked Bounds) (Bounds, error) {
 		want, limit := b.get(asked), b.get(p.cfg.Caps)
 		switch {
 		case want < 0 || want != want:
-			return Bounds{}, refuse(StageValidate, fmt.Sprintf("%s %s is not a limit", p.term("--"+b.flag, ""), formatNumber(want)),
-				"leave it out for the default")
+			return Bounds{}, refuse(StageValidate, fmt.Sprintf("%s %s is not a limit", formatNumber(want), b.unit), "leave it out for the default")
 		case want > limit:
-			over := &OverCap{Limit: b.flag, Cap: formatNumber(limit), Setting: "caps." + b.name}
-			e := refuse(StageValidate, fmt.Sprintf("%s %s asked for, and the operator's cap is %s", formatNumber(want), b.unit, over.Cap),
-				fmt.Sprintf("ask for at most %s %s, or raise %s in the configuration", p.term("--"+b.flag, ""), over.Cap, over.Setting))
-			e.Over = over
-			return Bounds{}, e
+			most := formatNumber(limit)
+			return Bounds{}, refuse(StageValidate, fmt.Sprintf("%s %s asked for, and the operator's cap is %s", formatNumber(want), b.unit, most),
+				"ask for at most ", b.flag, " ", most, ", or ", remedy.Raise.With("caps."+b.name))
 		}
 	}
 	return limits.atMost(p.cfg.Caps), nil
-}
-
-// OverCap is what to do about a limit that is above the operator's cap: ask for less, or have the cap raised.
-type OverCap struct {
-	Limit   string // as the command line's flag is called: "ram"
-	Cap     string // the most that can be asked for
-	Setting string // of the configuration, which holds the cap
 }
 
 func formatNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // overlap refuses a run that could write, from inside, what we write or trust outside: the directory
@@ -21,7 +22,7 @@ func (p *Pipeline) overlap(q Request) error {
 		host := real(m.Host)
 		if m.Write && q.Artifacts != "" && paths.Within(real(q.Artifacts), host) {
 			return refuse(StageValidate, fmt.Sprintf("the program could replace the directory for artifacts, which lies in %s", m.Host),
-				"name a directory outside of it with --artifacts, or show it read-only")
+				"name a directory outside of it with ", remedy.Artifacts, ", or show it read-only")
 		}
 		for _, ours := range p.cfg.Protected {
 			if ours = real(ours); m.Write && paths.Within(ours, host) || paths.Within(host, ours) {

@@ -73,10 +73,6 @@ type Config struct {
 	Review   Review          // what is done about dangerous code
 	Host     Host            // which commands may run on the host
 
-	// Terms are what callers call what the command line calls "--timeout", "--ram" and so on, for
-	// hints and remedies that they can follow. What is not in it is called as the command line does.
-	Terms map[string]string
-
 	// Temp is a directory of ours, for the files that are shown to a sandbox while it is being
 	// started; what a killed process left in it is removed. "" is os.TempDir, which is everybody's
 	// and is not tidied.

@@ -236,7 +236,7 @@ func TestBusyIsRecordedAndNamed(t *testing.T) {
 	}
 	defer leave()
 	_, err = r.shell("true", nil)
-	if !errors.Is(err, ErrBusy) || stopped(t, err).Remedy == "" {
+	if !errors.Is(err, ErrBusy) || stopped(t, err).Remedy.IsZero() {
 		t.Errorf("got %v, want ErrBusy with a remedy", err)
 	}
 	if kinds, _ := r.rows(); !slices.Equal(kinds, []string{executionRefused}) {

@@ -62,8 +62,8 @@ type Result struct {
 	// Receipt is a DSSE envelope that says all this, signed; see signer.Receipt.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
 
-	Hints    []string `json:"hints,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
+	Hints    []Remedy `json:"hints,omitempty"`
+	Warnings []Remedy `json:"warnings,omitempty"`
 }
 
 // Timings are the stages of a run, in microseconds. Start is the sandbox, with what is copied into

@@ -11,6 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -349,12 +350,12 @@ func lacksVariable(ctx context.Context, s *session.Session, k *kernel.Kernel, b 
 	for _, v := range all[:min(len(all), limit)] {
 		names = append(names, clip(v.Name, 100))
 	}
-	remedy := "it has none yet: set it there first, with execute_code"
+	do := Remedy{"it has none yet: set it there first, with ", remedy.Exec}
 	if names != nil {
-		remedy = "give the name of one that it has as from_key: " + strings.Join(names, ", ")
+		do = Remedy{"give the name of one that it has as ", remedy.FromKey, ": ", strings.Join(names, ", ")}
 	}
 	if len(all) > limit {
-		remedy += fmt.Sprintf(" or one of %d more, which inspect_state lists", len(all)-limit)
+		do = append(do, " or one of ", len(all)-limit, " more, which ", remedy.Inspect, " lists")
 	}
-	return refuse(StageBackend, s.Redact(fmt.Sprintf("session %s has no variable %q", b.From, clip(b.Key, 200))), s.Redact(remedy))
+	return refuse(StageBackend, s.Redact(fmt.Sprintf("session %s has no variable %q", b.From, clip(b.Key, 200))), do.Clean(s.Redact)...)
 }

@@ -134,7 +134,7 @@ func TestSessionKeepsWhatCellsLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := p.Do(t.Context(), Request{Session: s.ID, Code: []byte("x")})
-	if e := stopped(t, err); !errors.Is(err, session.ErrDead) || e.Remedy == "" {
+	if e := stopped(t, err); !errors.Is(err, session.ErrDead) || e.Remedy.IsZero() {
 		t.Errorf("a closed session: %v", err)
 	}
 	got := kinds(t, log)
@@ -331,7 +331,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	open(t, p, NewSession{})
 	second := open(t, p, NewSession{})
 	_, err := p.OpenSession(t.Context(), NewSession{Language: "python"})
-	if !errors.Is(err, session.ErrFull) || stopped(t, err).Remedy == "" {
+	if !errors.Is(err, session.ErrFull) || stopped(t, err).Remedy.IsZero() {
 		t.Errorf("a third in one namespace: %v", err)
 	}
 	open(t, p, NewSession{Namespace: "other"})

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestUnknownTokensInSessions(t *testing.T) {
 		if strings.Contains(string(reported), stranger) {
 			t.Errorf("%s: %s", code, reported)
 		}
-		if code != "t = "+token && !strings.Contains(strings.Join(res.Warnings, ""), "GitHub") {
+		if code != "t = "+token && !strings.Contains(fmt.Sprint(res.Warnings), "GitHub") {
 			t.Errorf("%s: warnings %q", code, res.Warnings)
 		}
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func TestUnknownTokens(t *testing.T) {
 					t.Errorf("%s is %q", name, text)
 				}
 			}
-			reported := strings.Contains(strings.Join(res.Warnings, "\n"), "GitHub")
+			reported := strings.Contains(fmt.Sprint(res.Warnings), "GitHub")
 			_, rows := r.rows()
 			if reported != tt.notified || strings.Contains(rows, `"unknown_tokens":["a GitHub token`) != tt.notified {
 				t.Errorf("warnings %v, rows:\n%s", res.Warnings, rows)

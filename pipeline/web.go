@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Web is the policy for pages of the web. The zero value allows none.
@@ -121,7 +121,7 @@ func (r *run) carries(text string) error {
 	if r.leases.Redact(text) == text {
 		return nil
 	}
-	return refuse(StageEgress, "what would be sent has a secret of the namespace in it", "leave it out: a program can be lent secrets with execute_code")
+	return refuse(StageEgress, "what would be sent has a secret of the namespace in it", "leave it out: a program can be lent secrets with ", remedy.Run)
 }
 
 // trip is the outside of one call. Each decision is in the log before it has an effect.
@@ -186,22 +186,25 @@ const otherPage = "read another page, or have the host added to web.allow in the
 
 // pageRemedy returns the remedy for a page of this host that policy forbids. Neither an address nor a name of this
 // machine can be allowed.
-func pageRemedy(host string) string {
+func pageRemedy(host string) Remedy {
 	if host == "" {
-		return "correct the address, or read another page"
+		return Remedy{"correct the address, or read another page"}
 	}
 	if _, err := egress.NewPolicy([]string{host}, nil); err == nil {
-		return otherPage
+		return Remedy{otherPage}
 	}
-	return "web tools read public sites by their names: no list lets them reach addresses, this machine or private networks. " +
-		"A server that a program starts is reached by that program, in the same execute_code or session, at 127.0.0.1; files come in with files, and out with get_artifacts"
+	return Remedy{"web tools read public sites by their names: no list lets them reach addresses, this machine or private networks. " +
+		"A server that a program starts is reached by that program, in the same ", remedy.Run, " or session, at 127.0.0.1; files come in with ", remedy.Input, ", and out with ", remedy.Stored}
 }
 
 // webError is a refusal of package web as one of ours.
 func webError(err error) error {
 	var no *web.Refused
 	if errors.As(err, &no) {
-		e := refuse(StageEgress, no.Reason, cmp.Or(no.Remedy, pageRemedy(no.Host)))
+		e := refuse(StageEgress, no.Reason, no.Remedy)
+		if no.Remedy == "" {
+			e.Remedy = pageRemedy(no.Host)
+		}
 		e.err = err
 		return e
 	}

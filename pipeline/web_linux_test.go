@@ -172,7 +172,7 @@ func TestFetchRefused(t *testing.T) {
 	} {
 		f, err := r.Fetch(t.Context(), Fetch{URL: address})
 		var e *Error
-		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, want) || e.Remedy == "" || f.Stdout != "" {
+		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, want) || e.Remedy.IsZero() || f.Stdout != "" {
 			t.Errorf("%s: %v", address, err)
 		}
 		kinds, text := r.rows(f.ID)

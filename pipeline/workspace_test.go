@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +59,7 @@ func TestOnlyWhatChangedInAHostWorkspaceIsAnArtifact(t *testing.T) {
 	if got := names(res); got != want {
 		t.Errorf("artifacts %q, want %q", got, want)
 	}
-	warned := strings.Join(res.Warnings, "\n")
+	warned := fmt.Sprint(res.Warnings)
 	if !strings.Contains(warned, ".git/config") || !strings.Contains(warned, ".git/hooks/post-checkout") {
 		t.Errorf("no warning of changed git files: %q", warned)
 	}
@@ -139,7 +140,7 @@ func TestInputs(t *testing.T) {
 	if got, want := names(res), "data/a new"; got != want {
 		t.Errorf("artifacts %q, want %q: the input that was changed, and the new file", got, want)
 	}
-	if len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0], "4 things") {
+	if len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0].String(), "4 things") {
 		t.Errorf("warnings %q", res.Warnings)
 	}
 }

@@ -16,18 +16,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Asking is WithServer with the refusals of the server in words of the command line.
+// Asking is WithServer with what to type where the server refuses.
 func Asking(c *cli.Context, f func(context.Context, *control.Client) error) error {
-	return WithServer(c, func(ctx context.Context, client *control.Client) error { return inCommands(f(ctx, client)) })
+	return WithServer(c, func(ctx context.Context, client *control.Client) error { return explained(f(ctx, client)) })
 }
 
-// inCommands is an error of a server as the command line tells it.
-func inCommands(err error) error {
+// explained is an error of a server, with what to type.
+func explained(err error) error {
 	var f *control.Failure
 	if !errors.As(err, &f) {
 		return err
 	}
-	hint := exit.InCommands(f.Hint)
+	hint := f.Hint
 	switch f.Status {
 	case http.StatusNotFound:
 		hint = "sandboxmcp session list"
@@ -73,7 +73,7 @@ func living(ctx context.Context, client *control.Client, id string) (session.Inf
 	list, err := client.Usage(ctx, "", id)
 	switch {
 	case err != nil:
-		return session.Info{}, inCommands(err)
+		return session.Info{}, explained(err)
 	case len(list) == 0:
 		return session.Info{}, exit.Fail("sandboxmcp session list", "session %s has just ended", terminal.Visible(id))
 	}

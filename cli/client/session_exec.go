@@ -75,7 +75,7 @@ func (p commands) sessionExec(c *cli.Context) error {
 		return exit.Silent(exit.Signalled + 13)
 	}
 	if err != nil {
-		return inCommands(err)
+		return explained(err)
 	}
 	if c.Bool("json") {
 		if err := terminal.WriteJSON(p.Out, res); err != nil {
@@ -163,7 +163,7 @@ func (p commands) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 		if quiet {
 			return exit.Silent(exit.Refused)
 		}
-		return &exit.Error{Code: exit.Refused, Text: res.Refused.Reason, Hint: exit.InCommands(res.Refused.Remedy)}
+		return &exit.Error{Code: exit.Refused, Text: res.Refused.Reason, Hint: res.Refused.Remedy.String()}
 	}
 	if !quiet {
 		p.cellNotes(res)
@@ -212,7 +212,7 @@ func (p commands) cellNotes(res pipeline.Result) {
 	}
 	run.Report{Streams: p.Streams, Result: res}.Unreached()
 	for _, h := range res.Hints {
-		p.Say("hint: %s", exit.InCommands(h))
+		p.Say("hint: %s", h)
 	}
 	if res.ArtifactsFailed != "" {
 		p.Say("files could not all be saved: %s", res.ArtifactsFailed)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -52,7 +51,7 @@ func Of(err error) *Error {
 	}
 	var stopped *pipeline.Error
 	if errors.As(err, &stopped) {
-		f := &Error{Code: Refused, Text: stopped.Reason, Hint: InCommands(stopped.Remedy)}
+		f := &Error{Code: Refused, Text: stopped.Reason, Hint: stopped.Remedy.String()}
 		if no, ok := errors.AsType[*backends.NoProgram](err); ok && no.Found {
 			f.Code = NotExecutable
 		} else if ok {
@@ -62,7 +61,7 @@ func Of(err error) *Error {
 	}
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) {
-		return &Error{Code: Failed, Text: refusal.Reason, Hint: InCommands(refusal.Remedy)}
+		return &Error{Code: Failed, Text: refusal.Reason, Hint: refusal.Remedy}
 	}
 	return &Error{Code: Failed, Text: err.Error()}
 }
@@ -71,7 +70,7 @@ func Of(err error) *Error {
 func NotDone(err error) error {
 	var refused *pipeline.Error
 	if errors.As(err, &refused) {
-		return &Error{Code: Failed, Text: refused.Reason, Hint: refused.Remedy}
+		return &Error{Code: Failed, Text: refused.Reason, Hint: refused.Remedy.String()}
 	}
 	return err
 }
@@ -99,19 +98,3 @@ func Ours(err error) error {
 	}
 	return &f
 }
-
-// InCommands replaces the names of tools and their arguments, which servers tell agents, with commands and flags.
-func InCommands(text string) string { return toolNames.Replace(text) }
-
-var toolNames = strings.NewReplacer(
-	"create one with create_session, or leave session_id out", "sandboxmcp session list",
-	"create a session of that language, or leave session_id out", "sandboxmcp session create --language LANGUAGE",
-	"choose mode overwrite or append, or for a copy overwrite,", "--mode overwrite or append, or for a copy --overwrite,",
-	"create_session", "sandboxmcp session create", "terminate_session", "sandboxmcp session kill ID",
-	"set_resource_limits", "sandboxmcp limits --session ID", "install_package", "sandboxmcp install",
-	"ask a person for it with request_egress, or do without it", "sandboxmcp egress DOMAIN --namespace NS",
-	"request_egress", "sandboxmcp egress DOMAIN", "bridge_data", "sandboxmcp bridge",
-	"at most timeout ", "at most --timeout ", "more with timeout", "more with --timeout", "resource_limits.max_ram_mb", "--ram", "resource_limits.max_cpu_cores", "--cpu",
-	"resource_limits.max_processes", "--processes", "resource_limits.max_output_bytes", "--output",
-	"limits.disk_mb in the operator's configuration", "--disk",
-)

@@ -56,6 +56,6 @@ func (b *bench) refused(i int, name string, change func(*pipeline.Request, strin
 	b.outcome.add(from, "error", fmt.Sprint(err))
 	var e *pipeline.Error
 	if errors.As(err, &e) {
-		b.outcome.add(from, "error", e.Reason+"\n"+e.Remedy)
+		b.outcome.add(from, "error", e.Reason+"\n"+e.Remedy.String())
 	}
 }

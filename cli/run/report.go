@@ -85,7 +85,7 @@ func (r Report) Warnings() {
 		return
 	}
 	for _, w := range r.Result.Warnings {
-		r.Say("warning: %s", terminal.Visible(w))
+		r.Say("warning: %s", terminal.Visible(w.String()))
 	}
 }
 
@@ -108,7 +108,7 @@ func (r Report) notes() {
 	}
 	r.Unreached()
 	for _, h := range res.Hints {
-		r.Say("hint: %s", terminal.Visible(h))
+		r.Say("hint: %s", terminal.Visible(h.String()))
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
-	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval/notify"
@@ -174,12 +173,11 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Results:   p.Results,
 		Review:    review,
 		Host:      onHost,
-		Terms:     terms(why),
 		Protected: ownPlaces(cfg),
 	}
 	p.Pipeline = pipeline.New(what)
-	if why.Serve { // for a person's single run: nobody is asked, approves or listens, no result is kept, and words are the command line's
-		what.Bus, what.Approvals, what.Results, what.Terms = nil, nil, nil, nil
+	if why.Serve { // for a person's single run: nobody is asked, approves or listens, and no result is kept
+		what.Bus, what.Approvals, what.Results = nil, nil, nil
 		p.runs = pipeline.New(what)
 	}
 	return nil
@@ -209,14 +207,6 @@ func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 	}
 	p.Results, err = OpenResults(cfg)
 	return err
-}
-
-// terms are the words of the caller: an agent sets parameters of tools, not flags.
-func terms(why Purpose) map[string]string {
-	if !why.Serve {
-		return nil
-	}
-	return mcp.Terms()
 }
 
 // ownPlaces are the files and directories that no program may read or write: what keys, secrets, the log and its rows

@@ -19,7 +19,7 @@ import (
 type Failure struct {
 	Status int    // of HTTP: 404 for a session that there is not, 409 for the beginning of several ids, 410 for one that has ended
 	Text   string // what went wrong
-	Hint   string // what to do about it, in the words of agents; may be empty
+	Hint   string // what to do about it, in words of the command line; may be empty
 }
 
 func (f *Failure) Error() string { return f.Text }

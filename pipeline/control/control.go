@@ -116,7 +116,7 @@ func socketName(pid, i int) string {
 // message is the body of an error.
 type message struct {
 	Error string `json:"error"`
-	Hint  string `json:"hint,omitempty"` // what to do about it, in the words of agents
+	Hint  string `json:"hint,omitempty"` // what to do about it, in words of the command line
 }
 
 // Verdict is what a person says to a question.

@@ -194,7 +194,7 @@ func deny(w http.ResponseWriter, err error) {
 		status = http.StatusUnprocessableEntity
 	}
 	if errors.As(err, &own) {
-		m = message{Error: own.Reason, Hint: own.Remedy}
+		m = message{Error: own.Reason, Hint: own.Remedy.String()}
 	}
 	m.Error = cmp.Or(m.Error, "something went wrong that has no name")
 	reply(w, status, m)

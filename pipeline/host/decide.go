@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Command is what somebody wants to run.
@@ -59,7 +61,7 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 		return Decision{prog, one, Safe}, nil
 	}
 	return Decision{}, &Refusal{Ask: true, Reason: "nobody has allowed " + c.Words.String(),
-		Remedy: "have a person allow it"}
+		Remedy: remedy.Text{remedy.AskCommand.With(Exactly(c.Words).String())}}
 }
 
 // means says whether a pattern's program is this one, by its place: not by what it is called only, nor by the file
@@ -71,13 +73,13 @@ func (p *Policy) means(one Pattern, prog Program) bool {
 
 // block is the refusal of the built-in list, and of what a file is. What is not whole is the beginning of a pattern.
 func (p *Policy) block(prog Program, args []string, whole bool) error {
-	const remedy = "nobody can allow this: do it in a sandbox, or have a person do it"
+	const nobody = "nobody can allow this: do it in a sandbox, or have a person do it"
 	if name, why := blockReason(prog.Names); name != "" {
-		return refuse(remedy, "%s is blocked: %s", name, why)
+		return refuse(nobody, "%s is blocked: %s", name, why)
 	}
 	if l, ok := limitOf(prog.Names); ok {
 		if word, bad := l.refused(args, whole); bad {
-			return refuse("the forms that can be allowed are shown by sandboxmcp host access list", "%s with %q is blocked: %s", l.Programs[0], word, l.Why)
+			return refuse(remedy.AllowedForms, "%s with %q is blocked: %s", l.Programs[0], word, l.Why)
 		}
 		return nil
 	}

@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // defaultPath are the directories in which programs are looked for, the first one first.
@@ -30,14 +31,15 @@ var defaultPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/u
 
 // Refusal says why a command or a pattern is refused, and what to do about it.
 type Refusal struct {
-	Reason, Remedy string
-	Ask            bool // nothing forbids it: a person could allow it
+	Reason string
+	Remedy remedy.Text
+	Ask    bool // nothing forbids it: a person could allow it
 }
 
 func (r *Refusal) Error() string { return r.Reason }
 
-func refuse(remedy, format string, a ...any) error {
-	return &Refusal{Reason: fmt.Sprintf(format, a...), Remedy: remedy}
+func refuse(do any, format string, a ...any) error {
+	return &Refusal{Reason: fmt.Sprintf(format, a...), Remedy: remedy.Text{do}}
 }
 
 // Rules are what an operator has decided. The zero value allows nothing.
@@ -125,18 +127,17 @@ func (p *Policy) Directory(dir string) (string, error) {
 		}
 		dir = directories[0]
 	}
-	const remedy = "name one below a directory that is allowed, as sandboxmcp host access list shows them"
 	if !filepath.IsAbs(dir) {
-		return "", refuse(remedy, "the directory %q is not absolute", dir)
+		return "", refuse(remedy.AllowedDirectory, "the directory %q is not absolute", dir)
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return "", refuse(remedy, "the directory can't be used: %v", err)
+		return "", refuse(remedy.AllowedDirectory, "the directory can't be used: %v", err)
 	}
 	if real == "/" && len(directories) == 0 || within(real, directories) {
 		return real, nil
 	}
-	return "", refuse(remedy, "the directory %q is not below a directory that is allowed", dir)
+	return "", refuse(remedy.AllowedDirectory, "the directory %q is not below a directory that is allowed", dir)
 }
 
 // within says whether a real path is one of the directories, or below one.

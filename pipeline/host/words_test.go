@@ -73,7 +73,7 @@ func TestParseRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Parse(tt.text)
 			var no *Refusal
-			if !errors.As(err, &no) || no.Reason == "" || no.Remedy == "" {
+			if !errors.As(err, &no) || no.Reason == "" || no.Remedy.IsZero() {
 				t.Fatalf("got %q, %v; want a refusal with a remedy", got, err)
 			}
 			if _, err := ParsePattern(tt.text); err == nil && !strings.Contains(tt.text, "*") {
