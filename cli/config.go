@@ -49,9 +49,7 @@ func (p *program) config(c *cli.Context) error {
 	}
 	t := terminal.NewTable(p.Out, terminal.Columns("KEY", "VALUE", "FROM")...)
 	for _, s := range cfg.Origins() {
-		if err := t.Row(s.Key, s.Value, s.From); err != nil {
-			return err
-		}
+		t.Row(s.Key, s.Value, s.From)
 	}
 	return t.Close()
 }

@@ -123,9 +123,7 @@ func (i installed) show(w io.Writer) error {
 		if x.Requested {
 			why = "asked for"
 		}
-		if err := t.Row(x.Name, x.Version, why, x.Hash); err != nil {
-			return err
-		}
+		t.Row(x.Name, x.Version, why, x.Hash)
 	}
 	if err := t.Close(); err != nil {
 		return err

@@ -164,10 +164,7 @@ func (p commands) listStored(c *cli.Context, cfg config.Config, dir string) erro
 		for _, a := range r.Artifacts {
 			size += a.Size
 		}
-		err := t.Row(r.ID, r.Time.Local().Format(time.DateTime), r.Namespace, r.Ended, strconv.Itoa(len(r.Artifacts)), strconv.FormatInt(size, 10))
-		if err != nil {
-			return err
-		}
+		t.Row(r.ID, r.Time.Local().Format(time.DateTime), r.Namespace, r.Ended, strconv.Itoa(len(r.Artifacts)), strconv.FormatInt(size, 10))
 	}
 	return t.Close()
 }
@@ -220,17 +217,12 @@ func (k storedRun) show(w io.Writer) error {
 		return err
 	}
 	t := terminal.NewTable(w, terminal.Column{Name: "NAME", Whole: true}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "TYPE"}, terminal.Column{Name: "SHA256", Spare: true})
-	rows := [][]string{}
 	for _, f := range k.Artifacts {
-		rows = append(rows, []string{f.Name, strconv.FormatInt(f.Size, 10), cmp.Or(withheld(f), f.MIME), f.SHA256})
+		t.Row(f.Name, strconv.FormatInt(f.Size, 10), cmp.Or(withheld(f), f.MIME), f.SHA256)
 	}
-	rows = append(rows, []string{"stdout", strconv.FormatInt(*k.Stdout, 10), "output"}, []string{"stderr", strconv.FormatInt(*k.Stderr, 10), "output"},
-		[]string{signer.ReceiptName, "", "receipt, from the audit log"})
-	for _, row := range rows {
-		if err := t.Row(row...); err != nil {
-			return err
-		}
-	}
+	t.Row("stdout", strconv.FormatInt(*k.Stdout, 10), "output")
+	t.Row("stderr", strconv.FormatInt(*k.Stderr, 10), "output")
+	t.Row(signer.ReceiptName, "", "receipt, from the audit log")
 	return t.Close()
 }
 

@@ -2,12 +2,23 @@
 package evidence
 
 import (
+	"context"
+	"errors"
+	"iter"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/export"
+	"github.com/sandboxmcp/sandboxmcp/cli/auditrows"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
 func (p commands) auditCommand() *cli.Command {
@@ -128,3 +139,194 @@ func Commands(s *command.Streams) []*cli.Command {
 
 // commands are the actions, on the streams of an invocation.
 type commands struct{ *command.Streams }
+
+func (p commands) auditList(c *cli.Context) error {
+	filter, err := p.auditFilter(c, time.Now())
+	if err != nil {
+		return err
+	}
+	if filter.Limit = c.Int("limit"); c.IsSet("limit") && filter.Limit <= 0 {
+		return exit.Usage("leave it out for all rows", "--limit must be more than 0")
+	}
+	return p.printRows(c, filter)
+}
+
+func (p commands) auditTail(c *cli.Context) error {
+	filter, err := p.auditFilter(c, time.Now())
+	if err != nil {
+		return err
+	}
+	if filter.Limit = c.Int("lines"); filter.Limit <= 0 {
+		return exit.Usage("sandboxmcp audit tail -n 10", "-n must be more than 0")
+	}
+	return p.printRows(c, filter)
+}
+
+// printRows prints the rows of the log that filter chooses and, if that was asked for, those that come.
+func (p commands) printRows(c *cli.Context, filter audit.Filter) error {
+	follow := c.Bool("follow")
+	format := c.String("format")
+	if c.Bool("json") {
+		if c.IsSet("format") && format != "json" {
+			return exit.Usage("leave one of them out", "--json and --format %s contradict each other", terminal.Visible(format))
+		}
+		format = "json"
+	}
+	out, err := auditrows.New(format, p.Out, follow)
+	if err != nil {
+		return err
+	}
+	return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+		if !follow {
+			return writeRows(out, log.Rows(ctx, filter))
+		}
+		return writeRows(out, log.Follow(ctx, filter, 200*time.Millisecond))
+	})
+}
+
+func writeRows(out auditrows.Writer, rows iter.Seq2[audit.Row, error]) error {
+	for row, err := range rows {
+		if err == nil {
+			err = out.Row(row)
+		}
+		if err != nil {
+			return errors.Join(err, out.Close())
+		}
+	}
+	return out.Close()
+}
+
+// auditFilter is what the flags of choosing choose. It warns of rows that are not here.
+func (p commands) auditFilter(c *cli.Context, now time.Time) (audit.Filter, error) {
+	f := audit.Filter{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Sealed: !c.Bool("live"), Missing: p.warnMissing}
+	if err := event.CheckRows(f.Kinds); err != nil {
+		return f, exit.Usage("--kind execution.refused", "--kind: %v", err)
+	}
+	for _, bound := range []struct {
+		flag string
+		to   *time.Time
+	}{{"since", &f.Since}, {"until", &f.Until}} {
+		text := c.String(bound.flag)
+		if text == "" {
+			continue
+		}
+		t, err := timeFlag(bound.flag, text, now)
+		if err != nil {
+			return f, err
+		}
+		*bound.to = t
+	}
+	if !f.Until.IsZero() && !f.Since.Before(f.Until) {
+		return f, exit.Usage("--since 2026-01-01 --until 2026-02-01", "--since is not before --until, and no row can be between them")
+	}
+	return f, nil
+}
+
+func (p commands) warnMissing(s audit.Segment) { p.Say("warning: %s", s.Missing()) }
+
+// timeFlag reads the value of a flag that is a point in time.
+func timeFlag(flag, text string, now time.Time) (time.Time, error) {
+	t, ok := pointInTime(text, now)
+	if !ok {
+		return t, exit.Usage("--"+flag+" 2h, 3d, 2026-01-31 or 2026-01-31T15:04:05Z", "--%s %q is no time", flag, text)
+	}
+	return t, nil
+}
+
+// pointInTime reads a point in time: a date, a date and time, or how long ago it was.
+func pointInTime(text string, now time.Time) (time.Time, bool) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	for suffix, day := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		number, ok := strings.CutSuffix(text, suffix)
+		if n, err := strconv.ParseFloat(number, 64); ok && err == nil && n >= 0 && n < 36500 {
+			return now.Add(-time.Duration(n * float64(day))), true
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), true
+	}
+	return time.Time{}, false
+}
+
+// scope says in words what f chooses, a part each.
+func scope(f audit.Filter) []string {
+	var words []string
+	if f.Namespace != "" {
+		words = append(words, "rows of the namespace "+f.Namespace)
+	}
+	if len(f.Kinds) > 0 {
+		words = append(words, "rows of the kind "+strings.Join(f.Kinds, " or "))
+	}
+	if !f.Since.IsZero() {
+		words = append(words, "rows from "+f.Since.UTC().Format(time.RFC3339)+" on")
+	}
+	if !f.Until.IsZero() {
+		words = append(words, "rows before "+f.Until.UTC().Format(time.RFC3339))
+	}
+	if !f.Sealed {
+		words = append(words, "rows in the database, and none of the sealed files")
+	}
+	return words
+}
+
+func (p commands) auditShow(c *cli.Context) error {
+	id := c.Args().First()
+	if c.NArg() != 1 {
+		return exit.Usage("sandboxmcp audit --limit 10", "show needs the id of one run, or the number of one row")
+	}
+	missing := false
+	filter := audit.Filter{Run: strings.ToUpper(id), Sealed: true, Missing: func(s audit.Segment) {
+		missing = true
+		p.warnMissing(s)
+	}}
+	if seq, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 19 {
+		filter = audit.Filter{After: seq - 1, Sealed: true} // a segment that is not here is an error then
+	}
+	return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+		found, err := rowsAbout(log.Rows(ctx, filter), filter)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 && missing {
+			return exit.Fail("put the missing files back where they were", "what is here of the log has nothing about %s", id)
+		}
+		if len(found) == 0 {
+			return exit.Fail("sandboxmcp audit --limit 10", "the log has nothing about %s", id)
+		}
+		if c.Bool("json") {
+			return writeRows(&auditrows.JSON{W: p.Out}, each(found))
+		}
+		return auditrows.Show(p.Out, found)
+	})
+}
+
+// rowsAbout are the rows of the run that f names or, if it names none, the one that comes after f.After.
+func rowsAbout(rows iter.Seq2[audit.Row, error], f audit.Filter) (found []audit.Row, err error) {
+	for row, err := range rows {
+		if err != nil {
+			return nil, err
+		}
+		if f.Run == "" && row.Seq != f.After+1 {
+			break
+		}
+		found = append(found, row)
+		if f.Run == "" {
+			break
+		}
+	}
+	return found, nil
+}
+
+func each(rows []audit.Row) iter.Seq2[audit.Row, error] {
+	return func(yield func(audit.Row, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}

@@ -101,7 +101,7 @@ type olderKey struct {
 
 // keyShow shows the key, also as it signs checkpoints of the log.
 func (p commands) keyShow(c *cli.Context) error {
-	keys, key, err := p.currentKey(c)
+	keys, key, err := currentKey(c)
 	if err != nil {
 		return err
 	}
@@ -132,23 +132,16 @@ func (p commands) keyShow(c *cli.Context) error {
 	if c.Bool("json") {
 		return terminal.WriteJSON(p.Out, public)
 	}
-	_, err = fmt.Fprintf(p.Out, "id       %s\ncreated  %s\npath     %s\n", public.ID, public.Created.Format(time.RFC3339), terminal.Visible(public.Path))
-	if err == nil {
-		_, err = fmt.Fprintf(p.Out, "note     %s\n", terminal.Visible(public.Note))
-	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "id       %s\ncreated  %s\npath     %s\n", public.ID, public.Created.Format(time.RFC3339), terminal.Visible(public.Path))
+	fmt.Fprintf(&b, "note     %s\n", terminal.Visible(public.Note))
 	for _, k := range public.Before {
-		if err == nil {
-			_, err = fmt.Fprintf(p.Out, "before   %s, replaced at %s%s\n", k.ID, k.Replaced.Format(time.RFC3339), k.revoked())
-		}
+		fmt.Fprintf(&b, "before   %s, replaced at %s%s\n", k.ID, k.Replaced.Format(time.RFC3339), k.revoked())
 	}
 	for _, file := range public.Strangers {
-		if err == nil {
-			_, err = fmt.Fprintf(p.Out, "unknown  %s: nothing introduces this key, so it counts only with --key\n", terminal.Visible(file))
-		}
+		fmt.Fprintf(&b, "unknown  %s: nothing introduces this key, so it counts only with --key\n", terminal.Visible(file))
 	}
-	if err == nil {
-		_, err = fmt.Fprint(p.Out, public.PEM)
-	}
+	_, err = io.WriteString(p.Out, b.String()+public.PEM)
 	return err
 }
 
@@ -160,12 +153,8 @@ func (k olderKey) revoked() string {
 }
 
 // currentKey is the key to sign with, which is made if there is none yet.
-func (p commands) currentKey(c *cli.Context) (*signer.Keys, *signer.Key, error) {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	keys, err := wiring.Keys(cfg)
+func currentKey(c *cli.Context) (*signer.Keys, *signer.Key, error) {
+	cfg, keys, err := wiring.LoadKeys(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,7 +167,7 @@ func (p commands) currentKey(c *cli.Context) (*signer.Keys, *signer.Key, error) 
 }
 
 func (p commands) keyExport(c *cli.Context) error {
-	_, key, err := p.currentKey(c)
+	_, key, err := currentKey(c)
 	if err != nil {
 		return err
 	}
@@ -201,11 +190,7 @@ type newKey struct {
 }
 
 func (p commands) keyRotate(c *cli.Context) error {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
-	keys, err := wiring.Keys(cfg)
+	cfg, keys, err := wiring.LoadKeys(c)
 	if err != nil {
 		return err
 	}
@@ -233,11 +218,7 @@ func (p commands) keyRevoke(c *cli.Context) error {
 	if c.NArg() != 1 || c.String("reason") == "" {
 		return exit.Usage("sandboxmcp key revoke ID --reason TEXT", "key revoke needs the ID of one key, as key show lists them, and a --reason")
 	}
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
-	keys, err := wiring.Keys(cfg)
+	cfg, keys, err := wiring.LoadKeys(c)
 	if err != nil {
 		return err
 	}

@@ -136,11 +136,7 @@ type own struct {
 }
 
 func ownKeys(c *cli.Context) (own, error) {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return own{}, err
-	}
-	keys, err := wiring.Keys(cfg)
+	_, keys, err := wiring.LoadKeys(c)
 	if err != nil {
 		return own{}, err
 	}

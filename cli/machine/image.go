@@ -339,9 +339,7 @@ func showImages(w io.Writer, all []surveyed, now time.Time) error {
 			continue
 		}
 		for _, i := range s.images {
-			if err := t.Row(append([]string{s.name, i.language, i.reference}, i.cells(now)...)...); err != nil {
-				return err
-			}
+			t.Row(append([]string{s.name, i.language, i.reference}, i.cells(now)...)...)
 		}
 	}
 	if err := t.Close(); err != nil || len(silent) == len(all) {

@@ -138,9 +138,7 @@ func showOffers(w io.Writer, all []offered) error {
 			} else if r.Why != "" && where == "" {
 				where = r.Why
 			}
-			if err := t.Row(o.Backend, r.Language, version, where); err != nil {
-				return err
-			}
+			t.Row(o.Backend, r.Language, version, where)
 		}
 		footer = append(footer, fmt.Sprintf("%s contains programs by: %s", o.Backend, strings.Join(o.held(), " ")))
 	}

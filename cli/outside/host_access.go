@@ -249,15 +249,11 @@ func (p commands) showHostAccess(all hostAccess) error {
 	}
 	t := terminal.NewTable(p.Out, terminal.Columns("KIND", "WHAT", "NAMESPACE", "UNTIL", "FROM")...)
 	for _, a := range all.Allowed {
-		if err := t.Row(a.Kind, a.Pattern, "all", "", a.From); err != nil {
-			return err
-		}
+		t.Row(a.Kind, a.Pattern, "all", "", a.From)
 	}
 	for _, g := range all.Held {
 		verb, what, _ := strings.Cut(g.Question.What, " ")
-		if err := t.Row(strings.Replace(verb, "run", "command", 1), what, g.Question.Namespace, g.Until.Local().Format(time.DateTime), "approval "+g.Question.ID); err != nil {
-			return err
-		}
+		t.Row(strings.Replace(verb, "run", "command", 1), what, g.Question.Namespace, g.Until.Local().Format(time.DateTime), "approval "+g.Question.ID)
 	}
 	if err := t.Close(); err != nil {
 		return err

@@ -230,9 +230,7 @@ func (p commands) showDir(c *cli.Context, l pipeline.HostListing) error {
 	}
 	t := terminal.NewTable(p.Out, terminal.Column{Name: "KIND"}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "PATH", Whole: true})
 	for _, e := range all {
-		if err := t.Row(e.Kind, fmt.Sprint(e.Size), e.Path); err != nil {
-			return err
-		}
+		t.Row(e.Kind, fmt.Sprint(e.Size), e.Path)
 	}
 	if err := t.Close(); err != nil {
 		return err

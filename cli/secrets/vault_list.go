@@ -125,9 +125,7 @@ func showSecrets(w io.Writer, entries []vault.Entry, used map[called]time.Time, 
 		} else if used == nil {
 			last = "?"
 		}
-		if err := t.Row(e.Key, e.Namespace, e.Store, age, last, hosts, required, body); err != nil {
-			return err
-		}
+		t.Row(e.Key, e.Namespace, e.Store, age, last, hosts, required, body)
 	}
 	return t.Close()
 }

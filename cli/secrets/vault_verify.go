@@ -175,9 +175,7 @@ func (v *vaultState) show(w io.Writer) error {
 			if !s.Used.IsZero() {
 				last = terminal.Ago(time.Since(s.Used))
 			}
-			if err := t.Row(s.Name, s.Namespace, s.Store, yesOrNo(s.Opens), age, last); err != nil {
-				return err
-			}
+			t.Row(s.Name, s.Namespace, s.Store, yesOrNo(s.Opens), age, last)
 		}
 		if err := t.Close(); err != nil {
 			return err

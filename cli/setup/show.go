@@ -92,9 +92,7 @@ func (p commands) setupList(c *cli.Context) error {
 		if o.Problem != "" {
 			configured = "?"
 		}
-		if err := t.Row(o.Client, yes[o.Installed], configured, cmp.Or(o.Path, o.Problem)); err != nil {
-			return err
-		}
+		t.Row(o.Client, yes[o.Installed], configured, cmp.Or(o.Path, o.Problem))
 	}
 	return t.Close()
 }

@@ -56,16 +56,12 @@ func Columns(names ...string) []Column {
 func (t *Table) Narrow() bool { return t.Width > 0 && t.Width < Roomy }
 
 // Row takes a row, with a cell for each column; those that are missing at its end are empty.
-func (t *Table) Row(cells ...string) error {
+func (t *Table) Row(cells ...string) {
 	row := make([]string, len(t.Columns))
 	for i := range min(len(row), len(cells)) {
 		row[i] = Visible(cells[i])
 	}
 	t.rows = append(t.rows, row)
-	if !t.Live {
-		return nil
-	}
-	return t.flush()
 }
 
 // Close prints what is held. A table without rows prints nothing.
@@ -73,10 +69,11 @@ func (t *Table) Close() error {
 	if len(t.rows) == 0 {
 		return nil
 	}
-	return t.flush()
+	return t.Flush()
 }
 
-func (t *Table) flush() error {
+// Flush prints the rows so far: of a live table, at once.
+func (t *Table) Flush() error {
 	visibleColumns, widths := t.layout()
 	if !t.headed {
 		t.headed = true
@@ -184,9 +181,7 @@ func (t *Table) shrink(columns, widths []int, all bool) bool {
 func List(w io.Writer, rows [][]string, columns ...Column) error {
 	t := NewTable(w, columns...)
 	for _, row := range rows {
-		if err := t.Row(row...); err != nil {
-			return err
-		}
+		t.Row(row...)
 	}
 	return t.Close()
 }

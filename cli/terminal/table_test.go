@@ -48,9 +48,7 @@ func TestTable(t *testing.T) {
 			var b strings.Builder
 			out := &Table{W: &b, Width: test.width, Columns: columns}
 			for _, row := range rows {
-				if err := out.Row(row...); err != nil {
-					t.Fatal(err)
-				}
+				out.Row(row...)
 			}
 			if b.Len() > 0 {
 				t.Errorf("printed before its columns were known: %q", b.String())

@@ -36,11 +36,7 @@ func WithLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 
 // WithSignedLog is WithLog for a log whose rows are signed. The first call makes the key.
 func WithSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
-	cfg, err := Load(c)
-	if err != nil {
-		return err
-	}
-	keys, err := Keys(cfg)
+	cfg, keys, err := LoadKeys(c)
 	if err != nil {
 		return err
 	}
@@ -206,4 +202,12 @@ func lost(cfg config.Config, err error) error {
 	}
 	return fmt.Errorf("the log %q is signed, and the key that signed it is not in %q: put it back or, if it is lost, make another one with sandboxmcp key rotate",
 		cfg.SQLitePath, filepath.Join(cfg.StateDir, "keys"))
+}
+
+// LoadKeys returns the configuration of a command line with its signing keys.
+func LoadKeys(c *cli.Context) (cfg config.Config, keys *signer.Keys, err error) {
+	if cfg, err = Load(c); err == nil {
+		keys, err = Keys(cfg)
+	}
+	return cfg, keys, err
 }
