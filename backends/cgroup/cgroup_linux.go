@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -17,32 +16,10 @@ import (
 	"github.com/opencontainers/cgroups/fs"
 	"github.com/opencontainers/cgroups/fs2"
 	"golang.org/x/sys/unix"
-
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // controllers are the required ones. In v1 each has a tree of its own.
 var controllers = []string{"memory", "pids", "cpu"}
-
-// Groups makes the cgroups of one owner in a server, all below one directory that carries the server's identity, so that
-// the next server can recognise those of a killed one.
-type Groups struct {
-	Delegate bool   // ask the user's systemd for a scope if nothing else is writable
-	Inside   bool   // use the cgroup of this process's container
-	Name     string // of the directories; see NewName
-	Why      string // why there are no cgroups
-
-	once    sync.Once
-	viewing sync.Once
-	viewed  *Group            // the container's
-	blind   error             // why it can't be used
-	base    map[string]string // directories by controller; "" is v2's single tree
-
-	locks []*os.File // on the directories, which mark this server as alive
-
-	spares   spares
-	sweeping sync.WaitGroup // the removal of dead servers' directories, which may take seconds
-}
 
 // setting serialises the library's managers: those of cgroup v1 share variables without a lock
 // (BlkioGroup.detectWeightFilenames).
@@ -60,151 +37,6 @@ type Group struct {
 	openFDs   map[string]int // open files of it, by path
 	readOnly  bool           // the container's, which is never changed
 	limits    []string       // of readOnly: the controllers with a limit
-}
-
-// Find searches, once, for a writable place for cgroups, and sweeps it.
-func (c *Groups) Find() {
-	c.once.Do(func() {
-		var err error
-		if cg.IsCgroup2UnifiedMode() {
-			c.base, err = baseV2(c.Name)
-		} else {
-			c.base, err = baseV1(c.Name)
-		}
-		if c.Delegate && err != nil {
-			if failed := c.delegate(); failed != nil {
-				err = fmt.Errorf("%w; %w", err, failed)
-			} else if c.base != nil {
-				err = nil
-			}
-		}
-		if err == nil {
-			err = c.own()
-		}
-		if err != nil {
-			c.base, c.Why = nil, err.Error()
-			return
-		}
-		for _, dir := range c.base {
-			c.sweeping.Go(func() { removeDead(filepath.Dir(dir)) })
-		}
-	})
-}
-
-// Identity begins the name of a server's directories: its pid, and its start time, since pids are reused.
-func Identity(pid int) string {
-	return fmt.Sprintf("%s%d.%s.", Prefix, pid, StartTime(pid))
-}
-
-// NewName returns a name for the directories of one owner in this process.
-func NewName() string { return Identity(os.Getpid()) + rand.Text()[:8] }
-
-// Prefix begins the names of all servers' directories.
-const Prefix = "sandboxmcp."
-
-// StartTime returns field 22 of /proc/pid/stat: proc_pid_stat(5). It is "" for a process that does not exist.
-func StartTime(pid int) string {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := bytes.Cut(b, []byte(") "))
-	fields := strings.Fields(string(rest))
-	if len(fields) < 20 {
-		return ""
-	}
-	return fields[19]
-}
-
-// Found reports whether cgroups can be made, after Find.
-func (c *Groups) Found() bool { return c.base != nil }
-
-// removeDead removes the directories of dead servers, and kills processes that are left in them.
-func removeDead(dir string) {
-	names, _ := filepath.Glob(filepath.Join(dir, Prefix+"*"))
-	for _, name := range names {
-		if Dead(name) {
-			_, _ = killAll(name) // a command on the host that has killed its watcher
-			cg.RemovePath(name)
-		}
-	}
-}
-
-// Dead reports whether the server of a directory is dead: no visible process has its number and start time, and the
-// directory's lock is free. The number alone would not do: a server in another PID namespace has it in that one only.
-func Dead(dir string) bool {
-	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), Prefix), ".")
-	n, err := strconv.Atoi(pid)
-	if err != nil || strings.HasPrefix(filepath.Base(dir), Identity(n)) {
-		return false
-	}
-	f, err := Lock(dir)
-	if err != nil {
-		return false
-	}
-	f.Close()
-	return true
-}
-
-// Lock locks a directory for as long as the file is open.
-func Lock(dir string) (*os.File, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := statefile.TryLock(f, false); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
-	}
-	return f, nil
-}
-
-// own makes this server's directories and locks them.
-func (c *Groups) own() error {
-	for _, dir := range c.base {
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return err
-		}
-		f, err := Lock(dir)
-		if err != nil {
-			return err
-		}
-		c.locks = append(c.locks, f)
-	}
-	return nil
-}
-
-func baseV1(dirName string) (map[string]string, error) {
-	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, err
-	}
-	mounts, err := cg.GetCgroupMounts(false)
-	if err != nil {
-		return nil, err
-	}
-	base := map[string]string{}
-	for _, m := range mounts {
-		for _, name := range m.Subsystems {
-			rel, err := filepath.Rel(m.Root, own[name])
-			if err != nil {
-				continue
-			}
-			base[name] = filepath.Join(m.Mountpoint, rel, dirName)
-		}
-	}
-	for _, name := range controllers {
-		if base[name] == "" {
-			return nil, fmt.Errorf("the cgroup v1 controller %q is not mounted", name)
-		}
-		if err := unix.Access(filepath.Dir(base[name]), unix.W_OK); err != nil {
-			return nil, fmt.Errorf("cgroup v1 %s: %w", filepath.Dir(base[name]), err)
-		}
-	}
-	used := map[string]string{}
-	for _, name := range append(slices.Clone(controllers), "cpuacct") {
-		if base[name] != "" {
-			used[name] = base[name]
-		}
-	}
-	return used, nil
 }
 
 // Make makes an empty cgroup, without limits yet, or returns nil where there can be none.
@@ -404,14 +236,6 @@ func killAll(dir string) (int, error) {
 	return len(all), err
 }
 
-// ParentDirs returns the v1 directories to which a thread returns after a moment in the cgroup.
-func (c *Groups) ParentDirs() (dirs []string) {
-	for _, base := range c.base {
-		dirs = append(dirs, filepath.Dir(base))
-	}
-	return dirs
-}
-
 // Remove deletes the cgroup, which must be empty.
 func (g *Group) Remove() {
 	if g == nil || g.readOnly {
@@ -438,16 +262,4 @@ func (g *Group) Release() {
 		return
 	}
 	g.Remove()
-}
-
-// Close removes the server's own directories.
-func (c *Groups) Close() {
-	c.spares.close()
-	c.sweeping.Wait()
-	for _, f := range c.locks {
-		f.Close()
-	}
-	for _, dir := range c.base {
-		os.Remove(dir)
-	}
 }
