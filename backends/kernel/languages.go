@@ -21,21 +21,8 @@ type language struct {
 	codec  codec
 }
 
-var (
-	//go:embed python
-	pythonFiles embed.FS
-	//go:embed node
-	nodeFiles embed.FS
-	//go:embed shell.sh
-	shellDriver string
-	//go:embed r.R
-	rDriver string
-
-	//go:embed shell_boot.sh
-	shellBoot string
-	//go:embed r_boot.sh
-	rBoot string
-)
+//go:embed python node shell.sh shell_boot.sh r.R r_boot.sh
+var files embed.FS
 
 // languages are assembled when the first kernel starts: most programs start none, and would join 400 KB of drivers for
 // nothing.
@@ -48,8 +35,8 @@ var languages = sync.OnceValue(func() []language {
 		// What the driver needs of Node's inside is its parser and signals that a second thread gets;
 		// code that was terminated leaves async_hooks out of step, which Node would abort for.
 		{"node", []string{"node", "--expose-internals", "--no-force-async-hooks-checks", "-e", nodeFile("boot")}, nodeDriver(), nil, jsonCodec{}},
-		{"shell", []string{"bash", "--noprofile", "--norc", "-c", shellBoot}, shellDriver, nil, shellCodec{}},
-		{"r", []string{"bash", "--noprofile", "--norc", "-c", rBoot}, rDriver, nil, rCodec{}},
+		{"shell", []string{"bash", "--noprofile", "--norc", "-c", file("shell_boot.sh")}, file("shell.sh"), nil, shellCodec{}},
+		{"r", []string{"bash", "--noprofile", "--norc", "-c", file("r_boot.sh")}, file("r.R"), nil, rCodec{}},
 	}
 })
 
@@ -73,13 +60,7 @@ func pythonDriver() string {
 	return b.String()
 }
 
-func pythonFile(name string) string {
-	text, err := pythonFiles.ReadFile("python/" + name + ".py")
-	if err != nil {
-		panic("our bug: " + err.Error()) // it is part of the binary
-	}
-	return string(text)
-}
+func pythonFile(name string) string { return file("python/" + name + ".py") }
 
 // nodeDriver returns the driver as one function: see node/begin.js, and node/boot.js for its arguments.
 func nodeDriver() string {
@@ -92,8 +73,10 @@ func nodeDriver() string {
 	return b.String()
 }
 
-func nodeFile(name string) string {
-	text, err := nodeFiles.ReadFile("node/" + name + ".js")
+func nodeFile(name string) string { return file("node/" + name + ".js") }
+
+func file(name string) string {
+	text, err := files.ReadFile(name)
 	if err != nil {
 		panic("our bug: " + err.Error()) // it is part of the binary
 	}
