@@ -47,12 +47,10 @@ func (v *view) library(dir string, needed []string) {
 
 func expand(dir, program string) string {
 	origin := filepath.Dir(program)
-	dir = strings.ReplaceAll(dir, "${ORIGIN}", origin)
-	dir = strings.ReplaceAll(dir, "$ORIGIN", origin)
 	if dir == "" {
 		return ""
 	}
-	return filepath.Clean(dir)
+	return filepath.Clean(strings.NewReplacer("${ORIGIN}", origin, "$ORIGIN", origin).Replace(dir))
 }
 
 // dynamic returns the strings of one tag without the rest of the string table: elf.File.DynString reads all of it, which

@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,32 +13,32 @@ import (
 // and fnm do that in interactive shells alone, uv and mise only when asked.
 func (f *finder) managed() []candidate {
 	var out []candidate
-	add := func(manager, dir, want string, sub ...string) {
+	add := func(manager, dir, want string) {
 		version, ok := installed(dir, want)
 		if !ok {
 			return
 		}
 		for _, name := range f.programs {
-			path := filepath.Join(append(append([]string{dir, version}, sub...), "bin", name)...)
+			path := filepath.Join(dir, version, "bin", name)
 			if executable(path) && safe(path) == nil {
 				out = append(out, candidate{path, fmt.Sprintf("%s %s, which is not on PATH", manager, version)})
 				return
 			}
 		}
 	}
-	data := or(f.env.get("XDG_DATA_HOME"), f.home(".local", "share"))
+	data := cmp.Or(f.env.get("XDG_DATA_HOME"), f.home(".local", "share"))
 	switch {
 	case f.env.Home == "":
 	case f.name == "node":
-		nvm := or(f.env.get("NVM_DIR"), f.home(".nvm"))
+		nvm := cmp.Or(f.env.get("NVM_DIR"), f.home(".nvm"))
 		add("nvm", filepath.Join(nvm, "versions", "node"), nvmDefault(nvm))
-		fnm := or(f.env.get("FNM_DIR"), filepath.Join(data, "fnm"))
+		fnm := cmp.Or(f.env.get("FNM_DIR"), filepath.Join(data, "fnm"))
 		add("fnm", filepath.Join(fnm, "aliases"), "default")
 		add("mise", filepath.Join(f.miseData(), "installs", "node"), "latest")
 	case f.name == "python":
-		add("uv", or(f.env.get("UV_PYTHON_INSTALL_DIR"), filepath.Join(data, "uv", "python")), "latest")
+		add("uv", cmp.Or(f.env.get("UV_PYTHON_INSTALL_DIR"), filepath.Join(data, "uv", "python")), "latest")
 		add("mise", filepath.Join(f.miseData(), "installs", "python"), "latest")
-		add("pyenv", filepath.Join(or(f.env.get("PYENV_ROOT"), f.home(".pyenv")), "versions"), "latest")
+		add("pyenv", filepath.Join(cmp.Or(f.env.get("PYENV_ROOT"), f.home(".pyenv")), "versions"), "latest")
 	}
 	return out
 }
@@ -63,7 +64,7 @@ func nvmDefault(nvm string) string {
 
 // volta resolves a shim of volta: the nearest package.json that pins Node, else the user's choice.
 func (f *finder) volta(shim string) (target, how string, err error) {
-	root := or(f.env.get("VOLTA_HOME"), f.home(".volta"))
+	root := cmp.Or(f.env.get("VOLTA_HOME"), f.home(".volta"))
 	version, from := "", ""
 	for dir := range above(f.env.Dir) {
 		var project struct {

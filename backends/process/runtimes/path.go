@@ -157,10 +157,7 @@ func top(r Runtime, p string) string {
 
 // system reports whether a path lies in the directories that every sandbox shows.
 func system(path string) bool {
-	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
-		if paths.Within(path, dir) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}, func(dir string) bool {
+		return paths.Within(path, dir)
+	})
 }

@@ -7,11 +7,13 @@
 package runtimes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -147,12 +149,9 @@ type finder struct {
 
 func (f *finder) note(format string, args ...any) {
 	s := fmt.Sprintf(format, args...)
-	for _, n := range f.notes {
-		if n == s {
-			return
-		}
+	if !slices.Contains(f.notes, s) {
+		f.notes = append(f.notes, s)
 	}
-	f.notes = append(f.notes, s)
 }
 
 // resolve converts a candidate to a Runtime: the program behind a shim, and its directories.
@@ -161,9 +160,7 @@ func (f *finder) resolve(ctx context.Context, c candidate) (Runtime, error) {
 	if err != nil {
 		return Runtime{}, err
 	}
-	if how == "" {
-		how = c.how
-	}
+	how = cmp.Or(how, c.how)
 	r, err := f.layout(target)
 	if err != nil {
 		return Runtime{}, err

@@ -99,16 +99,6 @@ func words(text string) [][]string {
 	return out
 }
 
-// or returns the first of its arguments that is not empty.
-func or(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 func (f *finder) home(elem ...string) string {
 	if f.env.Home == "" {
 		return ""

@@ -30,26 +30,14 @@ func newView(home string) *view {
 
 // forbidden reports whether showing dir would show the whole home directory or more.
 func (v *view) forbidden(dir string) bool {
-	for _, home := range v.homes {
-		if paths.Within(home, dir) {
-			return true
-		}
-	}
-	return dir == "/"
+	return dir == "/" || slices.ContainsFunc(v.homes, func(home string) bool { return paths.Within(home, dir) })
 }
 
 // shared reports whether dir holds more than one program's files, so that showing it for the sake
 // of an interpreter would show too much: /opt, ~/.local.
 func (v *view) shared(dir string) bool {
-	if v.forbidden(dir) || strings.Count(dir, "/") < 2 {
-		return true
-	}
-	for _, home := range v.homes {
-		if dir == filepath.Join(home, ".local") {
-			return true
-		}
-	}
-	return false
+	return v.forbidden(dir) || strings.Count(dir, "/") < 2 ||
+		slices.ContainsFunc(v.homes, func(home string) bool { return dir == filepath.Join(home, ".local") })
 }
 
 func (v *view) add(dir string) {
@@ -137,15 +125,7 @@ func (v *view) missing(hops []string) map[string]string {
 }
 
 func (v *view) shows(path string) bool {
-	if system(path) {
-		return true
-	}
-	for _, dir := range v.dirs {
-		if paths.Within(path, dir) {
-			return true
-		}
-	}
-	return false
+	return system(path) || slices.ContainsFunc(v.dirs, func(dir string) bool { return paths.Within(path, dir) })
 }
 
 // prefixes returns the directories, without those that lie in others.
