@@ -1,5 +1,10 @@
 package backends
 
+import (
+	"errors"
+	"slices"
+)
+
 // Containment lists the layers that held a program, as read back from the kernel, not as requested.
 type Containment struct {
 	Backend string
@@ -55,4 +60,57 @@ var ContainmentLayers = []string{
 // namespace never.
 var EngineLayers = []string{
 	LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerSeccomp, LayerCaps, LayerNNP,
+}
+
+// NotTried returns the layers of a probe whose sandbox could not be started because of err: the layer of a *Refusal with
+// its reason, and all others as not tried.
+func NotTried(err error) []LayerProbe {
+	refusal, is := errors.AsType[*Refusal](err)
+	if !is {
+		refusal = &Refusal{Reason: err.Error()}
+	}
+	var list []LayerProbe
+	for _, name := range append(slices.Clone(ContainmentLayers), LayerCgroup, LayerRlimit) {
+		l := LayerProbe{Layer: Layer{Name: name, Detail: "not tried"}}
+		if name == refusal.Layer {
+			l.Detail, l.Remedy = refusal.Reason, refusal.Remedy
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// Tried returns the layers of a sandbox as a probe reports them, each that is not in force with its remedy.
+func Tried(layers []Layer, remedies map[string]string) (list []LayerProbe) {
+	for _, l := range layers {
+		probe := LayerProbe{Layer: l}
+		if !l.InForce {
+			probe.Remedy = remedies[l.Name]
+		}
+		list = append(list, probe)
+	}
+	return list
+}
+
+// Probe describes what a host offers, for sandboxmcp doctor.
+type Probe struct {
+	Backend  string
+	Usable   bool // a sandbox of the requested profile can run
+	Why      string
+	Layers   []LayerProbe
+	Runtimes []Runtime
+}
+
+// LayerProbe reports whether a layer can be had on this host.
+type LayerProbe struct {
+	Layer
+	Remedy string // what to type where it can't be had
+}
+
+// Runtime is one interpreter found on the host or in an image.
+type Runtime struct {
+	Name    string // "python", "node", "shell"
+	Path    string // the real program, links and shims resolved; "" when missing
+	Version string
+	Why     string // where it was found, or why it is missing and what to install
 }

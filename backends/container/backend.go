@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,10 @@ var errClosed = errors.New("the backend is closed")
 
 // New returns the backend. Nothing is asked of the engine before Probe, Start or Warm.
 func New(e Engine, c Config) *Backend {
-	b := &Backend{engine: e, config: c, state: newStateCache(), probes: newProbeCache(), running: map[*sandbox]struct{}{}}
+	b := &Backend{engine: e, config: c, running: map[*sandbox]struct{}{}}
+	b.state.sem, b.probes = make(chan struct{}, 1), probeCache{sem: make(chan struct{}, 1), entries: map[string]cachedProbe{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.pool.buckets, b.pool.images = map[poolKey]*bucket{}, map[string]namedImage{}
+	b.pool.buckets = map[poolKey]*bucket{}
 	return b
 }
 
@@ -81,9 +83,7 @@ func (b *Backend) removeLater(h *initHandle) {
 		if err := h.remove(); err != nil {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if b.removeErr == nil {
-				b.removeErr = err
-			}
+			b.removeErr = cmp.Or(b.removeErr, err)
 		}
 	})
 }
@@ -132,3 +132,59 @@ func (b *Backend) close() error {
 }
 
 var _ backends.Backend = (*Backend)(nil)
+
+// stateCache keeps the engineState, which is found out once.
+type stateCache struct {
+	sem   chan struct{} // semaphore: held while finding out
+	known *engineState
+}
+
+// engineState is what all containers of a backend need to know of the engine and of this server.
+type engineState struct {
+	Info
+	binary   initBinary
+	instance *serverLock
+	us       serverUser // the user of this server
+	attach   bool       // use attached streams, and mount nothing of ours from this host
+}
+
+// engineState connects to the engine, checks our own binary and takes the server's lock, once. What killed servers left
+// is then removed in the background.
+func (b *Backend) engineState(ctx context.Context) (*engineState, error) {
+	g := &b.state
+	select {
+	case g.sem <- struct{}{}:
+		defer func() { <-g.sem }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if g.known != nil {
+		return g.known, nil
+	}
+	info, err := b.engine.Info(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.Name(), err)
+	}
+	s := &engineState{Info: info, us: currentUser(), attach: b.config.Attach || !info.Local || info.SELinux}
+	if s.binary, err = findBinary(b.config.Binary, info.Arch); err != nil {
+		return nil, err
+	}
+	if s.instance, err = newServerLock(b.config.StateDir); err != nil {
+		return nil, fmt.Errorf("say in %s that this server lives: %w", b.config.StateDir, err)
+	}
+	g.known = s
+	if done, err := b.use(); err == nil {
+		go func() {
+			defer done()
+			b.sweep(b.ctx, s)
+		}()
+	}
+	return s, nil
+}
+
+// close releases the lock, so that other servers see that this one has ended. No container may be left.
+func (g *stateCache) close() {
+	if g.known != nil {
+		g.known.instance.close()
+	}
+}

@@ -2,6 +2,7 @@ package container
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -129,21 +130,18 @@ func seedArchive(program io.Reader, size int64) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {
 		t := tar.NewWriter(w)
-		// An image can have a volume where the socket would be, which the engine then needs a directory for.
-		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "conn/", Mode: 0o555, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
-		if err == nil {
-			err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "init", Mode: 0o555, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
+		header := func(kind byte, name string, mode, size int64) error {
+			return t.WriteHeader(&tar.Header{Typeflag: kind, Name: name, Mode: mode, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
 		}
+		// An image can have a volume where the socket would be, which the engine then needs a directory for.
+		err := cmp.Or(header(tar.TypeDir, "conn/", 0o555, 0), header(tar.TypeReg, "init", 0o555, size))
 		if err == nil {
 			if _, err = io.CopyN(t, program, size); err == io.EOF {
 				err = io.ErrUnexpectedEOF // or else the archive would seem to end well
 			}
 		}
 		if err == nil {
-			err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: SeedEnd, Mode: 0o444, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
-		}
-		if err == nil {
-			err = t.Close()
+			err = cmp.Or(header(tar.TypeReg, SeedEnd, 0o444, 0), t.Close())
 		}
 		w.CloseWithError(err)
 	}()

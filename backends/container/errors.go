@@ -26,13 +26,9 @@ func (e *endedError) Error() string { return e.why }
 
 // transient reports whether a container that failed to start is worth another try. No program was sent.
 func transient(err error) bool {
-	var start *startError
-	var ended *endedError
-	var refusal *backends.Refusal
-	if errors.As(err, &refusal) {
-		return false
-	}
-	return errors.As(err, &start) && start.made || errors.As(err, &ended) || errors.Is(err, call.ErrLost)
+	start, is := errors.AsType[*startError](err)
+	return !errors.As(err, new(*backends.Refusal)) &&
+		(is && start.made || errors.As(err, new(*endedError)) || errors.Is(err, call.ErrLost))
 }
 
 // handshakeError adds the container's state to an error of the handshake.

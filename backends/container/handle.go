@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,10 +219,7 @@ func (h *initHandle) remove() error {
 		if !h.createSent {
 			return
 		}
-		which := h.id
-		if which == "" {
-			which = h.name // the engine may have made it without an answer
-		}
+		which := cmp.Or(h.id, h.name) // the engine may have made it without an answer
 		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 		defer cancel()
 		if err := h.backend.engine.Remove(ctx, which); err != nil {

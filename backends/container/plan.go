@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -184,9 +185,7 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 		Sysctls: sysctls(),
 		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, CgroupNS: true,
 	}
-	for key, value := range p.labels {
-		c.Labels[key] = value
-	}
+	maps.Copy(c.Labels, p.labels)
 	if id != "" {
 		c.Labels[LabelID] = id
 	}

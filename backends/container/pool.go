@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -14,27 +15,14 @@ type pool struct {
 	closed   bool
 	buckets  map[poolKey]*bucket
 	counters backends.PoolCounters
-	images   map[string]namedImage // by language, from the last lookup
-	uses     int                   // a clock
+	images   sync.Map // namedImage by language, from the last lookup
+	uses     int      // a clock
 }
 
 // namedImage is an image with its name in results.
 type namedImage struct {
 	image Image
 	title string
-}
-
-func (k *pool) lastImage(language string) (namedImage, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	n, known := k.images[language]
-	return n, known
-}
-
-func (k *pool) setLastImage(language string, n namedImage) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.images[language] = n
 }
 
 // bucket holds the idle containers of one pool key.
@@ -77,11 +65,9 @@ func (k *pool) drop(h *initHandle) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, s := range k.buckets {
-		for i, other := range s.idle {
-			if other == h {
-				s.idle = append(s.idle[:i:i], s.idle[i+1:]...)
-				return true
-			}
+		if i := slices.Index(s.idle, h); i >= 0 {
+			s.idle = slices.Delete(s.idle, i, i+1)
+			return true
 		}
 	}
 	return false
@@ -121,14 +107,6 @@ func (k *pool) reserve(of poolKey, ahead int) (missing int, evicted []*initHandl
 	return missing, evicted
 }
 
-func (k *pool) filled(of poolKey) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s := k.buckets[of]; s != nil {
-		s.filling = false
-	}
-}
-
 // close returns all idle containers, and takes no more.
 func (k *pool) close() (idle []*initHandle) {
 	k.mu.Lock()
@@ -156,11 +134,13 @@ func (b *Backend) refill(p *plan) {
 	}
 	go func() {
 		defer done()
-		defer b.pool.filled(of)
-		for range missing {
-			if !b.spawn(b.ctx, of, p.forPool()) {
-				return // the next Start will say why, if it fails likewise
-			}
+		for started := true; missing > 0 && started; missing-- {
+			started = b.spawn(b.ctx, of, p.forPool()) // the next Start will say why not, if it fails likewise
+		}
+		b.pool.mu.Lock()
+		defer b.pool.mu.Unlock()
+		if s := b.pool.buckets[of]; s != nil {
+			s.filling = false
 		}
 	}()
 }

@@ -15,12 +15,12 @@ import (
 
 // probe starts and removes a container of each image that is there, which is the only sure way to know its content. It
 // fetches none.
-func (b *Backend) probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
+func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe {
 	p := backends.Probe{Backend: b.Name()}
 	s, err := b.engineState(ctx)
 	if err != nil {
 		p.Why, p.Layers = err.Error(), backends.NotTried(err)
-		return p, nil
+		return p
 	}
 	tried := make([]languageProbe, len(backends.Languages))
 	var all sync.WaitGroup
@@ -36,17 +36,11 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) (backends.Probe
 		best = max(0, slices.IndexFunc(tried, func(t languageProbe) bool { return t.image }))
 		err := tried[best].err
 		p.Why, p.Layers = b.describe(s)+": "+err.Error(), backends.NotTried(err)
-		return p, nil
+		return p
 	}
-	for _, l := range tried[best].layers {
-		probe := backends.LayerProbe{Layer: l}
-		if !l.InForce {
-			probe.Remedy = remedies[l.Name]
-		}
-		p.Layers = append(p.Layers, probe)
-	}
+	p.Layers = backends.Tried(tried[best].layers, remedies)
 	p.Usable, p.Why = true, b.describe(s)
-	return p, nil
+	return p
 }
 
 // describe names the engine.
@@ -80,26 +74,23 @@ func (b *Backend) probeLanguage(ctx context.Context, spec backends.Spec, languag
 			t.runtime.Path, t.runtime.Why = "", t.err.Error()
 		}
 	}()
-	p, err := b.plan(ctx, asked)
-	if err == nil {
-		err = b.findImage(ctx, p, never)
+	var p *plan
+	if p, t.err = b.plan(ctx, asked); t.err == nil {
+		t.err = b.findImage(ctx, p, never)
 	}
-	if err != nil {
-		t.err = err
+	if t.err != nil {
 		return t
 	}
 	t.image = true
-	h, err := b.launch(ctx, p, asked.ID, true)
-	if err != nil {
-		t.err = err
+	var h *initHandle
+	if h, t.err = b.launch(ctx, p, asked.ID, true); t.err != nil {
 		return t
 	}
 	defer h.remove()
 	t.runtime = h.conn.Facts().Runtime
 	t.runtime.Name, t.runtime.Why = language, "image "+p.title
-	s, err := h.open(ctx, p, asked)
-	if err != nil {
-		t.err = err
+	var s *sandbox
+	if s, t.err = h.open(ctx, p, asked); t.err != nil {
 		return t
 	}
 	defer s.Close()
@@ -140,10 +131,6 @@ type cachedProbe struct {
 // probeCacheTTL is how long a result is good, if nothing was missing. A new image shows up after that.
 const probeCacheTTL = time.Minute
 
-func newProbeCache() probeCache {
-	return probeCache{sem: make(chan struct{}, 1), entries: map[string]cachedProbe{}}
-}
-
 // Probe implements [backends.Backend]. One probe is under way at a time.
 func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	done, err := b.use()
@@ -163,12 +150,12 @@ func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe
 	if f, known := b.probes.entries[key]; known && time.Since(f.at) < probeCacheTTL {
 		return f.probe, nil
 	}
-	p, err := b.probe(ctx, spec)
-	if err == nil && p.Usable && ctx.Err() == nil {
+	p := b.probe(ctx, spec)
+	if p.Usable && ctx.Err() == nil {
 		if len(b.probes.entries) > 16 {
 			clear(b.probes.entries)
 		}
 		b.probes.entries[key] = cachedProbe{p, time.Now()}
 	}
-	return p, err
+	return p, nil
 }

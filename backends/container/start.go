@@ -99,9 +99,9 @@ func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s
 	now := *p
 	found := make(chan error, 1)
 	go func() { found <- b.findImage(ctx, &now, b.config.Pull) }()
-	last, known := b.pool.lastImage(spec.Language)
+	last, known := b.pool.images.Load(spec.Language)
 	if known {
-		p.image, p.title = last.image, last.title
+		p.image, p.title = last.(namedImage).image, last.(namedImage).title
 		s, err = b.startIdle(ctx, p, spec)
 	}
 	if failed := <-found; failed != nil || err != nil {
@@ -110,7 +110,7 @@ func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s
 		}
 		return nil, cmp.Or(failed, err)
 	}
-	b.pool.setLastImage(spec.Language, namedImage{now.image, now.title})
+	b.pool.images.Store(spec.Language, namedImage{now.image, now.title})
 	if known && now.image.ID == p.image.ID {
 		return s, nil
 	}
@@ -202,8 +202,7 @@ func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sa
 	}
 	inner, err := h.conn.Build(ctx, p.spec)
 	if err != nil {
-		var refusal *backends.Refusal
-		if errors.As(err, &refusal) {
+		if errors.As(err, new(*backends.Refusal)) {
 			return nil, err
 		}
 		return nil, fmt.Errorf("build a sandbox in a container of %s: %w", p.title, err)

@@ -83,7 +83,7 @@ func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity
 		return ownIdentity(us, binds)
 	}
 	anyone := unprivileged(info, us)
-	owner, err := ownerOfAll(engine, info, us, binds)
+	owner, err := ownerOfAll(engine, info, binds)
 	if err != nil || owner == nil {
 		return anyone, err
 	}
@@ -132,7 +132,7 @@ func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 }
 
 // ownerOfAll finds the user who may write to all writable binds; nil if anybody may.
-func ownerOfAll(engine string, info Info, us serverUser, binds []Bind) (*identity, error) {
+func ownerOfAll(engine string, info Info, binds []Bind) (*identity, error) {
 	var owner *identity
 	var whose string
 	for _, b := range binds {

@@ -3,11 +3,12 @@ package docker
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
-	api "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
@@ -86,82 +87,81 @@ func (l *link) discard(ctx context.Context, o client.ContainerCreateOptions) err
 	})
 }
 
-// config is the part of a container that an image can influence: each field that an image has is set.
-func config(c container.Container, i container.Image) *api.Config {
-	return &api.Config{
-		Image:       c.Image,
-		Hostname:    c.Hostname,
-		User:        c.User,
-		Entrypoint:  c.Args, // with one of its own, a container does not take the image's command
-		Env:         environment(c.Env, i.Env),
-		Labels:      c.Labels,
-		WorkingDir:  "/",
-		Healthcheck: &api.HealthConfig{Test: []string{"NONE"}},
-		StopSignal:  "SIGKILL", // the image's could be one that is ignored, and hold up a daemon that stops
-		AttachStdin: c.Stdin, AttachStdout: c.Stdin, AttachStderr: c.Stdin,
-		OpenStdin: c.Stdin,
-		StdinOnce: c.Stdin, // when who is attached goes, its input ends
+func (e *docker) Start(ctx context.Context, id string) error {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return err
 	}
+	start := func(ctx context.Context) error {
+		_, err := l.ContainerStart(ctx, id, client.ContainerStartOptions{})
+		return err
+	}
+	out, err := sendOnce(ctx, start)
+	if !out && isTemporary(err) && engine.Pause(ctx, retryPause) { // the first request was not sent
+		out, err = sendOnce(ctx, start)
+	}
+	if err != nil && out && !gotResponse(err) {
+		return l.started(ctx, id, err)
+	}
+	return l.explain("start container "+id, err)
 }
 
-// environment is our environment, and removes the image's: the engine removes a name without a value. PATH stays, since
-// it says where the image has its programs. HOSTNAME is the engine's.
-func environment(ours, images []string) []string {
-	set := map[string]bool{"PATH": true}
-	env := append([]string(nil), ours...)
-	for _, e := range ours {
-		name, _, _ := strings.Cut(e, "=")
-		set[name] = true
-	}
-	for _, e := range append([]string{"HOSTNAME"}, images...) {
-		name, _, _ := strings.Cut(e, "=")
-		if name != "" && !set[name] {
-			set[name] = true
-			env = append(env, name)
+// started finds out the outcome of a start without an answer. The start is not repeated: between a container's end and
+// its removal, that would run it twice.
+func (l *link) started(ctx context.Context, id string, cause error) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		r, err := l.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		if errdefs.IsNotFound(err) {
+			return fmt.Errorf("start container %s: %w; and by now it is gone", id, cause)
+		}
+		if s := r.Container.State; err == nil && s != nil {
+			if s.Running || isTime(s.StartedAt) {
+				return nil
+			}
+			if s.Error != "" {
+				return fmt.Errorf("start container %s: %s", id, engine.Plain(s.Error))
+			}
+		}
+		if !engine.Pause(ctx, retryPause) {
+			return l.explain("start container "+id, cause)
 		}
 	}
-	return env
 }
 
-// hidden are the paths that Docker masks by default, which a list of our own replaces.
-func hidden() []string {
-	return []string{
-		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
-		"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
-	}
+// isTime reports whether a time of the engine is one: the year 1 means never.
+func isTime(at string) bool {
+	t, err := time.Parse(time.RFC3339Nano, at)
+	return err == nil && t.Year() > 1
 }
 
-// hostConfig is the part that only the engine decides. A field that is not set has the engine's default, which is the
-// closed one.
-func (l *link) hostConfig(c container.Container, i container.Image) *api.HostConfig {
-	no := false
-	security := []string{"no-new-privileges"}
-	if c.Seccomp != "" {
-		security = append(security, "seccomp="+c.Seccomp)
+func (e *docker) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
 	}
-	h := &api.HostConfig{
-		AutoRemove:     true,
-		NetworkMode:    "none",
-		DNS:            loopback,
-		DNSOptions:     []string{"timeout:1", "attempts:1"},
-		DNSSearch:      []string{"."}, // none: otherwise the host's
-		CapDrop:        []string{"ALL"},
-		SecurityOpt:    security,
-		ReadonlyRootfs: true,
-		Tmpfs:          tmpfs(c, i),
-		ShmSize:        c.Shm,
-		Mounts:         l.mounts(c.Binds),
-		IpcMode:        api.IPCModePrivate,
-		LogConfig:      api.LogConfig{Type: "none"},
-		Init:           &no,
-		MaskedPaths:    append(hidden(), c.Masked...),
-		Sysctls:        c.Sysctls,
-		Resources:      l.resources(c.Resources),
+	r, err := l.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, l.explain("attach to container "+id, err)
 	}
-	if c.CgroupNS {
-		h.CgroupnsMode = api.CgroupnsModePrivate
-	}
-	h.Ulimits = ulimits(c.Files)
-	h.DeviceRequests = gpus(c.GPUs)
-	return h
+	return &attached{Reader: engine.Output(r.Reader, stderr), hijacked: &r.HijackedResponse}, nil
+}
+
+// attached is a connection to the standard streams of a container.
+type attached struct {
+	io.Reader
+	hijacked *client.HijackedResponse
+	once     sync.Once
+}
+
+func (a *attached) Write(b []byte) (int, error) { return a.hijacked.Conn.Write(b) }
+
+// Close ends the container's input, and the connection.
+func (a *attached) Close() error {
+	a.once.Do(func() {
+		_ = a.hijacked.CloseWrite()
+		a.hijacked.Close()
+	})
+	return nil
 }

@@ -84,9 +84,9 @@ func (s *settings) credentials(ctx context.Context, name string) (registry.AuthC
 		}
 		a, err := s.Auths[key].config(serverKey(name))
 		if err != nil {
-			return a, fmt.Errorf("read the account at %s from Docker's configuration: %w", name, err)
+			err = fmt.Errorf("read the account at %s from Docker's configuration: %w", name, err)
 		}
-		return a, nil
+		return a, err
 	}
 	return registry.AuthConfig{}, nil
 }

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -33,14 +35,8 @@ func find(ctx context.Context, c Config) (endpoint, error) {
 		return endpoint{}, err
 	}
 	p := endpoint{environ: c.Environ, api: variable(c.Environ, "DOCKER_API_VERSION"), login: s}
-	name := variable(c.Environ, "DOCKER_CONTEXT")
-	if name == "" {
-		name = s.CurrentContext
-	}
-	host := c.Host
-	if host == "" {
-		host = variable(c.Environ, "DOCKER_HOST")
-	}
+	name := cmp.Or(variable(c.Environ, "DOCKER_CONTEXT"), s.CurrentContext)
+	host := cmp.Or(c.Host, variable(c.Environ, "DOCKER_HOST"))
 	switch {
 	case host != "":
 		p.url = host
@@ -128,8 +124,8 @@ func closeness(err error) int {
 
 // variable returns the value of an environment variable: of several, the last counts.
 func variable(environ []string, name string) string {
-	for i := len(environ) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(environ[i], name+"="); ok {
+	for _, kv := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
 			return value
 		}
 	}

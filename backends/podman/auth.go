@@ -1,6 +1,7 @@
 package podman
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -62,17 +63,9 @@ func (env environ) authFiles() []string {
 	if one := env["REGISTRY_AUTH_FILE"]; one != "" {
 		return []string{one}
 	}
-	config := env["XDG_CONFIG_HOME"]
-	if config == "" {
-		config = filepath.Join(env.home(), ".config")
-	}
-	docker := env["DOCKER_CONFIG"]
-	if docker == "" {
-		docker = filepath.Join(env.home(), ".docker")
-	}
 	list := []string{
-		filepath.Join(config, "containers", "auth.json"),
-		filepath.Join(docker, "config.json"),
+		filepath.Join(env.config(), "containers", "auth.json"),
+		filepath.Join(cmp.Or(env["DOCKER_CONFIG"], filepath.Join(env.home(), ".docker")), "config.json"),
 		filepath.Join(env.home(), ".dockercfg"),
 	}
 	if runtime.GOOS == "linux" {

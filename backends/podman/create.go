@@ -1,8 +1,12 @@
 package podman
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -118,4 +122,86 @@ func refuseExtra(is inspected, s spec) error {
 		Reason: "Podman's configuration shows " + strings.Join(more, ", ") + " in every container",
 		Remedy: "take volumes and devices out of containers.conf",
 	}
+}
+
+// Start implements [container.Engine]. If the connection fails on the way, nothing is sent again: the container is
+// inspected instead.
+func (e *Engine) Start(ctx context.Context, id string) error {
+	err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/start"}, nil)
+	if transient(ctx, err) {
+		var is inspected
+		looked := e.call(ctx, inspect(id), &is)
+		if looked == nil && is.State.begun() || isGone(looked) { // it has ended already, and was removed
+			err = nil
+		}
+	}
+	if err != nil {
+		e.forgetInfo()
+		return fmt.Errorf("start a container: %w", err)
+	}
+	e.own.markStarted(id)
+	return nil
+}
+
+// Update implements [container.Engine]. Before 4.3, Podman can't: the error then is
+// [errors.ErrUnsupported].
+func (e *Engine) Update(ctx context.Context, id string, r container.Resources) error {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	limits := l.facts.resources(r)
+	if limits == nil {
+		if r == (container.Resources{}) {
+			return nil
+		}
+		return fmt.Errorf("change a container's limits: %w: this Podman can't limit any", errors.ErrUnsupported)
+	}
+	err = e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/update", json: limits, again: true}, nil)
+	if f := (*failure)(nil); errors.As(err, &f) && f.notAPI && (f.status == http.StatusNotFound || f.status == http.StatusMethodNotAllowed) {
+		err = fmt.Errorf("%w by Podman before 4.3", errors.ErrUnsupported)
+	}
+	if err != nil {
+		return fmt.Errorf("change a container's limits: %w", err)
+	}
+	return nil
+}
+
+// nameFiles are the files that tell programs how names are resolved: by our own init, or not at all.
+var nameFiles = []struct{ path, text string }{
+	{"etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"},
+	{"etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"},
+}
+
+// putNames writes the files that are not bound into a container that does not run: its root directory is read-only only
+// for the container itself. Podman's own files would be made from the host's.
+func (e *Engine) putNames(ctx context.Context, id string, c container.Container) error {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	any := false
+	for _, n := range nameFiles {
+		if slices.ContainsFunc(c.Binds, func(b container.Bind) bool { return path.Clean(b.Inside) == "/"+n.path }) {
+			continue
+		}
+		any = true
+		w.WriteHeader(&tar.Header{Name: n.path, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(n.text))})
+		w.Write([]byte(n.text))
+	}
+	if err := w.Close(); err != nil || !any {
+		return err
+	}
+	if err := e.put(ctx, id, "/", bytes.NewReader(archive.Bytes())); err != nil {
+		return fmt.Errorf("write resolv.conf and hosts into a container: %w", err)
+	}
+	return nil
+}
+
+// put unpacks a tar archive in a container, with the archive's owners.
+func (e *Engine) put(ctx context.Context, id, dir string, archive io.Reader) error {
+	return e.call(ctx, request{
+		method: http.MethodPut, path: "/containers/" + url.PathEscape(id) + "/archive",
+		query:  url.Values{"path": {dir}, "copyUIDGID": {"false"}},
+		header: http.Header{"Content-Type": {"application/x-tar"}},
+		body:   archive,
+	}, nil)
 }

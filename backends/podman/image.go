@@ -81,14 +81,10 @@ func (e *Engine) Pull(ctx context.Context, reference string, progress func(line 
 	if err != nil {
 		return fmt.Errorf("fetch the image %s: %w", reference, err)
 	}
-	res, err := e.send(ctx, request{
+	err = e.follow(ctx, request{
 		method: http.MethodPost, path: "/images/pull", query: url.Values{"reference": {reference}}, header: header, again: true,
-	})
+	}, progress)
 	if err != nil {
-		return fmt.Errorf("fetch the image %s: %w", reference, err)
-	}
-	defer res.Body.Close()
-	if err := printProgress(res.Body, progress); err != nil {
 		return fmt.Errorf("fetch the image %s: %w", reference, err)
 	}
 	return nil
@@ -100,19 +96,59 @@ func (e *Engine) Build(ctx context.Context, reference string, archive io.Reader,
 	if err != nil {
 		return err
 	}
-	res, err := e.send(ctx, request{
+	err = e.follow(ctx, request{
 		method: http.MethodPost, path: "/build", body: archive, header: http.Header{"Content-Type": {"application/x-tar"}},
 		query: url.Values{
 			"t": {reference}, "labels": {string(named)}, "dockerfile": {"Containerfile"},
 			"rm": {"true"}, "forcerm": {"true"}, "layers": {"true"},
 		},
-	})
+	}, progress)
 	if err != nil {
 		return fmt.Errorf("build the image %s: %w", reference, err)
 	}
-	defer res.Body.Close()
-	if err := printProgress(res.Body, progress); err != nil {
-		return fmt.Errorf("build the image %s: %w", reference, err)
-	}
 	return nil
+}
+
+// follow sends a request, and prints the progress that the answer reports.
+func (e *Engine) follow(ctx context.Context, r request, progress func(line string)) error {
+	res, err := e.send(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	return printProgress(res.Body, progress)
+}
+
+// printProgress reads Podman's messages while it works, a sequence of JSON objects, and gives lines to people. The last
+// object can be an error.
+func printProgress(from io.Reader, progress func(line string)) error {
+	var partial string
+	var failed error
+	for d := json.NewDecoder(from); ; {
+		var report struct{ Stream, Error string }
+		err := d.Decode(&report)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read podman's answer: %w", err)
+		}
+		if report.Error != "" {
+			failed = errors.New(shorten(report.Error))
+		}
+		pieces := strings.FieldsFunc(partial+report.Stream+"\x00", func(r rune) bool { return r == '\n' || r == '\r' })
+		partial = strings.TrimSuffix(pieces[len(pieces)-1], "\x00")
+		for _, line := range pieces[:len(pieces)-1] {
+			emitLine(progress, line)
+		}
+	}
+	emitLine(progress, partial)
+	return failed
+}
+
+// emitLine gives a line to people.
+func emitLine(progress func(line string), line string) {
+	if line = engine.Plain(line); line != "" && progress != nil {
+		progress(line)
+	}
 }

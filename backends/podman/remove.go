@@ -1,6 +1,7 @@
 package podman
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,10 +39,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 			return ctx.Err()
 		}
 	}
-	if err == nil {
-		err = errors.New("it is still there")
-	}
-	return fmt.Errorf("remove a container: %w", err)
+	return fmt.Errorf("remove a container: %w", cmp.Or(err, errors.New("it is still there")))
 }
 
 // awaitNotice waits until Podman has noticed the death of a container, but not for long: before that, Podman would have

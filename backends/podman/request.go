@@ -1,12 +1,16 @@
 package podman
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"syscall"
@@ -41,8 +45,8 @@ func (f *failure) Error() string { return f.message }
 
 // isGone reports whether an answer says that a thing does not exist.
 func isGone(err error) bool {
-	f := (*failure)(nil)
-	return errors.As(err, &f) && f.status == http.StatusNotFound
+	f, is := errors.AsType[*failure](err)
+	return is && f.status == http.StatusNotFound
 }
 
 // call sends a request and decodes the answer into out, if that is not nil.
@@ -51,12 +55,12 @@ func (e *Engine) call(ctx context.Context, r request, out any) error {
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close()
 	if out == nil {
+		defer res.Body.Close()
 		_, err = io.Copy(io.Discard, res.Body)
 		return err
 	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+	if err := decode(res, out); err != nil {
 		return fmt.Errorf("read podman's answer: %w", err)
 	}
 	return nil
@@ -121,9 +125,7 @@ func (r request) build(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range r.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.header)
 	if r.json != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -141,9 +143,7 @@ func refused(res *http.Response) error {
 		f.notAPI = true
 		f.message = shorten(string(data))
 	}
-	if f.message == "" {
-		f.message = engine.Plain(res.Status)
-	}
+	f.message = cmp.Or(f.message, engine.Plain(res.Status))
 	return f
 }
 
@@ -162,11 +162,11 @@ func transient(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil {
 		return false
 	}
-	if f := (*failure)(nil); errors.As(err, &f) {
+	if f, is := errors.AsType[*failure](err); is {
 		return f.status == http.StatusServiceUnavailable || f.status == http.StatusBadGateway
 	}
-	u := (*url.Error)(nil)
-	return errors.As(err, &u)
+	_, is := errors.AsType[*url.Error](err)
+	return is
 }
 
 // neverSent reports whether the request can't have arrived.
@@ -179,3 +179,62 @@ func decode(res *http.Response, out any) error {
 	defer res.Body.Close()
 	return json.NewDecoder(res.Body).Decode(out)
 }
+
+// Attach implements [container.Engine].
+func (e *Engine) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
+	conn, r, err := e.hijack(ctx, request{
+		method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/attach",
+		query:  url.Values{"stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}, "stream": {"true"}},
+		header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {"tcp"}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("attach to a container: %w", err)
+	}
+	return &attached{Conn: conn, output: engine.Output(r, stderr)}, nil
+}
+
+// hijack sends a request on a connection of its own, which the caller then owns.
+func (e *Engine) hijack(ctx context.Context, r request) (net.Conn, *bufio.Reader, error) {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	req, err := r.build(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	transport, ok := l.conn.Client.Transport.(*http.Transport)
+	if !ok {
+		return nil, nil, errors.New("this connection can't be taken over")
+	}
+	conn, err := transport.DialContext(ctx, "", "")
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	reader := bufio.NewReader(conn)
+	err = req.Write(conn)
+	var res *http.Response
+	if err == nil {
+		res, err = http.ReadResponse(reader, req)
+	}
+	if err == nil && res.StatusCode != http.StatusSwitchingProtocols && res.StatusCode != http.StatusOK {
+		err = refused(res)
+	}
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return conn, reader, nil
+}
+
+// attached is a container's standard input and output.
+type attached struct {
+	net.Conn
+	output io.Reader
+}
+
+func (a *attached) Read(p []byte) (int, error) { return a.output.Read(p) }

@@ -69,12 +69,8 @@ func (e *Engine) infoKey(p endpoint) string {
 
 // configuration lists the files that Podman reads.
 func (env environ) configuration() []string {
-	own := env["XDG_CONFIG_HOME"]
-	if own == "" {
-		own = filepath.Join(env["HOME"], ".config")
-	}
 	files := []string{"/etc/subuid", "/etc/subgid", env["CONTAINERS_CONF"], env["CONTAINERS_CONF_OVERRIDE"], env["CONTAINERS_STORAGE_CONF"]}
-	for _, dir := range []string{"/usr/share/containers", "/etc/containers", filepath.Join(own, "containers")} {
+	for _, dir := range []string{"/usr/share/containers", "/etc/containers", filepath.Join(env.config(), "containers")} {
 		for _, pattern := range []string{"*.conf", "*.conf.d/*"} {
 			found, _ := filepath.Glob(filepath.Join(dir, pattern))
 			files = append(files, found...)

@@ -43,8 +43,7 @@ func (b *Backend) diagnose(s *sandbox, err error) error {
 	if refused := cmp.Or(withheld(err), unmapped(s, err)); refused != nil {
 		return refused
 	}
-	var namespace *namespaceError
-	if s.landlockOnly || !errors.As(err, &namespace) {
+	if s.landlockOnly || !errors.As(err, new(*namespaceError)) {
 		return err
 	}
 	refuse := func(reason, remedy string) error {
@@ -60,7 +59,7 @@ func (b *Backend) diagnose(s *sandbox, err error) error {
 		return refuse("AppArmor keeps user namespaces from programs without a profile", appArmorRemedy())
 	case errno == unix.ENOSPC || errno == unix.EUSERS:
 		return refuse("there are too many namespaces", "raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces")
-	case errno == unix.EINVAL && errors.As(err, new(*forkError)):
+	case errno == unix.EINVAL && isForkError(err):
 		return refuse("this kernel lacks a kind of namespace", remedies[backends.LayerTime])
 	case b.root && errno == unix.EPERM && !administrates():
 		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+unconfined)
@@ -87,8 +86,8 @@ var walls = []struct{ step, layer string }{
 
 // withheld returns a refusal if the environment of this process denied a call, otherwise nil.
 func withheld(err error) *backends.Refusal {
-	var failed *stepError
-	if !errors.As(err, &failed) || failed.errno != unix.EPERM && failed.errno != unix.EACCES && failed.errno != unix.ENOSYS {
+	failed, is := errors.AsType[*stepError](err)
+	if !is || failed.errno != unix.EPERM && failed.errno != unix.EACCES && failed.errno != unix.ENOSYS {
 		return nil
 	}
 	for _, w := range walls {
@@ -106,8 +105,8 @@ func withheld(err error) *backends.Refusal {
 
 // unmapped returns a refusal if a file system can't show its files under another owner, otherwise nil.
 func unmapped(s *sandbox, err error) *backends.Refusal {
-	var failed *stepError
-	if !errors.As(err, &failed) {
+	failed, is := errors.AsType[*stepError](err)
+	if !is {
 		return nil
 	}
 	for _, o := range s.owned {

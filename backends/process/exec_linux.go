@@ -81,8 +81,8 @@ const execve = "execve "
 
 // notExecuted returns a NoProgram error if the program's execve has failed.
 func (s *sandbox) notExecuted(cmd backends.Command, err error) error {
-	var failed *stepError
-	if !errors.As(err, &failed) || !strings.HasPrefix(failed.step, execve) {
+	failed, is := errors.AsType[*stepError](err)
+	if !is || !strings.HasPrefix(failed.step, execve) {
 		return err
 	}
 	no := &backends.NoProgram{Name: cmd.Args[0], Reason: failed.errno.Error()}

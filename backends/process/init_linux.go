@@ -126,7 +126,7 @@ func (b *Backend) fork(ctx context.Context, one *launcher, child *initHandle, fl
 	if child.control != nil {
 		child.control.Close()
 	}
-	if child.control, theirs, err = socketPair(); err != nil {
+	if child.control, theirs, err = socketPair(unix.SOCK_SEQPACKET); err != nil {
 		b.launchers.give(one)
 		return err
 	}

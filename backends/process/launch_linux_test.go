@@ -18,7 +18,7 @@ import (
 // dependencies are initialised, which would cost each start milliseconds and megabytes. Some that import
 // next to nothing come first all the same, with a table or two.
 func TestTakesOverFirst(t *testing.T) {
-	conn, theirs, err := socketPair()
+	conn, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (l *launchers) close() {
 // startLauncher executes this program again, which package launch takes over at once. A session of its own shields it from
 // the terminal's Ctrl-C.
 func startLauncher(closed bool) (*launcher, error) {
-	conn, theirs, err := socketPair()
+	conn, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
 		return nil, err
 	}

@@ -73,9 +73,10 @@ func (p *plan) report(status arg, fds ...arg) {
 	p.say("status", buf, int64(size), fds...)
 }
 
-// socketPair returns a connection that preserves message boundaries and can carry descriptors.
-func socketPair() (*net.UnixConn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+// socketPair returns a connection of a kind that can carry descriptors, and its other end. SOCK_SEQPACKET preserves message
+// boundaries.
+func socketPair(kind int) (*net.UnixConn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}

@@ -167,15 +167,8 @@ func connectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error
 	if open == nil {
 		return nil, nil
 	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	conn, theirs, err := socketPair(unix.SOCK_STREAM)
 	if err != nil {
-		return nil, fmt.Errorf("make the private channel: %w", err)
-	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-	defer ours.Close()
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		theirs.Close()
 		return nil, fmt.Errorf("make the private channel: %w", err)
 	}
 	open(channel{conn, poke})

@@ -19,14 +19,7 @@ func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe
 		p.Layers = backends.NotTried(err)
 		return p, nil
 	}
-	for _, l := range result.Contained.Layers {
-		probe := backends.LayerProbe{Layer: l}
-		if !l.InForce {
-			probe.Remedy = remedies[l.Name]
-		}
-		p.Layers = append(p.Layers, probe)
-	}
-	p.Usable = true
+	p.Layers, p.Usable = backends.Tried(result.Contained.Layers, remedies), true
 	return p, nil
 }
 
@@ -43,10 +36,10 @@ func (b *Backend) try(ctx context.Context, spec backends.Spec) (backends.Result,
 
 func (b *Backend) probeRuntime(ctx context.Context, language string) backends.Runtime {
 	r, err := b.runtime(ctx, language)
-	if err != nil {
-		return backends.Runtime{Name: language, Why: err.Error()}
+	var version string
+	if err == nil {
+		version, err = runtimes.Version(ctx, r)
 	}
-	version, err := runtimes.Version(ctx, r)
 	if err != nil {
 		return backends.Runtime{Name: language, Why: err.Error()}
 	}

@@ -114,12 +114,12 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	if err := checkListen(spec, s.landlockOnly); err != nil {
 		return nil, err
 	}
-	var missing *runtimes.Missing
 	if spec.Language == backends.AnyProgram {
 		s.runtime, s.joined = b.every(ctx, s.landlockOnly)
-	} else if s.runtime, err = b.runtime(ctx, spec.Language); errors.As(err, &missing) {
-		return nil, &backends.Refusal{Reason: "no " + missing.Language + ": " + missing.Reason, Remedy: missing.Remedy}
-	} else if err != nil {
+	} else if s.runtime, err = b.runtime(ctx, spec.Language); err != nil {
+		if missing, is := errors.AsType[*runtimes.Missing](err); is {
+			return nil, &backends.Refusal{Reason: "no " + missing.Language + ": " + missing.Reason, Remedy: missing.Remedy}
+		}
 		return nil, &backends.Refusal{Reason: err.Error()}
 	}
 	if b.root && s.landlockOnly && s.runtime.Path != "" {

@@ -202,7 +202,7 @@ func (b *Backend) cloneTemplate(ctx context.Context, n *template, child *initHan
 		return err
 	}
 	var theirs *os.File
-	if child.control, theirs, err = socketPair(); err != nil {
+	if child.control, theirs, err = socketPair(unix.SOCK_SEQPACKET); err != nil {
 		return err
 	}
 	child.pidfd, child.pid, err = n.clone(ctx, cloneFlags, theirs, child.cgroup.Dir())

@@ -75,7 +75,8 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	if wrong := checkResult(ctx, *end.Result); wrong != "" {
 		return backends.Result{}, s.conn.protocolError("%s", wrong)
 	}
-	return withContainment(*end.Result, contained, time.Since(began)), nil
+	end.Result.Contained, end.Result.Wall = contained, min(end.Result.Wall, time.Since(began))
+	return *end.Result, nil
 }
 
 // wallBound is the time within which a command must end, however long it took to start; 0 for none.

@@ -178,8 +178,7 @@ type fileReader struct {
 func (c *fileReader) Read(b []byte) (int, error) {
 	c.stream.SetReadDeadline(time.Now().Add(ioTimeout))
 	n, err := c.from.Read(b)
-	var failure *initError
-	if err == nil || err == io.EOF || errors.As(err, &failure) {
+	if err == nil || err == io.EOF || errors.As(err, new(*initError)) {
 		return n, err
 	}
 	return n, c.conn.lostError(err)

@@ -3,7 +3,6 @@ package call
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
@@ -40,13 +39,8 @@ func checkResult(ctx context.Context, r backends.Result) string {
 	return ""
 }
 
-// withContainment completes a result with the containment that was reported before the program began.
-func withContainment(r backends.Result, c backends.Containment, took time.Duration) backends.Result {
-	r.Contained, r.Wall = c, min(r.Wall, took)
-	return r
-}
-
-// checkContainment does the same for the layers that contain a program.
+// checkContainment checks a report of the layers that contain a program, and returns it without hidden characters, or what
+// is wrong with it.
 func checkContainment(c backends.Containment) (backends.Containment, string) {
 	const limit = 32
 	if len(c.Layers) > limit {

@@ -172,7 +172,7 @@ func ours(k Kind) []decision {
 	case k.InContainer || !k.Namespaces:
 		list = append(list, onlyItself()...)
 		if k.Affinity {
-			list = append(list, decision{"sched_setaffinity", itself(0), allowed, eperm})
+			list = append(list, decision{"sched_setaffinity", itself, allowed, eperm})
 		}
 	case k.Namespaces:
 		list = append(list, notInit(k)...)
@@ -216,20 +216,18 @@ func buffers() (list []conditions) {
 }
 
 // itself matches calls that change the caller, which is number 0, and no other process.
-func itself(arg uint32) []conditions {
-	return []conditions{{equal(arg, 0)}}
-}
+var itself = []conditions{{equal(0, 0)}}
 
 // onlyItself is for sandboxes in which programs can reach other processes of their user: the user's own, where there is no
 // user namespace, and in a container the init and its children.
 func onlyItself() []decision {
 	return []decision{
-		{"prlimit64", itself(0), allowed, eperm},
+		{"prlimit64", itself, allowed, eperm},
 		// PRIO_PROCESS is 0. With another, number 0 is all of the caller's group or user.
 		{"setpriority", []conditions{{equal(0, 0), equal(1, 0)}}, allowed, eperm},
-		{"sched_setscheduler", itself(0), allowed, eperm},
-		{"sched_setparam", itself(0), allowed, eperm},
-		{"sched_setattr", itself(0), allowed, eperm},
+		{"sched_setscheduler", itself, allowed, eperm},
+		{"sched_setparam", itself, allowed, eperm},
+		{"sched_setattr", itself, allowed, eperm},
 	}
 }
 
