@@ -24,13 +24,6 @@ Example: sandboxmcp --config sandboxmcp.yaml config`,
 	}
 }
 
-// setting is a line of the output.
-type setting struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
-	From  string `json:"from"`
-}
-
 func (p *program) config(c *cli.Context) error {
 	cfg, err := wiring.Load(c)
 	if err != nil {
@@ -41,11 +34,7 @@ func (p *program) config(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		list := []setting{}
-		for _, s := range cfg.Origins() {
-			list = append(list, setting(s))
-		}
-		return terminal.WriteJSON(p.Out, list)
+		return terminal.WriteJSON(p.Out, cfg.Origins())
 	}
 	t := terminal.NewTable(p.Out, terminal.Columns("KEY", "VALUE", "FROM")...)
 	for _, s := range cfg.Origins() {

@@ -48,40 +48,17 @@ Examples:
 
 // validation is what validate found, as JSON shows it.
 type validation struct {
-	File     string         `json:"file"`
-	Language string         `json:"language"`
-	Valid    bool           `json:"valid"`  // the language's parser takes it
-	Judged   bool           `json:"judged"` // there was such a parser
-	Problems []foundProblem `json:"problems"`
-	Missing  []foundImport  `json:"missing_imports"`
-	Dangers  []foundDanger  `json:"dangers"`
-	Fixed    string         `json:"fixed,omitempty"` // the code with missing imports, if there were any
-	Diff     string         `json:"diff,omitempty"`
-	Written  bool           `json:"written"` // back to the file
-	Notes    []string       `json:"notes"`
-}
-
-type foundProblem struct {
-	Line    int    `json:"line"` // from 1; 0 is the code as a whole
-	Column  int    `json:"column"`
-	Text    string `json:"text"`
-	Snippet string `json:"snippet,omitempty"`
-}
-
-type foundImport struct {
-	Name      string `json:"name"`
-	Statement string `json:"statement"`
-	Line      int    `json:"line"`
-	Column    int    `json:"column"`
-}
-
-type foundDanger struct {
-	Rule     string `json:"rule"`
-	Severity string `json:"severity"`
-	Reason   string `json:"reason"`
-	Line     int    `json:"line"`
-	Column   int    `json:"column"`
-	Snippet  string `json:"snippet,omitempty"`
+	File     string             `json:"file"`
+	Language string             `json:"language"`
+	Valid    bool               `json:"valid"`  // the language's parser takes it
+	Judged   bool               `json:"judged"` // there was such a parser
+	Problems []validate.Problem `json:"problems"`
+	Missing  []validate.Import  `json:"missing_imports"`
+	Dangers  []validate.Danger  `json:"dangers"`
+	Fixed    string             `json:"fixed,omitempty"` // the code with missing imports, if there were any
+	Diff     string             `json:"diff,omitempty"`
+	Written  bool               `json:"written"` // back to the file
+	Notes    []string           `json:"notes"`
 }
 
 func (p *program) validate(c *cli.Context) error {
@@ -186,18 +163,9 @@ func writeBack(file string, was, now []byte) error {
 }
 
 func validationOf(file string, r validate.Report) validation {
-	l := validation{File: file, Language: r.Language, Valid: r.Valid, Judged: r.Judged || !r.Valid, Problems: []foundProblem{}, Missing: []foundImport{}, Dangers: []foundDanger{},
+	return validation{File: file, Language: r.Language, Valid: r.Valid, Judged: r.Judged || !r.Valid,
+		Problems: append([]validate.Problem{}, r.Problems...), Missing: append([]validate.Import{}, r.Missing...), Dangers: append([]validate.Danger{}, r.Dangers...),
 		Fixed: r.Fixed, Diff: r.Diff, Notes: append([]string{}, r.Notes...)}
-	for _, x := range r.Problems {
-		l.Problems = append(l.Problems, foundProblem{x.Line, x.Column, x.Text, x.Snippet})
-	}
-	for _, x := range r.Missing {
-		l.Missing = append(l.Missing, foundImport(x))
-	}
-	for _, x := range r.Dangers {
-		l.Dangers = append(l.Dangers, foundDanger(x))
-	}
-	return l
 }
 
 // String is what was found, for people: places first, as editors and compilers write them.

@@ -23,14 +23,14 @@ func validateIn() form {
 
 type validateFacts struct {
 	common
-	Valid    bool          `json:"valid" about:"Whether the language's parser takes the code."`
-	Language string        `json:"language,omitempty" about:"The language that it was checked as."`
-	Problems []problem     `json:"problems,omitempty" about:"Why it is not valid."`
-	Missing  []missingName `json:"missing_imports,omitempty" about:"Names that are used and bound nowhere, and what would bind them."`
-	Dangers  []danger      `json:"dangers,omitempty" about:"Patterns that deserve a thought. Containment does not depend on them."`
-	Fixed    string        `json:"fixed,omitempty" about:"The code with missing imports added, if something was."`
-	Diff     string        `json:"diff,omitempty" about:"The difference from the code to fixed."`
-	Notes    []string      `json:"notes,omitempty" about:"What could not be checked, and oddities."`
+	Valid    bool              `json:"valid" about:"Whether the language's parser takes the code."`
+	Language string            `json:"language,omitempty" about:"The language that it was checked as."`
+	Problems []problem         `json:"problems,omitempty" about:"Why it is not valid."`
+	Missing  []validate.Import `json:"missing_imports,omitempty" about:"Names that are used and bound nowhere, and what would bind them."`
+	Dangers  []validate.Danger `json:"dangers,omitempty" about:"Patterns that deserve a thought. Containment does not depend on them."`
+	Fixed    string            `json:"fixed,omitempty" about:"The code with missing imports added, if something was."`
+	Diff     string            `json:"diff,omitempty" about:"The difference from the code to fixed."`
+	Notes    []string          `json:"notes,omitempty" about:"What could not be checked, and oddities."`
 }
 
 type problem struct {
@@ -38,22 +38,6 @@ type problem struct {
 	Column  int    `json:"column" about:"The column, from 1."`
 	Text    string `json:"text" about:"What is wrong."`
 	Snippet string `json:"snippet" about:"The line with a caret under the place."`
-}
-
-type missingName struct {
-	Name      string `json:"name" about:"The name."`
-	Statement string `json:"statement" about:"What would bind it."`
-	Line      int    `json:"line" about:"The line of its first use."`
-	Column    int    `json:"column" about:"The column of its first use."`
-}
-
-type danger struct {
-	Rule     string `json:"rule" about:"The rule's name."`
-	Severity string `json:"severity" about:"info, low, medium or high."`
-	Reason   string `json:"reason" about:"Why it deserves a thought."`
-	Line     int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
-	Column   int    `json:"column" about:"The column, from 1."`
-	Snippet  string `json:"snippet,omitempty" about:"The line with a caret under the place."`
 }
 
 func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
@@ -67,7 +51,7 @@ func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &validateFacts{Valid: r.Valid, Language: language, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
+	f := &validateFacts{Valid: r.Valid, Language: language, Missing: r.Missing, Dangers: r.Dangers, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
 	text := []string{"valid " + language}
 	switch {
 	case r.Valid && !r.Judged:
@@ -80,14 +64,12 @@ func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
 		text = append(text, at(p.Line, p.Column, p.Text, p.Snippet))
 	}
 	for _, m := range r.Missing {
-		f.Missing = append(f.Missing, missingName{m.Name, m.Statement, m.Line, m.Column})
 		text = append(text, fmt.Sprintf("line %d: %s is used and bound nowhere: %s", m.Line, m.Name, m.Statement))
 	}
 	if len(r.Dangers) == 0 && r.Valid && r.Judged {
 		text = append(text, "no pattern that deserves a thought")
 	}
 	for _, d := range r.Dangers {
-		f.Dangers = append(f.Dangers, danger{d.Rule, d.Severity, d.Reason, d.Line, d.Column, d.Snippet})
 		text = append(text, at(d.Line, d.Column, fmt.Sprintf("%s (%s, %s)", d.Reason, d.Severity, d.Rule), d.Snippet))
 	}
 	for _, n := range r.Notes {

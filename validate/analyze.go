@@ -37,22 +37,22 @@ type Report struct {
 	Notes    []string
 }
 
-// Import is a missing import.
+// Import is a missing import: a name that is used and bound nowhere. The schemas of tools have what about says.
 type Import struct {
-	Name      string // that is used and bound nowhere
-	Statement string // that would bind it
-	Line      int    // of its first use
-	Column    int
+	Name      string `json:"name" about:"The name."`
+	Statement string `json:"statement" about:"What would bind it."`
+	Line      int    `json:"line" about:"The line of its first use."`
+	Column    int    `json:"column" about:"The column of its first use."`
 }
 
-// Danger is a pattern that a rule warns of, with its place.
+// Danger is a pattern that a rule warns of, with its place. The schemas of tools have what about says.
 type Danger struct {
-	Rule     string
-	Severity string
-	Reason   string
-	Line     int // from 1; 0 when it is about the whole source
-	Column   int
-	Snippet  string // as in Problem
+	Rule     string `json:"rule" about:"The rule's name."`
+	Severity string `json:"severity" about:"info, low, medium or high."`
+	Reason   string `json:"reason" about:"Why it deserves a thought."`
+	Line     int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
+	Column   int    `json:"column" about:"The column, from 1."`
+	Snippet  string `json:"snippet,omitempty" about:"The line with a caret under the place."` // as in Problem
 }
 
 // AtLeast returns the dangers of this severity and above; none for a severity that is unknown.

@@ -14,12 +14,12 @@ import (
 
 // Problem is an error in a script, or an oddity.
 type Problem struct {
-	Line   int // from 1; 0 when it is about the whole script
-	Column int // from 1, in characters
-	Text   string
+	Line   int    `json:"line"`   // from 1; 0 when it is about the whole script
+	Column int    `json:"column"` // from 1, in characters
+	Text   string `json:"text"`
 	// Snippet is the line and, below it, a caret under the place. What could drive a terminal is
 	// replaced, and long lines are cut to the part around the place. "" when Line is 0.
-	Snippet string
+	Snippet string `json:"snippet,omitempty"`
 
 	unsure bool // the interpreter may not see it as a problem
 }

@@ -174,9 +174,9 @@ func defaults(cores int) Config {
 
 // Setting is one effective value, for people to read.
 type Setting struct {
-	Key   string // as in the file, with dots: "limits.ram_mb"
-	Value string // as it would be written in the file
-	From  string // "default", "FILE:LINE", "environment NAME" or "flag"
+	Key   string `json:"key"`   // as in the file, with dots: "limits.ram_mb"
+	Value string `json:"value"` // as it would be written in the file
+	From  string `json:"from"`  // "default", "FILE:LINE", "environment NAME" or "flag"
 }
 
 // Origins returns every setting with the place it came from: first those that every

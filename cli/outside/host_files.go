@@ -139,7 +139,7 @@ func (p commands) copyWithSession(c *cli.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return p.showFile(c, hostWritten(done), "copied to")
+		return p.showFile(c, done, "copied to")
 	})
 }
 
@@ -273,23 +273,14 @@ func (p commands) hostWrite(c *cli.Context) error {
 	})
 }
 
-// hostWritten is a file that was written, as JSON shows it.
-type hostWritten struct {
-	Run    string   `json:"run"`
-	Path   string   `json:"path"`
-	Size   int64    `json:"size_bytes"`
-	SHA256 string   `json:"sha256,omitempty"`
-	Notes  []string `json:"notes,omitempty"`
-}
-
 func (p commands) showWritten(c *cli.Context, w pipeline.HostWritten, did string, err error) error {
 	if err != nil {
 		return err
 	}
-	return p.showFile(c, hostWritten{w.ID, w.Path, w.Size, w.SHA256, w.Notes}, did)
+	return p.showFile(c, control.Copied{Run: w.ID, Path: w.Path, Size: w.Size, SHA256: w.SHA256, Notes: w.Notes}, did)
 }
 
-func (p commands) showFile(c *cli.Context, w hostWritten, did string) error {
+func (p commands) showFile(c *cli.Context, w control.Copied, did string) error {
 	if c.Bool("json") {
 		return terminal.WriteJSON(p.Out, w)
 	}
