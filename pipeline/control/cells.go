@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // Cell is code for a session.
@@ -48,15 +49,16 @@ var errInterrupted = fmt.Errorf("interrupted at the command line: %w", context.C
 // interrupted it.
 func (l *Listener) cell(w http.ResponseWriter, r *http.Request) {
 	var c Cell
-	if !read(w, r, maxCellBody, &c) {
-		return
+	var info session.Info
+	err := read(r, maxCellBody, &c)
+	if err == nil {
+		info, err = l.find(r.PathValue("id"))
 	}
-	info, err := l.find(r.PathValue("id"))
 	if err == nil && c.Artifacts != "" && !filepath.IsAbs(c.Artifacts) {
-		err = &badRequest{"artifacts is not an absolute path"}
+		err = failure(http.StatusBadRequest, "artifacts is not an absolute path")
 	}
 	if err == nil && !(c.Timeout >= 0 && c.Timeout <= maxSeconds) {
-		err = &badRequest{"timeout is no number of seconds"}
+		err = failure(http.StatusBadRequest, "timeout is no number of seconds")
 	}
 	if err != nil {
 		deny(w, err)
@@ -196,10 +198,9 @@ func (s *cells) interrupt(id string) bool {
 	return cancel != nil
 }
 
-func (l *Listener) interrupt(w http.ResponseWriter, r *http.Request) {
+func (l *Listener) interrupt(r *http.Request) (any, error) {
 	if !l.cells.interrupt(strings.ToUpper(r.PathValue("id"))) {
-		refuse(w, http.StatusNotFound, errors.New("no such cell runs"))
-		return
+		return nil, failure(http.StatusNotFound, "no such cell runs")
 	}
-	reply(w, http.StatusOK, struct{}{})
+	return struct{}{}, nil
 }

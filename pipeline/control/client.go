@@ -193,24 +193,20 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Approvals returns the questions that wait for an answer, the oldest first.
 func (c *Client) Approvals(ctx context.Context) ([]approval.Question, error) {
-	var v questions
-	err := c.do(ctx, http.MethodGet, "/v1/approvals", nil, &v)
+	v, err := call[questions](ctx, c, http.MethodGet, "/v1/approvals", nil)
 	return v.Approvals, err
 }
 
 // Grants returns the approvals that hold, the oldest question first.
 func (c *Client) Grants(ctx context.Context) ([]Grant, error) {
-	var v grants
-	err := c.do(ctx, http.MethodGet, "/v1/grants", nil, &v)
+	v, err := call[grants](ctx, c, http.MethodGet, "/v1/grants", nil)
 	return v.Grants, err
 }
 
 // Answer answers a question, or takes back what was approved. It returns approval.ErrUnknown and
 // approval.ErrAnswered as the server's broker does.
 func (c *Client) Answer(ctx context.Context, id string, v Verdict) (Outcome, error) {
-	var out Outcome
-	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id), v, &out)
-	return out, err
+	return call[Outcome](ctx, c, http.MethodPost, "/v1/approvals/"+url.PathEscape(id), v)
 }
 
 // Silent names the other servers that live and did not say who they are: the choice was made without them.
@@ -223,6 +219,12 @@ func (c *Client) Socket() string { return c.socket }
 func (c *Client) Server() Server { return c.server }
 
 // do sends a request to the server, and decodes the JSON of its answer into into.
+// call sends a request, and returns the server's answer as a T.
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (v T, err error) {
+	err = c.do(ctx, method, path, body, &v)
+	return v, err
+}
+
 func (c *Client) do(ctx context.Context, method, path string, body, into any) error {
 	resp, err := send(ctx, &c.http, method, path, body)
 	if err != nil {

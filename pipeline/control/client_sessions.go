@@ -28,69 +28,58 @@ func (f *Failure) Error() string { return f.Text }
 var ErrCut = errors.New("the server has ended")
 
 // Sessions lists the sessions of a namespace, or all for "": those that live, and then the last that have ended.
-func (c *Client) Sessions(ctx context.Context, namespace string) (list []session.Info, err error) {
-	err = c.do(ctx, http.MethodGet, "/v1/sessions"+query("namespace", namespace), nil, &list)
-	return list, err
+func (c *Client) Sessions(ctx context.Context, namespace string) ([]session.Info, error) {
+	return call[[]session.Info](ctx, c, http.MethodGet, "/v1/sessions"+query("namespace", namespace), nil)
 }
 
 // Create starts a session. It takes as long as it takes.
-func (c *Client) Create(ctx context.Context, w NewSession) (info session.Info, err error) {
-	err = c.endless().do(ctx, http.MethodPost, "/v1/sessions", w, &info)
-	return info, err
+func (c *Client) Create(ctx context.Context, w NewSession) (session.Info, error) {
+	return call[session.Info](ctx, c.endless(), http.MethodPost, "/v1/sessions", w)
 }
 
 // End ends a session, which an id or the beginning of one names, as for all that follow.
-func (c *Client) End(ctx context.Context, id string) (info session.Info, err error) {
-	err = c.endless().do(ctx, http.MethodDelete, "/v1/sessions/"+url.PathEscape(id), nil, &info)
-	return info, err
+func (c *Client) End(ctx context.Context, id string) (session.Info, error) {
+	return call[session.Info](ctx, c.endless(), http.MethodDelete, "/v1/sessions/"+url.PathEscape(id), nil)
 }
 
 // Inspect tells what is in a session.
-func (c *Client) Inspect(ctx context.Context, id string) (state session.State, err error) {
-	err = c.endless().do(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(id)+"/state", nil, &state)
-	return state, err
+func (c *Client) Inspect(ctx context.Context, id string) (session.State, error) {
+	return call[session.State](ctx, c.endless(), http.MethodGet, "/v1/sessions/"+url.PathEscape(id)+"/state", nil)
 }
 
 // Usage tells what living sessions use: the one with this id, or for "" those of a namespace, or all.
-func (c *Client) Usage(ctx context.Context, namespace, id string) (list []Used, err error) {
-	err = c.do(ctx, http.MethodGet, "/v1/usage"+query("namespace", namespace, "session", id), nil, &list)
-	return list, err
+func (c *Client) Usage(ctx context.Context, namespace, id string) ([]Used, error) {
+	return call[[]Used](ctx, c, http.MethodGet, "/v1/usage"+query("namespace", namespace, "session", id), nil)
 }
 
 // Bridge puts a value into a session.
-func (c *Client) Bridge(ctx context.Context, id string, v Value) (res pipeline.Result, err error) {
-	err = c.endless().do(ctx, http.MethodPost, "/v1/sessions/"+url.PathEscape(id)+"/bridge", v, &res)
-	return res, err
+func (c *Client) Bridge(ctx context.Context, id string, v Value) (pipeline.Result, error) {
+	return call[pipeline.Result](ctx, c.endless(), http.MethodPost, "/v1/sessions/"+url.PathEscape(id)+"/bridge", v)
 }
 
 // Limits tells what is in force in a namespace, or for the session with this id.
-func (c *Client) Limits(ctx context.Context, namespace, id string) (l Limits, err error) {
-	err = c.do(ctx, http.MethodGet, "/v1/limits"+query("namespace", namespace, "session", id), nil, &l)
-	return l, err
+func (c *Client) Limits(ctx context.Context, namespace, id string) (Limits, error) {
+	return call[Limits](ctx, c, http.MethodGet, "/v1/limits"+query("namespace", namespace, "session", id), nil)
 }
 
 // SetLimits changes limits, and tells what is in force then.
-func (c *Client) SetLimits(ctx context.Context, q Change) (l Limits, err error) {
-	err = c.do(ctx, http.MethodPost, "/v1/limits", q, &l)
-	return l, err
+func (c *Client) SetLimits(ctx context.Context, q Change) (Limits, error) {
+	return call[Limits](ctx, c, http.MethodPost, "/v1/limits", q)
 }
 
 // Queue tells what runs and what waits.
-func (c *Client) Queue(ctx context.Context) (l pipeline.Load, err error) {
-	err = c.do(ctx, http.MethodGet, "/v1/queue", nil, &l)
-	return l, err
+func (c *Client) Queue(ctx context.Context) (pipeline.Load, error) {
+	return call[pipeline.Load](ctx, c, http.MethodGet, "/v1/queue", nil)
 }
 
 // Stats returns the server's figures.
-func (c *Client) Stats(ctx context.Context) (s pipeline.Stats, err error) {
-	err = c.do(ctx, http.MethodGet, "/v1/stats", nil, &s)
-	return s, err
+func (c *Client) Stats(ctx context.Context) (pipeline.Stats, error) {
+	return call[pipeline.Stats](ctx, c, http.MethodGet, "/v1/stats", nil)
 }
 
 // Jobs lists the runs in the background of a namespace, or all for "".
-func (c *Client) Jobs(ctx context.Context, namespace string) (list []pipeline.Job, err error) {
-	err = c.do(ctx, http.MethodGet, "/v1/jobs"+query("namespace", namespace), nil, &list)
-	return list, err
+func (c *Client) Jobs(ctx context.Context, namespace string) ([]pipeline.Job, error) {
+	return call[[]pipeline.Job](ctx, c, http.MethodGet, "/v1/jobs"+query("namespace", namespace), nil)
 }
 
 // Watcher is told what a cell does, in the order of the stream. What is nil is not told.

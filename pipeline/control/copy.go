@@ -24,25 +24,23 @@ type Copied struct {
 	Notes  []string `json:"notes,omitempty"`
 }
 
-func (l *Listener) copy(w http.ResponseWriter, r *http.Request) {
+func (l *Listener) copy(r *http.Request) (any, error) {
 	var q Copy
-	if !read(w, r, maxBody, &q) {
-		return
+	if err := read(r, maxBody, &q); err != nil {
+		return nil, err
 	}
 	info, err := l.find(r.PathValue("id"))
 	if err != nil {
-		deny(w, err)
-		return
+		return nil, err
 	}
 	done, err := l.c.Pipeline.CopyHostFile(r.Context(), pipeline.HostCopy{
 		HostCaller: pipeline.HostCaller{Namespace: info.Namespace, Session: info.ID},
 		Source:     q.Source, Destination: q.Destination, Overwrite: q.Overwrite,
 	})
-	answer(w, Copied{Run: done.ID, Path: done.Path, Size: done.Size, SHA256: done.SHA256, Notes: done.Notes}, err)
+	return Copied{Run: done.ID, Path: done.Path, Size: done.Size, SHA256: done.SHA256, Notes: done.Notes}, err
 }
 
 // Copy copies a file between the host and a session.
-func (c *Client) Copy(ctx context.Context, id string, q Copy) (done Copied, err error) {
-	err = c.endless().do(ctx, http.MethodPost, "/v1/sessions/"+url.PathEscape(id)+"/copy", q, &done)
-	return done, err
+func (c *Client) Copy(ctx context.Context, id string, q Copy) (Copied, error) {
+	return call[Copied](ctx, c.endless(), http.MethodPost, "/v1/sessions/"+url.PathEscape(id)+"/copy", q)
 }

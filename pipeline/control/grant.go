@@ -26,35 +26,26 @@ type GrantRequest struct {
 
 // Grant approves what nobody has asked for, and returns what holds then.
 func (c *Client) Grant(ctx context.Context, g GrantRequest) (Grant, error) {
-	var out Grant
-	err := c.do(ctx, http.MethodPost, "/v1/grants", g, &out)
-	return out, err
+	return call[Grant](ctx, c, http.MethodPost, "/v1/grants", g)
 }
 
 // grant approves in the name of the user at the other end.
-func (l *Listener) grant(w http.ResponseWriter, r *http.Request) {
-	q, ok := l.grantQuestion(w, r)
-	if !ok {
-		return
+func (l *Listener) grant(r *http.Request) (any, error) {
+	q, err := l.grantQuestion(r)
+	if err != nil {
+		return nil, err
 	}
 	a := approval.Answer{Allowed: true, By: channel(r.Context()), User: userName(r.Context()), Reason: q.Reason}
 	q.Reason = "" // nobody asked
 	held, err := l.c.Approvals.Grant(r.Context(), q, a)
-	switch {
-	case errors.Is(err, approval.ErrQuestion), errors.Is(err, approval.ErrScope):
-		refuse(w, http.StatusBadRequest, err)
-	case errors.Is(err, approval.ErrRoot):
-		refuse(w, http.StatusForbidden, approval.ErrRoot)
-	case err != nil:
+	if status, _ := statusOf(err); status == http.StatusInternalServerError {
 		l.c.Log.Error("control: an approval was not given", "error", err)
-		refuse(w, http.StatusInternalServerError, err)
-	default:
-		reply(w, http.StatusOK, grantOf(held))
 	}
+	return grantOf(held), err
 }
 
-// grantQuestion is what a request wants approved, without secrets. It has answered where there is none.
-func (l *Listener) grantQuestion(w http.ResponseWriter, r *http.Request) (approval.Question, bool) {
+// grantQuestion returns the question that a request wants approved, without secrets.
+func (l *Listener) grantQuestion(r *http.Request) (approval.Question, error) {
 	g, err := readGrant(r.Body)
 	q := approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session, Reason: g.Reason, For: duration(g.Seconds)}
 	if err == nil && l.c.Pipeline != nil {
@@ -62,13 +53,11 @@ func (l *Listener) grantQuestion(w http.ResponseWriter, r *http.Request) (approv
 	}
 	switch {
 	case err != nil:
-		refuse(w, http.StatusBadRequest, err)
+		return q, failure(http.StatusBadRequest, "%v", err)
 	case l.c.Approvals == nil:
-		refuse(w, http.StatusNotFound, errors.New("this server has no approvals"))
-	default:
-		return q, true
+		return q, failure(http.StatusNotFound, "this server has no approvals")
 	}
-	return approval.Question{}, false
+	return q, nil
 }
 
 func grantOf(g approval.Grant) Grant {
@@ -124,21 +113,18 @@ func decode(data []byte, v any) error {
 
 // Ask opens a question in the server, as an agent would, and returns it. It waits for an answer like any other.
 func (c *Client) Ask(ctx context.Context, g GrantRequest) (approval.Question, error) {
-	var out approval.Question
-	err := c.do(ctx, http.MethodPost, "/v1/approvals", g, &out)
-	return out, err
+	return call[approval.Question](ctx, c, http.MethodPost, "/v1/approvals", g)
 }
 
-func (l *Listener) ask(w http.ResponseWriter, r *http.Request) {
-	q, ok := l.grantQuestion(w, r)
-	if !ok {
-		return
+func (l *Listener) ask(r *http.Request) (any, error) {
+	q, err := l.grantQuestion(r)
+	if err != nil {
+		return nil, err
 	}
 	q.Client = fmt.Sprintf("the command line (%s)", userName(r.Context()))
 	p, err := l.c.Approvals.Open(r.Context(), q)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
+		return nil, failure(http.StatusBadRequest, "%v", err)
 	}
-	reply(w, http.StatusOK, p.Question)
+	return p.Question, nil
 }

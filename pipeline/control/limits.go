@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -25,33 +26,30 @@ type Change struct {
 	Limits    session.Limits `json:"limits"`
 }
 
-func (l *Listener) limits(w http.ResponseWriter, r *http.Request) {
+func (l *Listener) limits(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	now := Limits{Namespace: q.Get("namespace"), Session: q.Get("session")}
 	var own *session.Info
 	if now.Session != "" {
 		info, err := l.find(now.Session)
 		if err != nil {
-			deny(w, err)
-			return
+			return nil, err
 		}
 		now.Namespace, now.Session, own = info.Namespace, info.ID, &info
 	}
-	if now.Namespace == "" {
-		now.Namespace = "default"
-	}
+	now.Namespace = cmp.Or(now.Namespace, "default")
 	limits, caps := l.c.Pipeline.InForce(now.Namespace)
 	now.Limits, now.Caps = pipeline.LimitsOf(limits), pipeline.LimitsOf(caps)
 	if own != nil {
 		now.Limits = own.Limits
 	}
-	reply(w, http.StatusOK, now)
+	return now, nil
 }
 
-func (l *Listener) setLimits(w http.ResponseWriter, r *http.Request) {
+func (l *Listener) setLimits(r *http.Request) (any, error) {
 	var q Change
-	if !read(w, r, maxBody, &q) {
-		return
+	if err := read(r, maxBody, &q); err != nil {
+		return nil, err
 	}
 	now := Limits{Namespace: q.Namespace}
 	if q.Session != "" {
@@ -60,24 +58,20 @@ func (l *Listener) setLimits(w http.ResponseWriter, r *http.Request) {
 			err = fmt.Errorf("%w: %.40q in the namespace %.40q", session.ErrUnknown, q.Session, q.Namespace)
 		}
 		if err != nil {
-			deny(w, err)
-			return
+			return nil, err
 		}
 		now.Namespace, now.Session = info.Namespace, info.ID
 	}
-	if now.Namespace == "" {
-		now.Namespace = "default"
-	}
+	now.Namespace = cmp.Or(now.Namespace, "default")
 	if !(q.Limits.Wall <= maxSeconds && q.Limits.RAM <= 1<<40 && q.Limits.Disk <= 1<<40) { // beyond, arithmetic goes wrong; caps are far below
-		deny(w, &badRequest{"these are no limits"})
-		return
+		return nil, failure(http.StatusBadRequest, "these are no limits")
 	}
 	limits, err := l.c.Pipeline.SetLimits(r.Context(), now.Namespace, now.Session, pipeline.BoundsOf(q.Limits))
 	if err == nil {
 		_, caps := l.c.Pipeline.InForce(now.Namespace)
 		now.Limits, now.Caps = pipeline.LimitsOf(limits), pipeline.LimitsOf(caps)
 	}
-	answer(w, now, err)
+	return now, err
 }
 
 // Value is what to put into a session: Value under Key, or what another session has under From.Key.
@@ -90,29 +84,23 @@ type Value struct {
 
 const maxValueBody = 40 << 20 // bytes: more than the longest value that the pipeline carries
 
-func (l *Listener) bridge(w http.ResponseWriter, r *http.Request) {
+func (l *Listener) bridge(r *http.Request) (any, error) {
 	var v Value
-	if !read(w, r, maxValueBody, &v) {
-		return
+	if err := read(r, maxValueBody, &v); err != nil {
+		return nil, err
 	}
 	info, err := l.find(r.PathValue("id"))
 	b := pipeline.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value}
 	if err == nil && v.From != "" {
 		var from session.Info
 		from, err = l.find(v.From)
-		b.From = from.ID
-		if v.Its != "" {
-			b.Key = v.Its
-		}
+		b.From, b.Key = from.ID, cmp.Or(v.Its, b.Key)
 	}
 	if err != nil {
-		deny(w, err)
-		return
+		return nil, err
 	}
 	if v.Key == "" {
-		deny(w, &badRequest{"there is no key"})
-		return
+		return nil, failure(http.StatusBadRequest, "there is no key")
 	}
-	res, err := l.c.Pipeline.Bridge(r.Context(), b)
-	answer(w, res, err)
+	return l.c.Pipeline.Bridge(r.Context(), b)
 }

@@ -18,17 +18,17 @@ const maxLong = 32
 // long registers what takes as long as programs do. It ends with the client, or with the server.
 func (l *Listener) long(mux *http.ServeMux) {
 	for pattern, f := range map[string]http.HandlerFunc{
-		"POST /v1/sessions":             l.create,
-		"DELETE /v1/sessions/{id}":      l.found(l.end),
-		"GET /v1/sessions/{id}/state":   l.found(l.state),
+		"POST /v1/sessions":             answers(l.create),
+		"DELETE /v1/sessions/{id}":      answers(l.end),
+		"GET /v1/sessions/{id}/state":   answers(l.state),
 		"POST /v1/sessions/{id}/cells":  l.cell,
-		"POST /v1/sessions/{id}/bridge": l.bridge,
-		"POST /v1/sessions/{id}/copy":   l.copy,
+		"POST /v1/sessions/{id}/bridge": answers(l.bridge),
+		"POST /v1/sessions/{id}/copy":   answers(l.copy),
 		"POST /v1/runs":                 l.run,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if l.c.Pipeline == nil {
-				refuse(w, http.StatusNotFound, errNothing)
+				deny(w, errNothing)
 				return
 			}
 			if err := l.longs.enter(maxLong, "have something run"); err != nil {
@@ -56,46 +56,42 @@ func (l *Listener) long(mux *http.ServeMux) {
 
 // short registers what is answered at once, or else not at all.
 func (l *Listener) short(mux *http.ServeMux) {
-	for pattern, f := range map[string]http.HandlerFunc{
+	for pattern, f := range map[string]func(*http.Request) (any, error){
 		"GET /v1/sessions":              l.sessions,
 		"GET /v1/usage":                 l.usage,
 		"POST /v1/cells/{id}/interrupt": l.interrupt,
 		"GET /v1/limits":                l.limits,
 		"POST /v1/limits":               l.setLimits,
-		"GET /v1/queue":                 func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, l.c.Pipeline.Load()) },
-		"GET /v1/stats":                 func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, l.c.Pipeline.Stats()) },
-		"GET /v1/jobs": func(w http.ResponseWriter, r *http.Request) {
-			reply(w, http.StatusOK, l.c.Pipeline.Jobs(r.URL.Query().Get("namespace")))
-		},
+		"GET /v1/queue":                 func(*http.Request) (any, error) { return l.c.Pipeline.Load(), nil },
+		"GET /v1/stats":                 func(*http.Request) (any, error) { return l.c.Pipeline.Stats(), nil },
+		"GET /v1/jobs":                  func(r *http.Request) (any, error) { return l.c.Pipeline.Jobs(r.URL.Query().Get("namespace")), nil },
 	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(pattern, answers(func(r *http.Request) (any, error) {
 			if l.c.Pipeline == nil {
-				refuse(w, http.StatusNotFound, errNothing)
-				return
+				return nil, errNothing
 			}
-			f(w, r.WithContext(asked(r)))
-		})
+			return f(r.WithContext(asked(r)))
+		}))
 	}
 }
 
-var errNothing = errors.New("this server runs nothing")
+var errNothing = failure(http.StatusNotFound, "this server runs nothing")
 
 // asked is the context of a request, with who made it.
 func asked(r *http.Request) context.Context {
 	return pipeline.ByCaller(r.Context(), pipeline.Caller{By: "command line", User: userName(r.Context())})
 }
 
-// read reads what a client sends, strictly. It has answered where it returns false.
-func read(w http.ResponseWriter, r *http.Request, limit int64, into any) bool {
+// read decodes the body of a request strictly.
+func read(r *http.Request, limit int64, into any) error {
 	body, err := readBody(r.Body, limit)
 	if err == nil {
 		err = decode(body, into)
 	}
 	if err != nil {
-		refuse(w, http.StatusBadRequest, fmt.Errorf("read what is asked for: %w", err))
-		return false
+		return failure(http.StatusBadRequest, "read what is asked for: %v", err)
 	}
-	return true
+	return nil
 }
 
 // gather has the whole body of a request in memory, and then gives its client all the time in the world.

@@ -26,7 +26,8 @@ func (l *Listener) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var q Handed
-	if !read(w, r, maxValueBody, &q) {
+	if err := read(r, maxValueBody, &q); err != nil {
+		deny(w, err)
 		return
 	}
 	if !l.c.Runs.Free(q.Request.Limits) {

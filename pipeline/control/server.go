@@ -123,20 +123,20 @@ func (l *Listener) handler() http.Handler {
 
 func (l *Listener) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/server", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, l.c.Server) })
 	l.short(mux)
-	mux.HandleFunc("GET /v1/approvals", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, questions{l.pending()})
-	})
-	mux.HandleFunc("GET /v1/grants", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, grants{l.grants()})
-	})
-	mux.HandleFunc("POST /v1/approvals", l.ask)
-	mux.HandleFunc("POST /v1/approvals/{id}", l.answer)
-	mux.HandleFunc("POST /v1/grants", l.grant)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, fmt.Errorf("this server has no %s %.100s", r.Method, r.URL.Path))
-	})
+	for pattern, f := range map[string]func(*http.Request) (any, error){
+		"GET /v1/server":          func(*http.Request) (any, error) { return l.c.Server, nil },
+		"GET /v1/approvals":       func(*http.Request) (any, error) { return questions{l.pending()}, nil },
+		"GET /v1/grants":          func(*http.Request) (any, error) { return grants{l.grants()}, nil },
+		"POST /v1/approvals":      l.ask,
+		"POST /v1/approvals/{id}": l.answer,
+		"POST /v1/grants":         l.grant,
+		"/": func(r *http.Request) (any, error) {
+			return nil, failure(http.StatusNotFound, "this server has no %s %.100s", r.Method, r.URL.Path)
+		},
+	} {
+		mux.HandleFunc(pattern, answers(f))
+	}
 	return mux
 }
 
@@ -160,15 +160,13 @@ func (l *Listener) grants() []Grant {
 
 // answer answers a question in the name of the user at the other end. A no to what was approved
 // takes that back.
-func (l *Listener) answer(w http.ResponseWriter, r *http.Request) {
+func (l *Listener) answer(r *http.Request) (any, error) {
 	v, err := readVerdict(r.Body)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
+		return nil, failure(http.StatusBadRequest, "%v", err)
 	}
 	if l.c.Approvals == nil {
-		refuse(w, http.StatusNotFound, approval.ErrUnknown)
-		return
+		return nil, approval.ErrUnknown
 	}
 	id := strings.ToUpper(r.PathValue("id"))
 	a := approval.Answer{Allowed: v.Allow, By: channel(r.Context()), User: userName(r.Context()), Reason: v.Reason, Scope: v.Scope}
@@ -176,21 +174,10 @@ func (l *Listener) answer(w http.ResponseWriter, r *http.Request) {
 		a.Until = time.Now().Add(duration(v.Seconds))
 	}
 	out, err := l.settle(r.Context(), id, a)
-	switch {
-	case errors.Is(err, approval.ErrUnknown):
-		refuse(w, http.StatusNotFound, approval.ErrUnknown)
-	case errors.Is(err, approval.ErrAnswered):
-		refuse(w, http.StatusConflict, approval.ErrAnswered)
-	case errors.Is(err, approval.ErrScope):
-		refuse(w, http.StatusBadRequest, err)
-	case errors.Is(err, approval.ErrRoot):
-		refuse(w, http.StatusForbidden, approval.ErrRoot)
-	case err != nil:
+	if status, _ := statusOf(err); status == http.StatusInternalServerError {
 		l.c.Log.Error("control: an answer had no effect", "question", id, "error", err)
-		refuse(w, http.StatusInternalServerError, err)
-	default:
-		reply(w, http.StatusOK, out)
 	}
+	return out, err
 }
 
 func (l *Listener) settle(ctx context.Context, id string, a approval.Answer) (Outcome, error) {
@@ -304,7 +291,6 @@ func (k *known) Close() error {
 
 type peerKey struct{}
 
-// userName is the name of whoever sent a request, or the number if there is no name for it.
 // channel is how the user at the other end answers.
 func channel(ctx context.Context) approval.Channel {
 	if uid, ok := ctx.Value(peerKey{}).(int); ok && uid == 0 {
@@ -313,6 +299,7 @@ func channel(ctx context.Context) approval.Channel {
 	return approval.CommandLine()
 }
 
+// userName returns the name of the user who sent a request, or the number of one without a name.
 func userName(ctx context.Context) string {
 	uid, ok := ctx.Value(peerKey{}).(int)
 	if !ok {

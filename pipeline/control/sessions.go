@@ -2,7 +2,6 @@ package control
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -74,63 +74,59 @@ func (l *Listener) find(text string) (session.Info, error) {
 	return session.Info{}, unknown
 }
 
-// found has f answer about the session that a request names.
-func (l *Listener) found(f func(ctx context.Context, info session.Info) (any, error)) func(http.ResponseWriter, *http.Request) {
+// answers returns the handler that replies with what f returns.
+func answers(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		info, err := l.find(r.PathValue("id"))
+		v, err := f(r)
 		if err != nil {
 			deny(w, err)
 			return
 		}
-		v, err := f(r.Context(), info)
-		answer(w, v, err)
+		reply(w, http.StatusOK, v)
 	}
 }
 
-// answer replies with v, or says what went wrong.
-func answer(w http.ResponseWriter, v any, err error) {
-	if err != nil {
-		deny(w, err)
-		return
-	}
-	reply(w, http.StatusOK, v)
+func (l *Listener) sessions(r *http.Request) (any, error) {
+	return l.c.Pipeline.Sessions(r.URL.Query().Get("namespace")), nil
 }
 
-func (l *Listener) sessions(w http.ResponseWriter, r *http.Request) {
-	reply(w, http.StatusOK, l.c.Pipeline.Sessions(r.URL.Query().Get("namespace")))
-}
-
-func (l *Listener) create(w http.ResponseWriter, r *http.Request) {
+func (l *Listener) create(r *http.Request) (any, error) {
 	var q NewSession
-	if !read(w, r, maxBody, &q) {
-		return
+	if err := read(r, maxBody, &q); err != nil {
+		return nil, err
 	}
 	if !(min(q.Idle, q.Lifetime) >= 0 && max(q.Idle, q.Lifetime) <= maxSeconds) {
-		deny(w, &badRequest{fmt.Sprintf("idle_seconds and lifetime_seconds are from 0 to %d", int64(maxSeconds))})
-		return
+		return nil, failure(http.StatusBadRequest, "idle_seconds and lifetime_seconds are from 0 to %d", int64(maxSeconds))
 	}
 	n := pipeline.NewSession{Namespace: q.Namespace, Language: q.Language, Backend: q.Backend, Profile: q.Profile, Allow: q.Allow,
 		Limits: pipeline.BoundsOf(q.Limits), Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime)}
 	if q.NoNetwork {
 		n.Allow = []string{}
 	}
-	info, err := l.c.Pipeline.OpenSession(r.Context(), n)
-	answer(w, info, err)
+	return l.c.Pipeline.OpenSession(r.Context(), n)
 }
 
-func (l *Listener) end(ctx context.Context, info session.Info) (any, error) {
-	return l.c.Pipeline.CloseSession(ctx, info.Namespace, info.ID)
+func (l *Listener) end(r *http.Request) (any, error) {
+	info, err := l.find(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return l.c.Pipeline.CloseSession(r.Context(), info.Namespace, info.ID)
 }
 
-func (l *Listener) state(ctx context.Context, info session.Info) (any, error) {
-	return l.c.Pipeline.Inspect(ctx, info.Namespace, info.ID)
+func (l *Listener) state(r *http.Request) (any, error) {
+	info, err := l.find(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return l.c.Pipeline.Inspect(r.Context(), info.Namespace, info.ID)
 }
 
 // usageWorkers is how many sessions are asked at once what they use.
 const usageWorkers = 8
 
-// usage tells what living sessions use: one, those of a namespace, or all.
-func (l *Listener) usage(w http.ResponseWriter, r *http.Request) {
+// usage lists what living sessions use: one, those of a namespace, or all.
+func (l *Listener) usage(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	list := l.c.Pipeline.Sessions(q.Get("namespace"))
 	if id := q.Get("session"); id != "" {
@@ -139,12 +135,11 @@ func (l *Listener) usage(w http.ResponseWriter, r *http.Request) {
 			_, err = l.c.Pipeline.Usage(info.Namespace, info.ID) // says why
 		}
 		if err != nil {
-			deny(w, err)
-			return
+			return nil, err
 		}
 		list = []session.Info{info}
 	}
-	reply(w, http.StatusOK, l.used(list))
+	return l.used(list), nil
 }
 
 func (l *Listener) used(list []session.Info) []Used {
@@ -168,22 +163,31 @@ func (l *Listener) used(list []session.Info) []Used {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// badRequest is an error about what a client sent.
-type badRequest struct{ text string }
+// failure returns an error that the client is told with this status.
+func failure(status int, format string, a ...any) error {
+	return &Failure{Status: status, Text: fmt.Sprintf(format, a...)}
+}
 
-func (b *badRequest) Error() string { return b.text }
-
-// deny says what went wrong, with what to do about it where the pipeline knows that.
-func deny(w http.ResponseWriter, err error) {
-	var bad *badRequest
-	var many *Ambiguous
+// statusOf returns the status of the answer to a request, and the text of its error.
+func statusOf(err error) (status int, text string) {
+	if err == nil {
+		return http.StatusOK, ""
+	}
+	for _, known := range []struct {
+		err    error
+		status int
+	}{{approval.ErrUnknown, http.StatusNotFound}, {approval.ErrAnswered, http.StatusConflict}, {approval.ErrRoot, http.StatusForbidden}} {
+		if errors.Is(err, known.err) {
+			return known.status, known.err.Error() // the client compares the text
+		}
+	}
 	var own *pipeline.Error
-	m, status := message{Error: err.Error()}, http.StatusInternalServerError
+	status = http.StatusInternalServerError
 	switch {
-	case errors.As(err, &bad):
-		status = http.StatusBadRequest
-	case errors.As(err, &many):
+	case errors.As(err, new(*Ambiguous)):
 		status = http.StatusConflict
+	case errors.Is(err, approval.ErrScope), errors.Is(err, approval.ErrQuestion):
+		status = http.StatusBadRequest
 	case errors.Is(err, session.ErrUnknown):
 		status = http.StatusNotFound
 	case errors.Is(err, session.ErrDead):
@@ -193,7 +197,19 @@ func deny(w http.ResponseWriter, err error) {
 	case errors.As(err, &own) && own.Denied:
 		status = http.StatusUnprocessableEntity
 	}
-	if errors.As(err, &own) {
+	return status, err.Error()
+}
+
+// deny replies with an error, and with the remedy where the pipeline knows one.
+func deny(w http.ResponseWriter, err error) {
+	var own *pipeline.Error
+	var failed *Failure
+	status, text := statusOf(err)
+	m := message{Error: text}
+	switch {
+	case errors.As(err, &failed):
+		status = failed.Status
+	case errors.As(err, &own):
 		m = message{Error: own.Reason, Hint: own.Remedy.String()}
 	}
 	m.Error = cmp.Or(m.Error, "something went wrong that has no name")
