@@ -115,7 +115,8 @@ func (s *clientSession) ask(ctx context.Context, method mcp.MCPMethod, params an
 	s.send(b)
 	select {
 	case <-ctx.Done():
-		s.withdraw(id)
+		s.notify(string(mcp.MethodNotificationCancelled), // so that a dialog goes away
+			mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": json.RawMessage(id), "reason": "it is decided, or was given up"}})
 		return nil, context.Cause(ctx)
 	case m := <-answer:
 		if m.Error != nil {
@@ -125,12 +126,6 @@ func (s *clientSession) ask(ctx context.Context, method mcp.MCPMethod, params an
 		}
 		return m.Result, nil
 	}
-}
-
-// withdraw tells the client that a request of ours needs no answer any more, so that a dialog goes away.
-func (s *clientSession) withdraw(id string) {
-	s.notify(string(mcp.MethodNotificationCancelled),
-		mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": json.RawMessage(id), "reason": "it is decided, or was given up"}})
 }
 
 // answered takes an answer to where it is waited for. Others are ignored, as late ones must be.

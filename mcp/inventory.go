@@ -110,8 +110,3 @@ func (s *Server) reaches() string {
 	}
 	return "programs reach without asking: " + someOf(names, maxPackages)
 }
-
-// lends says which secrets of a namespace programs can be lent.
-func (s *Server) lends(ctx context.Context, namespace string) string {
-	return "secrets of namespace " + namespace + ": " + someOf(s.cfg.Pipeline.SecretNames(ctx, namespace), maxPackages)
-}

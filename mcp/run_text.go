@@ -54,15 +54,20 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 		err = res.Refused
 	}
 	if err != nil {
-		t.refused(err)
+		r := explain("execute_code", err)
+		all.Refused = &r
+		t.line("%s", r)
 	} else {
 		f.ExitCode = &res.ExitCode
-		t.status()
+		t.line("%s", endOf(res))
+		if res.StateLost != "" {
+			t.line("state lost: %s", res.StateLost)
+		}
 		t.streams()
 		t.values()
 	}
 	t.egress()
-	t.f.Packages = t.res.Packages
+	t.f.Packages = slices.Clone(t.res.Packages) // a job's result is read again, and answers are made readable in place
 	t.artifacts()
 	t.footer()
 	return &answer{text: strings.TrimRight(t.text.String(), "\n"), facts: all, extra: t.extra, failed: err != nil}
@@ -79,21 +84,6 @@ type runReport struct {
 }
 
 func (t *runReport) line(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
-
-func (t *runReport) refused(err error) {
-	r := explain("execute_code", err)
-	t.all.Refused = &r
-	t.line("%s", r)
-}
-
-// status says first what matters most.
-func (t *runReport) status() {
-	res := t.res
-	t.line("%s", endOf(res))
-	if res.StateLost != "" {
-		t.line("state lost: %s", res.StateLost)
-	}
-}
 
 // endOf says how a program ended, and when.
 func endOf(res pipeline.Result) string {

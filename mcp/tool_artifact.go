@@ -110,8 +110,7 @@ func partName(r results.Record, name string) (string, bool) {
 		return name, true
 	}
 	for _, n := range []string{name, strings.TrimPrefix(name, "/workspace/"), strings.TrimPrefix(name, "./"), strings.TrimPrefix(name, "files/")} {
-		if slices.ContainsFunc(r.Artifacts, func(a signer.Artifact) bool { return a.Name == n || readable(a.Name) == n }) {
-			i := slices.IndexFunc(r.Artifacts, func(a signer.Artifact) bool { return a.Name == n || readable(a.Name) == n })
+		if i := slices.IndexFunc(r.Artifacts, func(a signer.Artifact) bool { return a.Name == n || readable(a.Name) == n }); i >= 0 {
 			return "files/" + r.Artifacts[i].Name, true
 		}
 	}

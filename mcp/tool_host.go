@@ -1,5 +1,7 @@
 package mcp
 
+import "github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+
 const (
 	aboutHostExec = `Runs one command on the host, outside of any sandbox, if the operator or a person has allowed exactly this. ` +
 		`There is no shell: words and quotes only, no pipes, variables or redirections. Prefer execute_code.`
@@ -121,12 +123,6 @@ type fileReadFacts struct {
 
 type fileListFacts struct {
 	common
-	Entries []fileEntry `json:"entries,omitempty" about:"What is in the directory."`
-	More    bool        `json:"more,omitempty" about:"True if there is more than limit."`
-}
-
-type fileEntry struct {
-	Path string `json:"path" about:"The entry's path, relative to the directory."`
-	Kind string `json:"kind" about:"file, directory, link, or other for what is neither."`
-	Size int64  `json:"size" about:"Its bytes."`
+	Entries []files.Entry `json:"entries,omitempty" about:"What is in the directory."`
+	More    bool          `json:"more,omitempty" about:"True if there is more than limit."`
 }

@@ -66,10 +66,9 @@ func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fileListFacts{More: l.More}
+	f := &fileListFacts{Entries: l.Entries, More: l.More}
 	text := []string{fmt.Sprintf("%s has %s:", readable(c.text("path")), strings.Replace(count(len(l.Entries), "entry"), "entrys", "entries", 1))}
 	for _, e := range l.Entries {
-		f.Entries = append(f.Entries, fileEntry(e))
 		line := "- " + readable(e.Path)
 		switch e.Kind {
 		case "file":

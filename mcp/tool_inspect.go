@@ -146,23 +146,11 @@ func (s *Server) inspectJob(namespace, id string) (*answer, error) {
 		}
 		return &answer{text: text, facts: f}, nil
 	}
-	a, err := s.finished(namespace, id)
-	if err != nil {
-		return nil, err
-	}
+	a := s.ran(*j.Result, nil)
 	if r, ok := a.facts.(*runFacts); ok {
 		f.Result, f.Refused = &r.outcome, r.Refused
 	}
 	return &answer{text: "done: " + a.text, facts: f, extra: a.extra}, nil
-}
-
-// finished is the result of a background run that is done.
-func (s *Server) finished(namespace, id string) (*answer, error) {
-	j, ok := s.cfg.Pipeline.Job(namespace, id)
-	if !ok || j.Result == nil {
-		return nil, fmt.Errorf("the background run %s was forgotten before its result was read", id)
-	}
-	return s.ran(*j.Result, nil), nil
 }
 
 func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*answer, error) {

@@ -81,14 +81,18 @@ func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
 	}
 	f := &runtimesFacts{Backend: p.Backend, Usable: p.Usable, Why: p.Why, Runtimes: runtimesOf(p)}
 	text := runtimeLines(backendFacts{p.Backend, p.Usable, p.Why, f.Runtimes}, s.inventory(ctx, p, c.namespace))
-	text = append(text, s.reaches(), s.lends(ctx, c.namespace))
+	text = append(text, s.reaches(), "secrets of namespace "+c.namespace+": "+someOf(s.cfg.Pipeline.SecretNames(ctx, c.namespace), maxPackages))
 	var held []string
 	for _, l := range p.Layers {
 		f.Layers = append(f.Layers, layerFacts{l.Name, l.InForce, l.Detail, l.Remedy})
 		if l.InForce {
 			held = append(held, l.Name)
 		} else {
-			text = append(text, lacking(l))
+			line := fmt.Sprintf("layer %s is not there: %s", l.Name, l.Detail)
+			if l.Remedy != "" {
+				line += "; a person can type: " + l.Remedy
+			}
+			text = append(text, line)
 		}
 	}
 	text = append(text, "layers: "+strings.Join(held, " "))
@@ -99,15 +103,6 @@ func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
 		text = append(text, runtimeLines(o, nil)...)
 	}
 	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
-}
-
-// lacking is a line about a layer that is not there.
-func lacking(l backends.LayerProbe) string {
-	text := fmt.Sprintf("layer %s is not there: %s", l.Name, l.Detail)
-	if l.Remedy != "" {
-		text += "; a person can type: " + l.Remedy
-	}
-	return text
 }
 
 // How long a backend may take to say what it offers: the one that is asked for, and one that is asked besides.
@@ -205,7 +200,8 @@ func (s *Server) sandboxStats(_ context.Context, c *call) (*answer, error) {
 	if s.cfg.Namespace != "" || c.text("namespace") != "" {
 		s.countOnly(&n, c.namespace)
 	}
-	f := statsOf(n)
+	f := &statsFacts{Uptime: time.Since(n.Began).Seconds(), Running: n.Running, Waiting: n.Waiting, Slots: n.Slots,
+		Runs: n.Runs, Sessions: n.Sessions, Jobs: n.Jobs, P50: n.P50, P90: n.P90, P99: n.P99, Pools: poolsOf(n.Pools)}
 	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms%s",
 		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, count(n.Jobs, "run"), tallied(n.Runs), tallied(n.Sessions), n.P50, n.P90, n.P99, poolLines(n.Pools))
 	return &answer{text: text, facts: f}, nil
@@ -224,11 +220,6 @@ func (s *Server) countOnly(n *pipeline.Stats, namespace string) {
 			n.Jobs++
 		}
 	}
-}
-
-func statsOf(n pipeline.Stats) *statsFacts {
-	return &statsFacts{Uptime: time.Since(n.Began).Seconds(), Running: n.Running, Waiting: n.Waiting, Slots: n.Slots,
-		Runs: n.Runs, Sessions: n.Sessions, Jobs: n.Jobs, P50: n.P50, P90: n.P90, P99: n.P99, Pools: poolsOf(n.Pools)}
 }
 
 // tallied lists what there is how many of.

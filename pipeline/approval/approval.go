@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -204,10 +205,7 @@ func (b *Broker) rememberID(id string) {
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	b.closed = true
-	waiting := make([]*asked, 0, len(b.open))
-	for _, w := range b.open {
-		waiting = append(waiting, w)
-	}
+	waiting := slices.Collect(maps.Values(b.open))
 	b.mu.Unlock()
 	for _, w := range waiting {
 		b.writing.Go(func() { b.deny(w, Answer{Reason: "the server ended before anybody answered"}) })

@@ -95,25 +95,11 @@ func (p *Policy) block(prog Program, args []string, whole bool) error {
 // ownBlock is the operator's. A star in their patterns matches anything: what they block stays blocked with options.
 func (p *Policy) ownBlock(prog Program, args []string) error {
 	for _, one := range p.blocked {
-		if slices.Contains(prog.Names, filepath.Base(one.Program())) && one.covers(args) {
+		if slices.Contains(prog.Names, filepath.Base(one.Program())) && one.each(args, token.anything) {
 			return refuse("nobody can allow this: the operator has blocked it", "the configuration blocks %s", one)
 		}
 	}
 	return nil
-}
-
-// covers is fits, with stars that match any text.
-func (p Pattern) covers(args []string) bool {
-	own := p.words[1:]
-	if len(args) < len(own) || len(args) > len(own) && !p.variadic {
-		return false
-	}
-	for i, t := range own {
-		if !t.anything(args[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 func (t token) anything(word string) bool {

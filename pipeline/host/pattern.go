@@ -92,12 +92,18 @@ func (p Pattern) String() string {
 
 // fits says whether the words after the program match. That the program does is for its file to say.
 func (p Pattern) fits(args []string) bool {
+	return p.each(args, token.matches)
+}
+
+// each reports whether there are as many args as words after the program, or more where ** allows that, and match
+// holds for each word.
+func (p Pattern) each(args []string, match func(token, string) bool) bool {
 	own := p.words[1:]
 	if len(args) < len(own) || len(args) > len(own) && !p.variadic {
 		return false
 	}
 	for i, t := range own {
-		if !t.matches(args[i]) {
+		if !match(t, args[i]) {
 			return false
 		}
 	}

@@ -100,7 +100,7 @@ func FuzzMatch(f *testing.F) {
 			return
 		}
 		args := words[1:]
-		if p.fits(args) && !p.covers(args) {
+		if p.fits(args) && !p.each(args, token.anything) {
 			t.Errorf("%s allows %q, and would not block it", p, args)
 		}
 		if !p.fits(args) {

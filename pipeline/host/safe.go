@@ -71,11 +71,7 @@ func (p *Policy) harmless(prog Program, args []string, dir string) (Pattern, boo
 }
 
 func (p *Policy) inDirectories(name string, args []string, dir string) bool {
-	isBound := false
-	for _, b := range bound {
-		isBound = isBound || b == name
-	}
-	if !isBound {
+	if !slices.Contains(bound, name) {
 		return true
 	}
 	if !within(dir, p.directories()) {

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -81,10 +82,7 @@ func gitSettings(bound []vault.Bound) (all []gitSetting) {
 	slices.SortStableFunc(bound, func(a, b vault.Bound) int { return gitRank(a.Name) - gitRank(b.Name) })
 	seen := map[string]bool{}
 	for _, b := range bound {
-		user := gitUsers[b.Name]
-		if user == "" {
-			user = anyUser
-		}
+		user := cmp.Or(gitUsers[b.Name], anyUser)
 		for _, host := range b.Hosts {
 			for _, url := range gitURLs(host) {
 				if seen[url] {

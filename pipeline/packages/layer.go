@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,13 +88,8 @@ func parseFile(line string) (name string, f file, err error) {
 
 // list is the layer's files as text, and the SHA-256 of that: it changes with every name, mode and byte.
 func (l layer) list() (text, hash string) {
-	names := make([]string, 0, len(l.files))
-	for name := range l.files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var b strings.Builder
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(l.files)) {
 		f, mode := l.files[name], "-"
 		if f.exec {
 			mode = "x"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -123,9 +124,7 @@ func (s *Store) Metadata(id string) (Record, error) {
 func (s *Store) List(f Filter) []Record {
 	small := s.memorized()
 	ids := s.onDisk()
-	for id := range small {
-		ids = append(ids, id)
-	}
+	ids = slices.AppendSeq(ids, maps.Keys(small))
 	slices.SortFunc(ids, func(a, b string) int { return strings.Compare(b, a) })
 	list := []Record{}
 	for _, id := range slices.Compact(ids) {

@@ -119,11 +119,11 @@ func (a Access) Describe() string {
 	return "allowed: " + strings.Join(all, ", ")
 }
 
-// Entry is one name in a directory.
+// Entry is one name in a directory. The about tags are descriptions in the schemas of tools.
 type Entry struct {
-	Path string // relative to the directory that was listed
-	Kind string // "file", "directory", "link" or "other"
-	Size int64  // bytes
+	Path string `json:"path" about:"The entry's path, relative to the directory."`
+	Kind string `json:"kind" about:"file, directory, link, or other for what is neither."`
+	Size int64  `json:"size" about:"Its bytes."`
 }
 
 // What Write does about a file that is there.

@@ -76,18 +76,14 @@ func inside(name, known string, names []string) string {
 		}
 		for _, n := range names {
 			if depth := strings.Count(n, "/") + 1; depth <= end {
-				if what := strings.Join(words[end-depth:end], "/"); matches(n, what) {
+				what := strings.Join(words[end-depth:end], "/")
+				if ok, _ := path.Match(n, what); ok {
 					return what
 				}
 			}
 		}
 	}
 	return ""
-}
-
-func matches(pattern, name string) bool {
-	ok, err := path.Match(pattern, name)
-	return ok && err == nil
 }
 
 // foldName returns a name as file systems compare it that ignore case, and dots, spaces and streams at a name's end.

@@ -57,13 +57,13 @@ func (t *target) replace(content []byte, over bool) (notes []string, err error) 
 
 // temp makes the file that is to take the name, locked.
 func (t *target) temp() (*os.File, string, error) {
-	mode := uint32(0o666) // less the umask
+	how := unix.OpenHow{Flags: unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: 0o666, Resolve: beneath} // less the umask
 	if t.old != nil {
-		mode = 0o600
+		how.Mode = 0o600
 	}
 	for range 100 {
 		name := tempPrefix + rand.Text() + tempSuffix
-		fd, err := openNew(int(t.parent.Fd()), name, mode)
+		fd, err := openHow(int(t.parent.Fd()), name, how)
 		if err != nil {
 			return nil, "", err
 		}
@@ -77,17 +77,6 @@ func (t *target) temp() (*os.File, string, error) {
 		f.Close()
 	}
 	return nil, "", errors.New("the file that is to replace it was removed each time: is the directory being cleaned up?")
-}
-
-func openNew(dir int, name string, mode uint32) (fd int, err error) {
-	how := unix.OpenHow{Flags: unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: uint64(mode), Resolve: beneath}
-	for range 100 {
-		fd, err = unix.Openat2(dir, name, &how)
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	return fd, err
 }
 
 // rename gives the file its name. Without over, one that has come meanwhile stays.

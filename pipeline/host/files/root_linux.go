@@ -164,9 +164,12 @@ func (d *rootedPath) linked(rel string) error {
 	return deny(d.asked, "goes through a link, and those are not followed: name what it leads to")
 }
 
-// openat2 tries again where a rename or a mount came in between, which the kernel notices.
 func openat2(dir int, name string, flags int, resolve uint64) (fd int, err error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve}
+	return openHow(dir, name, unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve})
+}
+
+// openHow calls openat2, again where the kernel noticed a rename or a mount in between.
+func openHow(dir int, name string, how unix.OpenHow) (fd int, err error) {
 	for range 100 {
 		fd, err = unix.Openat2(dir, name, &how)
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {

@@ -163,15 +163,10 @@ func (a Access) before(ctx context.Context, t *target) (b []byte, large bool, er
 	}
 	defer f.Close()
 	b, err = a.all(ctx, f)
-	var denial *Denial
-	return b, errors.As(err, &denial), unless(err, denial != nil)
-}
-
-func unless(err error, expected bool) error {
-	if expected {
-		return nil
+	if errors.As(err, new(*Denial)) {
+		return b, true, nil
 	}
-	return err
+	return b, false, err
 }
 
 // appendTo writes behind a file's end, in one piece, for which room is made before.
