@@ -25,7 +25,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// exitCodes is what the help says of them.
+// exitCodes is the part of the help about exit codes.
 const exitCodes = `Flags may stand before or after the other words. sandboxmcp COMMAND --help says more, with an example.
 
 Exit codes:
@@ -69,7 +69,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return code
 }
 
-// tracked knows whether something was written.
+// tracked is a writer that records whether anything was written to it.
 type tracked struct {
 	io.Writer
 	written bool
@@ -141,7 +141,7 @@ func subcommandMissing(c *cli.Context) error {
 	return exit.Usage(c.Command.HelpName+" --help", "say what to do: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "), names[last])
 }
 
-// prepare gives commands, and those below them, what all of ours have.
+// prepare sets the fields that all commands and their subcommands share.
 func prepare(commands []*cli.Command) {
 	for _, c := range commands {
 		c.OnUsageError, c.HideHelpCommand = typedWrong, true

@@ -98,7 +98,7 @@ const (
 	askVault     = "vault"
 )
 
-// completionTimeout is how long somebody waits who has pressed a key.
+// completionTimeout bounds the answer to a press of the tab key.
 const completionTimeout = time.Second
 
 // plainWord is a word that no shell makes something else of: bash expands the words that it is offered.

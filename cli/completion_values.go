@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// valueOf is what the value of a flag can be.
+// valueOf returns the completions of a flag's value.
 func valueOf(path, name, usage string) *complete.Source {
 	s := &complete.Source{Words: choices(usage)}
 	switch name {
@@ -81,7 +81,7 @@ func choices(usage string) (words []string) {
 	return words
 }
 
-// named is what can stand for a word that a usage has in capitals.
+// named returns the completions of a word in capitals in a usage.
 func named(word string) complete.Source {
 	for _, kind := range strings.Split(strings.Trim(word, "[]."), "|") {
 		name, _, _ := strings.Cut(kind, "[")
@@ -101,7 +101,7 @@ func named(word string) complete.Source {
 	return complete.Source{}
 }
 
-// wordsOf is what can follow a command, as its usage has it: the first word in it that is no flag and no
+// wordsOf returns the completions of a command's argument, from its usage: the first word in it that is no flag and no
 // subcommand.
 func wordsOf(path string, c *cli.Command) complete.Source {
 	for line := range strings.Lines(c.UsageText) {
@@ -138,7 +138,7 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 	return complete.Source{}
 }
 
-// withoutFlags is a usage without the flags in it and what they take.
+// withoutFlags returns a usage without its flags and their values.
 func withoutFlags(line string) string {
 	var words []string
 	after := false // what follows is a flag's value

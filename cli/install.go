@@ -44,7 +44,7 @@ Examples:
 	}
 }
 
-// installed is what was installed, as JSON shows it.
+// installed is the result of install, as JSON shows it.
 type installed struct {
 	Run       string             `json:"run"` // the id under which the audit log has it
 	Namespace string             `json:"namespace"`

@@ -46,7 +46,7 @@ Examples:
 	}
 }
 
-// validation is what validate found, as JSON shows it.
+// validation is the result of validate, as JSON shows it.
 type validation struct {
 	File     string             `json:"file"`
 	Language string             `json:"language"`
@@ -112,7 +112,7 @@ func (p *program) validate(c *cli.Context) error {
 	return err
 }
 
-// codeOf reads what is to be checked.
+// codeOf reads the code of the command line.
 func (p *program) codeOf(file, language string) (validate.Code, error) {
 	code := validate.Code{Language: language}
 	if file == "-" && language == "" {
@@ -143,7 +143,7 @@ func (p *program) codeOf(file, language string) (validate.Code, error) {
 	return code, err
 }
 
-// writeBack replaces a file that is still what was checked, with its mode, through links.
+// writeBack replaces a file, with its mode and through links, if its content is still was.
 func writeBack(file string, was, now []byte) error {
 	path, err := filepath.EvalSymlinks(file)
 	if err != nil {
@@ -168,7 +168,7 @@ func validationOf(file string, r validate.Report) validation {
 		Fixed: r.Fixed, Diff: r.Diff, Notes: append([]string{}, r.Notes...)}
 }
 
-// String is what was found, for people: places first, as editors and compilers write them.
+// String returns the findings for people: places first, as editors and compilers write them.
 func (l validation) String() string {
 	var b strings.Builder
 	at := func(line, column int, text, snippet string) {

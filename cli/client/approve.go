@@ -130,7 +130,7 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 	return client, nil
 }
 
-// noServer says what to do when it is not clear which server is meant, or there is none.
+// noServer adds a hint to the error of a connection: which servers run, or how to start one.
 func noServer(err error, name string) error {
 	var several *control.Several
 	switch {
@@ -204,7 +204,7 @@ func showQuestion(b *strings.Builder, q approval.Question, now time.Time, comman
 	terminal.Fact(b, "answer with", command+" "+q.ID)
 }
 
-// why is what a reason is called: what an agent says is a claim.
+// why returns the label of a reason: an agent's reason is a claim.
 func why(q approval.Question) string {
 	if q.Run != "" {
 		return "why"
@@ -277,13 +277,14 @@ func settle(ctx context.Context, client *control.Client, id string, v control.Ve
 	return out, nil
 }
 
-// byRoot says how root does what only root may. What root is shown there, no program of the server's user has changed on the way.
+// byRoot is the error for an approval that only root may give, with root's command line. No program of the server's user has
+// changed what root is shown there on the way.
 func byRoot(client *control.Client, what string) error {
 	at := "--server " + terminal.ShellWord(client.Socket())
 	return exit.Fail(fmt.Sprintf("sudo sandboxmcp approvals %s; sudo sandboxmcp %s %s", at, what, at), "the configuration leaves approvals to root")
 }
 
-// outcome is what an answer did, on one line.
+// outcome describes the effect of an answer on one line.
 func outcome(o control.Outcome) string {
 	what := fmt.Sprintf("%s %s for the namespace %s", terminal.Visible(o.Question.Kind), terminal.Visible(o.Question.What), terminal.Visible(o.Question.Namespace))
 	switch {

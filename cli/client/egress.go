@@ -249,7 +249,7 @@ func mayGive(cfg config.Config, domain string) error {
 	return nil
 }
 
-// known is what servers know of egress.
+// known are the open questions and the approvals of egress on all servers.
 type known struct {
 	Waiting  []waiting  `json:"waiting"`
 	Approved []approved `json:"approved"`
@@ -267,7 +267,7 @@ type approved struct {
 	client *control.Client
 }
 
-// withEgress collects what the servers know that the command line means.
+// withEgress calls f with the questions and approvals of the servers that the command line means.
 func withEgress(c *cli.Context, f func(context.Context, known) error) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()

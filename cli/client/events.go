@@ -109,7 +109,7 @@ func eventLine(e event.Event) string {
 		terminal.Visible(e.Name), terminal.Visible(e.Namespace), terminal.Visible(e.Run), terminal.Visible(matter(e)))
 }
 
-// matter is what matters most in an event, in the words that the log has for the row of that name. A queue has
+// matter is the summary of an event, in the words of the log for the row of that name. A queue has
 // no row.
 func matter(e event.Event) string {
 	if e.Name == event.QueueBackpressure {

@@ -121,7 +121,7 @@ func limitFlags() []cli.Flag {
 	}
 }
 
-// requestedLimits are those that the command line names, and zero what it does not.
+// requestedLimits are the limits that the command line names; the others are zero.
 func requestedLimits(c *cli.Context) (b pipeline.Bounds, err error) {
 	var l backends.Limits
 	err = run.Limits(c, &l)
@@ -238,7 +238,7 @@ func (p commands) sessionStats(c *cli.Context) error {
 
 func inMB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
 
-// showUse prints what is known of a session, and what it uses.
+// showUse prints a session's facts and resource usage.
 func showUse(b *strings.Builder, i session.Info, u session.Usage) {
 	fmt.Fprintf(b, "session %s: %s, %s\n", terminal.Visible(i.ID), terminal.Visible(i.Language), terminal.Visible(i.State))
 	terminal.Fact(b, "namespace", i.Namespace)

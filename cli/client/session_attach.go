@@ -106,7 +106,7 @@ type attachment struct {
 	pane   *pane
 }
 
-// script runs what comes on standard input.
+// script runs the code on standard input.
 func (a *attachment) script(ctx context.Context) error {
 	in := bufio.NewReader(a.In)
 	var lines []string
@@ -139,7 +139,7 @@ var leaving = map[string][]string{
 	"python": {"exit", "exit()", "quit", "quit()"}, "node": {".exit", "exit"}, "shell": {"exit", "logout"}, "r": {"q()", "quit()", "exit"},
 }
 
-// talk runs what a person types.
+// talk runs the code that a person types.
 func (a *attachment) talk(ctx context.Context, prompt *console.Prompt) error {
 	fmt.Fprintf(a.Err, "session %s: %s, namespace %s, %s so far; Ctrl-D leaves it, %%help says more\n",
 		terminal.Visible(a.info.ID), terminal.Visible(a.info.Language), terminal.Visible(a.info.Namespace), terminal.Count(a.info.Cells, "cell"))
@@ -189,10 +189,10 @@ func (a *attachment) next(ctx context.Context, prompt *console.Prompt) (code str
 	return code, cause, err
 }
 
-// glances is how often it is looked whether a session lives while somebody thinks about what to type.
+// glances is the interval at which a session is polled while a person types.
 const glances = time.Second
 
-// watch ends what it watches for when the session or the server has ended.
+// watch polls the session, and cancels a context when the session or the server has ended.
 func (a *attachment) watch(ctx context.Context, ended context.CancelCauseFunc) {
 	for {
 		select {
@@ -207,7 +207,7 @@ func (a *attachment) watch(ctx context.Context, ended context.CancelCauseFunc) {
 	}
 }
 
-// gone is what an attachment ends with that can't go on.
+// gone is the error of an attachment whose session or server has ended.
 func (a *attachment) gone(err error) error {
 	var f *control.Failure
 	switch {
@@ -261,7 +261,7 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 	return res.Ended, nil
 }
 
-// command does what is no code, and says whether it was that.
+// command carries out a line that begins with %, and reports whether text was such a line.
 func (a *attachment) command(ctx context.Context, text string) (bool, error) {
 	switch strings.TrimSpace(text) {
 	case "%help":

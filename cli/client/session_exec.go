@@ -185,7 +185,7 @@ func (p commands) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 	return exit.Silent(max(1, res.ExitCode))
 }
 
-// cellCuts says what of a cell's output is missing, if anything is.
+// cellCuts prints how much of a cell's output was cut off, and reports whether any was.
 func (p commands) cellCuts(res pipeline.Result) (missing bool) {
 	for _, n := range []struct {
 		name string
@@ -219,7 +219,7 @@ func (p commands) cellNotes(res pipeline.Result) {
 	}
 }
 
-// pane is where what a session's code writes goes: through a filter where that is a terminal.
+// pane is the output of a session's code: the standard streams, behind a filter where they are a terminal.
 type pane struct {
 	out, err *terminal.Filter
 	line     *lineEnd // where stdout stands
@@ -240,7 +240,7 @@ func (s *pane) broken() error {
 	return s.line.failed
 }
 
-// lineEnd knows whether what was written ended with a line.
+// lineEnd is a writer that records whether the last byte ended a line.
 type lineEnd struct {
 	w      io.Writer
 	mu     sync.Mutex
@@ -261,7 +261,7 @@ func (l *lineEnd) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// showCell prints what a cell showed beside its output: displays, its value, its error.
+// showCell prints a cell's displays, value and error.
 func (p commands) showCell(res pipeline.Result, s *pane, saved string) error {
 	var text strings.Builder
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
@@ -300,10 +300,10 @@ func inText(b kernel.Bundle, saved string) string {
 	return text
 }
 
-// pictures are the kinds of what is saved, and how their files end.
+// pictures are the media types of displays that are saved as files, with the suffixes of these.
 var pictures = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
 
-// savePictures saves what a cell showed as new files, whose names begin with the run's id.
+// savePictures saves the pictures of a cell as new files, whose names begin with the run's id.
 func savePictures(dir string, res pipeline.Result) error {
 	n := 0
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {

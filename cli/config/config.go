@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Config is what the operator decided. Get one from [Load]; the zero value is not valid.
+// Config are the operator's settings. Get one from [Load]; the zero value is not valid.
 type Config struct {
 	Backend       string   // "process", "podman" or "docker"
 	MaxConcurrent int      // runs at the same time; default: the cores of the machine
@@ -57,12 +57,12 @@ type Audit struct {
 	Push           []string // places that checkpoints are taken to, as audit/witness reads them
 }
 
-// Redact is what becomes of text in which a secret is that is not in the vault.
+// Redact is the treatment of secrets in text that are not in the vault.
 type Redact struct {
 	Unknown string // what looks like a token is told of ("warn"), taken out ("mask"), or neither ("off")
 }
 
-// Events is who else is told what happens.
+// Events are the receivers of events outside of this machine.
 type Events struct {
 	Webhook       string   // URL that events are posted to, "" is none
 	WebhookSecret string   // NAMESPACE/KEY of the secret that posts are signed with, "" signs none
@@ -103,7 +103,7 @@ type Packages struct {
 	Ask     bool  // a person approves what is installed
 }
 
-// Validate is what is done about code that looks dangerous.
+// Validate is the treatment of code that looks dangerous.
 type Validate struct {
 	Reject   string   // findings from this severity on are refused: "low", "medium", "high"; "never"
 	RulesOff []string // rules that find nothing

@@ -82,7 +82,7 @@ func approvalSettings() []setting {
 	}
 }
 
-// Web is what callers may have read of the web. The zero value is nothing.
+// Web is the access of callers to the web. The zero value is nothing.
 type Web struct {
 	Enabled        bool
 	Allow          []string // what may be reached; nil is every public host on ports 80 and 443. What egress.deny names is denied
@@ -123,7 +123,7 @@ func searchEngines(key string, of func(*Config) *[]string) setting {
 	}, all.show}
 }
 
-// Host is what agents may do on the host, outside of any sandbox.
+// Host is the access of agents to the host, outside of any sandbox.
 type Host struct {
 	Enabled        bool
 	Allowed        []string // command patterns, "@safe" for the list of what changes nothing

@@ -152,7 +152,7 @@ func (l *loader) pool() {
 	}
 }
 
-// consistent checks what no setting can know alone.
+// consistent checks settings against each other.
 func (l *loader) consistent() {
 	if _, there := l.c.Profiles[l.c.Profile]; !there {
 		names := l.c.profileNames()
@@ -222,7 +222,7 @@ func (l *loader) xdg(name, underHome string) string {
 	return ""
 }
 
-// workDir is what relative paths on the command line mean, "" when the directory is gone.
+// workDir returns the directory of relative paths on the command line, "" when it is gone.
 func workDir() string {
 	dir, err := os.Getwd()
 	if err != nil {

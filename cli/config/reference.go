@@ -38,7 +38,7 @@ func Reference() []Entry {
 		Entry{"profiles.NAME.layers", "", Hardened + ", " + Landlock, Hardened, "layers that this profile sets up"})
 }
 
-// abouts says what each setting does.
+// abouts are the descriptions of the settings.
 func abouts() map[string]string {
 	return map[string]string{
 		"backend":                   "what contains programs: a hardened process, or containers of an engine",

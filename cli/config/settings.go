@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// value is what one source says about one setting.
+// value is a setting in one source.
 type value struct {
 	words   []string // one, unless it was a list
 	list    bool
@@ -20,7 +20,7 @@ type value struct {
 	dir     string // what relative paths are relative to; "" forbids them
 }
 
-// setting is one key that every configuration has.
+// setting is a key of the configuration.
 type setting struct {
 	key   string // with dots
 	env   string // after SANDBOXMCP_, "" when the environment can't set it

@@ -52,7 +52,7 @@ func (t *Console) Close() {
 	}
 }
 
-// take makes us the one who reads, until give.
+// take makes this process the reader of the terminal, until give.
 func (t *Console) take(ctx context.Context) bool {
 	_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // whoever reads for the script makes room
 	select {
@@ -81,10 +81,10 @@ func (t *Console) until(ctx context.Context) func() bool {
 	return context.AfterFunc(ctx, func() { _ = t.tty.SetDeadline(time.Unix(1, 0)) })
 }
 
-// maxEarly is how much of what is typed ahead is kept for the script.
+// maxEarly bounds the text, typed ahead, that is kept for the script.
 const maxEarly = 64 << 10
 
-// collect takes what was typed before the question could be read, and says whether that was anything.
+// collect takes the text that was typed before the question could be read, and reports whether there was any.
 func (t *Console) collect(ctx context.Context) (typed bool) {
 	defer t.until(ctx)()
 	_ = t.tty.SetReadDeadline(time.Now().Add(t.glance))
@@ -106,7 +106,7 @@ func (t *Console) keep(b []byte) {
 	}
 }
 
-// line reads one line.
+// line reads a line.
 func (t *Console) line(ctx context.Context) (string, error) {
 	defer t.until(ctx)()
 	var all []byte

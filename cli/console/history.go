@@ -19,7 +19,7 @@ const (
 	maxTyped    = 16 << 10 // bytes of a line that is worth remembering
 )
 
-// history is what was typed before, for the arrow keys. It lasts in a file that only its user can read; code that
+// history are the lines that were typed before, for the arrow keys. It lasts in a file that only its user can read; code that
 // holds secrets can't be told from other code, so that who types some begins its first line with a space.
 type history struct {
 	file    string   // "" keeps nothing beyond this process

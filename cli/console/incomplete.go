@@ -33,7 +33,7 @@ func pythonGoesOn(text, last string) bool {
 	return s.block && strings.TrimSpace(last) != ""
 }
 
-// scanned is what is open at the end of some text.
+// scanned are the brackets and quotes that are open at the end of a text.
 type scanned struct {
 	depth    int  // brackets
 	quote    bool // a text or comment that goes over lines

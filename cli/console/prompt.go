@@ -98,7 +98,7 @@ func (p *Prompt) piece() (string, error) {
 	}
 }
 
-// enter makes the terminal one that is edited on, until leave.
+// enter puts the terminal into the mode of the line editor, until leave.
 func (p *Prompt) enter() (leave func(), err error) {
 	var old *term.State
 	if err := p.control(func(fd int) error {

@@ -128,7 +128,7 @@ func (p commands) artifacts(c *cli.Context) error {
 	return p.showLeft(c, left)
 }
 
-// leftovers are what a run left.
+// leftovers are the stored results of a run.
 type leftovers struct {
 	results.Record
 	results *results.Store
@@ -184,7 +184,7 @@ func storedRunOf(r results.Record, cfg config.Config) storedRun {
 	return k
 }
 
-// showLeft lists what one run left.
+// showLeft lists the stored results of a run.
 func (p commands) showLeft(c *cli.Context, left *leftovers) error {
 	k := storedRunOf(left.Record, left.cfg)
 	stdout, stderr := int64(len(left.Stdout)), int64(len(left.Stderr))

@@ -97,7 +97,7 @@ func plainBase(name string) string {
 	return strings.ReplaceAll(base, string(filepath.Separator), "_")
 }
 
-// copyLeft writes all of one thing that a run left. A file that is not what its hash says any more is an error.
+// copyLeft writes a stored artifact, output or receipt to w. A file that is not what its hash says any more is an error.
 func (p commands) copyLeft(c *cli.Context, left *leftovers, stored string, w io.Writer) error {
 	if stored == signer.ReceiptName {
 		text, err := receiptOf(c, left.ID)
@@ -118,7 +118,7 @@ func (p commands) copyLeft(c *cli.Context, left *leftovers, stored string, w io.
 	return nil
 }
 
-// reading reads one thing that a run left from its beginning to its end.
+// reading is a reader of a stored file from its beginning.
 type reading struct {
 	left   *leftovers
 	stored string

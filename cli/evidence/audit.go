@@ -196,7 +196,7 @@ func writeRows(out auditrows.Writer, rows iter.Seq2[audit.Row, error]) error {
 	return out.Close()
 }
 
-// auditFilter is what the flags of choosing choose. It warns of rows that are not here.
+// auditFilter returns the filter of the flags of choosing. It warns of rows that are not here.
 func (p commands) auditFilter(c *cli.Context, now time.Time) (audit.Filter, error) {
 	f := audit.Filter{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Sealed: !c.Bool("live"), Missing: p.warnMissing}
 	if err := event.CheckRows(f.Kinds); err != nil {
@@ -252,7 +252,7 @@ func pointInTime(text string, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// scope says in words what f chooses, a part each.
+// scope describes a filter, each condition in a phrase.
 func scope(f audit.Filter) []string {
 	var words []string
 	if f.Namespace != "" {

@@ -83,7 +83,7 @@ Example: sandboxmcp audit receipt 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out receipt.intot
 	}
 }
 
-// about hands out what the log has about the run or row that the command line names.
+// about prints the proof or receipt of the run or row that the command line names.
 func (p commands) about(c *cli.Context, with func(*cli.Context, func(context.Context, *audit.Log) error) error,
 	get func(context.Context, *audit.Log, string) ([]byte, error)) error {
 	if c.NArg() != 1 {
@@ -98,7 +98,7 @@ func (p commands) about(c *cli.Context, with func(*cli.Context, func(context.Con
 	})
 }
 
-// hand writes what others will check byte for byte. A terminal is shown it, with nothing that it would obey.
+// hand writes a text that others check byte for byte. A terminal is shown it, with nothing that it would obey.
 func (p commands) hand(c *cli.Context, text []byte) error {
 	if !strings.HasSuffix(string(text), "\n") {
 		text = append(text, '\n')
@@ -134,7 +134,7 @@ func checkProof(file string, keys []audit.Key) (*audit.Proven, error) {
 	return &proven, nil
 }
 
-// tellProof says what a proof proves. err is what is wrong with it.
+// tellProof prints the row that a proof proves. err is what is wrong with it.
 func (p commands) tellProof(c *cli.Context, proven *audit.Proven, err error) error {
 	if c.Bool("json") {
 		return p.asJSON(struct {
@@ -149,7 +149,7 @@ func (p commands) tellProof(c *cli.Context, proven *audit.Proven, err error) err
 	return errors.Join(err, auditrows.Show(p.Out, []audit.Row{proven.Row}))
 }
 
-// pushNow does what audit checkpoint --push asks for.
+// pushNow pushes the newest checkpoint if the command line has --push.
 func (p commands) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) ([]byte, error) {
 	if !c.Bool("push") {
 		if c.IsSet("to") {

@@ -136,7 +136,7 @@ func checkSegment(file string, keys []audit.Key) (*audit.Report, error) {
 	return &report, judged(report, "the segment")
 }
 
-// judged is what a report comes to.
+// judged returns the error that a report amounts to.
 func judged(r audit.Report, what string) error {
 	const hint = "keep a copy of it as it is now: it is evidence"
 	switch bad := r.Bad; {
@@ -150,7 +150,7 @@ func judged(r audit.Report, what string) error {
 	return nil
 }
 
-// nobodys is the one answer to what is signed where no key is known.
+// nobodys is the error for a signature where no key is known.
 func nobodys(what string) error {
 	return exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but it is not known who signed it: no key is known here", what)
 }
@@ -191,7 +191,7 @@ func readSmall(file string) ([]byte, error) {
 	return text, err
 }
 
-// comparePushed adds what places keep to what a log is compared with. Of a witness, that is known by a push, which finish does.
+// comparePushed adds the checkpoints that were pushed to those that the log is compared with. Of a witness, that is known by a push, which finish does.
 func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOptions) (finish func(*audit.Log) error, err error) {
 	all, err := wiring.Places(cfg)
 	if err != nil {
@@ -222,7 +222,7 @@ func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOption
 	}, nil
 }
 
-// auditVerdict is what audit verify --json says first.
+// auditVerdict are the first fields of audit verify --json.
 type auditVerdict struct {
 	OK      bool   `json:"ok"`
 	Problem string `json:"problem,omitempty"`
@@ -235,7 +235,7 @@ func verdictOn(err error) auditVerdict {
 	return auditVerdict{Problem: exit.Of(err).Text}
 }
 
-// asJSON prints what was found, and with it what is wrong, if anything is: err then has been said.
+// asJSON prints a report with its problem, and returns the exit code of err.
 func (p commands) asJSON(found any, err error) error {
 	if err := terminal.WriteJSON(p.Out, found); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (p commands) asJSON(found any, err error) error {
 	return nil
 }
 
-// tellReport says what was found about the log or one of its segments. err is what is wrong.
+// tellReport prints the report on the log or on a segment. err is what is wrong.
 func (p commands) tellReport(c *cli.Context, r *audit.Report, err error) error {
 	if c.Bool("json") {
 		return p.asJSON(struct {
@@ -260,7 +260,7 @@ func (p commands) tellReport(c *cli.Context, r *audit.Report, err error) error {
 	return p.tellGood(*r)
 }
 
-// tellGood says what is known of a log of which nothing is wrong.
+// tellGood prints the report on a log without problems.
 func (p commands) tellGood(r audit.Report) error {
 	rows := terminal.Count(int(r.Rows), "row")
 	if r.Absent > 0 {

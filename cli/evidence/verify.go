@@ -49,7 +49,7 @@ Examples:
 	}
 }
 
-// verification is what verify found.
+// verification is the result of verify.
 type verification struct {
 	OK       bool             `json:"ok"`
 	What     string           `json:"what"` // file, manifest or receipt
@@ -61,7 +61,7 @@ type verification struct {
 	unchecked  int    // problems that say nothing of what should have been looked at
 }
 
-// bad adds what does not match.
+// bad adds problems.
 func (v *verification) bad(problems ...signer.Problem) { v.Problems = append(v.Problems, problems...) }
 
 // cannot adds that something which should be looked at can't be.
@@ -82,7 +82,7 @@ func (v *verification) unknown(problem signer.Problem) {
 	v.unchecked++
 }
 
-// verdict is what was found, in one sentence.
+// verdict is the result in one sentence.
 func (v *verification) verdict() string {
 	n := len(v.Problems)
 	switch {

@@ -25,7 +25,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// proven is what a receipt says, once it is known who signed it.
+// proven is the content of a receipt whose signer is known.
 type proven struct {
 	signer.Receipt
 	Artifacts []provenFile `json:"artifacts"`
@@ -282,7 +282,7 @@ func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *ver
 	}
 }
 
-// compareRow compares a receipt with what the log has of its run.
+// compareRow compares a receipt with its run's row in the log.
 func compareRow(row audit.Row, logged []byte, err error, text []byte, proof signer.Proof, v *verification) {
 	if err != nil {
 		v.Receipt.log = "has no receipt of this run"

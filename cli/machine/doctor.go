@@ -41,7 +41,7 @@ Example: sandboxmcp doctor`,
 	}
 }
 
-// diagnosis is what doctor finds.
+// diagnosis is the result of doctor.
 type diagnosis struct {
 	Usable  bool      `json:"usable"` // the default profile can run
 	Why     string    `json:"why,omitempty"`
@@ -50,7 +50,7 @@ type diagnosis struct {
 	Found   []finding `json:"findings"`
 }
 
-// finding is one thing that was looked at.
+// finding is a line of the result: a layer, a runtime, an engine, an image.
 type finding struct {
 	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state", or a "backend" that does not answer
 	Name   string `json:"name"`
@@ -89,14 +89,14 @@ const (
 	checkTimeout = 20 * time.Second
 )
 
-// check is one thing that doctor looks at.
+// check is a part of the examination, with a deadline of its own.
 type check struct {
 	kind, name string
 	timeout    time.Duration
 	find       func(ctx context.Context) (diagnosis, error)
 }
 
-// examine looks at all there is, at once, and writes what is known as soon as it is. The diagnosis has it in an order of its own.
+// examine makes all checks at once and writes each finding as soon as it is known. The diagnosis has it in an order of its own.
 func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, error) {
 	one := func(f finding) (d diagnosis, err error) {
 		d.Usable = true
@@ -145,7 +145,7 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 	return d, d.verdict(w)
 }
 
-// within looks, and says so if that takes too long: not all that is asked ends when it is told to.
+// within makes the check, and reports a timeout: not each check ends when its context does.
 func (l check) within(ctx context.Context) (diagnosis, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	type answer struct {

@@ -17,7 +17,7 @@ import (
 // hold up whoever asks about others.
 const engineTimeout = 5 * time.Second
 
-// surveyed is what one container engine said of itself, and of the images that are used and those that are ours.
+// surveyed is a container engine's answer about itself and its images: the configured ones, and those that were built here.
 type surveyed struct {
 	name   string
 	info   container.Info
@@ -94,7 +94,7 @@ func (s surveyed) findings() []finding {
 	return all
 }
 
-// described says what an engine is, on one line.
+// described returns the facts of an engine on one line.
 func described(i container.Info) string {
 	parts := []string{"version " + i.Version + " at " + i.Address}
 	switch {

@@ -195,7 +195,7 @@ func withLogin(engine, reference string, err error) error {
 	return exit.Fail(engine+" login "+host+", if there is such an image", "%v", err)
 }
 
-// identity is what no other image has: its digest, or its id where it comes from no registry. Where it comes from is
+// identity is an image's digest, or its id where it comes from no registry. Where it comes from is
 // left out: engines name any one of several places.
 func identity(i container.Image) string {
 	if _, sum, ok := strings.Cut(i.Digest, "@"); ok {
@@ -255,7 +255,7 @@ func (p commands) each(words []string, f func(word string) error) error {
 	return nil
 }
 
-// engineListing is one engine's part of the list, as JSON shows it.
+// engineListing is an engine's part of the list, as JSON shows it.
 type engineListing struct {
 	Engine  string         `json:"engine"`
 	Answers bool           `json:"answers"`
@@ -353,7 +353,7 @@ func showImages(w io.Writer, all []surveyed, now time.Time) error {
 	return nil
 }
 
-// cells are what a list says of the image itself.
+// cells are the columns of a list about the image itself.
 func (i surveyedImage) cells(now time.Time) []string {
 	if errors.Is(i.err, container.ErrNoImage) {
 		return []string{"no", "-", "-", "-"}

@@ -35,7 +35,7 @@ Example: sandboxmcp runtimes`,
 	}
 }
 
-// offered is what a backend offers, as JSON shows it.
+// offered are the languages and layers of a backend, as JSON shows them.
 type offered struct {
 	Backend  string           `json:"backend"`
 	Default  bool             `json:"default"`
@@ -80,7 +80,7 @@ func (p commands) runtimes(c *cli.Context) error {
 	return err
 }
 
-// offers asks all backends at once, or the one that only names. One that does not answer can't be used.
+// offers probes all backends at once, or the backend that only names. One that does not answer can't be used.
 func offers(ctx context.Context, cfg config.Config, only string) ([]offered, error) {
 	parts, err := wiring.New(ctx, cfg, wiring.Purpose{})
 	if err != nil {

@@ -70,7 +70,7 @@ func accessFlags() []cli.Flag {
 	}
 }
 
-// requestedAccess is what the command line wants allowed. It is refused at once where the configuration would refuse it.
+// requestedAccess is the request of the command line. It is refused at once where the configuration would refuse it.
 func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
 	g := control.GrantRequest{Kind: approval.Host, Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
 	if c.NArg() != 1 {
@@ -164,7 +164,7 @@ func (p commands) hostRevoke(c *cli.Context) error {
 	})
 }
 
-// hostAccess is all that is known of what may be done on the host.
+// hostAccess are the permissions on the host, as JSON shows them.
 type hostAccess struct {
 	Enabled bool                  `json:"enabled"`
 	Allowed []pipeline.HostAccess `json:"allowed"` // by the configuration

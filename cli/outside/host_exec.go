@@ -81,7 +81,7 @@ func (p commands) hostExec(c *cli.Context) error {
 	return exit.Silent(res.ExitCode)
 }
 
-// showHost prints what a command wrote: a terminal obeys none of it but colours.
+// showHost prints a command's output: a terminal obeys none of it but colours.
 func (p commands) showHost(res pipeline.HostResult) {
 	for _, one := range []struct {
 		to   io.Writer

@@ -39,7 +39,7 @@ type rawTerminal struct {
 	restore func() // nil while nobody has it
 }
 
-// release makes the terminal what it was before.
+// release restores the terminal.
 func (l *rawTerminal) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

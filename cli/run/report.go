@@ -41,7 +41,7 @@ func (r Report) interrupted(cause, output error) (code int, why string) {
 	return 0, ""
 }
 
-// end says what the script's own output does not, and returns its exit code as an error.
+// end writes the notes on a result and returns its exit code as an error.
 func (r Report) end() error {
 	r.cuts()
 	if !r.quiet {
@@ -89,7 +89,7 @@ func (r Report) Warnings() {
 	}
 }
 
-// notes are about what is not as the script's caller may think.
+// notes writes facts that the script's caller may not expect.
 func (r Report) notes() {
 	res := &r.Result
 	switch res.Ended {
@@ -112,7 +112,7 @@ func (r Report) notes() {
 	}
 }
 
-// cuts says what of the output is in no result, also to who wants to hear nothing else.
+// cuts writes how much of the output is in no result, also with --quiet.
 func (r Report) cuts() {
 	for _, stream := range []struct {
 		name string

@@ -44,7 +44,7 @@ func requested(ctx context.Context, in io.Reader, c *cli.Context) (r pipeline.Re
 	}
 }
 
-// request is what the command line asks for. Paths become absolute here.
+// request returns the request of the command line. Paths become absolute here.
 func request(in io.Reader, c *cli.Context) (pipeline.Request, error) {
 	what, err := whatToRun(c)
 	if err != nil {
@@ -222,7 +222,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// hostInputs is what the script gets to see of the host beside itself.
+// hostInputs adds the mounts, inputs and workspace of the command line to r.
 func hostInputs(c *cli.Context, r *pipeline.Request, file string) error {
 	for _, text := range c.StringSlice("mount") {
 		m, err := parseMount(text)

@@ -147,7 +147,7 @@ func required(c *cli.Context, cfg config.Config) []string {
 	return append(slices.Clone(cfg.Profiles[profile].Require), c.StringSlice("require")...)
 }
 
-// execute runs what the command line asks for. Its output goes to stdout and stderr while it
+// execute runs the request of the command line. Its output goes to stdout and stderr while it
 // runs, unless it is to be in the result only.
 func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Result, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {

@@ -103,7 +103,7 @@ func changeVault(c *cli.Context, cfg config.Config, f func(context.Context, *vau
 	})
 }
 
-// rowOf is what the log has of a change.
+// rowOf returns the log's row about a change.
 func rowOf(change vault.Change) audit.Entry {
 	if change.Kind == vault.Rekeyed { // that concerns all namespaces
 		return audit.Entry{Kind: change.Kind, Namespace: "default", Data: map[string]any{"key_in": change.Place, "secrets": change.Secrets}}

@@ -217,7 +217,7 @@ func readValue(r io.Reader, from string) ([]byte, error) {
 // longestLine is how many bytes of a line a terminal of Linux keeps; it throws the rest away without a word.
 const longestLine = 4095
 
-// askValue asks on the terminal, which does not show what is typed.
+// askValue asks for the value on the terminal, without echo.
 func (p commands) askValue(c *cli.Context, key string) ([]byte, error) {
 	in, ok := p.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {

@@ -42,7 +42,7 @@ Examples:
 	}
 }
 
-// imported is what was added, or would be, as JSON shows it.
+// imported is the result of import, as JSON shows it.
 type imported struct {
 	Namespace string   `json:"namespace"`
 	Names     []string `json:"names"`
@@ -180,7 +180,7 @@ func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entr
 	return all, done
 }
 
-// afterImport says what the user may not expect.
+// afterImport warns of effects that the user may not expect.
 func (p commands) afterImport(cfg config.Config, variables []vault.EnvVariable, all []vault.Addition, readers string) {
 	for _, v := range variables {
 		if v.Expands {

@@ -137,7 +137,7 @@ func yesOrNo(b bool) string {
 	return "no"
 }
 
-// called is what a secret is called.
+// called is the full name of a secret.
 type called struct{ namespace, name string }
 
 // lastUsed is when secrets were lent the last time, as far as the log goes back; of a namespace, or of all if it

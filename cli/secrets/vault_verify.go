@@ -37,7 +37,7 @@ Example: sandboxmcp vault verify`,
 	}
 }
 
-// vaultState is what vault verify found, as JSON shows it.
+// vaultState is the result of vault verify, as JSON shows it.
 type vaultState struct {
 	OK       bool           `json:"ok"`
 	Key      *vaultKey      `json:"key,omitempty"` // not there: no key, or none that can be had

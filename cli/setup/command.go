@@ -101,7 +101,7 @@ func (p commands) setup(c *cli.Context) error {
 	return p.setupDo(c, client, change, server, err)
 }
 
-// clientFile is the file that is meant.
+// clientFile returns the path of the client's file that the command line means.
 func clientFile(c *cli.Context, client Client) (string, error) {
 	dir := c.String("project")
 	if dir == "" {
@@ -125,7 +125,7 @@ func clientFile(c *cli.Context, client Client) (string, error) {
 	return path, nil
 }
 
-// passing says whether a program is one that go run has made, which goes away.
+// passing reports whether go run has made the program, and will remove it.
 func passing(program string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"), func(dir string) bool { return strings.HasPrefix(dir, "go-build") })
 }
@@ -208,7 +208,7 @@ func writtenFlags(args []string) map[string]string {
 	return found
 }
 
-// setupDo does what was planned, or with --dry-run shows what the file would be.
+// setupDo applies the change, or with --dry-run shows the file as it would be.
 func (p commands) setupDo(c *cli.Context, client Client, change Change, server Server, err error) error {
 	if err != nil {
 		return exit.Fail("sandboxmcp setup "+client.Name+" shows what belongs there", "%v", err)
@@ -240,7 +240,7 @@ func (p commands) setupDo(c *cli.Context, client Client, change Change, server S
 	return err
 }
 
-// setupOutcome is what became of a client's file.
+// setupOutcome is the change to a client's file, as JSON shows it.
 type setupOutcome struct {
 	Client  string `json:"client"`
 	Server  string `json:"server"`

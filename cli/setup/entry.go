@@ -16,7 +16,7 @@ type pair struct {
 
 type pairs []pair
 
-// entry is what a client of this kind has of a server.
+// entry returns the fields of a server in a client of this kind.
 func (c Client) entry(data []byte, s Server) pairs {
 	start := pairs{{"command", s.Command}, {"args", s.Args}}
 	switch c.kind {
@@ -60,7 +60,7 @@ func nested(data []byte) bool {
 	return ok && servers.Find("/type") == nil && servers.Find("/command") == nil && servers.Find("/enabled") == nil && all != nil
 }
 
-// Snippet is what a client's file needs to have at least.
+// Snippet returns the least content of a client's file that starts the server.
 func (c Client) Snippet(s Server) string {
 	switch c.form {
 	case inTOML:

@@ -13,10 +13,10 @@ import (
 // maxFile is how large a file may be, in bytes: Claude Code's own, which holds its history, has some MB.
 const maxFile = 64 << 20
 
-// backupSuffix is what the name of the file that is kept has on top.
+// backupSuffix is added to the name of a backup.
 const backupSuffix = ".sandboxmcp.bak"
 
-// file is one that was read.
+// file is a client's file with its content.
 type file struct {
 	path   string // with links followed
 	data   []byte

@@ -13,14 +13,14 @@ import (
 	"fmt"
 )
 
-// Server is what a client is to start.
+// Server is the program that a client starts.
 type Server struct {
 	Name    string   // of the entry
 	Command string   // an absolute path
 	Args    []string // after it
 }
 
-// Change is what becomes of a client's file.
+// Change is a planned change to a client's file.
 type Change struct {
 	Path   string // with links followed
 	There  bool   // the file is

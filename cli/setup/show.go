@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
-// clientState is what is known of one client.
+// clientState is a client with the state of its file.
 type clientState struct {
 	Client     string            `json:"client"`
 	Title      string            `json:"title"`
@@ -27,7 +27,7 @@ type clientState struct {
 	Snippet    string            `json:"snippet,omitempty"`
 }
 
-// setupShow shows what belongs into a client's file. That the file can't be read is no reason not to.
+// setupShow prints the entry that a client's file needs. That the file can't be read is no reason not to.
 func (p commands) setupShow(c *cli.Context, client Client, path string, change Change, server Server, planned error) error {
 	o := clientStateOf(client, path, server, change, planned)
 	o.Snippet = client.Snippet(server)
@@ -60,7 +60,7 @@ func (p commands) setupShow(c *cli.Context, client Client, path string, change C
 	return err
 }
 
-// setupWords are what was typed after setup, to be typed again.
+// setupWords are the arguments of setup, to be typed again.
 func setupWords(c *cli.Context) []string {
 	words := []string{c.Args().First()}
 	for _, flag := range []string{"project", "namespace", "name"} {
@@ -97,7 +97,7 @@ func (p commands) setupList(c *cli.Context) error {
 	return t.Close()
 }
 
-// inspectClient says what is known of a client's file.
+// inspectClient returns the state of a client's file.
 func (p commands) inspectClient(c *cli.Context, client Client) clientState {
 	if c.String("project") != "" && client.Project == "" {
 		return clientStateOf(client, "", Server{}, Change{}, errors.New("it has no configuration of projects"))
@@ -111,7 +111,7 @@ func (p commands) inspectClient(c *cli.Context, client Client) clientState {
 	return clientStateOf(client, path, server, change, err)
 }
 
-// clientStateOf is what is known of a client's file, or with an error the problem with it.
+// clientStateOf returns the state of a client's file, or with an error the problem with it.
 func clientStateOf(client Client, path string, server Server, change Change, err error) clientState {
 	o := clientState{Client: client.Name, Title: client.Title, Path: path, Installed: client.Installed(Here()), Note: client.Note}
 	if err != nil {

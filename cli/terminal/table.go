@@ -20,7 +20,7 @@ type Table struct {
 	rows    [][]string
 }
 
-// Column is one column of a table.
+// Column is a column of a table.
 type Column struct {
 	Name  string // its heading
 	Right bool   // numbers end under each other, and are never half a number while anything else can give way
@@ -64,7 +64,7 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Close prints what is held. A table without rows prints nothing.
+// Close prints the rows that are not printed yet. A table without rows prints nothing.
 func (t *Table) Close() error {
 	if len(t.rows) == 0 {
 		return nil

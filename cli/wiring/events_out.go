@@ -84,7 +84,7 @@ func (p *Parts) hookSecret(cfg config.Config) func() ([]byte, error) {
 	}
 }
 
-// hookReads takes down that the webhook has a secret from now on, and tells who watches.
+// hookReads logs, and publishes, that the webhook has a secret from now on.
 func (p *Parts) hookReads(namespace, key string) error {
 	data := map[string]any{"secrets": []string{key}, "for": "webhook"}
 	_, err := p.Log.Append(context.Background(), audit.Entry{Kind: event.VaultAccessed, Namespace: namespace, Data: data})

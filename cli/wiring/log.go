@@ -161,7 +161,7 @@ func SignNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
 	return closed
 }
 
-// openSigned opens the log so that what it holds is signed from time to time. What goes wrong with that is an
+// openSigned opens the log with the signing of its rows. What goes wrong with that is an
 // error of its Close.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {
 	return openLogged(ctx, cfg, keys, nil, nil)

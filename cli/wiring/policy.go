@@ -49,7 +49,7 @@ func sessions(cfg config.Config) session.Config {
 	return session.Config{PerNamespace: cfg.Sessions.PerNamespace, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
 }
 
-// review is what the configuration wants of dangerous code. A rule that does not exist is an error:
+// review returns the policy of dangerous code. A rule that does not exist is an error:
 // it would stay on in silence.
 func review(cfg config.Config) (pipeline.Review, error) {
 	r := pipeline.Review{Reject: cfg.Validate.Reject, Off: cfg.Validate.RulesOff}
@@ -111,7 +111,7 @@ func Host(cfg config.Config) (pipeline.Host, error) {
 		Output: h.OutputBytes, Bounds: launch.Bounds{RAM: h.RAMMB << 20, Processes: h.Processes, CPU: float64(h.CPUCores)}, Environment: h.Environment}, nil
 }
 
-// hostFiles is what the configuration allows of files.
+// hostFiles returns the policy of host files.
 func hostFiles(cfg config.Config) pipeline.HostFiles {
 	place := setup.Here() // without a home, what is private is known by its names alone
 	return pipeline.HostFiles{Enabled: cfg.Host.Enabled, Read: cfg.Host.Read, Write: cfg.Host.Write, MaxBytes: cfg.Host.MaxFileMB << 20, Home: place.Home, Obeyed: setup.Files(place)}
@@ -146,7 +146,7 @@ func bounds(l config.Limits) pipeline.Bounds {
 	return pipeline.BoundsOf(session.Limits{RAM: l.RAMMB, CPU: l.CPUCores, Wall: l.TimeoutSeconds, Processes: int(l.Processes), Output: l.OutputBytes, Disk: l.DiskMB})
 }
 
-// webOf is what the configuration lets callers read of the web, over the dialer of all that leaves.
+// webOf returns the policy and the clients of the web tools, over the dialer of all that leaves.
 func webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
 	if !cfg.Web.Enabled {
 		return w, nil

@@ -234,7 +234,7 @@ func configDir() []string {
 	return []string{filepath.Join(dir, "sandboxmcp")}
 }
 
-// Close ends what the parts keep open. What takes a millisecond or two is done at once. It returns why rows
+// Close closes all parts. What takes a millisecond or two is done at once. It returns why rows
 // of the log are not signed, if that is so.
 func (p *Parts) Close() error {
 	if p.Approvals != nil {
