@@ -37,7 +37,7 @@ func (a args) texts(name string) []string {
 	return list
 }
 
-// badArguments is what is wrong with the arguments of a call, one sentence for each.
+// badArguments lists the faults in the arguments of a call, a sentence each.
 type badArguments []string
 
 func (b badArguments) Error() string {
@@ -48,7 +48,7 @@ func (b badArguments) Error() string {
 	return strings.Join(b, "\n")
 }
 
-// bad is for what a tool finds wrong with one argument by itself.
+// bad returns the error of a tool about one of its arguments.
 func bad(name, format string, a ...any) error {
 	return badArguments{fmt.Sprintf("argument %q: %s", name, fmt.Sprintf(format, a...))}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// sender is what is known of the client that sends a request.
+// sender describes the client that sends a request.
 type sender struct {
 	info         mcp.Implementation
 	capabilities mcp.ClientCapabilities
 	logs         mcp.LoggingLevel // that it wants to be told of, and higher ones; "" is none
 }
 
-// clientSession is what is known of one client, and the way to ask it.
+// clientSession describes a client, and sends it requests and notifications.
 type clientSession struct {
 	send          func([]byte)
 	notifications chan mcp.JSONRPCNotification
@@ -59,7 +59,7 @@ func (s *clientSession) setLogLevel(l mcp.LoggingLevel) {
 	s.greeted.logs = l
 }
 
-// sender returns what the client has said in initialize.
+// sender returns the description that the client gave in initialize.
 func (s *clientSession) sender() sender {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *clientSession) ask(ctx context.Context, method mcp.MCPMethod, params an
 	}
 }
 
-// answered takes an answer to where it is waited for. Others are ignored, as late ones must be.
+// answered hands an answer to the request that waits for it. Others are ignored, as late ones must be.
 func (s *clientSession) answered(m *message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ type decided struct{ value, label, scope string }
 
 const deny = "deny"
 
-// decisions are what a person can say to q: no, or yes to what was asked or to less.
+// decisions returns the possible answers to q: no, or yes to the whole question or to less.
 func decisions(q approval.Question) []decided {
 	all := []decided{{deny, "Deny", ""}}
 	if q.Run != "" {
@@ -27,7 +27,7 @@ func decisions(q approval.Question) []decided {
 	return append(all, decided{"allow_time", fmt.Sprintf("Allow for %s in namespace %s", duration(q.For), q.Namespace), approval.ScopeTime})
 }
 
-// decision is what a client's user said to q, if that is an answer.
+// decision reads the answer of a client's user to q; false means that there is none.
 func decision(q approval.Question, response *mcp.ElicitationResult) (approval.Answer, bool) {
 	a := approval.Answer{By: approval.Elicitation()}
 	content, _ := response.Content.(map[string]any)
@@ -47,7 +47,7 @@ func decision(q approval.Question, response *mcp.ElicitationResult) (approval.An
 	return a, false
 }
 
-// dialog is what the client's user is shown, and can choose.
+// dialog returns the text and the choices of a question for the client's user.
 func dialog(q approval.Question) mcp.ElicitationParams {
 	var values, labels []string
 	for _, d := range decisions(q) {

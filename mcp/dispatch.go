@@ -122,7 +122,7 @@ func (s *Server) discover(ctx context.Context) *mcp.DiscoverResult {
 	return r
 }
 
-// capabilities are those of both eras.
+// capabilities returns the capabilities of the server, for both eras.
 func capabilities() (c mcp.ServerCapabilities) {
 	_ = json.Unmarshal([]byte(`{"tools":{},"resources":{},"logging":{}}`), &c) // their types have no names
 	return c
@@ -140,7 +140,7 @@ func setLogLevel(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
 	return &mcp.Result{}, nil
 }
 
-// subscribe tells the client that it hears of nothing: no list of ours changes by itself.
+// subscribe acknowledges a subscription to nothing: no list of ours changes by itself.
 func subscribe(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
 	var p mcp.SubscriptionsListenParams
 	if bad := m.read(&p); bad != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// egress tells what a run was refused, and how to ask for it. What it was allowed is in the facts.
+// egress writes the refused hosts of a run, and how to ask for them. Allowed hosts are in the facts.
 func (t *runReport) egress() {
 	var ask []string
 	printed, left := 0, 0
@@ -69,7 +69,7 @@ func egressFacts(all []egress.Record) (entries []egressDecision, more int) {
 	return entries, max(more, 0)
 }
 
-// hostOf is the host with its port, where one was connected to.
+// hostOf returns the name of a host, with the port of a connection.
 func hostOf(d egress.Decision) string {
 	d.Name = oneLine(d.Name)
 	return d.Host()

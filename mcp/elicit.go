@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// approvalFacts are what is told of a question to a person.
+// approvalFacts describe a question to a person.
 type approvalFacts struct {
 	common
 	State     string `json:"state,omitempty" about:"approved, denied, or pending: nobody has answered yet."`
@@ -82,7 +82,7 @@ func (s *Server) await(ctx context.Context, c *call, p *approval.Pending) (*answ
 	return s.pending(p), nil
 }
 
-// answered is the answer that came with a call of the 2026-07-28 protocol, if it is one to p.
+// answered returns the answer to p that came with a call of the 2026-07-28 protocol, or nil.
 func (s *Server) answered(ctx context.Context, c *call, p *approval.Pending) *mcp.ElicitationResult {
 	response, there := c.params.InputResponses[question]
 	if !there || !isModern(ctx) || !s.canElicit(ctx) || c.params.RequestState != p.Question.ID || response.DecodeFor(mcp.MethodElicitationCreate) != nil {
@@ -132,7 +132,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 	}
 }
 
-// take gives the broker what a client's user said.
+// take hands the answer of a client's user to the broker.
 func (s *Server) take(ctx context.Context, p *approval.Pending, response *mcp.ElicitationResult) (*answer, error) {
 	a, ok := decision(p.Question, response)
 	a.User = s.cfg.User
@@ -149,7 +149,7 @@ func (s *Server) take(ctx context.Context, p *approval.Pending, response *mcp.El
 	return s.pending(p), nil
 }
 
-// outcomeOf tells the answer, or is nil if there is none yet.
+// outcomeOf returns the answer to a question, or nil if there is none yet.
 func (s *Server) outcomeOf(p *approval.Pending) *answer {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -193,7 +193,7 @@ func (s *Server) canElicit(ctx context.Context) bool {
 	return caps != nil && (caps.Form != nil || caps.URL == nil)
 }
 
-// clientName is what the client calls itself: for people to look at, nothing more.
+// clientName returns the name that the client gave itself: for people to look at, nothing more.
 func (s *Server) clientName(ctx context.Context) string {
 	i := senderOf(ctx).info
 	return clip(readable(strings.TrimSpace(i.Name+" "+i.Version)), 200)

@@ -56,7 +56,7 @@ func (c *conn) admit(m *message) *fault {
 		mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities))
 }
 
-// greeting says what initialize lacks: the library takes what has nothing in it for a very old client.
+// greeting refuses an initialize without a protocol version, which the library takes for that of a very old client.
 func (m *message) greeting() *fault {
 	var p struct {
 		Version *string `json:"protocolVersion"`
@@ -67,7 +67,7 @@ func (m *message) greeting() *fault {
 	return nil
 }
 
-// declare notes what the sender of a request can do, and which extensions it knows.
+// declare notes the capabilities and the extensions of the sender of a request.
 func (m *message) declare(capabilities json.RawMessage) *fault {
 	var c struct {
 		Extensions map[string]json.RawMessage `json:"extensions"`
@@ -82,7 +82,7 @@ func (m *message) declare(capabilities json.RawMessage) *fault {
 //go:embed icon.png
 var icon []byte
 
-// identity is what initialize and server/discover say of the server. Other results of the newer era have name and version only.
+// identity returns the description of the server in initialize and server/discover. Other results of the newer era have name and version only.
 func (s *Server) identity() mcp.Implementation {
 	return mcp.Implementation{
 		Name: "sandboxmcp", Title: "sandboxmcp", Version: s.cfg.Version,

@@ -28,7 +28,7 @@ func kindOf(raw json.RawMessage) string {
 	return clip(string(raw), 40)
 }
 
-// expected says what a value must be, with an example where that helps.
+// expected describes the values of a field, with an example where that helps.
 func (f field) expected() string {
 	switch {
 	case f.any:

@@ -26,7 +26,7 @@ func filesField() field {
 	return f
 }
 
-// file is what callers of other tools write for one.
+// file is the form in which callers of other tools send a file.
 type file struct {
 	Name, Path, Filename  string
 	Text, Content, Base64 *string

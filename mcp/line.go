@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// line is one line of input, or why there is none.
+// line is a line of input.
 type line struct {
 	text []byte
 	// long is how many bytes it has when that is more than maxLine; text is its beginning and end.

@@ -23,7 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
-// Config is what a server is made of.
+// Config holds the parts of a server.
 type Config struct {
 	Pipeline *pipeline.Pipeline
 
@@ -44,7 +44,7 @@ type Config struct {
 	Logger     *slog.Logger // must not write to stdout; nil logs nothing
 }
 
-// Log is the audit log, as far as it is read here.
+// Log reads the audit log.
 type Log interface {
 	Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error]
 	Receipt(ctx context.Context, run string) ([]byte, error)

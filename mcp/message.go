@@ -51,7 +51,7 @@ func parse(l line) (*message, *fault) {
 	return m, m.unsound()
 }
 
-// unsound says what is wrong with the envelope.
+// unsound returns the fault in the envelope of a message, or nil.
 func (m *message) unsound() *fault {
 	hasID := len(m.ID) > 0 && (m.ID[0] == '"' || m.ID[0] == '-' || '0' <= m.ID[0] && m.ID[0] <= '9')
 	refuse := func(code int, text string) *fault {

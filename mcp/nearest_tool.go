@@ -46,7 +46,7 @@ func spelledOut(lists map[string][]string) map[string][]string {
 	return all
 }
 
-// noTool says which tool there is not, and which one was probably meant.
+// noTool returns the error about an unknown tool, with the tools that were probably meant.
 func (s *Server) noTool(asked string) string {
 	var names []string
 	for _, t := range s.has {

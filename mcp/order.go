@@ -22,7 +22,7 @@ type predecessors []chan struct{}
 
 type predecessorsKey struct{}
 
-// orderedTools are the tools that wait for those before them. One that ends a session must not.
+// orderedTools wait for the calls before them. A tool that ends a session must not.
 var orderedTools = []string{"execute_code", "bridge_data", "install_package"}
 
 // take gives a request its turn, and returns what must be called when it has ended. It is called
@@ -58,7 +58,7 @@ func (t *callOrder) leave(ids []string, own chan struct{}) {
 	}
 }
 
-// awaitPredecessors returns when it is the call's turn, or ctx ends.
+// awaitPredecessors waits until the calls before this one have ended, or ctx ends.
 func awaitPredecessors(ctx context.Context) {
 	place, _ := ctx.Value(predecessorsKey{}).(predecessors)
 	for _, before := range place {

@@ -67,7 +67,7 @@ func (p *progress) stop() {
 	}
 }
 
-// say notes a line of output, or what is done at the moment.
+// say notes a line of output, or the step under way.
 func (p *progress) say(line string) {
 	line = strings.TrimSpace(line)
 	if p == nil || line == "" {
@@ -125,7 +125,7 @@ func (p *progress) run() {
 	}
 }
 
-// sign is what a call that has said nothing for a while says.
+// sign returns the message of a call that was silent for a while.
 func (p *progress) sign() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +144,7 @@ func (p *progress) tell() {
 
 func (p *progress) seconds() float64 { return time.Since(p.began).Seconds() }
 
-// lines returns a writer of output, the last line of which is told. It is nil if nobody asked.
+// lines returns a writer that reports the last line written to it, or nil if the client did not ask.
 func (p *progress) lines() io.Writer {
 	if p == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// phrases are how questions of one kind are put.
+// phrases hold the wording of questions of one kind.
 type phrases struct {
 	asks    string // the dialog's first line
 	what    string // what q.What is called there
@@ -66,7 +66,7 @@ func (s *Server) commands(q approval.Question) []string {
 	return all
 }
 
-// shellWord is s as a shell takes it for one word.
+// shellWord quotes s as one word of a shell.
 func shellWord(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,") == "" {
 		return s
@@ -74,7 +74,7 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// approvingCommand is what a person types to approve a question.
+// approvingCommand returns the command that approves a question.
 func approvingCommand(q approval.Question) string { return phrasesOf(q.Kind).command + " " + q.ID }
 
 // dialogText is what the client's user reads. What the agent or its program wrote is in one line, so that it can't
@@ -96,7 +96,7 @@ func dialogText(q approval.Question) string {
 	return text + "\nFor: " + duration(q.For)
 }
 
-// approvedText is what an agent is told of an approval.
+// approvedText returns the text about an approval, for an agent.
 func approvedText(q approval.Question, f *approvalFacts) string {
 	text := fmt.Sprintf("approved: %s, for namespace %s, until %s", f.What, f.Namespace, f.Until)
 	if f.Scope == approval.ScopeSession {

@@ -44,10 +44,10 @@ func (r refusal) String() string {
 	return text
 }
 
-// facts are what a tool has to tell, beside the text.
+// facts are the structured content of an answer.
 type facts interface{ say(text string) }
 
-// answer is what a tool gives.
+// answer is the outcome of a call.
 type answer struct {
 	text   string
 	facts  facts
@@ -56,7 +56,7 @@ type answer struct {
 	ask    *mcp.CallToolResult
 }
 
-// result is the answer as the protocol has it: text, images and links, without what a reader does not see.
+// result returns the answer in the form of the protocol: text, images and links, without invisible characters.
 func (a *answer) result() *mcp.CallToolResult {
 	if a.ask != nil {
 		return a.ask
@@ -76,7 +76,7 @@ func (s *Server) result(ctx context.Context, a *answer) *mcp.CallToolResult {
 	return r
 }
 
-// makeReadable does with all texts of a value what readable does with one.
+// makeReadable applies readable to all strings of a value.
 func makeReadable(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

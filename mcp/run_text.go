@@ -26,7 +26,7 @@ const (
 	maxImages    = 8 << 20 // of all
 )
 
-// ran tells what became of a run.
+// ran returns the answer about a run that has ended.
 func (s *Server) ran(res pipeline.Result, err error) *answer {
 	s.runs.note(res.ID)
 	all := &runFacts{outcome: outcome{
@@ -113,7 +113,7 @@ func (t *runReport) streams() {
 	}
 }
 
-// shares are how many bytes of stdout and of stderr are told.
+// shares returns how many bytes of stdout and of stderr an answer has room for.
 func shares(res pipeline.Result) (stdout, stderr int) {
 	stderr = min(len(res.Stderr), max(maxStderr, maxStreams-len(res.Stdout)))
 	return maxStreams - stderr, stderr
@@ -155,7 +155,7 @@ func (t *runReport) link(uri, name, about, mime string, size int64) {
 	t.extra = append(t.extra, l)
 }
 
-// values tells the value, displays and error. Images go to the content, and not into the text.
+// values writes the value, displays and error. Images go to the content, and not into the text.
 func (t *runReport) values() {
 	room := maxImages
 	if e := t.res.Error; e != nil {
@@ -270,5 +270,5 @@ func without(missing []string, backend, profile string) string {
 	return fmt.Sprintf("contained without %s (%s, %s)", strings.Join(missing, ", "), backend, profile)
 }
 
-// kindOfFile is a MIME type without what is the same for all text here.
+// kindOfFile returns a MIME type without the charset, which is the same for all text here.
 func kindOfFile(mime string) string { return strings.TrimSuffix(mime, "; charset=utf-8") }

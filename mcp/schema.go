@@ -166,7 +166,7 @@ func (f field) schema() members {
 	return m
 }
 
-// shape returns the form of what a tool gives: that of the struct T, by its json and about tags.
+// shape returns the form of the struct T, by its json and about tags.
 // Only the text is there in each answer, refusals among them, so only that is required.
 func shape[T any]() form {
 	var f form

@@ -40,7 +40,7 @@ var (
 	errCancelled = errors.New("the client cancelled the call")
 )
 
-// conn is one client on stdin and stdout.
+// conn is the connection of one client on stdin and stdout.
 type conn struct {
 	s       *Server
 	session *clientSession
@@ -328,7 +328,7 @@ func encodeNotification(n mcp.JSONRPCNotification) []byte {
 	return b
 }
 
-// notes are what is known of a request besides its parameters.
+// notes describe a request besides its parameters.
 type notes struct {
 	session *clientSession
 	modern  *sender     // nil is that the session's sends it
@@ -357,7 +357,7 @@ func notesFrom(ctx context.Context) *notes {
 // isModern reports whether a request is of the 2026-07-28 protocol.
 func isModern(ctx context.Context) bool { return notesFrom(ctx).modern != nil }
 
-// senderOf returns what is known of the client that sends a request. One of the 2026-07-28 protocol says it in each, or not at all.
+// senderOf returns the client that sends a request. A client of the 2026-07-28 protocol describes itself in each request, or not at all.
 func senderOf(ctx context.Context) sender {
 	n := notesFrom(ctx)
 	if n.modern != nil {

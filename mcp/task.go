@@ -31,7 +31,7 @@ const (
 	maxTasks, maxTaskBytes = 256, 64 << 20
 )
 
-// tasks are those of one connection, the oldest first.
+// tasks holds the tasks of one connection, the oldest first.
 type tasks struct {
 	mu    sync.Mutex
 	all   []*task

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// browserFacts are those of a page, and of the browser that has shown it.
+// browserFacts describe a page and the browser that showed it.
 type browserFacts struct {
 	common
 	RequestID  string           `json:"request_id,omitempty" about:"The id under which the audit log has it."`
@@ -49,7 +49,7 @@ func (s *Server) browserFetch(ctx context.Context, c *call) (*answer, error) {
 	return browsed(b), nil
 }
 
-// browsed tells a page: what is known of it in our words, and what is of strangers within a fence.
+// browsed returns the answer about a page: its status in our words, and the text of strangers within a fence.
 func browsed(b pipeline.Browsed) *answer {
 	f := &browserFacts{
 		RequestID: b.ID, URL: address(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, b.Stdout), Total: int64(b.Total),

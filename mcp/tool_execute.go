@@ -40,7 +40,7 @@ func executeIn() form {
 	}
 }
 
-// runFacts are what is told of one run.
+// runFacts describe a run.
 type runFacts struct {
 	common
 	outcome

@@ -35,7 +35,7 @@ func (s *Server) hostExec(ctx context.Context, c *call) (*answer, error) {
 	return ranOnHost(res), nil
 }
 
-// ranOnHost tells how a command ended, and what it wrote.
+// ranOnHost returns the answer about a command: its exit and its output.
 func ranOnHost(res pipeline.HostResult) *answer {
 	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: res.Pattern}
 	text := fmt.Sprintf("%s, allowed by %s", endOf(res.Result), readable(res.Pattern))

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// hostCaller is who a call is for.
+// hostCaller returns the namespace and the session of a call.
 func (c *call) hostCaller() pipeline.HostCaller {
 	return pipeline.HostCaller{Namespace: c.namespace, Session: c.text("session_id")}
 }

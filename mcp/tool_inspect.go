@@ -114,7 +114,7 @@ func jobOf(j pipeline.Job) jobFacts {
 	return f
 }
 
-// tailText is the last of what a run has written, and not much of what is no text.
+// tailText returns the end of a run's output, and little of output that is no text.
 func tailText(s string) string {
 	if !noText(s) {
 		return readable(s)

@@ -35,7 +35,7 @@ type installFacts struct {
 	TotalMS   float64            `json:"total_ms" about:"Milliseconds that it took."`
 }
 
-// permissionFacts are those of approvalFacts that are told inside of another answer.
+// permissionFacts are the part of approvalFacts inside of another answer.
 type permissionFacts struct {
 	State   string `json:"state,omitempty" about:"denied, or pending: nobody has answered yet."`
 	ID      string `json:"approval_id,omitempty" about:"The question's id, by which a person can answer it."`

@@ -45,7 +45,7 @@ type sessionFacts struct {
 	Packages []packages.Package `json:"packages,omitempty" about:"What was installed into it."`
 }
 
-// sessionInfo is what is told of one session.
+// sessionInfo describes a session.
 type sessionInfo struct {
 	SessionID string          `json:"session_id,omitempty" about:"The session's id."`
 	Namespace string          `json:"namespace,omitempty" about:"The namespace that it belongs to."`

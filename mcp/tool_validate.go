@@ -84,7 +84,7 @@ func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
 	return &answer{text: strings.TrimRight(strings.Join(text, "\n"), "\n"), facts: f}, nil
 }
 
-// at is one finding with its place.
+// at returns a finding with its place.
 func at(line, column int, text, snippet string) string {
 	if line > 0 {
 		text = fmt.Sprintf("line %d, column %d: %s", line, column, text)

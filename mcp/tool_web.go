@@ -129,7 +129,7 @@ func (c *call) pageBounds() (limit int, timeout time.Duration) {
 	return limit, cmp.Or(time.Duration(c.number("timeout")*float64(time.Second)), 30*time.Second)
 }
 
-// pageAnswer tells a page: what is known of it in our words, and what is of strangers within a fence.
+// pageAnswer returns the answer about a page: its status in our words, and the text of strangers within a fence.
 func pageAnswer(p pipeline.Fetched) *answer {
 	f := &pageFacts{RequestID: p.ID, URL: address(p.URL), Status: p.Status, Type: oneLine(clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
 		Canonical: address(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, p.Stdout), Total: int64(p.Total), Next: int64(p.Next)}

@@ -24,7 +24,7 @@ func (w workers) do(job func()) {
 	}
 }
 
-// work does a job, and then those that come, until end is closed or others wait already.
+// work does a job, and then the next ones, until end is closed or enough other workers wait.
 func (w workers) work(job func()) {
 	for {
 		job()

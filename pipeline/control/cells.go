@@ -164,7 +164,7 @@ func (o *parts) end(res pipeline.Result) {
 	o.line(Part{Result: &res})
 }
 
-// cells are those that run, by the id of their run.
+// cells holds the cells under way, by the id of their run.
 type cells struct {
 	mu  sync.Mutex
 	all map[string]context.CancelCauseFunc

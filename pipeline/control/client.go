@@ -215,7 +215,7 @@ func (c *Client) Silent() []string { return c.silent }
 // Socket is the path of the server's socket.
 func (c *Client) Socket() string { return c.socket }
 
-// Server is what the server said of itself when we connected.
+// Server returns the description that the server gave of itself when the client connected.
 func (c *Client) Server() Server { return c.server }
 
 // do sends a request to the server, and decodes the JSON of its answer into into.
@@ -261,7 +261,7 @@ func send(ctx context.Context, by *http.Client, method, path string, body any) (
 	return resp, err
 }
 
-// failed is what the server says went wrong.
+// failed returns the error in a server's answer.
 func failed(status int, body []byte) error {
 	var m message
 	if json.Unmarshal(body, &m) != nil || m.Error == "" {

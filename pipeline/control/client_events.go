@@ -17,7 +17,7 @@ import (
 // maxLine bounds one line of a stream, in bytes: an event has at most 32 KiB before it is written as JSON.
 const maxLine = 1 << 20
 
-// Line is one of a stream of events: an event, or without a number of it a notice.
+// Line is a line of a stream of events: an event, or without an event's number a notice.
 type Line struct {
 	event.Event
 	Notice

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Failure is an error that the server has told.
+// Failure is the error in a server's answer.
 type Failure struct {
 	Status int    // of HTTP: 404 for a session that there is not, 409 for the beginning of several ids, 410 for one that has ended
 	Text   string // what went wrong
@@ -42,12 +42,12 @@ func (c *Client) End(ctx context.Context, id string) (session.Info, error) {
 	return call[session.Info](ctx, c.endless(), http.MethodDelete, "/v1/sessions/"+url.PathEscape(id), nil)
 }
 
-// Inspect tells what is in a session.
+// Inspect returns the variables, files and environment of a session.
 func (c *Client) Inspect(ctx context.Context, id string) (session.State, error) {
 	return call[session.State](ctx, c.endless(), http.MethodGet, "/v1/sessions/"+url.PathEscape(id)+"/state", nil)
 }
 
-// Usage tells what living sessions use: the one with this id, or for "" those of a namespace, or all.
+// Usage returns the usage of living sessions: of the session with this id, or for "" of a namespace, or of all.
 func (c *Client) Usage(ctx context.Context, namespace, id string) ([]Used, error) {
 	return call[[]Used](ctx, c, http.MethodGet, "/v1/usage"+query("namespace", namespace, "session", id), nil)
 }
@@ -57,7 +57,7 @@ func (c *Client) Bridge(ctx context.Context, id string, v Value) (pipeline.Resul
 	return call[pipeline.Result](ctx, c.endless(), http.MethodPost, "/v1/sessions/"+url.PathEscape(id)+"/bridge", v)
 }
 
-// Limits tells what is in force in a namespace, or for the session with this id.
+// Limits returns the limits in force in a namespace, or for the session with this id.
 func (c *Client) Limits(ctx context.Context, namespace, id string) (Limits, error) {
 	return call[Limits](ctx, c, http.MethodGet, "/v1/limits"+query("namespace", namespace, "session", id), nil)
 }
@@ -67,7 +67,7 @@ func (c *Client) SetLimits(ctx context.Context, q Change) (Limits, error) {
 	return call[Limits](ctx, c, http.MethodPost, "/v1/limits", q)
 }
 
-// Queue tells what runs and what waits.
+// Queue returns the requests that run and that wait.
 func (c *Client) Queue(ctx context.Context) (pipeline.Load, error) {
 	return call[pipeline.Load](ctx, c, http.MethodGet, "/v1/queue", nil)
 }
@@ -82,7 +82,7 @@ func (c *Client) Jobs(ctx context.Context, namespace string) ([]pipeline.Job, er
 	return call[[]pipeline.Job](ctx, c, http.MethodGet, "/v1/jobs"+query("namespace", namespace), nil)
 }
 
-// Watcher is told what a cell does, in the order of the stream. What is nil is not told.
+// Watcher receives the events of a cell, in the order of the stream. Fields may be nil.
 type Watcher struct {
 	Began          func(run string)
 	Stdout, Stderr func([]byte) error // an error ends the cell

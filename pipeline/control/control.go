@@ -77,7 +77,7 @@ func (s *Several) Error() string {
 
 func (s *Several) Unwrap() error { return ErrSeveral }
 
-// Server is what a server says of itself.
+// Server describes a server.
 type Server struct {
 	// Name is its socket's name: its process id, and a number after it where servers of several
 	// containers that share a state directory have the same one. Set by the one who connects.
@@ -119,7 +119,7 @@ type message struct {
 	Hint  string `json:"hint,omitempty"` // what to do about it, in words of the command line
 }
 
-// Verdict is what a person says to a question.
+// Verdict is a person's answer to a question.
 type Verdict struct {
 	Allow   bool    `json:"allow"`
 	Reason  string  `json:"reason,omitempty"`
@@ -137,7 +137,7 @@ type Grant struct {
 	Reason   string            `json:"reason,omitempty"`
 }
 
-// Outcome says what an answer did.
+// Outcome is the effect of an answer.
 type Outcome struct {
 	Question approval.Question `json:"question"`
 	Allowed  bool              `json:"allowed"`

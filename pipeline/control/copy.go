@@ -15,7 +15,7 @@ type Copy struct {
 	Overwrite   bool   `json:"overwrite,omitempty"`
 }
 
-// Copied is what became of it.
+// Copied describes the file that a Copy has written.
 type Copied struct {
 	Run    string   `json:"run"`
 	Path   string   `json:"path"`

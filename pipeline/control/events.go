@@ -74,7 +74,7 @@ func readQuery(v url.Values) (q EventQuery, err error) {
 	return q, nil
 }
 
-// filter is what the bus is asked for.
+// filter returns the bus's form of the query.
 func (q EventQuery) filter() event.Filter {
 	f := event.Filter{Namespace: q.Namespace, Kinds: q.Kinds}
 	if f.Namespace == "" {
@@ -91,7 +91,7 @@ type Notice struct {
 	Unwritten uint64 `json:"unwritten,omitempty"`
 }
 
-// streams are those under way.
+// streams counts the streams under way.
 type streams struct {
 	mu   sync.Mutex
 	n    int

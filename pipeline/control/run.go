@@ -15,7 +15,7 @@ import (
 // until the result. Pipes carry the output, so a client that reads slowly holds up its own run alone, and a signal overtakes what
 // waits in them. A connection that ends is the end of the run.
 
-// alikeHeader is what a client's own process goes by.
+// alikeHeader carries the settings that a client's own process would run by.
 const alikeHeader = "Sandboxmcp-Alike"
 
 const upgrade = "sandboxmcp-run"
@@ -45,7 +45,7 @@ type runMessage struct {
 	NoProgram *backends.NoProgram `json:"no_program,omitempty"` // why it has none, if it is that
 }
 
-// beside is what pipeline.Request.Beside returns.
+// beside holds the results of pipeline.Request.Beside.
 type beside struct {
 	Path string `json:"path"`
 	OK   bool   `json:"ok"`

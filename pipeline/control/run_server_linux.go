@@ -148,7 +148,7 @@ func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) runMess
 	return last
 }
 
-// obey does what the client says, until it has gone.
+// obey carries out the client's messages, until its connection ends.
 func (h *handed) obey(stop *pipeline.Stop, cancel context.CancelCauseFunc) {
 	for messages := json.NewDecoder(io.LimitReader(h.conn, maxBody)); ; {
 		var m runMessage

@@ -21,7 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// Config is what a server shows.
+// Config holds the parts that a listener serves.
 type Config struct {
 	Dir       string // made when missing; see Dir
 	Server    Server
@@ -277,7 +277,7 @@ func (s *sameUser) Accept() (net.Conn, error) {
 	}
 }
 
-// known is a connection of which it is known who is at its other end.
+// known is a connection with the uid of its peer.
 type known struct {
 	net.Conn
 	uid   int

@@ -29,7 +29,7 @@ type NewSession struct {
 	Lifetime  float64        `json:"lifetime_seconds,omitempty"`
 }
 
-// Used is a living session with what it uses now.
+// Used is a living session with its current usage.
 type Used struct {
 	session.Info
 	Usage session.Usage `json:"usage"`
@@ -122,7 +122,7 @@ func (l *Listener) state(r *http.Request) (any, error) {
 	return l.c.Pipeline.Inspect(r.Context(), info.Namespace, info.ID)
 }
 
-// usageWorkers is how many sessions are asked at once what they use.
+// usageWorkers is how many sessions are measured at once.
 const usageWorkers = 8
 
 // usage lists what living sessions use: one, those of a namespace, or all.

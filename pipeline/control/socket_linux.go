@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// socket is one that listens, and its file.
+// socket is a listening socket with its file.
 type socket struct {
 	listener net.Listener
 	path     string

@@ -12,7 +12,7 @@ import (
 // Cage makes a cgroup for each command, where one can be had. Close it when no command runs any more.
 type Cage struct{ groups cgroup.Groups }
 
-// NewCage returns one. With delegate, the user's systemd is asked for a scope where there is no other way. Nothing is made
+// NewCage returns a Cage. With delegate, the user's systemd is asked for a scope where there is no other way. Nothing is made
 // before the first command.
 func NewCage(delegate bool) *Cage {
 	return &Cage{cgroup.Groups{Delegate: delegate, Name: cgroup.NewName()}}

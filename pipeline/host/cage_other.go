@@ -5,7 +5,7 @@ package host
 // Cage is nothing here: commands run on Linux alone.
 type Cage struct{}
 
-// NewCage returns one.
+// NewCage returns a Cage.
 func NewCage(bool) *Cage { return &Cage{} }
 
 // Close does nothing.

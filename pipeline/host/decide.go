@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Command is what somebody wants to run.
+// Command is a command to decide about.
 type Command struct {
 	Words     Words
 	Directory string // as Policy.Directory returned it

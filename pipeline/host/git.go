@@ -37,7 +37,7 @@ func gitDoubt(dir string) string {
 	return ""
 }
 
-// above are the .git of a directory and of those above it.
+// above lists the .git of a directory and of its parents.
 func above(dir string) (all []string) {
 	for ; ; dir = filepath.Dir(dir) {
 		at := filepath.Join(dir, ".git")

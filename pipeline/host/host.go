@@ -42,7 +42,7 @@ func refuse(do any, format string, a ...any) error {
 	return &Refusal{Reason: fmt.Sprintf(format, a...), Remedy: remedy.Text{do}}
 }
 
-// Rules are what an operator has decided. The zero value allows nothing.
+// Rules are the operator's decisions. The zero value allows nothing.
 type Rules struct {
 	Allowed []string // patterns, and Safe for those of the safe list
 	Blocked []string // patterns that nobody may allow, on top of the built-in list

@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
-// Run is one command that was decided to run.
+// Run is an allowed command.
 type Run struct {
 	Program   Program
 	Words     Words

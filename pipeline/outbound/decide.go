@@ -102,7 +102,7 @@ func (o *Session) ask(ctx context.Context, t Scope, d egress.Decision) egress.De
 	return d
 }
 
-// by says who answered, and how.
+// by returns the name of the person who answered, and the channel.
 func by(a approval.Answer) string {
 	if a.User != "" {
 		return a.User + " (" + a.By.String() + ")"

@@ -20,7 +20,7 @@ const (
 
 var errTooLarge = errors.New("the layer would be larger than the store allows")
 
-// harvest is what an install left in its workspace.
+// harvest holds the files that an install left in its workspace.
 type harvest struct {
 	files  map[string]file // that were put into the layer's content
 	report []byte

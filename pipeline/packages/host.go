@@ -24,7 +24,7 @@ type host struct {
 // askTime is how long a package manager may take to say how it is configured.
 const askTime = 20 * time.Second
 
-// run returns what a program says. It gets our environment, in which a part of the configuration is, but no secrets.
+// run returns the output of a program. The program gets our environment, in which a part of the configuration is, but no secrets.
 func (h host) run(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

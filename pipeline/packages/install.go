@@ -41,7 +41,7 @@ func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	return j.intoNamespace(ctx)
 }
 
-// job is one order being carried out.
+// job carries out an order.
 type job struct {
 	store *Store
 	order Order
@@ -168,7 +168,7 @@ func tooLarge(max int64) error {
 		Remedy: "ask for smaller ones, or raise packages.max_mb in the configuration"}
 }
 
-// run is the package manager's run in a sandbox, and what it left there.
+// run runs the package manager in a sandbox, and collects the files that it left there.
 func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest, error) {
 	o := j.order
 	r, err := j.tool.plan(o, base, j.set, j.store.cfg.Scripts)

@@ -119,7 +119,7 @@ func hostRuntime(ctx context.Context, b backends.Backend, language string) (stri
 	return r.Path, err
 }
 
-// probed is what a backend says of a language's interpreter. That there is none is a *backends.Refusal.
+// probed returns a backend's description of a language's interpreter. A missing interpreter is a *backends.Refusal.
 func probed(ctx context.Context, b backends.Backend, language string) (backends.Runtime, error) {
 	p, err := b.Probe(ctx, backends.Spec{ID: rand.Text(), Language: language})
 	if err != nil {

@@ -31,7 +31,7 @@ func (s *screen) line(text string) string {
 	return text
 }
 
-// output is one stream.
+// output keeps the beginning and the end of one stream.
 type output struct {
 	screen     *screen
 	part       []byte // of a line

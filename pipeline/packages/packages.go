@@ -22,7 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
-// Config is what the operator decides about packages.
+// Config holds the operator's decisions about packages.
 type Config struct {
 	// Dir is a host directory of ours, in which layers are kept. Servers may share it. It is made
 	// when it is missing, and closed to other users.
@@ -35,7 +35,7 @@ type Config struct {
 	MaxBytes int64
 }
 
-// DefaultMaxBytes is what a zero Config means.
+// DefaultMaxBytes is the MaxBytes of a zero Config.
 const DefaultMaxBytes = 2 << 30
 
 var errClosed = errors.New("the package store is closed")
@@ -142,7 +142,7 @@ type Order struct {
 	Progress func(line string)
 }
 
-// Receipt is what came of an order.
+// Receipt is the outcome of an order.
 type Receipt struct {
 	// Packages are what this order brought: what it names, and what those need.
 	Packages  []Package

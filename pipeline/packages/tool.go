@@ -28,7 +28,7 @@ type tool interface {
 
 var tools = map[string]tool{"python": pip{}, "node": npm{}}
 
-// installPlan is what to do in the sandbox.
+// installPlan is the command of an install, with its files, mounts and environment.
 type installPlan struct {
 	files   map[string]string // to put into the workspace first
 	mounts  []backends.Mount

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 )
 
-// Info is what is told of a session.
+// Info describes a session.
 type Info struct {
 	ID        string    `json:"id"`
 	Namespace string    `json:"namespace"`
@@ -45,7 +45,7 @@ type Limits struct {
 	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together."`
 }
 
-// State is what is inside a session.
+// State holds the variables, files, environment and usage of a session.
 type State struct {
 	Info
 	Variables []kernel.Variable `json:"variables"`

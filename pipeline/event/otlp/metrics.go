@@ -65,7 +65,7 @@ func newMetrics(who *resource.Resource, out sdk.Exporter, p pace, from source) (
 	return m, err
 }
 
-// observe has what others count read when it is sent.
+// observe registers callbacks that read other counters when metrics are sent.
 func observe(meter metric.Meter, from source) error {
 	count := func(n func() uint64) metric.Int64ObservableCounterOption {
 		return metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {

@@ -121,7 +121,7 @@ func (s *Sender) request(id string, body []byte) (*http.Request, error) {
 	return req, nil
 }
 
-// judge says what an answer means.
+// judge returns the error in a receiver's answer, and how long to wait before the next try.
 func (s *Sender) judge(resp *http.Response) (wait time.Duration, err error) {
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:

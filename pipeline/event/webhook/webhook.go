@@ -129,7 +129,7 @@ func (s *Sender) Close() {
 	})
 }
 
-// Stats are what became of events so far.
+// Stats counts the events that were posted and dropped.
 type Stats struct {
 	Sent    uint64 `json:"sent"`
 	Dropped uint64 `json:"dropped"` // for lack of room, and because nobody took them

@@ -36,7 +36,7 @@ type Root struct {
 	Exact bool   // Path must lead through no link: a person approved these words, and not what a link makes of them
 }
 
-// Access is what somebody may do. The zero value allows nothing.
+// Access lists the roots and bounds of a caller. The zero value allows nothing.
 type Access struct {
 	Roots    []Root
 	Guard    Guard
@@ -133,7 +133,7 @@ const (
 	Append    = "append"    // writes behind its end
 )
 
-// Written says what became of a file. Without Had there was none.
+// Written describes a file that was written. Without Had there was none before.
 type Written struct {
 	Path   string // as the kernel has it
 	Had    bool

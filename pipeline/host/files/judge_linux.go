@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity is what a file is, whatever it is called.
+// identity is the device and inode of a file.
 type identity struct{ device, inode uint64 }
 
 func identityOf(st *unix.Stat_t) identity { return identity{uint64(st.Dev), st.Ino} }
 
-// identities are those of the places that are there.
+// identities returns the identities of the places that exist.
 func identities(places []string) (all []identity) {
 	for _, p := range places {
 		var st unix.Stat_t

@@ -94,7 +94,7 @@ func (t *target) rename(name string, over bool) error {
 	return err
 }
 
-// inherit gives the new file what the old one has.
+// inherit gives the new file the mode, owner and attributes of the old file.
 func (t *target) inherit(f *os.File) (notes []string, err error) {
 	fd, mode := int(f.Fd()), t.st.Mode&0o777
 	if dropped := t.st.Mode & 0o7000; dropped != 0 {

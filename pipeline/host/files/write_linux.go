@@ -64,7 +64,7 @@ func (a Access) Write(ctx context.Context, name string, content []byte, mode str
 	return w, nil
 }
 
-// explained says what kernels say shortly.
+// explained adds to a kernel's short error that the disk is full.
 func explained(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return fmt.Errorf("the disk is full, and what was there is as it was: %w", err)

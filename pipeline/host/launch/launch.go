@@ -17,7 +17,7 @@ const (
 	FirstJoin = 5 // the first of those that Task.Join and Task.Leave count
 )
 
-// Task is what to run.
+// Task is a command to run.
 type Task struct {
 	Path      string   `json:"path"`
 	Args      []string `json:"args"` // the name that the program is called by is the first

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// descendants are all processes below this one.
+// descendants lists all processes below this process.
 func descendants() (all []int) {
 	children := map[int][]int{}
 	entries, err := os.ReadDir("/proc")
