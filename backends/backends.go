@@ -37,7 +37,7 @@ type Backend interface {
 	Close() error
 }
 
-// Pool counts what a backend keeps ready for one kind of program: the programs of a language that have the same limits,
+// Pool counts the sandboxes that a backend keeps ready for one kind of program: the programs of a language that have the same limits,
 // layers and mounts.
 type Pool struct {
 	Language string           `json:"language"`
@@ -210,7 +210,7 @@ const (
 	EndedCancelled = "cancelled" // the caller's context
 )
 
-// Result describes how one command ended and what it used.
+// Result describes the end and the resource usage of one command.
 type Result struct {
 	Ended      string   // one of the Ended constants
 	ExitCode   int      // 128+signal for EndedSignal, as shells say it

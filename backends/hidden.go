@@ -70,7 +70,7 @@ func (h Hidden) Check(asked, real Spec) error {
 	return nil
 }
 
-// Covers returns what must be covered within a mount whose links were followed.
+// Covers returns the places to cover within a mount whose links were followed.
 func (h Hidden) Covers(m Mount) (list []Cover) {
 	for _, place := range h.places {
 		if !paths.Below(place, m.Host) {

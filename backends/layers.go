@@ -92,7 +92,7 @@ func Tried(layers []Layer, remedies map[string]string) (list []LayerProbe) {
 	return list
 }
 
-// Probe describes what a host offers, for sandboxmcp doctor.
+// Probe describes the layers and runtimes of a host, for sandboxmcp doctor.
 type Probe struct {
 	Backend  string
 	Usable   bool // a sandbox of the requested profile can run

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// scenario is one in which a sandbox comes to its end.
+// scenario is one way in which a sandbox ends.
 type scenario struct {
 	name    string
 	session bool // is another matter there

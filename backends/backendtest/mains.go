@@ -65,7 +65,7 @@ func (m *main) answer(t testing.TB) string {
 	return strings.TrimSpace(answer)
 }
 
-// evaluator answers each line of its channel with what it evaluates to.
+// evaluator answers each line of its channel with the value of the expression in it.
 const evaluator = `
 import os, sys, time, subprocess
 lines = os.fdopen(os.dup(3), "r")

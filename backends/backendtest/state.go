@@ -155,7 +155,7 @@ func isEmpty(dir string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// descriptors lists what this process holds open, without the number, which may be used again.
+// descriptors lists the open files of this process, without the number, which may be used again.
 func descriptors() []string {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	count := map[string]int{}

@@ -202,7 +202,7 @@ func testFlood(t *testing.T, b *bench) {
 	}
 }
 
-// hashWriter hashes what it gets and keeps the last 64 bytes.
+// hashWriter hashes its input and keeps the last 64 bytes.
 type hashWriter struct {
 	h    hash.Hash
 	n    int

@@ -81,7 +81,7 @@ func (b *bench) run(t testing.TB, spec backends.Spec, source string, args ...str
 	return b.execAnnounced(t, s, cmd)
 }
 
-// execAnnounced executes what a sandbox of startAnnounced was started for.
+// execAnnounced executes the program that a sandbox of startAnnounced was started for.
 func (b *bench) execAnnounced(t testing.TB, s backends.Sandbox, cmd backends.Command) outcome {
 	t.Helper()
 	o := exec(t, s, cmd.Args...)

@@ -139,7 +139,7 @@ type stateCache struct {
 	known *engineState
 }
 
-// engineState is what all containers of a backend need to know of the engine and of this server.
+// engineState holds the facts about the engine and this server that all containers of a backend share.
 type engineState struct {
 	Info
 	binary   initBinary

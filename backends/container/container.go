@@ -95,7 +95,7 @@ type Image struct {
 	Created time.Time
 }
 
-// Container specifies what an engine is to make. Whatever it does not name is as closed as the engine can: no network,
+// Container specifies a container for an engine. Whatever it does not name is as closed as the engine can: no network,
 // no capabilities, no new privileges, a read-only root directory, no devices but the usual harmless ones and GPUs, its
 // own cgroup, IPC, PID, UTS namespaces, no log, no health check, no restart, no other init, and nothing of the image's
 // user, entrypoint, command, volumes and working directory.
@@ -159,7 +159,7 @@ type Entry struct {
 	Labels map[string]string
 }
 
-// Labels on what we make.
+// Labels of containers, images and volumes that we make.
 const (
 	LabelInstance = "sandboxmcp.instance" // of the server that made it: the name of its lock
 	LabelState    = "sandboxmcp.state"    // of the directory with the locks: a server that does not share it can't tell who is alive
@@ -176,7 +176,7 @@ const (
 	Workspace  = backends.Workspace
 )
 
-// Config is what the operator decides about containers of one engine.
+// Config holds the operator's settings for containers of one engine.
 type Config struct {
 	Images   map[string]string // references by language (backends.Languages); a language without one can't be run
 	Pull     string            // "missing" (default): fetch images that are not there; "never"

@@ -24,7 +24,7 @@ var initialNamespaces = map[string]string{
 	"uts": "uts:[4026531838]", "cgroup": "cgroup:[4026531835]", "time": "time:[4026531834]",
 }
 
-// evidence is what the layers of a container are judged by.
+// evidence holds the facts from which the layers of a container are determined.
 type evidence struct {
 	facts         call.Facts
 	info          Info

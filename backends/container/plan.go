@@ -16,7 +16,7 @@ import (
 
 const hostname = "sandbox"
 
-// plan is the decision what a sandbox's container will be.
+// plan holds all decisions about the container of a sandbox.
 type plan struct {
 	*engineState
 	spec   backends.Spec // with limits filled in, and mounts as they are seen inside
@@ -30,13 +30,13 @@ type plan struct {
 	cold   string            // why it does not
 }
 
-// poolKey is what an idle container must have in common with a sandbox's plan.
+// poolKey holds the properties that an idle container must share with a sandbox's plan.
 type poolKey struct {
 	language, image string
 	limits          backends.Limits
 }
 
-// plan decides everything about the container of a sandbox except its image, and refuses what can't be.
+// plan decides everything about the container of a sandbox except its image, and refuses impossible specifications.
 func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	if spec.Profile != "" && spec.Profile != hardened {
 		return nil, &backends.Refusal{Reason: fmt.Sprintf("the %s backend has no profile %q", b.Name(), spec.Profile), Remedy: "use hardened"}

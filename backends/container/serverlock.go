@@ -161,7 +161,7 @@ func runDirBase(stateDir string) string {
 	return filepath.Join(stateDir, "c")
 }
 
-// sweep removes what killed servers left: containers that were never started, or whose engine was down when they ended,
+// sweep removes the remains of killed servers: containers that were never started, or whose engine was down when they ended,
 // and run directories. It judges only servers whose locks lie in our own state directory, and only by their locks,
 // never by age.
 func (b *Backend) sweep(ctx context.Context, s *engineState) {

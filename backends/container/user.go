@@ -90,7 +90,7 @@ func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity
 	return *owner, nil
 }
 
-// unprivileged returns a user who owns nothing.
+// unprivileged returns a user that owns no files.
 func unprivileged(info Info, us serverUser) identity {
 	if !info.UserNS && !info.Rootless {
 		n := firstUID + rand.IntN(uids)
@@ -115,7 +115,7 @@ func maxMapped(info Info, us serverUser) int {
 	return usual
 }
 
-// ownIdentity is the server's own user, who is not root: programs may do in mounted directories what the server may.
+// ownIdentity returns the server's own user, which is not root: programs may do in mounted directories what the server may.
 func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 	me := identity{uid: us.uid, gid: us.gid}
 	for _, b := range binds {
@@ -131,7 +131,7 @@ func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 	return me, nil
 }
 
-// ownerOfAll finds the user who may write to all writable binds; nil if anybody may.
+// ownerOfAll returns the user that may write to all writable binds; nil if every user may.
 func ownerOfAll(engine string, info Info, binds []Bind) (*identity, error) {
 	var owner *identity
 	var whose string
@@ -169,7 +169,7 @@ func ownerOfAll(engine string, info Info, binds []Bind) (*identity, error) {
 	return owner, nil
 }
 
-// allows reports whether a mode lets a user write who is its owner, in its group, or neither.
+// allows reports whether a mode lets a user write: the file's owner, a member of its group, or another.
 func allows(mode os.FileMode, owner, group bool) bool {
 	need := os.FileMode(0o2)
 	if mode.IsDir() {

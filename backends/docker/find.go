@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// endpoint is the address of a Docker Engine, with what is needed to reach it.
+// endpoint is the address of a Docker Engine, with the settings for reaching it.
 type endpoint struct {
 	url     string
 	tls     *tls.Config // nil without
@@ -28,7 +28,7 @@ type endpoint struct {
 }
 
 // find searches in the order of Docker's own command: our configuration, DOCKER_HOST, the context of DOCKER_CONTEXT or
-// of the configuration file, the usual sockets. Of the last, the first that answers is taken.
+// of the configuration file, the usual sockets. Of the last, the first that answers counts.
 func find(ctx context.Context, c Config) (endpoint, error) {
 	s, err := readSettings(c.Environ)
 	if err != nil {

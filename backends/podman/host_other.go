@@ -11,16 +11,16 @@ import (
 // isLocal is always false: containers need Linux, which then is a virtual machine.
 func (h hostInfo) isLocal() bool { return false }
 
-// openPidfd would open a container's first process, which can't be seen from here.
+// openPidfd returns nil: a container's first process can't be seen from here.
 func openPidfd(int) *os.File { return nil }
 
-// watchExit would report its end.
+// watchExit reports nothing.
 func watchExit(*os.File) (died <-chan bool, stop func()) { return nil, func() {} }
 
-// killProcess would end it.
+// killProcess ends nothing.
 func killProcess(*os.File) bool { return false }
 
-// oomKills would count what the kernel killed.
+// oomKills counts nothing.
 func oomKills(int) func() int { return func() int { return 0 } }
 
 // service is a Podman service of our own, which only Linux can have: elsewhere it runs in a virtual machine.

@@ -164,9 +164,9 @@ func sizeFor(size int64, user string) string {
 }
 
 func (s *spec) mount(c container.Container) {
-	taken := map[string]bool{}
+	mounted := map[string]bool{}
 	for _, b := range c.Binds {
-		taken[path.Clean(b.Inside)] = true
+		mounted[path.Clean(b.Inside)] = true
 		options := []string{"nosuid", "nodev", "rprivate", "ro"}
 		if b.Write {
 			options[3] = "rw"
@@ -183,7 +183,7 @@ func (s *spec) mount(c container.Container) {
 		s.Mounts = append(s.Mounts, mount{b.Inside, "bind", b.Host, append(options, kind)})
 	}
 	for _, t := range c.Tmpfs {
-		taken[path.Clean(t.Path)] = true
+		mounted[path.Clean(t.Path)] = true
 		options := []string{sizeFor(t.Size, c.User), fmt.Sprintf("mode=%04o", t.Mode), "rw", "nosuid", "nodev", "rprivate", "notmpcopyup"}
 		if !t.Exec {
 			options = append(options, "noexec")
@@ -191,10 +191,10 @@ func (s *spec) mount(c container.Container) {
 		s.Mounts = append(s.Mounts, mount{t.Path, "tmpfs", "tmpfs", options})
 	}
 	for _, p := range slices.Concat(c.Covers, c.Volumes, []string{secrets}) {
-		if p = path.Clean(p); taken[p] {
+		if p = path.Clean(p); mounted[p] {
 			continue
 		}
-		taken[p] = true
+		mounted[p] = true
 		s.Mounts = append(s.Mounts, mount{p, "tmpfs", "tmpfs",
 			[]string{"size=4096", "mode=0555", "ro", "nosuid", "nodev", "noexec", "rprivate", "notmpcopyup"}})
 	}

@@ -30,7 +30,7 @@ type launchers struct {
 	closed  bool        // launchers are not dumpable: inside a container, programs of the same user see them
 }
 
-// launcher is one process of launchers.
+// launcher is a process that forks sandboxes.
 type launcher struct {
 	cmd  *exec.Cmd
 	conn *net.UnixConn

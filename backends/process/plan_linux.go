@@ -136,7 +136,7 @@ func (p *plan) set(s arg, name string, nr uintptr, args ...arg) {
 	p.add(name, launch.Step{Store: int32(s.v), Want: launch.AnyResult}, nr, args)
 }
 
-// poke stores what slot s holds as 32 bits at address at.
+// poke stores the value of slot s as 32 bits at address at.
 func (p *plan) poke(at arg, s arg) {
 	at.kind = launch.Address
 	p.add("poke", launch.Step{Store: -1, Want: launch.AnyResult}, launch.Poke, []arg{at, s})

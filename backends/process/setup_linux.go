@@ -138,11 +138,11 @@ func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, s
 	disk := p.get("open "+tmp, unix.SYS_OPENAT, cwd, p.str(tmp), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
-	handed := append([]arg{work, proc, shm, disk}, sockets...)
-	handed = append(handed, filter(p, b.filters.Of(s.filterKind()), s.notifies())...)
-	p.ready(handed...)
-	for _, fd := range handed {
-		p.do("close what was handed over", unix.SYS_CLOSE, fd)
+	passed := append([]arg{work, proc, shm, disk}, sockets...)
+	passed = append(passed, filter(p, b.filters.Of(s.filterKind()), s.notifies())...)
+	p.ready(passed...)
+	for _, fd := range passed {
+		p.do("close a passed descriptor", unix.SYS_CLOSE, fd)
 	}
 }
 

@@ -23,7 +23,7 @@ type uids struct {
 	mu    sync.Mutex
 	first int // of this server's block; 0 before it is needed
 	next  int // within the block: a number is reused as late as possible
-	taken map[int]bool
+	used  map[int]bool
 	mark  int // a socket whose name reserves the block among servers
 }
 
@@ -34,14 +34,14 @@ func (u *uids) take() (int, error) {
 	if u.first == 0 {
 		u.open()
 	}
-	if len(u.taken) == blockUIDs {
+	if len(u.used) == blockUIDs {
 		return 0, fmt.Errorf("all %d users for sandboxes are taken", blockUIDs)
 	}
-	for u.taken[u.first+u.next] {
+	for u.used[u.first+u.next] {
 		u.next = (u.next + 1) % blockUIDs
 	}
 	uid := u.first + u.next
-	u.taken[uid] = true
+	u.used[uid] = true
 	u.next = (u.next + 1) % blockUIDs
 	return uid, nil
 }
@@ -50,13 +50,13 @@ func (u *uids) take() (int, error) {
 func (u *uids) giveBack(uid int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.taken, uid)
+	delete(u.used, uid)
 }
 
 // open picks a block that no other server of this network namespace has. Its mark, an abstract name of a Unix socket,
 // disappears with the server, however that ends. Servers in different network namespaces are kept apart by chance alone.
 func (u *uids) open() {
-	u.taken, u.next = map[int]bool{}, rand.IntN(blockUIDs)
+	u.used, u.next = map[int]bool{}, rand.IntN(blockUIDs)
 	at := rand.IntN(uidBlocks)
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {

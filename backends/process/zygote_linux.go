@@ -18,7 +18,6 @@ import (
 
 // The forks of a zygote share its hash seed, its canaries and the layout of its memory. These limits bound that.
 const (
-	// A zygote's forks share its hash seed, its canaries and where everything lies in memory. That is bounded.
 	maxForks     = 1000
 	maxZygoteAge = 10 * time.Minute
 	// answerTimeout bounds a fork by a zygote, which takes it a millisecond, and spawnTimeout the setup of the forked PID

@@ -87,10 +87,10 @@ func (c *Conn) build(spec backends.Spec) (*sandbox, error) {
 		return nil, c.protocolError("it has %d listeners and %d ports, and was asked for %d and %d", b.Listeners, b.Ports, len(spec.Listen), len(spec.Gateway))
 	}
 	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, spec: spec, socks: a.socks}
-	return s, c.startSession(s, !b.Handed)
+	return s, c.startSession(s, !b.Descriptors)
 }
 
-// startSession opens the stream session. Sockets that were not handed over as descriptors become remote ones.
+// startSession opens the stream session. Sockets that did not come as descriptors become remote ones.
 func (c *Conn) startSession(s *sandbox, remoteSockets bool) error {
 	c.mu.Lock()
 	session, err := newServerSession(c.rwc)

@@ -80,7 +80,7 @@ func (c *Conn) readGreeting() error {
 // awaitAnswer reads the init's next message in the background, so that an idle connection notices its end.
 func (c *Conn) awaitAnswer() {
 	var a answer
-	if a.err = read(c.rwc, &a.built, maxInitMessage); a.err == nil && a.built.Handed {
+	if a.err = read(c.rwc, &a.built, maxInitMessage); a.err == nil && a.built.Descriptors {
 		a.socks, a.err = c.receiveSockets(a.built)
 	}
 	if a.err != nil {

@@ -172,7 +172,7 @@ func (r *running) readResult() (contained backends.Containment, end response, er
 	}
 }
 
-// finish waits until all output has reached its writers: what the init sent before the result is here.
+// finish waits until all output has reached its writers: the init sent it before the result.
 func (r *running) finish() {
 	select {
 	case <-r.begun:

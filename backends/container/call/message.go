@@ -35,11 +35,11 @@ type (
 		PrepareOnly bool // prepare for it only: the sandbox to build is sent later, and nothing is answered now
 	}
 	built struct {
-		Failure   *failure `json:",omitempty"`
-		Handed    bool     // the sockets follow as descriptors, else their connections arrive as streams
-		Listeners int
-		Gateway   bool
-		Ports     int
+		Failure     *failure `json:",omitempty"`
+		Descriptors bool     `json:"Handed"` // the sockets follow as descriptors, else their connections arrive as streams
+		Listeners   int
+		Gateway     bool
+		Ports       int
 	}
 
 	// request is the first message of a stream that the server opens.

@@ -16,7 +16,7 @@ var allowedEnds = []string{
 
 var limitNames = []string{"ram", "wall", "processes", "disk", "cpu", "sockets"}
 
-// checkResult describes what is wrong with a result, "" if nothing is. A result that passes may still be a lie: it
+// checkResult returns the fault of a result, "" if it has none. A result that passes may still be a lie: it
 // comes from beside the program.
 func checkResult(ctx context.Context, r backends.Result) string {
 	known := func(name string) bool { return slices.Contains(limitNames, name) }
@@ -39,8 +39,7 @@ func checkResult(ctx context.Context, r backends.Result) string {
 	return ""
 }
 
-// checkContainment checks a report of the layers that contain a program, and returns it without hidden characters, or what
-// is wrong with it.
+// checkContainment returns a report of the layers that contain a program without hidden characters, or its fault.
 func checkContainment(c backends.Containment) (backends.Containment, string) {
 	const limit = 32
 	if len(c.Layers) > limit {

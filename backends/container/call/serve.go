@@ -54,7 +54,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 	s := &service{sandbox: sandbox, parts: map[uint32]*yamux.Stream{}, partAdded: make(chan struct{})}
 	defer s.work.Wait()
 	defer sandbox.Close()
-	handed, err := answerBuilt(conn, sandbox)
+	sent, err := answerBuilt(conn, sandbox)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 	defer s.session.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if !handed {
+	if !sent {
 		s.relayConns()
 	}
 	for {
@@ -78,20 +78,20 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 }
 
 // answerBuilt reports that the sandbox was built, and sends its sockets where descriptors can be sent.
-func answerBuilt(conn io.ReadWriteCloser, sandbox backends.Sandbox) (handed bool, err error) {
+func answerBuilt(conn io.ReadWriteCloser, sandbox backends.Sandbox) (sent bool, err error) {
 	g := sandbox.Gateway()
-	unix, handed := unixConn(conn)
-	b := built{Handed: handed, Listeners: len(sandbox.Listeners()), Gateway: g.DNS != nil, Ports: len(g.Ports)}
-	if err := write(conn, b, maxInitMessage); err != nil || !handed {
-		return handed, err
+	unix, sent := unixConn(conn)
+	b := built{Descriptors: sent, Listeners: len(sandbox.Listeners()), Gateway: g.DNS != nil, Ports: len(g.Ports)}
+	if err := write(conn, b, maxInitMessage); err != nil || !sent {
+		return sent, err
 	}
 	for _, socket := range sockets(sandbox) {
 		if err := sendSocket(unix, socket); err != nil {
-			return handed, err
+			return sent, err
 		}
 		socket.close()
 	}
-	return handed, nil
+	return sent, nil
 }
 
 // handle serves one request.

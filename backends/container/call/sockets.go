@@ -73,5 +73,5 @@ func (b built) count() (n, packets int) {
 	return b.Listeners + 2 + b.Ports, b.Listeners
 }
 
-// maxSockets is far above what any sandbox has.
+// maxSockets is far above the number of sockets of any sandbox.
 const maxSockets = 1024

@@ -49,7 +49,7 @@ func (p *channel) mapError(err, end error) error {
 	return p.conn.lostError(err)
 }
 
-// Close ends both directions, and what waits for them.
+// Close ends both directions, and pending reads and writes.
 func (p *channel) Close() error {
 	if !p.closed.Swap(true) {
 		p.stream.SetDeadline(expired)

@@ -74,7 +74,7 @@ const maxProcesses = 1 << 14
 // Longest is how many bytes of a text of others people are shown.
 const Longest = 2000
 
-// Plain makes one line of an engine's text, without its hidden characters: what an engine writes is meant for a terminal.
+// Plain makes one line of an engine's text, without its hidden characters: engines write for terminals.
 func Plain(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {

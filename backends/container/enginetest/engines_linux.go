@@ -31,7 +31,7 @@ func (e *engine) url() string {
 	return "unix://" + e.dir + "/" + e.kind + ".sock"
 }
 
-// missing says what this machine lacks for an engine.
+// missing returns the reason why this machine can't run an engine, nil if it can.
 func missing(kind string) error {
 	for _, name := range map[string][]string{"docker": {"dockerd"}, "podman": {"podman"}, "ssh docker": {"sshd", "ssh-keygen", "docker"}, "ssh podman": {"sshd", "ssh-keygen"}}[kind] {
 		if _, err := exec.LookPath(name); err != nil {

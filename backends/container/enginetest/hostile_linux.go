@@ -104,7 +104,7 @@ func full(l *layerWriter) {
 	}
 }
 
-// bare has a Python and what it loads.
+// bare has a Python and the libraries that it loads.
 func bare(l *layerWriter) {
 	l.without = "/etc"
 	standardPython(l)

@@ -30,7 +30,7 @@ func SSH(t testing.TB, engineURL string) (url string, env []string) {
 	}
 }
 
-// configureSSH writes what sshd and ssh need into an engine's directory.
+// configureSSH writes the files of sshd and ssh into an engine's directory.
 func (e *engine) configureSSH() error {
 	target := mine.engines[strings.TrimPrefix(e.kind, "ssh ")]
 	free, err := net.Listen("tcp", "127.0.0.1:0")

@@ -17,8 +17,8 @@ const SystemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 type candidate struct{ path, how string }
 
 // candidates yields programs in the order in which a user would expect them: an activated virtual
-// environment, PATH, what version managers installed but a non-interactive shell does not see,
-// and the system's own directories.
+// environment, PATH, the installations of version managers that a non-interactive shell does not
+// see, and the system's own directories.
 func (f *finder) candidates() iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		if v := f.env.get("VIRTUAL_ENV"); v != "" && f.name == "python" {

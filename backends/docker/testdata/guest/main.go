@@ -75,7 +75,7 @@ func count(file string) {
 	time.Sleep(time.Hour) // until it is removed
 }
 
-// state says what a program sees, as JSON on standard output. Each argument is a path to try to write to.
+// state prints the surroundings of a program, as JSON on standard output. Each argument is a path to try to write to.
 func state(paths []string) {
 	s := map[string]any{}
 	s["env"], s["args"] = os.Environ(), os.Args
