@@ -15,7 +15,7 @@ type Stop struct {
 	Grace time.Duration // how long the program has after the first signal before it is killed; 0 kills it instead
 
 	mu         sync.Mutex
-	interrupts chan struct{} // of the program that runs, nil if none does
+	interrupts chan struct{} // of the program that runs or is being started, nil without one
 	terminates chan struct{}
 	kill       context.CancelFunc
 	timer      *time.Timer
@@ -57,20 +57,17 @@ func (s *Stop) Signal(sig syscall.Signal) bool {
 	return true
 }
 
-// attend has the signals sent to the program of these streams as soon as it begins, and kill called when its time is up.
+// attend has the signals sent to the program of these streams, and kill called when its time is up. A signal that comes while
+// the program is being started is sent as soon as it has: it may have run for a moment before that is known here.
 func (s *Stop) attend(streams *backends.Streams, kill context.CancelFunc) {
 	if s == nil {
 		return
 	}
 	interrupts, terminates := make(chan struct{}, 1), make(chan struct{}, 1)
 	streams.Interrupt, streams.Terminate = interrupts, terminates
-	begun := streams.Begun
-	streams.Begun = func(c backends.Containment) {
-		begun(c)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.interrupts, s.terminates, s.kill = interrupts, terminates, kill
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.interrupts, s.terminates, s.kill = interrupts, terminates, kill
 }
 
 func signalName(sig syscall.Signal) string {
