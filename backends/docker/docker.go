@@ -5,8 +5,19 @@ package docker
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/versions"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
@@ -70,4 +81,116 @@ func (e *docker) Close() error {
 	err := e.link.Close()
 	e.link = nil
 	return err
+}
+
+// oldest is the version of the API of Docker 20.10: the first with cgroup namespaces and cgroup v2.
+const oldest = "1.41"
+
+// link is a connection to one Docker Engine.
+type link struct {
+	*client.Client
+	endpoint endpoint
+	info     system.Info // its answer when it was connected
+
+	images sync.Map // container.Image by id: what an id means never changes
+}
+
+// dial connects, agrees on a version of the API, and refuses servers that are no usable Docker Engine.
+func dial(ctx context.Context, p endpoint) (*link, error) {
+	options, err := p.options()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect with Docker at %s: %w", p.url, err)
+	}
+	l := &link{Client: c, endpoint: p}
+	if err := l.handshake(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// handshake checks the engine's version and kind.
+func (l *link) handshake(ctx context.Context) error {
+	ping, err := l.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	if err != nil && ping.APIVersion == "" {
+		return l.explain("connect with Docker", err)
+	}
+	if ping.APIVersion != "" && versions.LessThan(ping.APIVersion, oldest) {
+		return &backends.Refusal{
+			Reason: fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that can be used", l.endpoint.url, ping.APIVersion, oldest),
+			Remedy: "install Docker 20.10 or later: https://docs.docker.com/engine/install/",
+		}
+	}
+	if err != nil {
+		return l.explain("connect with Docker", err)
+	}
+	server, err := l.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return l.explain("ask Docker for its version", err)
+	}
+	for _, part := range server.Components {
+		// Podman answers to most of Docker's API, but not with Docker's events and errors.
+		if strings.Contains(part.Name, "Podman") {
+			return &backends.Refusal{
+				Reason: fmt.Sprintf("what answers at %s is Podman", l.endpoint.url),
+				Remedy: "choose --backend podman",
+			}
+		}
+	}
+	return l.fetchInfo(ctx)
+}
+
+// fetchInfo stores the engine's description.
+func (l *link) fetchInfo(ctx context.Context) error {
+	r, err := l.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return l.explain("ask Docker what it is", err)
+	}
+	if r.Info.OSType != "" && r.Info.OSType != "linux" {
+		return &backends.Refusal{
+			Reason: fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.endpoint.url, r.Info.OSType),
+			Remedy: "switch Docker Desktop to Linux containers",
+		}
+	}
+	l.info = r.Info
+	return nil
+}
+
+// image returns the image with an id, from the cache if it is there.
+func (l *link) image(ctx context.Context, id string) (container.Image, error) {
+	if known, ok := l.images.Load(id); ok {
+		return known.(container.Image), nil
+	}
+	i, err := l.inspectImage(ctx, id)
+	if err == nil && i.ID == id {
+		l.images.Store(id, i)
+	}
+	return i, err
+}
+
+// options returns the library's options for connecting to p.
+func (p endpoint) options() ([]client.Opt, error) {
+	options := []client.Opt{client.WithAPIVersion(p.api)}
+	if p.tls != nil {
+		options = append(options, client.WithHTTPClient(&http.Client{
+			Transport:     &http.Transport{TLSClientConfig: p.tls, MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second}, // as the library's own
+			CheckRedirect: client.CheckRedirect,
+		}))
+	}
+	if !strings.HasPrefix(p.url, "ssh://") {
+		return append(options, client.WithHost(p.url)), nil
+	}
+	target, err := parseSSH(p.url)
+	if err != nil {
+		return nil, err
+	}
+	// The host's name is only for the header: ssh goes to the right place.
+	return append(options, client.WithHost("http://docker.invalid"),
+		client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return target.dial(ctx, p.environ)
+		})), nil
 }
