@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
@@ -19,7 +20,7 @@ func wordsOf(tool string) func(remedy.Part) string {
 			names, _ := json.Marshal(strings.Fields(p.Value)) // of strings
 			p.Value = string(names)
 		}
-		return strings.ReplaceAll(toolWords[p.Name], "%s", p.Value)
+		return strings.ReplaceAll(toolWords()[p.Name], "%s", p.Value)
 	}
 }
 
@@ -28,20 +29,22 @@ var limitParameters = map[remedy.Name]string{
 }
 
 // toolWords are what no tool calls otherwise. Agents show no directories of the host.
-var toolWords = map[remedy.Name]string{
-	remedy.Timeout: "timeout", remedy.Disk: "limits.disk_mb in the operator's configuration", remedy.Raise: "have a person raise %s in the configuration",
-	remedy.Input: "files", remedy.Bring: "files", remedy.Mount: "a mount", remedy.Workspace: "a workspace", remedy.Artifacts: "artifacts",
-	remedy.Env: "env", remedy.SetEnv: `"env": {"NAME": "VALUE"}`, remedy.Secret: "secrets", remedy.Allow: "allowed_domains", remedy.Language: "language",
-	remedy.Run: "execute_code", remedy.Exec: "execute_code", remedy.Stored: "get_artifacts", remedy.FetchPage: "fetch_webpage",
-	remedy.CreateSession: "create_session", remedy.EndSession: "terminate_session", remedy.NoSession: "leave session_id out", remedy.SetLimits: "set_resource_limits",
-	remedy.FindSession: "create one with create_session, or leave session_id out", remedy.OtherLanguage: "create a session of that language, or leave session_id out",
-	remedy.Inspect: "inspect_state", remedy.Bridge: "bridge_data", remedy.FromKey: "from_key",
-	remedy.Install: "install_package", remedy.InstallMissing: ": install it with install_package",
-	remedy.Packages: "with packages %s", remedy.ForProgram: "and language %s", remedy.ForSession: ", with session_id %s for this session only",
-	remedy.AskEgress:        "ask a person for it with request_egress, or do without it",
-	remedy.AskCommand:       "ask a person for it: request_host_access with kind command and pattern %s",
-	remedy.AskDirectory:     "ask a person with request_host_access, kind %s, for the directory that it is in",
-	remedy.AllowedForms:     "the forms that can be allowed are shown by list_host_access",
-	remedy.AllowedDirectory: "name one below a directory that is allowed, as list_host_access shows them",
-	remedy.Replace:          "choose mode overwrite or append, or for a copy overwrite,",
-}
+var toolWords = sync.OnceValue(func() map[remedy.Name]string {
+	return map[remedy.Name]string{
+		remedy.Timeout: "timeout", remedy.Disk: "limits.disk_mb in the operator's configuration", remedy.Raise: "have a person raise %s in the configuration",
+		remedy.Input: "files", remedy.Bring: "files", remedy.Mount: "a mount", remedy.Workspace: "a workspace", remedy.Artifacts: "artifacts",
+		remedy.Env: "env", remedy.SetEnv: `"env": {"NAME": "VALUE"}`, remedy.Secret: "secrets", remedy.Allow: "allowed_domains", remedy.Language: "language",
+		remedy.Run: "execute_code", remedy.Exec: "execute_code", remedy.Stored: "get_artifacts", remedy.FetchPage: "fetch_webpage",
+		remedy.CreateSession: "create_session", remedy.EndSession: "terminate_session", remedy.NoSession: "leave session_id out", remedy.SetLimits: "set_resource_limits",
+		remedy.FindSession: "create one with create_session, or leave session_id out", remedy.OtherLanguage: "create a session of that language, or leave session_id out",
+		remedy.Inspect: "inspect_state", remedy.Bridge: "bridge_data", remedy.FromKey: "from_key",
+		remedy.Install: "install_package", remedy.InstallMissing: ": install it with install_package",
+		remedy.Packages: "with packages %s", remedy.ForProgram: "and language %s", remedy.ForSession: ", with session_id %s for this session only",
+		remedy.AskEgress:        "ask a person for it with request_egress, or do without it",
+		remedy.AskCommand:       "ask a person for it: request_host_access with kind command and pattern %s",
+		remedy.AskDirectory:     "ask a person with request_host_access, kind %s, for the directory that it is in",
+		remedy.AllowedForms:     "the forms that can be allowed are shown by list_host_access",
+		remedy.AllowedDirectory: "name one below a directory that is allowed, as list_host_access shows them",
+		remedy.Replace:          "choose mode overwrite or append, or for a copy overwrite,",
+	}
+})
