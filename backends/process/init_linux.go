@@ -104,7 +104,10 @@ func (b *Backend) launch(ctx context.Context, child *initHandle, flags uint64, m
 		return err
 	}
 	err = b.fork(ctx, one, child, flags)
-	if err == nil || isForkError(err) || ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) { // which may be a moment before ctx's end
+	if errors.Is(err, os.ErrDeadlineExceeded) { // which may be a moment before ctx's end
+		return fmt.Errorf("%w: %w", &lateError{b.config.startTimeout()}, err)
+	}
+	if err == nil || isForkError(err) || ctx.Err() != nil {
 		return err
 	}
 	// The launcher had died while it was idle. Nothing has begun: try another.
