@@ -84,7 +84,7 @@ func (p *program) serve(c *cli.Context) error {
 	defer parts.Sealing(ctx, cfg.Audit.SealAfterDays, log)()
 	defer memory.ReleaseWhenIdle(ctx)()
 	// Without it there is one way less to answer a question; what nobody answers is denied.
-	if listener, err := parts.Answer(ctx, cfg, c.String("namespace"), log); err != nil {
+	if listener, err := parts.ListenControl(ctx, cfg, c.String("namespace"), log); err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)
 	} else {
 		defer listener.Close()

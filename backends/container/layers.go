@@ -108,7 +108,7 @@ func (v evidence) missing(layer string) string {
 	case link == "":
 		return "the container can't say in which namespace it is"
 	case link == initialNamespaces[kind] || v.ownNamespaces != nil && link == v.ownNamespaces[kind]:
-		return v.shared(layer)
+		return v.sharedDetail(layer)
 	case layer == backends.LayerUser && identityMap(f.UIDMap):
 		return "the engine's machine runs in a user namespace that maps all users"
 	case layer == backends.LayerMount && !f.ReadOnly:
@@ -125,7 +125,8 @@ func (v evidence) missing(layer string) string {
 	return ""
 }
 
-func (v evidence) shared(layer string) string {
+// sharedDetail returns the detail of a namespace layer that is shared with the host.
+func (v evidence) sharedDetail(layer string) string {
 	switch layer {
 	case backends.LayerUser:
 		return fmt.Sprintf("%s; host uid %d", noUsers, v.facts.UID)

@@ -70,7 +70,7 @@ func (b *Backend) Warm() {
 	}
 	var system runtimes.Runtime // the system's own, which shows nothing more
 	spawn := b.preSpawned.templateSpawner(system)
-	b.preSpawned.spares.Fill(shows(system), max(1, b.config.Ahead), func(ctx context.Context) (*initHandle, error) {
+	b.preSpawned.spares.Fill(rootKey(system), max(1, b.config.Ahead), func(ctx context.Context) (*initHandle, error) {
 		var beside sync.WaitGroup
 		defer beside.Wait()
 		beside.Go(func() {

@@ -77,7 +77,7 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 		}
 		made <- err
 	}()
-	err = b.launch(ctx, child, flags, made)
+	err = b.forkInit(ctx, child, flags, made)
 	if err == nil && p != nil {
 		if err = child.follow(ctx, p, launch.ForInit); err != nil {
 			err = &namespaceError{err}
@@ -90,9 +90,9 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 	return child, nil
 }
 
-// launch has a launcher fork child's process while its resources are still being made. Each channel of made delivers the
-// error of one of them.
-func (b *Backend) launch(ctx context.Context, child *initHandle, flags uint64, made ...<-chan error) error {
+// forkInit has a launcher fork child's process while its resources are still being made. Each channel of made delivers
+// the error of one of them.
+func (b *Backend) forkInit(ctx context.Context, child *initHandle, flags uint64, made ...<-chan error) error {
 	one, err := b.launchers.take(ctx)
 	for _, done := range made {
 		err = errors.Join(<-done, err)

@@ -40,7 +40,7 @@ func (a *preSpawned) spawn(ctx context.Context, s *sandbox) (*initHandle, error)
 	case s.shared():
 		return a.backend.spawn(ctx, s)
 	case s.hostIndependent():
-		return a.spares.Take(ctx, shows(s.runtime), a.templateSpawner(s.runtime))
+		return a.spares.Take(ctx, rootKey(s.runtime), a.templateSpawner(s.runtime))
 	}
 	return a.spares.Take(ctx, "any", func(ctx context.Context) (*initHandle, error) { return a.backend.spawn(ctx, s) })
 }
@@ -126,7 +126,7 @@ func (a *preSpawned) start(ctx context.Context, spec backends.Spec) (s *sandbox,
 // fresh starts a sandbox for which none was idle. If a zygote is ready, its interpreter is forked for the program at once,
 // which is faster than a start. A zygote that fails costs time, and nothing else.
 func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, why string) (*sandbox, error) {
-	s, err := a.backend.plan(ctx, spec)
+	s, err := a.backend.newSandbox(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (a *preSpawned) newIdle(ctx context.Context, r poolKey) (s *sandbox, note, 
 // tryIdle makes an idle sandbox, by a zygote if that is requested and possible. A sandbox returned with an error must be
 // closed.
 func (a *preSpawned) tryIdle(ctx context.Context, r poolKey, held bool) (s *sandbox, note, err error) {
-	if s, err = a.backend.plan(ctx, r.spec()); err != nil {
+	if s, err = a.backend.newSandbox(ctx, r.spec()); err != nil {
 		return nil, nil, err
 	}
 	spawn := a.spawn

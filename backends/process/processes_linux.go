@@ -100,7 +100,8 @@ func (s *sandbox) signal(pids []string, sig unix.Signal) {
 	}
 }
 
-// killAll ends every process of a session but PID 1. All are stopped first: only a stopped process can't fork meanwhile.
+// killAll kills all processes of a session but PID 1, and stops them first, since only a stopped process can't fork
+// meanwhile. It gives up after 100 rounds.
 func (s *sandbox) killAll() {
 	for range 100 {
 		pids := s.pids()

@@ -25,7 +25,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	w := s.watch(cmd.Main)
 	defer w.stop()
 	begun := time.Now()
-	one, err := s.launch(ctx, cmd, streams, w)
+	one, err := s.startCommand(ctx, cmd, streams, w)
 	if err != nil {
 		return backends.Result{}, s.backend.diagnose(s, err)
 	}
@@ -50,8 +50,8 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return r, nil
 }
 
-// launch begins a command, in the idle process if that suits.
-func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams backends.Streams, w *watcher) (*launched, error) {
+// startCommand begins a command, in the idle process if that suits.
+func (s *sandbox) startCommand(ctx context.Context, cmd backends.Command, streams backends.Streams, w *watcher) (*launched, error) {
 	one, warm, why := s.launchWarm(ctx, cmd, streams)
 	if one != nil {
 		return one, nil

@@ -17,7 +17,7 @@ type spawner func(context.Context, *sandbox) (*initHandle, error)
 
 // startNew makes a sandbox.
 func (b *Backend) startNew(ctx context.Context, spec backends.Spec, spawn spawner) (*sandbox, error) {
-	s, err := b.plan(ctx, spec)
+	s, err := b.newSandbox(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*san
 	}
 }
 
-// plan decides the properties of a sandbox, and refuses impossible ones.
-func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+// newSandbox decides the properties of a sandbox, and refuses impossible ones. It starts nothing.
+func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox, error) {
 	s := &sandbox{
 		backend: b, id: spec.ID, keep: spec.Keep, require: spec.Require,
 		limits: spec.Limits.WithDefaults(),

@@ -45,8 +45,8 @@ func covers(r runtimes.Runtime) bool {
 	})
 }
 
-// shows returns a key for the root directory that a runtime's sandboxes share.
-func shows(r runtimes.Runtime) string {
+// rootKey returns a key for the root directory that a runtime's sandboxes share.
+func rootKey(r runtimes.Runtime) string {
 	var b strings.Builder
 	for _, prefix := range r.Prefixes {
 		fmt.Fprintf(&b, "%q ", prefix)
@@ -68,7 +68,7 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 	}
 	one := &template{initHandle: &initHandle{killTimeout: b.config.killTimeout()}, checked: time.Now()}
 	p := b.templatePlan(one, r)
-	err := b.launch(ctx, one.initHandle, flags)
+	err := b.forkInit(ctx, one.initHandle, flags)
 	if err == nil {
 		err = one.follow(ctx, p, launch.ForTemplate)
 	}
@@ -155,7 +155,7 @@ func (b *Backend) templateChildPlan(child *initHandle) *plan {
 func (a *preSpawned) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*initHandle, error) {
 	var late error
 	for range 2 {
-		one, err := a.templates.Acquire(ctx, shows(r), func(ctx context.Context) (*template, error) { return a.backend.startTemplate(ctx, r) })
+		one, err := a.templates.Acquire(ctx, rootKey(r), func(ctx context.Context) (*template, error) { return a.backend.startTemplate(ctx, r) })
 		if errors.Is(err, warm.ErrClosed) {
 			return nil, err
 		}

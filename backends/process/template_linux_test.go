@@ -176,14 +176,14 @@ func TestCancelledSpawn(t *testing.T) {
 		one.Remove()
 		t.Skip("it was spawned before the cancellation")
 	}
-	if !s.current() || !b.preSpawned.templates.Ready(shows(s.runtime)) {
+	if !s.current() || !b.preSpawned.templates.Ready(rootKey(s.runtime)) {
 		t.Error("the template was given up")
 	}
 }
 
 // TestTemplateKinds sees that only a root that differs has a template of its own.
 func TestTemplateKinds(t *testing.T) {
-	want := shows(runtimes.Runtime{Name: "python", Path: "/usr/bin/python3"})
+	want := rootKey(runtimes.Runtime{Name: "python", Path: "/usr/bin/python3"})
 	for _, c := range []struct {
 		name string
 		r    runtimes.Runtime
@@ -193,7 +193,7 @@ func TestTemplateKinds(t *testing.T) {
 		{"a prefix", runtimes.Runtime{Prefixes: []string{"/opt/x"}}, false},
 		{"a link", runtimes.Runtime{Links: map[string]string{"/opt/x": "/opt/y"}}, false},
 	} {
-		if got := shows(c.r) == want; got != c.same {
+		if got := rootKey(c.r) == want; got != c.same {
 			t.Errorf("%s: same root: got %v, want %v", c.name, got, c.same)
 		}
 	}

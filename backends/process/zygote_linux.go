@@ -28,7 +28,7 @@ const (
 )
 
 // scriptKind is the key of the zygotes for a script of a runtime.
-func scriptKind(r runtimes.Runtime, script string) string { return script + " " + shows(r) }
+func scriptKind(r runtimes.Runtime, script string) string { return script + " " + rootKey(r) }
 
 // spawnByZygote has the zygote for a script of a runtime fork a PID 1.
 func (a *preSpawned) spawnByZygote(ctx context.Context, r runtimes.Runtime, script string) (*initHandle, error) {
@@ -77,7 +77,7 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 	}
 	ctx, cancel := context.WithTimeout(ctx, idleStartTimeout)
 	defer cancel()
-	if err = b.launch(ctx, one.initHandle, flags); err == nil {
+	if err = b.forkInit(ctx, one.initHandle, flags); err == nil {
 		err = one.follow(ctx, stand, launch.ForInit)
 	}
 	if err == nil && b.root {

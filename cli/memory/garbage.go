@@ -18,7 +18,8 @@ const maxGarbage = 400
 // 4 MiB after which Go does: a short run allocates less, and most of it is in use until its end.
 const shortRoom = 800
 
-// SpareFirst has the first collection wait for shortRoom. It ends that, so that no long run keeps several times what it needs.
+// SpareFirst delays the first garbage collection to shortRoom. That collection restores the usual percentage, so that a
+// long run does not keep several times the memory that it needs.
 func SpareFirst() {
 	if os.Getenv("GOGC") == "" {
 		runtime.AddCleanup(new([64]byte), func(usual int) { debug.SetGCPercent(usual) }, debug.SetGCPercent(shortRoom))

@@ -129,7 +129,7 @@ func (p commands) run(c *cli.Context) error {
 	}
 	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
 	r.Warnings()
-	if code, why := r.interrupted(context.Cause(ctx), stdout.failed()); code != 0 {
+	if code, why := r.interrupted(context.Cause(ctx), stdout.writeError()); code != 0 {
 		return &exit.Error{Code: code, Text: why}
 	}
 	if err != nil {
@@ -241,7 +241,8 @@ func (o *pipe) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (o *pipe) failed() error {
+// writeError returns the error of the first write that failed, or nil.
+func (o *pipe) writeError() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err

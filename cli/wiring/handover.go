@@ -24,15 +24,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// alike is a digest of all that decides how this process would run something, beside the request: the program itself, the
-// configuration, the interpreters that it finds, and what the environment and the kernel let it do. Two processes with the same do the
-// same. It is "" where that can't be known.
-func alike(ctx context.Context, cfg config.Config) string {
+// fingerprint returns a digest of all that decides how this process would run something, beside the request: the
+// program itself, the configuration, the interpreters that it finds, and what the environment and the kernel permit.
+// Two processes with the same do the same. It is "" where that can't be known.
+func fingerprint(ctx context.Context, cfg config.Config) string {
 	found := make(chan string, 1)
 	go func() { found <- interpreters(ctx) }()
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return !counts(kv) })
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return !affectsRuns(kv) })
 	slices.Sort(env)
-	standing, err := standing()
+	standing, err := kernelState()
 	programs := <-found
 	if err != nil || ctx.Err() != nil {
 		return ""
@@ -53,9 +53,9 @@ func interpreters(ctx context.Context) string {
 	return all.String()
 }
 
-// counts says whether a run depends on a variable of the environment, beside those that find interpreters: what finds files of ours, secrets,
-// hosts, and sockets that nobody may be shown.
-func counts(kv string) bool {
+// affectsRuns reports whether runs depend on a variable of the environment, beside those that find interpreters: those
+// that find files of ours, secrets, hosts, and sockets that nobody may be shown.
+func affectsRuns(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	return strings.HasPrefix(name, "SANDBOXMCP_") || slices.Contains([]string{
 		"HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "TMPDIR", "TZ", "DOCKER_HOST", "CONTAINER_HOST",
@@ -63,9 +63,10 @@ func counts(kv string) bool {
 	}, name)
 }
 
-// alike is what the command line's own process must be like to hand runs over. The log's file may be made while we start.
-func (p *Parts) alike(ctx context.Context, cfg config.Config) func() string {
-	own := alike(ctx, cfg)
+// serverFingerprint returns what a client's fingerprint must equal for its runs to be handed to this server. The log's
+// file may be made while the server starts.
+func (p *Parts) serverFingerprint(ctx context.Context, cfg config.Config) func() string {
+	own := fingerprint(ctx, cfg)
 	return sync.OnceValue(func() string {
 		if _, err := p.Log.opened(ctx); err != nil {
 			return ""
@@ -95,17 +96,17 @@ func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q pipeline
 		slices.Contains(cfg.Vault, "memory"), cmp.Or(q.Limits.Wall, cfg.Limits.Timeout()) > maxHanded:
 		return nil
 	}
-	return control.Offer(ctx, SocketDir(cfg), func() string { return besideLog(alike(ctx, cfg), cfg) }, q)
+	return control.Offer(ctx, SocketDir(cfg), func() string { return besideLog(fingerprint(ctx, cfg), cfg) }, q)
 }
 
-// Answer opens the socket on which the command line of the same user reaches this server.
-func (p *Parts) Answer(ctx context.Context, cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
+// ListenControl opens the socket by which the same user's command line looks at this server and answers its questions.
+func (p *Parts) ListenControl(ctx context.Context, cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
 	return control.Listen(control.Config{
 		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
 		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
 		Pipeline:  p.Pipeline,
 		Runs:      p.runs,
-		Alike:     p.alike(ctx, cfg),
+		Alike:     p.serverFingerprint(ctx, cfg),
 		Approvals: p.Approvals,
 		Events:    p.bus,
 		Log:       log,

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standing is what the kernel lets this process do, and which program it is: what the sandboxes that it makes inherit or are made with.
-func standing() ([]byte, error) {
+// kernelState is what the kernel lets this process do, and which program it is: what the sandboxes that it makes inherit or are made with.
+func kernelState() ([]byte, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return nil, err

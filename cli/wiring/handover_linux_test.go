@@ -19,13 +19,13 @@ func TestAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := alike(t.Context(), cfg)
-	if own == "" || own != alike(t.Context(), cfg) {
+	own := fingerprint(t.Context(), cfg)
+	if own == "" || own != fingerprint(t.Context(), cfg) {
 		t.Fatalf("twice the same: got %q and another", own)
 	}
 	settings := 0
 	eachLeaf(reflect.ValueOf(&cfg).Elem(), "", func(name string) {
-		if settings++; alike(t.Context(), cfg) == own {
+		if settings++; fingerprint(t.Context(), cfg) == own {
 			t.Errorf("another %s: the same", name)
 		}
 	})
@@ -69,7 +69,7 @@ func TestAlike(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.change(t)
-			if got := alike(t.Context(), cfg); (got == own) != tt.same {
+			if got := fingerprint(t.Context(), cfg); (got == own) != tt.same {
 				t.Errorf("the same: %v, want %v", got == own, tt.same)
 			}
 		})
@@ -123,7 +123,7 @@ func TestCounts(t *testing.T) {
 			text, err := os.ReadFile(path)
 			for _, m := range asks.FindAllStringSubmatch(string(text), -1) {
 				found++
-				if name := m[1]; !counts(name+"=x") && name != "PATH" { // by which interpreters are found, which count themselves
+				if name := m[1]; !affectsRuns(name+"=x") && name != "PATH" { // by which interpreters are found, which count themselves
 					t.Errorf("%s asks for %s", path, name)
 				}
 			}

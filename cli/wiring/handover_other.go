@@ -4,8 +4,8 @@ package wiring
 
 import "errors"
 
-// standing is not known here, and nothing is handed over.
-func standing() ([]byte, error) { return nil, errors.ErrUnsupported }
+// kernelState is not known here, and nothing is handed over.
+func kernelState() ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func fileID(string) string { return "" }
 

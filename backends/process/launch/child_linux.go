@@ -85,8 +85,8 @@ func resetSignals() {
 	}
 }
 
-// load applies the fixups of a plan. inMessage is its size if the message contained it; else it is read from its
-// descriptor.
+// load reads the plan from its descriptor, unless the message had it and inMessage is its size in bytes; checks its size; and
+// applies its fixups.
 //
 //go:nosplit
 //go:norace

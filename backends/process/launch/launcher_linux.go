@@ -13,7 +13,7 @@ func serve() {
 		if !ok {
 			return
 		}
-		reply, pidfd := launch(r, files)
+		reply, pidfd := forkInit(r, files)
 		for _, fd := range files {
 			syscall.Close(fd)
 		}
@@ -51,8 +51,8 @@ func receive() (r Request, files []int, ok bool) {
 	}
 }
 
-// launch forks a PID 1. files are its control socket and, if any, its cgroup v2 directory.
-func launch(r Request, files []int) (Reply, int) {
+// forkInit forks a PID 1. files are its control socket and, if any, its cgroup v2 directory.
+func forkInit(r Request, files []int) (Reply, int) {
 	slots[SlotControl] = uintptr(files[0])
 	pidfd := int32(-1)
 	args := cloneArgs{

@@ -2,6 +2,7 @@ package launch
 
 import "syscall"
 
+// init makes this process the launcher if it was started as one, and does not return then.
 func init() {
 	if startedAs(Name) {
 		if startedAs(Name + "\x00" + Closed) {
