@@ -20,6 +20,16 @@
 // (maxForks, maxZygoteAge) the seed of its hashes, the layout of its memory, and the canaries of its stack, and has _ctypes
 // mapped.
 //
+// The files, by what happens to a sandbox:
+//
+//   - It is decided, and refused or begun: backend, start, mounts, interpreter, uids; probe and diagnose say why not.
+//   - It may stand ready: pool, poolkey, idle, idle_wait, assign, rewrite, zygote.
+//   - Its PID 1 is forked: launcher, init, template; by a plan, a list of system calls (plan, messages).
+//   - Its PID 1 sets it up: setup, root, disk, trust, listen; in the profile "landlock", landlock_profile and notify.
+//   - A program starts in it: run, programs, exec, limits, landlock, pipes; containment reads back which layers hold.
+//   - It runs: watch, sockets, usage, processes, files.
+//   - It ends: run, deadlines, teardown.
+//
 // Libraries: go-landlock knows each ABI's rights; moby/profiles has the list of system calls that the filter is made from,
 // go-seccomp-bpf their numbers, and x/net/bpf assembles it; x/sys has the kernel's numbers.
 package process
