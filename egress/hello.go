@@ -153,7 +153,7 @@ var helloAgain = [...]byte{
 	0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 }
 
-// asksAgain says whether a server's first bytes ask for a second ClientHello, or that more bytes are needed.
+// asksAgain reports whether a server's first bytes ask for a second ClientHello, or that more bytes are needed.
 func asksAgain(b []byte) (again, unknown bool) {
 	const before = 4 + 2 // the message's head and a version
 	var message []byte

@@ -118,7 +118,7 @@ func fileNames(names []string) error {
 	return nil
 }
 
-// storedFile is what a run has left, or host_file_copy has kept, and not the content itself.
+// storedFile returns what a run has left, or host_file_copy has kept, and not the content itself.
 func storedFile(raw json.RawMessage) (f file, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

@@ -37,8 +37,8 @@ func (t *runReport) image(mime, data string, room *int) string {
 	return fmt.Sprintf("[%s of %s]", mime, bytes)
 }
 
-// sound says why bytes are no image that a model's interface would take: of another type than they are said to be, cut off,
-// or too large.
+// sound returns an error that says why bytes are no image that a model's interface would take: of another type than
+// they are said to be, cut off, or too large.
 func sound(mime string, data []byte) (err error) {
 	var c image.Config
 	end := "\xff\xd9"

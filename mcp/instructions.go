@@ -18,8 +18,8 @@ const aboutAll = `Runs code in sandboxes that the kernel enforces. execute_code 
 // maxInstructions is how many characters they have at most: most clients give them to the model with each conversation.
 const maxInstructions = 1200
 
-// instructions are what a client is told when it connects: what is the same everywhere, and what there is here. Nothing is
-// started for them, so packages are left to list_runtimes.
+// instructions returns what a client is told when it connects: what is the same everywhere, and what there is here.
+// Nothing is started for them, so packages are left to list_runtimes.
 func (s *Server) instructions(ctx context.Context) string {
 	text := aboutAll + " list_runtimes tells which languages and packages there are."
 	room := maxInstructions - utf8.RuneCountInString(text)

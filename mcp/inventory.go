@@ -102,7 +102,7 @@ func someOf(names []string, limit int) string {
 	return text
 }
 
-// reaches says which hosts programs reach without asking.
+// reaches describes which hosts programs reach without asking.
 func (s *Server) reaches() string {
 	names := s.cfg.Pipeline.Reachable()
 	if len(names) == 0 {

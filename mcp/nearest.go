@@ -51,7 +51,7 @@ func nearest(s string, names []string) string {
 	return ""
 }
 
-// distance is how many letters must be changed, added or left out to make b of a.
+// distance returns how many letters must be changed, added or left out to make b of a.
 func distance(a, b string) int {
 	if len(a) > 64 {
 		return len(a)

@@ -82,7 +82,7 @@ func (p *progress) say(line string) {
 	}
 }
 
-// hold says what the call waits for, again and again, until what it returns is called.
+// hold tells the client what the call waits for, again and again, until release is called.
 func (p *progress) hold(line string) (release func()) {
 	if p == nil {
 		return func() {}

@@ -45,8 +45,8 @@ func phrasesOf(kind string) phrases {
 	}
 }
 
-// commands are what a person can type to have q allowed: an answer to it, or the same given without being asked,
-// which holds also if the question is over by then.
+// commands returns the command lines by which a person can allow q: an answer to it, or the same permission given
+// without being asked, which holds also if the question is over by then.
 func (s *Server) commands(q approval.Question) []string {
 	all := []string{approvingCommand(q)}
 	more := " --for " + duration(q.For)
@@ -77,8 +77,8 @@ func shellWord(s string) string {
 // approvingCommand returns the command that approves a question.
 func approvingCommand(q approval.Question) string { return phrasesOf(q.Kind).command + " " + q.ID }
 
-// dialogText is what the client's user reads. What the agent or its program wrote is in one line, so that it can't
-// pretend to be ours.
+// dialogText returns the text that the client's user reads. What the agent or its program wrote is in one line, so that
+// it can't pretend to be ours.
 func dialogText(q approval.Question) string {
 	p := phrasesOf(q.Kind)
 	text := fmt.Sprintf("%s\n%s: %s\nNamespace: %s", p.asks, p.what, oneLine(q.What), oneLine(q.Namespace))

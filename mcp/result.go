@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// common is in all structured content. Clients exist that hand on nothing else when there is some (see seenClients), so
+// common stands in all structured content. Some clients hand on nothing else when there is some (see seenClients), so
 // the text is in it too.
 type common struct {
 	Text    string   `json:"text" about:"The whole answer as text, as it is in content."`
@@ -104,7 +104,7 @@ func failure(tool string, err error) *answer {
 	return &answer{text: r.String(), facts: &common{Refused: &r}, failed: true}
 }
 
-// explain says what went wrong, and what a caller of a tool can do about it.
+// explain returns what went wrong, and what a caller of a tool can do about it.
 func explain(tool string, err error) refusal {
 	var stopped *pipeline.Error
 	var arguments badArguments
@@ -152,7 +152,7 @@ func explainStopped(tool string, e *pipeline.Error) refusal {
 	return r
 }
 
-// count says how many there are of something.
+// count describes how many there are of something.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -85,7 +85,7 @@ type runReport struct {
 
 func (t *runReport) line(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
 
-// endOf says how a program ended, and when.
+// endOf describes how a program ended, and when.
 func endOf(res pipeline.Result) string {
 	how := fmt.Sprintf("exit code %d", res.ExitCode)
 	switch res.Ended {
@@ -119,7 +119,7 @@ func shares(res pipeline.Result) (stdout, stderr int) {
 	return maxStreams - stderr, stderr
 }
 
-// stream tells what was written, and where the whole of it is if it is too long for that. Sizes stand
+// stream returns what was written, and where the whole of it is if it is too long for that. Sizes stand
 // in front, so that no output can pretend to be what comes behind it. That some was lost, a hint says.
 func (t *runReport) stream(name, all string, limit int) (part, uri string) {
 	if all == "" {

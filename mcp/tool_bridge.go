@@ -60,8 +60,8 @@ func (s *Server) bridgeData(ctx context.Context, c *call) (*answer, error) {
 	return &answer{text: fmt.Sprintf("%s is set in session %s (%s)\nrequest_id: %s", b.As, b.Session, what, res.ID), facts: f}, nil
 }
 
-// jsonValue is what a value means. The schema has a string for it, since a property without a type
-// is refused by some clients: what is in the string is taken as JSON, or else as text.
+// jsonValue returns the JSON in a string, or else the string. The schema has a string for it, since a property without
+// a type is refused by some clients.
 func jsonValue(raw json.RawMessage) json.RawMessage {
 	var s string
 	if json.Unmarshal(raw, &s) == nil && json.Valid([]byte(s)) {

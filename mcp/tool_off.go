@@ -18,8 +18,8 @@ var (
 	hostOff = policyOff{"host access is off", "host.enabled: true", "files come into a sandbox with files of execute_code"}
 )
 
-// whyOff says why a tool refuses every call, or is nil. It holds as long as the server does: the configuration is read
-// at its start.
+// whyOff returns why a tool refuses every call, or is nil. It holds as long as the server does: the configuration is
+// read at its start.
 func (s *Server) whyOff(name string) *policyOff {
 	p := s.cfg.Pipeline
 	switch {

@@ -123,7 +123,7 @@ func (s *Server) fetchPage(ctx context.Context, c *call) (*answer, error) {
 	return pageAnswer(page), nil
 }
 
-// pageBounds are how many bytes of a page's text a call wants, and how long it waits for them.
+// pageBounds returns how many bytes of a page's text a call wants, and how long it waits for them.
 func (c *call) pageBounds() (limit int, timeout time.Duration) {
 	limit = cmp.Or(int(c.number("max_bytes")), 50000)
 	return limit, cmp.Or(time.Duration(c.number("timeout")*float64(time.Second)), 30*time.Second)

@@ -257,7 +257,7 @@ func invalid(err error) error {
 // weight returns how many slots of the queue a run with these limits takes: the cores that it may use.
 func weight(l backends.Limits) int { return int(math.Ceil(l.CPU)) }
 
-// Probe says what a backend offers to sandboxes of the default profile; "" is the default backend.
+// Probe returns what a backend offers to sandboxes of the default profile; "" is the default backend.
 func (p *Pipeline) Probe(ctx context.Context, backend string) (backends.Probe, error) {
 	c, err := p.containmentOf(backend, "", nil)
 	if err != nil {

@@ -114,7 +114,7 @@ func (r *run) route(allow []string, typed bool) (route, error) {
 		remedy.AskEgress)
 }
 
-// question is what stands for the run where people have approved something.
+// question returns the question that stands for the run where people have approved something.
 func (r *run) question() approval.Question {
 	return approval.Question{Kind: approval.Egress, Namespace: r.res.Namespace, Session: r.res.Session, Run: r.res.ID, CodeSHA256: r.code}
 }

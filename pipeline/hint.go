@@ -64,7 +64,7 @@ func (e *execution) hints(out *outcome) []Remedy {
 	return list
 }
 
-// complaints are where a program says why it failed.
+// complaints returns where a program says why it failed.
 func complaints(res Result) string {
 	if res.Error != nil {
 		return res.Stderr + "\n" + res.Error.Traceback
@@ -107,7 +107,8 @@ func (e *execution) networkHints(tried bool) (list []Remedy) {
 	return list
 }
 
-// noProgram says what to do about a program that the sandbox does not show or can't execute, if that is what is wrong.
+// noProgram returns what to do about a program that the sandbox does not show or can't execute, if that is what is
+// wrong.
 func (c plan) noProgram(e *Error) *Error {
 	var no *backends.NoProgram
 	if !errors.As(e.err, &no) {
@@ -139,7 +140,7 @@ func (c plan) noProgram(e *Error) *Error {
 	return e
 }
 
-// missing says what to do about a module that could not be imported.
+// missing returns what to do about a module that could not be imported.
 func (c plan) missing(module string) Remedy {
 	if c.request.Beside != nil && c.request.Workspace.Host == "" {
 		if path, ok := c.request.Beside(module); ok {
@@ -153,7 +154,7 @@ func (c plan) missing(module string) Remedy {
 	return Remedy{fmt.Sprintf("module %s is not installed for the %s on this host, whose packages are shown in the sandbox", module, language)}
 }
 
-// fromHost says how something of the host gets into the sandbox.
+// fromHost returns how something of the host gets into the sandbox.
 func (c plan) fromHost(path string) Remedy {
 	if c.request.Command != nil {
 		return Remedy{path, " is on the host, and nothing of this directory is shown to the sandbox: add ", remedy.Workspace.With(".")}

@@ -49,7 +49,7 @@ func (e *execution) installHints(output string, tried bool) (list []Remedy) {
 	return list
 }
 
-// installHint says how to install packages of one package manager.
+// installHint returns how to install packages of one package manager.
 func installHint(i installer, names []string, session string) Remedy {
 	names = names[:min(len(names), 20)]
 	if i.language == "" {

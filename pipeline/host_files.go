@@ -118,7 +118,7 @@ func verbOf(write bool) string {
 	return "read"
 }
 
-// fileError says what can be done about a file that could not be reached.
+// fileError returns an error that says what can be done about a file that could not be reached.
 func (r *run) fileError(err error, access files.Access, name string, write bool) error {
 	var denial *files.Denial
 	var own *Error

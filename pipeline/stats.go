@@ -86,7 +86,7 @@ func (p *Pipeline) Stats() Stats {
 	return s
 }
 
-// Usage tells what a living session of a namespace uses now. It waits for no cell.
+// Usage returns what a living session of a namespace uses now. It waits for no cell.
 func (p *Pipeline) Usage(namespace, id string) (session.Usage, error) {
 	s, err := p.own(namespace, id)
 	if err != nil {

@@ -189,7 +189,7 @@ func SaveReceipt(dir string, e Envelope) error {
 	return nil
 }
 
-// badName says why no file can be saved under name, or "". Backends list clean relative names, but
+// badName describes why no file can be saved under name, or "". Backends list clean relative names, but
 // the names in an archive that a container engine sends are what its author wanted.
 func badName(name string) string {
 	switch {

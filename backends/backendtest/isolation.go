@@ -118,7 +118,7 @@ func testHostUser(t *testing.T, b *bench) {
 	}
 }
 
-// subordinate says whether /etc/subuid, with lines of "user:first:count", gives us a user's number.
+// subordinate reports whether /etc/subuid, with lines of "user:first:count", gives us a user's number.
 func subordinate(uid string) bool {
 	number, err := strconv.Atoi(uid)
 	me, unknown := user.Current()

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Config is what is measured, and how thoroughly.
+// Config selects what is measured, and how thoroughly.
 type Config struct {
 	Program string   // path of sandboxmcp, which is started as a server and as a command
 	Version string   // of it, for the report
@@ -135,7 +135,7 @@ func (b *bench) prepare(ctx context.Context) {
 	b.starts(ctx)
 }
 
-// say tells what is done just now, unless it is not done any more.
+// say reports progress, until ctx ends.
 func (b *bench) say(ctx context.Context, format string, args ...any) {
 	if b.Progress != nil && ctx.Err() == nil {
 		b.Progress(fmt.Sprintf(format, args...))

@@ -56,7 +56,7 @@ func finish(cmd *exec.Cmd) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// lastLine is where most programs say why they failed.
+// lastLine returns the last line of a text, where most programs say why they failed.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// machine says where it was measured.
+// machine returns a description of the machine that is measured.
 func machine(ctx context.Context) Machine {
 	m := Machine{Cores: runtime.NumCPU(), CPU: field("/proc/cpuinfo", "model name", ":"), System: runtime.GOOS + "/" + runtime.GOARCH, Versions: map[string]string{}}
 	if m.CPU == "" {

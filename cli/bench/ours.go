@@ -27,7 +27,7 @@ const (
 // have done itself.
 const settings = "containers: {pull: never}\nstructured: true\n"
 
-// Ours says whether a way is one of our own.
+// Ours reports whether a way is one of our own.
 func Ours(variant string) bool {
 	return variant == Cold || strings.HasPrefix(variant, Warm) || strings.HasPrefix(variant, FromBash)
 }

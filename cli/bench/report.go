@@ -18,7 +18,7 @@ type Report struct {
 	LeftOut []LeftOut `json:"left_out"` // what could have been measured elsewhere
 }
 
-// Machine is where it was measured.
+// Machine describes the machine that was measured.
 type Machine struct {
 	CPU          string            `json:"cpu"`
 	Cores        int               `json:"cores"`

@@ -125,7 +125,7 @@ func (t *table) loads(language string, its []Load) {
 	}
 }
 
-// ready says how many found a sandbox ready, and why the others did not.
+// ready writes how many found a sandbox ready, and why the others did not.
 func (t *table) ready(r *Ready) {
 	if r == nil {
 		return

@@ -101,8 +101,8 @@ func (b *bench) processor(ctx context.Context) {
 	}
 }
 
-// processorTime is how much CPU time a process and those that it waited for have had, in ms, by proc_pid_stat(5); 0
-// where the system does not tell.
+// processorTime returns how much CPU time a process and those that it waited for have had, in ms, by proc_pid_stat(5);
+// 0 where the system does not tell.
 func processorTime(pid int) (ms float64) {
 	const tick = 10 // ms, of what the kernel tells user space, whatever its own is
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -117,7 +117,7 @@ func processorTime(pid int) (ms float64) {
 	return ms
 }
 
-// resident is how much RAM a process holds, in MB, also what it shares; 0 where the system does not tell.
+// resident returns how much RAM a process holds, in MB, also what it shares; 0 where the system does not tell.
 func resident(pid int) float64 {
 	kb, _ := strconv.ParseFloat(strings.TrimSuffix(field(fmt.Sprintf("/proc/%d/status", pid), "VmRSS", ":"), " kB"), 64)
 	return round(kb * 1024 / 1e6)

@@ -158,7 +158,7 @@ func (p commands) egressDeny(c *cli.Context) error {
 	})
 }
 
-// meant says whether a word is the id of a question, or a name that it asks for, on any port.
+// meant reports whether a word is the id of a question, or a name that it asks for, on any port.
 func meant(word string, q approval.Question) bool {
 	host, _, _ := strings.Cut(q.What, ":")
 	return strings.EqualFold(word, q.ID) || strings.EqualFold(word, q.What) || strings.EqualFold(word, host)

@@ -230,7 +230,7 @@ func takesValue(f cli.Flag) bool {
 	return ok && d.TakesValue()
 }
 
-// otherVerify is what to type for a flag that the other one of the two commands called verify has.
+// otherVerify returns what to type for a flag of the other command called verify.
 func otherVerify(path []string, flag string) string {
 	switch command := strings.Join(path, " "); {
 	case command == "verify" && slices.Contains([]string{"proof", "checkpoint", "segment"}, flag):

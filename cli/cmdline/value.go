@@ -10,7 +10,7 @@ import (
 
 var badFlag = lazy.Regexp(`(?s)^invalid value (".*") for flag -(\S+): `)
 
-// BadValue says what is wrong with a flag's value as a person typed it: the flag package, whose words these are
+// BadValue describes what is wrong with a flag's value as a person typed it: the flag package, whose words these are
 // otherwise, knows one dash and "parse error".
 func BadValue(err error, flags []cli.Flag) string {
 	m := badFlag().FindStringSubmatch(err.Error())
@@ -33,7 +33,7 @@ func BadValue(err error, flags []cli.Flag) string {
 	return fmt.Sprintf("--%s %s is not %s", m[2], m[1], expected)
 }
 
-// Placeholder is what the usage of a flag calls its value.
+// Placeholder returns what the usage of a flag calls its value.
 func Placeholder(usage string) string {
 	_, rest, _ := strings.Cut(usage, "`")
 	name, _, _ := strings.Cut(rest, "`")

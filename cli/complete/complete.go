@@ -28,7 +28,7 @@ type Flag struct {
 	Value *Source // nil takes none
 }
 
-// Source is where words to offer come from. The zero value offers nothing.
+// Source is a source of words to offer. The zero value offers nothing.
 type Source struct {
 	Words []string
 	Files bool
@@ -80,7 +80,7 @@ func (f Flag) dashed() (names []string) {
 	return names
 }
 
-// String is how the scripts of bash and zsh write a source: files, dirs, "?" and a kind, "=" and words, or
+// String returns how the scripts of bash and zsh write a source: files, dirs, "?" and a kind, "=" and words, or
 // none.
 func (s Source) String() string {
 	switch {

@@ -41,7 +41,7 @@ func fish(root Command) string {
 		fishHead, paths.String(), valued.String(), b.String())
 }
 
-// fishFlag is what complete is told of a flag.
+// fishFlag returns the arguments with which fish's complete is told of a flag.
 func fishFlag(f Flag) string {
 	var b strings.Builder
 	for _, n := range f.Names {
@@ -62,7 +62,7 @@ func fishFlag(f Flag) string {
 	return b.String() + " -d " + fishQuote(f.Usage)
 }
 
-// fishSource is what complete is told of where words come from.
+// fishSource returns the arguments with which fish's complete is told of a source of words.
 func fishSource(s Source) string {
 	switch {
 	case s.Files:

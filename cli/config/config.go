@@ -49,7 +49,7 @@ type Config struct {
 	origins map[string]string // key -> where its value came from, unless from nowhere
 }
 
-// Audit is what the log holds, and for how long. That it is kept is no setting.
+// Audit configures what the log holds, and for how long. That it is kept is no setting.
 type Audit struct {
 	Capture        []string // what rows hold of a run beside hashes, free of secrets: "code", "output"
 	CheckpointRows int      // after which the log's state is signed; it is, too, when nothing more comes
@@ -70,7 +70,7 @@ type Events struct {
 	OTLP          string   // URL of an OpenTelemetry collector, which takes OTLP over HTTP; "" is none
 }
 
-// Egress says what runs may reach. Patterns are checked by whoever uses them.
+// Egress configures what runs may reach. Patterns are checked by whoever uses them.
 type Egress struct {
 	Allow       []string // what runs may reach that name nothing, and callers may name
 	Deny        []string // what nobody may reach, whoever allows it
@@ -96,7 +96,7 @@ type Sessions struct {
 	LifetimeSeconds int // after which any ends
 }
 
-// Packages says how packages are installed.
+// Packages configures how packages are installed.
 type Packages struct {
 	Scripts bool  // they may run code of theirs meanwhile: install scripts, source builds
 	MaxMB   int64 // MB, of what one namespace has for one language
@@ -198,7 +198,7 @@ func (c Config) Origins() []Setting {
 // Default is where settings come from that nobody has set.
 const Default = "default"
 
-// From says where the value of a setting came from, as Setting has it.
+// From describes where the value of a setting came from, as Setting has it.
 func (c Config) From(key string) string {
 	if from, set := c.origins[key]; set {
 		return from

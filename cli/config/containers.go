@@ -10,13 +10,13 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Images are what containers are made from, one for each language: references as engines take them, such
-// as "python:3.12-slim", "localhost/sandboxmcp/python:latest" or "registry.example.com/me/r@sha256:...".
+// Images names the image of each language's containers, as engines take references: "python:3.12-slim",
+// "localhost/sandboxmcp/python:latest" or "registry.example.com/me/r@sha256:...".
 type Images struct {
 	Python, Node, Shell, R string
 }
 
-// Containers is how the backends podman and docker make containers.
+// Containers configures how the backends podman and docker make containers.
 type Containers struct {
 	Pull   string   // "missing": images that are not there are fetched; "never"
 	Podman string   // URL of the engine; "" is found as Podman's own client finds it
@@ -80,7 +80,7 @@ func image(key, env string, of func(*Config) *string) setting {
 	}, func(c *Config) string { return quoted(*of(c)) }}
 }
 
-// CheckImage says what is wrong with the reference of an image.
+// CheckImage returns an error that says what is wrong with the reference of an image.
 func CheckImage(text string) error {
 	isReference := func(text string) bool { _, err := reference.ParseAnyReference(text); return err == nil }
 	switch {
@@ -94,7 +94,7 @@ func CheckImage(text string) error {
 	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim or registry.example.com/me/python:1, or one with a digest", text)
 }
 
-// engine is where an engine answers.
+// engine returns the setting of an engine's address.
 func engine(key string, schemes []string, of func(*Config) *string) setting {
 	return setting{key, "", Found + ", a URL of " + strings.Join(schemes, ", "), func(c *Config, v value) error {
 		text, err := v.text()

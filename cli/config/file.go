@@ -175,7 +175,7 @@ func (d *document) isSection(key string) bool {
 	return false
 }
 
-// isSwitch says whether a section can be one word, on or off.
+// isSwitch reports whether a section can be one word, on or off.
 func (d *document) isSwitch(key string) bool {
 	_, ok := d.settings[key+".enabled"]
 	return ok

@@ -66,7 +66,7 @@ func (l limit) set(v float64) error {
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// Approvals is how people are asked.
+// Approvals configures how people are asked.
 type Approvals struct {
 	TimeoutSeconds int    // after which silence is a no
 	Confirm        string // who approves what agents ask a server: "user", whose it is, or "root"

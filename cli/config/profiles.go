@@ -48,7 +48,7 @@ func builtin() map[string]Profile {
 
 var profileName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`) })
 
-// CheckLayers says what is wrong with layers as a list of requirements for a profile that builds
+// CheckLayers returns an error that says what is wrong with layers as a list of requirements for a profile that builds
 // the set base, Hardened or Landlock.
 func CheckLayers(base string, layers []string) error {
 	buildable := Layers()

@@ -25,13 +25,13 @@ func Open() *Console {
 	return t
 }
 
-// foreground says whether f is our terminal, and the process group that may read from it is ours.
+// foreground reports whether f is our terminal, and the process group that may read from it is ours.
 func foreground(f *os.File) bool {
 	group, ok := groupOf(f)
 	return ok && group == unix.Getpgrp()
 }
 
-// controlling says whether f is the terminal of this process: the kernel tells the group of no other.
+// controlling reports whether f is the terminal of this process: the kernel tells the group of no other.
 func controlling(f *os.File) bool {
 	_, ok := groupOf(f)
 	return ok

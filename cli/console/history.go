@@ -75,7 +75,7 @@ func (h *history) rewrite() error {
 	return statefile.Replace(h.file, "history", []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
 }
 
-// begins says whether a line is the first of a piece of code, which decides whether its lines are kept.
+// begins notes whether the first line of a piece of code has its lines kept: not if it begins with a space.
 func (h *history) begins(line string) { h.private = strings.HasPrefix(line, " ") }
 
 // Add implements term.History. It is told of lines that are remembered by keep, later, when it is known where

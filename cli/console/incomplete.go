@@ -6,7 +6,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Incomplete says whether lines are the beginning of something that goes on, as the prompt of the language would
+// Incomplete reports whether lines are the beginning of something that goes on, as the prompt of the language would
 // have it. It need not be right about all code: two empty lines in a row end whatever there is.
 func Incomplete(language string, lines []string) bool {
 	text := strings.Join(lines, "\n")
@@ -146,7 +146,7 @@ func pattern(text string, i int) int {
 	return i + 1
 }
 
-// endsOpen says whether a line of JavaScript or R ends with an operator that has something on both sides.
+// endsOpen reports whether a line of JavaScript or R ends with an operator that has something on both sides.
 func endsOpen(language, text string, last byte) bool {
 	switch language {
 	case "node":

@@ -101,7 +101,7 @@ func (t *Console) yes(ctx context.Context) (bool, error) {
 	}
 }
 
-// scopeOf is what a yes is for: the run, since nothing is remembered longer than this process lives.
+// scopeOf returns the scope of a yes: the run, since nothing is remembered longer than this process lives.
 func scopeOf(q approval.Question) string {
 	if q.Run == "" {
 		return ""
@@ -130,7 +130,7 @@ func block(q approval.Question) string {
 	return b.String()
 }
 
-// requestPhrase is what is wanted, before what it is wanted of.
+// requestPhrase returns the words that stand before what is asked for.
 func requestPhrase(kind string) string {
 	switch kind {
 	case approval.Package:

@@ -233,7 +233,7 @@ func withheld(f storedFile) string {
 	return "withheld: " + f.Withheld
 }
 
-// notStored says why there is nothing of a run here, as far as the log knows it.
+// notStored returns an error that says why there is nothing of a run here, as far as the log knows it.
 func (p commands) notStored(c *cli.Context, cfg config.Config, id string) error {
 	if _, err := ulid.ParseStrict(id); err != nil {
 		return exit.Usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", terminal.Visible(id))

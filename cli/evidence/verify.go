@@ -214,7 +214,7 @@ func (p commands) verifyManifest(c *cli.Context, v *verification) {
 	v.good = fmt.Sprintf("%s in %s, as listed", terminal.Count(files, "file"), dir)
 }
 
-// comparedDir is where files are compared. What was named on the command line may be in it, too.
+// comparedDir returns the directory whose files are compared. It may hold the files that the command line names, too.
 func comparedDir(c *cli.Context, dir string, besides ...string) signer.Directory {
 	d := signer.Directory{Path: dir, Loose: c.Bool("loose")}
 	for _, file := range append(besides, c.StringSlice("key")...) {

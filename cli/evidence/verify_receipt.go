@@ -147,7 +147,7 @@ func ownKeys(c *cli.Context) (own, error) {
 	return o, err
 }
 
-// keyHint says how a key comes to be trusted.
+// keyHint describes how a key comes to be trusted.
 func keyHint(o own) string {
 	if len(o.strangers) > 0 {
 		return fmt.Sprintf("--key FILE, with the public key of who signed it. Nothing introduces the key in %s: a key that was lost, or that somebody put there. Name it if it is yours", o.strangers[0])
@@ -215,7 +215,7 @@ func (x *proven) howEnded() string {
 	return text
 }
 
-// files are how many artifacts there were, and how many of them the receipt names.
+// files returns how many artifacts there were, and how many of them the receipt names.
 func (x *proven) files() string {
 	text := terminal.Count(len(x.Artifacts)+x.ArtifactsUnlisted, "artifact")
 	if x.ArtifactsUnlisted > 0 {

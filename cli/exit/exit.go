@@ -75,7 +75,7 @@ func NotDone(err error) error {
 	return err
 }
 
-// Because is why something could not be had, and what to do about it.
+// Because returns why something could not be had, and what to do about it.
 func Because(err error) (reason, remedy string) {
 	var r *backends.Refusal
 	if errors.As(err, &r) {

@@ -170,7 +170,7 @@ func (l check) within(ctx context.Context) (diagnosis, error) {
 	}
 }
 
-// probed is what the backend offers that programs are meant to run in, which it tries with what a run of the default profile is made of.
+// probed returns what the backend that programs are meant to run in offers a run of the default profile.
 func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
 	d.Usable = true
 	profile, required := cfg.Profiles[cfg.Profile], wiring.Requires(cfg, cfg.Profile)
@@ -282,7 +282,7 @@ func (d diagnosis) verdict(w io.Writer) error {
 	return err
 }
 
-// in says where programs run, if not as processes of this machine.
+// in describes where programs run, if not as processes of this machine.
 func in(backend string) string {
 	if backend == "process" {
 		return ""

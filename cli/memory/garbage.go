@@ -49,7 +49,7 @@ func (g *garbageTuner) live() uint64 {
 	return g.stats.NextGC / uint64(100+g.percent) * 100
 }
 
-// percentFor is how much garbage there may be in percent of what is in use.
+// percentFor returns how much garbage there may be in percent of what is in use.
 func (g *garbageTuner) percentFor(live uint64) int {
 	percent := 100
 	for percent < maxGarbage && live*uint64(percent)/100 < garbageRoom {

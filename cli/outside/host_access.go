@@ -288,7 +288,7 @@ func inShort(forms []string) string {
 	return strings.Join(names, ", ") + ", and options as --json lists them"
 }
 
-// meantOnHost says whether a word is the id of an approval, or what it allows.
+// meantOnHost reports whether a word is the id of an approval, or what it allows.
 func meantOnHost(word string, q approval.Question) bool {
 	_, what, _ := strings.Cut(q.What, " ")
 	if one, err := host.ParsePattern(word); err == nil && one.String() == what {

@@ -88,7 +88,7 @@ func (p commands) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.C
 	return nil
 }
 
-// terminalType is what TERM says, where it can be that.
+// terminalType returns the value of TERM, where it can be a terminal's name.
 func terminalType(name string) string {
 	if name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("+-._", r))

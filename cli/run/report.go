@@ -71,7 +71,7 @@ func (r Report) end() error {
 	return exit.Silent(r.Result.ExitCode)
 }
 
-// unsaved says why artifacts are missing, if any are.
+// unsaved describes why artifacts are missing, if any are.
 func (r Report) unsaved() string {
 	if r.Result.ArtifactsFailed == "" {
 		return ""

@@ -91,7 +91,7 @@ func request(in io.Reader, c *cli.Context) (pipeline.Request, error) {
 	return r, nil
 }
 
-// Source is what a command line wants to be run: a file, code or a command.
+// Source is the file, the code or the command that a command line wants to be run.
 type Source struct {
 	File    string // "-" for standard input
 	code    string // as it was typed; "" for none

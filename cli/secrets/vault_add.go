@@ -95,7 +95,7 @@ func (p commands) vaultAdd(c *cli.Context) error {
 	return err
 }
 
-// binding is where the command line wants a secret to go.
+// binding returns the hosts to which the command line binds a secret.
 func binding(c *cli.Context) (vault.Binding, error) {
 	b := vault.Binding{Require: c.Bool("require"), Body: c.Bool("body")}
 	for _, host := range c.StringSlice("host") {

@@ -128,7 +128,7 @@ func (p commands) readEnvFile(name string) (all []vault.EnvVariable, readers str
 	return all, readers, nil
 }
 
-// whoReads says in words who can read a file of this mode.
+// whoReads describes who can read a file of this mode.
 func whoReads(mode fs.FileMode) string {
 	switch {
 	case mode.Perm()&0o004 != 0:

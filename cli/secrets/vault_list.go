@@ -140,7 +140,7 @@ func yesOrNo(b bool) string {
 // called is the full name of a secret.
 type called struct{ namespace, name string }
 
-// lastUsed is when secrets were lent the last time, as far as the log goes back; of a namespace, or of all if it
+// lastUsed returns when secrets were lent the last time, as far as the log goes back; of a namespace, or of all if it
 // is "". Rows in sealed segments that are not here are beyond that. A log that is not there is not made.
 func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[called]time.Time, error) {
 	used := map[called]time.Time{}

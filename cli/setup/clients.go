@@ -21,7 +21,7 @@ type Client struct {
 	traces      []string // directories below the home directory that show that it is installed, beside that of its file
 }
 
-// form is how a file is written.
+// form is a format of files.
 type form int
 
 const (
@@ -30,7 +30,7 @@ const (
 	inYAML
 )
 
-// kind is how an entry is written.
+// kind is a format of entries.
 type kind int
 
 const (
@@ -157,7 +157,7 @@ func (c Client) variant(name string) string {
 	return name
 }
 
-// Installed says whether there is a sign of the client.
+// Installed reports whether there is a sign of the client.
 func (c Client) Installed(p Place) bool {
 	file, err := c.UserFile(p)
 	if err != nil {
@@ -188,7 +188,7 @@ func (c Client) PathOn(system string) string {
 	return name
 }
 
-// config is where programs with a window keep their settings.
+// config returns the directory in which programs with a window keep their settings.
 func (p Place) config() string {
 	switch p.OS {
 	case "darwin":
@@ -242,7 +242,7 @@ func (p Place) lmstudio() string {
 	return p.join(p.Home, ".lmstudio")
 }
 
-// or is what a variable says, or else another directory.
+// or returns the value of a variable, or else another directory.
 func (p Place) or(name, other string) string {
 	if p.Env != nil {
 		if dir := p.Env(name); dir != "" {

@@ -157,8 +157,9 @@ func thisProgram() (string, error) {
 // setupFlags are the flags that setup hands on: those of the program, and those of serve after it.
 var setupFlags = [2][]string{{"config", "db"}, {"namespace", "tools"}}
 
-// thisServer is how clients start this program, with what was said of its files: they start it in any directory. A flag that was not
-// typed is as the entry has it that setup has written there before: to write it anew takes no namespace away.
+// thisServer returns how clients start this program, with what was said of its files: they start it in any directory. A
+// flag that was not typed is as the entry has it that setup has written there before: to write it anew takes no
+// namespace away.
 func thisServer(c *cli.Context, client Client, path string) (s Server, err error) {
 	s.Name = c.String("name")
 	if s.Command, err = thisProgram(); err != nil {

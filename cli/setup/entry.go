@@ -38,7 +38,8 @@ func (c Client) entry(data []byte, s Server) pairs {
 	return start
 }
 
-// place is where in a file the servers are. opencode's second version has them one step deeper, and no "enabled".
+// place returns the path of the servers in a file. opencode's second version has them one level deeper, and no
+// "enabled".
 func (c Client) place(data []byte) []string {
 	if c.kind == opencode && nested(data) {
 		return []string{"mcp", "servers"}
@@ -46,7 +47,7 @@ func (c Client) place(data []byte) []string {
 	return c.container
 }
 
-// nested says whether "mcp" has a "servers" that is no server.
+// nested reports whether "mcp" has a "servers" that is no server.
 func nested(data []byte) bool {
 	root, err := parse(data)
 	if err != nil || root == nil {
@@ -75,7 +76,7 @@ func (c Client) Snippet(s Server) string {
 	return string(style{"\n", "  "}.text(whole, "")) + "\n"
 }
 
-// style is how a file is written.
+// style is the layout of a file.
 type style struct{ newline, unit string }
 
 // text writes a value over lines, of which all but the first begin with indent.

@@ -78,7 +78,7 @@ func follow(path string) (string, error) {
 	return "", fmt.Errorf("%q is a link that leads to itself", path)
 }
 
-// in says which file an error is about.
+// in adds the name of the file to an error.
 func (f file) in(err error) error {
 	if err == nil {
 		return nil
@@ -86,7 +86,7 @@ func (f file) in(err error) error {
 	return fmt.Errorf("%q stays as it is: %w", f.path, err)
 }
 
-// original is what the file was before there was an entry of ours, nil if that is not known or there was none.
+// original returns what the file was before there was an entry of ours, nil if that is not known or there was none.
 func (f file) original() ([]byte, error) {
 	b, err := os.ReadFile(f.path + backupSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,10 +98,10 @@ func (f file) original() ([]byte, error) {
 	return b, err
 }
 
-// Backup is where what was before the entry is kept.
+// Backup returns the path of the copy from before the entry.
 func (c Change) Backup() string { return c.Path + backupSuffix }
 
-// HasBackup says whether Apply keeps what was before.
+// HasBackup reports whether Apply keeps what was before.
 func (c Change) HasBackup() bool { return c.backup != nil }
 
 // Apply makes the change. Either all of it is done, or nothing; a file that has changed since it was planned is

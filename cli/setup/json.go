@@ -85,7 +85,7 @@ func where(path []string) string {
 	return fmt.Sprintf("%q", strings.Join(path, "."))
 }
 
-// line says where an offset is.
+// line describes the place of an offset.
 func line(data []byte, offset int) string {
 	before := data[:offset]
 	return fmt.Sprintf("line %d, column %d", bytes.Count(before, []byte("\n"))+1, offset-bytes.LastIndexByte(before, '\n'))
@@ -165,7 +165,7 @@ func updated(data []byte, container []string, entry pairs, name string) ([]byte,
 	return data, nil
 }
 
-// same says whether a value of the file is what is wanted.
+// same reports whether a value of the file is what is wanted.
 func same(v hujson.Value, want any) bool {
 	v = v.Clone()
 	v.Minimize()
@@ -253,12 +253,12 @@ func jsonRemoved(data []byte, container []string, name string, original []byte) 
 	return data, nil
 }
 
-// had says whether a file had something at a path; one that is not known is taken to have had it.
+// had reports whether a file had something at a path; one that is not known is taken to have had it.
 func had(old *hujson.Value, path []string) bool {
 	return old == nil || old.Find("/"+strings.Join(path, "/")) != nil
 }
 
-// empty says whether a member is an object without anything, comments included.
+// empty reports whether a member is an object without anything, comments included.
 func empty(at *hujson.Value, name string) bool {
 	for _, m := range at.Value.(*hujson.Object).Members {
 		obj, ok := m.Value.Value.(*hujson.Object)

@@ -8,7 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// styleOf is how a file is written: its line ends, and what a level is indented by.
+// styleOf returns how a file is written: its line ends, and what a level is indented by.
 func styleOf(data []byte, root *hujson.Value) style {
 	s := style{"\n", "  "}
 	if i := bytes.IndexByte(data, '\n'); i > 0 && data[i-1] == '\r' {

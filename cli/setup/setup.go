@@ -31,10 +31,10 @@ type Change struct {
 	same   bool   // After is what is kept, which need not be kept any longer then
 }
 
-// Changes says whether there is something to do.
+// Changes reports whether there is something to do.
 func (c Change) Changes() bool { return c.Remove || !bytes.Equal(c.Before, c.After) }
 
-// Has says whether the client's file at path has an entry of this name, whatever is in it.
+// Has reports whether the client's file at path has an entry of this name, whatever is in it.
 func (c Client) Has(path, name string) (bool, error) {
 	_, there, err := c.Entry(path, name)
 	return there, err
@@ -103,8 +103,8 @@ func (c Client) Remove(path, name string) (Change, error) {
 	return change, f.in(err)
 }
 
-// original is what the file was before the entry s came, if the file is exactly what became of that; nil means that
-// there was no file. Otherwise it is what is kept of some time before, to compare with.
+// original returns what the file was before the entry s came, if the file is exactly what became of that; nil means
+// that there was no file. Otherwise it is what is kept of some time before, to compare with.
 func (c Client) original(f file, s Server) (before []byte, same bool, err error) {
 	before, err = f.original()
 	if err != nil {

@@ -98,8 +98,8 @@ func yamlEnd(lines [][]byte) int {
 	return len(lines)
 }
 
-// yamlEntry is what Goose has of a server, over lines that are indented by a level each. What it shows for a server is the
-// description; the timeout is its own default, in seconds.
+// yamlEntry returns what Goose has of a server, over lines that are indented by a level each. What it shows for a
+// server is the description; the timeout is its own default, in seconds.
 func yamlEntry(s Server, indent, unit, newline string) []byte {
 	in := indent + unit
 	return []byte(strings.Join([]string{

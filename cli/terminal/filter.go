@@ -61,7 +61,7 @@ func (f *Filter) put(out []byte) error {
 	return err
 }
 
-// passes is what needs no second look: the printable characters of ASCII, and what moves to another
+// passes reports whether a byte needs no second look: the printable characters of ASCII, and those that move to another
 // column of the line or to the next.
 func passes(b byte) bool {
 	return b >= ' ' && b < 0x7f || b == '\n' || b == '\r' || b == '\t' || b == '\b'

@@ -83,8 +83,8 @@ func (s *ScreenFilter) Close() error {
 	return err
 }
 
-// usuallyOn says whether a mode is on in a terminal that nobody has switched: no local echo; keys repeat, lines wrap, the cursor is
-// seen, the wheel scrolls what has no lines above, and Alt and NumLock are sent as shells expect.
+// usuallyOn reports whether a mode is on in a terminal that nobody has switched: no local echo; keys repeat, lines
+// wrap, the cursor is seen, the wheel scrolls what has no lines above, and Alt and NumLock are sent as shells expect.
 func usuallyOn(mode string) bool {
 	return slices.Contains([]string{"12", "?7", "?8", "?25", "?1007", "?1034", "?1035", "?1036"}, mode)
 }
@@ -111,7 +111,7 @@ func token(text []byte) int {
 	return 0
 }
 
-// passes says whether the terminal gets a token.
+// passes reports whether the terminal gets a token.
 func (s *ScreenFilter) passes(t []byte) bool {
 	r, _ := utf8.DecodeRune(t)
 	switch {
@@ -136,11 +136,12 @@ func (s *ScreenFilter) passes(t []byte) bool {
 	return parts != nil && s.note(string(parts[1]), string(parts[2]), string(parts[3]))
 }
 
-// opens says whether ESC and this byte begin a string: DCS, SOS, OSC, PM, APC, and the title of screen(1).
+// opens reports whether ESC and this byte begin a string: DCS, SOS, OSC, PM, APC, and the title of screen(1).
 func opens(b byte) bool { return strings.IndexByte("PX]^_k", b) >= 0 }
 
-// escapes says whether what is behind ESC may pass: character sets of one byte, sizes of lines, and what moves, saves, restores
-// and resets. Not: other encodings (%), in which text has controls; answers with controls of one byte (SP); screen's messages (!).
+// escapes reports whether what is behind ESC may pass: character sets of one byte, sizes of lines, and what moves,
+// saves, restores and resets. Not: other encodings (%), in which text has controls; answers with controls of one byte
+// (SP); screen's messages (!).
 func escapes(t []byte) bool {
 	if len(t) == 1 {
 		return strings.IndexByte("6789=>DEMNOZ\\cgno|}~", t[0]) >= 0

@@ -2,7 +2,7 @@ package terminal
 
 import "time"
 
-// Ago says how long something is past, in its largest unit.
+// Ago describes how long something is past, in its largest unit.
 func Ago(d time.Duration) string {
 	if d < time.Minute {
 		return "just now"

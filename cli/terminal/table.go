@@ -120,7 +120,7 @@ func (t *Table) line(b *strings.Builder, row []string, columns, widths []int) {
 	fmt.Fprintln(b, whole)
 }
 
-// layout says which columns are shown, and how wide each is.
+// layout returns which columns are shown, and how wide each is.
 func (t *Table) layout() (columns, widths []int) {
 	natural := make([]int, len(t.Columns))
 	for i, c := range t.Columns {

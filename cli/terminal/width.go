@@ -13,7 +13,7 @@ import (
 // leastTerminal is how many columns a terminal has that knows its size.
 const leastTerminal = 20
 
-// Width is how many columns lines that go to w may have, or 0 for any number: only a terminal's width
+// Width returns how many columns lines that go to w may have, or 0 for any number: only a terminal's width
 // counts, and COLUMNS may say another one.
 func Width(w io.Writer) int {
 	if !IsTerminal(w) {
@@ -38,5 +38,5 @@ func Cut(text string, columns int) string {
 	return strings.TrimRight(runewidth.Truncate(text, columns-Cells(mark), ""), " ") + mark
 }
 
-// Cells is how many columns of a terminal a text takes.
+// Cells returns how many columns of a terminal a text takes.
 func Cells(text string) int { return runewidth.StringWidth(text) }

@@ -92,7 +92,8 @@ func labelsOf(c config.Containers) map[string]string {
 	return labels
 }
 
-// checkContainers says which settings no container can have, of which package config knows nothing.
+// checkContainers returns an error that says which settings no container can have, of which package config knows
+// nothing.
 func checkContainers(c config.Containers) error {
 	if err := container.CheckLabels(labelsOf(c)); err != nil {
 		return fmt.Errorf("containers.labels: %w", err)

@@ -43,7 +43,7 @@ func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
 	return nil
 }
 
-// living is how many sessions there are just now.
+// living returns how many sessions there are just now.
 func (p *Parts) living() (n int) {
 	for _, info := range p.Pipeline.Sessions("") {
 		if info.State != "dead" {

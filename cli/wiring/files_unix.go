@@ -4,7 +4,7 @@ package wiring
 
 import "syscall"
 
-// maxFiles is how many files this process may open. Go's runtime has raised that to the hard limit.
+// maxFiles returns how many files this process may open. Go's runtime has raised that to the hard limit.
 func maxFiles() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelState is what the kernel lets this process do, and which program it is: what the sandboxes that it makes inherit or are made with.
+// kernelState returns what the kernel lets this process do, and which program it is: what the sandboxes that it makes
+// inherit or are made with.
 func kernelState() ([]byte, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -42,7 +43,7 @@ func kernelState() ([]byte, error) {
 	return fmt.Appendf(all, "%s\n%q\n%d\n", limits, label, nice), err
 }
 
-// fileID is which file a path leads to, "" for none.
+// fileID returns which file a path leads to, "" for none.
 func fileID(path string) string {
 	var s unix.Stat_t
 	if unix.Stat(path, &s) != nil {

@@ -195,7 +195,7 @@ func CheckingKeys(trust *signer.Trust) (all []audit.Key) {
 	return all
 }
 
-// lost is why no key is made in silence for a log that another one has signed.
+// lost returns why no key is made in silence for a log that another one has signed.
 func lost(cfg config.Config, err error) error {
 	if err != nil {
 		return err

@@ -225,7 +225,7 @@ func ownPlaces(cfg config.Config) []string {
 	return append(places, configDir()...)
 }
 
-// configDir is where the user's own configuration is, if that can be known.
+// configDir returns the directory of the user's own configuration, if that can be known.
 func configDir() []string {
 	dir, err := os.UserConfigDir()
 	if err != nil {

@@ -63,8 +63,8 @@ func (c *clientConn) fail(w http.ResponseWriter, r *http.Request, err error) {
 	io.WriteString(w, "sandboxmcp: "+no.reason+"\n")
 }
 
-// explain says why there is no answer. Errors of net/http may quote what came from the name, and so pieces of a secret
-// that came back: of terminated connections, only errors from before the first request are reported.
+// explain describes why there is no answer. Errors of net/http may quote what came from the name, and so pieces of a
+// secret that came back: of terminated connections, only errors from before the first request are reported.
 func (c *clientConn) explain(err error) string {
 	name := c.route.address()
 	var dial dialError

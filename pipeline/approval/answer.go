@@ -24,7 +24,7 @@ const (
 	ScopeTime    = "time"    // all of the namespace
 )
 
-// Channel is how an answer came. Only code can make one: whatever an agent sends, no decoder turns
+// Channel identifies the way by which an answer came. Only code can make one: whatever an agent sends, no decoder turns
 // it into a Channel, and an answer without one is refused.
 type Channel struct {
 	name string
@@ -40,10 +40,10 @@ func CommandLine() Channel { return Channel{name: "cli"} }
 // Root is root at a terminal, as the kernel says.
 func Root() Channel { return Channel{"cli", true} }
 
-// nobody is how the broker itself denies.
+// nobody returns the channel of the broker's own denials.
 func nobody() Channel { return Channel{name: "nobody"} }
 
-// person says whether a person answers that way.
+// person reports whether a person answers that way.
 func (c Channel) person() bool { return c == Elicitation() || c == CommandLine() || c == Root() }
 
 // String returns the name that the audit log has.
@@ -52,7 +52,7 @@ func (c Channel) String() string { return c.name }
 // MarshalText makes JSON say it. There is no way back.
 func (c Channel) MarshalText() ([]byte, error) { return []byte(c.name), nil }
 
-// Answer is what was said. The zero value denies.
+// Answer is a person's answer to a question. The zero value denies.
 type Answer struct {
 	Allowed bool      `json:"allowed"`
 	By      Channel   `json:"by"`
@@ -86,7 +86,7 @@ func bounded(a Answer, q Question, now time.Time) (Answer, error) {
 	return a, nil
 }
 
-// covers says whether an answer to one question is one to another that asks for the same.
+// covers reports whether an answer to one question is one to another that asks for the same.
 func (a Answer) covers(asked, own Question) bool {
 	switch a.Scope {
 	case ScopeRun:

@@ -45,7 +45,7 @@ type Recorder interface {
 	Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error)
 }
 
-// Config says how questions are asked.
+// Config bounds how questions are asked, and who may answer.
 type Config struct {
 	Timeout time.Duration // how long a question waits; 0 is ten minutes
 	Root    bool          // only root approves; anybody may deny
@@ -88,7 +88,7 @@ func New(c Config) *Broker {
 	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, granted: map[bound]grant{}, denied: map[bound]grant{}}
 }
 
-// OnlyRoot says whether nobody but root approves.
+// OnlyRoot reports whether nobody but root approves.
 func (b *Broker) OnlyRoot() bool { return b.c.Root }
 
 // Pending returns the questions that wait for an answer, the oldest first.
@@ -147,7 +147,7 @@ func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
 	return b.decide(ctx, w, a)
 }
 
-// heeds says whether an answer may have an effect, by where it came from.
+// heeds returns an error if an answer must not have an effect, because of where it came from.
 func (b *Broker) heeds(a Answer) error {
 	switch {
 	case !a.By.person():

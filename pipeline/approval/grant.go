@@ -19,7 +19,7 @@ type grant struct {
 	answer Answer
 }
 
-// bound is what an answer is bound to: what was asked for, and for whom.
+// bound identifies the question that an answer is bound to, and the scope.
 type bound struct {
 	key
 	scope, id string // the run's or the session's, which is never "" for those
@@ -91,7 +91,7 @@ func (b *Broker) find(m map[bound]grant, q Question, codes ...string) (grant, bo
 	return grant{}, false
 }
 
-// Granted says whether somebody has approved exactly this, for this code or for all code of the
+// Granted reports whether somebody has approved exactly this, for this code or for all code of the
 // namespace, whatever run and session it is in, and returns what they said.
 func (b *Broker) Granted(kind, namespace, what, codeSHA256 string) (Answer, bool) {
 	b.mu.Lock()

@@ -124,7 +124,7 @@ const maxOfRun = 8
 // share is the part of the room, as 1/share, that one namespace's questions may take, and one client's.
 const share = 4
 
-// room says whether one more question may wait. The caller holds the lock.
+// room returns an error if no further question may wait. The caller holds the lock.
 func (b *Broker) room(q Question) error {
 	if len(b.same) >= b.c.Room {
 		return ErrFull

@@ -22,7 +22,7 @@ const (
 	MaxFor     = 24 * time.Hour
 )
 
-// Question is what somebody is asked. Only what is in it is approved, and nothing that resembles it.
+// Question asks a person for one permission. Only what is in it is approved, and nothing that resembles it.
 type Question struct {
 	ID         string        `json:"id"`   // a ULID, made by Open
 	Kind       string        `json:"kind"` // Egress, Host or Package
@@ -47,8 +47,7 @@ const (
 	maxReason = 1 << 10
 )
 
-// key is what a question asks for. Who asks is not in it: what two runs wait for is one question to
-// a person.
+// key identifies what a question asks for. The asker is not in it: what two runs wait for is one question to a person.
 type key struct{ kind, namespace, what, code string }
 
 func (q Question) key() key { return key{q.Kind, q.Namespace, q.What, q.CodeSHA256} }

@@ -69,7 +69,7 @@ func (b *Broker) tell(q Question, what string, facts map[string]any) {
 	}
 }
 
-// facts are what the log has of a question: never code.
+// facts returns what the log has of a question: never code.
 func (q Question) facts() map[string]any {
 	return facts(map[string]string{"session": q.Session, "run": q.Run, "client": q.Client, "reason": q.Reason, "code_of": q.CodeOf}, map[string]any{
 		"for_seconds": q.For.Seconds(), "expires": q.Expires.UTC().Format(time.RFC3339),

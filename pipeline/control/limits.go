@@ -10,8 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Limits are what a run of a namespace gets that asks for nothing else, or what a session has, and the
-// most that anything can ask for.
+// Limits are the limits of a namespace's run that asks for none, or those of a session, and the caps of all.
 type Limits struct {
 	Namespace string         `json:"namespace"`
 	Session   string         `json:"session,omitempty"`

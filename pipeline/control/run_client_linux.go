@@ -102,7 +102,7 @@ func (t *Taken) offer(ctx context.Context, alike string, body []byte) error {
 	return nil
 }
 
-// stopped says whether a process is stopped by a signal, or by a debugger.
+// stopped reports whether a process is stopped by a signal, or by a debugger.
 func stopped(pid int32) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	state := stat[bytes.LastIndexByte(stat, ')')+1:] // before it is the name, which may hold anything

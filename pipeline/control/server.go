@@ -291,7 +291,7 @@ func (k *known) Close() error {
 
 type peerKey struct{}
 
-// channel is how the user at the other end answers.
+// channel returns the channel by which the user at the other end answers.
 func channel(ctx context.Context) approval.Channel {
 	if uid, ok := ctx.Value(peerKey{}).(int); ok && uid == 0 {
 		return approval.Root()

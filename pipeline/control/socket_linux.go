@@ -59,7 +59,7 @@ func listen(dir string, pid int) (*socket, error) {
 	return nil, fmt.Errorf("%d servers there have the process id %d", maxNames, pid)
 }
 
-// free says whether there is no living server of this name, and removes a dead one's socket. The
+// free reports whether there is no living server of this name, and removes a dead one's socket. The
 // caller holds the directory's lock.
 func free(dir, name string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -206,5 +206,5 @@ func credentials(conn net.Conn) (cred *unix.Ucred, err error) {
 	return cred, err
 }
 
-// welcome says whether a user may connect.
+// welcome reports whether a user may connect.
 func welcome(uid int) bool { return uid == 0 || uid == os.Geteuid() }

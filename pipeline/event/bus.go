@@ -24,7 +24,7 @@ type Bus struct {
 	dropped atomic.Uint64
 }
 
-// Filter says which events somebody wants.
+// Filter selects events.
 type Filter struct {
 	Namespace string   // or All
 	Kinds     []string // names of events; nil is all

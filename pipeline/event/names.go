@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Known says whether there is an event of this name.
+// Known reports whether there is an event of this name.
 func Known(name string) bool { return slices.Contains(names[:], name) }
 
 // Check returns an error for the first of kinds that is no event's name. It says which one was

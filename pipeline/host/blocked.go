@@ -100,7 +100,7 @@ func spellings(name string) []string {
 	return all
 }
 
-// blockReason says why one of a program's names is on the built-in list.
+// blockReason returns why one of a program's names is on the built-in list.
 func blockReason(names []string) (name, why string) {
 	for _, b := range Blocks() {
 		for _, pattern := range b.Programs {

@@ -15,7 +15,7 @@ type Command struct {
 	Directory string // as Policy.Directory returned it
 }
 
-// Decision is that a command may run.
+// Decision is the permission for a command, with the pattern that gives it.
 type Decision struct {
 	Program Program
 	Pattern Pattern
@@ -28,8 +28,7 @@ const (
 	Approval      = "approval"
 )
 
-// Decide says whether a command may run, by the configuration or by patterns that people have approved. Its error is
-// a *Refusal.
+// Decide allows a command, by the configuration or by patterns that people have approved, or returns a *Refusal.
 func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 	if err := c.Words.Check(); err != nil {
 		return Decision{}, err
@@ -64,7 +63,7 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 		Remedy: remedy.Text{remedy.AskCommand.With(Exactly(c.Words).String())}}
 }
 
-// means says whether a pattern's program is this one, by its place: not by what it is called only, nor by the file
+// means reports whether a pattern's program is this one, by its place: not by what it is called only, nor by the file
 // only, which may do something else under another name.
 func (p *Policy) means(one Pattern, prog Program) bool {
 	own, err := p.Find(one.Program())
@@ -121,8 +120,8 @@ func (t token) anything(word string) bool {
 	return true
 }
 
-// Askable says why no person need be asked for a pattern: it would be blocked in any case, or there is no such
-// program. Its error is a *Refusal.
+// Askable returns an error that says why no person need be asked for a pattern: it would be blocked in any case, or
+// there is no such program. Its error is a *Refusal.
 func (p *Policy) Askable(one Pattern) error {
 	if _, err := p.Find(one.Program()); err != nil {
 		return err
@@ -130,7 +129,7 @@ func (p *Policy) Askable(one Pattern) error {
 	return p.hopeless(one)
 }
 
-// hopeless says why a pattern can never match. A program that is not installed may be some day.
+// hopeless returns an error that says why a pattern can never match. A program that is not installed may be some day.
 func (p *Policy) hopeless(one Pattern) error {
 	prog, err := p.Find(one.Program())
 	var no *Refusal

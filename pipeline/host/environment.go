@@ -16,7 +16,7 @@ var obeyed = strings.Fields(`LD_* DYLD_* GCONV_PATH GLIBC_* MALLOC_* LOCPATH NLS
 	TAR_OPTIONS GREP_OPTIONS GZIP XZ_* ZSTD_* BZIP* ZIPOPT UNZIP* POSIXLY_CORRECT TERMINFO* TERMCAP TERMPATH OPENSSL_* SSLKEYLOGFILE CURL_HOME WGETRC
 	MAKE* CC CXX GCC_* CPATH LIBRARY_PATH GO* CARGO* RUST* SANDBOXMCP*`)
 
-// CheckEnvironment says which of the names of variables can't be passed on.
+// CheckEnvironment returns an error that says which of the names of variables can't be passed on.
 func CheckEnvironment(names []string) error {
 	for _, name := range names {
 		if name == "" || strings.ContainsAny(name, "=\x00 \t\n*") {
@@ -31,7 +31,7 @@ func CheckEnvironment(names []string) error {
 	return nil
 }
 
-// Environment is what a command gets: ours, and the variables of these names as the server has them.
+// Environment returns what a command gets: ours, and the variables of these names as the server has them.
 func (p *Policy) Environment(names []string, lookup func(string) (string, bool)) []string {
 	env := []string{"PATH=" + strings.Join(p.path(), ":"), "LANG=C.UTF-8", "TERM=dumb", "PAGER=cat", "MANPAGER=cat", "SYSTEMD_PAGER=cat",
 		"SYSTEMD_PAGERSECURE=1", "LESSSECURE=1", "EDITOR=false", "VISUAL=false"}

@@ -36,7 +36,7 @@ func newForm(text string) form {
 	return f
 }
 
-// takes says whether a word that begins with a dash is made of options of the form.
+// takes reports whether a word that begins with a dash is made of options of the form.
 func (f form) takes(word string) bool {
 	if word == "-" {
 		return true // standard input

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// gitDoubt says why git must not run in a directory: a repository's own configuration can name programs for git to run
+// gitDoubt describes why git must not run in a directory: a repository's own configuration can name programs for git to run
 // (core.fsmonitor, filters, diff drivers, ssh commands), and who may write into the repository may write that, too.
 // Keys that are not known to be harmless are refused. "" is no doubt, also where there is no repository. What is
 // written after we have looked is not seen.
@@ -94,8 +94,8 @@ func named(text, dir string) string {
 	return dir + "/" + text
 }
 
-// repositoryWithin says whether all that git would show of the repository around dir is in these directories: neither
-// its files nor links in it may have another repository's objects shown.
+// repositoryWithin reports whether all that git would show of the repository around dir is in these directories:
+// neither its files nor links in it may have another repository's objects shown.
 func repositoryWithin(dir string, directories []string) bool {
 	for _, at := range above(dir) {
 		if !within(filepath.Dir(at), directories) { // git does not look there: GIT_CEILING_DIRECTORIES

@@ -140,7 +140,7 @@ func (p *Policy) Directory(dir string) (string, error) {
 	return "", refuse(remedy.AllowedDirectory, "the directory %q is not below a directory that is allowed", dir)
 }
 
-// within says whether a real path is one of the directories, or below one.
+// within reports whether a real path is one of the directories, or below one.
 func within(path string, directories []string) bool {
 	for _, f := range directories {
 		real, err := filepath.EvalSymlinks(f)

@@ -9,14 +9,16 @@ import (
 	"strings"
 )
 
-// Kinds are what programs of the system can't be allowed by what their files are, whatever they are called, and why.
+// Kinds returns what programs of the system can't be allowed by what their files are, whatever they are called, and
+// why.
 func Kinds() []Block {
 	return []Block{{[]string{"programs in " + strings.Join(systemDirectories, " and ") + " (but /usr/local)"}, "they are scripts, or start other programs or load code, as their files tell, or these don't tell"}}
 }
 
 var systemDirectories = []string{"/usr", "/bin", "/sbin", "/lib"}
 
-// system says whether a file is the distribution's. What else is installed is known to whoever allows it, and by name alone.
+// system reports whether a file is the distribution's. What else is installed is known to whoever allows it, and by
+// name alone.
 func system(path string) bool {
 	return runtime.GOOS == "linux" && !within(path, []string{"/usr/local"}) && within(path, systemDirectories)
 }
@@ -26,8 +28,8 @@ func system(path string) bool {
 // pipecmd_new, bfd_plugin_open, ENGINE_load_dynamic).
 var starters = lazy(`(?i)exec(l|v|ute)|spawn|popen|launch|dlm?open|^system$|wordexp|module|plugin|pipecmd|pager|^ENGINE_`)
 
-// kind says why a file's program could start others, "" if all that it calls is known and it can't: but by a library that
-// does so under another name.
+// kind describes why a file's program could start others, "" if all that it calls is known and it can't: but by a
+// library that does so under another name.
 func kind(path string) string {
 	const unknown = "its file does not tell what it starts"
 	f, err := os.Open(path)

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// changeable says who else could change a file or directory, "" if nobody could but root and our own user. A sticky bit
-// does not help where the program itself lies: new names can be made there.
+// changeable describes who else could change a file or directory, "" if nobody could but root and our own user. A
+// sticky bit does not help where the program itself lies: new names can be made there.
 func changeable(info fs.FileInfo) string {
 	switch {
 	case statefile.Foreign(info):
@@ -29,7 +29,7 @@ func sticky(info fs.FileInfo) bool {
 // noWait opens a fifo that nobody writes to at once.
 const noWait = syscall.O_NONBLOCK
 
-// links is how many names a file has.
+// links returns how many names a file has.
 func links(info fs.FileInfo) uint64 {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

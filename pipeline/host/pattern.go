@@ -90,7 +90,7 @@ func (p Pattern) String() string {
 	return strings.Join(all, " ")
 }
 
-// fits says whether the words after the program match. That the program does is for its file to say.
+// fits reports whether the words after the program match. The program itself is compared by its file.
 func (p Pattern) fits(args []string) bool {
 	return p.each(args, token.matches)
 }

@@ -80,7 +80,7 @@ func (p *Policy) follow(entry string) (prog Program, err error) {
 	return prog, refuse(remedy, "the program %q is behind too many links", entry)
 }
 
-// doubt says why somebody else could put another file in the place of this one, "" if nobody could.
+// doubt describes why somebody else could put another file in the place of this one, "" if nobody could.
 func (p *Policy) doubt(path string, info fs.FileInfo) string {
 	if within(filepath.Dir(path), p.rules.Write) {
 		return "it lies where agents may write"
@@ -122,7 +122,7 @@ func (p *Policy) sound(prog Program) (Program, error) {
 	return prog, nil
 }
 
-// still says whether the program is the file that was looked at.
+// still reports whether the program is the file that was looked at.
 func (prog Program) still() bool {
 	now, err := os.Lstat(prog.Path)
 	return err == nil && os.SameFile(now, prog.file) && now.Size() == prog.file.Size() && now.ModTime().Equal(prog.file.ModTime()) && now.Mode() == prog.file.Mode()

@@ -20,7 +20,7 @@ type Run struct {
 	Cage      *Cage         // where it is put; nil is none
 }
 
-// End is how a command ended.
+// End describes how a command ended.
 type End struct {
 	Exit       int    // the exit code, or 128 and the signal
 	Signal     string // "SIGSEGV", if one ended it

@@ -33,7 +33,7 @@ var safe = []Limit{
 	{Programs: []string{"arch"}, operand: noOperand, Forms: []string{"."}},
 }
 
-// safeForm says whether the safe list has these words of a program, which bound it then whatever its file is.
+// safeForm reports whether the safe list has these words of a program, which bound it then whatever its file is.
 func safeForm(names, args []string, whole bool) bool {
 	return slices.ContainsFunc(safe, func(l Limit) bool {
 		if !slices.Contains(names, l.Programs[0]) {
@@ -56,7 +56,7 @@ func safePatterns() []Pattern {
 	return all
 }
 
-// harmless says whether the safe list has a command, and by which of its patterns.
+// harmless reports whether the safe list has a command, and by which of its patterns.
 func (p *Policy) harmless(prog Program, args []string, dir string) (Pattern, bool) {
 	for i := range p.safe {
 		name := p.safe[i].Program()
@@ -97,7 +97,7 @@ func (p *Policy) inDirectories(name string, args []string, dir string) bool {
 	return true
 }
 
-// twoFiles says whether git may take the words of diff for two files, which it compares by whatever links they go
+// twoFiles reports whether git may take the words of diff for two files, which it compares by whatever links they go
 // where it finds no repository. Two commits can be compared as A..B.
 func twoFiles(args []string) bool {
 	var operands []string

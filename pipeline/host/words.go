@@ -38,7 +38,7 @@ func Parse(text string) (Words, error) {
 	return words, nil
 }
 
-// Check says what is wrong with words that nobody has parsed.
+// Check returns an error that says what is wrong with words that nobody has parsed.
 func (w Words) Check() error {
 	if len(w) == 0 || w[0] == "" {
 		return refuse("begin with the name of a program", "%v", errEmpty)

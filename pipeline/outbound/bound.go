@@ -62,7 +62,7 @@ func namesOf(hosts []string) (n names) {
 func (n names) allows(name string, port int) bool      { return n.all.Decide(name, port).Allowed }
 func (n names) allowsClear(name string, port int) bool { return n.ports.Decide(name, port).Allowed }
 
-// Opens says whether TLS can be ended on the way, as bound secrets need it.
+// Opens reports whether TLS can be ended on the way, as bound secrets need it.
 func (o *Session) Opens() bool { return o.Leads() && o.relay.Authority() != nil }
 
 // Env tells programs that heed variables where the certificates are that they are to trust; those that

@@ -109,7 +109,7 @@ func gitRank(name string) int {
 	return 1
 }
 
-// gitURLs are what git calls the hosts of this pattern, as far as the secret may go there: see names.
+// gitURLs returns the URLs by which git calls the hosts of this pattern, as far as the secret may go there: see names.
 func gitURLs(pattern string) []string {
 	name, port, named := strings.Cut(strings.ToLower(pattern), ":")
 	name = strings.TrimSuffix(name, ".")

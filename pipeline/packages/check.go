@@ -25,8 +25,8 @@ var (
 	archive = lazy(`(?i)\.(whl|zip|tgz|tar|tar\.[a-z0-9]+|egg)$`)
 )
 
-// Check says whether packages may be asked for: names with optional versions, and for Python
-// extras, such as "requests[socks]>=2.31,<3", "left-pad@1.3.0" or "@types/node@^20". The error is a *backends.Refusal.
+// Check returns an error unless packages may be asked for: names with optional versions, and for Python extras, such as
+// "requests[socks]>=2.31,<3", "left-pad@1.3.0" or "@types/node@^20". The error is a *backends.Refusal.
 func Check(language string, specs []string) error {
 	if _, ok := tools[language]; !ok {
 		return &backends.Refusal{Reason: fmt.Sprintf("packages can't be installed for %q", language), Remedy: "use python or node"}
@@ -60,7 +60,7 @@ func specName(language, spec string) string {
 	return m[1]
 }
 
-// pythonName is how a Python package's name is compared: PEP 503.
+// pythonName returns the spelling by which a Python package's name is compared: PEP 503.
 func pythonName(name string) string {
 	return separators().ReplaceAllString(strings.ToLower(name), "-")
 }

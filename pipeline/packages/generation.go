@@ -172,7 +172,7 @@ func (s *Store) sweep() {
 	s.sweepSessions()
 }
 
-// View is what a sandbox of the namespace is shown, or one of the session when that is not "".
+// View returns what a sandbox of the namespace is shown, or one of the session when that is not "".
 // The backend's interpreter says what fits it. Whoever gets a view releases it.
 func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session, language string) (View, error) {
 	t, ok := tools[language]

@@ -102,7 +102,7 @@ func askInside(ctx context.Context, b backends.Backend, language string) (string
 	return strings.TrimSpace(out.String()), nil
 }
 
-// stocked says whether a namespace's directory has a layer of a language, for whatever interpreter.
+// stocked reports whether a namespace's directory has a layer of a language, for whatever interpreter.
 func stocked(dir, language string) bool {
 	any, _ := filepath.Glob(filepath.Join(dir, language+"*", "current"))
 	return len(any) > 0

@@ -37,7 +37,7 @@ func newLinks(sources []source) *links {
 	return l
 }
 
-// insideURL is how a URL is called in the sandbox.
+// insideURL returns the spelling of a URL in the sandbox.
 func insideURL(u *url.URL) *url.URL {
 	in := *u
 	in.Scheme, in.User = "http", nil

@@ -163,7 +163,7 @@ type Package struct {
 	Requested bool   `json:"requested" about:"True if it was asked for, false if another package needs it."`
 }
 
-// View is what a sandbox is shown of a layer. Its zero value, of a layer that is not there, shows nothing.
+// View is the part of a sandbox that shows a layer. Its zero value, of a layer that is not there, shows nothing.
 type View struct {
 	Mounts []backends.Mount // read-only
 	Env    []string         // KEY=VALUE

@@ -29,7 +29,7 @@ func (g *proxy) rewrite(at *url.URL, kind string, page []byte) ([]byte, error) {
 	return page, nil
 }
 
-// paged says whether an answer can hold links at all: all else is passed on as it comes.
+// paged reports whether an answer can hold links at all: all else is passed on as it comes.
 func paged(r *http.Response) bool {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return r.StatusCode == http.StatusOK && (strings.HasSuffix(media, "html") || strings.HasSuffix(media, "json"))

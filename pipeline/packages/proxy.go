@@ -207,7 +207,7 @@ func (g *proxy) pass(w http.ResponseWriter, answer *http.Response) {
 	w.Write(b)
 }
 
-// fail says what went wrong on the way, without what is secret about the way.
+// fail answers with what went wrong on the way, without what is secret about the way.
 func (g *proxy) fail(w http.ResponseWriter, to *url.URL, err error) {
 	var inner *url.Error
 	if errors.As(err, &inner) {

@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// settings are what the operator configured a package manager with, split in two: what the proxy
-// needs to reach the registries, and what the package manager is told inside.
+// settings are the operator's configuration of a package manager, split in two: what the proxy needs to reach the
+// registries, and what the package manager is told inside.
 type settings struct {
 	sources     []source
 	credentials []credential
@@ -38,7 +38,7 @@ type source struct {
 	what string // "pip's index-url"
 }
 
-// credential is what a request below a URL carries. Sandboxes never see it: the proxy adds it outside.
+// credential stands in requests below a URL. Sandboxes never see it: the proxy adds it outside.
 type credential struct {
 	prefix string // "//host:port/path/"
 	header string // Authorization

@@ -97,7 +97,7 @@ func (u *upstream) dial(ctx context.Context, network, to string) (net.Conn, erro
 	return d.DialContext(ctx, network, to)
 }
 
-// may says whether what a page links to may be at an address.
+// may reports whether what a page links to may be at an address.
 func (u *upstream) may(a netip.Addr) bool {
 	return u.outside.Refuses(a) == "" || u.private.Load() && egress.Owned(a)
 }

@@ -85,7 +85,7 @@ func (h metadata) find(name string) (file, mime string, err error) {
 	return name, a.MIME, err
 }
 
-// saved says whether a run's artifacts, or an earlier record of it, are on the disk.
+// saved reports whether a run's artifacts, or an earlier record of it, are on the disk.
 func (s *Store) saved(id string) bool {
 	_, err := os.Lstat(filepath.Join(s.c.Dir, id))
 	return !errors.Is(err, fs.ErrNotExist)

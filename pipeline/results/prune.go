@@ -112,7 +112,7 @@ func (s *Store) stopped() bool {
 	}
 }
 
-// old says whether a run has to go because of its age.
+// old reports whether a run has to go because of its age.
 func (s *Store) old(r run) bool {
 	if r.put.IsZero() {
 		return s.now().Sub(r.touched) > abandoned
@@ -121,7 +121,7 @@ func (s *Store) old(r run) bool {
 	return age > s.c.MaxAge && (age > s.c.MaxAge+longest || !s.beingRead(r))
 }
 
-// spare says whether a run may go to make room.
+// spare reports whether a run may go to make room.
 func (s *Store) spare(r run) bool { return !r.put.IsZero() && !s.beingRead(r) }
 
 func (s *Store) beingRead(r run) bool {

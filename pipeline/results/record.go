@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Record is what is kept of one run, free of secrets.
+// Record is the stored result of one run, free of secrets.
 type Record struct {
 	ID                 string // a ULID
 	Namespace, Session string

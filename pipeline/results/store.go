@@ -28,7 +28,7 @@ var ErrUnknown = errors.New("there is no such run any more, or there never was")
 
 var errClosed = errors.New("the result store is closed")
 
-// Config says where the store is, and how much it holds for how long.
+// Config names the store's directory, and bounds what it holds.
 type Config struct {
 	Dir      string        // made when missing, and closed to other users
 	MaxBytes int64         // on disk, in blocks as they are used; 0 is 1 GiB

@@ -35,7 +35,8 @@ type Restart struct {
 	Why  string    `json:"why"`
 }
 
-// Limits are what a session may use, in the units that people set them in. The schemas of tools have what about says.
+// Limits bound a session, in the units that people set them in. The about tags are descriptions in the schemas of
+// tools.
 type Limits struct {
 	RAM       int64   `json:"max_ram_mb" about:"MB of memory for all processes together."`
 	CPU       float64 `json:"max_cpu_cores" about:"Cores."`

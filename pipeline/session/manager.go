@@ -80,7 +80,7 @@ func NewManager(cfg Config) *Manager {
 
 func (k *Manager) now() time.Time { return k.cfg.Now().UTC() }
 
-// Plan is what a new session will be.
+// Plan describes a new session.
 type Plan struct {
 	Info     Info // without times and state; Idle and Lifetime 0 are the defaults
 	Env      []string
@@ -88,7 +88,7 @@ type Plan struct {
 	Close    []func() // is called when the session has ended, or could not be started
 }
 
-// Check says whether the limits of a session that is asked for are allowed.
+// Check returns an error unless a session may have these limits.
 func (k *Manager) Check(idle, lifetime time.Duration) error {
 	switch {
 	case idle < 0 || lifetime < 0:

@@ -81,7 +81,7 @@ func (s *Session) ended() error {
 	return fmt.Errorf("%w: %s", ErrDead, reasons[s.info.Ended])
 }
 
-// Over says why the session has ended, nil while it lives.
+// Over returns an error that says why the session has ended, nil while it lives.
 func (s *Session) Over() error {
 	if s.Info().State != "dead" {
 		return nil
@@ -152,7 +152,7 @@ func (s *Session) recordLoss(k *kernel.Kernel) {
 // maxRestarts is how many of the last restarts a session's Info lists.
 const maxRestarts = 20
 
-// Death says in words how an interpreter ended.
+// Death describes how an interpreter ended.
 func Death(k *kernel.Kernel) string {
 	r, err := k.Death()
 	switch {
@@ -267,10 +267,10 @@ func (c *Guard) Kernel() *kernel.Kernel {
 	return c.kernel
 }
 
-// Contained says what holds the interpreter.
+// Contained returns the layers that hold the interpreter.
 func (c *Guard) Contained() backends.Containment { return c.Kernel().Contained() }
 
-// Lost says why the interpreter's state is gone, once for each time that it was lost.
+// Lost describes why the interpreter's state is gone, once for each time that it was lost.
 func (c *Guard) Lost() string {
 	s := c.Session
 	c.reap()
@@ -281,7 +281,7 @@ func (c *Guard) Lost() string {
 	return why
 }
 
-// Files are what the workspace held after the last cell, not to be changed.
+// Files returns the files of the workspace after the last cell, not to be changed.
 func (c *Guard) Files() map[FileID]Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,7 +312,7 @@ func (s *Session) Leases() vault.Leases {
 // Redact removes all secrets that the session ever leased from text.
 func (s *Session) Redact(text string) string { return s.Leases().Redact(text) }
 
-// Env is what cells were given beside their code, secrets masked.
+// Env returns the variables that cells were given, secrets masked.
 func (s *Session) Env() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

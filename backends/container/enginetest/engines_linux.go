@@ -47,7 +47,7 @@ func missing(kind string) error {
 	return rootless()
 }
 
-// rootless says why an ordinary user can't have containers here.
+// rootless returns an error that says why an ordinary user can't have containers here.
 func rootless() error {
 	if _, err := exec.LookPath("newuidmap"); err != nil {
 		return errors.New("newuidmap is not installed")
@@ -68,7 +68,7 @@ func rootless() error {
 	return nil
 }
 
-// engineCommand is what an engine is started with. Each has its own storage, sockets and locks.
+// engineCommand returns what an engine is started with. Each has its own storage, sockets and locks.
 func engineCommand(kind, dir string) []string {
 	switch kind {
 	case "docker":

@@ -72,7 +72,7 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	return nil, err
 }
 
-// own says whether who listens at the other end is the user that we are.
+// own returns an error unless our own user listens at the other end.
 func own(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

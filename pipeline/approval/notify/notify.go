@@ -29,7 +29,7 @@ const (
 	longest          = 300             // bytes of one thing that an agent wrote
 )
 
-// Config says where questions are shown.
+// Config names the desktops on which questions are shown.
 type Config struct {
 	Address string       // of the session's bus, see Address; "" shows nothing
 	Log     *slog.Logger // nil says nothing

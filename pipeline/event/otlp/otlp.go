@@ -29,7 +29,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// Config says where to.
+// Config names the collector, and what it is sent.
 type Config struct {
 	URL      string     // of the collector, such as http://localhost:4318; /v1/traces and /v1/metrics are below it
 	Sessions func() int // how many live just now; nil: that is not told
@@ -114,7 +114,7 @@ func (x *Exporter) open(ctx context.Context, c Config, base string) error {
 // Dropped returns how many runs have no trace at the collector, as far as we know.
 func (x *Exporter) Dropped() uint64 { return x.lost.Load() + x.traces.out.lost.Load() }
 
-// Close tells what there is, for at most five seconds. It may be called more than once.
+// Close sends what has not been sent yet, for at most five seconds. It may be called more than once.
 func (x *Exporter) Close() {
 	x.closed.Do(func() {
 		x.sub.Cancel()
@@ -130,7 +130,7 @@ func (x *Exporter) Close() {
 	})
 }
 
-// isEnd says whether an event of this name is a run's last.
+// isEnd reports whether an event of this name is a run's last.
 func isEnd(name string) bool {
 	return name == event.ExecutionCompleted || name == event.ExecutionFailed || name == event.ExecutionTimeout
 }

@@ -37,7 +37,7 @@ func newPoints(w *sender) points {
 	return points{w, strings.ToLower(os.Getenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"))}
 }
 
-// Temporality says whether a metric is told since the beginning, or since it was told last.
+// Temporality selects whether a metric counts since the beginning, or since it was sent last.
 func (p points) Temporality(kind sdk.InstrumentKind) metricdata.Temporality {
 	counts := kind == sdk.InstrumentKindCounter || kind == sdk.InstrumentKindHistogram
 	if counts && (p.since == "delta" || p.since == "lowmemory") || kind == sdk.InstrumentKindObservableCounter && p.since == "delta" {

@@ -120,7 +120,8 @@ func (w *sender) post(ctx context.Context, body []byte) (again bool, wait time.D
 	return again, wait, fmt.Errorf("%s answers %s: %.500q", w.url, resp.Status, bytes.TrimSpace(text))
 }
 
-// partly says what the collector threw away of what it took. Its answer has that as its first field: how many, and why.
+// partly returns an error that says what the collector threw away of what it took. Its answer has that as its first
+// field: how many, and why.
 func partly(answer []byte) error {
 	inner := field(answer, 1)
 	count, n := protowire.ConsumeVarint(field(inner, 1))

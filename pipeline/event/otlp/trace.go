@@ -84,7 +84,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// timesOf is when a run began, and how many microseconds its stages took. Without that, it is a point.
+// timesOf returns the time at which a run began, and how many microseconds its stages took. Without that, it is a
+// point.
 func timesOf(e event.Event) (began time.Time, us map[string]int64) {
 	us, _ = e.Data["timings_us"].(map[string]int64)
 	began, err := time.Parse(time.RFC3339Nano, text(e, "began"))
@@ -117,7 +118,7 @@ func about(e event.Event) []attribute.KeyValue {
 	return list
 }
 
-// ended is how a run ended. One that broke before its program began says no more than that.
+// ended returns how a run ended. One that broke before its program began says no more than that.
 func ended(e event.Event) string {
 	if how := text(e, "ended"); how != "" {
 		return how

@@ -63,14 +63,14 @@ func (s *Sender) lose(err error) {
 	s.mu.Unlock()
 }
 
-// backOff is how long to wait after the given try: twice as long each time, a part of it by chance so
+// backOff returns how long to wait after the given try: twice as long each time, a part of it by chance so
 // that not all come back at once, and no less than the receiver has asked for.
 func (s *Sender) backOff(try int, asked time.Duration) time.Duration {
 	d := min(s.pace.first<<(try-1), s.pace.longest)
 	return max(d/2+rand.N(d/2+1), min(asked, s.pace.longest))
 }
 
-// sleep says whether there is time for another try.
+// sleep reports whether there is time for another try.
 func (s *Sender) sleep(d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -24,7 +24,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// Config says where to.
+// Config names the receiver, and what it is sent.
 type Config struct {
 	URL   string
 	Kinds []string // names of events; empty is all

@@ -124,7 +124,7 @@ func count(edits []edit, sign byte) (n int) {
 	return n
 }
 
-// span is where a hunk is: one of no lines begins behind the line before.
+// span returns a range of lines in the format of diffs: an empty range is named after the line before it.
 func span(from, n int) string {
 	if n == 0 {
 		from--

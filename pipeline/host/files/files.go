@@ -92,12 +92,12 @@ func relative(name, dir string) string {
 	return "."
 }
 
-// Holds says whether the words of a root cover a path, without a look at either.
+// Holds reports whether the words of a root cover a path, without a look at either.
 func (a Access) Holds(name string, write bool) bool {
 	return slices.ContainsFunc(a.Roots, func(r Root) bool { return paths.Within(name, r.Path) && (r.Write || !write) })
 }
 
-// Describe says in words which directories are allowed, for who was refused.
+// Describe puts into words which directories are allowed, for a caller that was refused.
 func (a Access) Describe() string {
 	if len(a.Roots) == 0 {
 		return "no directory is allowed"

@@ -145,7 +145,7 @@ func (d *rootedPath) open(rel string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path.Join(d.base, rel)), nil
 }
 
-// linked says which link a path goes through.
+// linked returns an error that says which link a path goes through.
 func (d *rootedPath) linked(rel string) error {
 	words := strings.Split(rel, "/")
 	for i := range words {
@@ -188,7 +188,7 @@ func supported() error {
 	return unix.Close(fd)
 }
 
-// nameOf is where an open file is now.
+// nameOf returns the path of an open file now.
 func nameOf(f *os.File) (string, error) {
 	name, err := os.Readlink(self(f))
 	if err != nil {

@@ -105,7 +105,7 @@ func (b *Bus) run(t testing.TB, password string, args ...string) {
 	hosttest.Until(t, "there is a keyring", b.offered)
 }
 
-// offered says whether a program on the bus is the keyring.
+// offered reports whether a program on the bus is the keyring.
 func (b *Bus) offered() bool {
 	out, err := exec.Command("dbus-send", "--session", "--print-reply", "--dest=org.freedesktop.DBus", "/",
 		"org.freedesktop.DBus.NameHasOwner", "string:org.freedesktop.secrets").Output()
