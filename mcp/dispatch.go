@@ -29,6 +29,7 @@ func (c *conn) dispatch(ctx context.Context, m *message) []byte {
 	return m.encoded(result)
 }
 
+// serve answers a request by its method.
 func (s *Server) serve(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
 	switch method := mcp.MCPMethod(m.method); method {
 	case mcp.MethodToolsCall:
@@ -162,6 +163,7 @@ type callParams struct {
 	mcp.MultiRoundTripParams
 }
 
+// callTool checks the arguments of a tool, runs its handler, and makes a result of the answer.
 func (s *Server) callTool(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
 	var p callParams
 	if bad := m.read(&p); bad != nil {

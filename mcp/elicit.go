@@ -168,6 +168,7 @@ func (s *Server) outcomeOf(p *approval.Pending) *answer {
 	}
 }
 
+// settled returns the answer to a tool whose question was answered.
 func (s *Server) settled(p *approval.Pending, a approval.Answer) *answer {
 	f := &approvalFacts{State: "denied", ID: p.Question.ID, What: p.Question.What, Namespace: p.Question.Namespace, Reason: readable(a.Reason)}
 	if !a.Allowed {
@@ -177,6 +178,7 @@ func (s *Server) settled(p *approval.Pending, a approval.Answer) *answer {
 	return &answer{text: approvedText(p.Question, f), facts: f}
 }
 
+// pending returns the answer to a tool whose question still waits.
 func (s *Server) pending(p *approval.Pending) *answer {
 	q := p.Question
 	f := &approvalFacts{State: "pending", ID: q.ID, What: q.What, Namespace: q.Namespace,

@@ -47,6 +47,7 @@ func (t *callOrder) take(ctx context.Context, m *message) (context.Context, func
 	return context.WithValue(ctx, predecessorsKey{}, place), func() { t.leave(ids, own) }
 }
 
+// leave lets the next call of each id go on.
 func (t *callOrder) leave(ids []string, own chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -131,6 +131,7 @@ func explain(tool string, err error) refusal {
 	return refusal{Reason: err.Error(), Remedy: "try again; if it stays, tell the person who runs sandboxmcp"}
 }
 
+// explainStopped returns the refusal for a request that the pipeline did not carry out.
 func explainStopped(tool string, e *pipeline.Error) refusal {
 	r := refusal{Reason: e.Reason, Remedy: e.Remedy.In(wordsOf(tool)), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied}
 	if strings.HasPrefix(r.Remedy, "sandboxmcp ") { // no tool does that

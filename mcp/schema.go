@@ -132,6 +132,7 @@ func (f form) schema() members {
 	return append(m, member{"additionalProperties", false})
 }
 
+// schema returns the JSON schema of a field.
 func (f field) schema() members {
 	m := members{{"type", f.kind}, {"description", f.about}}
 	add := func(name string, value any, ok bool) {
@@ -174,6 +175,7 @@ func shape[T any]() form {
 	return f
 }
 
+// addFields adds the exported fields of a struct to a form, by their tags.
 func addFields(to *form, t reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)

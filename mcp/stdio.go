@@ -73,6 +73,8 @@ func newConn(s *Server, end context.CancelCauseFunc) *conn {
 	return c
 }
 
+// serve reads lines until the input ends or ctx does: readLines frames them, take orders and admits each, a worker runs
+// handle, and dispatch finds the method.
 func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	written := make(chan struct{})
 	go func() {
@@ -185,6 +187,7 @@ func (c *conn) notified(m *message) {
 	}
 }
 
+// request admits a request, and has a worker answer it.
 func (c *conn) request(ctx context.Context, m *message) {
 	bad := c.admit(m)
 	if bad == nil {

@@ -28,6 +28,8 @@ const (
 	backgrounds                   // may run as a task
 )
 
+// tools is the table of tools. In its file (tool_NOUN.go), a tool has a description for the model (about...), its arguments (...In),
+// its handler, which is a method of Server, and the structured content of its result (...Facts).
 func (s *Server) tools() []tool {
 	return []tool{
 		{"execute_code", "Run code", s.executeCode, aboutExecute, executeIn(), shape[runFacts](), destroys | reachesOut | backgrounds},
@@ -77,6 +79,7 @@ func (s *Server) offered(f form) form {
 	return f
 }
 
+// entry returns the tool as tools/list has it.
 func (t tool) entry() mcp.Tool {
 	out := mcp.Tool{
 		Name: t.name, Title: t.title, Description: t.about,

@@ -144,6 +144,7 @@ func checkRequest(q Request) error {
 	return nil
 }
 
+// checkEnv refuses variables that are malformed, or are secrets, too.
 func checkEnv(env, secrets []string) error {
 	for _, kv := range env {
 		name, value, ok := strings.Cut(kv, "=")

@@ -56,6 +56,7 @@ type route struct {
 // none reports whether nothing can ever be reached.
 func (w route) none() bool { return w.within != nil && w.within.Empty() }
 
+// ports returns the ports that names may be reached on.
 func (w route) ports() []int {
 	if w.within != nil {
 		return w.within.Ports()

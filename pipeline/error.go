@@ -77,6 +77,7 @@ func broke(stage string, err error) *Error {
 const MoreFiles = "raise its hard limit and start it again: sudo prlimit --nofile=4096:4096 --pid $$ does so for a shell and what it starts, " +
 	"LimitNOFILE=4096 for a unit of systemd, --ulimit nofile=4096 for a container of Docker"
 
+// cancelled reports whether a request ended because its caller gave up.
 func cancelled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

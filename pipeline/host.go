@@ -199,6 +199,7 @@ func errHostOff() *Error {
 	return refuse(StageValidate, "host access is off", "a person has to set host.enabled: true in the configuration; files come into a sandbox with ", remedy.Input)
 }
 
+// hostRefusal returns a refusal of package host as an error of the pipeline.
 func hostRefusal(err error) error {
 	var no *host.Refusal
 	if !errors.As(err, &no) {

@@ -86,6 +86,7 @@ func (p *placer) program(c validate.Checked, displayFile string) error {
 	return nil
 }
 
+// input copies one input into the workspace.
 func (p *placer) input(ctx context.Context, in Input) error {
 	if in.Run != "" {
 		content, err := p.left(in.Run, in.Artifact, p.room)
@@ -157,6 +158,7 @@ func (p *placer) directory(ctx context.Context, dir, to string) error {
 	})
 }
 
+// file copies one file below root.
 func (p *placer) file(root *os.Root, name, to string) error {
 	f, err := openRegular(root, name)
 	if err != nil {
@@ -170,6 +172,7 @@ func (p *placer) file(root *os.Root, name, to string) error {
 	return p.put(to, uint32(info.Mode().Perm())|0o600, f)
 }
 
+// put writes a file of the workspace, within the room that is left, and keeps its hash.
 func (p *placer) put(name string, mode uint32, r io.Reader) error {
 	clean := path.Clean(name)
 	if !filepath.IsLocal(clean) || clean == "." {

@@ -43,6 +43,7 @@ func (p *Pipeline) Install(ctx context.Context, q Install) (Result, error) {
 	return r.res, nil
 }
 
+// install checks, records and carries out an installation, and records its end.
 func (r *run) install(ctx context.Context, q Install) error {
 	o, err := r.checkInstall(q)
 	if err != nil {

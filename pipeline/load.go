@@ -56,6 +56,7 @@ func (q *Queue) take(namespace string, weight int) {
 	q.taken[namespace] += weight
 }
 
+// release gives slots back. The caller holds the lock.
 func (q *Queue) release(namespace string, weight int) {
 	q.free += weight
 	if q.taken[namespace] -= weight; q.taken[namespace] == 0 {

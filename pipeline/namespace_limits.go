@@ -49,6 +49,7 @@ func (p *Pipeline) SetLimits(ctx context.Context, namespace, id string, b Bounds
 	return now, err
 }
 
+// setLimits checks and records a change of limits, and then makes it.
 func (r *run) setLimits(ctx context.Context, id string, b Bounds) (Bounds, error) {
 	p, namespace := r.p, r.res.Namespace
 	if !validName(namespace) {

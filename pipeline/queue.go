@@ -92,6 +92,7 @@ func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
 	return w, q.waiting, nil
 }
 
+// busy returns the error for a request that finds the queue full.
 func (q *Queue) busy() error {
 	return fmt.Errorf("%w: %d run and %d wait already", ErrBusy, q.slots-q.free, q.waiting)
 }
@@ -115,6 +116,7 @@ func (q *Queue) makeRoom(namespace string) bool {
 	return true
 }
 
+// abandon removes a waiter that has given up, or gives back the slots that it was granted at the same moment.
 func (q *Queue) abandon(namespace string, w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -149,6 +149,7 @@ func (r *run) flush(ctx context.Context) error {
 	return nil
 }
 
+// publish tells the listeners of an event of the run.
 func (r *run) publish(name string, data map[string]any) {
 	r.p.publish(name, r.res.ID, r.res.Namespace, data)
 }

@@ -154,6 +154,7 @@ type analyser struct {
 	ended   chan error
 }
 
+// startAnalyser starts an interpreter in a sandbox that parses code.
 func (p *Pipeline) startAnalyser(ctx context.Context) (*analyser, error) {
 	c, err := p.containmentOf("", "", nil)
 	if err != nil {

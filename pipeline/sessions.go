@@ -37,6 +37,7 @@ func (p *Pipeline) OpenSession(ctx context.Context, q NewSession) (session.Info,
 	return info, err
 }
 
+// openSession checks, starts and records a session.
 func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, error) {
 	c, err := r.checkSession(q)
 	if err != nil {
@@ -278,6 +279,7 @@ func (p *Pipeline) Bridge(ctx context.Context, b Bridge) (Result, error) {
 	return r.res, nil
 }
 
+// bridge checks and records a value, and then sets it in its session.
 func (r *run) bridge(ctx context.Context, b Bridge) error {
 	value := b.Value
 	var err error

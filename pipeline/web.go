@@ -267,6 +267,7 @@ func (r *run) maySearch(q Search) error {
 	return nil
 }
 
+// search asks the search engines, and cleans what they answer.
 func (r *run) search(ctx context.Context, q Search, h *Hits) error {
 	t := r.trip()
 	defer r.visited(t)
