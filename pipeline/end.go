@@ -114,7 +114,7 @@ func (e *execution) withhold(ctx context.Context, err error) (Result, error) {
 	failed := broke(StageAudit, fmt.Errorf("the program ended, but this can't be signed and written to the audit log, so its result is withheld: %w", err))
 	failed.Remedy = Remedy{"see whether the disk is full and the database is in order: sandboxmcp audit verify; and the key: sandboxmcp key show"}
 	failed.Reason = e.clean(failed.Reason)
-	unsave(e.artifactDir(e.request.Artifacts), e.res.Artifacts)
+	unsave(e.artifactDir(), e.res.Artifacts)
 	res := e.bare(failed)
 	e.entries = nil
 	e.noteStop(failed)

@@ -21,7 +21,7 @@ func (e *execution) sign(ctx context.Context) {
 		src = e.fresh()
 	}
 	m, err := signer.Collect(ctx, src, signer.Options{
-		Dir:       e.artifactDir(e.request.Artifacts),
+		Dir:       e.artifactDir(),
 		Fresh:     e.request.Artifacts == "",
 		MaxCount:  e.p.cfg.Artifacts.MaxCount,
 		MaxBytes:  e.p.cfg.Artifacts.MaxBytes,

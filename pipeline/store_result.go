@@ -8,11 +8,11 @@ import (
 )
 
 // artifactDir returns where a run's artifacts are saved: where its caller wants them, or in the result store.
-func (r *run) artifactDir(dir string) string {
-	if dir == "" && r.p.cfg.Results != nil {
-		return r.p.cfg.Results.ArtifactDir(r.res.ID)
+func (e *execution) artifactDir() string {
+	if e.request.Artifacts == "" && e.p.cfg.Results != nil {
+		return e.p.cfg.Results.ArtifactDir(e.res.ID)
 	}
-	return dir
+	return e.request.Artifacts
 }
 
 // storeResult stores the result for later requests. If that fails, the run's result stands.
