@@ -105,7 +105,7 @@ func (b *Backend) forkInit(ctx context.Context, child *initHandle, flags uint64,
 	}
 	err = b.fork(ctx, one, child, flags)
 	if errors.Is(err, os.ErrDeadlineExceeded) { // which may be a moment before ctx's end
-		return fmt.Errorf("%w: %w", &lateError{b.config.startTimeout()}, err)
+		return fmt.Errorf("%w: %w", cmp.Or(stopped(ctx), error(&lateError{b.config.startTimeout()})), err)
 	}
 	if err == nil || isForkError(err) || ctx.Err() != nil {
 		return err
