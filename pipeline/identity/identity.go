@@ -1,0 +1,66 @@
+// Package identity tells who sends an HTTP request: it checks bearer tokens of its own store, client certificates, and JWTs of an
+// external issuer, and bounds how often each may ask.
+package identity
+
+import (
+	"context"
+	"slices"
+)
+
+// Kind says which operations an identity reaches. The zero value reaches none.
+type Kind string
+
+// The kinds of identities.
+const (
+	Agent  Kind = "agent"  // the operations that agents have, in its namespaces
+	Person Kind = "person" // all operations, approvals included
+)
+
+// Source is the kind of credentials that an identity was proved by.
+type Source string
+
+// The sources of identities.
+const (
+	FromToken       Source = "token"       // a bearer token of the server's own store
+	FromCertificate Source = "certificate" // a client certificate
+	FromJWT         Source = "jwt"         // a JSON Web Token of an external issuer
+	FromPeer        Source = "peer"        // the user id of the process at the other end of a Unix socket
+)
+
+// Identity is who sends a request. The zero value is nobody.
+type Identity struct {
+	Name   string // as the audit log has it: unique among the identities of its source
+	Kind   Kind
+	Source Source
+	// Namespaces are those that it may use. An agent has at least one. A person with none has all.
+	Namespaces []string
+	// Credential is the public id of what proved it, such as that of a token, to tell two credentials of one name apart. It
+	// may be "".
+	Credential string
+}
+
+// May reports whether the identity may use a namespace.
+func (i Identity) May(namespace string) bool {
+	return slices.Contains(i.Namespaces, namespace) || i.Kind == Person && len(i.Namespaces) == 0
+}
+
+// String returns the source and the name, which together are unique: "token:ci".
+func (i Identity) String() string {
+	if i.Name == "" {
+		return ""
+	}
+	return string(i.Source) + ":" + i.Name
+}
+
+type contextKey struct{}
+
+// With returns a context for what i asks for.
+func With(ctx context.Context, i Identity) context.Context {
+	return context.WithValue(ctx, contextKey{}, i)
+}
+
+// From returns who asks, and false where nobody was identified.
+func From(ctx context.Context) (Identity, bool) {
+	i, ok := ctx.Value(contextKey{}).(Identity)
+	return i, ok && i.Name != "" && (i.Kind == Person || i.Kind == Agent && len(i.Namespaces) > 0)
+}
