@@ -7,9 +7,14 @@ package backends
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Backend contains programs by one means: hardened processes, or the containers of one engine. All methods may be called
@@ -248,18 +253,37 @@ func (e *NoProgram) Error() string {
 type Refusal struct {
 	Layer  string // the missing layer; "" for another reason
 	Reason string // what is missing, and why
-	Remedy string // what to type or set
+	Remedy remedy.Text
 }
 
-func (r *Refusal) Error() string {
-	s := r.Reason
-	if r.Layer != "" {
-		s = "layer " + r.Layer + " is required and can't be had: " + s
+// Refuse returns a refusal for a reason, with the parts of its remedy.
+func Refuse(reason string, do ...any) *Refusal { return &Refusal{Reason: reason, Remedy: do} }
+
+// Why returns the reason, with the missing layer.
+func (r *Refusal) Why() string {
+	if r.Layer == "" {
+		return r.Reason
 	}
-	if r.Remedy != "" {
-		s += " (" + r.Remedy + ")"
+	return "layer " + r.Layer + " is required and can't be had: " + r.Reason
+}
+
+func (r *Refusal) Error() string { return r.text().String() }
+
+func (r *Refusal) text() remedy.Text {
+	if r.Remedy.IsZero() {
+		return remedy.Text{r.Why()}
 	}
-	return s
+	return slices.Concat(remedy.Text{r.Why(), " ("}, r.Remedy, remedy.Text{")"})
+}
+
+// Why returns the text of an error, in which a refusal keeps the names of its remedy.
+func Why(err error) remedy.Text {
+	if r, is := errors.AsType[*Refusal](err); is {
+		if before, last := strings.CutSuffix(err.Error(), r.Error()); last {
+			return append(remedy.Text{before}, r.text()...)
+		}
+	}
+	return remedy.Text{err.Error()}
 }
 
 // AnyProgram is the Spec.Language of a sandbox for arbitrary programs: all interpreters that can be shown are visible.

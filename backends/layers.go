@@ -3,6 +3,8 @@ package backends
 import (
 	"errors"
 	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Containment lists the layers that held a program, as read back from the kernel, not as requested.
@@ -81,7 +83,7 @@ func NotTried(err error) []LayerProbe {
 }
 
 // Tried returns the layers of a sandbox as a probe reports them, each that is not in force with its remedy.
-func Tried(layers []Layer, remedies map[string]string) (list []LayerProbe) {
+func Tried(layers []Layer, remedies map[string]remedy.Text) (list []LayerProbe) {
 	for _, l := range layers {
 		probe := LayerProbe{Layer: l}
 		if !l.InForce {
@@ -95,8 +97,8 @@ func Tried(layers []Layer, remedies map[string]string) (list []LayerProbe) {
 // Probe describes the layers and runtimes of a host, for sandboxmcp doctor.
 type Probe struct {
 	Backend  string
-	Usable   bool // a sandbox of the requested profile can run
-	Why      string
+	Usable   bool        // a sandbox of the requested profile can run
+	Why      remedy.Text // why it is not usable, or which engine it is
 	Layers   []LayerProbe
 	Runtimes []Runtime
 }
@@ -104,7 +106,7 @@ type Probe struct {
 // LayerProbe reports whether a layer can be had on this host.
 type LayerProbe struct {
 	Layer
-	Remedy string // what to type where it can't be had
+	Remedy remedy.Text // where it can't be had
 }
 
 // Runtime is one interpreter found on the host or in an image.
@@ -112,5 +114,5 @@ type Runtime struct {
 	Name    string // "python", "node", "shell"
 	Path    string // the real program, links and shims resolved; "" when missing
 	Version string
-	Why     string // where it was found, or why it is missing and what to install
+	Why     remedy.Text // where it was found, or why it is missing and what to install
 }

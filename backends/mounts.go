@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Workspace is the directory of the program's files, inside.
@@ -23,7 +24,7 @@ const maxMounts = 24
 // which a backend may add its own, and within one another.
 func CheckPlaces(spec Spec, own ...string) error {
 	if len(spec.Mounts) > maxMounts {
-		return &Refusal{Reason: fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), Remedy: "mount a directory above them"}
+		return Refuse(fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), "mount a directory above them")
 	}
 	system := append(slices.Clone(SystemDirs), "/etc")
 	covered := append([]string{"/proc", "/dev", "/sys", "/run"}, own...) // with all that is in them
@@ -51,7 +52,7 @@ func CheckPlaces(spec Spec, own ...string) error {
 
 // RefuseMount returns the refusal of a mount, or of a host's workspace, because of the path name.
 func RefuseMount(name, why string) error {
-	return &Refusal{Reason: fmt.Sprintf("mount: %q %s", name, why), Remedy: "choose another path for --mount or --workspace"}
+	return Refuse(fmt.Sprintf("mount: %q %s", name, why), "choose another path for ", remedy.Mount, " or ", remedy.Workspace)
 }
 
 // Mount shows a host path inside the sandbox.

@@ -17,14 +17,14 @@ func CheckPorts(spec Spec) error {
 		room -= 2 // for names
 	}
 	if len(ports) > room {
-		return &Refusal{Reason: fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), room), Remedy: "allow fewer ports"}
+		return Refuse(fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), room), "allow fewer ports")
 	}
 	for i, port := range ports {
 		if port < 1 || port > 65535 {
 			return fmt.Errorf("%d is no port", port)
 		}
 		if port == DNSPort && spec.Resolves() || slices.Contains(ports[:i], port) {
-			return &Refusal{Reason: fmt.Sprintf("port %d is taken inside", port), Remedy: "leave that port out"}
+			return Refuse(fmt.Sprintf("port %d is taken inside", port), "leave that port out")
 		}
 	}
 	return nil

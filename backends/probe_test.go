@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 func TestNotTried(t *testing.T) {
-	for _, err := range []error{errors.New("it broke"), fmt.Errorf("start: %w", &Refusal{Layer: LayerNet, Reason: "why", Remedy: "do"})} {
+	for _, err := range []error{errors.New("it broke"), fmt.Errorf("start: %w", &Refusal{Layer: LayerNet, Reason: "why", Remedy: remedy.Text{"do"}})} {
 		list := NotTried(err)
 		if len(list) != len(ContainmentLayers)+2 {
 			t.Errorf("%v: got %d layers", err, len(list))
@@ -17,7 +19,7 @@ func TestNotTried(t *testing.T) {
 			if l.Name == LayerNet && err.Error() != "it broke" {
 				want = "why"
 			}
-			if l.InForce || l.Detail != want || (l.Remedy == "do") != (want == "why") {
+			if l.InForce || l.Detail != want || (l.Remedy.String() == "do") != (want == "why") {
 				t.Errorf("%v: got %+v", err, l)
 			}
 		}

@@ -116,7 +116,7 @@ func explain(tool string, err error) refusal {
 	case errors.As(err, &stopped):
 		return explainStopped(tool, stopped)
 	case errors.As(err, &refused): // of a probe: those of runs are the pipeline's
-		return explainStopped(tool, &pipeline.Error{Stage: pipeline.StageBackend, Layer: refused.Layer, Reason: refused.Reason, Remedy: pipeline.Remedy{refused.Remedy}, Denied: true})
+		return explainStopped(tool, &pipeline.Error{Stage: pipeline.StageBackend, Layer: refused.Layer, Reason: refused.Reason, Remedy: refused.Remedy, Denied: true})
 	case errors.Is(err, session.ErrUnknown):
 		return refusal{Reason: err.Error(), Denied: true,
 			Remedy: "inspect_state without arguments lists the sessions, create_session starts one"}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // engine is a backend whose engine answers a probe as it likes. Nothing is ever started in it.
@@ -34,12 +35,12 @@ func (e engine) Probe(ctx context.Context, s backends.Spec) (backends.Probe, err
 
 func answering(context.Context) (backends.Probe, error) {
 	return backends.Probe{Backend: "podman", Usable: true, Runtimes: []backends.Runtime{
-		{Name: "python", Path: "/usr/bin/python3", Version: "3.12.1"}, {Name: "r", Why: "no image"},
+		{Name: "python", Path: "/usr/bin/python3", Version: "3.12.1"}, {Name: "r", Why: remedy.Text{"no image"}},
 	}}, nil
 }
 
 func refusing(context.Context) (backends.Probe, error) {
-	return backends.Probe{}, &backends.Refusal{Reason: "docker does not answer", Remedy: "sandboxmcp doctor --backend docker"}
+	return backends.Probe{}, backends.Refuse("docker does not answer", remedy.Command.With("sandboxmcp doctor --backend docker"))
 }
 
 func hanging(ctx context.Context) (backends.Probe, error) {

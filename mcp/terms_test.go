@@ -1,9 +1,12 @@
 package mcp
 
 import (
+	"context"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
@@ -50,6 +55,8 @@ func TestLimitsInTools(t *testing.T) {
 var (
 	aFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
 	aWord = regexp.MustCompile(`[a-z]+(?:_[a-z]+)+`)
+
+	anOption = regexp.MustCompile(`^--[a-z-]+(?:=\S*)?$`) // of another program, which is not text
 )
 
 // TestRemediesOfAll: whatever a remedy names, tools read no flag, and the command line no tool nor its parameter.
@@ -68,27 +75,61 @@ func TestRemediesOfAll(t *testing.T) {
 	}
 }
 
-// TestRemediesAreValues: no text of the pipeline names a flag of the command line, a tool or its parameter, other than by a remedy.Name.
+// TestRefusalsOfBackends: what a backend refuses is mended by the tool's parameter, by the operator, or by a command that a person types.
+func TestRefusalsOfBackends(t *testing.T) {
+	b := process.New(process.Config{StateDir: t.TempDir()})
+	defer b.Close()
+	_, gpus := b.Start(t.Context(), backends.Spec{Language: "shell", GPUs: []string{"0"}})
+	probe := func(context.Context) (backends.Probe, error) {
+		err := &backends.Refusal{Layer: backends.LayerUser, Reason: "off", Remedy: remedy.Text{"use ", remedy.Profile.With("hardened")}}
+		why := backends.Why(fmt.Errorf("docker 29: %w", backends.Refuse("no image", remedy.Command.With("sandboxmcp image pull --backend docker r"))))
+		return backends.Probe{Why: why, Layers: backends.NotTried(err), Runtimes: []backends.Runtime{{Name: "r", Why: why}}}, nil
+	}
+	a, err := runtimes(t, []backends.Backend{engine{name: "docker", probe: probe}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const image = "docker 29: no image (ask a person to type: sandboxmcp image pull --backend docker r)"
+	contains(t, a.text, "can't run code: "+image, "- r is missing: "+image, "user is not there: off; what to do: use profile hardened in the operator's configuration")
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{gpus, "use a container: backend docker or backend podman"},
+		{backends.RefuseMount("/etc", "is taken"), "choose another path for a mount or a workspace"},
+		{backends.Refuse("off", remedy.Command.With("sysctl --write a=1")), "ask a person to type: sysctl --write a=1"},
+	} {
+		wrapped := fmt.Errorf("start: %w", tt.err)
+		if got := explain("execute_code", wrapped).Remedy; got != tt.want || !strings.Contains(wrapped.Error(), "(") {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
+// TestRemediesAreValues: no text of a stage names a flag of the command line, a tool or its parameter, other than by a remedy.Name
+// or in a command that a person types.
 func TestRemediesAreValues(t *testing.T) {
 	reference, err := os.ReadFile("../cli/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	flags, ours := aFlag.FindAllString(string(reference), -1), toolTerms()
-	known := []string{"host/limits.go", "host/safe.go", "host/form.go", "host/words.go", "packages/pip.go", "packages/npm.go", "packages/npm_settings.go",
-		"packages/pip_settings.go", "remedy/remedy.go", "hint_install.go", "control/sessions.go"} // have options of other programs, or fields of JSON
-	for name, text := range stringsOf(t, "../pipeline") {
-		if strings.HasPrefix(text, `json:"`) || slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(name, k+":") }) {
-			continue
-		}
-		for _, flag := range aFlag.FindAllString(text, -1) {
-			if slices.Contains(flags, flag) {
-				t.Errorf("%s: %q names the flag %s", name, text, flag)
+	known := []string{"pipeline/host/limits.go", "pipeline/host/safe.go", "pipeline/hint_install.go", "validate/shellwords.go", "pipeline/remedy/remedy.go",
+		"pipeline/control/sessions.go", "pipeline/host/words.go"} // have options of other programs, or fields of JSON
+	for _, stage := range []string{"backends", "signer", "pipeline"} {
+		for name, text := range stringsOf(t, stage) {
+			if strings.HasPrefix(text, `json:"`) || anOption.MatchString(text) || slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(name, k+":") }) {
+				continue
 			}
-		}
-		for _, word := range aWord.FindAllString(text, -1) {
-			if word != text && ours[word] { // as it stands it is for the log
-				t.Errorf("%s: %q names %s", name, text, word)
+			for _, flag := range aFlag.FindAllString(text, -1) {
+				if slices.Contains(flags, flag) {
+					t.Errorf("%s: %q names the flag %s", name, text, flag)
+				}
+			}
+			for _, word := range aWord.FindAllString(text, -1) {
+				if word != text && ours[word] { // as it stands it is for the log
+					t.Errorf("%s: %q names %s", name, text, word)
+				}
 			}
 		}
 	}
@@ -129,29 +170,40 @@ func remedyNames(t *testing.T) (all []remedy.Name) {
 	return all
 }
 
-// stringsOf returns the strings in the Go files below a directory, by where they are.
-func stringsOf(t *testing.T, dir string) map[string]string {
+// stringsOf returns the strings in a stage's Go files, by where they are: not those of files that only tests use, nor of commands that a
+// person types.
+func stringsOf(t *testing.T, stage string) map[string]string {
 	all, set := map[string]string{}, token.NewFileSet()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+	err := filepath.WalkDir(filepath.Join("..", stage), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
 			return err
+		case d.IsDir() && (d.Name() == "testdata" || strings.HasSuffix(d.Name(), "test")):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
 		}
 		f, err := parser.ParseFile(set, path, nil, 0)
 		if err != nil {
 			return err
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				text, _ := strconv.Unquote(lit.Value)
-				at, _ := filepath.Rel(dir, set.Position(lit.Pos()).String())
-				all[at] = text
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				return types.ExprString(n.Fun) != "remedy.Command.With"
+			case *ast.BasicLit:
+				if n.Kind == token.STRING {
+					text, _ := strconv.Unquote(n.Value)
+					at, _ := filepath.Rel("..", set.Position(n.Pos()).String())
+					all[at] = text
+				}
 			}
 			return true
 		})
 		return nil
 	})
-	if err != nil || len(all) < 1000 {
-		t.Fatalf("%v: %d strings", err, len(all))
+	if err != nil || len(all) < 100 {
+		t.Fatalf("%s: %v: %d strings", stage, err, len(all))
 	}
 	return all
 }

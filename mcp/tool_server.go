@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -77,20 +78,22 @@ func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
 		return nil, err
 	}
 	if err != nil { // the others may do
-		p.Backend, p.Why = s.cfg.Backends[0], explain("", err).Reason
+		p.Backend, p.Why = s.cfg.Backends[0], remedy.Text{explain("", err).Reason}
 	}
-	f := &runtimesFacts{Backend: p.Backend, Usable: p.Usable, Why: p.Why, Runtimes: runtimesOf(p)}
-	text := runtimeLines(backendFacts{p.Backend, p.Usable, p.Why, f.Runtimes}, s.inventory(ctx, p, c.namespace))
+	words, first := wordsOf("list_runtimes"), factsOf(p)
+	f := &runtimesFacts{Backend: first.Backend, Usable: first.Usable, Why: first.Why, Runtimes: first.Runtimes}
+	text := runtimeLines(first, s.inventory(ctx, p, c.namespace))
 	text = append(text, s.reaches(), "secrets of namespace "+c.namespace+": "+someOf(s.cfg.Pipeline.SecretNames(ctx, c.namespace), maxPackages))
 	var held []string
 	for _, l := range p.Layers {
-		f.Layers = append(f.Layers, layerFacts{l.Name, l.InForce, l.Detail, l.Remedy})
+		do := l.Remedy.In(words)
+		f.Layers = append(f.Layers, layerFacts{l.Name, l.InForce, l.Detail, do})
 		if l.InForce {
 			held = append(held, l.Name)
 		} else {
 			line := fmt.Sprintf("layer %s is not there: %s", l.Name, l.Detail)
-			if l.Remedy != "" {
-				line += "; a person can type: " + l.Remedy
+			if do != "" {
+				line += "; what to do: " + do
 			}
 			text = append(text, line)
 		}
@@ -121,20 +124,23 @@ func (s *Server) probeAll(ctx context.Context, names []string) []backendFacts {
 			defer cancel()
 			p, err := s.cfg.Pipeline.Probe(ctx, name)
 			if err != nil {
-				p.Why = explain("", err).Reason
+				p.Why = remedy.Text{explain("", err).Reason}
 			}
-			all[i] = backendFacts{name, p.Usable, p.Why, runtimesOf(p)}
+			p.Backend = name
+			all[i] = factsOf(p)
 		})
 	}
 	asked.Wait()
 	return all
 }
 
-func runtimesOf(p backends.Probe) (all []runtimeFacts) {
+func factsOf(p backends.Probe) backendFacts {
+	words := wordsOf("list_runtimes")
+	f := backendFacts{p.Backend, p.Usable, p.Why.In(words), nil}
 	for _, r := range p.Runtimes {
-		all = append(all, runtimeFacts{r.Name, r.Path != "", r.Version, r.Why})
+		f.Runtimes = append(f.Runtimes, runtimeFacts{r.Name, r.Path != "", r.Version, r.Why.In(words)})
 	}
-	return all
+	return f
 }
 
 // runtimeLines lists a backend's languages, each with what is known of its packages.

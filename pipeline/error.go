@@ -59,12 +59,7 @@ func broke(stage string, err error) *Error {
 	}
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) {
-		e := refuse(stage, refusal.Reason, refusal.Remedy)
-		e.Layer, e.err = refusal.Layer, err
-		if e.Layer != "" {
-			e.Reason = "layer " + e.Layer + " is required and can't be had: " + e.Reason
-		}
-		return e
+		return &Error{Stage: stage, Layer: refusal.Layer, Reason: refusal.Why(), Remedy: refusal.Remedy, Denied: true, err: err}
 	}
 	e := &Error{Stage: stage, Reason: err.Error(), err: err}
 	if errors.Is(err, syscall.EMFILE) {

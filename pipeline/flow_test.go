@@ -56,7 +56,7 @@ func TestNobodyRaisesALimitAboveItsCap(t *testing.T) {
 
 func TestMissingLayerRefuses(t *testing.T) {
 	r := newRig(t, nil)
-	r.backend.refuse = fmt.Errorf("start: %w", &backends.Refusal{Layer: "user", Reason: "user namespaces are off", Remedy: "sysctl kernel.something=1"})
+	r.backend.refuse = fmt.Errorf("start: %w", &backends.Refusal{Layer: "user", Reason: "user namespaces are off", Remedy: Remedy{"sysctl kernel.something=1"}})
 	res, err := r.shell("true", nil)
 	e := stopped(t, err)
 	if !e.Denied || e.Layer != "user" || e.Remedy.String() != "sysctl kernel.something=1" || res.Ended != "refused" {

@@ -109,7 +109,7 @@ func testHiddenRefused(t *testing.T, b *bench, h household, mounted func(host, i
 			s.Close()
 		}
 		var refusal *backends.Refusal
-		if !errors.As(err, &refusal) || refusal.Remedy == "" {
+		if !errors.As(err, &refusal) || refusal.Remedy.IsZero() {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

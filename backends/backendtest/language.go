@@ -36,7 +36,7 @@ func testProbe(t *testing.T, b *bench) {
 	}
 	for _, r := range p.Runtimes {
 		t.Logf("%s %s %s: %s", r.Name, r.Version, r.Path, r.Why)
-		if (r.Path == "" || r.Version == "") && r.Why == "" {
+		if (r.Path == "" || r.Version == "") && r.Why.IsZero() {
 			t.Errorf("runtime %s has no reason", r.Name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // initBinary is the program that becomes PID 1: ourselves.
@@ -33,8 +34,8 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 func findBinary(path, arch string) (initBinary, error) {
 	none := initBinary{}
 	refuse := func(why string) error {
-		return &backends.Refusal{Reason: "containers need sandboxmcp itself as their first program: " + why,
-			Remedy: "build it with CGO_ENABLED=0 GOOS=linux GOARCH=" + arch + " and name it in containers.binary"}
+		return backends.Refuse("containers need sandboxmcp itself as their first program: "+why,
+			"build it with CGO_ENABLED=0 GOOS=linux GOARCH=", arch, " and name it in containers.binary")
 	}
 	if path == "" {
 		var err error
@@ -57,7 +58,7 @@ func findBinary(path, arch string) (initBinary, error) {
 		return none, refuse(err.Error())
 	}
 	if info.Mode().Perm()&0o005 != 0o005 {
-		return none, &backends.Refusal{Reason: path + " can't be run by the unprivileged user of a container", Remedy: "chmod 755 " + path}
+		return none, backends.Refuse(path+" can't be run by the unprivileged user of a container", remedy.Command.With("chmod 755 "+path))
 	}
 	return initBinary{path: path, mu: new(sync.Mutex), seedVolume: new(string)}, nil
 }

@@ -59,7 +59,7 @@ func TestFindBinary(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 		var refusal *backends.Refusal
-		if tt.want != "" && (!errors.As(err, &refusal) || refusal.Remedy == "" || !strings.Contains(refusal.Reason, tt.want)) {
+		if tt.want != "" && (!errors.As(err, &refusal) || refusal.Remedy.IsZero() || !strings.Contains(refusal.Reason, tt.want)) {
 			t.Errorf("%s: got %v, want %q and a remedy", tt.name, err, tt.want)
 		}
 	}

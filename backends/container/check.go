@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // reservedPrefixes begin the keys that mean something to us, or to engines and the programs that watch them.
@@ -24,7 +25,7 @@ const (
 // CheckLabels refuses labels that containers can't carry. All errors are a *backends.Refusal.
 func CheckLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
-		return &backends.Refusal{Reason: fmt.Sprintf("%d labels are more than %d", len(labels), maxLabels), Remedy: "give fewer labels"}
+		return backends.Refuse(fmt.Sprintf("%d labels are more than %d", len(labels), maxLabels), "give fewer labels")
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if err := checkLabel(key, labels[key]); err != nil {
@@ -52,7 +53,7 @@ func checkLabel(key, value string) error {
 const keyRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-"
 
 func refuseLabel(key, why string) error {
-	return &backends.Refusal{Reason: fmt.Sprintf("label %.200q %s", key, why), Remedy: "choose another one"}
+	return backends.Refuse(fmt.Sprintf("label %.200q %s", key, why), "choose another one")
 }
 
 var gpuIndex = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(0|[1-9][0-9]?)$`) })
@@ -63,25 +64,27 @@ func CheckGPUs(gpus []string) error {
 	if len(gpus) == 1 && gpus[0] == "all" {
 		return nil
 	}
-	const remedy = "use --gpus all, --gpus none, or indices such as --gpus 0,1"
+	refuse := func(why string) error {
+		return backends.Refuse(why, "use ", remedy.GPUs.With("all"), ", ", remedy.GPUs.With("none"), ", or indices such as ", remedy.GPUs.With("0,1"))
+	}
 	for i, gpu := range gpus {
 		if !gpuIndex().MatchString(gpu) {
-			return &backends.Refusal{Reason: fmt.Sprintf("%.100q names no graphics processors", strings.Join(gpus, ",")), Remedy: remedy}
+			return refuse(fmt.Sprintf("%.100q names no graphics processors", strings.Join(gpus, ",")))
 		}
 		if slices.Contains(gpus[:i], gpu) {
-			return &backends.Refusal{Reason: fmt.Sprintf("graphics processor %s is listed twice", gpu), Remedy: remedy}
+			return refuse("graphics processor " + gpu + " is listed twice")
 		}
 	}
 	return nil
 }
 
 // remedies are the remedies for layers that can't be had.
-var remedies = map[string]string{
-	backends.LayerUser:     "use rootless Podman or Docker, give dockerd userns-remap, or use --backend process",
-	backends.LayerTime:     "use --backend process: engines make no time namespace",
-	backends.LayerCgroupNS: "use a newer engine, or a host with cgroup v2",
-	backends.LayerLandlock: "use a kernel of 5.13 or newer with lsm=landlock,... on its command line",
-	backends.LayerCgroup:   "use cgroup v2 with systemd, and for rootless engines delegate cpu, memory and pids to users",
+var remedies = map[string]remedy.Text{
+	backends.LayerUser:     {"use rootless Podman or Docker, give dockerd userns-remap, or use ", remedy.Backend.With("process")},
+	backends.LayerTime:     {"use ", remedy.Backend.With("process"), ": engines make no time namespace"},
+	backends.LayerCgroupNS: {"use a newer engine, or a host with cgroup v2"},
+	backends.LayerLandlock: {"use a kernel of 5.13 or newer with lsm=landlock,... on its command line"},
+	backends.LayerCgroup:   {"use cgroup v2 with systemd, and for rootless engines delegate cpu, memory and pids to users"},
 }
 
 const (

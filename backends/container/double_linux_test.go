@@ -20,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/inside"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // double is an engine whose containers are processes of this machine: this test binary, which takes the part of
@@ -307,7 +308,7 @@ func initMain() error {
 	}
 	facts := call.Facts{PID: 1, Hostname: hostname, Seccomp: true, NoNewPrivs: os.Getenv("ORDER") != "be loose", Runtime: backends.Runtime{Name: os.Getenv("LANGUAGE"), Path: "/bin/it"}}
 	if os.Getenv("ORDER") == "no runtime" {
-		facts.Runtime = backends.Runtime{Why: "nowhere to be found"}
+		facts.Runtime = backends.Runtime{Why: remedy.Text{"nowhere to be found"}}
 	}
 	err := call.Serve(context.Background(), conn, facts, func(backends.Spec) {}, func(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
 		switch os.Getenv("ORDER") {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // never is the policy that fetches no image.
@@ -17,7 +18,7 @@ const never = "never"
 func (b *Backend) image(ctx context.Context, s *engineState, language, policy string) (Image, error) {
 	reference := b.config.Images[language]
 	if reference == "" {
-		return Image{}, &backends.Refusal{Reason: fmt.Sprintf("there is no image for language %q", language), Remedy: "name one under images in the configuration"}
+		return Image{}, backends.Refuse(fmt.Sprintf("there is no image for language %q", language), "name one under ", remedy.Setting.With("images"))
 	}
 	image, err := b.engine.Image(ctx, reference)
 	if errors.Is(err, ErrNoImage) && policy != never {
@@ -37,17 +38,15 @@ func (b *Backend) image(ctx context.Context, s *engineState, language, policy st
 	case err != nil:
 		return Image{}, fmt.Errorf("look for image %s with %s: %w", reference, b.Name(), err)
 	case image.Arch != "" && s.Arch != "" && image.Arch != s.Arch:
-		return Image{}, &backends.Refusal{Reason: fmt.Sprintf("image %s is for %s, and %s runs on %s", reference, image.Arch, b.Name(), s.Arch),
-			Remedy: "name another one under images." + language + " in the configuration"}
+		return Image{}, backends.Refuse(fmt.Sprintf("image %s is for %s, and %s runs on %s", reference, image.Arch, b.Name(), s.Arch),
+			"name another one under ", remedy.Setting.With("images."+language))
 	}
 	return image, nil
 }
 
 func (b *Backend) noImage(language, why string) error {
-	return &backends.Refusal{
-		Reason: fmt.Sprintf("%s does not have image %s, %s", b.Name(), b.config.Images[language], why),
-		Remedy: fmt.Sprintf("sandboxmcp image pull --backend %s %s, or: sandboxmcp image build --backend %[1]s %[2]s", b.Name(), language),
-	}
+	return backends.Refuse(fmt.Sprintf("%s does not have image %s, %s", b.Name(), b.config.Images[language], why),
+		remedy.Command.With(fmt.Sprintf("sandboxmcp image pull --backend %s %s, or: sandboxmcp image build --backend %[1]s %[2]s", b.Name(), language)))
 }
 
 // title names an image in results: the reference that was asked for, and the digest or id behind it.

@@ -147,7 +147,7 @@ func TestProbe(t *testing.T) {
 		{"python", "/bin/it", "image python:1@sha256:12"}, {"node", "", "image pull --backend docker node"},
 		{"shell", "/bin/it", "image shell:1"}, {"r", "", "image pull --backend docker r"},
 	} {
-		if r := p.Runtimes[i]; r.Name != want.name || r.Path != want.path || !strings.Contains(r.Why, want.why) {
+		if r := p.Runtimes[i]; r.Name != want.name || r.Path != want.path || !strings.Contains(r.Why.String(), want.why) {
 			t.Errorf("got %+v, want %+v", r, want)
 		}
 	}
@@ -165,7 +165,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("%d containers were made for what is known", ever-before)
 	}
 	p, err = b.Probe(t.Context(), backends.Spec{Require: []string{backends.LayerTime}})
-	if err != nil || p.Usable || p.Why == "" {
+	if err != nil || p.Usable || p.Why.IsZero() {
 		t.Errorf("a layer that can't be had: got %+v, %v", p, err)
 	}
 }

@@ -15,8 +15,8 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 		return nil, nil, err
 	}
 	if !s.Local && (len(spec.Mounts) > 0 || spec.Workspace.Host != "") {
-		return nil, nil, &backends.Refusal{Reason: fmt.Sprintf("%s runs elsewhere (%s), and can't mount directories of this machine", b.Name(), s.Address),
-			Remedy: "send files along instead of mounting them, or use an engine of this machine"}
+		return nil, nil, backends.Refuse(fmt.Sprintf("%s runs elsewhere (%s), and can't mount directories of this machine", b.Name(), s.Address),
+			"send files along instead of mounting them, or use an engine of this machine")
 	}
 	resolved, err := backends.ResolveMounts(spec, s.Address)
 	if err != nil {

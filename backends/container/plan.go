@@ -39,7 +39,7 @@ type poolKey struct {
 // plan decides everything about the container of a sandbox except its image, and refuses impossible specifications.
 func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	if spec.Profile != "" && spec.Profile != hardened {
-		return nil, &backends.Refusal{Reason: fmt.Sprintf("the %s backend has no profile %q", b.Name(), spec.Profile), Remedy: "use hardened"}
+		return nil, backends.Refuse(fmt.Sprintf("the %s backend has no profile %q", b.Name(), spec.Profile), "use hardened")
 	}
 	if err := checkRequire(b.Name(), spec.Require); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // probe starts and removes a container of each image that is there, which is the only sure way to know its content. It
@@ -19,7 +20,7 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe 
 	p := backends.Probe{Backend: b.Name()}
 	s, err := b.engineState(ctx)
 	if err != nil {
-		p.Why, p.Layers = err.Error(), backends.NotTried(err)
+		p.Why, p.Layers = backends.Why(err), backends.NotTried(err)
 		return p
 	}
 	tried := make([]languageProbe, len(backends.Languages))
@@ -35,11 +36,11 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe 
 	if best < 0 {
 		best = max(0, slices.IndexFunc(tried, func(t languageProbe) bool { return t.image }))
 		err := tried[best].err
-		p.Why, p.Layers = b.describe(s)+": "+err.Error(), backends.NotTried(err)
+		p.Why, p.Layers = append(remedy.Text{b.describe(s), ": "}, backends.Why(err)...), backends.NotTried(err)
 		return p
 	}
 	p.Layers = backends.Tried(tried[best].layers, remedies)
-	p.Usable, p.Why = true, b.describe(s)
+	p.Usable, p.Why = true, remedy.Text{b.describe(s)}
 	return p
 }
 
@@ -71,7 +72,7 @@ func (b *Backend) probeLanguage(ctx context.Context, spec backends.Spec, languag
 	asked := backends.Spec{ID: "probe", Language: language, Profile: spec.Profile, Require: spec.Require, Limits: spec.Limits}
 	defer func() {
 		if t.err != nil {
-			t.runtime.Path, t.runtime.Why = "", t.err.Error()
+			t.runtime.Path, t.runtime.Why = "", backends.Why(t.err)
 		}
 	}()
 	var p *plan
@@ -88,7 +89,7 @@ func (b *Backend) probeLanguage(ctx context.Context, spec backends.Spec, languag
 	}
 	defer h.remove()
 	t.runtime = h.conn.Facts().Runtime
-	t.runtime.Name, t.runtime.Why = language, "image "+p.title
+	t.runtime.Name, t.runtime.Why = language, remedy.Text{"image ", p.title}
 	var s *sandbox
 	if s, t.err = h.open(ctx, p, asked); t.err != nil {
 		return t

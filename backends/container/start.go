@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Start implements [backends.Backend]. It takes a container from the pool, if one fits.
@@ -180,8 +181,8 @@ func (h *initHandle) openWarm(ctx context.Context, p *plan, spec backends.Spec) 
 func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	facts := h.conn.Facts()
 	if facts.Runtime.Path == "" {
-		return nil, &backends.Refusal{Reason: fmt.Sprintf("image %s has no %s: %s", p.title, spec.Language, facts.Runtime.Why),
-			Remedy: fmt.Sprintf("sandboxmcp image build --backend %s %s, or name another image under images.%[2]s in the configuration", h.backend.Name(), spec.Language)}
+		return nil, backends.Refuse(fmt.Sprintf("image %s has no %s: %s", p.title, spec.Language, facts.Runtime.Why),
+			remedy.Command.With("sandboxmcp image build --backend "+h.backend.Name()+" "+spec.Language), ", or name another image under ", remedy.Setting.With("images."+spec.Language))
 	}
 	v := evidence{facts: facts, info: p.Info, image: p.title, ports: spec.Gateway, keepID: -1}
 	if p.Local {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // identity is the user of programs, in the container's numbers.
@@ -70,9 +71,8 @@ func subordinate(r io.Reader, names ...string) (n int) {
 // it must be a user who may read or write there.
 func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity, error) {
 	if maxMapped(info, us) < 1 {
-		return identity{}, &backends.Refusal{
-			Reason: engine + " maps no users into containers but its own: /etc/subuid and /etc/subgid give it no others",
-			Remedy: "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER, then podman system migrate; or use the process backend"}
+		return identity{}, backends.Refuse(engine+" maps no users into containers but its own: /etc/subuid and /etc/subgid give it no others",
+			remedy.Command.With("sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"), ", then podman system migrate; or use the process backend")
 	}
 	switch {
 	case len(binds) > 0 && info.Rootless && us.uid > 0 && engine == "podman":
@@ -125,7 +125,7 @@ func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 		}
 		uid, gid := ownerOf(info)
 		if b.Write && !allows(info.Mode(), uid == us.uid, gid == us.gid) {
-			return me, &backends.Refusal{Reason: fmt.Sprintf("mount: %q can't be written by user %d", b.Host, us.uid), Remedy: "chmod u+rwX " + b.Host}
+			return me, backends.Refuse(fmt.Sprintf("mount: %q can't be written by user %d", b.Host, us.uid), remedy.Command.With("chmod u+rwX "+b.Host))
 		}
 	}
 	return me, nil
@@ -148,11 +148,12 @@ func ownerOfAll(engine string, info Info, binds []Bind) (*identity, error) {
 		}
 		uid, gid := ownerOf(file)
 		refuse := func(why string) error {
-			remedy := fmt.Sprintf("chmod -R o+rwX %s, or chown it to another user, or use the process backend", b.Host)
+			otherwise := ", or chown it to another user, or use the process backend"
 			if info.UserNS {
-				remedy = fmt.Sprintf("chmod -R o+rwX %s, or use rootless Podman or the process backend", b.Host)
+				otherwise = ", or use rootless Podman or the process backend"
 			}
-			return &backends.Refusal{Reason: fmt.Sprintf("mount: %q can't be written by the unprivileged user of a container: %s", b.Host, why), Remedy: remedy}
+			return backends.Refuse(fmt.Sprintf("mount: %q can't be written by the unprivileged user of a container: %s", b.Host, why),
+				remedy.Command.With("chmod -R o+rwX "+b.Host), otherwise)
 		}
 		switch {
 		case info.UserNS || info.Rootless:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Config locates the Docker Engine.
@@ -120,10 +121,8 @@ func (l *link) handshake(ctx context.Context) error {
 		return l.explain("connect with Docker", err)
 	}
 	if ping.APIVersion != "" && versions.LessThan(ping.APIVersion, oldest) {
-		return &backends.Refusal{
-			Reason: fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that can be used", l.endpoint.url, ping.APIVersion, oldest),
-			Remedy: "install Docker 20.10 or later: https://docs.docker.com/engine/install/",
-		}
+		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that can be used", l.endpoint.url, ping.APIVersion, oldest),
+			"install Docker 20.10 or later: https://docs.docker.com/engine/install/")
 	}
 	if err != nil {
 		return l.explain("connect with Docker", err)
@@ -135,10 +134,7 @@ func (l *link) handshake(ctx context.Context) error {
 	for _, part := range server.Components {
 		// Podman answers to most of Docker's API, but not with Docker's events and errors.
 		if strings.Contains(part.Name, "Podman") {
-			return &backends.Refusal{
-				Reason: fmt.Sprintf("what answers at %s is Podman", l.endpoint.url),
-				Remedy: "choose --backend podman",
-			}
+			return backends.Refuse(fmt.Sprintf("what answers at %s is Podman", l.endpoint.url), "choose ", remedy.Backend.With("podman"))
 		}
 	}
 	return l.fetchInfo(ctx)
@@ -151,10 +147,7 @@ func (l *link) fetchInfo(ctx context.Context) error {
 		return l.explain("ask Docker what it is", err)
 	}
 	if r.Info.OSType != "" && r.Info.OSType != "linux" {
-		return &backends.Refusal{
-			Reason: fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.endpoint.url, r.Info.OSType),
-			Remedy: "switch Docker Desktop to Linux containers",
-		}
+		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.endpoint.url, r.Info.OSType), "switch Docker Desktop to Linux containers")
 	}
 	l.info = r.Info
 	return nil

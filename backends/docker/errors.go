@@ -20,53 +20,45 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// alternatives are the backends for people without Docker.
-const alternatives = "--backend podman and --backend process need no Docker"
+// withoutDocker returns a remedy that names the backends for people without Docker, too.
+func withoutDocker(do any) remedy.Text {
+	return remedy.Text{do, "; ", remedy.Backend.With("podman"), " and ", remedy.Backend.With("process"), " need no Docker"}
+}
 
 // refuseSocket explains why the socket at path does not answer, with a remedy.
 func refuseSocket(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return &backends.Refusal{
-			Reason: fmt.Sprintf("this user may not use Docker's socket %s", path),
-			Remedy: "sudo usermod -aG docker \"$USER\", and log in anew (that is as good as root); or set up a Docker of your own: dockerd-rootless-setuptool.sh install",
-		}
+		return backends.Refuse(fmt.Sprintf("this user may not use Docker's socket %s", path),
+			remedy.Command.With(`sudo usermod -aG docker "$USER"`), ", and log in anew (that is as good as root); or set up a Docker of your own: dockerd-rootless-setuptool.sh install")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &backends.Refusal{
-			Reason: fmt.Sprintf("Docker is not running: nobody listens on %s", path),
-			Remedy: startCommand(path) + "; " + alternatives,
-		}
+		return backends.Refuse(fmt.Sprintf("Docker is not running: nobody listens on %s", path), withoutDocker(startCommand(path))...)
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := exec.LookPath("dockerd"); err == nil {
-			return &backends.Refusal{
-				Reason: fmt.Sprintf("Docker is installed, but not running: there is no socket %s", path),
-				Remedy: startCommand(path) + "; " + alternatives,
-			}
+			return backends.Refuse(fmt.Sprintf("Docker is installed, but not running: there is no socket %s", path), withoutDocker(startCommand(path))...)
 		}
-		return &backends.Refusal{
-			Reason: fmt.Sprintf("Docker is not here: there is no socket %s", path),
-			Remedy: "install it (https://docs.docker.com/engine/install/), or set DOCKER_HOST; " + alternatives,
-		}
+		return backends.Refuse(fmt.Sprintf("Docker is not here: there is no socket %s", path), withoutDocker("install it (https://docs.docker.com/engine/install/), or set DOCKER_HOST")...)
 	}
 	return fmt.Errorf("connect with Docker at %s: %w", path, err)
 }
 
-// startCommand is the command that starts the Docker whose socket is at path.
-func startCommand(path string) string {
+// startCommand returns the remedy that starts the Docker whose socket is at path.
+func startCommand(path string) any {
 	switch {
 	case runtime.GOOS == "darwin":
-		return "open -a Docker"
+		return remedy.Command.With("open -a Docker")
 	case runtime.GOOS == "windows" || strings.Contains(path, "/.docker/"):
 		return "start Docker Desktop"
 	case strings.HasPrefix(path, "/run/user/"):
-		return "systemctl --user start docker"
+		return remedy.Command.With("systemctl --user start docker")
 	}
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
-		return "sudo systemctl start docker"
+		return remedy.Command.With("sudo systemctl start docker")
 	}
-	return "sudo service docker start"
+	return remedy.Command.With("sudo service docker start")
 }
 
 // explain adds the operation to an error of the library, and returns a refusal where people can help.
@@ -77,14 +69,12 @@ func (l *link) explain(doing string, err error) error {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", doing, err)
 	case strings.Contains(err.Error(), "could not select device driver"):
-		return &backends.Refusal{
-			Reason: "Docker has no driver for GPUs",
-			Remedy: "install the NVIDIA Container Toolkit, then: sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
-		}
+		return backends.Refuse("Docker has no driver for GPUs", "install the NVIDIA Container Toolkit, then: ",
+			remedy.Command.With("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"))
 	case client.IsErrConnectionFailed(err):
 		return l.unreachable(doing, err)
 	case errdefs.IsUnauthorized(err):
-		return &backends.Refusal{Reason: doing + ": " + engineMessage(err), Remedy: "docker login"}
+		return backends.Refuse(doing+": "+engineMessage(err), remedy.Command.With("docker login"))
 	}
 	return fmt.Errorf("%s: %w", doing, engineError{err})
 }
@@ -106,10 +96,8 @@ func (l *link) unreachable(doing string, err error) error {
 		}
 		return fmt.Errorf("%s: %w", doing, err) // it answers again
 	}
-	return &backends.Refusal{
-		Reason: fmt.Sprintf("%s: Docker does not answer at %s: %s", doing, l.endpoint.url, engineMessage(err)),
-		Remedy: "docker -H " + l.endpoint.url + " version shows whether it can be reached from here",
-	}
+	return backends.Refuse(fmt.Sprintf("%s: Docker does not answer at %s: %s", doing, l.endpoint.url, engineMessage(err)),
+		"docker -H ", l.endpoint.url, " version shows whether it can be reached from here")
 }
 
 // engineMessage is the engine's message, for people.

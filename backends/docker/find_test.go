@@ -21,7 +21,7 @@ import (
 // refused reports whether an error is a refusal with these parts.
 func refused(err error, reason, remedy string) bool {
 	var r *backends.Refusal
-	return errors.As(err, &r) && strings.Contains(r.Reason, reason) && strings.Contains(r.Remedy, remedy)
+	return errors.As(err, &r) && strings.Contains(r.Reason, reason) && strings.Contains(r.Remedy.String(), remedy)
 }
 
 // write makes a file and the directories above it.

@@ -95,7 +95,7 @@ func (e *docker) Pull(ctx context.Context, ref string, progress func(string)) er
 	doing := "pull image " + ref
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return &backends.Refusal{Reason: doing + ": " + err.Error(), Remedy: "name it as NAME, NAME:TAG or NAME@sha256:..."}
+		return backends.Refuse(doing+": "+err.Error(), "name it as NAME, NAME:TAG or NAME@sha256:...")
 	}
 	login, err := l.endpoint.login.credentials(ctx, reference.Domain(named))
 	if err != nil {

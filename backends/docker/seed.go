@@ -99,7 +99,7 @@ func (l *link) helper(ctx context.Context, volume string, labels map[string]stri
 func (l *link) unpack(ctx context.Context, helper string, archive io.Reader) error {
 	_, err := l.CopyToContainer(ctx, helper, client.CopyToContainerOptions{DestinationPath: seedPath, Content: archive})
 	if err != nil && errdefs.IsNotFound(err) {
-		return &backends.Refusal{Reason: "somebody removed the container that filled the volume: " + engineMessage(err), Remedy: "try again"}
+		return backends.Refuse("somebody removed the container that filled the volume: "+engineMessage(err), "try again")
 	}
 	return err
 }

@@ -58,10 +58,7 @@ func (s *settings) context(name string) (string, *tls.Config, error) {
 	id := hex.EncodeToString(sum[:])
 	b, err := os.ReadFile(filepath.Join(s.dir, "contexts", "meta", id, "meta.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, &backends.Refusal{
-			Reason: fmt.Sprintf("there is no Docker context %q", name),
-			Remedy: "docker context ls shows those that there are; docker context use NAME chooses one",
-		}
+		return "", nil, backends.Refuse(fmt.Sprintf("there is no Docker context %q", name), "docker context ls shows those that there are; docker context use NAME chooses one")
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("read Docker context %q: %w", name, err)

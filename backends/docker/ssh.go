@@ -83,7 +83,7 @@ func (t sshTarget) dial(ctx context.Context, environ []string) (net.Conn, error)
 	}
 	ssh, err := engine.Program(variable(environ, "PATH"), "ssh")
 	if err != nil {
-		return nil, &backends.Refusal{Reason: "there is no ssh, which the address of Docker needs", Remedy: "install OpenSSH's client"}
+		return nil, backends.Refuse("there is no ssh, which the address of Docker needs", "install OpenSSH's client")
 	}
 	cmd := exec.Command(ssh, t.args()...)
 	in, ours, err := os.Pipe()

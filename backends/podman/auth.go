@@ -31,7 +31,7 @@ type login struct {
 func (env environ) registryAuth(name string) (http.Header, error) {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
-		return nil, &backends.Refusal{Reason: fmt.Sprintf("%.200q is no name of an image: %v", name, err), Remedy: "name it as NAME, NAME:TAG or NAME@sha256:..."}
+		return nil, backends.Refuse(fmt.Sprintf("%.200q is no name of an image: %v", name, err), "name it as NAME, NAME:TAG or NAME@sha256:...")
 	}
 	registry := reference.Domain(named)
 	for _, file := range env.authFiles() {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // connection is a connection to a service, with the service's description.
@@ -97,7 +98,7 @@ func (e *Engine) open(ctx context.Context) (*connection, error) {
 		return nil, first
 	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, errors.ErrUnsupported) {
-		return nil, &backends.Refusal{Reason: "no Podman answers, and it is not installed", Remedy: installRemedy()}
+		return nil, backends.Refuse("no Podman answers, and it is not installed", installRemedy()...)
 	}
 	if err != nil {
 		return nil, err
@@ -145,37 +146,37 @@ func (p endpoint) refusal(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	r := &backends.Refusal{Reason: fmt.Sprintf("no Podman answers at %s: %v", p.redacted(), err), Remedy: startRemedy(os.Geteuid())}
+	r := backends.Refuse(fmt.Sprintf("no Podman answers at %s: %v", p.redacted(), err), startRemedy(os.Geteuid()))
 	if p.source != "" {
 		r.Reason += ", which " + p.source + " names"
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		r.Reason = fmt.Sprintf("this user may not use Podman at %s", p.redacted())
-		r.Remedy = "use one of your own: systemctl --user enable --now podman.socket"
+		r.Remedy = remedy.Text{"use one of your own: ", remedy.Command.With("systemctl --user enable --now podman.socket")}
 	case p.path() == "":
-		r.Remedy = "try: podman --url " + p.redacted() + " info"
+		r.Remedy = remedy.Text{"try: ", remedy.Command.With("podman --url " + p.redacted() + " info")}
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED):
-		r.Remedy = ""
+		r.Remedy = nil
 	}
 	return r
 }
 
-func startRemedy(uid int) string {
+func startRemedy(uid int) remedy.Part {
 	switch {
 	case runtime.GOOS != "linux":
-		return "podman machine start"
+		return remedy.Command.With("podman machine start")
 	case uid == 0:
-		return "systemctl enable --now podman.socket"
+		return remedy.Command.With("systemctl enable --now podman.socket")
 	}
-	return "systemctl --user enable --now podman.socket"
+	return remedy.Command.With("systemctl --user enable --now podman.socket")
 }
 
-func installRemedy() string {
+func installRemedy() remedy.Text {
 	if runtime.GOOS != "linux" {
-		return "see https://podman.io/docs/installation, then: podman machine init --now"
+		return remedy.Text{"see https://podman.io/docs/installation, then: ", remedy.Command.With("podman machine init --now")}
 	}
-	return "install the package podman of your distribution"
+	return remedy.Text{"install the package podman of your distribution"}
 }
 
 // checkKey refuses an endpoint for which the library would ask for a password or a passphrase: it reads them from our
@@ -191,23 +192,18 @@ func (p endpoint) checkKey() error {
 	if _, has := u.User.Password(); has || agentHasKeys(os.Getenv("SSH_AUTH_SOCK")) {
 		return nil
 	}
-	return &backends.Refusal{
-		Reason: "no key to log in with at " + p.redacted(),
-		Remedy: "set CONTAINER_SSHKEY to the file of a private key, or add one to an ssh-agent: ssh-add",
-	}
+	return backends.Refuse("no key to log in with at "+p.redacted(), "set CONTAINER_SSHKEY to the file of a private key, or add one to an ssh-agent: ssh-add")
 }
 
 func (p endpoint) encrypted() error {
 	key, err := os.ReadFile(p.identity)
 	if err != nil {
-		return &backends.Refusal{Reason: fmt.Sprintf("read the ssh key for %s: %v", p.redacted(), err)}
+		return backends.Refuse(fmt.Sprintf("read the ssh key for %s: %v", p.redacted(), err))
 	}
 	_, err = ssh.ParsePrivateKey(key)
 	if missing := (*ssh.PassphraseMissingError)(nil); errors.As(err, &missing) {
-		return &backends.Refusal{
-			Reason: fmt.Sprintf("the ssh key %s has a passphrase, and there is nobody to ask", p.identity),
-			Remedy: "ssh-add " + p.identity + ", and name no key",
-		}
+		return backends.Refuse(fmt.Sprintf("the ssh key %s has a passphrase, and there is nobody to ask", p.identity),
+			remedy.Command.With("ssh-add "+p.identity), ", and name no key")
 	}
 	return nil
 }

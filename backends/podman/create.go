@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Create implements [container.Engine]. Where c does not bind /etc/resolv.conf and /etc/hosts, they are made in the
@@ -86,10 +87,8 @@ func noGPU(err error, gpus []string) error {
 	if err == nil || len(gpus) == 0 || !strings.Contains(err.Error(), "CDI") && !strings.Contains(err.Error(), gpuKind) {
 		return err
 	}
-	return &backends.Refusal{
-		Reason: fmt.Sprintf("podman has no GPU %s: %v", strings.Join(gpus, ","), err),
-		Remedy: "install the NVIDIA container toolkit, then: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-	}
+	return backends.Refuse(fmt.Sprintf("podman has no GPU %s: %v", strings.Join(gpus, ","), err),
+		"install the NVIDIA container toolkit, then: ", remedy.Command.With("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"))
 }
 
 // discard removes a container that failed, also if the caller has given up.
@@ -118,10 +117,7 @@ func refuseExtra(is inspected, s spec) error {
 	if len(more) == 0 {
 		return nil
 	}
-	return &backends.Refusal{
-		Reason: "Podman's configuration shows " + strings.Join(more, ", ") + " in every container",
-		Remedy: "take volumes and devices out of containers.conf",
-	}
+	return backends.Refuse("Podman's configuration shows "+strings.Join(more, ", ")+" in every container", "take volumes and devices out of containers.conf")
 }
 
 // Start implements [container.Engine]. If the connection fails on the way, nothing is sent again: the container is

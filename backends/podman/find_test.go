@@ -69,13 +69,13 @@ func TestNobody(t *testing.T) {
 		url    string
 		remedy string
 	}{
-		{"no socket", syscall.ENOENT, "unix://" + dir + "/none", startRemedy(os.Geteuid())},
-		{"not listening", syscall.ECONNREFUSED, "unix://" + dir + "/none", startRemedy(os.Geteuid())},
+		{"no socket", syscall.ENOENT, "unix://" + dir + "/none", startRemedy(os.Geteuid()).String()},
+		{"not listening", syscall.ECONNREFUSED, "unix://" + dir + "/none", startRemedy(os.Geteuid()).String()},
 		{"forbidden", syscall.EACCES, "unix:///run/podman/podman.sock", "use one of your own: systemctl --user enable --now podman.socket"},
 		{"ssh", errors.New("no route"), "ssh://u:secret@h.example/x", "try: podman --url ssh://u:xxxxx@h.example/x info"},
 	} {
 		r := (*backends.Refusal)(nil)
-		if err := (endpoint{url: test.url}).refusal(test.err); !errors.As(err, &r) || r.Remedy != test.remedy {
+		if err := (endpoint{url: test.url}).refusal(test.err); !errors.As(err, &r) || r.Remedy.String() != test.remedy {
 			t.Errorf("%s: got %+v, want the remedy %q", test.name, err, test.remedy)
 		}
 	}

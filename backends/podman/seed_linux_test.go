@@ -74,7 +74,7 @@ func TestNoGPU(t *testing.T) {
 	c.GPUs = []string{"0"}
 	_, err := e.Create(t.Context(), c)
 	r := (*backends.Refusal)(nil)
-	if !errors.As(err, &r) || !strings.Contains(r.Remedy, "nvidia-ctk") {
+	if !errors.As(err, &r) || !strings.Contains(r.Remedy.String(), "nvidia-ctk") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	if list, err := e.List(t.Context(), container.LabelInstance); err != nil || len(list) > 0 {

@@ -95,7 +95,7 @@ func (s *service) ready(ctx context.Context, socket string) error {
 		}
 		select {
 		case <-s.ended:
-			return &backends.Refusal{Reason: "podman system service ended at once: " + s.stderr.String()}
+			return backends.Refuse("podman system service ended at once: " + s.stderr.String())
 		case <-ctx.Done():
 			return fmt.Errorf("wait for podman system service: %w", ctx.Err())
 		case <-time.After(2 * time.Millisecond):

@@ -13,10 +13,7 @@ import (
 type Backend struct{}
 
 // needsLinux is the answer on every other system.
-var needsLinux = &backends.Refusal{
-	Reason: "the process backend needs Linux, and this is " + runtime.GOOS,
-	Remedy: "run sandboxmcp on Linux, in a virtual machine, or with a container backend",
-}
+var needsLinux = backends.Refuse("the process backend needs Linux, and this is "+runtime.GOOS, "run sandboxmcp on Linux, in a virtual machine, or with a container backend")
 
 // New returns the backend. It starts nothing, and changes nothing on the host, before Start or Warm.
 func New(Config) *Backend { return &Backend{} }

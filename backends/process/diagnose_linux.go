@@ -6,27 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 var noLandlock = &backends.Refusal{
 	Layer:  backends.LayerLandlock,
 	Reason: "this kernel has no Landlock, or it is not switched on",
-	Remedy: "use a kernel of 5.13 or newer with lsm=landlock,... on its command line",
+	Remedy: remedy.Text{"use a kernel of 5.13 or newer with lsm=landlock,... on its command line"},
 }
 
 // remedies tell the operator how to get a missing layer.
-var remedies = map[string]string{
-	backends.LayerUser:     "use --profile hardened: this profile has no namespaces",
+var remedies = map[string]remedy.Text{
+	backends.LayerUser:     {"use ", remedy.Profile.With("hardened"), ": this profile has no namespaces"},
 	backends.LayerLandlock: noLandlock.Remedy,
-	backends.LayerSeccomp:  "use a kernel with CONFIG_SECCOMP_FILTER",
-	backends.LayerTime:     "use a kernel of 5.6 or newer with CONFIG_TIME_NS",
-	backends.LayerCgroup:   "run it as a service with Delegate=yes, or with systemd-run --user --scope -p Delegate=yes",
+	backends.LayerSeccomp:  {"use a kernel with CONFIG_SECCOMP_FILTER"},
+	backends.LayerTime:     {"use a kernel of 5.6 or newer with CONFIG_TIME_NS"},
+	backends.LayerCgroup:   {"run it as a service with Delegate=yes, or with systemd-run --user --scope -p Delegate=yes"},
 }
 
 // refusal is the error for a layer that policy requires and that is not in force.
@@ -46,21 +48,21 @@ func (b *Backend) diagnose(s *sandbox, err error) error {
 	if s.landlockOnly || !errors.As(err, new(*namespaceError)) {
 		return err
 	}
-	refuse := func(reason, remedy string) error {
-		return &backends.Refusal{Layer: backends.LayerUser, Reason: reason + ": " + err.Error(),
-			Remedy: remedy + ", or choose the weaker containment by name, from which names of the host's files and processes are not hidden: --profile landlock"}
+	refuse := func(reason string, do ...any) error {
+		return &backends.Refusal{Layer: backends.LayerUser, Reason: reason + ": " + err.Error(), Remedy: append(do,
+			", or choose the weaker containment by name, from which names of the host's files and processes are not hidden: ", remedy.Profile.With("landlock"))}
 	}
 	switch {
 	case number("/proc/sys/user/max_user_namespaces") == "0":
-		return refuse("user namespaces are switched off", "sudo sysctl -w user.max_user_namespaces=15000")
+		return refuse("user namespaces are switched off", remedy.Command.With("sudo sysctl -w user.max_user_namespaces=15000"))
 	case number("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-		return refuse("user namespaces are switched off for ordinary users", "sudo sysctl -w kernel.unprivileged_userns_clone=1")
+		return refuse("user namespaces are switched off for ordinary users", remedy.Command.With("sudo sysctl -w kernel.unprivileged_userns_clone=1"))
 	case !b.root && number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		return refuse("AppArmor keeps user namespaces from programs without a profile", appArmorRemedy())
+		return refuse("AppArmor keeps user namespaces from programs without a profile", remedy.Command.With(appArmorRemedy()))
 	case errno == unix.ENOSPC || errno == unix.EUSERS:
 		return refuse("there are too many namespaces", "raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces")
 	case errno == unix.EINVAL && isForkError(err):
-		return refuse("this kernel lacks a kind of namespace", remedies[backends.LayerTime])
+		return refuse("this kernel lacks a kind of namespace", slices.Clone(remedies[backends.LayerTime])...)
 	case b.root && errno == unix.EPERM && !administrates():
 		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+unconfined)
 	case errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS:
@@ -94,9 +96,9 @@ func withheld(err error) *backends.Refusal {
 		if !strings.HasPrefix(failed.step, w.step) {
 			continue
 		}
-		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + around(), Remedy: outside}
+		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + around(), Remedy: remedy.Text{outside}}
 		if w.layer == backends.LayerMount { // the others are the weaker profile's, too
-			r.Remedy += ", or choose the weaker containment by name: --profile landlock"
+			r.Remedy = append(r.Remedy, ", or choose the weaker containment by name: ", remedy.Profile.With("landlock"))
 		}
 		return r
 	}
@@ -113,11 +115,9 @@ func unmapped(s *sandbox, err error) *backends.Refusal {
 		if failed.step != mapOwner+o.host || failed.errno != unix.EINVAL && failed.errno != unix.EPERM {
 			continue
 		}
-		return &backends.Refusal{
-			Reason: fmt.Sprintf("%s can't be shown for writing to the unprivileged user that root's sandboxes run as: its file system, %s, has no mounts with other owners (%v)",
-				o.host, cmp.Or(backends.FileSystem(o.host), "of an unknown kind"), err),
-			Remedy: "start sandboxmcp as the ordinary user who owns it, or use a directory on ext4, xfs or btrfs",
-		}
+		return backends.Refuse(fmt.Sprintf("%s can't be shown for writing to the unprivileged user that root's sandboxes run as: its file system, %s, has no mounts with other owners (%v)",
+			o.host, cmp.Or(backends.FileSystem(o.host), "of an unknown kind"), err),
+			"start sandboxmcp as the ordinary user who owns it, or use a directory on ext4, xfs or btrfs")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // runtime finds the interpreter for a language, once.
@@ -59,9 +60,9 @@ func closed(name string) string {
 func (b *Backend) Runtime(ctx context.Context, language string) backends.Runtime {
 	r, err := b.runtime(ctx, language)
 	if err != nil {
-		return backends.Runtime{Name: language, Why: err.Error()}
+		return backends.Runtime{Name: language, Why: remedy.Text{err.Error()}}
 	}
-	return backends.Runtime{Name: language, Path: r.Path, Why: r.Why}
+	return backends.Runtime{Name: language, Path: r.Path, Why: remedy.Text{r.Why}}
 }
 
 // resolve replaces args[0], if it is the name of a runtime, and returns the candidate paths of the program inside.

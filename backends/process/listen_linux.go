@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // A message has room for the sockets and for the other descriptors that PID 1 hands over.
@@ -20,7 +21,7 @@ const _ = uint(launch.MaxFiles - 8 - backends.MaxSockets)
 // checkListen refuses sockets that can't be opened: without a network namespace they would be the host's.
 func checkListen(spec backends.Spec, landlockOnly bool) error {
 	if landlockOnly && (len(spec.Listen) > 0 || spec.Resolves()) {
-		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
+		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network of its own that could lead out", Remedy: remedy.Text{remedy.Hardened}}
 	}
 	return backends.CheckPorts(spec)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.
@@ -15,8 +16,7 @@ func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe
 	}
 	result, err := b.try(ctx, spec)
 	if err != nil {
-		p.Why = err.Error()
-		p.Layers = backends.NotTried(err)
+		p.Why, p.Layers = backends.Why(err), backends.NotTried(err)
 		return p, nil
 	}
 	p.Layers, p.Usable = backends.Tried(result.Contained.Layers, remedies), true
@@ -41,7 +41,7 @@ func (b *Backend) probeRuntime(ctx context.Context, language string) backends.Ru
 		version, err = runtimes.Version(ctx, r)
 	}
 	if err != nil {
-		return backends.Runtime{Name: language, Why: err.Error()}
+		return backends.Runtime{Name: language, Why: remedy.Text{err.Error()}}
 	}
-	return backends.Runtime{Name: language, Path: r.Path, Version: version, Why: r.Why}
+	return backends.Runtime{Name: language, Path: r.Path, Version: version, Why: remedy.Text{r.Why}}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // spawner gives a sandbox its PID 1.
@@ -83,17 +84,17 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 		s.inContainer = b.config.Inside
 	case "landlock":
 		if b.config.Inside {
-			return nil, &backends.Refusal{Reason: "a container has only the profile hardened"}
+			return nil, backends.Refuse("a container has only the profile hardened")
 		}
 		if len(spec.Etc) > 0 {
-			return nil, &backends.Refusal{Reason: "the profile landlock shows no files of /etc but the host's"}
+			return nil, backends.Refuse("the profile landlock shows no files of /etc but the host's")
 		}
 		s.landlockOnly = true
 	default:
-		return nil, &backends.Refusal{Reason: fmt.Sprintf("the process backend has no profile %q", spec.Profile), Remedy: "use hardened or landlock"}
+		return nil, backends.Refuse(fmt.Sprintf("the process backend has no profile %q", spec.Profile), "use hardened or landlock")
 	}
 	if len(spec.GPUs) > 0 && !s.inContainer {
-		return nil, &backends.Refusal{Reason: "the process backend shows no GPUs", Remedy: "use a container: --backend docker or --backend podman"}
+		return nil, backends.Refuse("the process backend shows no GPUs", "use a container: ", remedy.Backend.With("docker"), " or ", remedy.Backend.With("podman"))
 	}
 	if b.landlockABI == 0 && !s.inContainer {
 		return nil, noLandlock
@@ -102,7 +103,7 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 		return nil, &backends.Refusal{
 			Layer:  backends.LayerLandlock,
 			Reason: fmt.Sprintf("the profile landlock has nothing else that keeps files of the host, and this kernel's Landlock (ABI %d) lets them be emptied", b.landlockABI),
-			Remedy: "use a kernel of 6.2 or newer, or the profile hardened"}
+			Remedy: remedy.Text{"use a kernel of 6.2 or newer, or the profile hardened"}}
 	}
 	var err error
 	if !s.inContainer { // or else the server that made the container has checked
@@ -118,15 +119,14 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 		s.runtime, s.joined = b.every(ctx, s.landlockOnly)
 	} else if s.runtime, err = b.runtime(ctx, spec.Language); err != nil {
 		if missing, is := errors.AsType[*runtimes.Missing](err); is {
-			return nil, &backends.Refusal{Reason: "no " + missing.Language + ": " + missing.Reason, Remedy: missing.Remedy}
+			return nil, backends.Refuse("no "+missing.Language+": "+missing.Reason, missing.Remedy)
 		}
-		return nil, &backends.Refusal{Reason: err.Error()}
+		return nil, backends.Refuse(err.Error())
 	}
 	if b.root && s.landlockOnly && s.runtime.Path != "" {
 		if dir := closed(s.runtime.Path); dir != "" {
-			return nil, &backends.Refusal{
-				Reason: fmt.Sprintf("%s lies below %s, which is closed to the unprivileged user that it would run as", s.runtime.Path, dir),
-				Remedy: "install it for all users, or start sandboxmcp as an ordinary user"}
+			return nil, backends.Refuse(fmt.Sprintf("%s lies below %s, which is closed to the unprivileged user that it would run as", s.runtime.Path, dir),
+				"install it for all users, or start sandboxmcp as an ordinary user")
 		}
 	}
 	if err := s.checkRuntime(spec.Mounts); err != nil {

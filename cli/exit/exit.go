@@ -61,7 +61,7 @@ func Of(err error) *Error {
 	}
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) {
-		return &Error{Code: Failed, Text: refusal.Reason, Hint: refusal.Remedy}
+		return &Error{Code: Failed, Text: refusal.Reason, Hint: refusal.Remedy.String()}
 	}
 	return &Error{Code: Failed, Text: err.Error()}
 }
@@ -79,7 +79,7 @@ func NotDone(err error) error {
 func Because(err error) (reason, remedy string) {
 	var r *backends.Refusal
 	if errors.As(err, &r) {
-		return r.Reason, r.Remedy
+		return r.Reason, r.Remedy.String()
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "it does not answer: " + err.Error(), ""

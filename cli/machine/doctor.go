@@ -194,7 +194,7 @@ func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
 		return d, err
 	}
 	if !probe.Usable {
-		d.unusable(probe.Why)
+		d.unusable(probe.Why.String())
 	}
 	for _, l := range probe.Layers {
 		d.add(layerFinding(l, required))
@@ -235,7 +235,7 @@ func (d *diagnosis) add(f finding) {
 }
 
 func layerFinding(l backends.LayerProbe, required []string) finding {
-	f := finding{Kind: "layer", Name: l.Name, OK: l.InForce, Detail: l.Detail, Remedy: l.Remedy}
+	f := finding{Kind: "layer", Name: l.Name, OK: l.InForce, Detail: l.Detail, Remedy: l.Remedy.String()}
 	for _, name := range required {
 		f.Needed = f.Needed || name == l.Name
 	}
@@ -244,14 +244,14 @@ func layerFinding(l backends.LayerProbe, required []string) finding {
 
 func runtimeDetail(r backends.Runtime) string {
 	if r.Path == "" {
-		return r.Why
+		return r.Why.String()
 	}
 	detail := r.Path
 	if r.Version != "" {
 		detail += ", version " + r.Version
 	}
-	if r.Why != "" {
-		detail += ", " + r.Why
+	if !r.Why.IsZero() {
+		detail += ", " + r.Why.String()
 	}
 	return detail
 }

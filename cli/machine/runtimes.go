@@ -110,12 +110,12 @@ func offers(ctx context.Context, cfg config.Config, only string) ([]offered, err
 }
 
 func asOffered(name string, probe backends.Probe, err error) offered {
-	o := offered{Backend: name, Usable: probe.Usable && err == nil, Why: probe.Why, Runtimes: []offeredRuntime{}, Layers: []backends.Layer{}}
+	o := offered{Backend: name, Usable: probe.Usable && err == nil, Why: probe.Why.String(), Runtimes: []offeredRuntime{}, Layers: []backends.Layer{}}
 	if err != nil {
 		o.Why, _ = exit.Because(err)
 	}
 	for _, r := range probe.Runtimes {
-		o.Runtimes = append(o.Runtimes, offeredRuntime{r.Name, r.Path != "", r.Version, r.Path, r.Why})
+		o.Runtimes = append(o.Runtimes, offeredRuntime{r.Name, r.Path != "", r.Version, r.Path, r.Why.String()})
 	}
 	for _, l := range probe.Layers {
 		o.Layers = append(o.Layers, l.Layer)

@@ -29,10 +29,10 @@ var (
 // "requests[socks]>=2.31,<3", "left-pad@1.3.0" or "@types/node@^20". The error is a *backends.Refusal.
 func Check(language string, specs []string) error {
 	if _, ok := tools[language]; !ok {
-		return &backends.Refusal{Reason: fmt.Sprintf("packages can't be installed for %q", language), Remedy: "use python or node"}
+		return backends.Refuse(fmt.Sprintf("packages can't be installed for %q", language), "use python or node")
 	}
 	if len(specs) == 0 || len(specs) > maxPackages {
-		return &backends.Refusal{Reason: fmt.Sprintf("%d packages are asked for", len(specs)), Remedy: fmt.Sprintf("name between 1 and %d", maxPackages)}
+		return backends.Refuse(fmt.Sprintf("%d packages are asked for", len(specs)), fmt.Sprintf("name between 1 and %d", maxPackages))
 	}
 	for _, spec := range specs {
 		if specName(language, spec) == "" {
@@ -40,8 +40,8 @@ func Check(language string, specs []string) error {
 			if language == "node" {
 				example = `"left-pad@1.3.0" or "@types/node@^20"`
 			}
-			return &backends.Refusal{Reason: fmt.Sprintf("%q is not a package's name and version", shorten(spec)),
-				Remedy: "name packages of the registry like " + example + "; options, URLs and paths are not taken"}
+			return backends.Refuse(fmt.Sprintf("%q is not a package's name and version", shorten(spec)),
+				"name packages of the registry like ", example, "; options, URLs and paths are not taken")
 		}
 	}
 	return nil
@@ -81,8 +81,7 @@ var validName = lazy(`^[A-Za-z0-9._-]{1,64}$`)
 // different directories also where the file system does not tell A from a.
 func dirName(kind, name string) (string, error) {
 	if !validName().MatchString(name) {
-		return "", &backends.Refusal{Reason: fmt.Sprintf("%q is not a %s", shorten(name), kind),
-			Remedy: "use up to 64 letters, digits, dots, dashes and underscores"}
+		return "", backends.Refuse(fmt.Sprintf("%q is not a %s", shorten(name), kind), "use up to 64 letters, digits, dots, dashes and underscores")
 	}
 	var b strings.Builder
 	for i, c := range []byte(name) {

@@ -48,8 +48,8 @@ func (h host) lacks(program string, here error) error {
 	if h.runtime != "" {
 		return here
 	}
-	return &backends.Refusal{Reason: program + " is not on this host, and it is whose configuration says where packages come from, also for containers",
-		Remedy: "install it here, too: its own installer or the system's package manager has it"}
+	return backends.Refuse(program+" is not on this host, and it is whose configuration says where packages come from, also for containers",
+		"install it here, too: its own installer or the system's package manager has it")
 }
 
 // userinfo is where a URL has its password.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Install fetches packages and puts them into the session's or the namespace's layer. One install
@@ -164,8 +165,7 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 }
 
 func tooLarge(max int64) error {
-	return &backends.Refusal{Reason: fmt.Sprintf("the packages would be larger than %d MiB together", max>>20),
-		Remedy: "ask for smaller ones, or raise packages.max_mb in the configuration"}
+	return backends.Refuse(fmt.Sprintf("the packages would be larger than %d MiB together", max>>20), "ask for smaller ones, or ", remedy.Raise.With("packages.max_mb"))
 }
 
 // run runs the package manager in a sandbox, and collects the files that it left there.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 var (
@@ -128,18 +129,16 @@ func probed(ctx context.Context, b backends.Backend, language string) (backends.
 	for _, r := range p.Runtimes {
 		switch {
 		case r.Name == language && r.Path == "":
-			return r, &backends.Refusal{Reason: "no " + language + ": " + r.Why}
+			return r, backends.Refuse("no " + language + ": " + r.Why.String())
 		case r.Name == language:
 			return r, nil
 		}
 	}
-	return backends.Runtime{}, &backends.Refusal{Reason: "the backend " + b.Name() + " has no " + language}
+	return backends.Runtime{}, backends.Refuse("the backend " + b.Name() + " has no " + language)
 }
 
 // notInImage is the error for a package manager that an image lacks.
 func notInImage(backend, language, program string) error {
-	return &backends.Refusal{
-		Reason: fmt.Sprintf("the image that %s has for %s comes without %s", backend, language, program),
-		Remedy: fmt.Sprintf("name one that has it under images.%s in the configuration, or make one with sandboxmcp image build %[1]s", language),
-	}
+	return backends.Refuse(fmt.Sprintf("the image that %s has for %s comes without %s", backend, language, program),
+		"name one that has it under ", remedy.Setting.With("images."+language), ", or make one with sandboxmcp image build ", language)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // image is a backend whose interpreter says what a test wants. No two images of different C
@@ -31,7 +32,7 @@ func (i *image) Start(context.Context, backends.Spec) (backends.Sandbox, error) 
 }
 
 func (i *image) Probe(context.Context, backends.Spec) (backends.Probe, error) {
-	return backends.Probe{Runtimes: []backends.Runtime{{Name: "python", Why: "the image has none"}}}, nil
+	return backends.Probe{Runtimes: []backends.Runtime{{Name: "python", Why: remedy.Text{"the image has none"}}}}, nil
 }
 
 type inImage struct {
@@ -168,7 +169,7 @@ func TestNotInImage(t *testing.T) {
 	for language, program := range map[string]string{"python": "pip", "node": "npm"} {
 		var refusal *backends.Refusal
 		if err := tools[language].missingIn("docker"); !errors.As(err, &refusal) ||
-			!strings.Contains(refusal.Reason, "the image that docker has for "+language+" comes without "+program) || !strings.Contains(refusal.Remedy, "sandboxmcp image build "+language) {
+			!strings.Contains(refusal.Reason, "the image that docker has for "+language+" comes without "+program) || !strings.Contains(refusal.Remedy.String(), "sandboxmcp image build "+language) {
 			t.Errorf("%s: got %v", language, err)
 		}
 		if err := (host{}).lacks(program, tools[language].missing()); !strings.Contains(err.Error(), program+" is not on this host") {

@@ -26,7 +26,7 @@ type npm struct{}
 
 // missing implements tool.
 func (npm) missing() error {
-	return &backends.Refusal{Reason: "the Node that runs programs has no npm beside it", Remedy: "install it: apt install npm, dnf install npm, apk add npm"}
+	return backends.Refuse("the Node that runs programs has no npm beside it", "install it: apt install npm, dnf install npm, apk add npm")
 }
 
 // missingIn implements tool.

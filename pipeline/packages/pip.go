@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 //go:embed install.py
@@ -94,7 +95,7 @@ type pipReport struct {
 // read implements tool.
 func (pip) read(o Order, base layer, h harvest) (all, brought []Package, err error) {
 	if h.report == nil {
-		return nil, nil, &backends.Refusal{Reason: "this pip is too old to say what it installs", Remedy: "python3 -m pip install --upgrade 'pip>=22.2'"}
+		return nil, nil, backends.Refuse("this pip is too old to say what it installs", remedy.Command.With("python3 -m pip install --upgrade 'pip>=22.2'"))
 	}
 	var report pipReport
 	if err := json.Unmarshal(h.report, &report); err != nil {

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Definitions, and what makes a program of them.
@@ -35,8 +36,8 @@ type pip struct{}
 
 // missing implements tool.
 func (pip) missing() error {
-	return &backends.Refusal{Reason: "the Python that runs programs has no pip, and no wheel of pip to run it from",
-		Remedy: "install it: apt install python3-pip, dnf install python3-pip, or python3 -m ensurepip"}
+	return backends.Refuse("the Python that runs programs has no pip, and no wheel of pip to run it from",
+		"install it: apt install python3-pip, dnf install python3-pip, or python3 -m ensurepip")
 }
 
 // missingIn implements tool.
@@ -64,7 +65,7 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 		}
 		m := defaultIndex().FindSubmatch(out)
 		if m == nil {
-			return settings{}, &backends.Refusal{Reason: "pip does not say which index it uses", Remedy: "pip config set global.index-url URL"}
+			return settings{}, backends.Refuse("pip does not say which index it uses", remedy.Command.With("pip config set global.index-url URL"))
 		}
 		c["global.index-url"] = string(m[1])
 	}

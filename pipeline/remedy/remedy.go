@@ -30,6 +30,14 @@ const (
 	Env, SetEnv, Secret, Allow, Language       Name = "--env", "--env NAME=VALUE", "--secret", "--allow", "--language"
 )
 
+// Choices of a backend and of its containment, settings, and commands that a person types at a terminal.
+const (
+	Backend, Profile, GPUs Name = "--backend", "--profile", "--gpus"
+	Hardened               Name = "use the profile hardened"
+	Setting                Name = "%s in the configuration"
+	Command                Name = "%v" // Packages is "%s"
+)
+
 // What callers can do otherwise.
 const (
 	Run, Exec, Stored, FetchPage  Name = "sandboxmcp run", "sandboxmcp session exec", "sandboxmcp artifacts", "sandboxmcp web fetch"

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // bare is a sandbox that contains nothing, but does all else that one does: what is under test is the way
@@ -37,7 +38,7 @@ var held = backends.Containment{Backend: "bare", Layers: []backends.Layer{{Name:
 func bareStart(t testing.TB) starter {
 	return func(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
 		if spec.Language == "latin" {
-			return nil, &backends.Refusal{Layer: backends.LayerPID, Reason: "nobody speaks it", Remedy: "learn"}
+			return nil, &backends.Refusal{Layer: backends.LayerPID, Reason: "nobody speaks it", Remedy: remedy.Text{"learn"}}
 		}
 		b := &bare{dir: t.TempDir()}
 		b.keep, b.close = context.WithCancel(context.Background())

@@ -96,7 +96,7 @@ func TestRefused(t *testing.T) {
 	for _, kind := range connKinds {
 		_, err := start(t.Context(), t, kind, backends.Spec{Language: "latin"}, bareStart(t))
 		var r *backends.Refusal
-		if !errors.As(err, &r) || *r != (backends.Refusal{Layer: backends.LayerPID, Reason: "nobody speaks it", Remedy: "learn"}) {
+		if !errors.As(err, &r) || r.Layer != backends.LayerPID || r.Reason != "nobody speaks it" || r.Remedy.String() != "learn" {
 			t.Errorf("%s: got %v, want a refusal", kind, err)
 		}
 		_, err = start(t.Context(), t, kind, backends.Spec{Mounts: []backends.Mount{{Host: "/\xff"}}}, bareStart(t))

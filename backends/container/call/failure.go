@@ -54,7 +54,7 @@ func (f *failure) err() error {
 		return nil
 	}
 	if r := f.Refusal; r != nil {
-		return &backends.Refusal{Layer: engine.Plain(r.Layer), Reason: engine.Plain(r.Reason), Remedy: engine.Plain(r.Remedy)}
+		return &backends.Refusal{Layer: engine.Plain(r.Layer), Reason: engine.Plain(r.Reason), Remedy: r.Remedy.Clean(engine.Plain)}
 	}
 	if p := f.Program; p != nil {
 		return &backends.NoProgram{Name: engine.Plain(p.Name), Path: engine.Plain(p.Path), Found: p.Found, Reason: engine.Plain(p.Reason)}
