@@ -54,7 +54,7 @@ func CutLocal(patterns []string) (local []int, others []string) {
 // dialLocal connects to a port of the machine that a person has opened, where a server listens on either loopback address.
 func (d *Dialer) dialLocal(ctx context.Context, port int) (conn net.Conn, err error) {
 	if !slices.Contains(d.Local, port) {
-		return nil, fmt.Errorf("port %d of this machine is not open to it: a person can open it with --allow %s:%d, or egress.local in the configuration", port, Local, port)
+		return nil, fmt.Errorf("port %d of this machine is not open to it: its operator opens it, with egress.local in the configuration", port)
 	}
 	for _, a := range []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} {
 		var dialer net.Dialer

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 const (
@@ -55,7 +57,8 @@ func canonical(name string) (string, error) {
 	case isNumber(last):
 		return "", errAddress
 	case last == "localhost": // every name below it, too: RFC 6761
-		return "", errLocal
+		return "", remedy.For(errors.New("localhost is the sandbox itself, whose own servers need no permission, and a port of the machine is opened by its operator alone"),
+			"name the port under ", remedy.Setting.With("egress.local"), ", or for one run ", remedy.Command.With("sandboxmcp run --allow localhost:3000"))
 	}
 	return ascii, nil
 }
@@ -63,7 +66,6 @@ func canonical(name string) (string, error) {
 var (
 	errAddress = errors.New("addresses can't be allowed, whatever their spelling: use the host's name")
 	errNoHost  = errors.New("a bare host name is wanted, not a URL or a user name")
-	errLocal   = errors.New("localhost is the sandbox itself: its own servers need no permission, and a port of the machine is opened by its operator alone, in egress.local of the configuration, or for one run with sandboxmcp run --allow localhost:3000")
 )
 
 // toASCII returns a name in lower case, and passes only names with other letters through IDNA, which knows no

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -28,6 +29,10 @@ func TestRemedies(t *testing.T) {
 			[]string{`session ` + python + ` has no variable "totl"`, "from_key: rows, total"}},
 		{"bridge_data", `{"session_id":"` + shell + `","key":"other","from_session_id":"` + python + `"}`, []string{`no variable "other"`, "from_key: rows, total"}},
 		{"execute_code", `{"code":"1","secrets":["TEST_SECRT"]}`, []string{`TEST_SECRT`, `TEST_SECRET`}},
+		{"execute_code", `{"code":"1","allowed_domains":["localhost"]}`, []string{"localhost is the sandbox itself", "egress.local in the operator's configuration", "(for a person to type)"}},
+		{"create_session", `{"allowed_domains":["localhost:3000"]}`, []string{"port of this machine", "egress.local in the operator's configuration"}},
+		{"request_egress", `{"domain":"app.localhost"}`, []string{`"domain"`, "localhost is the sandbox itself"}},
+		{"execute_code", `{"code":"1","backend":"docker"}`, []string{`no backend called "docker"`, "process"}},
 	}
 	rows = append(rows, files(`{"/etc/x":"a"}`, `"/etc/x"`, `relative`, `"x"`)...)
 	rows = append(rows, files(`{"../x/y":"a"}`, `"../x/y"`, `relative`)...)
@@ -45,11 +50,17 @@ func TestRemedies(t *testing.T) {
 		if !got.IsError || strings.Contains(got.text, "a person has to look") || strings.Contains(got.text, "try again") || len(got.text) > 1200 {
 			t.Errorf("%s %.200s: %s", row.tool, row.arguments, got.text)
 		}
+		if flag := aFlag.FindString(typedByPeople.ReplaceAllString(got.text, "")); flag != "" {
+			t.Errorf("%s %.200s: %q names the flag %s", row.tool, row.arguments, got.text, flag)
+		}
 		if n := len(row.want); !containsAll(got.text, row.want) {
 			t.Errorf("%s %.200s: got %q, want %q", row.tool, row.arguments, got.text, row.want[:n])
 		}
 	}
 }
+
+// typedByPeople is a command of sandboxmcp that an agent can show to a person.
+var typedByPeople = regexp.MustCompile(`sandboxmcp [^()\n]*\(for a person to type\)`)
 
 type mended struct {
 	tool, arguments string

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -134,9 +133,6 @@ func explain(tool string, err error) refusal {
 // explainStopped returns the refusal for a request that the pipeline did not carry out.
 func explainStopped(tool string, e *pipeline.Error) refusal {
 	r := refusal{Reason: e.Reason, Remedy: e.Remedy.In(wordsOf(tool)), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied}
-	if strings.HasPrefix(r.Remedy, "sandboxmcp ") { // no tool does that
-		r.Remedy = "ask a person to type: " + r.Remedy
-	}
 	if r.Remedy != "" {
 		return r
 	}

@@ -81,7 +81,7 @@ func TestRuntimesOfAll(t *testing.T) {
 		t.Errorf("got %+v, %v", a, err)
 	}
 	_, err = runtimes(t, all, "docker")
-	if r := explain("", err); !r.Denied || r.Reason != "docker does not answer" || r.Remedy != "ask a person to type: sandboxmcp doctor --backend docker" {
+	if r := explain("", err); !r.Denied || r.Reason != "docker does not answer" || r.Remedy != "sandboxmcp doctor --backend docker (for a person to type)" {
 		t.Errorf("got %+v", r)
 	}
 	// The default one may be what does not answer.

@@ -35,7 +35,7 @@ var toolWords = sync.OnceValue(func() map[remedy.Name]string {
 		remedy.Input: "files", remedy.Bring: "files", remedy.Mount: "a mount", remedy.Workspace: "a workspace", remedy.Artifacts: "artifacts",
 		remedy.Env: "env", remedy.SetEnv: `"env": {"NAME": "VALUE"}`, remedy.Secret: "secrets", remedy.Allow: "allowed_domains", remedy.Language: "language",
 		remedy.Backend: "backend %s", remedy.Profile: "profile %s in the operator's configuration", remedy.GPUs: "containers.gpus: %s in the operator's configuration",
-		remedy.Hardened: "have a person set the profile hardened in the configuration", remedy.Setting: "%s in the operator's configuration", remedy.Command: "ask a person to type: %s",
+		remedy.Hardened: "have a person set the profile hardened in the configuration", remedy.Setting: "%s in the operator's configuration", remedy.Command: "%s (for a person to type)", remedy.AddAgain: "have a person add it again",
 		remedy.Run: "execute_code", remedy.Exec: "execute_code", remedy.Stored: "get_artifacts", remedy.FetchPage: "fetch_webpage",
 		remedy.CreateSession: "create_session", remedy.EndSession: "terminate_session", remedy.NoSession: "leave session_id out", remedy.SetLimits: "set_resource_limits",
 		remedy.FindSession: "create one with create_session, or leave session_id out", remedy.OtherLanguage: "create a session of that language, or leave session_id out",

@@ -89,7 +89,7 @@ func TestRefusalsOfBackends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const image = "docker 29: no image (ask a person to type: sandboxmcp image pull --backend docker r)"
+	const image = "docker 29: no image (sandboxmcp image pull --backend docker r (for a person to type))"
 	contains(t, a.text, "can't run code: "+image, "- r is missing: "+image, "user is not there: off; what to do: use profile hardened in the operator's configuration")
 	for _, tt := range []struct {
 		err  error
@@ -97,7 +97,7 @@ func TestRefusalsOfBackends(t *testing.T) {
 	}{
 		{gpus, "use a container: backend docker or backend podman"},
 		{backends.RefuseMount("/etc", "is taken"), "choose another path for a mount or a workspace"},
-		{backends.Refuse("off", remedy.Command.With("sysctl --write a=1")), "ask a person to type: sysctl --write a=1"},
+		{backends.Refuse("off", remedy.Command.With("sysctl --write a=1")), "sysctl --write a=1 (for a person to type)"},
 	} {
 		wrapped := fmt.Errorf("start: %w", tt.err)
 		if got := explain("execute_code", wrapped).Remedy; got != tt.want || !strings.Contains(wrapped.Error(), "(") {
@@ -115,8 +115,9 @@ func TestRemediesAreValues(t *testing.T) {
 	}
 	flags, ours := aFlag.FindAllString(string(reference), -1), toolTerms()
 	known := []string{"pipeline/host/limits.go", "pipeline/host/safe.go", "pipeline/hint_install.go", "validate/shellwords.go", "pipeline/remedy/remedy.go",
-		"pipeline/control/sessions.go", "pipeline/host/words.go"} // have options of other programs, or fields of JSON
-	for _, stage := range []string{"backends", "signer", "pipeline"} {
+		"pipeline/control/sessions.go", "pipeline/host/words.go", "vault/keyring/keyring.go", // have options of other programs, or fields of JSON
+		"validate/validate.go", "audit/witness/witness.go"} // what only the command line asks for: the language of a file, a checkpoint
+	for _, stage := range []string{"validate", "vault", "egress", "backends", "signer", "audit", "pipeline"} {
 		for name, text := range stringsOf(t, stage) {
 			if strings.HasPrefix(text, `json:"`) || anOption.MatchString(text) || slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(name, k+":") }) {
 				continue

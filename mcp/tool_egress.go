@@ -8,6 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 const aboutEgress = `Asks a person whether code may reach a host that policy refuses. The answer is approved, denied or pending; ` +
@@ -38,7 +39,8 @@ func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
 		host, err = egress.Canonical(host)
 	}
 	if err != nil {
-		return nil, bad("domain", "%v", err)
+		reason, _ := remedy.Split(err)
+		return nil, bad("domain", "%s", reason)
 	}
 	if slices.Contains(policy.Ports(), backends.DNSPort) { // an approval would be in the way of all that run afterwards
 		return nil, bad("domain", "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)

@@ -53,7 +53,7 @@ func (r *run) knowAll(ctx context.Context) (*vault.Lease, error) {
 	}
 	lease, err := r.p.cfg.Vault.All(ctx, r.res.Namespace)
 	if err != nil {
-		return nil, refuse(StageVault, "secrets could not be taken out of what this tells: "+err.Error(), "see sandboxmcp vault list")
+		return nil, noRedaction("what this tells", err)
 	}
 	r.leases = vault.Leases{lease}
 	return lease, nil

@@ -92,7 +92,7 @@ func (b *browsing) check() error {
 	}
 	var err error
 	if b.program, err = browser.Find(b.p.cfg.Web.Browser); err != nil {
-		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: Remedy{browser.Remedy}, Denied: true, err: err}
+		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: browser.Remedy(), Denied: true, err: err}
 	}
 	return nil
 }

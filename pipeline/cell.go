@@ -92,7 +92,7 @@ func sessionError(stage string, err error) error {
 	case errors.Is(err, session.ErrDead):
 		e.Remedy = Remedy{"create a new one with ", remedy.CreateSession, "; its variables and files are gone"}
 	case errors.Is(err, session.ErrFull):
-		e.Remedy = Remedy{"end one with ", remedy.EndSession, ", or raise sessions.per_namespace or sessions.total in the configuration"}
+		e.Remedy = Remedy{"end one with ", remedy.EndSession, ", or ", remedy.Raise.With("sessions.per_namespace or sessions.total")}
 	default:
 		return broke(stage, err)
 	}

@@ -212,7 +212,7 @@ func (p *Pipeline) profile(b backends.Backend, name string, more []string) (base
 	profile, ok := p.cfg.Profiles[name]
 	if !ok {
 		return "", nil, refuse(StageValidate, fmt.Sprintf("there is no profile called %q", name),
-			"choose one of: "+strings.Join(slices.Sorted(maps.Keys(p.cfg.Profiles)), ", ")+", or name it under profiles in the configuration")
+			"choose one of: "+strings.Join(slices.Sorted(maps.Keys(p.cfg.Profiles)), ", ")+", or name it under ", remedy.Setting.With("profiles"))
 	}
 	if profile.Require == nil {
 		profile.Require = b.Promises(profile.Base)

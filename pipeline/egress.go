@@ -76,7 +76,7 @@ func (r *run) route(allow []string, typed bool) (route, error) {
 	for _, port := range local { // whatever may be asked of people later: this is not
 		if e.Dialer == nil || !slices.Contains(e.Dialer.Local, port) {
 			return w, refuse(StageEgress, fmt.Sprintf("localhost:%d is a port of this machine, which nobody but its operator opens", port),
-				"have it added to egress.local in the configuration")
+				"have it added to ", remedy.Setting.With("egress.local"))
 		}
 	}
 	within, err := egress.NewPolicy(names, e.Deny)
@@ -88,7 +88,11 @@ func (r *run) route(allow []string, typed bool) (route, error) {
 		if typed {
 			hint += ", and ports of this machine like localhost:3000"
 		}
-		return w, refuse(StageEgress, err.Error(), hint)
+		reason, do := remedy.Split(err)
+		if do == nil {
+			do = Remedy{hint}
+		}
+		return w, refuse(StageEgress, reason, do...)
 	}
 	within = within.WithLocal(local)
 	w.within = &within
@@ -244,7 +248,8 @@ func (r *run) decided(all []egress.Record) {
 // AskFor refuses what no person can allow: a domain, as in Request.Allow, that the operator denies.
 func (p *Pipeline) AskFor(domain string) error {
 	if _, err := egress.NewPolicy([]string{domain}, nil); err != nil {
-		return refuse(StageEgress, err.Error(), "")
+		reason, do := remedy.Split(err)
+		return refuse(StageEgress, reason, do...)
 	}
 	if by, denied := p.cfg.Egress.Policy.Denies(domain); denied {
 		return refuse(StageEgress, fmt.Sprintf("the operator denies %s, and nobody can approve it", by), "do without it")

@@ -61,11 +61,21 @@ func broke(stage string, err error) *Error {
 	if errors.As(err, &refusal) {
 		return &Error{Stage: stage, Layer: refusal.Layer, Reason: refusal.Why(), Remedy: refusal.Remedy, Denied: true, err: err}
 	}
-	e := &Error{Stage: stage, Reason: err.Error(), err: err}
+	e := &Error{Stage: stage, err: err}
+	e.Reason, e.Remedy = remedy.Split(err)
 	if errors.Is(err, syscall.EMFILE) {
 		e.Remedy = Remedy{MoreFiles}
 	}
 	return e
+}
+
+// noRedaction returns the error for a text whose secrets can't be known, since one could not be read.
+func noRedaction(text string, err error) *Error {
+	reason, do := remedy.Split(err)
+	if do == nil {
+		do = Remedy{"see ", remedy.Command.With("sandboxmcp vault list")}
+	}
+	return refuse(StageVault, "secrets could not be taken out of "+text+": "+reason, do...)
 }
 
 // MoreFiles is what to do where sandboxmcp may not open as many files as it has to.

@@ -133,7 +133,7 @@ func (c plan) noProgram(e *Error) *Error {
 	case here:
 		e.Remedy = Remedy{on, " is on the host, and the sandbox does not show it: show its directory with ", remedy.Workspace, " or ", remedy.Mount, ", or install it below /usr"}
 	case c.backend.Name() != "process":
-		e.Remedy = Remedy{"it has to be in the image: choose one with ", remedy.Language, " python, node, shell or r, or name your own under images in the configuration"}
+		e.Remedy = Remedy{"it has to be in the image: choose one with ", remedy.Language, " python, node, shell or r, or name your own under ", remedy.Setting.With("images")}
 	default:
 		e.Remedy = Remedy{"check the spelling: the sandbox shows /usr, the interpreters of this host, and the directories that ", remedy.Workspace, " and ", remedy.Mount, " name"}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -148,11 +149,11 @@ func (e *execution) vault(ctx context.Context) error {
 	}
 	lease, err := e.p.cfg.Vault.Lease(ctx, e.res.Namespace, want)
 	if err != nil && ctx.Err() == nil {
-		remedy := ""
+		reason, do := remedy.Split(err)
 		if names := e.p.SecretNames(ctx, e.res.Namespace); names != nil && errors.Is(err, vault.ErrNotFound) {
-			remedy = "name one that there is: " + strings.Join(names, ", ")
+			do = append(Remedy{"name one that there is: ", strings.Join(names, ", "), "; or "}, do...)
 		}
-		no := refuse(StageVault, err.Error(), remedy)
+		no := refuse(StageVault, reason, do...)
 		no.err = err
 		return no
 	}

@@ -201,8 +201,8 @@ func pageRemedy(host string) Remedy {
 func webError(err error) error {
 	var no *web.Refused
 	if errors.As(err, &no) {
-		e := refuse(StageEgress, no.Reason, no.Remedy)
-		if no.Remedy == "" {
+		e := refuse(StageEgress, no.Reason, no.Remedy...)
+		if no.Remedy == nil {
 			e.Remedy = pageRemedy(no.Host)
 		}
 		e.err = err

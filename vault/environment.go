@@ -2,9 +2,10 @@ package vault
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 type environment struct{}
@@ -27,12 +28,12 @@ func (environment) Get(_ context.Context, namespace, key string) ([]byte, Bindin
 	return []byte(value), Binding{}, nil
 }
 
-func (environment) remedy(namespace, key string) string {
+func (environment) howToAdd(namespace, key string) remedy.Text {
 	name, err := Variable(namespace, key)
 	if err != nil {
-		return err.Error()
+		return remedy.Text{err.Error()}
 	}
-	return fmt.Sprintf("set the environment variable %s", name)
+	return remedy.Text{"set the environment variable ", name}
 }
 
 // Names lists the keys of the variables that hold a namespace's secrets.

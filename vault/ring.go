@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
 )
 
@@ -23,8 +24,8 @@ const inKeyring = "keyring"
 // change a secret's binding.
 const itemMark = "sandboxmcp secret 1 "
 
-var errByHand = errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and is not bound as that was: " +
-	"add it again with --replace, or delete it and put it there once more")
+var errByHand = remedy.For(errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and is not bound as that was"),
+	remedy.AddAgain, ", or delete it and put it there once more")
 
 // Keyring returns the store that reads the keyring of the operating system. A secret that was put there with Add is
 // bound as it was added, as long as the directory's vault.db lists it. A secret that was put there by hand, under the
@@ -60,15 +61,15 @@ func (s ringStore) Get(ctx context.Context, namespace, key string) ([]byte, Bind
 	return value, Binding{}, nil
 }
 
-func (ringStore) remedy(namespace, key string) string {
-	return fmt.Sprintf("put it into the keyring with sandboxmcp vault add %s --namespace %s --store keyring", key, namespace)
+func (ringStore) howToAdd(namespace, key string) remedy.Text {
+	return remedy.Text{"put it into the keyring with ", remedy.Command.With("sandboxmcp vault add " + key + " --namespace " + namespace + " --store keyring")}
 }
 
 // fromKeyring reads the value of a row from the keyring.
 func (s *Sealed) fromKeyring(ctx context.Context, r row) (Entry, []byte, error) {
 	text, err := s.ring.Get(ctx, service, userOf(r.namespace, r.key))
 	if errors.Is(err, keyring.ErrNotFound) {
-		return Entry{}, nil, fmt.Errorf("it is %w any more: add it again with --replace, or delete it", err)
+		return Entry{}, nil, remedy.For(fmt.Errorf("it is %w any more", err), remedy.AddAgain, ", or delete it")
 	}
 	if err != nil {
 		return Entry{}, nil, err

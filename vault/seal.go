@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"filippo.io/age"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // content is the sealed part of a row. It has the names and the binding beside the value, so that a row with changed
@@ -24,7 +26,7 @@ type content struct {
 // maxContent bounds the size of a row's content, which strangers may have written.
 const maxContent = 2*MaxValue + maxHosts*2*maxHost
 
-var errDamaged = errors.New("its row in the vault was changed or is damaged: add it again with --replace, or put a backup back")
+var errDamaged = remedy.For(errors.New("its row in the vault was changed or is damaged"), remedy.AddAgain, ", or put a backup back")
 
 // seal encrypts value and e as an age file.
 func (id identity) seal(e Entry, value []byte) ([]byte, error) {

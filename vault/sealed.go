@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
 )
 
@@ -214,8 +215,8 @@ func (s *Sealed) mayBind() bool {
 func (s *Sealed) keyFile() string  { return filepath.Join(s.dir, "vault.key") }
 func (s *Sealed) database() string { return filepath.Join(s.dir, "vault.db") }
 
-func (*Sealed) remedy(namespace, key string) string {
-	return fmt.Sprintf("put it there with sandboxmcp vault add %s --namespace %s", key, namespace)
+func (*Sealed) howToAdd(namespace, key string) remedy.Text {
+	return remedy.Text{"put it there with ", remedy.Command.With("sandboxmcp vault add " + key + " --namespace " + namespace)}
 }
 
 // Key returns the name of the key that secrets are sealed for, and its place: InFile or InKeyring. The name tells keys

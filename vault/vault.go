@@ -34,7 +34,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // ErrNotFound is the error of Store.Get for a secret that the store does not hold; Lease wraps it when
@@ -51,9 +52,9 @@ type Store interface {
 	Get(ctx context.Context, namespace, key string) (value []byte, to Binding, err error)
 }
 
-// remedy is implemented by stores that can say how to add a secret, or why a secret can't be added.
-type remedy interface {
-	remedy(namespace, key string) string
+// explainer is implemented by stores that can say how to add a secret, or why a secret can't be added.
+type explainer interface {
+	howToAdd(namespace, key string) remedy.Text
 }
 
 // Vault leases secrets from its stores. A nil or empty Vault has no secrets.
@@ -117,7 +118,7 @@ func (v *Vault) get(ctx context.Context, namespace, key string) ([]byte, Binding
 	if v != nil {
 		stores = v.stores
 	}
-	var remedies []string
+	var do remedy.Text
 	for _, s := range stores {
 		value, to, err := s.Get(ctx, namespace, key)
 		if err == nil {
@@ -126,18 +127,21 @@ func (v *Vault) get(ctx context.Context, namespace, key string) ([]byte, Binding
 		if !errors.Is(err, ErrNotFound) {
 			return nil, Binding{}, fmt.Errorf("secret %s of namespace %s: %w", key, namespace, err)
 		}
-		if r, ok := s.(remedy); ok {
-			remedies = append(remedies, r.remedy(namespace, key))
+		if e, ok := s.(explainer); ok {
+			if do != nil {
+				do = append(do, "; or ")
+			}
+			do = append(do, e.howToAdd(namespace, key)...)
 		}
 	}
-	hint := ""
-	switch {
-	case len(stores) == 0:
-		hint = ": it has no store; configure one"
-	case len(remedies) > 0:
-		hint = ": " + strings.Join(remedies, "; or ")
+	if len(stores) == 0 {
+		do = remedy.Text{"it has no store; configure one"}
 	}
-	return nil, Binding{}, fmt.Errorf("secret %s of namespace %s is %w%s", key, namespace, ErrNotFound, hint)
+	err := fmt.Errorf("secret %s of namespace %s is %w", key, namespace, ErrNotFound)
+	if do != nil {
+		err = remedy.For(err, do...)
+	}
+	return nil, Binding{}, err
 }
 
 // lister is implemented by stores that can list the names of their secrets.

@@ -304,7 +304,7 @@ func browserFinding(ctx context.Context, cfg config.Config) finding {
 	f := finding{Kind: "browser", Name: "chromium"}
 	found, err := browser.Find(cfg.Web.Browser)
 	if err != nil {
-		f.Detail, f.Remedy = err.Error(), browser.Remedy
+		f.Detail, f.Remedy = err.Error(), browser.Remedy().String()
 		return f
 	}
 	f.OK, f.Name, f.Detail = true, filepath.Base(found.Path), found.Path

@@ -10,13 +10,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Refused is the error for an address or a host that policy forbids.
 type Refused struct {
 	Reason string
-	Remedy string // what to write instead, where it is the address that is wrong; "" where no other spelling helps
-	Host   string // that the policy does not allow, "" where it is something else
+	Remedy remedy.Text // what to write instead, where it is the address that is wrong; nil where no other spelling helps
+	Host   string      // that the policy does not allow, "" where it is something else
 }
 
 func (r *Refused) Error() string { return r.Reason }
@@ -45,7 +46,7 @@ func Parse(text string) (*url.URL, error) {
 	u.Scheme = strings.ToLower(u.Scheme)
 	switch {
 	case bare(u):
-		return nil, &Refused{Reason: "the address has no scheme: write https:// before it", Remedy: "https://" + brief(text)}
+		return nil, &Refused{Reason: "the address has no scheme: write https:// before it", Remedy: remedy.Text{"https://", brief(text)}}
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, refused("%q addresses are not read: only http and https are", brief(u.Scheme))
 	case u.User != nil:

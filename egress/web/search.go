@@ -13,6 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // How long an engine is not asked again after a failure. The time doubles with each failure.
@@ -124,7 +125,7 @@ func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read 
 		f.Passed = append(f.Passed, e.Name+": "+why)
 	}
 	if len(s.all) == 0 {
-		return f, errors.New("there is no search engine to ask: set web.searxng or web.engines in the configuration")
+		return f, remedy.For(errors.New("there is no search engine to ask"), "set ", remedy.Setting.With("web.searxng or web.engines"))
 	}
 	return f, fmt.Errorf("no search engine has answered: %s", strings.Join(f.Passed, "; "))
 }

@@ -140,5 +140,5 @@ func probed(ctx context.Context, b backends.Backend, language string) (backends.
 // notInImage is the error for a package manager that an image lacks.
 func notInImage(backend, language, program string) error {
 	return backends.Refuse(fmt.Sprintf("the image that %s has for %s comes without %s", backend, language, program),
-		"name one that has it under ", remedy.Setting.With("images."+language), ", or make one with sandboxmcp image build ", language)
+		"name one that has it under ", remedy.Setting.With("images."+language), ", or make one with ", remedy.Command.With("sandboxmcp image build "+language))
 }

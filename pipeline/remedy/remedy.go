@@ -2,6 +2,7 @@
 package remedy
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -36,6 +37,7 @@ const (
 	Hardened               Name = "use the profile hardened"
 	Setting                Name = "%s in the configuration"
 	Command                Name = "%v" // Packages is "%s"
+	AddAgain               Name = "add it again with --replace"
 )
 
 // What callers can do otherwise.
@@ -56,6 +58,30 @@ const (
 	AllowedDirectory Name = "name one below a directory that is allowed, as sandboxmcp host access list shows them"
 	Replace          Name = "--mode overwrite or append, or for a copy --overwrite,"
 )
+
+// Error is an error with a remedy, which stands behind it.
+type Error struct {
+	err    error
+	remedy Text
+}
+
+// For returns err with a remedy.
+func For(err error, do ...any) error { return &Error{err, do} }
+
+func (e *Error) Error() string { return e.err.Error() + ": " + e.remedy.String() }
+
+// Unwrap returns the error without the remedy.
+func (e *Error) Unwrap() error { return e.err }
+
+// Split returns an error's text without the remedy at its end, and that remedy.
+func Split(err error) (reason string, do Text) {
+	if e, is := errors.AsType[*Error](err); is {
+		if before, last := strings.CutSuffix(err.Error(), e.Error()); last {
+			return before + e.err.Error(), e.remedy
+		}
+	}
+	return err.Error(), nil
+}
 
 // In returns the text with the words of a caller for its parts.
 func (t Text) In(words func(Part) string) string {

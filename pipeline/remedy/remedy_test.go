@@ -2,6 +2,9 @@ package remedy
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
@@ -38,6 +41,27 @@ func TestJSON(t *testing.T) {
 	var back []message
 	if err := json.Unmarshal(b, &back); err != nil || back[0].Hints[0].String() != "use --disk MB" || !back[1].Remedy.IsZero() {
 		t.Errorf("got %v, %v", back, err)
+	}
+}
+
+// TestSplit: a remedy stands behind its error, and is taken from there only.
+func TestSplit(t *testing.T) {
+	own := For(io.EOF, "give ", Allow.With("a.example"))
+	if !errors.Is(own, io.EOF) || own.Error() != "EOF: give --allow a.example" {
+		t.Errorf("got %v", own)
+	}
+	for _, tt := range []struct {
+		err        error
+		reason, do string
+	}{
+		{io.EOF, "EOF", ""},
+		{own, "EOF", "give --allow a.example"},
+		{fmt.Errorf("read: %w", own), "read: EOF", "give --allow a.example"},
+		{fmt.Errorf("%w, and more", own), "EOF: give --allow a.example, and more", ""},
+	} {
+		if reason, do := Split(tt.err); reason != tt.reason || do.String() != tt.do {
+			t.Errorf("got %q and %q, want %q and %q", reason, do, tt.reason, tt.do)
+		}
 	}
 }
 

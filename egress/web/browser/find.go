@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Program is a browser of this machine.
@@ -21,8 +22,10 @@ type Program struct {
 	Dirs []string // that it needs, beside the system's own
 }
 
-// Remedy says what to do if no browser is found.
-const Remedy = "install one, as with apt-get install chromium, or set web.browser in the configuration to the path of a Chromium"
+// Remedy returns what to do if no browser is found.
+func Remedy() remedy.Text {
+	return remedy.Text{"install one, as with apt-get install chromium, or set ", remedy.Setting.With("web.browser"), " to the path of a Chromium"}
+}
 
 // errMissing is the error for a machine without a browser.
 var errMissing = errors.New("there is no browser here: chromium, google-chrome, brave-browser and microsoft-edge were looked for")
