@@ -23,6 +23,7 @@ var mayImport = []struct {
 	who  string
 	whom []string
 }{
+	{"validate/spelling", nil},
 	{"validate/...", []string{"validate/..."}},
 	{"vault/keyring/keyringtest", []string{"backends/hosttest"}}, // only tests import it
 	{"vault/...", []string{"vault/..."}},
@@ -71,7 +72,7 @@ var mayImport = []struct {
 	{"cli/exit", []string{"backends", "pipeline"}},
 	{"cli/command", []string{"cli/exit", "cli/terminal", "signer"}},
 	{"cli/terminal", []string{"cli/lazy"}},
-	{"cli/cmdline", []string{"cli/config", "cli/exit", "cli/lazy", "cli/terminal"}},
+	{"cli/cmdline", []string{"cli/exit", "cli/lazy", "cli/terminal"}},
 	{"cli/auditrows", []string{"audit/...", "cli/exit", "cli/terminal"}},
 	{"cli/console", []string{"cli/terminal", "pipeline", "pipeline/approval", "pipeline/control"}},
 	{"cli/manual", nil},
@@ -90,7 +91,7 @@ var mayImport = []struct {
 }
 
 // leaves are the packages that any other may import.
-var leaves = []string{"audit/safetext", "audit/statefile", "backends/paths", "cli/role", "pipeline/remedy"}
+var leaves = []string{"audit/safetext", "audit/statefile", "backends/paths", "cli/role", "pipeline/remedy", "validate/spelling"}
 
 // light are the packages that import only the leaves in their rows, since each program that we start begins with them.
 var light = []string{"backends/process/launch", "pipeline/host/launch"}

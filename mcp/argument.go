@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // args are checked arguments: each has the type that its field says, or is absent. Numbers are
@@ -172,7 +174,7 @@ func (f field) acceptString(s string) (any, error) {
 	if slices.Contains(f.values, low) {
 		return low, nil
 	}
-	if near := nearest(low, f.values); near != "" {
+	if near := spelling.Nearest(low, f.values); near != "" {
 		return nil, fmt.Errorf("%q is not possible: did you mean %q? It must be %s", clip(s, 80), near, f.expected())
 	}
 	return nil, fmt.Errorf("%q is not possible: it must be %s", clip(s, 80), f.expected())

@@ -3,6 +3,8 @@ package mcp
 import (
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // otherNames are what callers of other tools like ours call the same thing.
@@ -28,46 +30,5 @@ func (f form) meant(name string) string {
 			return other
 		}
 	}
-	return nearest(low, names)
-}
-
-// nearest is the name that is a typing error or two away, has the same words, or begins alike.
-func nearest(s string, names []string) string {
-	best, least := "", 3
-	for _, n := range names {
-		if d := distance(s, n); d < least && d*2 < len(n) {
-			best, least = n, d
-		}
-	}
-	if best != "" || len(s) < 3 {
-		return best
-	}
-	plain := strings.ReplaceAll(s, "_", "")
-	for _, n := range names {
-		if p := strings.ReplaceAll(n, "_", ""); len(p) >= 3 && (strings.HasPrefix(p, plain) || strings.HasPrefix(plain, p) || strings.HasSuffix(p, plain)) {
-			return n
-		}
-	}
-	return ""
-}
-
-// distance returns how many letters must be changed, added or left out to make b of a.
-func distance(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before + b2i(a[i] != b[j])
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.Nearest(low, names)
 }

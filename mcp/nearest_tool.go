@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // otherTools are names of other systems' tools that do the same thing, by ours.
@@ -57,7 +59,7 @@ func (s *Server) noTool(asked string) string {
 	if meant == nil {
 		if i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(plain, name) }); i >= 0 { // behind a client's own prefix
 			meant = names[i : i+1]
-		} else if near := nearest(plain, names); near != "" {
+		} else if near := spelling.Nearest(plain, names); near != "" {
 			meant = []string{near}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 const aboutArtifacts = `Fetches what runs left. Without name it lists the files and output of a run, or of all runs of a session; with name it returns ` +
@@ -126,7 +127,7 @@ func missing(runs []results.Record, name string) error {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	if near := nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return bad("name", "there is no file %q: did you mean %q?", clip(name, 200), near)
 	}
 	if len(names) == 0 {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // Parse puts a command line in the order that urfave/cli understands, which stops looking for
@@ -173,7 +173,7 @@ func (l *line) foreign() bool { return slices.Equal(l.path, []string{"host", "ex
 func (l *line) unknownCommand() error {
 	word := l.words[0]
 	hint := "sandboxmcp --help"
-	if near := Nearest(word, append(CommandNames(l.commands), "help")); strings.ContainsAny(word, "./") {
+	if near := spelling.Nearest(word, append(CommandNames(l.commands), "help")); strings.ContainsAny(word, "./") {
 		hint = "sandboxmcp run " + word
 	} else if near != "" {
 		hint = "did you mean sandboxmcp " + near + "?"
@@ -186,7 +186,7 @@ func (l *line) mistyped() error {
 	if len(l.path) == 0 || len(l.words) == 0 || strings.ContainsAny(l.words[0], "./*:") {
 		return nil
 	}
-	if near := Nearest(l.words[0], CommandNames(l.commands)); near != "" {
+	if near := spelling.Nearest(l.words[0], CommandNames(l.commands)); near != "" {
 		command := strings.Join(l.path, " ")
 		return exit.Usage(fmt.Sprintf("did you mean sandboxmcp %s %s?", command, near), "there is no command %q", command+" "+l.words[0])
 	}
@@ -199,7 +199,7 @@ func (l *line) suggestFlag(name string) string {
 	for _, f := range slices.Concat(l.own, l.flags) {
 		known = append(known, f.Names()...)
 	}
-	if near := Nearest(name, known); near != "" && len(near) > 1 {
+	if near := spelling.Nearest(name, known); near != "" && len(near) > 1 {
 		return "did you mean --" + near + "?"
 	}
 	return ""
@@ -248,19 +248,4 @@ func IsProgram(word string) bool {
 	}
 	path, err := exec.LookPath(word)
 	return err == nil && filepath.Base(path) == word
-}
-
-// Nearest returns the known word that word was probably meant to be, or "".
-func Nearest(word string, known []string) string {
-	flat := make([]string, len(known))
-	for i, k := range known {
-		flat[i] = strings.ToLower(strings.ReplaceAll(k, "-", "_"))
-	}
-	found := config.Nearest(word, flat)
-	for i, k := range flat {
-		if k == found {
-			return known[i]
-		}
-	}
-	return ""
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // maxFile is more than a person writes; a parsed node takes a hundred times the bytes of its text.
@@ -202,9 +204,9 @@ func (d *document) unknown(full string, k *yaml.Node) {
 			byLeaf[leaf] = s.key
 		}
 	}
-	near := Nearest(full, known)
+	near := spelling.Nearest(full, known)
 	if near == "" {
-		near = byLeaf[Nearest(k.Value, slices.Sorted(maps.Keys(byLeaf)))]
+		near = byLeaf[spelling.Nearest(k.Value, slices.Sorted(maps.Keys(byLeaf)))]
 	}
 	if near != "" {
 		near = ` (did you mean "` + near + `"?)`

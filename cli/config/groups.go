@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // Limits bound one run, or bound what a run may ask for.
@@ -116,7 +118,7 @@ func searchEngines(key string, of func(*Config) *[]string) setting {
 		}
 		for _, name := range *of(c) {
 			if !slices.Contains(engineNames, name) {
-				return fmt.Errorf("%q is no search engine%s: use %s", name, didYouMean(name, engineNames), either(engineNames))
+				return fmt.Errorf("%q is no search engine%s: use %s", name, spelling.DidYouMean(name, engineNames), either(engineNames))
 			}
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // Options are the sources of a configuration.
@@ -112,7 +113,7 @@ func (l *loader) environment() {
 			continue
 		}
 		for _, k := range known {
-			if distance(name, k) <= 2 {
+			if spelling.Distance(name, k) <= 2 {
 				l.fail("environment "+name, "", "unknown variable (did you mean %s?)", k)
 				break
 			}
@@ -157,7 +158,7 @@ func (l *loader) consistent() {
 	if _, there := l.c.Profiles[l.c.Profile]; !there {
 		names := l.c.profileNames()
 		l.fail(l.c.From("profile"), "profile", "there is no profile %q%s: use %s",
-			l.c.Profile, didYouMean(l.c.Profile, names), either(names))
+			l.c.Profile, spelling.DidYouMean(l.c.Profile, names), either(names))
 	}
 	caps := l.c.Caps.all()
 	for i, limit := range l.c.Limits.all() {

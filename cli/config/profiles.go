@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // The built-in profiles, which are also the two sets of layers that a profile can build.
@@ -58,7 +60,7 @@ func CheckLayers(base string, layers []string) error {
 	for i, name := range layers {
 		switch {
 		case !slices.Contains(Layers(), name):
-			return fmt.Errorf("unknown layer %q%s: layers are %s", name, didYouMean(name, Layers()), flow(Layers()))
+			return fmt.Errorf("unknown layer %q%s: layers are %s", name, spelling.DidYouMean(name, Layers()), flow(Layers()))
 		case slices.Contains(layers[:i], name):
 			return fmt.Errorf("layer %s is listed twice", name)
 		case !slices.Contains(buildable, name):
@@ -113,7 +115,7 @@ func (d *document) profile(name, full string, k, n *yaml.Node) {
 		case "layers":
 			layers = v
 		default:
-			d.fail(d.at(k), key, "unknown key%s: a profile has require and layers", didYouMean(k.Value, []string{"require", "layers"}))
+			d.fail(d.at(k), key, "unknown key%s: a profile has require and layers", spelling.DidYouMean(k.Value, []string{"require", "layers"}))
 		}
 	})
 	if layers != nil {

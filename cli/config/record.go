@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // recordSettings are about what is told and kept of runs.
@@ -46,7 +48,7 @@ func choice(key string, known []string, of func(*Config) *[]string) setting {
 		for i, w := range words {
 			switch {
 			case !slices.Contains(known, w):
-				return fmt.Errorf("%q is not known%s: use %s", w, didYouMean(w, known), either(known))
+				return fmt.Errorf("%q is not known%s: use %s", w, spelling.DidYouMean(w, known), either(known))
 			case slices.Contains(words[:i], w):
 				return fmt.Errorf("%s is listed twice", w)
 			}

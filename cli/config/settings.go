@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // value is a setting in one source.
@@ -86,7 +88,7 @@ func word(key, env string, known []string, of func(*Config) *string) setting {
 	return setting{key, env, strings.Join(known, ", "), func(c *Config, v value) error {
 		text, err := v.text()
 		if err == nil && !slices.Contains(known, text) {
-			err = fmt.Errorf("%q is not known%s: use %s", text, didYouMean(text, known), either(known))
+			err = fmt.Errorf("%q is not known%s: use %s", text, spelling.DidYouMean(text, known), either(known))
 		}
 		if err == nil {
 			*of(c) = text
@@ -199,7 +201,7 @@ func stores() setting {
 		}
 		for i, name := range names {
 			if !slices.Contains(known, name) {
-				return fmt.Errorf("%q is no store of secrets%s: use %s", name, didYouMean(name, known), either(known))
+				return fmt.Errorf("%q is no store of secrets%s: use %s", name, spelling.DidYouMean(name, known), either(known))
 			}
 			if slices.Contains(names[:i], name) {
 				return fmt.Errorf("store %s is listed twice", name)

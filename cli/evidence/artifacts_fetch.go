@@ -16,11 +16,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/signer"
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // sumsName is the list of sums that signer saves beside artifacts.
@@ -82,7 +82,7 @@ func (left *leftovers) stored(name string) (stored, base string, err error) {
 		names = append(names, own)
 	}
 	hint := "sandboxmcp artifacts " + left.ID
-	if near := cmdline.Nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	return "", "", exit.Fail(hint, "the run left nothing called %s", terminal.Visible(name))

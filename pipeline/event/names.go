@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // Known reports whether there is an event of this name.
@@ -16,8 +18,8 @@ func Check(kinds []string) error {
 		if Known(kind) {
 			continue
 		}
-		if suggestion := nearest(kind, names[:]); suggestion != "" {
-			return fmt.Errorf("there is no event %.40q (did you mean %q?)", kind, suggestion)
+		if suggestion := spelling.DidYouMean(kind, names[:]); suggestion != "" {
+			return fmt.Errorf("there is no event %.40q%s", kind, suggestion)
 		}
 		return fmt.Errorf("there is no event %.40q; there are: %s", kind, strings.Join(names[:], " "))
 	}
@@ -45,52 +47,10 @@ func CheckRows(kinds []string) error {
 			continue
 		}
 		meant := ""
-		if suggestion := nearest(kind, all); suggestion != "" {
+		if suggestion := spelling.Nearest(kind, all); suggestion != "" {
 			meant = fmt.Sprintf(": did you mean %q?", suggestion)
 		}
 		return fmt.Errorf("there is no kind of row %.40q%s; there are: %s", kind, meant, strings.Join(all, " "))
 	}
 	return nil
-}
-
-// nearest is the name that differs from word in at most a third of its letters, or begins or ends
-// with it, or "".
-func nearest(word string, names []string) string {
-	word = strings.ToLower(word)
-	best, fewest := "", len(word)/3+1
-	if len(word) < 3 || len(word) > 40 {
-		return ""
-	}
-	for _, name := range names {
-		if d := distance(word, name); d < fewest {
-			best, fewest = name, d
-		}
-	}
-	for _, name := range names {
-		if best == "" && (strings.HasPrefix(name, word) || strings.HasSuffix(name, word)) {
-			best = name
-		}
-	}
-	return best
-}
-
-// distance counts the letters to insert, remove or replace on the way from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := corner
-			if a[i] != b[j] {
-				change++
-			}
-			corner = row[j+1]
-			row[j+1] = min(change, row[j]+1, corner+1)
-		}
-	}
-	return row[len(b)]
 }
