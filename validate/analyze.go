@@ -15,9 +15,9 @@ type Options struct {
 	Off []string // names of rules that are switched off
 	// Python runs the Python analyser. Without it, Python code is not checked, and the report says so.
 	Python Interpreter
-	// Cell is for code of a session, where a Python cell may await outside of functions.
+	// Cell is set for code of a session, where a Python cell may await outside of functions.
 	Cell bool
-	// Notebook is for code in which lines of Python may begin with ! or %, as in notebooks.
+	// Notebook is set for code in which lines of Python may begin with ! or %, as in notebooks.
 	Notebook bool
 	// Known are names that are there before the code runs, such as the variables of a session.
 	Known []string
@@ -37,7 +37,8 @@ type Report struct {
 	Notes    []string
 }
 
-// Import is a missing import: a name that is used and bound nowhere. The schemas of tools have what about says.
+// Import is a missing import: a name that is used and bound nowhere. The tags named about stand in the schemas of
+// tools.
 type Import struct {
 	Name      string `json:"name" about:"The name."`
 	Statement string `json:"statement" about:"What would bind it."`
@@ -45,7 +46,7 @@ type Import struct {
 	Column    int    `json:"column" about:"The column of its first use."`
 }
 
-// Danger is a pattern that a rule warns of, with its place. The schemas of tools have what about says.
+// Danger is a match of a rule, with its place. The tags named about stand in the schemas of tools.
 type Danger struct {
 	Rule     string `json:"rule" about:"The rule's name."`
 	Severity string `json:"severity" about:"info, low, medium or high."`

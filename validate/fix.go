@@ -63,7 +63,7 @@ func parts(s string) (head, names, tail string) {
 	return s, "", ""
 }
 
-// diffContext is how many unchanged lines a diff shows around a change, as diff -u does.
+// diffContext is the number of unchanged lines that a diff shows around a change, as diff -u does.
 const diffContext = 3
 
 // diff returns the unified diff of two texts that differ in a single place.

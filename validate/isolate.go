@@ -141,7 +141,7 @@ func (j job) inspect(name string) findings {
 
 func (j job) tree(name string) (f findings) {
 	defer func() {
-		// Our parsers were made for trees that are right; what they fail on is not inspected, and reported.
+		// Our parsers were made for trees that are right; a tree on which one fails is not inspected, and reported.
 		if p := recover(); p != nil {
 			f = findings{Unread: fmt.Sprintf("our parser failed: %.100v", p)}
 		}

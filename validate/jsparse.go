@@ -12,7 +12,7 @@ import (
 
 // jsTree is a script's tree, made by goja's parser: esbuild, which checks the syntax, exports no tree, and other
 // parsers for Go know less of the language. goja knows no modules: import and export were replaced by blanks of the
-// same length, and import(...) by jsImport(...), so that places stay what they were.
+// same length, and import(...) by jsImport(...), so that places stay the same.
 type jsTree struct {
 	body    []ast.Statement
 	imports []jsImported

@@ -14,8 +14,8 @@ import (
 // Interpreter sends requests to a contained Python that runs PythonAnalyser: Python's parser is large and old, and
 // reads code of strangers.
 type Interpreter interface {
-	// Ask hands on one request, JSON without its length, and returns the answer. The bytes of both
-	// are not to be looked at. It may be called concurrently.
+	// Ask hands on one request, JSON without its length, and returns the answer, without reading either. It may be
+	// called concurrently.
 	Ask(ctx context.Context, request []byte) ([]byte, error)
 }
 

@@ -21,8 +21,8 @@ type Rule struct {
 // that refuses dangers.
 const unread = "unread"
 
-// Rules returns all rules. The reason of a rule that a sandbox stops anyway says what the program will see, and not
-// what danger the machine is in.
+// Rules returns all rules. Where a sandbox stops the program anyway, the reason names the error that the program will
+// see, and no danger to the machine.
 func Rules() []Rule { return slices.Clone(rules) }
 
 var rules = []Rule{

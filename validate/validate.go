@@ -24,7 +24,8 @@ const (
 	Node   = "node"
 	Shell  = "shell"
 	R      = "r"
-	// Command is what Check calls a script whose first line names an interpreter of no language here: "#!/usr/bin/perl".
+	// Command is the language that Check gives a script whose first line names an interpreter of no language here:
+	// "#!/usr/bin/perl".
 	Command = "command"
 )
 
@@ -38,14 +39,14 @@ type Code struct {
 // Checked is a script that is ready to run.
 type Checked struct {
 	Language string // Python, Node, Shell, R or Command
-	// Interpreter is what the first line of a script names whose language that line says, with its options: "sh", "-e".
-	// A language's own is called by the language, or "bash". It is nil for other scripts.
+	// Interpreter is the interpreter, with its options, of a script whose first line tells its language: "sh", "-e". A
+	// language's own is called by the language, or "bash". It is nil for other scripts.
 	Interpreter []string
 	// Name is a bare file name whose extension makes the interpreter read Source as it is meant:
 	// script.ts becomes script.mjs, say. It is never empty.
 	Name string
-	// Source is what was sent, byte for byte, except for TypeScript, which has become JavaScript
-	// with an inline source map (node --enable-source-maps shows the lines of the original).
+	// Source is the code as sent, byte for byte, except for TypeScript, which has become JavaScript with an inline
+	// source map (node --enable-source-maps shows the lines of the original).
 	Source []byte
 	// Warnings are oddities that do not keep the script from running, or not for sure.
 	Warnings []Problem

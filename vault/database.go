@@ -28,10 +28,10 @@ const (
 	pageSize      = 4096
 )
 
-// newKind is in the name of a database that is being made.
+// newKind stands in the name of a database in the making.
 const newKind = "vault"
 
-// lockWait is how long a call waits for other processes, which hold the lock for milliseconds.
+// lockWait bounds a call's wait for other processes, which hold the lock for milliseconds.
 const lockWait = 10 * time.Second
 
 // create makes the database, if there is none.

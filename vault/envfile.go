@@ -19,7 +19,7 @@ type EnvVariable struct {
 	Value []byte
 	Line  int // the first is 1
 
-	// Expands says that other programs would put a variable's value in the place of a $ and a name in it.
+	// Expands is set where other programs would put a variable's value in the place of a $ and a name in it.
 	Expands bool
 }
 

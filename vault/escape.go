@@ -2,7 +2,7 @@ package vault
 
 import "unicode/utf16"
 
-// maxEscaped is how often an escape may itself be escaped: \\\\u0041, %252541, &amp;amp;lt;.
+// maxEscaped bounds how often an escape may itself be escaped: \\\\u0041, %252541, &amp;amp;lt;.
 const maxEscaped = 8
 
 // escape reads a byte of an escape: %2F, %252F and \x2f for a byte, =2F of quoted-printable, \057, and \u002f,

@@ -63,7 +63,7 @@ func (e *explorer) all(p *patterns, group int) {
 	}
 }
 
-// known is how many bytes of a word the table covers: the prefix and the two sets.
+// known is the number of bytes of a word in the table: the prefix and the two sets.
 const known = window + len(prefixEntry{}.then)
 
 // characters returns the first characters of w, of several bytes if they are not ASCII.
@@ -128,7 +128,7 @@ func (e *explorer) join(group int, symbols []string, gaps []string) {
 	}
 }
 
-// add adds the prefix that parts begin with, and what follows it if they are longer.
+// add adds the prefix of parts, and the bytes behind it if they are longer.
 func (e *explorer) add(group int, parts ...string) {
 	var spelled [known]byte
 	n := 0

@@ -1,6 +1,6 @@
 package vault
 
-// maxGap is how many bytes may stand between two symbols: a line break with an indent, colours.
+// maxGap bounds the bytes between two symbols: a line break with an indent, colours.
 const maxGap = 40
 
 // between reads bytes that may stand between two symbols: a line break with an indent after it, as bytes or escaped,

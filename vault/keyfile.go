@@ -84,7 +84,7 @@ func (s *Sealed) writeKeyFile(path string, k keyFile) error {
 	return statefile.CreateFile(path, keyKind, []byte(text))
 }
 
-// keyKind is in the name of a key file that is being made. The database's lock allows one at a time, so a leftover is
+// keyKind stands in the name of a key file in the making. The database's lock allows one at a time, so a leftover is
 // that of a killed process.
 const keyKind = "identity"
 

@@ -63,7 +63,7 @@ type chain []io.WriteCloser
 
 func (c chain) Write(b []byte) (int, error) { return c[len(c)-1].Write(b) }
 
-// Close closes the writers, the last first, so that what each held back passes through those before it.
+// Close closes the writers, the last first, so that the bytes that each held back pass through those before it.
 func (c chain) Close() error {
 	var errs []error
 	for _, w := range slices.Backward(c) {

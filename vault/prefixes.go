@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// window is how many bytes of text decide whether a word may begin there. Each spelling of each word is longer.
+// window is the number of bytes of text that decide whether a word may begin there. Each spelling of each word is
+// longer.
 const window = 4
 
 // prefixes is the set of the beginnings of all spellings of all words. It lets the scan skip ordinary text with one
@@ -26,7 +27,7 @@ type prefixes struct {
 type filter [1 << 21 / 64]uint64
 
 // filters is a pool of empty filters. A new one is 256 KB of memory that the kernel hands out page by page as hashes
-// come: that was half of what the first byte of a run's text waited for.
+// come: that was half of the time until the first byte of a run's text was through.
 var filters = sync.Pool{New: func() any { return new(filter) }}
 
 // wipe empties a filter and returns it to the pool.

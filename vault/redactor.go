@@ -139,7 +139,7 @@ func redactText(m *matcher, s string) string {
 	return string(r.clean)
 }
 
-// wipe clears what is left of the text in memory.
+// wipe clears the text in memory.
 func (r *redaction) wipe() {
 	clear(r.held[:cap(r.held)])
 	clear(r.clean[:cap(r.clean)])

@@ -135,8 +135,8 @@ func (s *Sealed) dropNext(ctx context.Context, k keyFile) error {
 	return os.Remove(s.nextKeyFile())
 }
 
-// settle removes, with the database locked, one of the two keys of a finished or killed Rekey: the one that no secret
-// is sealed for.
+// settle removes, with the database locked, one of the two keys of a finished or killed Rekey: the key without a
+// secret.
 func (s *Sealed) settle(ctx context.Context, tx *sql.Tx) error {
 	statefile.Tidy(s.dir, keyKind, 0)
 	if _, err := os.Lstat(s.nextKeyFile()); errors.Is(err, fs.ErrNotExist) {

@@ -55,7 +55,7 @@ func (s *scan) pass(text []byte) {
 	}
 }
 
-// maxWalk is how many threads walk advances together.
+// maxWalk bounds the threads that walk advances together.
 const maxWalk = 4
 
 // walk advances all threads over the bytes that are plain symbols, each thread in its only word, and returns the
@@ -135,10 +135,10 @@ func (s *scan) follow(b byte) {
 	}
 }
 
-// ahead is how many bytes behind a prefix are tried before its threads are kept.
+// ahead is the number of bytes behind a prefix that are tried before its threads are kept.
 const ahead = 12
 
-// maxLookahead is how many threads are tried ahead: more are kept untried.
+// maxLookahead bounds the threads that are tried ahead: more are kept untried.
 const maxLookahead = 16
 
 // begin starts the threads of some groups whose first bytes are the last n bytes read.

@@ -69,8 +69,8 @@ func New(stores ...Store) *Vault {
 	return &Vault{slices.Clone(stores), func() *pages { return p }}
 }
 
-// Lease returns a lease of the named secrets of a namespace for one run, or none: the error names the key that can't
-// be leased, and what to set. Duplicate keys are leased once. The caller closes the lease.
+// Lease returns a lease of the named secrets of a namespace for one run, or none: the error names the key that can't be
+// leased, and how to add it. Duplicate keys are leased once. The caller closes the lease.
 func (v *Vault) Lease(ctx context.Context, namespace string, keys []string) (*Lease, error) {
 	if len(keys) == 0 {
 		return &Lease{}, nil

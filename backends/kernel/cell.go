@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Bundle is one value in several forms: MIME type -> text. Images and other binary types are base64.
+// Bundle is a value in several forms: MIME type -> text. Images and other binary types are base64.
 type Bundle map[string]string
 
-// Cell is one piece of code.
+// Cell is a piece of code with its inputs.
 type Cell struct {
 	Code string
 	Name string   // in tracebacks, such as "cell 3"
@@ -27,8 +27,8 @@ type Cell struct {
 	Grace   time.Duration // between interrupting and killing; 0 is DefaultGrace
 }
 
-// DefaultGrace is how long interrupted code may take to end before its interpreter is killed. After half of it, the code is
-// interrupted once more.
+// DefaultGrace bounds the time in which interrupted code may end before its interpreter is killed. After half of it,
+// the code is interrupted once more.
 const DefaultGrace = 2 * time.Second
 
 // Outcome is the result of a cell.

@@ -38,7 +38,7 @@ type Kernel struct {
 	fault error // why death is no result, or the driver's violation for which it was killed
 }
 
-// exitTimeout is how long an interpreter that has closed its channel may take to end before it is killed.
+// exitTimeout bounds the time in which an interpreter that has closed its channel may end before it is killed.
 const exitTimeout = 2 * time.Second
 
 // Start starts the driver for language ("python", "node", "shell", "r") in a sandbox, with env added to the sandbox's
@@ -52,7 +52,7 @@ func Start(ctx context.Context, sb backends.Sandbox, name string, env []string) 
 	if err != nil {
 		return nil, fmt.Errorf("encode the %s driver: %w", name, err)
 	}
-	// The interpreter outlives this call, and whatever ctx was about.
+	// The interpreter outlives this call and its ctx.
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	k := &Kernel{
 		lock: make(chan struct{}, 1), codec: lang.codec, replies: make(chan reply), large: make(chan struct{}),

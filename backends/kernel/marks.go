@@ -14,8 +14,8 @@ import (
 const (
 	// betweenMax bounds the bytes of output between cells that are kept for the next.
 	betweenMax = 64 << 10
-	// markTimeout is how long a mark may take when no other output comes: the driver wrote it before its reply, so it is in
-	// the pipe, unless the program closed the descriptor.
+	// markTimeout bounds the wait for a mark when no other output comes: the driver wrote it before its reply, so it is
+	// in the pipe, unless the program closed the descriptor.
 	markTimeout = 200 * time.Millisecond
 	// markLimit bounds the wait for a mark behind continuous output.
 	markLimit = 10 * time.Second

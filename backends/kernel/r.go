@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// rCodec is for R without a JSON package: the fields of a shell's codec, behind the length of the line of words, and values
-// as R code.
+// rCodec encodes for R without a JSON package: the fields of a shell's codec, behind the length of the line of words,
+// and values as R code.
 type rCodec struct{ shellCodec }
 
 func (rCodec) driver(source string) ([]byte, error) {

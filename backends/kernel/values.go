@@ -12,7 +12,7 @@ import (
 // objects.
 var valueTimeouts = timeouts{limit: 30 * time.Second}
 
-// Variable is one name of a session.
+// Variable is a name of a session, with a description of its value.
 type Variable struct {
 	Name string `json:"name"`
 	Type string `json:"type"`

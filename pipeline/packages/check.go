@@ -14,9 +14,9 @@ const (
 	maxSpec     = 256 // bytes of one
 )
 
-// A spec is a name, and what versions of it will do. Options would change where packages come
-// from, and so would URLs, paths and repositories, which name no version that could be asked for
-// again and have no hash that a registry vouches for: none of them is a name.
+// A spec is a name and a range of versions. Options would change where packages come from, and so would URLs, paths and
+// repositories, which name no version that could be asked for again and have no hash that a registry vouches for: none
+// of them is a name.
 var (
 	pythonSpec = lazy(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(\[ *[A-Za-z0-9._-]+(?: *, *[A-Za-z0-9._-]+)* *\])? *` +
 		`((?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+(?: *, *(?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+)*)?$`)
@@ -47,7 +47,7 @@ func Check(language string, specs []string) error {
 	return nil
 }
 
-// specName is the name in a spec, or "" if it is not one.
+// specName returns the name in a spec, "" if the spec is malformed.
 func specName(language, spec string) string {
 	pattern := pythonSpec
 	if language == "node" {
@@ -95,8 +95,8 @@ func dirName(kind, name string) (string, error) {
 	return b.String(), nil
 }
 
-// lazy compiles an expression when it is first needed: every start of the program, also one that
-// installs nothing, would pay for it otherwise, 0.3 ms for all of them.
+// lazy compiles an expression when it is first needed: every start of the program, also one that installs nothing,
+// would pay for it otherwise, 0.3 ms for all of them.
 func lazy(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -27,8 +27,8 @@ type harvest struct {
 	lock   []byte // npm's package-lock.json
 }
 
-// collect copies what was installed out of the sandbox. Only regular files come along, with names
-// that lie below the target: whatever else an install script made stays behind.
+// collect copies the installed files out of the sandbox. Only regular files whose names lie below the target come
+// along: everything else that an install script made stays behind.
 func collect(ctx context.Context, from backends.Files, b *builder, max int64) (harvest, error) {
 	h := harvest{files: map[string]file{}}
 	_, err := from.Each(ctx, func(f backends.File) error {

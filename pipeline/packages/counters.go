@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
-// hostCounters counts who was asked for.
+// hostCounters counts requests and bytes by host.
 type hostCounters struct {
 	mu    sync.Mutex
 	hosts map[egress.Decision]*counts // by name, port and whether it was allowed
@@ -21,7 +21,7 @@ type counts struct {
 	reason string // of the first request
 }
 
-// maxHosts bounds what a program that asks for one after the other can make us remember.
+// maxHosts bounds the hosts that are remembered: a program may ask for one after the other.
 const maxHosts = 500
 
 // count notes a request, and returns where its bytes are counted.

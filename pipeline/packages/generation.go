@@ -18,10 +18,10 @@ import (
 
 // layers is the directory of a namespace for one kind of interpreter (see kind). It holds
 //
-//	lock       held by who installs or removes
-//	current    the name of the generation that new sandboxes are shown
+//	lock       held during an install or a removal
+//	current    the name of the generation that new sandboxes see
 //	gen-...    generations, each a layer and a lock that is shared by the views that show it
-//	tmp-...    what is being made; without a holder of the lock, rubbish
+//	tmp-...    generations in the making; without a holder of the lock, rubbish
 type layers string
 
 const (
@@ -87,8 +87,8 @@ func (s layers) own(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// stage makes a directory for what will be a generation. The caller holds the lock, so what
-// others left of theirs is rubbish.
+// stage makes a directory for a new generation. The caller holds the lock, so the directories that others left are
+// rubbish.
 func (s layers) stage() (string, error) {
 	s.clear()
 	return os.MkdirTemp(string(s), stagePrefix)
@@ -111,7 +111,7 @@ func (s layers) publish(l layer) (hash string, err error) {
 		f.Close()
 		err = settle(l.dir)
 	}
-	// The hash in the name is what a view tells without reading the layer.
+	// The hash in the name is known to a view without reading the layer.
 	name := generationPrefix + rand.Text()[:13] + "-" + hash
 	if err == nil {
 		err = os.Rename(l.dir, s.join(name))
@@ -128,7 +128,7 @@ func (s layers) publish(l layer) (hash string, err error) {
 	return hash, nil
 }
 
-// prune removes the generations that nobody holds, except the current one. The caller holds the lock.
+// prune removes the generations without a view, except the current one. The caller holds the lock.
 func (s layers) prune() {
 	current, err := s.current()
 	if err != nil {
@@ -152,7 +152,7 @@ func (s layers) prune() {
 	}
 }
 
-// tidy prunes if nobody installs just now: who does will prune.
+// tidy prunes unless an install is under way, which prunes in the end.
 func (s layers) tidy() {
 	f, _ := lock(s.join("lock"), true, false)
 	if f == nil {
@@ -163,7 +163,7 @@ func (s layers) tidy() {
 	s.prune()
 }
 
-// sweep removes what killed servers left.
+// sweep removes the files of killed servers.
 func (s *Store) sweep() {
 	directories, _ := filepath.Glob(filepath.Join(s.namespaces(), "*", "*"))
 	for _, dir := range directories {
@@ -172,8 +172,8 @@ func (s *Store) sweep() {
 	s.sweepSessions()
 }
 
-// View returns what a sandbox of the namespace is shown, or one of the session when that is not "".
-// The backend's interpreter says what fits it. Whoever gets a view releases it.
+// View returns the packages for a sandbox of the namespace, or of the session when that is not "". The backend's
+// interpreter decides which kind fits. The caller releases the view.
 func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session, language string) (View, error) {
 	t, ok := tools[language]
 	if !ok {

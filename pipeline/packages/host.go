@@ -21,7 +21,7 @@ type host struct {
 	runtime string // the interpreter that sandboxes use, "" if that is an image's
 }
 
-// askTime is how long a package manager may take to say how it is configured.
+// askTime bounds a package manager's answer about its configuration.
 const askTime = 20 * time.Second
 
 // run returns the output of a program. The program gets our environment, in which a part of the configuration is, but no secrets.
@@ -52,7 +52,7 @@ func (h host) lacks(program string, here error) error {
 		"install it here, too: its own installer or the system's package manager has it")
 }
 
-// userinfo is where a URL has its password.
+// userinfo matches the password of a URL.
 var userinfo = lazy(`//[^/\s]*@`)
 
 // beside returns the first of the programs that exists: absolute names, or names on the PATH.
@@ -74,8 +74,8 @@ type asked struct {
 
 const rememberFor = time.Minute
 
-// settings asks a language's package manager on this host, or remembers. Also what an image's own
-// installs comes from where the operator says, and an image's configuration has no effect.
+// settings returns the configuration of a language's package manager on this host, asked once. It holds for installs in
+// images, too: packages come from where the operator says, and an image's configuration has no effect.
 func (s *Store) settings(ctx context.Context, b backends.Backend, language string) (settings, error) {
 	key := language + " " + b.Name()
 	s.asked.mu.Lock()

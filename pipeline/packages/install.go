@@ -12,9 +12,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Install fetches packages and puts them into the session's or the namespace's layer. One install
-// of a layer runs at a time; when it fails, or ctx ends, the layer is as it was. A package manager
-// that fails is a Receipt; what can't be asked for, or not be contained, is a *backends.Refusal.
+// Install fetches packages and puts them into the session's or the namespace's layer. One install of a layer runs at a
+// time; when it fails, or ctx ends, the layer is as it was. The failure of a package manager is a Receipt; an order
+// that is malformed or can't be contained is a *backends.Refusal.
 func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	if err := Check(o.Language, o.Packages); err != nil {
 		return Receipt{}, err
@@ -125,7 +125,7 @@ var errDropped = errors.New("the session is closed")
 // are in the layer before. It returns the layer's hash.
 type put func(next layer, retained, fresh map[string]file, b *builder) (string, error)
 
-// carryOut runs the package manager, collects what it installed into stage, and has it put where it belongs.
+// carryOut runs the package manager, collects the installed files into stage, and has them put where they belong.
 func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (Receipt, error) {
 	next := layer{dir: stage}
 	b, err := newBuilder(next.content())

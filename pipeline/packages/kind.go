@@ -27,24 +27,22 @@ var askKind = map[string][]string{
 	"node":   {"node", "-e", nodeKind},
 }
 
-// ownBackend is the one that runs the interpreters of this host, and so may share their package
-// manager's configuration by path. All others have those of an image.
+// ownBackend is the backend that runs the interpreters of this host, and so may share their package manager's
+// configuration by path. All others have those of an image.
 const ownBackend = "process"
 
-// kindOf remembers what an interpreter said of itself, for a while: an image of the same name may be
-// another one tomorrow, and so may this host's Python.
+// kindOf keeps an interpreter's description of itself for a while: an image of the same name may be another one
+// tomorrow, and so may this host's Python.
 type kindOf struct {
 	kind string
 	when time.Time
 }
 
-// kind names the interpreters that a layer is for, such as
-// "python3.11-cpython-311-x86_64-linux-gnu-glibc2.36", or "node20-115-arm64-musl1.2.4-docker":
-// compiled packages fit no other version, ABI, machine or C library, and those of an image were
-// fetched by that image's package manager, which is no reason for this host's programs to trust
-// them. It is the interpreter that is asked, inside: by the id of an image, each update of it would
-// lose all packages. So images that one engine was configured with one after the other share layers
-// if their interpreters are alike.
+// kind names the interpreters that a layer is for, such as "python3.11-cpython-311-x86_64-linux-gnu-glibc2.36", or
+// "node20-115-arm64-musl1.2.4-docker": compiled packages fit no other version, ABI, machine or C library, and those of
+// an image were fetched by that image's package manager, which is no reason for this host's programs to trust them. The
+// interpreter is asked, inside: by the id of an image, each update of it would lose all packages. So images that an
+// engine was configured with in turn share layers if their interpreters are alike.
 func (s *Store) kind(ctx context.Context, b backends.Backend, language string) (string, error) {
 	s.mu.Lock()
 	known := s.kinds[b.Name()+" "+language]
@@ -55,8 +53,7 @@ func (s *Store) kind(ctx context.Context, b backends.Backend, language string) (
 	return s.freshKind(ctx, b, language)
 }
 
-// freshKind asks, whatever was said before: what is installed for an interpreter that has gone
-// since would stay.
+// freshKind asks the interpreter again: an install for an interpreter that has gone since would stay.
 func (s *Store) freshKind(ctx context.Context, b backends.Backend, language string) (string, error) {
 	reported, err := askInside(ctx, b, language)
 	if err != nil && ctx.Err() == nil && !errors.As(err, new(*backends.Refusal)) {
@@ -80,7 +77,7 @@ func (s *Store) freshKind(ctx context.Context, b backends.Backend, language stri
 	return kind, nil
 }
 
-// kindName bounds what the interpreter's own words make of a directory's name.
+// kindName bounds the interpreter's own words in a directory's name.
 var kindName = lazy(`^(python[0-9]+\.[0-9]+|node[0-9]+)-[A-Za-z0-9_.-]{1,100}$`)
 
 // askInside runs the language's script. Nobody else's code is in that sandbox.
@@ -103,15 +100,15 @@ func askInside(ctx context.Context, b backends.Backend, language string) (string
 	return strings.TrimSpace(out.String()), nil
 }
 
-// stocked reports whether a namespace's directory has a layer of a language, for whatever interpreter.
+// stocked reports whether a namespace's directory has a layer of a language, for any interpreter.
 func stocked(dir, language string) bool {
 	any, _ := filepath.Glob(filepath.Join(dir, language+"*", "current"))
 	return len(any) > 0
 }
 
-// hostRuntime is the path of the interpreter, if it is one of this host's: beside it may be the
-// package manager that people configure. "" goes by the PATH. What an image calls its interpreter
-// names nothing here, and must not choose a program of this host's.
+// hostRuntime returns the path of the interpreter, if that is of this host: the package manager that people configure
+// may be beside it. "" stands for the PATH. An image's name for its interpreter means nothing here, and must not choose
+// a program of this host.
 func hostRuntime(ctx context.Context, b backends.Backend, language string) (string, error) {
 	if b.Name() != ownBackend {
 		return "", nil

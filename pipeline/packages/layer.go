@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// A layer is a directory with what was installed (content, which sandboxes see), what that is
-// (packages.json) and which files it has (files).
+// A layer is a directory with installed files (content, which sandboxes see), their packages (packages.json) and their
+// list (files).
 type layer struct {
 	dir      string // "" for one that holds nothing
 	packages []Package
@@ -100,7 +100,7 @@ func (l layer) list() (text, hash string) {
 	return b.String(), hex.EncodeToString(sum[:])
 }
 
-// save writes what the layer is beside its content, and returns its hash.
+// save writes the layer's description beside its content, and returns its hash.
 func (l layer) save() (string, error) {
 	text, hash := l.list()
 	b, err := json.Marshal(l.packages)

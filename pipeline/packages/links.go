@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// links lists what the proxy may fetch: whatever the sources serve, and the files that their pages
-// link to. Inside the sandbox all of it goes by http, so that the proxy sees what is asked for and
-// the encrypted way begins outside, where credentials and certificates are.
+// links lists the URLs that the proxy may fetch: everything below the sources, and the files that their pages link to.
+// Inside the sandbox all of it goes by http, so that the proxy sees each request and the encrypted way begins outside,
+// where credentials and certificates are.
 type links struct {
 	mu    sync.Mutex
 	hosts map[string]origin // of sources, by their address inside
@@ -73,15 +73,15 @@ func key(u *url.URL) string {
 	return strings.ToLower(strings.TrimSuffix(u.Host, ":80")) + "\x00" + u.Path + "?" + u.RawQuery
 }
 
-// find returns what a URL inside stands for outside, and why it may be fetched; page says that it
-// is of a source, whose pages have links. A nil URL may not.
+// find returns the outside URL behind a URL inside, and why it may be fetched; page is set for those of a source, whose
+// pages have links. A nil URL may not be fetched.
 func (l *links) find(in *url.URL) (to *url.URL, why string, page bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f, ok := l.files[key(in)]; ok {
 		return f.to, f.why, false
 	}
-	// PEP 658: what a wheel says of itself lies beside it.
+	// PEP 658: a wheel's metadata lies beside it.
 	if base, ok := strings.CutSuffix(in.Path, ".metadata"); ok {
 		wheel := *in
 		wheel.Path = base

@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// lock opens a lock file, making it when make is set, and takes its lock if nobody else holds one
-// that excludes it. The kernel lets go of it when the file is closed, also by being killed. A nil
-// file without an error: somebody holds it.
+// lock opens a lock file, making it when make is set, and takes its lock unless that is held in a way that excludes it:
+// then the file is nil, without an error. The kernel lets go of the lock when the file is closed, also when the process
+// is killed.
 func lock(name string, exclusive, make bool) (*os.File, error) {
 	flags := os.O_RDONLY
 	if make {

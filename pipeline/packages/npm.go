@@ -31,8 +31,8 @@ func (npm) show(content string) View {
 	return View{Mounts: []backends.Mount{{Host: content + "/" + modules, Inside: inModules}}, Env: []string{"NODE_PATH=" + inModules}}
 }
 
-// plan implements tool. npm works on a copy of the layer, so what is there stays at its versions
-// if it can, and is not fetched again.
+// plan implements tool. npm works on a copy of the layer, so installed packages stay at their versions if they can, and
+// are not fetched again.
 func (npm) plan(o Order, base layer, set settings, scripts bool) (installPlan, error) {
 	r := installPlan{mounts: slices.Clone(set.mounts), env: slices.Clone(set.env), files: maps.Clone(set.files)}
 	r.files["runnpm.js"] = npmScript
@@ -73,7 +73,7 @@ type npmLock struct {
 	}
 }
 
-// read implements tool. An order brought what it names, and what has changed.
+// read implements tool. An order brought the packages that it names, and those that have changed.
 func (npm) read(o Order, base layer, h harvest) (all, brought []Package, err error) {
 	var tree npmLock
 	if err := json.Unmarshal(h.lock, &tree); err != nil {

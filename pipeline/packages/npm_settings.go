@@ -55,11 +55,10 @@ func (n npm) settings(ctx context.Context, h host) (settings, error) {
 	return set, nil
 }
 
-// npmConfig is what npm config list --json says: everything, except for credentials, which it
-// keeps to itself.
+// npmConfig is the output of npm config list --json: all settings but credentials, which npm leaves out.
 type npmConfig map[string]any
 
-// text is a value as npm would read it from a file; lists have one line for each.
+// text returns a value as npm would read it from a file; lists have a line for each item.
 func (c npmConfig) text(name string) string {
 	switch v := c[name].(type) {
 	case string:

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// maxOutput is how much is kept of each of a package manager's two outputs, half from its
-// beginning and half from its end, where the error is.
+// maxOutput bounds the bytes that are kept of each of a package manager's two outputs, half from its beginning and half
+// from its end, where the error is.
 const maxOutput = 128 << 10
 
 // maxLine is more than any line that is meant to be read.
 const maxLine = 16 << 10
 
-// screen takes what a package manager writes, line by line.
+// screen receives a package manager's output, line by line.
 type screen struct {
 	mu       sync.Mutex
 	show     func(line string) // one at a time; may be nil

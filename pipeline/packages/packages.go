@@ -1,10 +1,9 @@
-// Package packages fetches what programs import, once, and shows it to sandboxes read-only.
+// Package packages fetches the packages that programs import, once, and shows them to sandboxes read-only.
 //
-// A namespace has one layer for each kind of interpreter, be it this host's or an image's: a directory
-// that runs see and can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a
-// proxy that hands out what the configured registries serve, then puts what came of it beside what
-// the layer holds already, in a new generation, and switches to that at once. Sandboxes that run
-// keep the generation they started with, which lives as long as somebody holds it.
+// A namespace has one layer for each kind of interpreter, of this host or of an image: a directory that runs see and
+// can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a proxy to the configured
+// registries, then puts the new files beside those of the layer, in a new generation, and switches to that at once.
+// Sandboxes that run keep the generation they started with, which lives as long as it is held.
 package packages
 
 import (
@@ -53,7 +52,7 @@ type Store struct {
 	kinds    map[string]kindOf // by backend and language
 }
 
-// Open makes the directory, and removes what killed servers left in it.
+// Open makes the directory, and removes the files of killed servers from it.
 func Open(c Config) (*Store, error) {
 	if !filepath.IsAbs(c.Dir) {
 		return nil, fmt.Errorf("open package store: %q is not an absolute path", c.Dir)
@@ -67,7 +66,7 @@ func Open(c Config) (*Store, error) {
 			return nil, fmt.Errorf("open package store: %w", err)
 		}
 	}
-	// It holds what programs will import: nobody else may write there.
+	// It holds code that programs will import: nobody else may write there.
 	if err := os.Chmod(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open package store: %w", err)
 	}
@@ -144,7 +143,7 @@ type Order struct {
 
 // Receipt is the outcome of an order.
 type Receipt struct {
-	// Packages are what this order brought: what it names, and what those need.
+	// Packages are those that this order brought: the named ones, and those that they need.
 	Packages  []Package
 	ExitCode  int    // of the package manager; not 0: nothing has changed
 	Stdout    string // both cut in the middle where they are long
@@ -155,7 +154,7 @@ type Receipt struct {
 	Layer     string          // hex SHA-256 over the list of the layer's files; "" when nothing has changed
 }
 
-// Package is one package of a layer. The schemas of tools have what about says.
+// Package is one package of a layer. The tags named about stand in the schemas of tools.
 type Package struct {
 	Name      string `json:"name" about:"The package."`
 	Version   string `json:"version" about:"Its exact version."`
@@ -168,12 +167,12 @@ type View struct {
 	Mounts []backends.Mount // read-only
 	Env    []string         // KEY=VALUE
 	Layer  string           // hex SHA-256, as in the Receipt that made it; "" for a session's
-	// Release says that no sandbox shows the view any more. It is never nil, and may be called again.
+	// Release ends the view, which no sandbox shows any more. It is never nil, and may be called again.
 	Release func()
 }
 
-// limits returns those of an order, with an install's own for what it does not name: package managers are hungrier than
-// programs, and what was downloaded and what was unpacked of it are there at the same time.
+// limits returns those of an order, with an install's own where it names none: package managers are hungrier than
+// programs, and a download and its unpacked files are there at the same time.
 func (s *Store) limits(l backends.Limits) backends.Limits {
 	return l.Or(backends.Limits{RAM: 1 << 30, Wall: 5 * time.Minute, CPU: 2, Processes: 64, Disk: 2 * s.cfg.MaxBytes})
 }

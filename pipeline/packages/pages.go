@@ -44,7 +44,7 @@ func (g *proxy) linked(base *url.URL, raw string) string {
 	return g.links.add(u, "linked from "+base.Host+"'s page").String()
 }
 
-// rewriteHTML is for PEP 503: anchors.
+// rewriteHTML rewrites the anchors of PEP 503.
 func (g *proxy) rewriteHTML(base *url.URL, page []byte) ([]byte, error) {
 	var out bytes.Buffer
 	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
@@ -82,8 +82,8 @@ func (g *proxy) rewriteHTML(base *url.URL, page []byte) ([]byte, error) {
 	}
 }
 
-// rewriteJSON is for PEP 691 ("files", each with a "url") and npm ("versions", each with a
-// "dist" that has a "tarball"). A document of another kind stays as it is.
+// rewriteJSON rewrites the links of PEP 691 ("files", each with a "url") and of npm ("versions", each with a "dist"
+// that has a "tarball"). A document of another kind stays as it is.
 func (g *proxy) rewriteJSON(base *url.URL, page []byte) ([]byte, error) {
 	var doc map[string]json.RawMessage
 	if json.Unmarshal(page, &doc) != nil {

@@ -32,8 +32,8 @@ func (pip) show(content string) View {
 	return View{Mounts: []backends.Mount{{Host: content, Inside: inPackages}}, Env: []string{"PYTHONPATH=" + inPackages}}
 }
 
-// plan implements tool. pip installs into an empty directory, as if nothing were there: what the
-// layer holds stays at its versions through constraints, unless the order names it.
+// plan implements tool. pip installs into an empty directory, as if nothing were there: the layer's packages stay at
+// their versions through constraints, unless the order names them.
 func (pip) plan(o Order, base layer, set settings, scripts bool) (installPlan, error) {
 	r := installPlan{mounts: set.mounts, files: maps.Clone(set.files), env: append(slices.Clone(set.env),
 		"PIP_CONFIG_FILE=/dev/null", "PIP_PROXY=http://127.0.0.1:"+strconv.Itoa(proxyPort),
@@ -77,8 +77,7 @@ func (pip) plan(o Order, base layer, set settings, scripts bool) (installPlan, e
 	return r, nil
 }
 
-// pipReport is what pip says that it installed:
-// https://pip.pypa.io/en/stable/reference/installation-report/
+// pipReport is pip's report of an install: https://pip.pypa.io/en/stable/reference/installation-report/
 type pipReport struct {
 	Install []struct {
 		Requested bool
@@ -197,7 +196,7 @@ func recorded(name string) ([]string, error) {
 	return all, nil
 }
 
-// compiledFrom is the file that a compiled one was made of, "" for other files.
+// compiledFrom returns the source of a compiled file, "" for other files.
 func compiledFrom(name string) string {
 	dir, base := path.Split(name)
 	stem, tag, _ := strings.Cut(base, ".")

@@ -23,7 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Definitions, and what makes a program of them.
+// Definitions, and the code that makes a program of them.
 var (
 	//go:embed runpip.py
 	pipScript string
@@ -80,10 +80,10 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 	return set, nil
 }
 
-// defaultIndex is in pip's own words where nobody configured another one.
+// defaultIndex matches pip's built-in index in its help text, for hosts where none is configured.
 var defaultIndex = lazy(`(?s)--index-url <url>.*?\(default\s+(https?://[^\s)]+)\)`)
 
-// options are what pip says, by section and name: "global.index-url", "install.pre", ":env:.proxy".
+// options are pip's settings by section and name: "global.index-url", "install.pre", ":env:.proxy".
 type options map[string]string
 
 // pipConfig reads the output of pip config list.

@@ -22,14 +22,13 @@ import (
 // proxyPort is the port of the proxy on the loopback of the sandbox.
 const proxyPort = 3128
 
-// proxy is the only way out of an install: a HTTP proxy that fetches what the configured sources
-// serve and what their pages link to, and nothing else.
+// proxy is the only way out of an install: a HTTP proxy that fetches from the configured sources and from the links of
+// their pages, and nothing else.
 //
-// It makes no tunnels. In a tunnel nobody sees what is asked for, and a package's script could
-// publish to the registry what it found, or talk to whoever shares the address. So package managers
-// are told that registries speak plain http: they ask here in the clear, and the proxy asks outside
-// as the operator configured it. What they download is checked against the hashes that came the
-// same way, over the encrypted part.
+// It makes no tunnels. The requests in a tunnel are hidden, and a package's script could publish its findings to the
+// registry, or talk to any other site at the address. So package managers are told that registries speak plain http:
+// they ask here in the clear, and the proxy asks outside as the operator configured it. Downloads are checked against
+// the hashes that came the same way, over the encrypted part.
 type proxy struct {
 	set      settings
 	links    *links
@@ -44,7 +43,7 @@ type proxy struct {
 	troubles []string // why registries could not be reached, which pip would keep to itself
 }
 
-// trouble remembers what went wrong, if that is not known yet.
+// trouble remembers a failure, of which a few are enough, and returns it without secrets.
 func (g *proxy) trouble(text string) string {
 	const limit = 5
 	text = g.set.redact(text)
@@ -207,7 +206,7 @@ func (g *proxy) pass(w http.ResponseWriter, answer *http.Response) {
 	w.Write(b)
 }
 
-// fail answers with what went wrong on the way, without what is secret about the way.
+// fail answers with the failure on the way, without the secret parts of the way.
 func (g *proxy) fail(w http.ResponseWriter, to *url.URL, err error) {
 	var inner *url.Error
 	if errors.As(err, &inner) {
@@ -220,7 +219,7 @@ func (g *proxy) fail(w http.ResponseWriter, to *url.URL, err error) {
 	http.Error(w, "sandboxmcp: "+g.trouble(fmt.Sprintf("%s can't be reached: %v", to.Host, err)), status)
 }
 
-// bounded ends what a registry sends when all of it together is too much.
+// bounded ends a registry's answer when all answers together are too large.
 func (g *proxy) bounded(r io.Reader) io.Reader { return &budget{r, &g.left} }
 
 type budget struct {

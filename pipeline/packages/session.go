@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// session is a layer that one session has for itself. Unlike a generation it changes while it is
-// shown: what is installed is there for the next import.
+// session is a layer that one session has for itself. Unlike a generation it changes while sandboxes show it: an
+// installed package is there for the next import.
 type session struct {
 	namespace, language, kind string
 
@@ -68,7 +68,7 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 	return s.viewSession(namespace, id, language)
 }
 
-// fill makes the session's directory out of what the namespace has.
+// fill copies the namespace's layer into the session's directory.
 func (s *Store) fill(ses *session) (err error) {
 	if err := s.lockDir(ses); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (s *Store) fill(ses *session) (err error) {
 	return err
 }
 
-// lockDir makes the directory and takes its lock, while no server sweeps: a directory without a holder
-// would look like that of a dead one.
+// lockDir makes the directory and takes its lock, while no server sweeps: a directory without a holder would look like
+// that of a dead server.
 func (s *Store) lockDir(ses *session) error {
 	sweepLock, err := lock(s.sweeping(), false, true)
 	for err == nil && sweepLock == nil {
@@ -133,7 +133,7 @@ func (s *Store) lockDir(ses *session) error {
 
 func (s *Store) sweeping() string { return filepath.Join(s.cfg.Dir, "sweeping") }
 
-// session returns one that was opened here, for its own namespace and language only.
+// session returns a session that was opened here, for its own namespace and language only.
 func (s *Store) session(namespace, id, language string) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,8 +154,7 @@ func (s *Store) viewSession(namespace, id, language string) (View, error) {
 	return v, nil
 }
 
-// DropSession removes a session's layer, and ends what is being installed into it. Dropping one
-// that is not there does nothing.
+// DropSession removes a session's layer, and ends an install into it. An unknown session is no error.
 func (s *Store) DropSession(id string) error {
 	s.mu.Lock()
 	ses, ok := s.sessions[id]

@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// settings are the operator's configuration of a package manager, split in two: what the proxy needs to reach the
-// registries, and what the package manager is told inside.
+// settings are the operator's configuration of a package manager, split in two: the part by which the proxy reaches the
+// registries, and the part that the package manager gets inside.
 type settings struct {
 	sources     []source
 	credentials []credential
@@ -70,7 +70,7 @@ type badSetting struct{ what string }
 
 func (b badSetting) Error() string { return b.what + " is not a http or https URL" }
 
-// hide remembers what must not be shown; names that are no secret by their length would only blot the text.
+// hide remembers texts that must not be shown; names that are no secret by their length would only blot the text.
 func (s *settings) hide(all ...string) {
 	const short = 6
 	for _, one := range all {
@@ -121,8 +121,7 @@ func portOf(u *url.URL) string {
 	return "443"
 }
 
-// viaProxy returns the choice of a proxy between what the package manager is configured with and
-// the environment.
+// viaProxy returns the choice of a proxy between the package manager's configuration and the environment.
 func (s *settings) viaProxy(what, httpProxy, httpsProxy, except string) error {
 	env := httpproxy.FromEnvironment()
 	c := httpproxy.Config{HTTPProxy: cmp.Or(httpProxy, env.HTTPProxy), HTTPSProxy: cmp.Or(httpsProxy, env.HTTPSProxy), NoProxy: except}

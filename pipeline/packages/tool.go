@@ -8,7 +8,8 @@ import (
 
 // tool is a language's package manager.
 type tool interface {
-	// settings asks it, on the host, what the operator configured it with. No code of packages runs.
+	// settings returns the operator's configuration, as the tool itself reports it on the host. No code of packages
+	// runs.
 	settings(ctx context.Context, host host) (settings, error)
 	// plan returns how to install an order's packages beside those of a layer.
 	plan(o Order, base layer, set settings, scripts bool) (installPlan, error)
@@ -16,9 +17,9 @@ type tool interface {
 	read(o Order, base layer, h harvest) (all, brought []Package, err error)
 	// retained returns the files of the layer before that stay beside the fresh ones.
 	retained(base layer, fresh map[string]file) (map[string]file, error)
-	// directories must be there in a layer that is shown, even an empty one.
+	// directories must be there in each visible layer, even an empty one.
 	directories() []string
-	// show is how sandboxes see the content of a layer.
+	// show returns the view that sandboxes have of the content of a layer.
 	show(content string) View
 	// missing is the error for its not being on this host, missingIn for its not being in the image
 	// that a backend has for the language.

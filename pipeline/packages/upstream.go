@@ -74,9 +74,8 @@ func (w wrongAddress) Error() string {
 	return fmt.Sprintf("it is at %s, where no registry that is configured is", w.addr)
 }
 
-// dial connects. What the operator named may be anywhere; what a page links to may be on private
-// addresses only if a source is, and never on those by which machines tell about themselves
-// (169.254.169.254 and the like).
+// dial connects. The operator's own sources may be anywhere; links of pages may lead to private addresses only if a
+// source is at one, and never to those by which machines tell about themselves (169.254.169.254 and the like).
 func (u *upstream) dial(ctx context.Context, network, to string) (net.Conn, error) {
 	_, proxy := u.proxies.Load(strings.ToLower(to))
 	source := u.named[strings.ToLower(to)]
@@ -97,12 +96,12 @@ func (u *upstream) dial(ctx context.Context, network, to string) (net.Conn, erro
 	return d.DialContext(ctx, network, to)
 }
 
-// may reports whether what a page links to may be at an address.
+// may reports whether a page's link may lead to an address.
 func (u *upstream) may(a netip.Addr) bool {
 	return u.outside.Refuses(a) == "" || u.private.Load() && egress.Owned(a)
 }
 
-// check is for addresses that a link names itself, which a proxy would connect to for us.
+// check refuses addresses that a link names itself, which a proxy would connect to for us.
 func (u *upstream) check(to *url.URL) error {
 	a, err := netip.ParseAddr(to.Hostname())
 	if err != nil || u.named[address(to)] || u.may(a) {
@@ -111,8 +110,8 @@ func (u *upstream) check(to *url.URL) error {
 	return wrongAddress{a}
 }
 
-// RoundTrip implements [http.RoundTripper]: one request to one host, counted. A redirect is
-// another one, with the credentials of where it leads to.
+// RoundTrip implements [http.RoundTripper]: one request to one host, counted. A redirect is another request, with the
+// credentials of its target.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	if h := u.set.authorize(r.URL); h != "" {
@@ -155,7 +154,7 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// redirects are followed outside: a registry may keep its files anywhere. They don't lead from
+// redirects bounds redirects, which are followed outside: a registry may keep its files anywhere. They don't lead from
 // the encrypted way to the plain one.
 func redirects(r *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {

@@ -18,7 +18,7 @@ var (
 	// ErrNotFound is the error of Get and Delete for an item that the keyring does not hold.
 	ErrNotFound = errors.New("not in the keyring of the operating system")
 
-	// ErrUnavailable is wrapped by all errors of a keyring that can't be used. Their text says what to do.
+	// ErrUnavailable is wrapped by all errors of a keyring that can't be used. Their text says how to make it usable.
 	ErrUnavailable = errors.New("the keyring of the operating system can't be used")
 )
 

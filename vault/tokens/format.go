@@ -81,7 +81,7 @@ func exactly(n int, s *set) piece {
 	return piece{set: s, min: n, max: n, after: s.not(), end: true}
 }
 
-// open is a format that is sure after n bytes of s, and extends over all bytes of s. A long beginning is enough by
+// open returns a format that is sure after n bytes of s, and extends over all bytes of s. A long beginning is enough by
 // itself; a short one must stand apart.
 func open(kind string, n int, s *set, begins ...string) *format {
 	f := &format{kind: kind, begins: begins, pieces: []piece{run(s, n, n), run(s, 0, 0)}, sure: 1, check: plausible}

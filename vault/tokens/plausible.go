@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// plausible reports whether a secret looks as if it had been drawn at random. The examples of manuals do
-// not: they repeat one character, count up, or say what they are.
+// plausible reports whether a secret looks as if it had been drawn at random. The examples of manuals do not: they
+// repeat one character, count up, or have a word of placeholders.
 func plausible(t token) bool { return drawn(t.secret, 2.7) }
 
 // drawn is plausible for secrets with so many bits per byte at least.
@@ -23,7 +23,7 @@ func drawn(s []byte, bits float64) bool {
 	return true
 }
 
-// placeholders are in no random text of this length, but once in some thousands.
+// placeholders stand in no random text of this length, but once in some thousands.
 var placeholders = []string{"example", "xxxx", "....", "****", "placeholder", "redacted", "dummy", "changeme", "your-", "your_", "yourtoken", "sandboxmcp_"}
 
 // entropy returns the bits per byte that the frequencies of the bytes in s tell.
@@ -59,7 +59,7 @@ func regular(s []byte) bool {
 	return false
 }
 
-// secretly: plausible, and the name says that it is a secret, not an id or a sum.
+// secretly reports whether t is plausible, and its name that of a secret, not of an id or a sum.
 func secretly(t token) bool {
 	name := bytes.ToLower(t.whole[:len(t.whole)-len(t.secret)])
 	if bytes.Contains(name, []byte("public")) {

@@ -16,7 +16,7 @@ type scan struct {
 	clean []byte
 }
 
-// before is how many bytes in front of a token are looked at.
+// before is the number of bytes in front of a token that are inspected.
 const before = 64
 
 func newScan(found func(string)) *scan {
@@ -136,7 +136,7 @@ func (s *scan) grow(last bool) bool {
 	return true
 }
 
-// wipe clears what is left of the text in memory.
+// wipe clears the text in memory.
 func (s *scan) wipe() {
 	clear(s.text[:cap(s.text)])
 	clear(s.clean[:cap(s.clean)])

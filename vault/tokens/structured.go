@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// webToken is a JWT, or a JWE: a header in base64 that is JSON with an algorithm, and what follows.
+// webToken returns the format of a JWT, or a JWE: a header in base64 that is JSON with an algorithm, and the parts
+// behind it.
 func webToken() *format {
 	return &format{kind: "a JSON web token", begins: []string{"eyJ"}, next: []*set{base64URL}, apart: base64URL,
 		pieces: []piece{run(base64URL, 12, 2048), {text: "."}, run(base64URL, 10, 10), run(base64URL, 0, 0),

@@ -37,7 +37,7 @@ type writer struct {
 	err  error // of the first call that failed; io.ErrClosedPipe after Close
 }
 
-// scanSize is how many bytes are scanned at once, so that their copy stays in the processor's cache.
+// scanSize is the number of bytes that are scanned at once, so that their copy stays in the processor's cache.
 const scanSize = 32 << 10
 
 // Write fails with the error of the underlying writer, and afterwards always returns that error.
