@@ -1,5 +1,7 @@
 // Package identity tells who sends an HTTP request: it checks bearer tokens of its own store, client certificates, and JWTs of an
 // external issuer, and bounds how often each may ask.
+//
+// go-jose checks the signatures of JWTs, x/crypto/argon2 hashes tokens, and x/time/rate counts requests: no program writes these for itself.
 package identity
 
 import (

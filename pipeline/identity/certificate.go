@@ -1,0 +1,55 @@
+package identity
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Grant is what a certificate's identity may do.
+type Grant struct {
+	Kind       Kind
+	Namespaces []string
+}
+
+// Check returns what is wrong with it.
+func (g Grant) Check() error { return checkGrant(g.Kind, g.Namespaces) }
+
+// certified returns who the client certificate of a request is for. The listener has verified it against the client CA; whoever has
+// one of that CA and is not in the map is nobody. Names are "uri:...", "dns:..." and, of a certificate that has neither, "cn:..." of
+// its subject. A certificate with two names that are in the map is nobody's, too.
+func (c *Checker) certified(r *http.Request) (Identity, error) {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return Identity{}, errNone
+	}
+	leaf := r.TLS.VerifiedChains[0][0]
+	var names []string
+	for _, u := range leaf.URIs {
+		names = append(names, "uri:"+u.String())
+	}
+	for _, d := range leaf.DNSNames {
+		names = append(names, "dns:"+strings.ToLower(d))
+	}
+	if len(names) == 0 {
+		names = []string{"cn:" + leaf.Subject.CommonName}
+	}
+	var found Identity
+	for _, name := range names {
+		g, ok := c.cfg.Certificates[name]
+		if ok && found.Name != "" && found.Name != name {
+			return Identity{}, errInvalid
+		}
+		if ok {
+			found = Identity{Name: name, Kind: g.Kind, Source: FromCertificate, Namespaces: g.Namespaces, Credential: leaf.SerialNumber.Text(16)}
+		}
+	}
+	for _, certificate := range r.TLS.VerifiedChains[0] { // a connection may outlast them
+		if time.Now().After(certificate.NotAfter) {
+			return Identity{}, errInvalid
+		}
+	}
+	if found.Name == "" {
+		return Identity{}, errInvalid
+	}
+	return found, nil
+}

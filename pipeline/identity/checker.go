@@ -1,0 +1,249 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Config says whose requests are taken. The zero value takes none.
+type Config struct {
+	Tokens       *Tokens          // nil takes no token of ours
+	Certificates map[string]Grant // by the name that [Checker.Identify] finds in a certificate, such as "dns:ci.example.com"
+	OAuth        *OAuth           // nil takes no JWT
+	Rate         float64          // requests a second of one identity; 0 is DefaultRate
+	Log          *slog.Logger     // is told why the keys of an issuer or the store can't be read; nil is nobody
+}
+
+// The limits. An identity may ask for burstSeconds' worth of requests at once.
+const (
+	DefaultRate  = 50.0
+	burstSeconds = 4
+
+	failEvery   = 6 * time.Second // a failed try of an address is forgotten in this time
+	maxFailures = 10              // of one address at once
+	maxBuckets  = 10_000          // of each kind
+)
+
+// Checker identifies who sends requests. Its methods may be called concurrently.
+type Checker struct {
+	cfg      Config
+	keys     *keySet // nil without OAuth
+	requests *limits // by identity
+	failures *limits // by address
+}
+
+// New returns a checker.
+func New(c Config) *Checker {
+	if c.Rate == 0 {
+		c.Rate = DefaultRate
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	k := &Checker{cfg: c,
+		requests: newLimits(rate.Limit(c.Rate), max(1, int(c.Rate*burstSeconds)), maxBuckets),
+		failures: newLimits(rate.Every(failEvery), maxFailures, maxBuckets),
+	}
+	if c.OAuth != nil {
+		k.keys = newKeySet(c.OAuth, func(err error) { c.Log.Warn("the keys of the OAuth issuer can't be fetched", "error", err) })
+	}
+	return k
+}
+
+// Refused is the error of a request that is not taken. Its text does not say which part of the credentials is wrong.
+type Refused struct {
+	Status int           // of HTTP
+	Code   string        // of RFC 6750, such as "invalid_token"; "" is none
+	Text   string        // for the client
+	Hint   string        // what to do about it
+	Wait   time.Duration // after which to try again; 0 says nothing about that
+}
+
+func (e *Refused) Error() string { return e.Text }
+
+var (
+	errNone    = &Refused{Status: http.StatusUnauthorized, Text: "this needs a token", Hint: "send Authorization: Bearer TOKEN; sandboxmcp token create makes one"}
+	errInvalid = &Refused{Status: http.StatusUnauthorized, Code: "invalid_token", Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
+	errScope   = &Refused{Status: http.StatusForbidden, Code: "insufficient_scope", Text: "the token does not reach this server's operations", Hint: "ask the issuer for the scopes and a namespace"}
+	errURL     = &Refused{Status: http.StatusBadRequest, Code: "invalid_request", Text: "a token stands in the URL, where logs and histories keep it", Hint: "revoke it, and send the next one in the header Authorization"}
+)
+
+// Identify returns who sends a request, by the one Authorization header that it may have or else by its client certificate. Each error
+// is a *Refused.
+func (c *Checker) Identify(r *http.Request) (Identity, error) {
+	if tokenInURL(r.URL) {
+		return Identity{}, errURL
+	}
+	headers := r.Header.Values("Authorization")
+	if len(headers) == 0 {
+		i, err := c.certified(r)
+		return c.limited(i, err)
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	token = strings.TrimLeft(token, " ")
+	if c.cfg.Tokens != nil && strings.EqualFold(scheme, "Bearer") && len(headers) == 1 && c.cfg.Tokens.Verified(token) {
+		return c.limited(c.verify(r.Context(), token)) // whoever shares its address may have failed as often as they like
+	}
+	address := addressOf(r)
+	if wait := c.failures.wait(address); wait > 0 {
+		return Identity{}, tooMany("too many tries failed", wait)
+	}
+	i, err := Identity{}, error(errInvalid)
+	if len(headers) == 1 && strings.EqualFold(scheme, "Bearer") && len(token) <= maxJWT {
+		i, err = c.verify(r.Context(), token)
+	}
+	if errors.Is(err, errInvalid) {
+		c.failures.take(address)
+	}
+	return c.limited(i, err)
+}
+
+// verify returns the identity of a bearer token of either kind.
+func (c *Checker) verify(ctx context.Context, token string) (i Identity, err error) {
+	switch {
+	case strings.HasPrefix(token, tokenPrefix) && c.cfg.Tokens != nil:
+		i, err = c.cfg.Tokens.Verify(ctx, token)
+	case c.keys != nil:
+		i, err = c.cfg.OAuth.subject(ctx, c.keys, token)
+	default:
+		err = errInvalid
+	}
+	if _, refused := errors.AsType[*Refused](err); err == nil || refused {
+		return i, err
+	}
+	if !errors.Is(err, errBusy) && ctx.Err() == nil {
+		c.cfg.Log.Error("credentials can't be checked", "error", err)
+	}
+	return Identity{}, &Refused{Status: http.StatusServiceUnavailable, Text: "credentials can't be checked at the moment", Hint: "try again later; the server's log says why", Wait: time.Second}
+}
+
+// limited bounds the requests of an identity.
+func (c *Checker) limited(i Identity, err error) (Identity, error) {
+	if err != nil {
+		return Identity{}, err
+	}
+	if wait := c.requests.allow(i.String()); wait > 0 {
+		return Identity{}, tooMany("too many requests", wait)
+	}
+	return i, nil
+}
+
+func tooMany(text string, wait time.Duration) error {
+	return &Refused{Status: http.StatusTooManyRequests, Text: text, Hint: "try again later", Wait: wait}
+}
+
+// tokenInURL reports whether a query has a token, by RFC 6750's name for it or by its look.
+func tokenInURL(u *url.URL) bool {
+	if u.RawQuery == "" {
+		return false
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	for name, values := range query {
+		if name == "access_token" {
+			return true
+		}
+		for _, v := range values {
+			if strings.HasPrefix(v, tokenPrefix) {
+				return true
+			}
+		}
+	}
+	return err != nil && (strings.Contains(u.RawQuery, "access_token") || strings.Contains(u.RawQuery, tokenPrefix))
+}
+
+// Middleware returns a handler that calls next for requests of somebody: their context has the identity, and they have no
+// Authorization header any more, so that nothing behind it can tell the token. Others are refused.
+func (c *Checker) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i, err := c.Identify(r)
+		if err != nil {
+			c.refuse(w, err)
+			return
+		}
+		r = r.WithContext(With(r.Context(), i))
+		r.Header = r.Header.Clone()
+		r.Header.Del("Authorization")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers a request that is not taken.
+func (c *Checker) refuse(w http.ResponseWriter, err error) {
+	e, ok := errors.AsType[*Refused](err)
+	if !ok {
+		e = &Refused{Status: http.StatusInternalServerError, Text: "this is a bug of sandboxmcp"}
+	}
+	h := w.Header()
+	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
+		h.Set("WWW-Authenticate", c.challenge(e.Code))
+	}
+	if e.Wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.Wait.Seconds()))))
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Text, "hint": e.Hint}) // the client may be gone
+}
+
+// challenge is the value of WWW-Authenticate (RFC 6750, RFC 9728).
+func (c *Checker) challenge(code string) string {
+	parts := []string{`realm="sandboxmcp"`}
+	if code != "" {
+		parts = append(parts, `error="`+code+`"`)
+	}
+	if o := c.cfg.OAuth; o != nil {
+		if len(o.Scopes) > 0 {
+			parts = append(parts, `scope="`+strings.Join(o.Scopes, " ")+`"`)
+		}
+		parts = append(parts, `resource_metadata="`+o.metadataURL()+`"`)
+	}
+	return "Bearer " + strings.Join(parts, ", ")
+}
+
+// MetadataPath is where [Checker.Metadata] is served, with and without the path of the resource behind it.
+const MetadataPath = "/.well-known/oauth-protected-resource"
+
+// metadataURL puts MetadataPath between the host and the path of the resource (RFC 9728, section 3.1).
+func (o *OAuth) metadataURL() string {
+	u, err := url.Parse(o.Resource)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: MetadataPath + strings.TrimSuffix(u.Path, "/")}).String()
+}
+
+// Metadata returns the handler of the document that says which issuer clients of OAuth get tokens from (RFC 9728). It needs no identity.
+// Without OAuth everything is not found.
+func (c *Checker) Metadata() http.Handler {
+	o := c.cfg.OAuth
+	if o == nil {
+		return http.NotFoundHandler()
+	}
+	own, _ := url.Parse(o.metadataURL())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead || r.URL.Path != MetadataPath && r.URL.Path != own.Path {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "max-age=3600")
+		_ = json.NewEncoder(w).Encode(struct {
+			Resource string   `json:"resource"`
+			Servers  []string `json:"authorization_servers"`
+			Scopes   []string `json:"scopes_supported,omitempty"`
+			Methods  []string `json:"bearer_methods_supported"`
+			Name     string   `json:"resource_name"`
+		}{o.Resource, []string{o.Issuer}, o.Scopes, []string{"header"}, "sandboxmcp"})
+	})
+}

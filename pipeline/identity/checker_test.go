@@ -1,0 +1,202 @@
+package identity
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestMiddleware(t *testing.T) {
+	s := quick(t.TempDir())
+	token := create(t, s, agent)
+	person := create(t, s, Token{Name: "ada", Kind: Person})
+	expired := create(t, s, Token{Name: "old", Kind: Person, Expires: time.Now().Add(-time.Minute)})
+	stranger, _ := newToken()
+	for name, tt := range map[string]struct {
+		header []string
+		status int
+		body   string
+	}{
+		"agent":              {bearer(token), 200, `true token:ci agent [a b] []`},
+		"person":             {bearer(person), 200, `true token:ada person [] []`},
+		"scheme in capitals": {[]string{"Authorization", "BEARER " + token}, 200, `true token:ci agent [a b] []`},
+		"none":               {nil, 401, "this needs a token"},
+		"wrong secret":       {bearer(wrongSecret(token)), 401, "not valid"},
+		"unknown":            {bearer(stranger), 401, "not valid"},
+		"typing error":       {bearer(token[:60]), 401, "not valid"},
+		"expired":            {bearer(expired), 401, "not valid"},
+		"JWT":                {bearer("eyJhbGciOiJub25lIn0.e30."), 401, "not valid"},
+		"empty":              {bearer(""), 401, "not valid"},
+		"no scheme":          {[]string{"Authorization", token}, 401, "not valid"},
+		"basic":              {[]string{"Authorization", "Basic " + token}, 401, "not valid"},
+		"two":                {append(bearer(token), bearer(person)...), 401, "not valid"},
+		"the same twice":     {append(bearer(token), bearer(token)...), 401, "not valid"},
+		"other header":       {[]string{"X-Api-Key", token}, 401, "this needs a token"},
+		"cookie":             {[]string{"Cookie", "access_token=" + token}, 401, "this needs a token"},
+	} {
+		w := ask(New(Config{Tokens: s}), tt.header...)
+		wantStatus(t, name, w, tt.status)
+		if !strings.Contains(w.Body.String(), tt.body) {
+			t.Errorf("%s: got %s, want %s", name, w.Body, tt.body)
+		}
+		challenge := w.Header().Get("WWW-Authenticate")
+		if (challenge != "") != (tt.status == 401) || strings.Contains(challenge, "invalid_token") != (tt.body == "not valid") {
+			t.Errorf("%s: the challenge is %q", name, challenge)
+		}
+	}
+	if w := ask(New(Config{}), bearer(token)...); w.Code != 401 {
+		t.Errorf("without a store: got %d %s", w.Code, w.Body)
+	}
+}
+
+// All that can be wrong with a token gets the same answer.
+func TestSameAnswer(t *testing.T) {
+	s := quick(t.TempDir())
+	token := create(t, s, agent)
+	expired := create(t, s, Token{Name: "old", Kind: Person, Expires: time.Now().Add(-time.Minute)})
+	stranger, _ := newToken()
+	var want string
+	for _, wrong := range []string{wrongSecret(token), stranger, expired, token[:70] + "AAAAA", tokenPrefix, "x.y.z", ""} {
+		w := ask(New(Config{Tokens: s}), bearer(wrong)...)
+		got := fmt.Sprint(w.Code, w.Header(), w.Body)
+		if want == "" {
+			want = got
+		}
+		if got != want {
+			t.Errorf("got %s, and for another token %s", got, want)
+		}
+	}
+}
+
+func TestTokenInURL(t *testing.T) {
+	s := quick(t.TempDir())
+	token := create(t, s, agent)
+	c := New(Config{Tokens: s})
+	for _, query := range []string{"access_token=" + token, "access_token=x", "a=1&token=" + token, "a=1&b=" + url.QueryEscape(token), "%zz&access_token=" + token, "a=;t=" + token} {
+		for _, header := range []string{"", "Bearer " + token} { // a good one beside it is no excuse
+			r := httptest.NewRequest(http.MethodGet, "/mcp?"+query, nil)
+			if header != "" {
+				r.Header.Set("Authorization", header)
+			}
+			wantStatus(t, query[:8], send(c, r), http.StatusBadRequest)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/mcp?session=1", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	wantStatus(t, "a harmless query", send(c, r), http.StatusOK)
+}
+
+// Ten thousand wrong tokens from one address cost ten derivations, and shut out nobody who is known.
+func TestWrongTokens(t *testing.T) {
+	s := OpenTokens(t.TempDir())
+	token := create(t, s, agent)
+	fresh := create(t, s, Token{Name: "ada", Kind: Person})
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Config{Tokens: s})
+		wantStatus(t, "a good token", ask(c, bearer(token)...), 200)
+		n := counted(s)
+		status := map[int]int{}
+		for range 10_000 {
+			wrong, _ := newToken()
+			w := ask(c, bearer(wrong)...)
+			status[w.Code]++
+			if w.Code == 429 && w.Header().Get("Retry-After") != "6" {
+				t.Fatalf("Retry-After: %q", w.Header().Get("Retry-After"))
+			}
+		}
+		if n.Load() != maxFailures || status[401] != maxFailures || status[429] != 10_000-maxFailures {
+			t.Errorf("%d derivations, and %v", n.Load(), status)
+		}
+		wantStatus(t, "a good token of the same address", ask(c, bearer(token)...), 200)
+		wantStatus(t, "a token that nobody has used yet", ask(c, bearer(fresh)...), 429)
+		wantStatus(t, "nothing", ask(c), 401)
+		wantStatus(t, "another address", ask(c, append(bearer(fresh), "Remote", "192.0.2.2:1")...), 200)
+		time.Sleep(failEvery)
+		wantStatus(t, "a wrong one later", ask(c, bearer(wrongSecret(token))...), 401)
+		wantStatus(t, "and another", ask(c, bearer(wrongSecret(token))...), 429)
+		time.Sleep(maxFailures * failEvery)
+		for range maxFailures {
+			wantStatus(t, "much later", ask(c, bearer(wrongSecret(token))...), 401)
+		}
+	})
+}
+
+func TestAddress(t *testing.T) {
+	for _, tt := range []struct{ remote, forwarded, want string }{
+		{"192.0.2.1:99", "", "192.0.2.1"},
+		{"192.0.2.1:99", "10.0.0.1", "192.0.2.1"}, // whoever is on TCP can write what they like
+		{"[::ffff:192.0.2.1]:99", "", "192.0.2.1"},
+		{"[2001:db8:1:2:3:4:5:6]:99", "", "2001:db8:1:2::/64"},
+		{"[2001:db8:1:2:ffff::1]:99", "", "2001:db8:1:2::/64"},
+		{"[fe80::1%eth0]:99", "", "fe80::/64"},
+		{"@", "", "unknown"},
+		{"", "198.51.100.7, 192.0.2.9", "192.0.2.9"}, // what the proxy added comes last
+		{"@", "nonsense", "unknown"},
+		{"@", "2001:db8::1", "2001:db8::/64"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = tt.remote
+		if tt.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", tt.forwarded)
+		}
+		if got := addressOf(r); got != tt.want {
+			t.Errorf("%s, %s: got %s, want %s", tt.remote, tt.forwarded, got, tt.want)
+		}
+	}
+}
+
+func TestRate(t *testing.T) {
+	s := quick(t.TempDir())
+	token := create(t, s, agent)
+	other := create(t, s, Token{Name: "ada", Kind: Person})
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Config{Tokens: s, Rate: 2})
+		for range 2 * burstSeconds {
+			wantStatus(t, "within the burst", ask(c, bearer(token)...), 200)
+		}
+		w := ask(c, bearer(token)...)
+		wantStatus(t, "above it", w, 429)
+		if got := w.Header().Get("Retry-After"); got != "1" {
+			t.Errorf("Retry-After: %q", got)
+		}
+		wantStatus(t, "from another address", ask(c, append(bearer(token), "Remote", "192.0.2.7:1")...), 429)
+		wantStatus(t, "another identity", ask(c, bearer(other)...), 200)
+		time.Sleep(500 * time.Millisecond)
+		wantStatus(t, "later", ask(c, bearer(token)...), 200)
+		wantStatus(t, "later, again", ask(c, bearer(token)...), 429)
+	})
+}
+
+// Whoever has many addresses takes no memory with them.
+func TestBuckets(t *testing.T) {
+	l := newLimits(1, 1, 100)
+	for i := range 10_000 {
+		if wait := l.allow(fmt.Sprint(i)); wait != 0 {
+			t.Fatalf("%d: wait %v", i, wait)
+		}
+	}
+	if len(l.byKey) != 100 || l.used.Len() != 100 {
+		t.Errorf("%d and %d are kept", len(l.byKey), l.used.Len())
+	}
+	if l.allow("9999") == 0 || l.allow("5") != 0 {
+		t.Error("the last one is forgotten, or an old one is not")
+	}
+}
+
+func TestStoreUnreadable(t *testing.T) {
+	s := quick(t.TempDir())
+	token := create(t, s, agent)
+	if err := writeFile(s.path(), "{"); err != nil {
+		t.Fatal(err)
+	}
+	w := ask(New(Config{Tokens: s}), bearer(token)...)
+	wantStatus(t, "a damaged store", w, http.StatusServiceUnavailable)
+	if w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), s.dir) {
+		t.Errorf("got %v, %s", w.Header(), w.Body)
+	}
+}

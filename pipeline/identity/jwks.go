@@ -1,0 +1,232 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// The ages of an issuer's keys. A key that the issuer has taken back serves until they are fetched again; where the issuer can't be
+// reached, they serve on for a while. A token with an unknown key has them fetched, too.
+const (
+	keysFresh  = 10 * time.Minute
+	keysUsable = time.Hour
+	fetchEvery = time.Minute // at most
+)
+
+// The limits of a fetch. Nothing that asks waits for longer.
+const (
+	fetchTimeout = 5 * time.Second
+	maxKeys      = 100
+	maxDocument  = 1 << 20 // bytes
+)
+
+// errIssuer is the error where the keys of the issuer can't be had.
+var errIssuer = errors.New("the keys of the issuer can't be fetched")
+
+// keySet holds the keys of an issuer.
+type keySet struct {
+	oauth  *OAuth
+	client *http.Client
+	failed func(error) // is told why a fetch failed
+
+	fetching chan struct{} // holds one value during a fetch
+
+	mu      sync.Mutex
+	keys    map[string][]jose.JSONWebKey
+	fetched time.Time // when keys came
+	tried   time.Time // when they were asked for
+}
+
+func newKeySet(o *OAuth, failed func(error)) *keySet {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
+	return &keySet{oauth: o, failed: failed, fetching: make(chan struct{}, 1), client: &http.Client{
+		Transport: transport, Timeout: fetchTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// find returns the keys of an id, and errInvalid where there is none. It fetches keys that are due; others go on with what there is
+// meanwhile, or wait where there is nothing.
+func (s *keySet) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
+	found, due, err := s.cached(id)
+	if !due {
+		return found, err
+	}
+	if err == nil {
+		select {
+		case s.fetching <- struct{}{}:
+		default:
+			return found, nil
+		}
+	} else {
+		select {
+		case s.fetching <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	defer func() { <-s.fetching }()
+	if found, due, err = s.cached(id); due {
+		s.refresh(context.WithoutCancel(ctx)) // a client that goes away would leave the next one without an attempt
+		found, _, err = s.cached(id)
+	}
+	return found, err
+}
+
+// cached returns what find does of the keys that there are, and whether to fetch others first.
+func (s *keySet) cached(id string) (found []jose.JSONWebKey, due bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := time.Now()
+	age := at.Sub(s.fetched)
+	found = s.keys[id]
+	due = (len(found) == 0 || age > keysFresh) && at.Sub(s.tried) >= fetchEvery
+	switch {
+	case age > keysUsable:
+		return nil, due, errIssuer
+	case len(found) == 0:
+		return nil, due, errInvalid
+	}
+	return found, due, nil
+}
+
+// refresh fetches the keys.
+func (s *keySet) refresh(ctx context.Context) {
+	s.mu.Lock()
+	s.tried = time.Now()
+	s.mu.Unlock()
+	keys, err := s.fetch(ctx)
+	if err != nil {
+		s.failed(err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys, s.fetched = keys, time.Now()
+}
+
+func (s *keySet) fetch(ctx context.Context) (map[string][]jose.JSONWebKey, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	address := s.oauth.JWKS
+	if address == "" {
+		var err error
+		if address, err = s.discover(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var set struct{ Keys []json.RawMessage }
+	if err := s.get(ctx, address, &set); err != nil {
+		return nil, err
+	}
+	keys := map[string][]jose.JSONWebKey{}
+	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
+		var k jose.JSONWebKey
+		if k.UnmarshalJSON(raw) == nil && k.Valid() && k.KeyID != "" { // others are of kinds that we do not use
+			keys[k.KeyID] = append(keys[k.KeyID], k)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("%s has no key that can be used", address)
+	}
+	return keys, nil
+}
+
+// discover asks the issuer's metadata for the address of its keys, at the place of OpenID Connect and at that of RFC 8414.
+func (s *keySet) discover(ctx context.Context) (string, error) {
+	u, err := url.Parse(s.oauth.Issuer)
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimSuffix(u.EscapedPath(), "/")
+	origin := u.Scheme + "://" + u.Host
+	var failed error
+	for _, at := range []string{origin + path + "/.well-known/openid-configuration", origin + "/.well-known/oauth-authorization-server" + path} {
+		var meta struct {
+			Issuer string `json:"issuer"`
+			JWKS   string `json:"jwks_uri"`
+		}
+		switch err := s.get(ctx, at, &meta); {
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case meta.Issuer != s.oauth.Issuer: // RFC 8414, section 3.3
+			failed = errors.Join(failed, fmt.Errorf("%s is the metadata of another issuer", at))
+		default:
+			return meta.JWKS, nil
+		}
+	}
+	return "", failed
+}
+
+func (s *keySet) get(ctx context.Context, address string, into any) error {
+	if !SafeURL(address) {
+		return fmt.Errorf("%.200q is not https", address)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", "application/json")
+	answer, err := s.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %d", address, answer.StatusCode)
+	}
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument))
+	if err != nil {
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s is not JSON of its kind, or is larger than %d bytes", address, maxDocument)
+	}
+	return nil
+}
+
+// SafeURL reports whether what comes from a URL can be trusted to be that host's: it is https, or of this machine.
+func SafeURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname())
+}
+
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// addressOf returns the address that failed tries of a request count for: of IPv6 the network of 64 bits, which is one user's. Of a Unix
+// socket it is what the reverse proxy at its other end has added to X-Forwarded-For; its clients are not told apart otherwise.
+func addressOf(r *http.Request) string {
+	text := r.RemoteAddr
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		text = host
+	} else if hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ","); len(hops) > 0 {
+		text = strings.TrimSpace(hops[len(hops)-1])
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return "unknown"
+	}
+	if a = a.Unmap().WithZone(""); a.Is6() {
+		p, _ := a.Prefix(64)
+		return p.String()
+	}
+	return a.String()
+}

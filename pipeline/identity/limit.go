@@ -1,0 +1,73 @@
+package identity
+
+import (
+	"container/list"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// limits are the token buckets of many keys. The least recently used is forgotten where there are too many.
+type limits struct {
+	every rate.Limit
+	burst int
+	max   int
+
+	mu    sync.Mutex
+	byKey map[string]*list.Element
+	used  list.List // of *bucket, the last used first
+}
+
+type bucket struct {
+	key string
+	*rate.Limiter
+}
+
+func newLimits(every rate.Limit, burst, max int) *limits {
+	return &limits{every: every, burst: burst, max: max, byKey: map[string]*list.Element{}}
+}
+
+// wait returns how long a key has to wait for its next token, 0 if it has one, without taking it.
+func (l *limits) wait(key string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.byKey[key]
+	if !ok {
+		return 0
+	}
+	missing := 1 - e.Value.(*bucket).Tokens()
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(math.Ceil(missing / float64(l.every) * float64(time.Second)))
+}
+
+// take takes a token from a key's bucket, also one that is not there yet: calls at once may have asked for the same one. The debt is bounded by
+// that number of calls.
+func (l *limits) take(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.byKey[key]
+	if !ok {
+		if l.used.Len() >= l.max {
+			last := l.used.Back()
+			delete(l.byKey, last.Value.(*bucket).key)
+			l.used.Remove(last)
+		}
+		e = l.used.PushFront(&bucket{key, rate.NewLimiter(l.every, l.burst)})
+		l.byKey[key] = e
+	}
+	l.used.MoveToFront(e)
+	e.Value.(*bucket).Reserve()
+}
+
+// allow takes a token if there is one, and else returns how long to wait for it.
+func (l *limits) allow(key string) time.Duration {
+	wait := l.wait(key)
+	if wait == 0 {
+		l.take(key)
+	}
+	return wait
+}

@@ -1,0 +1,273 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+)
+
+// Errors of changes to the store.
+var (
+	ErrExists  = errors.New("a token of this name exists")
+	ErrUnknown = errors.New("there is no such token")
+)
+
+// Tokens is the store of bearer tokens in a state directory: tokens.json, of mode 0600, which is replaced as a whole, under a
+// lock. Any number of processes may share it, and all see at once what one of them changes. A token itself is not in it.
+//
+// The methods may be called concurrently.
+type Tokens struct {
+	dir    string
+	derive func(token string, salt []byte) []byte // counted by tests
+	slots  chan struct{}
+	queue  chan struct{}
+	decoy  []byte // salt of the derivation for ids that do not exist
+
+	mu       sync.Mutex
+	current  snapshot
+	verified map[string]verified // by id, of those in current
+	touching sync.Mutex
+}
+
+// The files of the store, and the most that it takes: all is read when it changes.
+const (
+	tokensFile = "tokens.json"
+	lockFile   = "tokens.lock"
+	newKind    = "tokens" // in the names of files that are being made
+	maxTokens  = 1000
+	maxFile    = 16 << 20
+	version    = 1
+)
+
+// record is a token as the file has it.
+type record struct {
+	Token
+	KDF  string `json:"kdf"`
+	Salt []byte `json:"salt"`
+	Hash []byte `json:"hash"`
+}
+
+// content is the file.
+type content struct {
+	Version int      `json:"version"`
+	Tokens  []record `json:"tokens"`
+}
+
+// snapshot is the file as it was read. A file that was written less than a second before may have been replaced since by
+// another of the same size and time, as the clock of a file system has steps: it is read again.
+type snapshot struct {
+	info  fs.FileInfo // nil: there was no file, or nothing was read
+	fresh bool        // it was young then
+	byID  map[string]record
+}
+
+// List returns the tokens by name, the expired ones among them.
+func (t *Tokens) List() ([]Token, error) {
+	all, err := t.read()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Token, 0, len(all.Tokens))
+	for _, r := range all.Tokens {
+		list = append(list, r.Token)
+	}
+	slices.SortFunc(list, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Create makes a token with the name, the kind, the namespaces and the end of a spec, and returns it: nothing shows it again. log,
+// if it is not nil, is called before the token exists, and its error prevents that. ErrExists is the error where the name is taken.
+func (t *Tokens) Create(ctx context.Context, spec Token, log func(Token) error) (token string, made Token, err error) {
+	if err := spec.Check(); err != nil {
+		return "", made, err
+	}
+	token, id := newToken()
+	made = Token{ID: id, Name: spec.Name, Kind: spec.Kind, Namespaces: append([]string{}, spec.Namespaces...), Created: now()}
+	if !spec.Expires.IsZero() {
+		made.Expires = spec.Expires.UTC().Truncate(time.Second)
+	}
+	sealed := t.seal(made, token)
+	err = t.change(ctx, func(all *content) error {
+		if slices.ContainsFunc(all.Tokens, func(r record) bool { return r.Name == made.Name || r.ID == made.ID }) {
+			return ErrExists
+		}
+		if len(all.Tokens) >= maxTokens {
+			return fmt.Errorf("there are %d tokens, which is the most", maxTokens)
+		}
+		all.Tokens = append(all.Tokens, sealed)
+		return call(log, made)
+	})
+	if err != nil {
+		return "", Token{}, err
+	}
+	return token, made, nil
+}
+
+// Revoke removes the token of a name or an id, or a token itself. No process accepts it when Revoke returns. log is called
+// before, as by Create.
+func (t *Tokens) Revoke(ctx context.Context, which string, log func(Token) error) (gone Token, err error) {
+	if id, ok := parseToken(which); ok {
+		which = id
+	}
+	err = t.change(ctx, func(all *content) error {
+		i := slices.IndexFunc(all.Tokens, func(r record) bool { return r.Name == which || r.ID == which })
+		if i < 0 {
+			return ErrUnknown
+		}
+		gone = all.Tokens[i].Token
+		all.Tokens = slices.Delete(all.Tokens, i, i+1)
+		return call(log, gone)
+	})
+	return gone, err
+}
+
+func call(log func(Token) error, t Token) error {
+	if log == nil {
+		return nil
+	}
+	return log(t)
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
+
+// lockWait is how long a change waits for other processes, which hold the lock for milliseconds.
+const lockWait = 10 * time.Second
+
+// change replaces the file by what f makes of it, unless f fails, with others locked out.
+func (t *Tokens) change(ctx context.Context, f func(*content) error) error {
+	if err := os.MkdirAll(t.dir, 0o700); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, fmt.Errorf("another process has %q locked", filepath.Join(t.dir, lockFile)))
+	defer cancel()
+	lock, err := os.OpenFile(filepath.Join(t.dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	for {
+		err := statefile.TryLock(lock, false)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, statefile.ErrLocked) {
+			return fmt.Errorf("lock %q: %w", lock.Name(), err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	all, err := t.read()
+	if err != nil {
+		return err
+	}
+	if err := f(&all); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		return err
+	}
+	statefile.Tidy(t.dir, newKind, 0)
+	return statefile.Replace(t.path(), newKind, data, 0o600)
+}
+
+func (t *Tokens) path() string { return filepath.Join(t.dir, tokensFile) }
+
+// read returns the content of the file. None is an empty store; one that is damaged, or that others may read, is an error.
+func (t *Tokens) read() (content, error) {
+	all, _, err := t.readFile()
+	return all, err
+}
+
+func (t *Tokens) readFile() (all content, info fs.FileInfo, err error) {
+	f, info, err := statefile.OpenPrivate(t.path(), "revoke its tokens if somebody has")
+	if errors.Is(err, fs.ErrNotExist) {
+		return content{Version: version}, nil, nil
+	}
+	if err != nil {
+		return content{}, nil, fmt.Errorf("the store of tokens: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err == nil {
+		err = all.decode(data)
+	}
+	if err != nil {
+		return content{}, nil, fmt.Errorf("the store of tokens, %q: %w: put a backup back, or move it away and create the tokens again", t.path(), err)
+	}
+	return all, info, nil
+}
+
+// decode takes only what we could have written: what else is in the file may have been an expiry.
+func (c *content) decode(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(c); err != nil {
+		return fmt.Errorf("it is damaged: %w", err)
+	}
+	if c.Version != version {
+		return fmt.Errorf("its format is version %d, and this program knows version %d", c.Version, version)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("it is damaged: something follows the tokens")
+	}
+	for _, r := range c.Tokens {
+		if err := r.Check(); err != nil || !isID(r.ID) || r.KDF != kdf || len(r.Salt) != saltSize || len(r.Hash) != hashSize {
+			return errors.New("it is damaged: it has a token that this program would not have written")
+		}
+	}
+	return nil
+}
+
+// record returns the record of an id as the file has it now.
+func (t *Tokens) record(id string) (record, bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.refresh(); err != nil {
+		t.current = snapshot{}
+		return record{}, false, err
+	}
+	r, known := t.current.byID[id]
+	return r, known, nil
+}
+
+// refresh reads the file if it is not the one that was read.
+func (t *Tokens) refresh() error {
+	info, err := os.Lstat(t.path())
+	old := t.current
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.current, t.verified = snapshot{}, nil
+		return nil
+	case err != nil:
+		return err
+	case old.info != nil && !old.fresh && os.SameFile(old.info, info) && old.info.ModTime().Equal(info.ModTime()) && old.info.Size() == info.Size() && old.info.Mode() == info.Mode():
+		return nil
+	}
+	all, info, err := t.readFile()
+	if err != nil {
+		return err
+	}
+	t.current = snapshot{info: info, fresh: info == nil || time.Since(info.ModTime()) < time.Second, byID: map[string]record{}}
+	for _, r := range all.Tokens {
+		t.current.byID[r.ID] = r
+	}
+	maps.DeleteFunc(t.verified, func(id string, v verified) bool { return !bytes.Equal(t.current.byID[id].Hash, v.hash) })
+	return nil
+}
