@@ -54,7 +54,6 @@ type Gateway struct {
 	sockets   Sockets
 	addresses addressMap
 	counters  counters
-	pipes     pipes
 	buffers   sync.Pool
 
 	open atomic.Int64 // connections
@@ -86,7 +85,6 @@ func openVia(c Config, s Sockets, dial dialFunc) *Gateway {
 	}
 	g := &Gateway{config: c, dial: dial, sockets: s}
 	g.counters.decided = c.Decided
-	g.pipes.budget = c.Budget
 	g.buffers.New = func() any { return new([bufferSize]byte) }
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop = stop
@@ -143,7 +141,7 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 	}
 }
 
-// descriptorsEach is the number of descriptors of a connection: its two ends. A bulk transfer's pipe comes on top.
+// descriptorsEach is the number of descriptors of a connection: its two ends.
 const descriptorsEach = 2
 
 // End closes the connections to names for which may returns false.
@@ -216,7 +214,6 @@ func (g *Gateway) Close() {
 	for _, s := range all {
 		_ = s.Close()
 	}
-	g.pipes.close()
 }
 
 // Budget bounds the descriptors of all gateways of a process, so that many busy sandboxes leave some for the log and

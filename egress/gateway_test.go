@@ -238,7 +238,7 @@ func TestEcho(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
 	conn := w.connect("a.test")
-	message := bytes.Repeat([]byte("\x01 message "), 100_000) // a megabyte: by buffer and by pipe
+	message := bytes.Repeat([]byte("\x01 message "), 100_000) // a megabyte: many buffers
 	go func() {
 		_, _ = conn.Write(message)
 		_ = conn.CloseWrite()

@@ -149,13 +149,18 @@ func TestSlowReader(t *testing.T) {
 	ping(t, w.connect("a.test"))
 }
 
-// full waits until so many connections have a full pipe.
+// full waits until as many transfers wait for a reader.
 func (w *world) full(n int) {
 	w.t.Helper()
-	hosttest.Until(w.t, fmt.Sprint(n, " pipes are full"), func() bool {
-		w.pipes.mu.Lock()
-		defer w.pipes.mu.Unlock()
-		return w.pipes.used == n
+	all := make([]byte, 4<<20)
+	hosttest.Until(w.t, fmt.Sprint(n, " transfers wait"), func() bool {
+		waiting := 0
+		for _, stack := range bytes.Split(all[:runtime.Stack(all, true)], []byte("\n\n")) {
+			if bytes.Contains(stack, []byte("egress.(*Gateway).pass(")) && bytes.Contains(stack, []byte("poll.(*FD).Write(")) {
+				waiting++
+			}
+		}
+		return waiting == n
 	})
 }
 
@@ -226,34 +231,8 @@ func openFiles(t testing.TB) int {
 	return len(all)
 }
 
-// TestPipes holds that pipes are used, used again, and closed in the end.
-func TestPipes(t *testing.T) {
-	w := in(t, 0, Config{})
-	w.server("a.test", echo)
-	for range 3 {
-		conn := w.connect("a.test")
-		go func() { _, _ = conn.Write(make([]byte, 8<<20)); _ = conn.CloseWrite() }()
-		if n, err := io.Copy(io.Discard, conn); n != 8<<20 || err != nil {
-			t.Error(n, err)
-		}
-	}
-	idle := func() int {
-		w.pipes.mu.Lock()
-		defer w.pipes.mu.Unlock()
-		return len(w.pipes.idle)
-	}
-	hosttest.Until(t, "pipes are kept", func() bool { return idle() > 0 })
-	if n := idle(); n > 6 {
-		t.Errorf("%d pipes are kept", n)
-	}
-	w.Close()
-	if n := idle(); n > 0 {
-		t.Errorf("%d pipes are left", n)
-	}
-}
-
-// TestWithoutPipes takes all descriptors away when a transfer needs pipes.
-func TestWithoutPipes(t *testing.T) {
+// TestTransferWithoutDescriptors takes all descriptors away before a bulk transfer.
+func TestTransferWithoutDescriptors(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
 	conn := w.connect("a.test")

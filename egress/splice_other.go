@@ -22,10 +22,3 @@ func isReset(net.Conn) bool { return false }
 
 // descriptors returns 0: their number is not known.
 func descriptors() int { return 0 }
-
-// pipes is the pool of pipes for splice(2), which only Linux has.
-type pipes struct{ budget *Budget }
-
-func (*pipes) close() {}
-
-func (g *Gateway) move(to, from net.Conn, moved func(int)) error { return g.copied(to, from, moved) }
