@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -128,10 +129,4 @@ func isNumber(label string) bool {
 }
 
 // quote makes untrusted text safe to show, and short.
-func quote(s string) string {
-	const maxLen = 80
-	if len(s) > maxLen {
-		s = s[:maxLen] + "..."
-	}
-	return strconv.QuoteToASCII(s)
-}
+func quote(s string) string { return strconv.QuoteToASCII(safetext.Clip(s, 80)) }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // signed is a statement that a trusted key has signed.
@@ -143,10 +145,4 @@ func (s signed) about(kind string, into any) error {
 }
 
 // clip shortens untrusted text to fit a line.
-func clip(s string) string {
-	const max = 200
-	if len(s) <= max {
-		return s
-	}
-	return strings.ToValidUTF8(s[:max], "") + "..."
-}
+func clip(s string) string { return safetext.Clip(s, 200) }

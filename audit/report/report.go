@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // Summary aggregates the rows of a log.
@@ -71,12 +72,7 @@ type limit struct{ Name, Namespace string }
 // maxText is the maximum size of a text, in bytes.
 const maxText = 300
 
-func clip(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return text[:maxText] + "..." // half a character shows as such
-}
+func clip(text string) string { return safetext.Clip(text, maxText) }
 
 // timestamp returns t in the format of the page.
 func timestamp(t time.Time) string {

@@ -53,6 +53,18 @@ func escape(b *strings.Builder, r rune) {
 	fmt.Fprintf(b, `\u%04x`, r)
 }
 
+// Clip returns the beginning of s, at most max bytes of it with "..." behind, and no half of a character.
+func Clip(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	n := max
+	for n > max-utf8.UTFMax && n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "..."
+}
+
 // Hidden reports whether r acts on a terminal or is not seen, so that it must not reach a reader as it is: control
 // characters (Cc); format characters (Cf), such as bidi controls, zero-width characters and the tags at U+E0000; the
 // separators U+2028 and U+2029; variation selectors; fillers, and all else that Unicode wants ignored where it can't be

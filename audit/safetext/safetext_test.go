@@ -43,6 +43,21 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestClip(t *testing.T) {
+	for _, tt := range []struct {
+		s    string
+		max  int
+		want string
+	}{
+		{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "abc..."}, {"aäb", 2, "a..."}, {"aäb", 3, "aä..."}, {"a\U0001F600", 4, "a..."}, {"ä", 0, "..."}, {"ä", 1, "..."},
+		{"\x80\x80\x80\x80\x80\x80\x80\x80", 6, "\x80\x80..."}, // no character at all
+	} {
+		if got := Clip(tt.s, tt.max); got != tt.want {
+			t.Errorf("%q, %d: got %q, want %q", tt.s, tt.max, got, tt.want)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\tb\n\nc\n":     "a\tb\n\nc\n",

@@ -111,13 +111,7 @@ func redirectTarget(r *http.Response, at *url.URL) (*url.URL, error) {
 }
 
 // brief shortens and escapes untrusted text for a message.
-func brief(s string) string {
-	const maxLen = 200
-	if len(s) > maxLen {
-		s = strings.ToValidUTF8(s[:maxLen], "") + "..."
-	}
-	return safetext.Line(s)
-}
+func brief(s string) string { return safetext.Line(safetext.Clip(s, 200)) }
 
 // oneLine is brief for a library's message, which may quote a server.
 func oneLine(s string) string {

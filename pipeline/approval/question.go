@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // What a question can be about.
@@ -80,14 +82,4 @@ func (q Question) checked() (Question, error) {
 }
 
 // clip returns the beginning of a text, at most maxReason bytes of it.
-func clip(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxReason {
-		return s
-	}
-	s = s[:maxReason]
-	for !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s + "..."
-}
+func clip(s string) string { return safetext.Clip(strings.ToValidUTF8(s, "\uFFFD"), maxReason) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
@@ -67,13 +68,7 @@ func pythonName(name string) string {
 
 var separators = lazy(`[-_.]+`)
 
-func shorten(s string) string {
-	const limit = 80
-	if len(s) > limit {
-		return strings.ToValidUTF8(s[:limit], "") + "..."
-	}
-	return s
-}
+func shorten(s string) string { return safetext.Clip(s, 80) }
 
 var validName = lazy(`^[A-Za-z0-9._-]{1,64}$`)
 
