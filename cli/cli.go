@@ -133,7 +133,7 @@ Example: sandboxmcp run script.py`,
 // subcommandMissing is the action of a command that does nothing but have others below it.
 func subcommandMissing(c *cli.Context) error {
 	path := strings.TrimPrefix(c.Command.HelpName, "sandboxmcp ")
-	if c.NArg() > 0 && path != "vault" { // there it may be the value of a secret
+	if c.NArg() > 0 && path != "vault" && path != "token" { // there it may be a secret
 		return exit.Usage(c.Command.HelpName+" --help", "there is no command %q", path+" "+c.Args().First())
 	}
 	names := cmdline.CommandNames(c.Command.Subcommands)
@@ -173,7 +173,7 @@ func order() []string {
 	return []string{
 		"run", "validate", "install", "runtimes", "artifacts", // code
 		"setup", "serve", "session", "queue", "inspect", "bridge", "limits", "events", // agents and their server
-		"approvals", "approve", "deny", "egress", "vault", // what people decide
+		"approvals", "approve", "deny", "egress", "vault", "token", // what people decide
 		"web", "host", // outside of sandboxes
 		"audit", "verify", "key", // what stays
 		"doctor", "config", "image", "bench", "completion", "man", "version", // this machine

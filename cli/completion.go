@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -96,6 +97,7 @@ const (
 	askServers   = "servers"
 	askRuns      = "runs"
 	askVault     = "vault"
+	askTokens    = "tokens"
 )
 
 // completionTimeout bounds the answer to a press of the tab key.
@@ -110,7 +112,7 @@ func (p *program) askCommand() *cli.Command {
 	return &cli.Command{
 		Name: "__complete", Hidden: true,
 		Usage:       "print words for the completion of a shell",
-		UsageText:   "sandboxmcp __complete sessions|approvals|servers|runs|vault",
+		UsageText:   "sandboxmcp __complete sessions|approvals|servers|runs|vault|tokens",
 		Description: "Example: sandboxmcp __complete sessions",
 		Action: func(c *cli.Context) error {
 			cfg, err := wiring.Load(c)
@@ -145,6 +147,11 @@ func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config) (words []s
 		}
 	case askVault:
 		words, _ = vault.NewSealed(cfg.StateDir, nil).Names(ctx, "")
+	case askTokens:
+		list, _ := identity.OpenTokens(cfg.StateDir).List()
+		for _, t := range list {
+			words = append(words, t.Name)
+		}
 	case askSessions, askApprovals, askServers:
 		clients, _ := client.Servers(ctx, c)
 		for _, client := range clients {

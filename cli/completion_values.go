@@ -118,6 +118,8 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 			switch {
 			case word == "" || word == "flags":
 				continue
+			case first == "NAME" && path == "token revoke":
+				return complete.Source{Ask: askTokens}
 			case first == "KEY" && strings.HasPrefix(path, "vault"):
 				return complete.Source{Ask: askVault}
 			case first == "KEY":

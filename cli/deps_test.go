@@ -85,7 +85,7 @@ var mayImport = []struct {
 	{"cli/wiring", []string{"..."}},
 	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline"}},
 	{"cli/evidence", []string{"audit/...", "cli/...", "pipeline/event", "pipeline/results", "signer"}},
-	{"cli/secrets", []string{"audit", "cli/...", "egress", "pipeline/event", "vault"}},
+	{"cli/secrets", []string{"audit", "cli/...", "egress", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},
 	{"cli", []string{"..."}},
 }

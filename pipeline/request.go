@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
 // Request asks for one run. Its zero value, with code and a name, or with a command, is a run with the default
@@ -101,6 +102,8 @@ type Input struct {
 type Caller struct {
 	By   string // the way it came, such as "command line"
 	User string // of the operating system
+	// Identity is who asks over HTTP, as [identity.Identity.String] has it. What a context carries takes the place of "".
+	Identity string
 }
 
 type callerKey struct{}
@@ -113,6 +116,9 @@ func ByCaller(ctx context.Context, c Caller) context.Context {
 // caller returns who asks, and nobody where it was not said.
 func caller(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
+	if i, ok := identity.From(ctx); ok && c.Identity == "" {
+		c.Identity = i.String()
+	}
 	return c
 }
 
@@ -120,4 +126,5 @@ func caller(ctx context.Context) Caller {
 func (c Caller) sign(f facts) {
 	f.add("by", c.By, len(c.By))
 	f.add("user", c.User, len(c.User))
+	f.add("identity", c.Identity, len(c.Identity))
 }

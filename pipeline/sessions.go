@@ -137,7 +137,7 @@ func (p *Pipeline) CloseSession(ctx context.Context, namespace, id string) (sess
 		return session.Info{}, err
 	}
 	who := caller(ctx)
-	s.Change(func(i *session.Info) { i.By, i.User = who.By, who.User })
+	s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
 	info, err := p.sessions.End(id, "closed")
 	if err != nil {
 		return info, sessionError(StageValidate, err)
@@ -168,7 +168,7 @@ func orDefault(namespace string) string {
 func (p *Pipeline) sessionEnded(info session.Info) {
 	p.forget(info.ID)
 	data := facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells, "restarts": len(info.Restarts)}
-	Caller{info.By, info.User}.sign(data)
+	Caller{info.By, info.User, info.Identity}.sign(data)
 	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
 	if p.cfg.Audit == nil {

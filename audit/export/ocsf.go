@@ -153,8 +153,8 @@ func (e *event) approval(r audit.Row, f facts.Facts, verb string) {
 	e.Class, e.Comment = entityManagement, f.Reason
 	e.Entity = &entity{UID: r.Run, Name: cmp.Or(f.What, "approval"), Type: cmp.Or(f.Kind, "egress") + " approval"}
 	e.Actor = &actor{App: cmp.Or(f.By, f.Client, "sandboxmcp")}
-	if f.User != "" {
-		e.Actor.User = &user{Name: f.User}
+	if name := cmp.Or(f.Identity, f.User); name != "" {
+		e.Actor.User = &user{Name: name}
 	}
 	switch verb {
 	case "requested":

@@ -59,6 +59,7 @@ type Facts struct {
 	Client     string  `json:"client"`
 	By         string  `json:"by"` // the channel that the answer came over
 	User       string  `json:"user"`
+	Identity   string  `json:"identity"` // of who asked over HTTP
 	Scope      string  `json:"scope"`
 	Until      string  `json:"until"`
 	Expires    string  `json:"expires"`

@@ -27,6 +27,8 @@ func TestSummary(t *testing.T) {
 			"example.com by ann (cli) for the run until 2026-01-01T00:00:00Z"},
 		{"egress.revoked", `{"kind":"egress","what":"example.com","by":"cli"}`, "example.com by cli"},
 		{"approval.denied", `{"kind":"host","what":"git push","by":"cli","user":"ann"}`, "host git push by ann (cli)"},
+		{"approval.denied", `{"kind":"host","what":"git push","by":"http","user":"ann","identity":"token:ada"}`, "host git push by token:ada (http)"},
+		{"token.created", `{"name":"ci","kind":"agent","by":"command line","user":"ann","until":"2026-01-01T00:00:00Z"}`, "ci agent by ann (command line) until 2026-01-01T00:00:00Z"},
 		{"vault.accessed", `{"secrets":["A","B"]}`, "A, B"},
 		{"vault.added", `{"name":"A","hosts":["example.com"]}`, "A for example.com"},
 		{"vault.deleted", `{"name":"A"}`, "A"},

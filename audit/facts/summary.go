@@ -34,6 +34,8 @@ func (f Facts) Summary(r audit.Row) string {
 		words = f.answer(verb)
 	case stem == "vault":
 		words = []string{f.secrets(), behind("for", strings.Join(f.Hosts, ", "))}
+	case stem == "token":
+		words = []string{f.Name, f.Kind, behind("by", who(f)), behind("until", f.Until)}
 	case stem == "key":
 		words = []string{f.Key, behind("in the place of", f.Replaces)}
 	case r.Kind == "audit.sealed":
@@ -98,10 +100,11 @@ func (f Facts) answer(verb string) []string {
 
 // who names the person that answered, and how the answer came.
 func who(f Facts) string {
-	if f.User == "" {
+	name := cmp.Or(f.Identity, f.User)
+	if name == "" {
 		return f.By
 	}
-	return f.User + " (" + f.By + ")"
+	return name + " (" + f.By + ")"
 }
 
 func (f Facts) secrets() string {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -37,8 +38,8 @@ func (s *people) add(r audit.Row, f facts.Facts) {
 		s.asked++
 		return
 	}
-	s.verdicts.at(verdict{clip(what), clip(f.By), clip(f.User)}, r.Time).N++
-	s.list.add(answer{r.Seq, r.Time, clip(what), clip(f.Kind), clip(f.What), clip(r.Namespace), clip(f.By), clip(f.User), clip(f.Scope),
+	s.verdicts.at(verdict{clip(what), clip(f.By), clip(cmp.Or(f.Identity, f.User))}, r.Time).N++
+	s.list.add(answer{r.Seq, r.Time, clip(what), clip(f.Kind), clip(f.What), clip(r.Namespace), clip(f.By), clip(cmp.Or(f.Identity, f.User)), clip(f.Scope),
 		clip(f.Until), clip(f.Reason)}, maxNewest)
 }
 

@@ -166,7 +166,7 @@ type ran struct {
 
 func ranBy(r audit.Row, f facts.Facts) ran {
 	one := ran{Seq: r.Seq, Time: r.Time, Run: clip(r.Run), Namespace: clip(r.Namespace), Name: clip(cmp.Or(strings.Join(f.Command, " "), f.Name, f.What)),
-		Language: clip(cmp.Or(f.Language, f.Tool)), Session: clip(f.Session), How: clip(f.Ended), Reason: clip(f.Reason), Agent: clip(f.Client), User: clip(f.User),
+		Language: clip(cmp.Or(f.Language, f.Tool)), Session: clip(f.Session), How: clip(f.Ended), Reason: clip(f.Reason), Agent: clip(f.Client), User: clip(cmp.Or(f.Identity, f.User)),
 		Missing: clip(strings.Join(f.Missing, ", ")), Files: max(f.Artifacts, len(f.Files)), Receipt: clip(f.Receipt)}
 	if f.Ended == "exit" {
 		one.How = fmt.Sprintf("exit %d", f.ExitCode)

@@ -1,4 +1,4 @@
-// Package secrets has the commands of the vault.
+// Package secrets has the commands of the vault and of tokens.
 package secrets
 
 import (
@@ -91,11 +91,7 @@ func (p commands) vaultDelete(c *cli.Context) error {
 
 // changeVault calls f with a store whose changes are in the audit log before they are made.
 func changeVault(c *cli.Context, cfg config.Config, f func(context.Context, *vault.Sealed) error) error {
-	with := wiring.WithLog
-	if keys, err := wiring.Keys(cfg); err == nil && keys.Made() {
-		with = wiring.WithSignedLog
-	}
-	return with(c, func(ctx context.Context, log *audit.Log) error {
+	return changing(c, cfg, func(ctx context.Context, log *audit.Log) error {
 		return f(ctx, vault.NewSealed(cfg.StateDir, func(ctx context.Context, change vault.Change) error {
 			_, err := log.Append(ctx, rowOf(change))
 			return err
@@ -116,7 +112,7 @@ func rowOf(change vault.Change) audit.Entry {
 // Commands returns the commands of this package.
 func Commands(s *command.Streams) []*cli.Command {
 	p := commands{s}
-	return []*cli.Command{p.vaultCommand()}
+	return []*cli.Command{p.vaultCommand(), p.tokenCommand()}
 }
 
 // commands are the actions, on the streams of an invocation.

@@ -26,11 +26,18 @@ func Check(kinds []string) error {
 	return nil
 }
 
+// Kinds of rows about bearer tokens.
+const (
+	TokenCreated = "token.created"
+	TokenRevoked = "token.revoked"
+)
+
 // rows are the kinds of rows that the audit log has and that are no events.
 var rows = [...]string{
 	"execution.refused", "execution.captured", "session.bridged", "limits.changed", "egress.revoked",
 	"approval.requested", "approval.approved", "approval.denied", "approval.revoked",
 	"vault.added", "vault.rotated", "vault.deleted", "vault.rekeyed", "key.created", "key.rotated", "key.revoked", "audit.sealed",
+	TokenCreated, TokenRevoked,
 }
 
 // Rows returns the kinds of rows that the audit log has: events, but for those that are only for watching, and more.

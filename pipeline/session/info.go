@@ -22,9 +22,10 @@ type Info struct {
 	Lifetime  float64   `json:"lifetime_seconds"` // after which it is closed in any case
 	Cells     int       `json:"cells"`            // that were run
 	Restarts  []Restart `json:"restarts,omitempty"`
-	Ended     string    `json:"ended,omitempty"`      // why it is dead: "closed", "idle", "lifetime", "failed", "server"
-	By        string    `json:"ended_by,omitempty"`   // the way in which somebody closed it, such as "command line"
-	User      string    `json:"ended_user,omitempty"` // and who that was
+	Ended     string    `json:"ended,omitempty"`          // why it is dead: "closed", "idle", "lifetime", "failed", "server"
+	By        string    `json:"ended_by,omitempty"`       // the way in which somebody closed it, such as "command line"
+	User      string    `json:"ended_user,omitempty"`     // and who that was
+	Identity  string    `json:"ended_identity,omitempty"` // or who that was over HTTP
 	Limits    Limits    `json:"limits"`
 	Layers    []string  `json:"layers"` // that hold it
 }

@@ -50,6 +50,7 @@ func formats() []*format {
 		open("a Replicate token", 37, letters, "r8_").with(mixed),
 		open("a Hugging Face token", 34, letters, "hf_", "api_org_").with(mixed),
 
+		open("a sandboxmcp token", 69, bytesOf("A-Z2-7_"), "smcp_"), // pipeline/identity makes them
 		open("an npm token", 36, letters, "npm_"),
 		open("a PyPI token", 50, base64URL, "pypi-AgEIcHlwaS5vcmc", "pypi-AgENdGVzdC5weXBpLm9yZw"),
 		open("a RubyGems key", 48, lowerHex, "rubygems_"),

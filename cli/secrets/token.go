@@ -1,0 +1,255 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+func (p commands) tokenCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "token",
+		Usage: "say who may use a server over HTTP",
+		UsageText: `sandboxmcp token create NAME [--agent | --person] [--namespace NS]... [--expires TIME]
+sandboxmcp token list [--json]
+sandboxmcp token revoke NAME|ID`,
+		Description: `A token is a bearer token for a server's HTTP address: who has it is NAME to the server, and in the audit log. Only a hash of it is
+kept, in tokens.json in the state directory. A server that runs sees at once which tokens there are.
+
+Example: sandboxmcp token create ci --namespace ci --expires 30d`,
+		Subcommands: []*cli.Command{
+			{
+				Name:      "create",
+				Usage:     "make a token, and show it this once",
+				UsageText: "sandboxmcp token create NAME [--agent | --person] [--namespace NS]... [--expires TIME] [--json]",
+				Description: `The token of an agent reaches what agents have, in its namespaces; it approves nothing. That of a person reaches all
+operations, approvals too, in all namespaces or in those that are named. The token alone is on standard output.
+
+Examples:
+  sandboxmcp token create ci --namespace ci
+  sandboxmcp token create ada --person --expires 12h`,
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "agent", Usage: "it is an agent's, as without --person"},
+					&cli.BoolFlag{Name: "person", Usage: "it is a person's"},
+					&cli.StringSliceFlag{Name: "namespace", Usage: "it is for the namespace `NS`, and others that are named; an agent needs one"},
+					&cli.StringFlag{Name: "expires", Usage: "it ends after `TIME`, such as 12h, 30d or never", Value: "90d"},
+					command.JSONFlag(),
+				},
+				Action: p.tokenCreate,
+			},
+			{
+				Name:        "list",
+				Usage:       "list the tokens, without their secrets",
+				UsageText:   "sandboxmcp token list [--json]",
+				Description: "LAST USED is to the hour.\n\nExample: sandboxmcp token list",
+				Flags:       []cli.Flag{command.JSONFlag()},
+				Action:      command.NoWords(p.tokenList),
+			},
+			{
+				Name:      "revoke",
+				Usage:     "take a token back",
+				UsageText: "sandboxmcp token revoke NAME|ID [--json]",
+				Description: `The next request with it is refused. Of a token that was found somewhere, the token itself can be typed, too.
+
+Example: sandboxmcp token revoke ci`,
+				Flags:  []cli.Flag{command.JSONFlag()},
+				Action: p.tokenRevoke,
+			},
+		},
+	}
+}
+
+func (p commands) tokenCreate(c *cli.Context) error {
+	const help = "sandboxmcp token create --help"
+	if c.NArg() != 1 {
+		return exit.Usage(help, "token create needs the NAME of one token")
+	}
+	spec := identity.Token{Name: c.Args().First(), Kind: identity.Agent, Namespaces: c.StringSlice("namespace")}
+	if c.Bool("person") {
+		spec.Kind = identity.Person
+	}
+	life, err := lifetime(c.String("expires"))
+	switch {
+	case c.Bool("agent") && c.Bool("person"):
+		return exit.Usage(help, "a token is an agent's or a person's: --agent or --person")
+	case err != nil:
+		return exit.Usage("--expires 12h, --expires 30d or --expires never", "%v", err)
+	case spec.Kind == identity.Agent && len(spec.Namespaces) == 0:
+		return exit.Usage("--namespace default, or another; a person's token needs none", "an agent needs a namespace")
+	}
+	if err := spec.Check(); err != nil {
+		return exit.Usage(help, "%v", err)
+	}
+	if life > 0 {
+		spec.Expires = time.Now().Add(life)
+	}
+	var token string
+	var made identity.Token
+	err = p.changeTokens(c, event.TokenCreated, func(ctx context.Context, s *identity.Tokens, log func(identity.Token) error) (err error) {
+		token, made, err = s.Create(ctx, spec, log)
+		return err
+	})
+	switch {
+	case errors.Is(err, identity.ErrExists):
+		return exit.Fail("sandboxmcp token revoke "+spec.Name+", or another name", "there is a token %s already", spec.Name)
+	case err != nil:
+		return err
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, struct {
+			identity.Token
+			Secret string `json:"token"`
+		}{made, token})
+	}
+	p.Say("token %s (%s), of %s %s, %s: it is shown only this once", made.Name, made.ID, article(made.Kind), reach(made), until(made, time.Now()))
+	_, err = fmt.Fprintln(p.Out, token)
+	return err
+}
+
+// lifetime reads the time after which a token ends: 0 is never.
+func lifetime(text string) (time.Duration, error) {
+	const most = 10 * 365 * 24 * time.Hour
+	if text == "never" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint64
+		if n, err = strconv.ParseUint(days, 10, 16); err == nil {
+			d = time.Duration(n) * 24 * time.Hour
+		}
+	}
+	if err != nil || d < time.Minute || d > most {
+		return 0, fmt.Errorf("--expires %s is no time from a minute to ten years", terminal.Visible(text))
+	}
+	return d, nil
+}
+
+func article(k identity.Kind) string {
+	if k == identity.Agent {
+		return "an agent"
+	}
+	return "a person"
+}
+
+// reach describes the namespaces of a token.
+func reach(t identity.Token) string {
+	if len(t.Namespaces) == 0 {
+		return "in all namespaces"
+	}
+	return "in " + strings.Join(t.Namespaces, ", ")
+}
+
+func until(t identity.Token, now time.Time) string {
+	switch {
+	case t.Expires.IsZero():
+		return "which never ends"
+	case t.Expired(now):
+		return "which has ended"
+	}
+	return "until " + t.Expires.Local().Format("2006-01-02 15:04")
+}
+
+func (p commands) tokenList(c *cli.Context) error {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	list, err := identity.OpenTokens(cfg.StateDir).List()
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, list)
+	}
+	return showTokens(p.Out, list, time.Now())
+}
+
+func showTokens(w io.Writer, list []identity.Token, now time.Time) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "there are no tokens")
+		return err
+	}
+	t := terminal.NewTable(w, terminal.Columns("NAME", "ID", "KIND", "NAMESPACES", "EXPIRES", "LAST USED")...)
+	for _, token := range list {
+		namespaces, expires, used := "all", "never", "never"
+		if len(token.Namespaces) > 0 {
+			namespaces = strings.Join(token.Namespaces, " ")
+		}
+		switch {
+		case token.Expired(now):
+			expires = "expired"
+		case !token.Expires.IsZero():
+			expires = "in " + terminal.Span(max(token.Expires.Sub(now), time.Minute))
+		}
+		if !token.Used.IsZero() {
+			used = terminal.Ago(now.Sub(token.Used))
+		}
+		t.Row(token.Name, token.ID, string(token.Kind), namespaces, expires, used)
+	}
+	return t.Close()
+}
+
+func (p commands) tokenRevoke(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return exit.Usage("sandboxmcp token list", "token revoke needs the NAME or the ID of one token")
+	}
+	var gone identity.Token
+	err := p.changeTokens(c, event.TokenRevoked, func(ctx context.Context, s *identity.Tokens, log func(identity.Token) error) (err error) {
+		gone, err = s.Revoke(ctx, c.Args().First(), log)
+		return err
+	})
+	switch {
+	case errors.Is(err, identity.ErrUnknown): // the word is not shown: it may be a token
+		return exit.Fail("sandboxmcp token list", "there is no such token, or it is revoked already")
+	case err != nil:
+		return err
+	}
+	if c.Bool("json") {
+		return terminal.WriteJSON(p.Out, map[string]string{"id": gone.ID, "revoked": gone.Name})
+	}
+	_, err = fmt.Fprintf(p.Out, "revoked %s\n", gone.Name)
+	return err
+}
+
+// changeTokens calls f with the store, and with what records a change of this kind in the audit log before it is made.
+func (p commands) changeTokens(c *cli.Context, kind string, f func(context.Context, *identity.Tokens, func(identity.Token) error) error) error {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	return changing(c, cfg, func(ctx context.Context, log *audit.Log) error {
+		return f(ctx, identity.OpenTokens(cfg.StateDir), func(t identity.Token) error {
+			data := map[string]any{"name": t.Name, "id": t.ID, "kind": t.Kind, "namespaces": t.Namespaces, "by": "command line", "user": console.User()}
+			if !t.Expires.IsZero() {
+				data["until"] = t.Expires
+			}
+			_, err := log.Append(ctx, audit.Entry{Kind: kind, Namespace: "default", Data: data})
+			return err
+		})
+	})
+}
+
+// changing calls f with the log, which is signed where there is a key.
+func changing(c *cli.Context, cfg config.Config, f func(context.Context, *audit.Log) error) error {
+	if keys, err := wiring.Keys(cfg); err == nil && keys.Made() {
+		return wiring.WithSignedLog(c, f)
+	}
+	return wiring.WithLog(c, f)
+}
