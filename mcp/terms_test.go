@@ -122,6 +122,9 @@ func TestRemediesAreValues(t *testing.T) {
 			if strings.HasPrefix(text, `json:"`) || anOption.MatchString(text) || slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(name, k+":") }) {
 				continue
 			}
+			if strings.Contains(text, "in the configuration") && !strings.Contains(text, "person") && !strings.Contains(text, "operator") {
+				t.Errorf("%s: %q does not say whose configuration that is", name, text)
+			}
 			for _, flag := range aFlag.FindAllString(text, -1) {
 				if slices.Contains(flags, flag) {
 					t.Errorf("%s: %q names the flag %s", name, text, flag)

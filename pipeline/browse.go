@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Browse asks for a page as a browser shows it.
@@ -151,7 +152,7 @@ func browserLimits(caps Bounds) (backends.Limits, error) {
 	for _, l := range bounds {
 		if l.get(got) < l.get(least) && l.get(least) > 0 {
 			return want, refuse(StageValidate, fmt.Sprintf("a browser needs %s %s, and the operator's cap is %s", formatNumber(l.get(least)), l.unit, formatNumber(l.get(got))),
-				"raise caps."+l.name+" in the configuration")
+				remedy.Raise.With("caps."+l.name))
 		}
 	}
 	return got.Limits, nil

@@ -155,7 +155,7 @@ func (b *browsing) explain(err error, out backends.Result) error {
 	for _, d := range slices.Backward(b.res.Egress) {
 		switch {
 		case !d.Allowed:
-			return &Error{Stage: StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), err: err, Remedy: Remedy{otherPage}}
+			return &Error{Stage: StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), err: err, Remedy: Remedy{remedy.OtherPage}}
 		case d.Failed:
 			return &Error{Stage: StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), err: err, Remedy: Remedy{noPage}}
 		}
@@ -179,9 +179,9 @@ func (b *browsing) unreached(got browser.Page) error {
 	if why == nil || got.Status != 403 && got.Status != 502 {
 		return nil
 	}
-	do := noPage
+	var do any = noPage
 	if !why.Allowed {
-		do = otherPage
+		do = remedy.OtherPage
 	}
 	return &Error{Stage: StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason, Remedy: Remedy{do}}
 }

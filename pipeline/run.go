@@ -134,7 +134,7 @@ func (r *run) queueError(err error) error {
 		return broke(StageQueue, err)
 	}
 	r.publish(event.QueueBackpressure, map[string]any{"busy": true})
-	e := refuse(StageQueue, err.Error(), "try again later, or raise max_concurrent or max_queue in the configuration")
+	e := refuse(StageQueue, err.Error(), "try again later, or ", remedy.Raise.With("max_concurrent or max_queue"))
 	e.err = err
 	return e
 }

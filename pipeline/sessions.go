@@ -117,7 +117,7 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	}
 	c.program.Language = c.shows
 	if err := r.p.sessions.Check(q.Idle, q.Lifetime); err != nil {
-		return c, refuse(StageValidate, err.Error(), "ask for less, or raise sessions in the configuration")
+		return c, refuse(StageValidate, err.Error(), "ask for less, or ", remedy.Raise.With("sessions"))
 	}
 	if c.containment, err = r.p.containmentOf(q.Backend, q.Profile, q.Require); err != nil {
 		return c, err

@@ -99,7 +99,7 @@ func (r *run) webOn() error {
 	if r.p.WebOn() {
 		return nil
 	}
-	return refuse(StageValidate, "web tools are off", "set web.enabled: true in the configuration")
+	return refuse(StageValidate, "web tools are off", "set ", remedy.Setting.With("web.enabled: true"))
 }
 
 // mayRead refuses an address that is none, or that would take a secret along.
@@ -181,9 +181,6 @@ func (r *run) read(ctx context.Context, q Fetch) (k fetchedPage, err error) {
 	return fetchedPage{a.Page, got.URL, got.Status}, err
 }
 
-// otherPage is the remedy for a page that policy forbids.
-const otherPage = "read another page, or have the host added to web.allow in the configuration"
-
 // pageRemedy returns the remedy for a page of this host that policy forbids. Neither an address nor a name of this
 // machine can be allowed.
 func pageRemedy(host string) Remedy {
@@ -191,7 +188,7 @@ func pageRemedy(host string) Remedy {
 		return Remedy{"correct the address, or read another page"}
 	}
 	if _, err := egress.NewPolicy([]string{host}, nil); err == nil {
-		return Remedy{otherPage}
+		return Remedy{remedy.OtherPage}
 	}
 	return Remedy{"web tools read public sites by their names: no list lets them reach addresses, this machine or private networks. " +
 		"A server that a program starts is reached by that program, in the same ", remedy.Run, " or session, at 127.0.0.1; files come in with ", remedy.Input, ", and out with ", remedy.Stored}
@@ -252,7 +249,7 @@ func (r *run) maySearch(q Search) error {
 		return err
 	}
 	if r.p.cfg.Web.Engines == nil {
-		return refuse(StageValidate, "there is no search engine to ask", "set web.searxng or web.engines in the configuration")
+		return refuse(StageValidate, "there is no search engine to ask", "set ", remedy.Setting.With("web.searxng or web.engines"))
 	}
 	for _, text := range append([]string{q.Query}, q.Domains...) {
 		if err := r.carries(text); err != nil {

@@ -70,7 +70,7 @@ func (pip) plan(o Order, base layer, set settings, scripts bool) (installPlan, e
 		case pins.Len() > 0 && strings.Contains(output, "constraint"):
 			return "packages that were installed before keep their versions; name those that may change in the same request"
 		case !scripts && strings.Contains(output, "No matching distribution"):
-			return "only wheels are installed: building a source package would run its code, which packages.scripts in the configuration would allow"
+			return "only wheels are installed: building a source package would run its code, which packages.scripts in the operator's configuration would allow"
 		}
 		return ""
 	}

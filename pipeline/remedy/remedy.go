@@ -38,6 +38,7 @@ const (
 	Setting                Name = "%s in the configuration"
 	Command                Name = "%v" // Packages is "%s"
 	AddAgain               Name = "add it again with --replace"
+	OtherPage              Name = "read another page, or have the host added to web.allow in the configuration"
 )
 
 // What callers can do otherwise.
