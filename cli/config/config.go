@@ -38,6 +38,7 @@ type Config struct {
 	Keep      Keep
 	Pool      Pool
 	Host      Host
+	HTTP      HTTP
 
 	Images     Images
 	Containers Containers
@@ -160,6 +161,7 @@ func defaults(cores int) Config {
 		Keep:      Keep{MaxMB: 1024, Hours: 24},
 		Pool:      Pool{Enabled: true, MemoryMB: 128, IdleSeconds: 300},
 		Host:      Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},
+		HTTP:      HTTP{Requests: 50, OAuth: OAuth{Namespaces: "namespaces"}},
 		Images: Images{
 			Python: "docker.io/library/python:3.12-slim",
 			Node:   "docker.io/library/node:22-slim",
@@ -180,12 +182,13 @@ type Setting struct {
 }
 
 // Origins returns every setting with the place it came from: first those that every
-// configuration has, then the profiles by name.
+// configuration has, then certificates and profiles by name.
 func (c Config) Origins() []Setting {
 	var all []Setting
 	for _, s := range settings() {
 		all = append(all, Setting{s.key, s.show(&c), c.From(s.key)})
 	}
+	all = append(all, c.certificateOrigins()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, key := c.Profiles[name], "profiles."+name
 		all = append(all,

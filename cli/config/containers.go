@@ -60,7 +60,7 @@ func containerSettings() []setting {
 		word("containers.pull", "", []string{"missing", "never"}, func(c *Config) *string { return &c.Containers.Pull }),
 		engine("containers.podman", []string{"unix", "ssh", "tcp"}, func(c *Config) *string { return &c.Containers.Podman }),
 		engine("containers.docker", []string{"unix", "ssh", "tcp", "http", "https", "npipe"}, func(c *Config) *string { return &c.Containers.Docker }),
-		binary("containers.binary", func(c *Config) *string { return &c.Containers.Binary }),
+		pathOr(Found, "containers.binary", func(c *Config) *string { return &c.Containers.Binary }),
 		count("containers.ahead", "", 0, 100, func(c *Config) *int { return &c.Containers.Ahead }),
 		labels("containers.labels", func(c *Config) *[]string { return &c.Containers.Labels }),
 		gpus("containers.gpus", func(c *Config) *[]string { return &c.Containers.GPUs }),
@@ -125,16 +125,16 @@ func engine(key string, schemes []string, of func(*Config) *string) setting {
 	}}
 }
 
-// binary is a program of ours on this machine, for containers.
-func binary(key string, of func(*Config) *string) setting {
+// pathOr is a path, or the word of a setting that has none.
+func pathOr(none, key string, of func(*Config) *string) setting {
 	file := path(key, "", of)
-	return setting{key, "", Found + ", a path", func(c *Config, v value) error {
-		if text, err := v.text(); err == nil && text == Found {
+	return setting{key, "", none + ", a path", func(c *Config, v value) error {
+		if text, err := v.text(); err == nil && text == none {
 			*of(c) = ""
 			return nil
 		}
 		return file.set(c, v)
-	}, func(c *Config) string { return cmp.Or(*of(c), Found) }}
+	}, func(c *Config) string { return cmp.Or(*of(c), none) }}
 }
 
 func labels(key string, of func(*Config) *[]string) setting {

@@ -158,6 +158,8 @@ func (d *document) section(key string, n *yaml.Node) {
 			d.setting(s, v)
 		case d.isSwitch(full) && v.Kind == yaml.ScalarNode && v.Tag != "!!null": // "pool: off"
 			d.setting(d.settings[full+".enabled"], v)
+		case full == "http.certificates":
+			d.certificates(v)
 		case full == "profiles":
 			d.profiles(v)
 		case d.isSection(full):
@@ -195,7 +197,7 @@ func (d *document) setting(s setting, n *yaml.Node) {
 // unknown reports a key that isn't ours, with the key that was probably meant: one at this place,
 // or one with such a name elsewhere.
 func (d *document) unknown(full string, k *yaml.Node) {
-	known := []string{"profiles", "limits", "caps", "artifacts", "sessions", "packages", "approvals", "validate", "keep", "images", "containers", "redact", "events", "pool"}
+	known := []string{"profiles", "limits", "caps", "artifacts", "sessions", "packages", "approvals", "validate", "keep", "images", "containers", "redact", "events", "pool", "http", "http.certificates"}
 	byLeaf := map[string]string{}
 	for _, s := range settings() {
 		known = append(known, s.key)

@@ -104,7 +104,7 @@ func webSettings() []setting {
 		list("web.allow", func(c *Config) *[]string { return &c.Web.Allow }),
 		address("web.searxng", "https://searx.example.com", func(c *Config) *string { return &c.Web.SearXNG }),
 		searchEngines("web.engines", func(c *Config) *[]string { return &c.Web.Engines }),
-		binary("web.browser", func(c *Config) *string { return &c.Web.Browser }),
+		pathOr(Found, "web.browser", func(c *Config) *string { return &c.Web.Browser }),
 		count("web.timeout_seconds", "", 1, 600, func(c *Config) *int { return &c.Web.TimeoutSeconds }),
 		count("web.max_mb", "", 1, 100, func(c *Config) *int64 { return &c.Web.MaxMB }),
 	}

@@ -160,6 +160,7 @@ func (l *loader) consistent() {
 		l.fail(l.c.From("profile"), "profile", "there is no profile %q%s: use %s",
 			l.c.Profile, spelling.DidYouMean(l.c.Profile, names), either(names))
 	}
+	l.http()
 	caps := l.c.Caps.all()
 	for i, limit := range l.c.Limits.all() {
 		key, capKey := "limits."+limit.name, "caps."+limit.name

@@ -81,6 +81,7 @@ func settings() []setting {
 	)
 	all = append(all, webSettings()...)
 	all = append(all, hostSettings()...)
+	all = append(all, httpSettings()...)
 	return append(all, containerSettings()...)
 }
 

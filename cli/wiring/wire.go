@@ -3,6 +3,7 @@
 package wiring
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -50,7 +51,7 @@ func Load(c *cli.Context, own ...string) (config.Config, error) {
 	}
 	cfg, err := config.Load(config.Options{File: c.String("config"), Env: os.Environ(), Flags: flags})
 	if err == nil {
-		err = checkContainers(cfg.Containers)
+		err = cmp.Or(checkContainers(cfg.Containers), checkHTTP(cfg.HTTP))
 	}
 	if err != nil {
 		return cfg, exit.Usage("sandboxmcp config --help", "%v", err)

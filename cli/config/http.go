@@ -1,0 +1,122 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// HTTP configures who may use a server over HTTP, beside whoever has a token.
+type HTTP struct {
+	Requests     int                    // a second, of one identity
+	ClientCA     string                 // path of the certificates that sign those of clients; "" takes none
+	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as a client's certificate has it
+	OAuth        OAuth
+}
+
+// Certificate is what the client of a certificate may do.
+type Certificate struct {
+	Kind       string // "agent" or "person"
+	Namespaces []string
+}
+
+// OAuth configures whose JWTs are taken. The zero value takes none.
+type OAuth struct {
+	Issuer     string   // URL, as tokens have it
+	Resource   string   // URL of the server's /mcp, as clients have it
+	Audience   string   // of tokens; "" is Resource
+	JWKS       string   // URL of the issuer's keys; "" is what its metadata say
+	Namespaces string   // the claim that has an agent's namespaces
+	Scopes     []string // that a token must have
+	Person     string   // the scope of a person's token; "" takes all for agents'
+}
+
+func httpSettings() []setting {
+	return []setting{
+		count("http.requests", "", 1, 1_000_000, func(c *Config) *int { return &c.HTTP.Requests }),
+		pathOr(None, "http.client_ca", func(c *Config) *string { return &c.HTTP.ClientCA }),
+		address("http.oauth.issuer", "https://login.example.com", func(c *Config) *string { return &c.HTTP.OAuth.Issuer }),
+		address("http.oauth.resource", "https://sandbox.example.com/mcp", func(c *Config) *string { return &c.HTTP.OAuth.Resource }),
+		text("http.oauth.audience", func(c *Config) *string { return &c.HTTP.OAuth.Audience }),
+		address("http.oauth.jwks", "https://login.example.com/keys", func(c *Config) *string { return &c.HTTP.OAuth.JWKS }),
+		text("http.oauth.namespaces_claim", func(c *Config) *string { return &c.HTTP.OAuth.Namespaces }),
+		list("http.oauth.scopes", func(c *Config) *[]string { return &c.HTTP.OAuth.Scopes }),
+		text("http.oauth.person_scope", func(c *Config) *string { return &c.HTTP.OAuth.Person }),
+	}
+}
+
+// text is any word.
+func text(key string, of func(*Config) *string) setting {
+	return setting{key, "", None + ", a text", func(c *Config, v value) error {
+		word, err := v.text()
+		if word == None {
+			word = ""
+		}
+		if err == nil {
+			*of(c) = word
+		}
+		return err
+	}, func(c *Config) string {
+		if *of(c) == "" {
+			return None
+		}
+		return quoted(*of(c))
+	}}
+}
+
+// certificates reads whose client certificates are taken.
+func (d *document) certificates(n *yaml.Node) {
+	d.pairs("http.certificates.", n, func(full string, k, v *yaml.Node) {
+		kind, name, _ := strings.Cut(k.Value, ":")
+		if !slices.Contains([]string{"uri", "dns", "cn"}, kind) || name == "" || kind == "dns" && name != strings.ToLower(name) {
+			d.fail(d.at(k), "http.certificates", "%.100q is no name in a certificate: write uri:URI, dns:NAME in small letters, or cn:NAME", k.Value)
+			return
+		}
+		var c Certificate
+		keys := map[string]setting{
+			"kind":       word(full+".kind", "", []string{"agent", "person"}, func(*Config) *string { return &c.Kind }),
+			"namespaces": list(full+".namespaces", func(*Config) *[]string { return &c.Namespaces }),
+		}
+		d.pairs(full+".", v, func(key string, k, v *yaml.Node) {
+			if s, known := keys[k.Value]; known {
+				d.setting(s, v)
+			} else {
+				d.fail(d.at(k), key, "unknown key: a certificate has kind and namespaces")
+			}
+		})
+		if c.Kind == "" {
+			d.fail(d.at(k), full, "its kind is missing: agent or person")
+		}
+		if d.c.HTTP.Certificates == nil {
+			d.c.HTTP.Certificates = map[string]Certificate{}
+		}
+		d.c.HTTP.Certificates[k.Value] = c
+	})
+}
+
+// certificateOrigins are the settings of the certificates, by name.
+func (c Config) certificateOrigins() (all []Setting) {
+	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Certificates)) {
+		one, key := c.HTTP.Certificates[name], "http.certificates."+name
+		all = append(all, Setting{key + ".kind", one.Kind, c.From(key + ".kind")},
+			Setting{key + ".namespaces", flow(one.Namespaces), c.From(key + ".namespaces")})
+	}
+	return all
+}
+
+// http checks settings of HTTP against each other.
+func (l *loader) http() {
+	h := l.c.HTTP
+	switch {
+	case h.OAuth.Issuer != "" && h.OAuth.Resource == "":
+		l.fail(l.c.From("http.oauth.issuer"), "http.oauth.resource", "an issuer's tokens need it: the URL of /mcp as clients have it")
+	case h.OAuth.Issuer == "" && h.OAuth.Resource != "":
+		l.fail(l.c.From("http.oauth.resource"), "http.oauth.issuer", "tokens need it: the URL of whoever issues them")
+	}
+	if len(h.Certificates) > 0 && h.ClientCA == "" {
+		name := slices.Sorted(maps.Keys(h.Certificates))[0]
+		l.fail(l.c.From("http.certificates."+name+".kind"), "http.client_ca", "certificates need it: the file of those that sign them")
+	}
+}

@@ -1,0 +1,44 @@
+package wiring
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// Identities returns what tells who sends requests over HTTP: by the tokens of the state directory, and by the certificates and the
+// issuer that the configuration names.
+func Identities(cfg config.Config, log *slog.Logger) *identity.Checker {
+	c := identity.Config{Tokens: identity.OpenTokens(cfg.StateDir), Certificates: grantsOf(cfg.HTTP), Rate: float64(cfg.HTTP.Requests), Log: log}
+	if o := cfg.HTTP.OAuth; o.Issuer != "" {
+		c.OAuth = &identity.OAuth{Issuer: o.Issuer, Resource: o.Resource, Audience: o.Audience, JWKS: o.JWKS, Namespaces: o.Namespaces, Scopes: o.Scopes, Person: o.Person}
+	}
+	return identity.New(c)
+}
+
+func grantsOf(h config.HTTP) map[string]identity.Grant {
+	grants := make(map[string]identity.Grant, len(h.Certificates))
+	for name, c := range h.Certificates {
+		grants[name] = identity.Grant{Kind: identity.Kind(c.Kind), Namespaces: c.Namespaces}
+	}
+	return grants
+}
+
+// checkHTTP returns an error that says which settings nobody can be identified by, of which package config knows nothing.
+func checkHTTP(h config.HTTP) error {
+	for _, name := range slices.Sorted(maps.Keys(h.Certificates)) {
+		if err := grantsOf(h)[name].Check(); err != nil {
+			return fmt.Errorf("http.certificates.%s: %w", name, err)
+		}
+	}
+	for _, address := range [][2]string{{"issuer", h.OAuth.Issuer}, {"jwks", h.OAuth.JWKS}} {
+		if address[1] != "" && !identity.SafeURL(address[1]) {
+			return fmt.Errorf("http.oauth.%s: whoever is on the way could put keys of their own there: use https", address[0])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package wiring
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// The configuration says who is taken: by a token of its state directory, or a certificate that it names.
+func TestIdentities(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	text := "state_dir: " + dir + "\nhttp:\n  requests: 2\n  client_ca: /x.pem\n  certificates: {\"dns:ci.example.com\": {kind: agent, namespaces: [ci]}}\n" +
+		"  oauth: {issuer: \"https://login.example.com\", resource: \"https://sandbox.example.com/mcp\", scopes: [mcp]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Options{File: file, Env: []string{"HOME=" + dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := identity.OpenTokens(dir).Create(t.Context(), identity.Token{Name: "ada", Kind: identity.Person}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Identities(cfg, nil)
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"ci.example.com"}, NotAfter: time.Now().Add(time.Hour)}
+	r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{leaf}}}
+	if i, err := c.Identify(r); err != nil || i.String() != "certificate:dns:ci.example.com" || !i.May("ci") || i.May("default") {
+		t.Errorf("got %+v, %v", i, err)
+	}
+	r.TLS = nil
+	r.Header.Set("Authorization", "Bearer "+token)
+	for range 8 { // four seconds' worth
+		if i, err := c.Identify(r); err != nil || i.String() != "token:ada" {
+			t.Fatalf("got %+v, %v", i, err)
+		}
+	}
+	w := httptest.NewRecorder()
+	c.Metadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, identity.MetadataPath+"/mcp", nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("the metadata: %d %s", w.Code, w.Body)
+	}
+}
