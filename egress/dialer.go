@@ -43,7 +43,7 @@ func (b *Blocked) Error() string {
 	if k := special(b.Addr); k == nil || k.secrets {
 		entry = "this very address" // a wider network does not open it
 	}
-	return fmt.Sprintf("%s is at %s, %s: name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
+	return fmt.Sprintf("%s is at %s, %s: the operator can name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
 }
 
 // resolve returns the addresses of a canonical name that may be connected to, at least one. They are cached for up to 5
