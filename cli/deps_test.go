@@ -91,7 +91,7 @@ var mayImport = []struct {
 }
 
 // leaves are the packages that any other may import.
-var leaves = []string{"audit/safetext", "audit/statefile", "backends/paths", "cli/role", "pipeline/remedy", "validate/spelling"}
+var leaves = []string{"audit/safetext", "audit/statefile", "backends/paths", "cli/lazy", "cli/role", "pipeline/remedy", "validate/spelling"}
 
 // light are the packages that import only the leaves in their rows, since each program that we start begins with them.
 var light = []string{"backends/process/launch", "pipeline/host/launch"}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -87,7 +88,7 @@ func packagesIn(found [][]string) (names []string) {
 }
 
 var (
-	withoutComments = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)(?:^|\s)(?:#|//).*$`) })
+	withoutComments = lazy.Regexp(`(?m)(?:^|\s)(?:#|//).*$`)
 	packageName     = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?:@[\w.-]+/)?[A-Za-z][\w.-]{0,100}(?:\[[\w-]+\])?(?:[@=<>!~]+[\w.*-]+)?$`)
 	})

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // codingCookie matches the declaration of PEP 263: a comment in one of the first two lines.
-var codingCookie = lazy(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
+var codingCookie = lazy.Regexp(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
 
 // encoding reports bytes that are not UTF-8. Python refuses them unless the script declares another encoding; Node
 // reads each as U+FFFD; bash passes them through. So they are an error only in Python.

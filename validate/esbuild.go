@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // afterAll is appended to a script that is only to be parsed. export is allowed only at the top level, and the
@@ -105,4 +107,4 @@ func unsure(text, line string, at int) bool {
 		strings.HasSuffix(strings.TrimSpace(before), "await")
 }
 
-var bigint = lazy(`found "[0-9]+n"$`)
+var bigint = lazy.Regexp(`found "[0-9]+n"$`)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/dop251/goja/ast"
 	"github.com/dop251/goja/parser"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // jsTree is a script's tree, made by goja's parser: esbuild, which checks the syntax, exports no tree, and other
@@ -153,7 +155,7 @@ func (t *jsTree) head(text []byte) {
 	}
 }
 
-var directive = lazy(`^("use [a-z ]+"|'use [a-z ]+')`)
+var directive = lazy.Regexp(`^("use [a-z ]+"|'use [a-z ]+')`)
 
 // rewrite replaces syntax that goja does not know at a place, and reports whether there is such syntax.
 func (t *jsTree) rewrite(text []byte, at int) bool {
@@ -339,7 +341,7 @@ func tokenJS(text []byte, at int) (token string, end int) {
 	return string(text[at : at+1]), at + 1
 }
 
-var tokenAt = lazy(`^([\p{L}\p{N}_$\\]+|"(\\.|[^"\\])*"|'(\\.|[^'\\])*')`)
+var tokenAt = lazy.Regexp(`^([\p{L}\p{N}_$\\]+|"(\\.|[^"\\])*"|'(\\.|[^'\\])*')`)
 
 // moduleName returns a module's name as it is in rules.
 func moduleName(name string) string {
@@ -360,4 +362,4 @@ func jsMember(path, name string) string {
 }
 
 // globalObject matches the names of the global object.
-var globalObject = lazy(`^(globalThis|global|window|self|root)$`)
+var globalObject = lazy.Regexp(`^(globalThis|global|window|self|root)$`)

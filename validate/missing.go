@@ -2,13 +2,15 @@ package validate
 
 import (
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // pythonMissing and nodeMissing match an interpreter's error for a module that it has not found. The prefix is that of
 // exception groups.
 var (
-	pythonMissing = lazy(`^[ |]*ModuleNotFoundError: No module named '([-\w.@/]{1,200})'`)
-	nodeMissing   = lazy(`^(?:Uncaught )?Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([-\w.@/:~]{1,200})'`)
+	pythonMissing = lazy.Regexp(`^[ |]*ModuleNotFoundError: No module named '([-\w.@/]{1,200})'`)
+	nodeMissing   = lazy.Regexp(`^(?:Uncaught )?Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([-\w.@/:~]{1,200})'`)
 )
 
 // pythonAgain is the line between an exception and another exception that was raised while the first was handled.

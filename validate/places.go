@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // systemRoots are the directories that belong to the system.
@@ -14,11 +15,11 @@ var systemRoots = strings.Fields(`/etc /usr /bin /sbin /lib /lib32 /lib64 /boot 
 
 var (
 	// ordinaryFile matches those of the system's files that ordinary programs write to.
-	ordinaryFile = lazy(`^(/dev/(null|stdout|stderr|stdin|tty|shm|shm/.*|fd|fd/.*|pts/.*|tcp/.*|udp/.*)|/proc/self/(fd/.*|oom_score_adj|comm))$`)
+	ordinaryFile = lazy.Regexp(`^(/dev/(null|stdout|stderr|stdin|tty|shm|shm/.*|fd|fd/.*|pts/.*|tcp/.*|udp/.*)|/proc/self/(fd/.*|oom_score_adj|comm))$`)
 	// privateFile matches the settings of a person's other programs.
-	privateFile = lazy(`^(~\w*|/root|/home/[^/]+)/\.(ssh|aws|gnupg|kube|docker|bashrc|bash_profile|bash_login|profile|zshrc|zprofile|` +
+	privateFile = lazy.Regexp(`^(~\w*|/root|/home/[^/]+)/\.(ssh|aws|gnupg|kube|docker|bashrc|bash_profile|bash_login|profile|zshrc|zprofile|` +
 		`gitconfig|netrc|npmrc|pypirc|config/autostart|config/systemd|local/bin)(/|$)`)
-	diskDevice = lazy(`^/dev/((sd|hd|vd|xvd)[a-z*?]|nvme[0-9]|mmcblk|disk[0-9/]|mapper/|mem$|kmem$|loop[0-9]|dm-)`)
+	diskDevice = lazy.Regexp(`^/dev/((sd|hd|vd|xvd)[a-z*?]|nvme[0-9]|mmcblk|disk[0-9/]|mapper/|mem$|kmem$|loop[0-9]|dm-)`)
 )
 
 // systemFile reports whether a path belongs to the system, or to a person's settings; "~" is a home.

@@ -3,9 +3,7 @@ package validate
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -138,10 +136,4 @@ func width(s string) int {
 		}
 	}
 	return n
-}
-
-// lazy compiles an expression on first use: every start of the program would pay for it otherwise, 0.5 ms for all
-// expressions.
-func lazy(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
@@ -140,4 +141,4 @@ func (a pythonAnswer) findings(source []byte) findings {
 	return f
 }
 
-var pythonImport = lazy(`^(from [\w.]{1,80} import \w{1,80}|import [\w.]{1,80}( as \w{1,80})?)$`)
+var pythonImport = lazy.Regexp(`^(from [\w.]{1,80} import \w{1,80}|import [\w.]{1,80}( as \w{1,80})?)$`)

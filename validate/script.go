@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // maxHere is the longest source, in bytes, that is parsed in this process. Parsers recurse as deep
@@ -14,7 +16,7 @@ const maxHere = 16 << 10
 
 // importMeta matches possible uses of import.meta, the only sign of a module that parses the same in a script and in a
 // module.
-var importMeta = lazy(`\bimport\s*\.\s*meta\b`)
+var importMeta = lazy.Regexp(`\bimport\s*\.\s*meta\b`)
 
 // checkSyntax checks a script for Node or bash, and translates TypeScript to JavaScript. In this process only parsers
 // run, and only on sources that can't exhaust them; the rest is done by a process that may die.

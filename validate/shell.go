@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // shell reports syntax errors. Most are only warnings: bash reads and runs a script command by command, so an error
@@ -30,13 +32,13 @@ func (j job) shell() answer {
 }
 
 // sureInShell matches complaints that bash shared in each of 1,500 scripts (its own tests and those of a Debian).
-var sureInShell = lazy("^reached EOF without closing quote|" +
+var sureInShell = lazy.Regexp("^reached EOF without closing quote|" +
 	"statement must end with `|" +
 	"^`(then|elif|else|fi|do|done|esac)` can only be used|" +
 	"^`(if|elif|while|until) <cond>` must be followed by `")
 
 // mayEndBefore matches commands that may keep bash from reading on, or give words another meaning.
-var mayEndBefore = lazy(`\b(exit|exec|return|eval|source|alias|shopt|kill|set|enable)\b|(^|[\s;&|])\.\s`)
+var mayEndBefore = lazy.Regexp(`\b(exit|exec|return|eval|source|alias|shopt|kill|set|enable)\b|(^|[\s;&|])\.\s`)
 
 // lineEnds warns of Windows' line ends: bash takes the carriage return for a part of the last word of each line.
 func lineEnds(source []byte) []Problem {

@@ -3,13 +3,12 @@ package container
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -56,7 +55,7 @@ func refuseLabel(key, why string) error {
 	return backends.Refuse(fmt.Sprintf("label %.200q %s", key, why), "choose another one")
 }
 
-var gpuIndex = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(0|[1-9][0-9]?)$`) })
+var gpuIndex = lazy.Regexp(`^(0|[1-9][0-9]?)$`)
 
 // CheckGPUs refuses lists that are neither indices nor "all": they become part of device names. All errors are a
 // *backends.Refusal.

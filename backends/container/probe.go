@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -105,7 +105,7 @@ func (b *Backend) probeLanguage(ctx context.Context, spec backends.Spec, languag
 // programs are the interpreters that have another name than their language.
 var programs = map[string]string{"shell": "bash"}
 
-var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`) })
+var version = lazy.Regexp(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
 
 // prefixBuffer keeps the first bytes that are written to it.
 type prefixBuffer []byte

@@ -10,15 +10,14 @@ import (
 	"io"
 	"maps"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/moby/moby/api/types/registry"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // credentials are a registry's entry in the configuration.
@@ -109,7 +108,7 @@ func (a credentials) config(server string) (registry.AuthConfig, error) {
 }
 
 // helperName matches the names of helpers: each is a part of a file's name.
-var helperName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
+var helperName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // askHelper runs docker-credential-NAME get. A helper without an entry is no error.
 func (s *settings) askHelper(ctx context.Context, name, server string) (registry.AuthConfig, error) {

@@ -9,13 +9,12 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // sshTarget is a Docker Engine on a machine that the user's ssh reaches.
@@ -26,7 +25,7 @@ type sshTarget struct {
 }
 
 // safePath matches paths that mean the same to the other machine's shell.
-var safePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9/._-]+$`) })
+var safePath = lazy.Regexp(`^/[A-Za-z0-9/._-]+$`)
 
 // parseSSH reads ssh://[user@]host[:port][/path/of/socket]. Nothing in it may become an option of ssh,
 // or more than one word for the shell at the other end.

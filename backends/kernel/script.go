@@ -2,11 +2,11 @@ package kernel
 
 import (
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
@@ -31,14 +31,10 @@ func pythonText(texts ...string) string { return strconv.QuoteToASCII(strings.Jo
 // statement and assignment match statements without a value, in the text that outline returns; showy matches words of code
 // that may display something, or that is not plain Python.
 var (
-	statement  = lazy(`^(?:import|from|return|raise|pass|del|assert|if|for|while|def|class|with|else|elif|try|except|finally|async|global|break|continue)\b|^@|^print\(\)$`)
-	assignment = lazy(`(?:^|[^=!<>:])=(?:[^=]|$)`)
-	showy      = lazy(`plot|pylab|seaborn|figure|show|display|(?m:^[ \t]*[!%])|=[ \t]*[!%]`)
+	statement  = lazy.Regexp(`^(?:import|from|return|raise|pass|del|assert|if|for|while|def|class|with|else|elif|try|except|finally|async|global|break|continue)\b|^@|^print\(\)$`)
+	assignment = lazy.Regexp(`(?:^|[^=!<>:])=(?:[^=]|$)`)
+	showy      = lazy.Regexp(`plot|pylab|seaborn|figure|show|display|(?m:^[ \t]*[!%])|=[ \t]*[!%]`)
 )
-
-func lazy(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
 
 // Shows reports whether Python code may display something: the value of its last expression, figures, lines of a notebook.
 // If it does not, Script would only take time.

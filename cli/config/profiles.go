@@ -3,12 +3,11 @@ package config
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
@@ -48,7 +47,7 @@ func builtin() map[string]Profile {
 	}
 }
 
-var profileName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`) })
+var profileName = lazy.Regexp(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 // CheckLayers returns an error that says what is wrong with layers as a list of requirements for a profile that builds
 // the set base, Hardened or Landlock.

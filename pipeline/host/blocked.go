@@ -2,10 +2,10 @@ package host
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // Block is a part of the built-in list: programs that nobody can allow, and why.
@@ -77,7 +77,7 @@ func Blocks() []Block {
 	}
 }
 
-var version = lazy(`^([a-z][a-z+_-]*?)[-._]?[0-9].*$`)
+var version = lazy.Regexp(`^([a-z][a-z+_-]*?)[-._]?[0-9].*$`)
 
 // spellings are the names under which a program may be listed: without the version and what distributions put
 // behind a dot, and without the machine that a compiler is for.
@@ -114,9 +114,4 @@ func blockReason(names []string) (name, why string) {
 		}
 	}
 	return "", ""
-}
-
-// lazy compiles an expression when it is first needed: every start of the program would pay for it otherwise.
-func lazy(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // gitDoubt describes why git must not run in a directory: a repository's own configuration can name programs for git to run
@@ -169,8 +171,8 @@ func readSmall(name string) ([]byte, error) {
 }
 
 var (
-	section = lazy(`^\[([A-Za-z0-9.-]+)(?:[ \t]+"([^"\\]*)")?\]$`)
-	setting = lazy(`^([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\\]*))?$`)
+	section = lazy.Regexp(`^\[([A-Za-z0-9.-]+)(?:[ \t]+"([^"\\]*)")?\]$`)
+	setting = lazy.Regexp(`^([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\\]*))?$`)
 )
 
 // doubtful reads a configuration strictly: git takes more than these lines, and we refuse it.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // Kinds returns what programs of the system can't be allowed by what their files are, whatever they are called, and
@@ -26,7 +28,7 @@ func system(path string) bool {
 // starters are names of functions by which programs start others, or load code that does: those of exec(3), posix_spawn(3),
 // system(3), popen(3), wordexp(3) and dlopen(3), and what libraries make of them (JLI_Launch, g_spawn_async, g_module_open,
 // pipecmd_new, bfd_plugin_open, ENGINE_load_dynamic).
-var starters = lazy(`(?i)exec(l|v|ute)|spawn|popen|launch|dlm?open|^system$|wordexp|module|plugin|pipecmd|pager|^ENGINE_`)
+var starters = lazy.Regexp(`(?i)exec(l|v|ute)|spawn|popen|launch|dlm?open|^system$|wordexp|module|plugin|pipecmd|pager|^ENGINE_`)
 
 // kind describes why a file's program could start others, "" if all that it calls is known and it can't: but by a
 // library that does so under another name.

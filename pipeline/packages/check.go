@@ -2,12 +2,11 @@ package packages
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 const (
@@ -19,11 +18,11 @@ const (
 // repositories, which name no version that could be asked for again and have no hash that a registry vouches for: none
 // of them is a name.
 var (
-	pythonSpec = lazy(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(\[ *[A-Za-z0-9._-]+(?: *, *[A-Za-z0-9._-]+)* *\])? *` +
+	pythonSpec = lazy.Regexp(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(\[ *[A-Za-z0-9._-]+(?: *, *[A-Za-z0-9._-]+)* *\])? *` +
 		`((?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+(?: *, *(?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+)*)?$`)
-	nodeSpec = lazy(`^((?:@[A-Za-z0-9~-][A-Za-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*)(?:@([A-Za-z0-9^~<>=*][A-Za-z0-9.^~<>=|*+ -]*))?$`)
+	nodeSpec = lazy.Regexp(`^((?:@[A-Za-z0-9~-][A-Za-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*)(?:@([A-Za-z0-9^~<>=*][A-Za-z0-9.^~<>=|*+ -]*))?$`)
 	// Package managers take a name that ends like this for a file.
-	archive = lazy(`(?i)\.(whl|zip|tgz|tar|tar\.[a-z0-9]+|egg)$`)
+	archive = lazy.Regexp(`(?i)\.(whl|zip|tgz|tar|tar\.[a-z0-9]+|egg)$`)
 )
 
 // Check returns an error unless packages may be asked for: names with optional versions, and for Python extras, such as
@@ -66,11 +65,11 @@ func pythonName(name string) string {
 	return separators().ReplaceAllString(strings.ToLower(name), "-")
 }
 
-var separators = lazy(`[-_.]+`)
+var separators = lazy.Regexp(`[-_.]+`)
 
 func shorten(s string) string { return safetext.Clip(s, 80) }
 
-var validName = lazy(`^[A-Za-z0-9._-]{1,64}$`)
+var validName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
 
 // dirName is the name of the directory that belongs to a namespace or session. Different names have
 // different directories also where the file system does not tell A from a.
@@ -88,10 +87,4 @@ func dirName(kind, name string) (string, error) {
 		}
 	}
 	return b.String(), nil
-}
-
-// lazy compiles an expression when it is first needed: every start of the program, also one that installs nothing,
-// would pay for it otherwise, 0.3 ms for all of them.
-func lazy(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -53,7 +54,7 @@ func (h host) lacks(program string, here error) error {
 }
 
 // userinfo matches the password of a URL.
-var userinfo = lazy(`//[^/\s]*@`)
+var userinfo = lazy.Regexp(`//[^/\s]*@`)
 
 // beside returns the first of the programs that exists: absolute names, or names on the PATH.
 func beside(names ...string) string {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -78,7 +79,7 @@ func (s *Store) freshKind(ctx context.Context, b backends.Backend, language stri
 }
 
 // kindName bounds the interpreter's own words in a directory's name.
-var kindName = lazy(`^(python[0-9]+\.[0-9]+|node[0-9]+)-[A-Za-z0-9_.-]{1,100}$`)
+var kindName = lazy.Regexp(`^(python[0-9]+\.[0-9]+|node[0-9]+)-[A-Za-z0-9_.-]{1,100}$`)
 
 // askInside runs the language's script. Nobody else's code is in that sandbox.
 func askInside(ctx context.Context, b backends.Backend, language string) (string, error) {

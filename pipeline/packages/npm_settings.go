@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // npm installs for Node.
@@ -218,7 +219,7 @@ func unquote(s string) string {
 	return s
 }
 
-var variable = lazy(`\$\{([^}?]+)\??\}`)
+var variable = lazy.Regexp(`\$\{([^}?]+)\??\}`)
 
 // fromEnvironment replaces ${NAME}, as npm does in its files.
 func fromEnvironment(s string) string {

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -81,7 +82,7 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 }
 
 // defaultIndex matches pip's built-in index in its help text, for hosts where none is configured.
-var defaultIndex = lazy(`(?s)--index-url <url>.*?\(default\s+(https?://[^\s)]+)\)`)
+var defaultIndex = lazy.Regexp(`(?s)--index-url <url>.*?\(default\s+(https?://[^\s)]+)\)`)
 
 // options are pip's settings by section and name: "global.index-url", "install.pre", ":env:.proxy".
 type options map[string]string

@@ -10,12 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // answerTime bounds the execution of an interpreter that reports its path or version.
@@ -57,7 +56,7 @@ func Version(ctx context.Context, r Runtime) (string, error) {
 	return versionIn().FindString(out), err
 }
 
-var versionIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`) })
+var versionIn = lazy.Regexp(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
 
 // remember is answer, cached on disk for as long as the program's file stays the same.
 func (f *finder) remember(ctx context.Context, path string, args []string) (string, error) {

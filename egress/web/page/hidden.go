@@ -2,13 +2,13 @@ package page
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // silent are elements whose content is not visible as text.
@@ -64,12 +64,12 @@ func invisible(n *html.Node, hidden []string) bool {
 }
 
 var (
-	comment   = lazy(`(?s)/\*.*?\*/`)
-	zero      = lazy(`^(?:0+(?:\.0*)?|\.0+)(?:[a-z%]*)?$`)
-	offscreen = lazy(`^-\d{3,}`)
-	emptied   = lazy(`^rect\(\s*[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?\s*\)$|^inset\(\s*(?:50|100)%`)
-	selector  = lazy(`([.#][A-Za-z0-9_-]+)\s*$`)
-	rule      = lazy(`([^{}]+)\{([^{}]*)\}`)
+	comment   = lazy.Regexp(`(?s)/\*.*?\*/`)
+	zero      = lazy.Regexp(`^(?:0+(?:\.0*)?|\.0+)(?:[a-z%]*)?$`)
+	offscreen = lazy.Regexp(`^-\d{3,}`)
+	emptied   = lazy.Regexp(`^rect\(\s*[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?\s*\)$|^inset\(\s*(?:50|100)%`)
+	selector  = lazy.Regexp(`([.#][A-Za-z0-9_-]+)\s*$`)
+	rule      = lazy.Regexp(`([^{}]+)\{([^{}]*)\}`)
 )
 
 // hides reports whether a style hides its element: not displayed, without size, or off the page.
@@ -160,9 +160,4 @@ func absolute(doc *html.Node, at *url.URL) {
 		n.Attr = attributes
 		return true
 	})
-}
-
-// lazy compiles an expression on first use: every start of the program would pay for it otherwise.
-func lazy(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
