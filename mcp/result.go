@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -127,7 +129,8 @@ func explain(tool string, err error) refusal {
 	case errors.Is(err, errCancelled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return refusal{Reason: "the call was cancelled: " + err.Error(), Remedy: "call again"}
 	}
-	return refusal{Reason: err.Error(), Remedy: "try again; if it stays, tell the person who runs sandboxmcp"}
+	reason, do := remedy.Split(err)
+	return refusal{Reason: reason, Remedy: cmp.Or(do.In(wordsOf(tool)), "try again; if it stays, tell the person who runs sandboxmcp")}
 }
 
 // explainStopped returns the refusal for a request that the pipeline did not carry out.

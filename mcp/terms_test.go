@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -105,6 +106,9 @@ func TestRefusalsOfBackends(t *testing.T) {
 		if got := explain("execute_code", wrapped).Remedy; got != tt.want || !strings.Contains(wrapped.Error(), "(") {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
+	}
+	if r := explain("host_exec", fmt.Errorf("open: %w", remedy.For(io.EOF, remedy.AddAgain))); r.Reason != "open: EOF" || r.Remedy != "have a person add it again" {
+		t.Errorf("got %+v", r)
 	}
 }
 

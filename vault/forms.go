@@ -163,8 +163,9 @@ func (f *forms) addDerived(v []byte) {
 		f.addText(form)
 		f.addEncoded(form)
 	}
-	f.addEncoded(hexOf(v))
-	f.addEncoded(bytes.ToUpper(hexOf(v)))
+	inHex := hex.AppendEncode(nil, v)
+	f.addEncoded(inHex)
+	f.addEncoded(bytes.ToUpper(inHex))
 	for _, form := range inBase64s(v) {
 		f.addEncoded(form)
 	}
@@ -181,7 +182,7 @@ func (f *forms) addRare(v []byte) {
 		f.addEncoded(w)
 	}
 	f.add(units(v, binary.LittleEndian, 2), asDecimal)
-	f.addText(reversed(hexOf(v)))
+	f.addText(reversed(hex.AppendEncode(nil, v)))
 	for _, form := range inBase64s(v) {
 		f.addText(reversed(form))
 		f.addText(rot13(form))
@@ -319,10 +320,6 @@ func units(v []byte, order binary.AppendByteOrder, size int) []byte {
 		}
 	}
 	return bytes.Trim(u, "\x00")
-}
-
-func hexOf(v []byte) []byte {
-	return hex.AppendEncode(nil, v)
 }
 
 // inBase64 returns the characters that encode nothing but v where v is at an offset of the data.

@@ -163,7 +163,7 @@ func (s *scan) begin(groups uint16, n int, rest []byte) {
 			continue
 		}
 		s.enter(old, began...)
-		if !s.survive(began, rest) {
+		if !s.survive(rest) {
 			s.live = s.live[:old]
 		}
 	}
@@ -201,7 +201,7 @@ func (s *scan) tryStep(b byte) {
 }
 
 // survive reports whether threads remain after the next bytes, as far as these are known.
-func (s *scan) survive(threads []thread, rest []byte) bool {
+func (s *scan) survive(rest []byte) bool {
 	for _, b := range rest[:min(ahead, len(rest))] {
 		s.tryStep(b)
 		if s.lookahead.match || len(s.lookahead.threads) > maxLookahead {
