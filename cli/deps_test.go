@@ -23,6 +23,7 @@ var mayImport = []struct {
 	who  string
 	whom []string
 }{
+	{"validate/diff", nil},
 	{"validate/spelling", nil},
 	{"validate/...", []string{"validate/..."}},
 	{"vault/keyring/keyringtest", []string{"backends/hosttest"}}, // only tests import it
@@ -91,7 +92,7 @@ var mayImport = []struct {
 }
 
 // leaves are the packages that any other may import.
-var leaves = []string{"audit/safetext", "audit/statefile", "backends/paths", "cli/lazy", "cli/role", "pipeline/remedy", "validate/spelling"}
+var leaves = []string{"audit/safetext", "audit/statefile", "backends/paths", "cli/lazy", "cli/role", "pipeline/remedy", "validate/diff", "validate/spelling"}
 
 // light are the packages that import only the leaves in their rows, since each program that we start begins with them.
 var light = []string{"backends/process/launch", "pipeline/host/launch"}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -85,8 +86,8 @@ func (r *run) noteDiff(name string, before, now []byte) {
 	if len(before) > maxCompared || len(now) > maxCompared || !utf8.Valid(before) || !utf8.Valid(now) {
 		return
 	}
-	if diff := files.Diff(r.clean(name), r.clean(string(before)), r.clean(string(now))); diff != "" {
-		r.facts["diff"] = long(diff)
+	if changes := diff.Unified("a"+r.clean(name), r.clean(string(before)), "b"+r.clean(name), r.clean(string(now))); changes != "" {
+		r.facts["diff"] = long(changes)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 )
 
 // patches applies a diff with the tools of this machine.
@@ -48,7 +49,9 @@ func TestDiff(t *testing.T) {
 		{"changed line", "a\nb\nc\n", "a\nx; b\nc\n"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { patches(t, tt.before, diff(tt.before, tt.after), tt.after) })
+		t.Run(tt.name, func(t *testing.T) {
+			patches(t, tt.before, diff.Unified("before", tt.before, "after", tt.after), tt.after)
+		})
 	}
 }
 

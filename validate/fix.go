@@ -1,9 +1,10 @@
 package validate
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 )
 
 // fix sets Fixed and Diff.
@@ -24,7 +25,7 @@ func (r *Report) fix(source string, found findings) {
 		text = strings.ReplaceAll(text, ";; ", "; ")
 	}
 	r.Fixed = source[:at] + text + source[at:]
-	r.Diff = diff(source, r.Fixed)
+	r.Diff = diff.Unified("before", source, "after", r.Fixed)
 }
 
 // together merges statements that import from the same module, and removes duplicates.
@@ -61,45 +62,4 @@ func parts(s string) (head, names, tail string) {
 		return before + tail, names, " }" + tail
 	}
 	return s, "", ""
-}
-
-// diffContext is the number of unchanged lines that a diff shows around a change, as diff -u does.
-const diffContext = 3
-
-// diff returns the unified diff of two texts that differ in a single place.
-func diff(before, after string) string {
-	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after))
-	head := 0
-	for head < min(len(a), len(b)) && a[head] == b[head] {
-		head++
-	}
-	tail := 0
-	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
-		tail++
-	}
-	from, trailing := max(0, head-diffContext), min(tail, diffContext)
-	var out strings.Builder
-	out.WriteString("--- before\n+++ after\n")
-	fmt.Fprintf(&out, "@@ -%s +%s @@\n", span(from, len(a)-tail+trailing-from), span(from, len(b)-tail+trailing-from))
-	write := func(mark string, some []string) {
-		for _, line := range some {
-			out.WriteString(mark + line)
-			if !strings.HasSuffix(line, "\n") {
-				out.WriteString("\n\\ No newline at end of file\n")
-			}
-		}
-	}
-	write(" ", a[from:head])
-	write("-", a[head:len(a)-tail])
-	write("+", b[head:len(b)-tail])
-	write(" ", a[len(a)-tail:len(a)-tail+trailing])
-	return out.String()
-}
-
-// span returns a range of lines in the format of diffs: an empty range is named after the line before it.
-func span(from, count int) string {
-	if count == 0 {
-		return fmt.Sprintf("%d,0", from)
-	}
-	return fmt.Sprintf("%d,%d", from+1, count)
 }

@@ -1,4 +1,4 @@
-package files
+package diff
 
 import (
 	"os"
@@ -8,12 +8,12 @@ import (
 )
 
 func TestDiff(t *testing.T) {
-	got := Diff("/a", "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nfive\n6\n7\n8\n9\nten")
+	got := Unified("a/a", "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "b/a", "1\n2\n3\n4\nfive\n6\n7\n8\n9\nten")
 	want := "--- a/a\n+++ b/a\n@@ -2,8 +2,9 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n 9\n+ten\n\\ No newline at end of file\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := Diff("/a", "x\n", "x\n"); got != "" {
+	if got := Unified("a", "x\n", "b", "x\n"); got != "" {
 		t.Errorf("nothing changed, but %q", got)
 	}
 }
@@ -29,7 +29,7 @@ func FuzzDiff(f *testing.F) {
 		f.Skip("no patch")
 	}
 	f.Fuzz(func(t *testing.T, before, after string) {
-		diff := Diff("/f", before, after)
+		diff := Unified("a/f", before, "b/f", after)
 		if diff == "" || strings.ContainsAny(before+after, "\x00\r") || before == "" || after == "" { // which patch takes for no file
 			return
 		}
