@@ -83,7 +83,7 @@ func (p *program) install(c *cli.Context) error {
 	}
 	why := wiring.Purpose{Backend: q.Backend, Install: true, Progress: func(line string) { p.Say("%s", line) }}
 	return wiring.With(p.Streams, c, cfg, why, func(ctx context.Context, parts *wiring.Parts) error {
-		res, err := parts.Pipeline.Install(ctx, q)
+		res, err := parts.Pipeline.Do(ctx, q)
 		if err != nil {
 			return exit.NotDone(err)
 		}

@@ -16,11 +16,11 @@ func BenchmarkDo(b *testing.B) {
 		code := []byte(map[string]string{"python": "1+1", "node": "1+1", "shell": ":"}[language])
 		b.Run("cell/"+language, func(b *testing.B) {
 			p := wired(b)
-			s, err := p.OpenSession(b.Context(), pipeline.NewSession{Language: language})
+			opened, err := p.Do(b.Context(), pipeline.NewSession{Language: language})
 			if err != nil {
 				b.Fatal(err)
 			}
-			stages(b, p, pipeline.Request{Session: s.ID, Code: code})
+			stages(b, p, pipeline.Request{Session: opened.ID, Code: code})
 		})
 		b.Run("run/"+language, func(b *testing.B) {
 			stages(b, wired(b), pipeline.Request{Language: language, Code: code})

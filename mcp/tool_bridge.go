@@ -52,7 +52,7 @@ func (s *Server) bridgeData(ctx context.Context, c *call) (*answer, error) {
 		f.Kind, f.Bytes = jsonKind(b.Value), len(b.Value)
 		what = fmt.Sprintf("%s, %s of JSON", f.Kind, size(int64(f.Bytes)))
 	}
-	res, err := s.cfg.Pipeline.Bridge(ctx, b)
+	res, err := s.cfg.Pipeline.Do(ctx, b)
 	if err != nil {
 		return nil, err
 	}

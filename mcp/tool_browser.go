@@ -42,23 +42,23 @@ func (s *Server) browserFetch(ctx context.Context, c *call) (*answer, error) {
 		Namespace: c.namespace, URL: c.text("url"), Format: c.text("format"), WaitFor: c.text("wait_for"), Screenshot: c.flag("screenshot"),
 	}
 	q.MaxBytes, q.Timeout = c.pageBounds()
-	b, err := s.cfg.Pipeline.Browse(ctx, q)
+	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return browsed(b), nil
+	return browsed(res, res.Answer.(pipeline.Browsed)), nil
 }
 
 // browsed returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func browsed(b pipeline.Browsed) *answer {
+func browsed(res pipeline.Result, b pipeline.Browsed) *answer {
 	f := &browserFacts{
-		RequestID: b.ID, URL: address(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, b.Stdout), Total: int64(b.Total),
-		Ended: b.Ended, Late: b.Late, Notes: b.Notes, Layers: b.LayersInForce(), PeakMemory: b.PeakMemory, TotalMS: float64(b.Timings.Total) / 1000,
+		RequestID: res.ID, URL: address(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, res.Stdout), Total: int64(b.Total),
+		Ended: res.Ended, Late: b.Late, Notes: b.Notes, Layers: res.LayersInForce(), PeakMemory: res.PeakMemory, TotalMS: float64(res.Timings.Total) / 1000,
 	}
-	f.Egress, f.EgressMore = egressFacts(b.Egress)
+	f.Egress, f.EgressMore = egressFacts(res.Egress)
 	a := &answer{facts: f}
 	var t strings.Builder
-	inside := b.Stdout
+	inside := res.Stdout
 	if b.Title != "" {
 		inside = "title: " + b.Title + "\n\n" + inside
 	}
@@ -67,8 +67,8 @@ func browsed(b pipeline.Browsed) *answer {
 		fmt.Fprintf(&t, "not complete: %s; this is what was there\n", oneLine(b.Late))
 	}
 	fmt.Fprintf(&t, "%s answered with HTTP %d, %s of text", cmp.Or(f.URL, b.Host), b.Status, size(int64(b.Total)))
-	if len(b.Stdout) < b.Total {
-		fmt.Fprintf(&t, ", of which this is the first %s: max_bytes asks for more", size(int64(len(b.Stdout))))
+	if len(res.Stdout) < b.Total {
+		fmt.Fprintf(&t, ", of which this is the first %s: max_bytes asks for more", size(int64(len(res.Stdout))))
 	}
 	if b.Picture != nil {
 		f.Screenshot = fmt.Sprintf("image/png, %s", size(int64(len(b.Picture))))
@@ -78,8 +78,8 @@ func browsed(b pipeline.Browsed) *answer {
 	for _, n := range b.Notes {
 		t.WriteString("\nnote: " + oneLine(n))
 	}
-	t.WriteString(refusedHosts(b.Egress))
-	a.text = t.String() + "\nrequest_id: " + b.ID
+	t.WriteString(refusedHosts(res.Egress))
+	a.text = t.String() + "\nrequest_id: " + res.ID
 	return a
 }
 

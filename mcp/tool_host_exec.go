@@ -28,7 +28,7 @@ func (s *Server) hostExec(ctx context.Context, c *call) (*answer, error) {
 	if t := c.number("timeout"); t > 0 {
 		q.Timeout = seconds(t)
 	}
-	res, err := s.cfg.Pipeline.HostExec(ctx, q)
+	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -36,10 +36,11 @@ func (s *Server) hostExec(ctx context.Context, c *call) (*answer, error) {
 }
 
 // ranOnHost returns the answer about a command: its exit and its output.
-func ranOnHost(res pipeline.HostResult) *answer {
-	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: res.Pattern}
-	text := fmt.Sprintf("%s, allowed by %s", endOf(res.Result), readable(res.Pattern))
-	forStdout, forStderr := shares(res.Result)
+func ranOnHost(res pipeline.Result) *answer {
+	pattern := res.Answer.(pipeline.HostEnd).Pattern
+	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: pattern}
+	text := fmt.Sprintf("%s, allowed by %s", endOf(res), readable(pattern))
+	forStdout, forStderr := shares(res)
 	for _, one := range []struct {
 		name, all string
 		max       int

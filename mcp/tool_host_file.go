@@ -22,10 +22,11 @@ func (s *Server) hostFileRead(ctx context.Context, c *call) (*answer, error) {
 	if q.Encoding == "" {
 		q.Encoding = "text"
 	}
-	got, err := s.cfg.Pipeline.ReadHostFile(ctx, q)
+	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	got := res.Answer.(pipeline.HostContent)
 	f := &fileReadFacts{Path: got.Path, Content: string(got.Content), Total: got.Total, Next: got.Next, SHA256: got.SHA256}
 	if !got.Text {
 		f.Content = base64.StdEncoding.EncodeToString(got.Content)
@@ -54,18 +55,19 @@ func (s *Server) hostFileWrite(ctx context.Context, c *call) (*answer, error) {
 			return nil, bad("content", "%v", err)
 		}
 	}
-	w, err := s.cfg.Pipeline.WriteHostFile(ctx, pipeline.HostWrite{HostCaller: c.hostCaller(), Path: c.text("path"), Content: content, Mode: c.text("mode")})
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostWrite{HostCaller: c.hostCaller(), Path: c.text("path"), Content: content, Mode: c.text("mode")})
 	if err != nil {
 		return nil, err
 	}
-	return hostWritten(w, "wrote "), nil
+	return hostWritten(res, "wrote "), nil
 }
 
 func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
-	l, err := s.cfg.Pipeline.ListHostDirectory(ctx, pipeline.HostList{HostCaller: c.hostCaller(), Path: c.text("path"), Recursive: c.flag("recursive"), Limit: int(c.number("limit"))})
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostList{HostCaller: c.hostCaller(), Path: c.text("path"), Recursive: c.flag("recursive"), Limit: int(c.number("limit"))})
 	if err != nil {
 		return nil, err
 	}
+	l := res.Answer.(pipeline.HostListing)
 	f := &fileListFacts{Entries: l.Entries, More: l.More}
 	text := []string{fmt.Sprintf("%s has %s:", readable(c.text("path")), strings.Replace(count(len(l.Entries), "entry"), "entrys", "entries", 1))}
 	for _, e := range l.Entries {
@@ -87,20 +89,22 @@ func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
 }
 
 func (s *Server) hostFileCopy(ctx context.Context, c *call) (*answer, error) {
-	w, err := s.cfg.Pipeline.CopyHostFile(ctx, pipeline.HostCopy{HostCaller: c.hostCaller(), Run: c.text("request_id"),
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostCopy{HostCaller: c.hostCaller(), Run: c.text("request_id"),
 		Source: c.text("source"), Destination: c.text("destination"), Overwrite: c.flag("overwrite")})
 	if err != nil {
 		return nil, err
 	}
-	a := hostWritten(w, "copied "+readable(c.text("source"))+" to ")
+	a := hostWritten(res, "copied "+readable(c.text("source"))+" to ")
+	w := res.Answer.(pipeline.HostWritten)
 	if w.Stored {
-		a.facts.(*fileFacts).RequestID = w.ID
-		a.text += fmt.Sprintf("\nit is kept: execute_code takes it with \"files\": {%q: {\"request_id\": %q}}", readable(w.Path), w.ID)
+		a.facts.(*fileFacts).RequestID = res.ID
+		a.text += fmt.Sprintf("\nit is kept: execute_code takes it with \"files\": {%q: {\"request_id\": %q}}", readable(w.Path), res.ID)
 	}
 	return a, nil
 }
 
-func hostWritten(w pipeline.HostWritten, did string) *answer {
+func hostWritten(res pipeline.Result, did string) *answer {
+	w := res.Answer.(pipeline.HostWritten)
 	text := fmt.Sprintf("%s%s, %s, SHA-256 %s", did, readable(w.Path), size(w.Size), w.SHA256)
 	for _, n := range w.Notes {
 		text += "\nnote: " + readable(n)

@@ -57,7 +57,8 @@ func (w policyOff) entry(t tool) mcp.Tool {
 func (s *Server) off(why policyOff, what string) func(context.Context, *call) (*answer, error) {
 	return func(ctx context.Context, c *call) (*answer, error) {
 		name := c.params.Name
-		return nil, s.cfg.Pipeline.Deny(ctx, pipeline.Denial{Tool: name, Namespace: c.namespace, What: cmp.Or(c.text(what), name)},
-			why.reason, "a person has to set "+why.setting+" in the configuration; "+why.instead)
+		_, err := s.cfg.Pipeline.Do(ctx, pipeline.Denial{Tool: name, Namespace: c.namespace, What: cmp.Or(c.text(what), name),
+			Reason: why.reason, Remedy: pipeline.Remedy{"a person has to set " + why.setting + " in the configuration; " + why.instead}})
+		return nil, err
 	}
 }

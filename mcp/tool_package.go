@@ -54,7 +54,7 @@ func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
 	if wait, err := s.permission(ctx, c, q); wait != nil || err != nil {
 		return wait, err
 	}
-	res, err := s.cfg.Pipeline.Install(ctx, q)
+	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err
 	}

@@ -172,12 +172,12 @@ type limitsFacts struct {
 
 func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
 	f := &limitsFacts{Namespace: c.namespace, SessionID: c.text("session_id")}
-	now, err := s.cfg.Pipeline.SetLimits(ctx, f.Namespace, f.SessionID, boundsOf(c.args))
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.NewLimits{Namespace: f.Namespace, Session: f.SessionID, Bounds: boundsOf(c.args)})
 	if err != nil {
 		return nil, err
 	}
 	_, ceiling := s.cfg.Pipeline.InForce(f.Namespace)
-	limits, caps := pipeline.LimitsOf(now), pipeline.LimitsOf(ceiling)
+	limits, caps := pipeline.LimitsOf(res.Answer.(pipeline.Bounds)), pipeline.LimitsOf(ceiling)
 	f.Limits, f.Caps = &limits, &caps
 	who := "a run in namespace " + f.Namespace + " that asks for nothing else"
 	if f.SessionID != "" {

@@ -102,10 +102,11 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 		q.Language = "python"
 	}
 	c.progress.say("starting the session")
-	info, err := s.cfg.Pipeline.OpenSession(ctx, q)
+	opened, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	info := opened.Answer.(session.Info)
 	f := &sessionFacts{sessionInfo: infoOf(info)}
 	text := fmt.Sprintf("session_id: %s\n%s session in namespace %s: %s\nit ends after %s s without a call, and after %s s in any case",
 		info.ID, info.Language, info.Namespace, limitsText(f.Limits), decimal(info.Idle), decimal(info.Lifetime))
@@ -113,7 +114,7 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 		text += "\n" + without(missing, info.Backend, info.Profile)
 	}
 	if packages := c.texts("packages"); len(packages) > 0 {
-		res, err := s.cfg.Pipeline.Install(ctx, pipeline.Install{
+		res, err := s.cfg.Pipeline.Do(ctx, pipeline.Install{
 			Namespace: c.namespace, Session: info.ID, Language: info.Language, Packages: packages, Progress: c.progress.say})
 		if err != nil || res.Ended != backends.EndedOK {
 			return s.undone(ctx, info, res, err), nil
@@ -126,7 +127,7 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 
 // undone ends a session whose packages could not be installed: half of what was asked for is of no use.
 func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Result, err error) *answer {
-	if _, closing := s.cfg.Pipeline.CloseSession(context.WithoutCancel(ctx), info.Namespace, info.ID); closing != nil {
+	if _, closing := s.cfg.Pipeline.Do(context.WithoutCancel(ctx), pipeline.EndSession{Namespace: info.Namespace, Session: info.ID}); closing != nil {
 		s.log.Warn("a session whose packages could not be installed can't be ended", "session", info.ID, "error", closing)
 	}
 	r := refusal{Reason: "the packages could not be installed, so there is no session", Denied: true,
@@ -156,10 +157,11 @@ func (s *Server) terminateSession(ctx context.Context, c *call) (*answer, error)
 		}
 		return &answer{text: text, facts: &endedFacts{RequestID: id}}, nil
 	}
-	info, err := s.cfg.Pipeline.CloseSession(ctx, namespace, id)
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.EndSession{Namespace: namespace, Session: id})
 	if err != nil {
 		return nil, err
 	}
+	info := res.Answer.(session.Info)
 	return &answer{
 		text:  fmt.Sprintf("session %s has ended after %s; its variables and files are gone", id, count(info.Cells, "cell")),
 		facts: &endedFacts{SessionID: id, Cells: info.Cells},

@@ -90,11 +90,12 @@ func (s *Server) webSearch(ctx context.Context, c *call) (*answer, error) {
 		return s.off(webOff, "query")(ctx, c)
 	}
 	q := pipeline.Search{Namespace: c.namespace, Query: c.text("query"), Limit: int(c.number("limit")), Domains: c.texts("domains")}
-	h, err := s.cfg.Pipeline.Search(ctx, q)
+	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	f := &searchFacts{RequestID: h.ID, Engine: h.Engine, Passed: h.Passed}
+	h := res.Answer.(pipeline.Hits)
+	f := &searchFacts{RequestID: res.ID, Engine: h.Engine, Passed: h.Passed}
 	var list strings.Builder
 	for i, r := range h.Results {
 		f.Results = append(f.Results, searchResult{fenced(h.Engine, r.Title), address(r.URL), fenced(h.Engine, r.Summary)})
@@ -107,7 +108,7 @@ func (s *Server) webSearch(ctx context.Context, c *call) (*answer, error) {
 	for _, why := range h.Passed {
 		text += "\npassed over: " + why
 	}
-	return &answer{text: text + "\nrequest_id: " + h.ID, facts: f}, nil
+	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}, nil
 }
 
 func (s *Server) fetchPage(ctx context.Context, c *call) (*answer, error) {
@@ -116,11 +117,11 @@ func (s *Server) fetchPage(ctx context.Context, c *call) (*answer, error) {
 	}
 	q := pipeline.Fetch{Namespace: c.namespace, URL: c.text("url"), Format: c.text("format"), Offset: int(c.number("offset"))}
 	q.MaxBytes, q.Timeout = c.pageBounds()
-	page, err := s.cfg.Pipeline.Fetch(ctx, q)
+	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return pageAnswer(page), nil
+	return pageAnswer(res, res.Answer.(pipeline.Fetched)), nil
 }
 
 // pageBounds returns how many bytes of a page's text a call wants, and how long it waits for them.
@@ -130,11 +131,11 @@ func (c *call) pageBounds() (limit int, timeout time.Duration) {
 }
 
 // pageAnswer returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func pageAnswer(p pipeline.Fetched) *answer {
-	f := &pageFacts{RequestID: p.ID, URL: address(p.URL), Status: p.Status, Type: oneLine(clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
-		Canonical: address(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, p.Stdout), Total: int64(p.Total), Next: int64(p.Next)}
+func pageAnswer(res pipeline.Result, p pipeline.Fetched) *answer {
+	f := &pageFacts{RequestID: res.ID, URL: address(p.URL), Status: p.Status, Type: oneLine(clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
+		Canonical: address(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, res.Stdout), Total: int64(p.Total), Next: int64(p.Next)}
 	text := fmt.Sprintf("%s answered with HTTP %d, %s, %s of text", cmp.Or(f.URL, p.Host), p.Status, f.Type, size(int64(p.Total)))
-	inside := p.Stdout
+	inside := res.Stdout
 	if p.Note != "" { // which may quote the page
 		inside = "note of what reads pages: " + p.Note + "\n\n" + inside
 	}
@@ -147,7 +148,7 @@ func pageAnswer(p pipeline.Fetched) *answer {
 	if p.Next > 0 {
 		text += fmt.Sprintf("\nthere is more: offset %d goes on", p.Next)
 	}
-	return &answer{text: text + "\nrequest_id: " + p.ID, facts: f}
+	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}
 }
 
 // fenced is text of strangers as structured content has it: whoever reads that alone must see whose it is, too.

@@ -15,7 +15,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Browse asks for a page as a browser shows it.
+// Browse reads a page as a browser shows it. It runs a browser of its own for the one page, contained like any other program and with
+// the gateway of runs as its only way out, so that the policy holds for each redirect and each part of the page. Nothing of the browser
+// is left. The result's Answer is a [Browsed]. What it returns was written by strangers: web.Fence marks it.
 type Browse struct {
 	ID, Namespace string
 	URL           string // http or https
@@ -26,10 +28,9 @@ type Browse struct {
 	Timeout       time.Duration // until the page is read as it is by then; 0 is the operator's
 }
 
-// Browsed is a page that a browser has read. The text is in Stdout, as far as it was asked for. A page that was not
+// Browsed is a page that a browser has read. The text is in the result's Stdout, as far as it was asked for. A page that was not
 // loaded in time is a result, too: Late then says what was missing, and Ended is "timeout".
 type Browsed struct {
-	Result
 	URL     string   `json:"url"` // after redirects
 	Host    string   `json:"host"`
 	Status  int      `json:"status,omitempty"` // 0 is unknown
@@ -45,24 +46,15 @@ const toolBrowser = "browser_fetch"
 // maxDOM is how much of a page's HTML is read, in bytes. It stands in our memory a few times.
 const maxDOM = 8 << 20
 
-// Browse runs a browser of its own for one page, contained like any other program and with the gateway of
-// runs as its only way out, so that the policy holds for each redirect and each part of the page. Nothing of the browser
-// is left. What it returns was written by strangers: web.Fence marks it. An error is an *Error.
-func (p *Pipeline) Browse(ctx context.Context, q Browse) (Browsed, error) {
-	b := &browsing{Browse: q}
-	b.Timeout = p.webTime(q.Timeout)
-	var err error
-	b.page.Result, err = p.runAction(ctx, action{
-		ID: q.ID, Namespace: q.Namespace, Tool: toolBrowser, What: q.URL, Stage: StageBackend,
-		Facts: facts{"screenshot": q.Screenshot, "wait_for": q.WaitFor},
-		Wall:  b.Timeout + browserStart + browserEnd,
-		Check: func(_ context.Context, r *run) error { b.run = r; return b.check() },
-		Do:    func(ctx context.Context, _ *run) error { return b.do(ctx) },
-	})
-	if err != nil {
-		return Browsed{Result: b.page.Result}, err
-	}
-	return b.page, nil
+func (q Browse) describe() Request {
+	return Request{ID: q.ID, Namespace: q.Namespace, Name: toolBrowser}
+}
+
+func (q Browse) plan(ctx context.Context, r *run) (work, error) {
+	q.Timeout = r.p.webTime(q.Timeout)
+	b := &browsing{run: r, Browse: q}
+	return r.planAction(ctx, action{tool: toolBrowser, what: q.URL, facts: facts{"screenshot": q.Screenshot, "wait_for": q.WaitFor},
+		stage: StageBackend, wall: b.Timeout + browserStart + browserEnd, check: b.check, do: b.do})
 }
 
 // browsing reads one page.
@@ -74,11 +66,10 @@ type browsing struct {
 	program  browser.Program
 	at       string // the address, as it was understood
 	outbound *outbound.Session
-	page     Browsed
 }
 
 // check refuses what policy forbids, and what can't be done here.
-func (b *browsing) check() error {
+func (b *browsing) check(context.Context) error {
 	if err := b.mayRead(b.Browse.URL); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestBrowseLeavesNothing(t *testing.T) {
 	p, _, _, w := newPages(t, nil)
 	at := w.page(t, p, `<p>hello</p><script>new Worker(URL.createObjectURL(new Blob(["setInterval(() => {}, 1)"])))</script>`)
 	browse(t, p, Browse{URL: at, Screenshot: true})
-	if _, err := p.Browse(t.Context(), Browse{URL: at + "none", WaitFor: "p["}); err == nil {
+	if _, err := browsePage(t.Context(), p, Browse{URL: at + "none", WaitFor: "p["}); err == nil {
 		t.Error("it did not fail")
 	}
 	if pids := running(t, profileAt); len(pids) > 0 {
@@ -81,7 +81,7 @@ func TestBrowseDies(t *testing.T) {
 	} {
 		ended := make(chan error, 1)
 		go func() {
-			_, err := p.Browse(t.Context(), Browse{URL: fmt.Sprintf("http://web.test:%d/", port), WaitFor: "#never", Timeout: time.Minute})
+			_, err := browsePage(t.Context(), p, Browse{URL: fmt.Sprintf("http://web.test:%d/", port), WaitFor: "#never", Timeout: time.Minute})
 			ended <- err
 		}()
 		kill(tt.kill...)

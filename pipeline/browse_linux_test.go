@@ -55,7 +55,7 @@ func TestBrowse(t *testing.T) {
 <script>document.getElementById("a").textContent = "Made by " + "JavaScript.";</script>`))
 	web := fmt.Sprintf("web.test:%d", port)
 	p.may(t, web)
-	got, err := p.Browse(t.Context(), Browse{URL: "http://" + web + "/", Screenshot: true})
+	got, err := browsePage(t.Context(), p, Browse{URL: "http://" + web + "/", Screenshot: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,9 +40,9 @@ func (w *town) page(t testing.TB, p *Pipeline, body string) string {
 }
 
 // browse fetches a page; what can't be fetched ends the test.
-func browse(t testing.TB, p *Pipeline, q Browse) Browsed {
+func browse(t testing.TB, p *Pipeline, q Browse) browsedResult {
 	t.Helper()
-	got, err := p.Browse(t.Context(), q)
+	got, err := browsePage(t.Context(), p, q)
 	if err != nil {
 		t.Fatalf("%s: %v", q.URL, err)
 	}
@@ -50,9 +50,9 @@ func browse(t testing.TB, p *Pipeline, q Browse) Browsed {
 }
 
 // hurried gives a page that never ends little time, and more only where it has not shown what it shows at once.
-func hurried(t testing.TB, p *Pipeline, q Browse, shows string) (Browsed, error) {
+func hurried(t testing.TB, p *Pipeline, q Browse, shows string) (browsedResult, error) {
 	for q.Timeout = 4 * time.Second; ; q.Timeout *= 2 {
-		got, err := p.Browse(t.Context(), q)
+		got, err := browsePage(t.Context(), p, q)
 		if strings.Contains(got.Stdout, shows) || q.Timeout > 2*time.Minute {
 			return got, err
 		}
@@ -71,7 +71,7 @@ func TestBrowseWaitsFor(t *testing.T) {
 	if err != nil || !strings.Contains(got.Stdout, "came late") || !strings.Contains(got.Late, "#never within ") || got.Ended != backends.EndedTimeout {
 		t.Errorf("got %q, late %q, %s, %v", got.Stdout, got.Late, got.Ended, err)
 	}
-	if _, err := p.Browse(t.Context(), Browse{URL: at, WaitFor: "p["}); err == nil || !strings.Contains(err.Error(), "CSS selector") {
+	if _, err := browsePage(t.Context(), p, Browse{URL: at, WaitFor: "p["}); err == nil || !strings.Contains(err.Error(), "CSS selector") {
 		t.Errorf("no selector: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestBrowseRefuses(t *testing.T) {
 		at + "?q=%6bq7" + secret[3:]:      "secret",
 		strings.Replace(at, ":", "x:", 1): "",
 	} {
-		_, err := p.Browse(t.Context(), Browse{URL: url})
+		_, err := browsePage(t.Context(), p, Browse{URL: url})
 		var e *Error
 		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, want) {
 			t.Errorf("%s: %v, want %q", url, err, want)
@@ -188,7 +188,7 @@ func TestBrowseUnreached(t *testing.T) {
 	closed := fmt.Sprintf("closed.test:%d", l.Addr().(*net.TCPAddr).Port)
 	p.may(t, "inside.test:80", closed)
 	for url, want := range map[string]string{"http://inside.test/": "inside.test is at 10.1.2.3", "http://" + closed + "/": "refused"} {
-		if got, err := p.Browse(t.Context(), Browse{URL: url}); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := browsePage(t.Context(), p, Browse{URL: url}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v %+v", url, err, got)
 		}
 	}
@@ -215,7 +215,7 @@ func TestBrowseRedirects(t *testing.T) {
 	}
 	for _, tt := range [][2]string{{fmt.Sprintf("http://evil.test:%d/", evil), "evil.test: evil.test is not among"}, {"file:///etc/passwd", "UNSAFE_REDIRECT"}, {"http://169.254.169.254/", "ERR_"}} {
 		to = tt[0]
-		if _, err := p.Browse(t.Context(), Browse{URL: web}); err == nil || !strings.Contains(err.Error(), tt[1]) {
+		if _, err := browsePage(t.Context(), p, Browse{URL: web}); err == nil || !strings.Contains(err.Error(), tt[1]) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
@@ -263,68 +263,68 @@ func TestBrowseHostile(t *testing.T) {
 	})
 	port := w.serve(t, "web.test", mux)
 	p.may(t, fmt.Sprintf("web.test:%d", port))
-	for path, check := range map[string]func(t *testing.T, got Browsed, err error){
-		"/alert": func(t *testing.T, got Browsed, err error) {
+	for path, check := range map[string]func(t *testing.T, got browsedResult, err error){
+		"/alert": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || !strings.Contains(got.Stdout, "before") || got.Late == "" || !strings.Contains(fmt.Sprint(got.Notes), "dialogs were dismissed") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/loop": func(t *testing.T, got Browsed, err error) {
+		"/loop": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || !strings.Contains(got.Stdout, "before") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/pending": func(t *testing.T, got Browsed, err error) {
+		"/pending": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || !strings.Contains(got.Stdout, "before") || !strings.Contains(got.Late, "finished loading") || got.Picture == nil {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/endless": func(t *testing.T, got Browsed, err error) {
+		"/endless": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || !strings.Contains(got.Stdout, "part 2") || !strings.Contains(got.Late, "finished loading") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/hang": func(t *testing.T, got Browsed, err error) {
+		"/hang": func(t *testing.T, got browsedResult, err error) {
 			if err == nil || !strings.Contains(err.Error(), "timed out after 4 s: the server had not begun to answer") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/popups": func(t *testing.T, got Browsed, err error) {
+		"/popups": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || !strings.Contains(got.Stdout, "before") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/title": func(t *testing.T, got Browsed, err error) {
+		"/title": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || strings.ContainsAny(got.Title, "\x00") || !strings.Contains(got.Title, "owned") {
 				t.Errorf("%v %q", err, got.Title)
 			}
 		},
-		"/huge": func(t *testing.T, got Browsed, err error) {
+		"/huge": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || len(got.Stdout) > 50_000 || !strings.Contains(fmt.Sprint(got.Notes), "larger than") {
 				t.Errorf("%v %d %v", err, len(got.Stdout), got.Notes)
 			}
 		},
-		"/override": func(t *testing.T, got Browsed, err error) {
+		"/override": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || !strings.Contains(got.Stdout, "honest") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/named": func(t *testing.T, got Browsed, err error) {
+		"/named": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || got.Title != "honest" || !strings.Contains(got.Stdout, "words") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/shadow": func(t *testing.T, got Browsed, err error) {
+		"/shadow": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || !strings.Contains(got.Stdout, "in the shade") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/unload": func(t *testing.T, got Browsed, err error) {
+		"/unload": func(t *testing.T, got browsedResult, err error) {
 			if err != nil || !strings.Contains(got.Stdout, "stay") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
-		"/file": func(t *testing.T, got Browsed, err error) {
+		"/file": func(t *testing.T, got browsedResult, err error) {
 			if err == nil || !strings.Contains(err.Error(), "download") {
 				t.Errorf("%v %+v", err, got)
 			}
@@ -339,7 +339,7 @@ func TestBrowseHostile(t *testing.T) {
 				check(t, got, err)
 				return
 			}
-			got, err := p.Browse(t.Context(), q)
+			got, err := browsePage(t.Context(), p, q)
 			check(t, got, err)
 		})
 	}
@@ -349,7 +349,7 @@ func TestBrowseMemory(t *testing.T) {
 	t.Parallel()
 	p, _, _, w := newPages(t, nil)
 	at := w.page(t, p, `<p>before</p><script>const all = []; setInterval(() => { for (let i = 0; i < 20; i++) all.push(new Uint8Array(4 << 20).fill(1)) }, 10)</script>`)
-	got, err := p.Browse(t.Context(), Browse{URL: at, WaitFor: "#never", Timeout: time.Minute})
+	got, err := browsePage(t.Context(), p, Browse{URL: at, WaitFor: "#never", Timeout: time.Minute})
 	if err == nil {
 		t.Fatalf("got %+v", got)
 	}
@@ -408,7 +408,7 @@ func TestBrowseTwice(t *testing.T) {
 	var both sync.WaitGroup
 	for range 2 {
 		both.Go(func() {
-			got, err := p.Browse(t.Context(), Browse{URL: at})
+			got, err := browsePage(t.Context(), p, Browse{URL: at})
 			if err != nil || !strings.Contains(got.Stdout, "both") || !strings.Contains(got.Stdout, "|0") {
 				t.Errorf("%v %+v", err, got)
 			}
@@ -423,17 +423,17 @@ func TestBrowseTwice(t *testing.T) {
 func TestBrowseCapped(t *testing.T) {
 	p, _, _, w := newPages(t, func(c *Config) { c.Caps = Bounds{Limits: backends.Limits{RAM: 100 << 20}} })
 	at := w.page(t, p, "hello")
-	if _, err := p.Browse(t.Context(), Browse{URL: at}); err == nil || !strings.Contains(err.Error(), "caps.ram_mb") {
+	if _, err := browsePage(t.Context(), p, Browse{URL: at}); err == nil || !strings.Contains(err.Error(), "caps.ram_mb") {
 		t.Errorf("%v", err)
 	}
 	p, _, _, w = newPages(t, func(c *Config) { c.Profile = "landlock" })
 	at = w.page(t, p, "hello")
-	if _, err := p.Browse(t.Context(), Browse{URL: at}); err == nil || !strings.Contains(err.Error(), "landlock has no network") {
+	if _, err := browsePage(t.Context(), p, Browse{URL: at}); err == nil || !strings.Contains(err.Error(), "landlock has no network") {
 		t.Errorf("%v", err)
 	}
 	p, _, _, w = newPages(t, func(c *Config) { c.Web.Client = nil })
 	at = w.page(t, p, "hello")
-	if _, err := p.Browse(t.Context(), Browse{URL: at}); err == nil || !strings.Contains(err.Error(), "web tools are off") {
+	if _, err := browsePage(t.Context(), p, Browse{URL: at}); err == nil || !strings.Contains(err.Error(), "web tools are off") {
 		t.Errorf("%v", err)
 	}
 }
@@ -474,7 +474,7 @@ func TestBrowseTLS(t *testing.T) {
 	port := l.Addr().(*net.TCPAddr).Port
 	web := fmt.Sprintf("web.test:%d", port)
 	p.may(t, web, fmt.Sprintf("other.test:%d", port))
-	res, err := p.Browse(t.Context(), Browse{URL: "https://" + web + "/"})
+	res, err := browsePage(t.Context(), p, Browse{URL: "https://" + web + "/"})
 	if err == nil || !strings.Contains(err.Error(), "ERR_CERT_AUTHORITY_INVALID") || !strings.Contains(err.Error(), "SSL_CERT_FILE") {
 		t.Errorf("%v", err)
 	}
@@ -485,7 +485,7 @@ func TestBrowseTLS(t *testing.T) {
 	if got := browse(t, p, Browse{URL: "https://" + web + "/"}); !strings.Contains(got.Stdout, "hello") {
 		t.Errorf("%+v", got)
 	}
-	if _, err := p.Browse(t.Context(), Browse{URL: fmt.Sprintf("https://other.test:%d/", port)}); err == nil || !strings.Contains(err.Error(), "ERR_CERT_COMMON_NAME_INVALID") {
+	if _, err := browsePage(t.Context(), p, Browse{URL: fmt.Sprintf("https://other.test:%d/", port)}); err == nil || !strings.Contains(err.Error(), "ERR_CERT_COMMON_NAME_INVALID") {
 		t.Errorf("another name: %v", err)
 	}
 }

@@ -193,8 +193,8 @@ func (b *browsing) take(ctx context.Context, got browser.Page) error {
 		return err
 	}
 	text = b.clean(text) // before it is cut
-	b.page = Browsed{URL: b.clean(got.URL), Status: got.Status, Title: b.clean(title), Total: len(text), Late: b.clean(got.Late)}
-	b.page.Host = b.clean(b.host(got.URL))
+	answer := Browsed{URL: b.clean(got.URL), Status: got.Status, Title: b.clean(title), Total: len(text), Late: b.clean(got.Late)}
+	answer.Host = b.clean(b.host(got.URL))
 	limit := b.MaxBytes
 	if limit <= 0 {
 		limit = len(text)
@@ -208,12 +208,13 @@ func (b *browsing) take(ctx context.Context, got browser.Page) error {
 	case got.Picture != nil && b.leases.Redact(all) != all:
 		notes = append(notes, "the picture is withheld: a secret is on the page, and in a picture it can't be covered")
 	default:
-		b.page.Picture = got.Picture
+		answer.Picture = got.Picture
 	}
 	for _, n := range notes {
-		b.page.Notes = append(b.page.Notes, page.Line(b.clean(n), maxText))
+		answer.Notes = append(answer.Notes, page.Line(b.clean(n), maxText))
 	}
-	b.facts["url"], b.facts["status"], b.facts["text_bytes"], b.facts["picture_bytes"] = long(got.URL), got.Status, len(b.res.Stdout), len(b.page.Picture)
+	b.res.Answer = answer
+	b.facts["url"], b.facts["status"], b.facts["text_bytes"], b.facts["picture_bytes"] = long(got.URL), got.Status, len(b.res.Stdout), len(answer.Picture)
 	return nil
 }
 

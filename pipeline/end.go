@@ -65,35 +65,34 @@ func (r *run) scrub() {
 	}
 }
 
-// audit makes the run's end durable, and only then hands its result out. The sandbox is taken down
-// meanwhile.
-func (e *execution) audit(ctx context.Context, out *outcome) (Result, error) {
-	ctx, cancel := outlast(ctx)
-	defer cancel()
-	closed := make(chan error, 1)
+// seal signs what the program left, redacts the result, and notes the rows of the run's end. The sandbox is taken down meanwhile.
+func (e *execution) seal(ctx context.Context) error {
+	e.sign(ctx)
+	e.redact(e.out)
+	e.closed = make(chan error, 1)
 	if e.guard != nil { // nothing of it takes long
-		closed <- e.closeSandbox()
+		e.closed <- e.closeSandbox()
 	} else {
-		go func() { closed <- e.closeSandbox() }()
+		go func() { e.closed <- e.closeSandbox() }()
 	}
-	err := e.noteEnd(ctx, out)
-	if err == nil {
-		err = e.flush(ctx)
+	return e.noteEnd(ctx, e.out)
+}
+
+// settle waits until the sandbox is gone, and then keeps the result and its receipt, or nothing of what could not be recorded.
+func (e *execution) settle(ctx context.Context, unrecorded error) {
+	if err := <-e.closed; err != nil {
+		e.warn(e.clean("the sandbox could not be removed completely: " + err.Error()))
 	}
-	if closeErr := <-closed; closeErr != nil {
-		e.warn(e.clean("the sandbox could not be removed completely: " + closeErr.Error()))
-	}
-	if err != nil {
-		return e.withhold(ctx, err)
+	if unrecorded != nil {
+		unsave(e.artifactDir(), e.res.Artifacts)
+		return
 	}
 	if text := e.unknown.warning(); text != "" {
 		e.warn(text)
 	}
 	e.saveReceipt(e.request.Artifacts)
 	e.res.Timings.Total = time.Since(e.began).Microseconds()
-	e.p.counters.add(e.res)
 	e.storeResult(ctx)
-	return e.res, nil
 }
 
 // noteEnd notes all rows of the run's end.
@@ -110,15 +109,14 @@ func (e *execution) noteEnd(ctx context.Context, out *outcome) error {
 
 // withhold ends a run whose end can't be recorded: no row, no result,
 // and no artifacts either. That it is so is recorded, if that can be.
-func (e *execution) withhold(ctx context.Context, err error) (Result, error) {
+func (r *run) withhold(ctx context.Context, err error) (Result, error) {
 	failed := broke(StageAudit, fmt.Errorf("the program ended, but this can't be signed and written to the audit log, so its result is withheld: %w", err))
 	failed.Remedy = Remedy{"see whether the disk is full and the database is in order: sandboxmcp audit verify; and the key: sandboxmcp key show"}
-	failed.Reason = e.clean(failed.Reason)
-	unsave(e.artifactDir(), e.res.Artifacts)
-	res := e.bare(failed)
-	e.entries = nil
-	e.noteStop(failed)
-	_ = e.flush(ctx) // the log may be what fails
+	failed.Reason = r.clean(failed.Reason)
+	res := r.bare(failed)
+	r.entries = nil
+	r.noteStop(failed)
+	_ = r.flush(ctx) // the log may be what fails
 	return res, failed
 }
 

@@ -132,19 +132,19 @@ for name in 'a.ok.test', 'no.test', os.environ['KEY'] + '.test':
 			return res.ID
 		}, map[string]string{event.EgressRequested: "what run", event.EgressDenied: "", event.EgressApproved: "name reason"}},
 		{"a session", func() string {
-			info, err := e.OpenSession(t.Context(), NewSession{Namespace: "team", Language: "python"})
+			info, err := openSession(t.Context(), e, NewSession{Namespace: "team", Language: "python"})
 			e.must(info, err)
 			session = info.ID
 			return info.ID
 		}, map[string]string{event.SessionCreated: "language backend layers"}},
 		{"its end", func() string {
-			_, err := e.CloseSession(t.Context(), "team", session)
+			_, err := closeSession(t.Context(), e, "team", session)
 			e.must(nil, err)
 			return session
 		}, map[string]string{event.SessionKilled: "language why cells"}},
 		{"a package", func() string {
 			index(t)
-			res, err := e.Install(t.Context(), Install{Namespace: "team", Language: "python", Packages: []string{"greet"}})
+			res, err := e.Do(t.Context(), Install{Namespace: "team", Language: "python", Packages: []string{"greet"}})
 			if e.must(res, err); res.Ended != backends.EndedOK {
 				t.Fatalf("%s: %s %s", res.Ended, res.Stdout, res.Stderr)
 			}

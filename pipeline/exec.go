@@ -19,14 +19,15 @@ type outcome struct {
 	measure        func(*outcome) // waits for a cell's usage; nil where it is known
 }
 
-// exec runs the program. Its outcome is nil if it was not begun.
-func (e *execution) exec(ctx context.Context) (*outcome, error) {
+// perform runs the program.
+func (e *execution) perform(ctx context.Context) error {
 	defer e.time(&e.res.Timings.Exec)()
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	q := e.request
 	out := &outcome{stdout: newStream(e.limits.Output, q.Stdout, q.Whole), stderr: newStream(e.limits.Output, q.Stderr, q.Whole)}
+	e.out = out
 	masked1, masked2 := e.unknown.writer(out.stdout), e.unknown.writer(out.stderr)
 	stdout, stderr := e.leases.Writer(masked1), e.leases.Writer(masked2)
 	var err error
@@ -53,15 +54,15 @@ func (e *execution) exec(ctx context.Context) (*outcome, error) {
 	out.stdout.Close()
 	out.stderr.Close()
 	if err != nil {
-		return out, e.noProgram(broke(StageBackend, err))
+		return e.noProgram(broke(StageBackend, err))
 	}
 	e.res.addOutcome(out.Result)
 	if gone := lacking(e.requires, out.Contained.InForce()); gone != nil {
-		return out, &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
+		return &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
 			"backend %q ran the program without %s, which was required: this is a bug of sandboxmcp, and the result is withheld",
 			e.backend.Name(), strings.Join(gone, ", "))}
 	}
-	return out, nil
+	return nil
 }
 
 // loosen has slow readers of the whole output hold nothing up once the program has been ended: when ctx ends, or a little

@@ -137,8 +137,8 @@ func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, rea
 	if refused == nil {
 		return q, nil
 	}
-	_, err := p.runAction(ctx, action{Namespace: namespace, Tool: "request_host_access", What: kind + " " + pattern, Stage: StageValidate,
-		Check: func(context.Context, *run) error { return refused }})
+	why := broke(StageValidate, refused)
+	_, err := p.Do(ctx, Denial{Tool: "request_host_access", Namespace: namespace, What: kind + " " + pattern, Stage: why.Stage, Reason: why.Reason, Remedy: why.Remedy})
 	return q, err
 }
 

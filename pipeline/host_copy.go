@@ -20,9 +20,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// HostCopy asks to copy a file between the host and a sandbox. A path on the host is absolute. Any other is below the
+// HostCopy copies a file between the host and a sandbox. A path on the host is absolute. Any other is below the
 // working directory of the session, or, as a source, one of the artifacts of Run; as a destination without a session,
-// it is the name under which the file is kept like an artifact of a run, to be an input of later ones.
+// it is the name under which the file is kept like an artifact of a run, to be an input of later ones. A file in which a secret of the
+// namespace is found, or of the session, is not copied. The result's Answer is a [HostWritten].
 type HostCopy struct {
 	HostCaller         // whose session it is
 	Run         string // whose artifact is copied
@@ -31,22 +32,20 @@ type HostCopy struct {
 	Overwrite   bool
 }
 
-// CopyHostFile copies one file. One in which a secret of the namespace is found, or of the session, is not copied.
-func (p *Pipeline) CopyHostFile(ctx context.Context, q HostCopy) (HostWritten, error) {
-	var w HostWritten
+func (q HostCopy) describe() Request { return q.as("host_file_copy") }
+
+func (q HostCopy) plan(ctx context.Context, r *run) (work, error) {
 	var from, to files.Access
-	var err error
-	w.Result, err = p.runAction(ctx, action{
-		Namespace: q.Namespace, Session: q.Session, Tool: "host_file_copy", What: q.Source + " to " + q.Destination,
-		Facts: facts{"source": long(q.Source), "destination": long(q.Destination)}, Stage: StageBackend, Wall: hostFileTime,
-		Check: func(ctx context.Context, r *run) (err error) {
+	return r.planAction(ctx, action{tool: r.res.Name, what: q.Source + " to " + q.Destination,
+		facts: facts{"source": long(q.Source), "destination": long(q.Destination)}, stage: StageBackend, wall: hostFileTime,
+		check: func(ctx context.Context) (err error) {
 			if err := r.checkCopy(q); err != nil {
 				return err
 			}
 			from, to, err = r.mayCopy(ctx, q)
 			return err
 		},
-		Do: func(ctx context.Context, r *run) (err error) {
+		do: func(ctx context.Context) (err error) {
 			now := q
 			now.Ask = nil // an approval may have ended while it waited for its turn
 			if from, to, err = r.mayCopy(ctx, now); err != nil {
@@ -59,13 +58,9 @@ func (p *Pipeline) CopyHostFile(ctx context.Context, q HostCopy) (HostWritten, e
 			if err != nil {
 				return r.fileError(err, from, q.Source, false)
 			}
-			return r.fileError(r.copyTo(ctx, q, to, content, &w), to, q.Destination, true)
+			return r.fileError(r.copyTo(ctx, q, to, content), to, q.Destination, true)
 		},
 	})
-	if err != nil {
-		return HostWritten{Result: w.Result}, err
-	}
-	return w, nil
 }
 
 // mayCopy is mayReach for those of the two that are on the host.
@@ -193,19 +188,18 @@ func (r *run) artifact(run, name string, limit int64) ([]byte, error) {
 	return nil, err
 }
 
-func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []byte, w *HostWritten) error {
+func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []byte) error {
 	if path.IsAbs(q.Destination) {
 		mode := files.Create
 		if q.Overwrite {
 			mode = files.Overwrite
 		}
-		return r.writeHost(ctx, a, HostWrite{Path: q.Destination, Content: content, Mode: mode}, w)
+		return r.writeHost(ctx, a, HostWrite{Path: q.Destination, Content: content, Mode: mode})
 	}
 	name := path.Clean(q.Destination)
-	w.Path, w.Size, w.SHA256 = r.clean(name), int64(len(content)), hash(content)
-	r.facts["size"], r.facts["sha256"] = w.Size, w.SHA256
+	w := HostWritten{Path: r.clean(name), Size: int64(len(content)), SHA256: hash(content), Stored: q.Session == ""}
+	r.facts["size"], r.facts["sha256"], r.res.Answer = w.Size, w.SHA256, w
 	if q.Session == "" {
-		w.Stored = true
 		return r.storeFile(ctx, name, content)
 	}
 	s, err := r.p.own(r.res.Namespace, q.Session)

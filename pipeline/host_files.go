@@ -41,23 +41,27 @@ type HostCaller struct {
 	Ask func(context.Context, *approval.Pending)
 }
 
-// hostFile runs an action on one file or directory.
-func (p *Pipeline) hostFile(ctx context.Context, who HostCaller, tool, name string, write bool, do func(context.Context, *run, files.Access) error) (Result, error) {
+// planFile plans an action on one file or directory.
+func (r *run) planFile(ctx context.Context, who HostCaller, name string, write bool, do func(context.Context, files.Access) error) (work, error) {
 	var access files.Access
-	return p.runAction(ctx, action{
-		Namespace: who.Namespace, Session: who.Session, Tool: tool, What: name, Stage: StageBackend, Wall: hostFileTime,
-		Check: func(ctx context.Context, r *run) (err error) {
+	return r.planAction(ctx, action{tool: r.res.Name, what: name, stage: StageBackend, wall: hostFileTime,
+		check: func(ctx context.Context) (err error) {
 			access, err = r.mayReach(ctx, who, name, write)
 			return err
 		},
-		Do: func(ctx context.Context, r *run) (err error) {
+		do: func(ctx context.Context) (err error) {
 			now := HostCaller{Namespace: who.Namespace, Session: who.Session} // an approval may have ended while it waited for its turn
 			if access, err = r.mayReach(ctx, now, name, write); err != nil {
 				return err
 			}
-			return r.fileError(do(ctx, r, access), access, name, write)
+			return r.fileError(do(ctx, access), access, name, write)
 		},
 	})
+}
+
+// as returns what rows say of an action of a caller.
+func (who HostCaller) as(tool string) Request {
+	return Request{Namespace: who.Namespace, Session: who.Session, Name: tool}
 }
 
 // mayReach returns what the caller may reach, and refuses, or asks, if that is not the file.

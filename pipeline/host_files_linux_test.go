@@ -80,7 +80,7 @@ func TestHostReadRedacts(t *testing.T) {
 	name := h.put(t, "a.txt", text)
 	for offset := range int64(len(text)) {
 		for _, limit := range []int64{1, 5, 20, 0} {
-			got, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Offset: offset, Max: limit})
+			got, err := readHostFile(t.Context(), h, HostRead{Path: name, Offset: offset, Max: limit})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestHostReadRedacts(t *testing.T) {
 			break
 		}
 	}
-	if _, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Encoding: "base64"}); err == nil || !strings.Contains(err.Error(), "withheld") {
+	if _, err := readHostFile(t.Context(), h, HostRead{Path: name, Encoding: "base64"}); err == nil || !strings.Contains(err.Error(), "withheld") {
 		t.Errorf("base64: %v", err)
 	}
 	if rows := h.rows(t); strings.Contains(rows, hidden) {
@@ -109,7 +109,7 @@ func TestHostReadParts(t *testing.T) {
 	for limit := int64(1); limit < 12; limit++ {
 		whole, offset := "", int64(0)
 		for {
-			got, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Offset: offset, Max: limit})
+			got, err := readHostFile(t.Context(), h, HostRead{Path: name, Offset: offset, Max: limit})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,10 +123,10 @@ func TestHostReadParts(t *testing.T) {
 		}
 	}
 	binary := h.put(t, "b.bin", "\xff\xfe\x00")
-	if _, err := h.ReadHostFile(t.Context(), HostRead{Path: binary, Encoding: "text"}); err == nil || !strings.Contains(err.Error(), "base64") {
+	if _, err := readHostFile(t.Context(), h, HostRead{Path: binary, Encoding: "text"}); err == nil || !strings.Contains(err.Error(), "base64") {
 		t.Errorf("what is no text: %v", err)
 	}
-	got, err := h.ReadHostFile(t.Context(), HostRead{Path: binary, Offset: 1, Max: 1})
+	got, err := readHostFile(t.Context(), h, HostRead{Path: binary, Offset: 1, Max: 1})
 	if err != nil || got.Text || string(got.Content) != "\xfe" || got.Next != 2 || got.Total != 3 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -135,7 +135,7 @@ func TestHostReadParts(t *testing.T) {
 func TestHostWriteRows(t *testing.T) {
 	h := newFilesRig(t, nil)
 	name := h.put(t, "a.txt", "one\nkey="+hidden+"\nthree\n")
-	w, err := h.WriteHostFile(t.Context(), HostWrite{Path: name, Content: []byte("one\nkey=new\nthree\n"), Mode: files.Overwrite})
+	w, err := writeHostFile(t.Context(), h, HostWrite{Path: name, Content: []byte("one\nkey=new\nthree\n"), Mode: files.Overwrite})
 	if err != nil || w.SHA256 != hash([]byte("one\nkey=new\nthree\n")) {
 		t.Fatalf("got %+v, %v", w, err)
 	}
@@ -155,15 +155,15 @@ func TestHostWriteRows(t *testing.T) {
 func TestHostWritePreservesSecrets(t *testing.T) {
 	h := newFilesRig(t, nil)
 	name := h.put(t, "a.txt", "key="+hidden+"\n")
-	got, err := h.ReadHostFile(t.Context(), HostRead{Path: name})
+	got, err := readHostFile(t.Context(), h, HostRead{Path: name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.WriteHostFile(t.Context(), HostWrite{Path: name, Content: append(got.Content, "more\n"...), Mode: files.Overwrite}); err == nil || !strings.Contains(err.Error(), "lost") {
+	if _, err := writeHostFile(t.Context(), h, HostWrite{Path: name, Content: append(got.Content, "more\n"...), Mode: files.Overwrite}); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("got %v", err)
 	}
 	other := h.put(t, "b.txt", "x")
-	if _, err := h.WriteHostFile(t.Context(), HostWrite{Path: other, Content: []byte(vault.Mark), Mode: files.Overwrite}); err != nil {
+	if _, err := writeHostFile(t.Context(), h, HostWrite{Path: other, Content: []byte(vault.Mark), Mode: files.Overwrite}); err != nil {
 		t.Errorf("the mask alone: %v", err)
 	}
 }
@@ -172,17 +172,17 @@ func TestHostWritePreservesSecrets(t *testing.T) {
 func TestHostRefusalsRedact(t *testing.T) {
 	h := newFilesRig(t, nil)
 	for _, name := range []string{"/nowhere/" + hidden, h.dir + "/" + hidden, h.dir + "/../" + hidden, h.dir + "/.git/" + hidden} {
-		_, err := h.ReadHostFile(t.Context(), HostRead{Path: name})
+		_, err := readHostFile(t.Context(), h, HostRead{Path: name})
 		if err == nil || strings.Contains(err.Error(), hidden) {
 			t.Errorf("read: %v", err)
 		}
-		_, err = h.CopyHostFile(t.Context(), HostCopy{Source: name, Destination: h.dir + "/x"})
+		_, err = copyHostFile(t.Context(), h, HostCopy{Source: name, Destination: h.dir + "/x"})
 		if err == nil || strings.Contains(err.Error(), hidden) {
 			t.Errorf("copy: %v", err)
 		}
 	}
 	h.put(t, hidden, "x")
-	l, err := h.ListHostDirectory(t.Context(), HostList{Path: h.dir})
+	l, err := listHostDirectory(t.Context(), h, HostList{Path: h.dir})
 	if err != nil || len(l.Entries) != 1 || l.Entries[0].Path != vault.Mark {
 		t.Errorf("got %+v, %v", l.Entries, err)
 	}
@@ -194,10 +194,10 @@ func TestHostRefusalsRedact(t *testing.T) {
 func TestHostOff(t *testing.T) {
 	h := newFilesRig(t, func(c *Config) { c.Files.Enabled = false })
 	name := h.put(t, "a.txt", "x")
-	_, read := h.ReadHostFile(t.Context(), HostRead{Path: name})
-	_, write := h.WriteHostFile(t.Context(), HostWrite{Path: name, Mode: files.Overwrite})
-	_, list := h.ListHostDirectory(t.Context(), HostList{Path: h.dir})
-	_, copied := h.CopyHostFile(t.Context(), HostCopy{Source: name, Destination: h.dir + "/b"})
+	_, read := readHostFile(t.Context(), h, HostRead{Path: name})
+	_, write := writeHostFile(t.Context(), h, HostWrite{Path: name, Mode: files.Overwrite})
+	_, list := listHostDirectory(t.Context(), h, HostList{Path: h.dir})
+	_, copied := copyHostFile(t.Context(), h, HostCopy{Source: name, Destination: h.dir + "/b"})
 	for _, err := range []error{read, write, list, copied} {
 		if err == nil || !strings.Contains(err.Error(), "host.enabled: true") {
 			t.Errorf("got %v", err)
@@ -210,10 +210,10 @@ func TestHostUnrecorded(t *testing.T) {
 	h := newFilesRig(t, nil)
 	name := h.put(t, "a.txt", "x")
 	h.log.Close()
-	if got, err := h.ReadHostFile(t.Context(), HostRead{Path: name}); err == nil || got.Content != nil || got.Stdout != "" {
+	if got, err := readHostFile(t.Context(), h, HostRead{Path: name}); err == nil || got.Content != nil || got.Stdout != "" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := h.WriteHostFile(t.Context(), HostWrite{Path: name, Content: []byte("y"), Mode: files.Overwrite}); err == nil {
+	if _, err := writeHostFile(t.Context(), h, HostWrite{Path: name, Content: []byte("y"), Mode: files.Overwrite}); err == nil {
 		t.Error("it was written")
 	}
 	if got, _ := os.ReadFile(name); string(got) != "x" {
@@ -232,21 +232,21 @@ func TestHostApproved(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := HostRead{Path: other + "/a.txt"}
-	if _, err := h.ReadHostFile(t.Context(), read); err == nil || !strings.Contains(err.Error(), h.dir+" (read and write)") {
+	if _, err := readHostFile(t.Context(), h, read); err == nil || !strings.Contains(err.Error(), h.dir+" (read and write)") {
 		t.Errorf("before: %v", err)
 	}
 	_, err = h.broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: "read " + other, Namespace: "default"}, approval.Answer{Allowed: true, By: approval.CommandLine()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := h.ReadHostFile(t.Context(), read); err != nil || string(got.Content) != "approved" {
+	if got, err := readHostFile(t.Context(), h, read); err != nil || string(got.Content) != "approved" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := h.WriteHostFile(t.Context(), HostWrite{Path: other + "/b"}); err == nil {
+	if _, err := writeHostFile(t.Context(), h, HostWrite{Path: other + "/b"}); err == nil {
 		t.Error("written, and only reading was approved")
 	}
 	read.Namespace = "other"
-	if _, err := h.ReadHostFile(t.Context(), read); err == nil {
+	if _, err := readHostFile(t.Context(), h, read); err == nil {
 		t.Error("it was approved for another namespace")
 	}
 	link := h.dir + "/link"
@@ -257,12 +257,12 @@ func TestHostApproved(t *testing.T) {
 		if _, err := h.broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "other"}, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.ReadHostFile(t.Context(), read); err == nil {
+		if _, err := readHostFile(t.Context(), h, read); err == nil {
 			t.Errorf("%q allowed it", what)
 		}
 	}
 	read.Path = link + "/a.txt"
-	if _, err := h.ReadHostFile(t.Context(), read); err == nil {
+	if _, err := readHostFile(t.Context(), h, read); err == nil {
 		t.Error("an approval led through a link")
 	}
 }
@@ -284,11 +284,11 @@ func TestHostAsked(t *testing.T) {
 			}
 		}
 		namespace := map[bool]string{false: "a", true: "b"}[allowed]
-		_, err := h.WriteHostFile(t.Context(), HostWrite{HostCaller: HostCaller{Namespace: namespace, Ask: ask}, Path: other + "/n.txt", Content: []byte("x")})
+		_, err := writeHostFile(t.Context(), h, HostWrite{HostCaller: HostCaller{Namespace: namespace, Ask: ask}, Path: other + "/n.txt", Content: []byte("x")})
 		if (err == nil) != allowed {
 			t.Errorf("answer %v: %v", allowed, err)
 		}
-		_, err = h.ReadHostFile(t.Context(), HostRead{HostCaller: HostCaller{Namespace: namespace}, Path: other + "/n.txt"})
+		_, err = readHostFile(t.Context(), h, HostRead{HostCaller: HostCaller{Namespace: namespace}, Path: other + "/n.txt"})
 		if err == nil {
 			t.Error("an approval for one call outlived it")
 		}
@@ -309,9 +309,9 @@ func TestHostProtected(t *testing.T) {
 	for _, dir := range h.cfg.Files.Read {
 		own = dir + "/audit.db"
 	}
-	_, read := h.ReadHostFile(t.Context(), HostRead{Path: own})
-	_, list := h.ListHostDirectory(t.Context(), HostList{Path: filepath.Dir(own)})
-	_, copied := h.CopyHostFile(t.Context(), HostCopy{Source: own, Destination: h.dir + "/x"})
+	_, read := readHostFile(t.Context(), h, HostRead{Path: own})
+	_, list := listHostDirectory(t.Context(), h, HostList{Path: filepath.Dir(own)})
+	_, copied := copyHostFile(t.Context(), h, HostCopy{Source: own, Destination: h.dir + "/x"})
 	for _, err := range []error{read, list, copied} {
 		var e *Error
 		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, "sandboxmcp's own") {

@@ -50,7 +50,7 @@ func TestHostExec(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			res, err := r.HostExec(t.Context(), tt.c)
+			res, err := hostExec(t.Context(), r, tt.c)
 			if err != nil || res.Ended != tt.ended || res.ExitCode != tt.exit || !strings.HasPrefix(res.Stdout, tt.stdout) || !strings.Contains(res.Stderr, tt.stderr) {
 				t.Fatalf("got %+v, %v", res, err)
 			}
@@ -73,7 +73,7 @@ func TestHostBounds(t *testing.T) {
 	defer cage.Close()
 	r, _ := newCommandRig(t, "shuf **")
 	r.cfg.Host.Cage, r.cfg.Host.Bounds.RAM = cage, 64<<20
-	res, err := r.HostExec(t.Context(), HostCommand{Command: "shuf -i 1-100000000"})
+	res, err := hostExec(t.Context(), r, HostCommand{Command: "shuf -i 1-100000000"})
 	_, text := r.rows()
 	if strings.Contains(text, `"bounds":"rlimits`) { // shuf is told that there is no more, and says so
 		if err != nil || res.Ended == backends.EndedOK {
@@ -91,7 +91,7 @@ func TestHostExecRefused(t *testing.T) {
 	for command, want := range map[string]string{
 		"echo a b": "nobody has allowed", "echo a | sh": "pipes", "python3 -c 1": "blocked", "nosuch": "no program", "echo \x1b": "nobody can see", "sandboxmcp approve x": "sandboxmcp", // installed or not
 	} {
-		res, err := r.HostExec(t.Context(), HostCommand{Command: command})
+		res, err := hostExec(t.Context(), r, HostCommand{Command: command})
 		var e *Error
 		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, want) || e.Remedy.IsZero() || res.Ended != backends.EndedRefused {
 			t.Errorf("%q: got %v, want %q", command, err, want)
@@ -101,7 +101,7 @@ func TestHostExecRefused(t *testing.T) {
 		t.Errorf("the log has %v", kinds)
 	}
 	off := newRig(t, nil)
-	if _, err := off.HostExec(t.Context(), HostCommand{Command: "echo a"}); err == nil || !strings.Contains(err.Error(), "off") {
+	if _, err := hostExec(t.Context(), off, HostCommand{Command: "echo a"}); err == nil || !strings.Contains(err.Error(), "off") {
 		t.Errorf("host access is off, and: %v", err)
 	}
 }
@@ -112,7 +112,7 @@ func TestHostSecrets(t *testing.T) {
 	r, _ := newCommandRig(t, "echo **", "ls **")
 	r.memory.Set("default", "KEY", []byte(secret))
 	for _, command := range []string{"echo " + secret, "ls /" + secret, "nosuch-" + secret, "echo2 " + secret + " |", "uname " + secret, "echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + secret} {
-		res, err := r.HostExec(t.Context(), HostCommand{Command: command})
+		res, err := hostExec(t.Context(), r, HostCommand{Command: command})
 		if output := res.Stdout + res.Stderr + res.Pattern + fmt.Sprint(res.Warnings); strings.Contains(output, secret[:14]) {
 			t.Errorf("it is told: %q", output)
 		}
@@ -136,7 +136,7 @@ func TestHostSecrets(t *testing.T) {
 func TestHostApproval(t *testing.T) {
 	r, broker := newCommandRig(t)
 	run := func(namespace, command string) error {
-		_, err := r.HostExec(t.Context(), HostCommand{Namespace: namespace, Command: command})
+		_, err := hostExec(t.Context(), r, HostCommand{Namespace: namespace, Command: command})
 		return err
 	}
 	q, err := r.AskForHost(t.Context(), "mine", "command", "echo   approved *", "")
@@ -195,12 +195,12 @@ func TestHostTakenBack(t *testing.T) {
 	r.cfg.Files = HostFiles{Enabled: true}
 	r.cfg.Queue = NewQueue(1, 10)
 	for what, do := range map[string]func() error{
-		"run echo x": func() error { _, err := r.HostExec(t.Context(), HostCommand{Command: "echo x"}); return err },
+		"run echo x": func() error { _, err := hostExec(t.Context(), r, HostCommand{Command: "echo x"}); return err },
 		"write " + dir: func() error {
-			_, err := r.WriteHostFile(t.Context(), HostWrite{Path: dir + "/x", Content: []byte("x")})
+			_, err := writeHostFile(t.Context(), r, HostWrite{Path: dir + "/x", Content: []byte("x")})
 			return err
 		},
-		"read " + dir: func() error { _, err := r.ListHostDirectory(t.Context(), HostList{Path: dir}); return err },
+		"read " + dir: func() error { _, err := listHostDirectory(t.Context(), r, HostList{Path: dir}); return err },
 	} {
 		leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
 		if err != nil {
@@ -232,15 +232,15 @@ func TestHostAsk(t *testing.T) {
 		asked = p.Question.What
 		broker.Answer(ctx, p.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: approval.ScopeRun})
 	}}
-	res, err := r.HostExec(t.Context(), c)
+	res, err := hostExec(t.Context(), r, c)
 	if err != nil || res.Stdout != "a b *\n" || asked != "run echo 'a b' '*'" {
 		t.Errorf("got %q, %v, asked was %q", res.Stdout, err, asked)
 	}
-	if _, err := r.HostExec(t.Context(), HostCommand{Words: c.Words}); err == nil {
+	if _, err := hostExec(t.Context(), r, HostCommand{Words: c.Words}); err == nil {
 		t.Error("it holds for more than the one time")
 	}
 	c.Words, asked = host.Words{"bash", "-c", "id"}, ""
-	if _, err := r.HostExec(t.Context(), c); err == nil || asked != "" {
+	if _, err := hostExec(t.Context(), r, c); err == nil || asked != "" {
 		t.Errorf("a person was asked for %q: %v", asked, err)
 	}
 }
@@ -250,7 +250,7 @@ func TestHostCancelled(t *testing.T) {
 	r, _ := newCommandRig(t, "sleep *")
 	ctx, cancel := context.WithCancel(t.Context())
 	stdin := readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }) // is read once it has begun
-	if res, err := r.HostExec(ctx, HostCommand{Command: "sleep 100", Stdin: stdin}); !errors.Is(err, context.Canceled) || res.Ended != backends.EndedCancelled {
+	if res, err := hostExec(ctx, r, HostCommand{Command: "sleep 100", Stdin: stdin}); !errors.Is(err, context.Canceled) || res.Ended != backends.EndedCancelled {
 		t.Errorf("got %+v, %v", res, err)
 	}
 }
@@ -263,7 +263,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 func TestHostNoLog(t *testing.T) {
 	r, _ := newCommandRig(t, "echo *")
 	r.cfg.Audit = nil
-	if res, err := r.HostExec(t.Context(), HostCommand{Command: "echo x"}); err == nil || res.Stdout != "" {
+	if res, err := hostExec(t.Context(), r, HostCommand{Command: "echo x"}); err == nil || res.Stdout != "" {
 		t.Errorf("got %q, %v", res.Stdout, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
-// HostRead asks for a part of a file of the host.
+// HostRead reads a part of a file of the host. The result's Answer is a [HostContent].
 type HostRead struct {
 	HostCaller
 	Path   string
@@ -22,7 +22,6 @@ type HostRead struct {
 // HostContent is a part of a file. Text is free of the namespace's secrets, and then offsets count what is told.
 // Other content has none: a file in which one is found is withheld.
 type HostContent struct {
-	Result
 	Path    string
 	Content []byte
 	Text    bool
@@ -31,11 +30,11 @@ type HostContent struct {
 	SHA256  string
 }
 
-// ReadHostFile reads a file.
-func (p *Pipeline) ReadHostFile(ctx context.Context, q HostRead) (HostContent, error) {
-	var c HostContent
-	var err error
-	c.Result, err = p.hostFile(ctx, q.HostCaller, "host_file_read", q.Path, false, func(ctx context.Context, r *run, a files.Access) error {
+func (q HostRead) describe() Request { return q.as("host_file_read") }
+
+func (q HostRead) plan(ctx context.Context, r *run) (work, error) {
+	return r.planFile(ctx, q.HostCaller, q.Path, false, func(ctx context.Context, a files.Access) error {
+		var c HostContent
 		whole, err := a.Read(ctx, q.Path)
 		if err != nil {
 			return err
@@ -53,12 +52,9 @@ func (p *Pipeline) ReadHostFile(ctx context.Context, q HostRead) (HostContent, e
 		c.part(whole, q)
 		r.facts["offset"], r.facts["bytes"] = q.Offset, len(c.Content)
 		c.Path, r.res.Stdout = r.clean(q.Path), string(c.Content) // which the receipt is about
+		r.res.Answer = c
 		return nil
 	})
-	if err != nil {
-		return HostContent{Result: c.Result}, err
-	}
-	return c, nil
 }
 
 // textOf is a text without secrets.

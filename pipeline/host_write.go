@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// HostWrite asks to write a file of the host.
+// HostWrite writes a file of the host: see files.Access.Write. The result's Answer is a [HostWritten].
 type HostWrite struct {
 	HostCaller
 	Path    string
@@ -21,7 +21,6 @@ type HostWrite struct {
 
 // HostWritten is a file that was written.
 type HostWritten struct {
-	Result
 	Path   string
 	Size   int64    // of all of it
 	SHA256 string   // likewise; "" where it is too large to be read
@@ -29,21 +28,15 @@ type HostWritten struct {
 	Stored bool     // it is no file of the host, but one that runs can take by the result's ID
 }
 
-// WriteHostFile writes a file: see files.Access.Write.
-func (p *Pipeline) WriteHostFile(ctx context.Context, q HostWrite) (HostWritten, error) {
-	var w HostWritten
-	var err error
-	w.Result, err = p.hostFile(ctx, q.HostCaller, "host_file_write", q.Path, true, func(ctx context.Context, r *run, a files.Access) error {
-		return r.writeHost(ctx, a, q, &w)
-	})
-	if err != nil {
-		return HostWritten{Result: w.Result}, err
-	}
-	return w, nil
+func (q HostWrite) describe() Request { return q.as("host_file_write") }
+
+func (q HostWrite) plan(ctx context.Context, r *run) (work, error) {
+	return r.planFile(ctx, q.HostCaller, q.Path, true, func(ctx context.Context, a files.Access) error { return r.writeHost(ctx, a, q) })
 }
 
 // writeHost writes, and has the last row say what became of the file.
-func (r *run) writeHost(ctx context.Context, a files.Access, q HostWrite, to *HostWritten) error {
+func (r *run) writeHost(ctx context.Context, a files.Access, q HostWrite) error {
+	var to HostWritten
 	switch q.Mode {
 	case "":
 		q.Mode = files.Create
@@ -75,6 +68,7 @@ func (r *run) writeHost(ctx context.Context, a files.Access, q HostWrite, to *Ho
 		r.noteDiff(q.Path, done.Before, now)
 	}
 	to.Path, to.Size, to.Notes = r.clean(q.Path), done.Size, done.Notes
+	r.res.Answer = to
 	return nil
 }
 

@@ -13,14 +13,14 @@ import (
 func TestIdentityInRows(t *testing.T) {
 	p, log, _ := newReal(t, nil)
 	ctx := identity.With(t.Context(), identity.Identity{Name: "ci", Kind: identity.Agent, Source: identity.FromToken, Namespaces: []string{"default"}})
-	info, err := p.OpenSession(ctx, NewSession{Language: "shell"})
+	info, err := openSession(ctx, p, NewSession{Language: "shell"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Do(ctx, Request{Session: info.ID, Code: []byte("true")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.CloseSession(ctx, "", info.ID); err != nil {
+	if _, err := closeSession(ctx, p, "", info.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Do(ctx, Request{Language: "shell", Name: "a.sh", Code: []byte("true"), Backend: "none"}); err == nil {

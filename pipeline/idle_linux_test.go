@@ -24,7 +24,7 @@ func TestManyIdleSessions(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for len(ids) < n {
-				info, err := p.OpenSession(t.Context(), NewSession{Language: "python"})
+				info, err := openSession(t.Context(), p, NewSession{Language: "python"})
 				if err != nil {
 					break // there are as many as there may be
 				}

@@ -16,7 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Install asks for packages. With a session they are that session's; else the namespace's.
+// Install asks for packages. With a session they are that session's; else the namespace's. Result.Packages lists what was installed; a
+// package manager that fails is a Result whose Ended is "exit", with its output.
 type Install struct {
 	ID, Namespace, Session, Language string
 	Backend                          string   // whose interpreter they are for; "" is the session's, or the default
@@ -31,35 +32,24 @@ type Install struct {
 	Ask    func(context.Context, *approval.Pending)
 }
 
-// Install fetches packages and installs them. Result.Packages lists them; a package manager that
-// fails is a Result whose Ended is "exit", with its output. An error is always an *Error.
-func (p *Pipeline) Install(ctx context.Context, q Install) (Result, error) {
-	r := p.begin(&Request{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: "install", Code: []byte{}})
-	if err := r.install(ctx, q); err != nil {
-		return r.stop(ctx, err)
-	}
-	r.res.Timings.Total = time.Since(r.began).Microseconds()
-	p.counters.add(r.res)
-	return r.res, nil
+func (q Install) describe() Request {
+	return Request{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: "install"}
 }
 
-// install checks, records and carries out an installation, and records its end.
-func (r *run) install(ctx context.Context, q Install) error {
+// plan checks an installation, and has a person approve it where one must.
+func (q Install) plan(ctx context.Context, r *run) (work, error) {
 	o, err := r.checkInstall(q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.permitInstall(ctx, q, o); err != nil {
-		return err
+		return nil, err
 	}
-	leave, err := r.enterQueue(ctx, o.Limits)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if err := r.recordStart(ctx); err != nil {
-		return err
-	}
+	return &task{run: r, stage: StageBackend, slots: o.Limits, do: func(ctx context.Context) error { return r.install(ctx, o) }}, nil
+}
+
+// install carries out an installation.
+func (r *run) install(ctx context.Context, o packages.Order) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Limits.Wall+finishTimeout, fmt.Errorf("the installation timed out after %s s", formatNumber(o.Limits.Wall.Seconds())))
 	defer cancel()
 	receipt, err := r.p.cfg.Packages.Install(ctx, o)
@@ -70,15 +60,10 @@ func (r *run) install(ctx context.Context, q Install) error {
 		return err
 	}
 	r.addReceipt(receipt)
-	ctx, stop := outlast(ctx)
-	defer stop()
 	if r.res.Ended == backends.EndedOK {
 		r.noteRun(event.PackageInstalled, facts{"packages_installed": r.res.Packages[:min(len(r.res.Packages), maxPackages)], "count": len(r.res.Packages), "layer_sha256": receipt.Layer})
 	}
-	if err := r.noteOutcome(ctx, nil, nil); err != nil {
-		return err
-	}
-	return r.flush(ctx)
+	return nil
 }
 
 // checkInstall validates an installation, and decides what contains and limits the package manager.

@@ -21,7 +21,7 @@ func (p *Pipeline) InstallQuestion(q Install) (approval.Question, bool, error) {
 	if !p.cfg.AskAbout.Packages || q.Typed {
 		return approval.Question{}, false, nil
 	}
-	r := p.begin(&Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language, Code: []byte{}})
+	r := p.begin(Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language})
 	o, err := r.checkInstall(q)
 	if err != nil {
 		return approval.Question{}, false, err

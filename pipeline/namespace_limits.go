@@ -37,47 +37,51 @@ func (p *Pipeline) InForce(namespace string) (limits, caps Bounds) {
 	return b.atMost(p.cfg.Caps), p.cfg.Caps
 }
 
-// SetLimits changes what later runs of a namespace get that ask for nothing else, or, with a
-// session, what that may use from now on. Zero fields stay as they are, and nothing goes above the
-// operator's caps. It is in the audit log before it takes effect. What is then in force is returned.
-func (p *Pipeline) SetLimits(ctx context.Context, namespace, id string, b Bounds) (Bounds, error) {
-	r := p.begin(&Request{Namespace: namespace, Session: id, Name: "limits", Code: []byte{}})
-	now, err := r.setLimits(ctx, id, b)
-	if err != nil {
-		_, err = r.stop(ctx, err)
-	}
-	return now, err
+// NewLimits changes what later runs of a namespace get that ask for nothing else, or, with a session, what that may use
+// from now on. Zero fields stay as they are, and nothing goes above the operator's caps. It is in the audit log before it takes effect.
+// The result's Answer is what is then in force, as [Bounds].
+type NewLimits struct {
+	Namespace, Session string
+	Bounds             Bounds
 }
 
-// setLimits checks and records a change of limits, and then makes it.
-func (r *run) setLimits(ctx context.Context, id string, b Bounds) (Bounds, error) {
+func (q NewLimits) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Name: "limits"}
+}
+
+// plan refuses limits above a cap, and those that a session can't have any more.
+func (q NewLimits) plan(_ context.Context, r *run) (work, error) {
 	p, namespace := r.p, r.res.Namespace
 	if !validName(namespace) {
-		return Bounds{}, refuse(StageValidate, fmt.Sprintf("%q is not a namespace", namespace), "")
+		return nil, refuse(StageValidate, fmt.Sprintf("%q is not a namespace", namespace), "")
 	}
-	if _, err := p.limit(namespace, b); err != nil { // above a cap
-		return Bounds{}, err
+	if _, err := p.limit(namespace, q.Bounds); err != nil {
+		return nil, err
 	}
 	var s *session.Session
-	if id != "" {
+	if q.Session != "" {
 		var err error
-		if s, err = p.own(namespace, id); err != nil {
-			return Bounds{}, err
+		if s, err = p.own(namespace, q.Session); err != nil {
+			return nil, err
 		}
-		if b.Disk > 0 && b.Disk != BoundsOf(s.Info().Limits).Disk {
-			return Bounds{}, refuse(StageValidate, "the disk of a session that stands can't be changed", "create a new session")
+		if q.Bounds.Disk > 0 && q.Bounds.Disk != BoundsOf(s.Info().Limits).Disk {
+			return nil, refuse(StageValidate, "the disk of a session that stands can't be changed", "create a new session")
 		}
 	}
-	r.note("limits.changed", facts{"session": id, "limits": LimitsOf(b)})
-	if err := r.flush(ctx); err != nil {
-		return Bounds{}, err
+	return &change{task{run: r, stage: StageBackend, do: func(context.Context) (err error) {
+		r.res.Answer, err = r.setLimits(s, q.Bounds)
+		return err
+	}}, "limits.changed", facts{"session": q.Session, "limits": LimitsOf(q.Bounds)}}, nil
+}
+
+// setLimits changes the limits of a session, or else of the namespace, and returns those in force.
+func (r *run) setLimits(s *session.Session, b Bounds) (Bounds, error) {
+	if s != nil {
+		return changeSession(s, b)
 	}
-	if s == nil {
-		p.namespaceLimits.set(namespace, b)
-		limits, _ := p.InForce(namespace)
-		return limits, nil
-	}
-	return changeSession(s, b)
+	r.p.namespaceLimits.set(r.res.Namespace, b)
+	limits, _ := r.p.InForce(r.res.Namespace)
+	return limits, nil
 }
 
 // changeSession changes the limits of a session that runs, and returns those in force.

@@ -66,7 +66,7 @@ type Config struct {
 	Artifacts ArtifactPolicy
 	Protected []string // files and directories of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
 
-	Sessions session.Config  // how many, and for how long; its Ended is ours
+	Sessions session.Config  // how many, and for how long
 	Packages *packages.Store // nil: nothing can be installed
 	AskAbout AskAbout        // what else than names a person is asked about
 	Results  *results.Store  // nil stores no results
@@ -130,8 +130,7 @@ func New(cfg Config) *Pipeline {
 		cfg.Artifacts.MaxBytes = DefaultArtifacts.MaxBytes
 	}
 	p := &Pipeline{cfg: cfg, counters: newCounters(), budget: egress.NewBudget(), policy: hash(cfg.Policy)}
-	cfg.Sessions.Ended = p.sessionEnded
-	p.sessions = session.NewManager(cfg.Sessions)
+	p.sessions = session.NewManager(cfg.Sessions, p.sessionEnded)
 	return p
 }
 
@@ -140,32 +139,4 @@ func (p *Pipeline) Close() {
 	p.jobs.close()
 	p.sessions.Close()
 	p.analysers.close()
-}
-
-// Do runs one request. A program that fails is a result without an error. An error is always an
-// *Error: nothing was run, or what was run may not be told; the result then holds the request's id
-// and the reason, and nothing of the program. When ctx ends, the program is killed, and the result
-// says so.
-func (p *Pipeline) Do(ctx context.Context, request Request) (Result, error) {
-	r := p.begin(&request)
-	defer p.forget(r.res.ID)
-	plan, err := r.validate(ctx, request)
-	if err != nil {
-		return r.stop(ctx, err)
-	}
-	var out *outcome
-	defer func() { out.deliver(ctx) }() // last
-	e := &execution{run: r, plan: plan}
-	defer e.release()
-	for _, stage := range []func(context.Context) error{e.queue, e.vault, e.egress, e.start} {
-		if err := stage(ctx); err != nil {
-			return r.stop(ctx, err)
-		}
-	}
-	if out, err = e.exec(ctx); err != nil {
-		return r.stop(ctx, err)
-	}
-	e.sign(ctx)
-	e.redact(out)
-	return e.audit(ctx, out)
 }

@@ -23,6 +23,8 @@ func (r *run) canSign(ctx context.Context) error {
 // noteOutcome signs a receipt of the run, and notes its end with it. inputs are the files that we put into
 // the workspace, the script among them.
 func (r *run) noteOutcome(ctx context.Context, out *outcome, inputs map[string]string) error {
+	ctx, cancel := outlast(ctx)
+	defer cancel()
 	if r.p.cfg.Keys != nil {
 		key, err := r.p.cfg.Keys.Current(ctx)
 		if err != nil {

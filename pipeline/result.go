@@ -64,6 +64,9 @@ type Result struct {
 
 	Hints    []Remedy `json:"hints,omitempty"`
 	Warnings []Remedy `json:"warnings,omitempty"`
+
+	// Answer is what the effect has to say beside that: an effect's type says of which type it is, and of a Request it is nil.
+	Answer any `json:"-"`
 }
 
 // Timings are the stages of a run, in microseconds. Start is the sandbox, with what is copied into

@@ -35,22 +35,42 @@ type run struct {
 	facts facts  // what every row about the run says
 	redactor
 	entries  []audit.Entry   // not yet in the log
+	releases []func()        // what gives back all that the run has acquired, the last first
 	started  bool            // the log has the run's start
 	envelope signer.Envelope // the run's receipt, once it has ended
 }
 
-// begin starts the bookkeeping of a request, and completes the request's ID, namespace, code and name.
-func (p *Pipeline) begin(q *Request) *run {
+// describe completes what the request leaves out. A command is its own code, as one would type it.
+func (q Request) describe() Request {
+	if len(q.Command) > 0 {
+		q.Code, q.Name = []byte(host.Words(q.Command).String()), path.Base(q.Command[0])
+	}
+	return q
+}
+
+// plan validates the request.
+func (q Request) plan(ctx context.Context, r *run) (work, error) {
+	e := &execution{run: r}
+	r.releases = append(r.releases, func() { e.out.deliver(ctx) }) // nearly the last
+	q = q.describe()
+	q.ID, q.Namespace = r.res.ID, r.res.Namespace
+	var err error
+	e.plan, err = r.validate(ctx, q)
+	return e, err
+}
+
+// begin starts the bookkeeping of a request.
+func (p *Pipeline) begin(q Request) *run {
 	if q.ID == "" {
 		q.ID = NewID()
 	}
 	q.Namespace = orDefault(q.Namespace)
 	language, own := q.Language, 1
-	if len(q.Command) > 0 { // which is its own code, as one would type it
-		q.Code, q.Name, language = []byte(host.Words(q.Command).String()), path.Base(q.Command[0]), validate.Command
-		own = 0
+	if len(q.Command) > 0 {
+		language, own = validate.Command, 0
 	}
 	r := &run{p: p, began: time.Now(), code: hash(q.Code), own: own, redactor: p.newRedactor(nil)}
+	r.releases = append(r.releases, func() { p.forget(q.ID) })
 	r.facts = q.facts(r.code)
 	r.asker(q.Client)
 	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: language, Name: q.Name, Artifacts: []signer.Artifact{},
@@ -88,14 +108,25 @@ type execution struct {
 	inputs      map[string]string // SHA-256 by name, of the files that we put into the workspace
 	displayFile string            // the file in which the driver leaves displays; "" without one
 	tree        *tree             // the host workspace before the program, if there is a writable one
-	releases    []func()          // what gives all of it back, the last first
+	out         *outcome          // nil until the program was begun
+	closed      chan error        // gets how it went that the sandbox was taken down
 }
 
-// release gives back what the execution still holds.
-func (e *execution) release() {
-	for _, give := range slices.Backward(e.releases) {
+// release gives back what the run still holds.
+func (r *run) release() {
+	for _, give := range slices.Backward(r.releases) {
 		give()
 	}
+}
+
+// acquire takes the execution through the stages before its program.
+func (e *execution) acquire(ctx context.Context) error {
+	for _, stage := range []func(context.Context) error{e.queue, e.vault, e.egress} {
+		if err := stage(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // queue acquires the run's session, if it has one, and then slots of the queue.
@@ -107,20 +138,17 @@ func (e *execution) queue(ctx context.Context) (err error) {
 		}
 		e.releases = append(e.releases, e.guard.Release)
 	}
-	leave, err := e.enterQueue(ctx, e.limits.Limits)
-	if err == nil {
-		e.releases = append(e.releases, leave)
-	}
-	return err
+	return e.enterQueue(ctx, e.limits.Limits)
 }
 
-// enterQueue waits for the slots of a run with these limits, and returns a function that gives them back.
-func (r *run) enterQueue(ctx context.Context, l backends.Limits) (leave func(), err error) {
-	leave, err = r.p.cfg.Queue.Enter(ctx, r.res.Namespace, weight(l), r.waits)
+// enterQueue waits for the slots of a run with these limits.
+func (r *run) enterQueue(ctx context.Context, l backends.Limits) error {
+	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, weight(l), r.waits)
 	if err != nil {
-		return nil, r.queueError(err)
+		return r.queueError(err)
 	}
-	return leave, nil
+	r.releases = append(r.releases, leave)
+	return nil
 }
 
 // waits tells listeners that the run has to wait, and how many do.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,13 +12,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// NewSession asks for a session. Zero fields are the operator's defaults.
+// NewSession asks for a session. Zero fields are the operator's defaults. It is in the audit log before anybody can use it. The result's
+// Answer is its session.Info.
 type NewSession struct {
 	Namespace, Language, Backend, Profile string
 	Require                               []string
@@ -26,36 +29,38 @@ type NewSession struct {
 	Idle, Lifetime                        time.Duration
 }
 
-// OpenSession starts a session. It is in the audit log before it is returned. An error is always an
-// *Error.
-func (p *Pipeline) OpenSession(ctx context.Context, q NewSession) (session.Info, error) {
-	r := p.begin(&Request{Namespace: q.Namespace, Language: q.Language, Name: "session", Code: []byte{}, Allow: q.Allow})
-	info, err := r.openSession(ctx, q)
-	if err != nil {
-		_, err = r.stop(ctx, err)
-	}
-	return info, err
+func (q NewSession) describe() Request {
+	return Request{Namespace: q.Namespace, Language: q.Language, Name: "session", Allow: q.Allow}
 }
 
-// openSession checks, starts and records a session.
-func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, error) {
+// plan checks a session, and decides what it may reach.
+func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 	c, err := r.checkSession(q)
 	if err != nil {
-		return session.Info{}, err
+		return nil, err
 	}
 	route, err := r.route(q.Allow, false)
 	if err != nil {
-		return session.Info{}, err
+		return nil, err
 	}
-	out, err := r.newOutbound(c.base, q.Allow, route, r.p.leasesOf(r.res.ID), r.res.ID)
+	held := &vault.Held{}
+	out, err := r.newOutbound(c.base, q.Allow, route, held.Leases, r.res.ID)
 	if err != nil {
-		return session.Info{}, err
+		return nil, err
 	}
-	leave, err := r.enterQueue(ctx, c.limits.Limits)
-	if err != nil {
-		return session.Info{}, err
-	}
-	defer leave()
+	return &sessionTask{task{run: r, stage: StageBackend, slots: c.limits.Limits, do: func(ctx context.Context) (err error) {
+		r.res.Answer, err = r.openSession(ctx, q, c, out, held)
+		return err
+	}}}, nil
+}
+
+// sessionTask starts or ends a session, whose rows are written when it stands and when it is gone.
+type sessionTask struct{ task }
+
+func (t *sessionTask) start(context.Context) error { return nil }
+
+// openSession starts a session. It is in the audit log before anybody else can use it.
+func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbound.Session, held *vault.Held) (session.Info, error) {
 	view, err := r.p.packagesOf(ctx, c.containment, r.res.Namespace, c.shows, r.res.ID)
 	if err != nil {
 		return session.Info{}, err
@@ -66,6 +71,7 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
 		},
 		Env:      slices.Concat(view.Env, out.Env()),
+		Leases:   held,
 		Outbound: out,
 		Close:    []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
 	}
@@ -96,17 +102,6 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	return info, nil
 }
 
-// leasesOf returns a function that returns the leases of a session.
-func (p *Pipeline) leasesOf(id string) func() vault.Leases {
-	return func() vault.Leases {
-		s, err := p.sessions.Get(id)
-		if err != nil { // it is not there yet, or no more
-			return nil
-		}
-		return s.Leases()
-	}
-}
-
 // checkSession validates a request for a session.
 func (r *run) checkSession(q NewSession) (c plan, err error) {
 	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
@@ -130,19 +125,29 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	return c, nil
 }
 
-// CloseSession ends a session of a namespace, and all that runs in it.
-func (p *Pipeline) CloseSession(ctx context.Context, namespace, id string) (session.Info, error) {
-	s, err := p.own(namespace, id)
+// EndSession ends a session of a namespace, and all that runs in it. The result's Answer is its last session.Info.
+type EndSession struct{ Namespace, Session string }
+
+func (q EndSession) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Name: "session"}
+}
+
+// plan finds the session. The row of its end, which sessions have of other causes, too, is written when it is gone.
+func (q EndSession) plan(_ context.Context, r *run) (work, error) {
+	s, err := r.p.own(q.Namespace, q.Session)
 	if err != nil {
-		return session.Info{}, err
+		return nil, err
 	}
-	who := caller(ctx)
-	s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
-	info, err := p.sessions.End(id, "closed")
-	if err != nil {
-		return info, sessionError(StageValidate, err)
-	}
-	return info, nil
+	return &sessionTask{task{run: r, stage: StageValidate, do: func(ctx context.Context) error {
+		who := caller(ctx)
+		s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
+		info, err := r.p.sessions.End(q.Session, "closed")
+		if err != nil {
+			return sessionError(StageValidate, err)
+		}
+		r.res.Answer = info
+		return nil
+	}}}, nil
 }
 
 // own returns a living session of a namespace.
@@ -251,7 +256,8 @@ func (p *Pipeline) variables(ctx context.Context, s *session.Session, state *ses
 	}
 }
 
-// Bridge is a value on its way into a session: from Value, or from the variable Key of From.
+// Bridge carries a value into a session: Value, or what the variable Key of From has. The result's id is that under which the audit
+// log has it. Secrets of the session that it comes from are taken out on the way.
 type Bridge struct {
 	Namespace string
 	From      string // a session of the namespace, "" when Value is given
@@ -264,54 +270,57 @@ type Bridge struct {
 // maxBridged is the longest value, in bytes of JSON, that can be carried into a session.
 const maxBridged = 32 << 20
 
-// Bridge carries a value into a session. What is in the result is the id under which the audit log
-// has it. Secrets of the session that it comes from are taken out on the way.
-func (p *Pipeline) Bridge(ctx context.Context, b Bridge) (Result, error) {
-	if b.As == "" {
-		b.As = b.Key
-	}
-	r := p.begin(&Request{Namespace: b.Namespace, Session: b.Session, Name: b.As, Code: []byte{}})
-	if err := r.bridge(ctx, b); err != nil {
-		return r.stop(ctx, err)
-	}
-	r.res.Ended = backends.EndedOK
-	r.res.Timings.Total = time.Since(r.began).Microseconds()
-	return r.res, nil
+func (b Bridge) describe() Request {
+	return Request{Namespace: b.Namespace, Session: b.Session, Name: cmp.Or(b.As, b.Key)}
 }
 
-// bridge checks and records a value, and then sets it in its session.
-func (r *run) bridge(ctx context.Context, b Bridge) error {
-	value := b.Value
-	var err error
+func (b Bridge) plan(_ context.Context, r *run) (work, error) {
+	b.As = cmp.Or(b.As, b.Key)
+	w := &bridging{change: change{task: task{run: r, stage: StageBackend}, row: "session.bridged"}, Bridge: b}
+	w.do = w.set
+	return w, nil
+}
+
+// bridging carries a value into a session.
+type bridging struct {
+	change
+	Bridge
+	guard *session.Guard
+}
+
+// acquire reads and checks the value, and then waits for the session that it is to go to.
+func (b *bridging) acquire(ctx context.Context) (err error) {
 	if b.From != "" {
-		if value, err = r.take(ctx, b); err != nil {
+		if b.Value, err = b.take(ctx, b.Bridge); err != nil {
 			return err
 		}
 	}
 	switch {
-	case len(value) > maxBridged:
-		return refuse(StageValidate, fmt.Sprintf("the value has %d bytes, more than %d MB", len(value), maxBridged>>20), "write it to a file, and give that as an input")
-	case !json.Valid(value):
+	case len(b.Value) > maxBridged:
+		return refuse(StageValidate, fmt.Sprintf("the value has %d bytes, more than %d MB", len(b.Value), maxBridged>>20), "write it to a file, and give that as an input")
+	case !json.Valid(b.Value):
 		return refuse(StageValidate, "the value is not JSON", "")
 	}
-	s, err := r.p.own(b.Namespace, b.Session)
+	s, err := b.p.own(b.Namespace, b.Session)
 	if err != nil {
 		return err
 	}
-	guard, err := s.Acquire(ctx)
-	if err != nil {
+	if b.guard, err = s.Acquire(ctx); err != nil {
 		return sessionError(StageQueue, err)
 	}
-	defer guard.Release()
-	r.leases = s.Leases()
-	r.res.Language, r.res.Backend, r.res.Profile = s.Info().Language, s.Info().Backend, s.Info().Profile
-	r.note("session.bridged", facts{"session": b.Session, "from": b.From, "key": b.As, "bytes": len(value), "value_sha256": hash(value)})
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
+	b.releases = append(b.releases, b.guard.Release)
+	b.leases = s.Leases()
+	info := s.Info()
+	b.res.Language, b.res.Backend, b.res.Profile = info.Language, info.Backend, info.Profile
+	b.change.facts = facts{"session": b.Session, "from": b.From, "key": b.As, "bytes": len(b.Value), "value_sha256": hash(b.Value)}
+	return nil
+}
+
+// set puts the value into the session.
+func (b *bridging) set(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
-	if err := guard.Kernel().Set(ctx, b.As, value); err != nil {
+	if err := b.guard.Kernel().Set(ctx, b.As, b.Value); err != nil {
 		return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), "choose a name that the language takes")
 	}
 	return nil

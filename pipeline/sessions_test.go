@@ -53,7 +53,7 @@ func open(t testing.TB, p *Pipeline, q NewSession) session.Info {
 	if q.Language == "" {
 		q.Language = "python"
 	}
-	info, err := p.OpenSession(t.Context(), q)
+	info, err := openSession(t.Context(), p, q)
 	if err != nil {
 		t.Fatalf("open session: %v", err)
 	}
@@ -130,7 +130,7 @@ func TestSessionKeepsWhatCellsLeave(t *testing.T) {
 	if res = cell(t, p, s.ID, "x", nil); res.Value["text/plain"] != "41" {
 		t.Errorf("afterwards x is %v", res.Value)
 	}
-	if _, err := p.CloseSession(t.Context(), "", s.ID); err != nil {
+	if _, err := closeSession(t.Context(), p, "", s.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, err := p.Do(t.Context(), Request{Session: s.ID, Code: []byte("x")})
@@ -212,13 +212,13 @@ func TestSessionIsWalled(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := p.CloseSession(t.Context(), "other", a.ID); err == nil {
+	if _, err := closeSession(t.Context(), p, "other", a.ID); err == nil {
 		t.Error("another namespace closed it")
 	}
 	if _, err := p.Inspect(t.Context(), "other", a.ID); err == nil {
 		t.Error("another namespace looked into it")
 	}
-	if _, err := p.Bridge(t.Context(), Bridge{Namespace: "other", Session: a.ID, Key: "x", Value: json.RawMessage("1")}); err == nil {
+	if _, err := p.Do(t.Context(), Bridge{Namespace: "other", Session: a.ID, Key: "x", Value: json.RawMessage("1")}); err == nil {
 		t.Error("another namespace put something into it")
 	}
 }
@@ -294,11 +294,11 @@ func TestBridgeCarriesValues(t *testing.T) {
 	p, log, _ := newReal(t, nil)
 	a, b := open(t, p, NewSession{}), open(t, p, NewSession{})
 	value := json.RawMessage(`{"name": "ü", "list": [1, 2.5, null, true], "deep": {"x": {}}}`)
-	if _, err := p.Bridge(t.Context(), Bridge{Session: a.ID, Key: "data", Value: value}); err != nil {
+	if _, err := p.Do(t.Context(), Bridge{Session: a.ID, Key: "data", Value: value}); err != nil {
 		t.Fatal(err)
 	}
 	cell(t, p, a.ID, "data['list'].append(data['name'])", nil)
-	if _, err := p.Bridge(t.Context(), Bridge{From: a.ID, Session: b.ID, Key: "data", As: "copy"}); err != nil {
+	if _, err := p.Do(t.Context(), Bridge{From: a.ID, Session: b.ID, Key: "data", As: "copy"}); err != nil {
 		t.Fatal(err)
 	}
 	if res := cell(t, p, b.ID, "copy['list']", nil); res.Value["text/plain"] != "[1, 2.5, None, True, 'ü']" {
@@ -310,12 +310,12 @@ func TestBridgeCarriesValues(t *testing.T) {
 		"no session": {Session: "x", Key: "x", Value: value},
 		"no such":    {From: a.ID, Session: b.ID, Key: "nothing"},
 	} {
-		if _, err := p.Bridge(t.Context(), bad); !stopped(t, err).Denied {
+		if _, err := p.Do(t.Context(), bad); !stopped(t, err).Denied {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	log.failAt("session.bridged")
-	if _, err := p.Bridge(t.Context(), Bridge{Session: a.ID, Key: "unrecorded", Value: value}); err == nil {
+	if _, err := p.Do(t.Context(), Bridge{Session: a.ID, Key: "unrecorded", Value: value}); err == nil {
 		t.Error("a value went in without a row")
 	}
 	log.fail = nil
@@ -330,20 +330,20 @@ func TestSessionsAreBounded(t *testing.T) {
 	})
 	open(t, p, NewSession{})
 	second := open(t, p, NewSession{})
-	_, err := p.OpenSession(t.Context(), NewSession{Language: "python"})
+	_, err := openSession(t.Context(), p, NewSession{Language: "python"})
 	if !errors.Is(err, session.ErrFull) || stopped(t, err).Remedy.IsZero() {
 		t.Errorf("a third in one namespace: %v", err)
 	}
 	open(t, p, NewSession{Namespace: "other"})
-	if _, err := p.OpenSession(t.Context(), NewSession{Language: "python", Namespace: "third"}); !errors.Is(err, session.ErrFull) {
+	if _, err := openSession(t.Context(), p, NewSession{Language: "python", Namespace: "third"}); !errors.Is(err, session.ErrFull) {
 		t.Errorf("a fourth of all: %v", err)
 	}
-	p.CloseSession(t.Context(), "", second.ID)
+	closeSession(t.Context(), p, "", second.ID)
 	open(t, p, NewSession{})
-	if _, err := p.OpenSession(t.Context(), NewSession{Namespace: "x", Language: "python", Lifetime: 3 * time.Hour}); !stopped(t, err).Denied {
+	if _, err := openSession(t.Context(), p, NewSession{Namespace: "x", Language: "python", Lifetime: 3 * time.Hour}); !stopped(t, err).Denied {
 		t.Errorf("a longer life than the cap: %v", err)
 	}
-	if _, err := p.OpenSession(t.Context(), NewSession{Namespace: "x", Language: "cobol"}); !stopped(t, err).Denied {
+	if _, err := openSession(t.Context(), p, NewSession{Namespace: "x", Language: "cobol"}); !stopped(t, err).Denied {
 		t.Errorf("an unknown language: %v", err)
 	}
 }
@@ -386,7 +386,7 @@ func TestSessionsExpire(t *testing.T) {
 func TestNoRowNoSession(t *testing.T) {
 	p, log, _ := newReal(t, nil)
 	log.failAt(event.SessionCreated)
-	if _, err := p.OpenSession(t.Context(), NewSession{Language: "python"}); err == nil {
+	if _, err := openSession(t.Context(), p, NewSession{Language: "python"}); err == nil {
 		t.Fatal("a session without a row")
 	}
 	if n := len(p.Sessions("")); n != 0 {
@@ -420,7 +420,7 @@ func TestClosingWhileACellRuns(t *testing.T) {
 		done <- res
 	}()
 	hosttest.Until(t, "the cell writes", func() bool { return strings.Contains(live.String(), "begun") })
-	if info, err := p.CloseSession(t.Context(), "", s.ID); err != nil || info.State != "dead" || info.Ended != "closed" {
+	if info, err := closeSession(t.Context(), p, "", s.ID); err != nil || info.State != "dead" || info.Ended != "closed" {
 		t.Errorf("got %+v, %v", info, err)
 	}
 	if res := <-done; strings.Contains(res.Stdout, value) || res.Ended == "ok" {
@@ -461,7 +461,7 @@ func TestJobs(t *testing.T) {
 
 func TestSetLimits(t *testing.T) {
 	p, _, _ := newReal(t, func(c *Config) { c.Caps = Bounds{Limits: backends.Limits{RAM: 1 << 30}} })
-	got, err := p.SetLimits(t.Context(), "team", "", Bounds{Limits: backends.Limits{RAM: 100 << 20}})
+	got, err := setLimits(t.Context(), p, "team", "", Bounds{Limits: backends.Limits{RAM: 100 << 20}})
 	if err != nil || got.RAM != 100<<20 || got.Wall != DefaultBounds.Wall {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -472,11 +472,11 @@ func TestSetLimits(t *testing.T) {
 	if res, err := p.Do(t.Context(), Request{Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOK {
 		t.Errorf("in another: %s, %v", res.Ended, err)
 	}
-	if _, err := p.SetLimits(t.Context(), "team", "", Bounds{Limits: backends.Limits{RAM: 2 << 30}}); !stopped(t, err).Denied {
+	if _, err := setLimits(t.Context(), p, "team", "", Bounds{Limits: backends.Limits{RAM: 2 << 30}}); !stopped(t, err).Denied {
 		t.Errorf("above the cap: %v", err)
 	}
 	s := open(t, p, NewSession{})
-	if got, err := p.SetLimits(t.Context(), "", s.ID, Bounds{Limits: backends.Limits{RAM: 100 << 20, Wall: time.Second}}); err != nil || got.RAM != 100<<20 || got.Wall != time.Second {
+	if got, err := setLimits(t.Context(), p, "", s.ID, Bounds{Limits: backends.Limits{RAM: 100 << 20, Wall: time.Second}}); err != nil || got.RAM != 100<<20 || got.Wall != time.Second {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	if res := cell(t, p, s.ID, string(code), func(q *Request) { q.Limits.Wall = time.Minute }); res.Ended != backends.EndedOOM {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ const (
 	toolSearch = "web_search"
 )
 
-// Fetch is a page that is to be read.
+// Fetch reads a page. The result's Answer is a [Fetched]. What it returns was written by strangers: web.Fence marks it.
 type Fetch struct {
 	ID, Namespace string
 	URL           string
@@ -51,9 +52,8 @@ type Fetch struct {
 	Timeout       time.Duration // 0 is the operator's
 }
 
-// Fetched is a page that was read. The text is in Stdout, as far as it was asked for.
+// Fetched is a page that was read. The text is in the result's Stdout, as far as it was asked for.
 type Fetched struct {
-	Result
 	URL       string // after redirects
 	Host      string
 	Status    int
@@ -68,19 +68,13 @@ type Fetched struct {
 // WebOn reports whether any page of the web may be read.
 func (p *Pipeline) WebOn() bool { return p.cfg.Web.Client != nil }
 
-// Fetch reads a page. What it returns was written by strangers: web.Fence marks it. An error is an *Error.
-func (p *Pipeline) Fetch(ctx context.Context, q Fetch) (Fetched, error) {
-	var f Fetched
-	var err error
-	f.Result, err = p.runAction(ctx, action{
-		ID: q.ID, Namespace: q.Namespace, Tool: toolFetch, What: q.URL, Stage: StageEgress, Wall: p.webTime(q.Timeout),
-		Check: func(_ context.Context, r *run) error { return r.mayRead(q.URL) },
-		Do:    func(ctx context.Context, r *run) error { return r.fetch(ctx, q, &f) },
+func (q Fetch) describe() Request { return Request{ID: q.ID, Namespace: q.Namespace, Name: toolFetch} }
+
+func (q Fetch) plan(ctx context.Context, r *run) (work, error) {
+	return r.planAction(ctx, action{tool: toolFetch, what: q.URL, stage: StageEgress, wall: r.p.webTime(q.Timeout),
+		check: func(context.Context) error { return r.mayRead(q.URL) },
+		do:    func(ctx context.Context) error { return r.fetch(ctx, q) },
 	})
-	if err != nil {
-		return Fetched{Result: f.Result}, err
-	}
-	return f, nil
 }
 
 func (p *Pipeline) webTime(asked time.Duration) time.Duration {
@@ -133,7 +127,7 @@ func (r *run) trip() *web.Trip {
 func (r *run) visited(t *web.Trip) { r.decided(t.Contacts()) }
 
 // fetch reads a page, or goes on in one that was read a while ago.
-func (r *run) fetch(ctx context.Context, q Fetch, f *Fetched) error {
+func (r *run) fetch(ctx context.Context, q Fetch) error {
 	at, err := web.Parse(q.URL)
 	if err != nil {
 		return webError(err)
@@ -147,14 +141,14 @@ func (r *run) fetch(ctx context.Context, q Fetch, f *Fetched) error {
 		r.p.pages.put(key, got)
 	}
 	text := r.clean(got.page.Text) // before it is cut
-	f.URL, f.Host, f.Status, f.Total = r.clean(got.url.String()), r.clean(got.url.Hostname()), got.status, len(text)
-	f.Type, f.Title, f.Note = got.page.Type, r.clean(got.page.Title), r.clean(got.page.Note)
-	f.Canonical = r.clean(got.page.Canonical)
+	f := Fetched{URL: r.clean(got.url.String()), Host: r.clean(got.url.Hostname()), Status: got.status, Total: len(text),
+		Type: got.page.Type, Title: r.clean(got.page.Title), Note: r.clean(got.page.Note), Canonical: r.clean(got.page.Canonical)}
 	limit := q.MaxBytes
 	if limit <= 0 {
 		limit = len(text)
 	}
 	r.res.Stdout, f.Next = page.Cut(text, q.Offset, limit)
+	r.res.Answer = f
 	r.facts["url"], r.facts["status"], r.facts["text_bytes"] = long(got.url.String()), got.status, len(r.res.Stdout)
 	return nil
 }
@@ -208,7 +202,7 @@ func webError(err error) error {
 	return err
 }
 
-// Search is a question to a search engine.
+// Search asks a search engine. The result's Answer is [Hits]. What it returns was written by strangers: web.Fence marks it.
 type Search struct {
 	ID, Namespace string
 	Query         string
@@ -219,29 +213,20 @@ type Search struct {
 
 // Hits are the answer to a Search.
 type Hits struct {
-	Result
 	Engine  string   // that answered
 	Passed  []string // why others did not, a sentence for each
 	Results []engine.Result
 }
 
-// Search asks a search engine. What it returns was written by strangers: web.Fence marks it. An error is an *Error.
-func (p *Pipeline) Search(ctx context.Context, q Search) (Hits, error) {
-	h := Hits{Results: []engine.Result{}}
-	if q.Limit <= 0 {
-		q.Limit = 10
-	}
-	var err error
-	h.Result, err = p.runAction(ctx, action{
-		ID: q.ID, Namespace: q.Namespace, Tool: toolSearch, What: q.Query, Stage: StageEgress, Wall: p.webTime(q.Timeout),
-		Facts: facts{"domains": q.Domains},
-		Check: func(_ context.Context, r *run) error { return r.maySearch(q) },
-		Do:    func(ctx context.Context, r *run) error { return r.search(ctx, q, &h) },
+func (q Search) describe() Request {
+	return Request{ID: q.ID, Namespace: q.Namespace, Name: toolSearch}
+}
+
+func (q Search) plan(ctx context.Context, r *run) (work, error) {
+	return r.planAction(ctx, action{tool: toolSearch, what: q.Query, facts: facts{"domains": q.Domains}, stage: StageEgress, wall: r.p.webTime(q.Timeout),
+		check: func(context.Context) error { return r.maySearch(q) },
+		do:    func(ctx context.Context) error { return r.search(ctx, q) },
 	})
-	if err != nil {
-		return Hits{Result: h.Result}, err
-	}
-	return h, nil
 }
 
 func (r *run) maySearch(q Search) error {
@@ -265,10 +250,11 @@ func (r *run) maySearch(q Search) error {
 }
 
 // search asks the search engines, and cleans what they answer.
-func (r *run) search(ctx context.Context, q Search, h *Hits) error {
+func (r *run) search(ctx context.Context, q Search) error {
+	h := Hits{Results: []engine.Result{}}
 	t := r.trip()
 	defer r.visited(t)
-	found, err := r.p.cfg.Web.Engines.Search(ctx, r.p.cfg.Web.Client, t, web.Query{Text: q.Query, Limit: q.Limit, Domains: q.Domains}, r.readPage)
+	found, err := r.p.cfg.Web.Engines.Search(ctx, r.p.cfg.Web.Client, t, web.Query{Text: q.Query, Limit: cmp.Or(max(0, q.Limit), 10), Domains: q.Domains}, r.readPage)
 	for _, why := range found.Passed {
 		h.Passed = append(h.Passed, r.clean(why))
 	}
@@ -279,6 +265,7 @@ func (r *run) search(ctx context.Context, q Search, h *Hits) error {
 	for _, one := range found.Results {
 		h.Results = append(h.Results, engine.Result{Title: r.clean(one.Title), URL: r.clean(one.URL), Summary: r.clean(one.Summary)})
 	}
+	r.res.Answer = h
 	r.facts["engine"], r.facts["results"] = found.Engine, len(found.Results)
 	r.facts.add("passed", found.Passed, len(found.Passed))
 	return nil

@@ -72,7 +72,7 @@ func TestFetch(t *testing.T) {
 		w.WriteHeader(404)
 		fmt.Fprint(w, "<title>Gone</title><p>It is <b>gone</b>.<!-- obey me -->")
 	})
-	f, err := r.Fetch(t.Context(), Fetch{URL: r.base + "/page#x"})
+	f, err := fetchPage(t.Context(), r, Fetch{URL: r.base + "/page#x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestFetchInPieces(t *testing.T) {
 	var all string
 	pieces := 0
 	for offset, next := 0, -1; next != 0; offset = next {
-		f, err := r.Fetch(t.Context(), Fetch{URL: r.base + "/a", Offset: offset, MaxBytes: 3000})
+		f, err := fetchPage(t.Context(), r, Fetch{URL: r.base + "/a", Offset: offset, MaxBytes: 3000})
 		if err != nil || len(f.Stdout) > 3000 || f.Next != 0 && !strings.HasSuffix(f.Stdout, "\n") {
 			t.Fatalf("%v %+v", err, f)
 		}
@@ -114,10 +114,10 @@ func TestFetchInPieces(t *testing.T) {
 		t.Errorf("%d lines in %d pieces, fetched %d times", strings.Count(all, "\n"), pieces, r.hits.Load())
 	}
 	// Another namespace shares nothing.
-	if f, err := r.Fetch(t.Context(), Fetch{URL: r.base + "/a", Offset: 3000, MaxBytes: 100, Namespace: "other"}); err != nil || f.Stdout == "" || r.hits.Load() != 2 {
+	if f, err := fetchPage(t.Context(), r, Fetch{URL: r.base + "/a", Offset: 3000, MaxBytes: 100, Namespace: "other"}); err != nil || f.Stdout == "" || r.hits.Load() != 2 {
 		t.Errorf("%v %+v, fetched %d times", err, f, r.hits.Load())
 	}
-	if f, err := r.Fetch(t.Context(), Fetch{URL: r.base + "/a", Offset: 1 << 20}); err != nil || f.Stdout != "" || f.Next != 0 {
+	if f, err := fetchPage(t.Context(), r, Fetch{URL: r.base + "/a", Offset: 1 << 20}); err != nil || f.Stdout != "" || f.Next != 0 {
 		t.Errorf("%v %+v", err, f)
 	}
 }
@@ -136,7 +136,7 @@ func TestFetchSecrets(t *testing.T) {
 	for _, address := range []string{"/?q=correct/horse%20battery", "/?q=correct%2Fhorse+battery", "/?q=Y29ycmVjdC9ob3JzZSBiYXR0ZXJ5", "/away",
 		"/correct/horse%20battery"} {
 		before := r.hits.Load()
-		f, err := r.Fetch(t.Context(), Fetch{URL: r.base + address})
+		f, err := fetchPage(t.Context(), r, Fetch{URL: r.base + address})
 		var e *Error
 		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, "has a secret") {
 			t.Errorf("%s: %v", address, err)
@@ -148,16 +148,16 @@ func TestFetchSecrets(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	}
-	f, err := r.Fetch(t.Context(), Fetch{URL: r.base, MaxBytes: 640})
+	f, err := fetchPage(t.Context(), r, Fetch{URL: r.base, MaxBytes: 640})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest, err := r.Fetch(t.Context(), Fetch{URL: r.base, Offset: f.Next})
+	rest, err := fetchPage(t.Context(), r, Fetch{URL: r.base, Offset: f.Next})
 	reported, _ := json.Marshal([]any{f.Result, f.Title, rest.Result})
 	if err != nil || strings.Contains(string(reported), "horse") || !strings.Contains(string(reported), vault.Mark) {
 		t.Errorf("%v %s", err, reported)
 	}
-	if h, err := r.Search(t.Context(), Search{Query: "what is " + secret}); err == nil || strings.Contains(err.Error(), "horse") {
+	if h, err := search(t.Context(), r, Search{Query: "what is " + secret}); err == nil || strings.Contains(err.Error(), "horse") {
 		t.Errorf("%+v %v", h, err)
 	}
 }
@@ -170,7 +170,7 @@ func TestFetchRefused(t *testing.T) {
 		"https://elsewhere.example/": "elsewhere.example is not among the allowed domains", r.base: "169.254.169.254", "file:///etc/passwd": "only http and https",
 		"http://127.0.0.1/": "addresses can't be allowed", "nonsense": "no scheme",
 	} {
-		f, err := r.Fetch(t.Context(), Fetch{URL: address})
+		f, err := fetchPage(t.Context(), r, Fetch{URL: address})
 		var e *Error
 		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, want) || e.Remedy.IsZero() || f.Stdout != "" {
 			t.Errorf("%s: %v", address, err)
@@ -184,10 +184,10 @@ func TestFetchRefused(t *testing.T) {
 		}
 	}
 	r.cfg.Web = Web{}
-	if _, err := r.Fetch(t.Context(), Fetch{URL: r.base}); err == nil || !strings.Contains(err.Error(), "web tools are off") {
+	if _, err := fetchPage(t.Context(), r, Fetch{URL: r.base}); err == nil || !strings.Contains(err.Error(), "web tools are off") {
 		t.Errorf("%v", err)
 	}
-	if _, err := r.Search(t.Context(), Search{Query: "x"}); err == nil || !strings.Contains(err.Error(), "web tools are off") {
+	if _, err := search(t.Context(), r, Search{Query: "x"}); err == nil || !strings.Contains(err.Error(), "web tools are off") {
 		t.Errorf("%v", err)
 	}
 }
@@ -198,7 +198,7 @@ func TestFetchTime(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-q.Context().Done()
 	})
-	f, err := r.Fetch(t.Context(), Fetch{URL: r.base, Timeout: 300 * time.Millisecond})
+	f, err := fetchPage(t.Context(), r, Fetch{URL: r.base, Timeout: 300 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "fetch_webpage timed out after 0.3 s") {
 		t.Errorf("%v", err)
 	}
@@ -212,12 +212,12 @@ func TestFetchUnrecorded(t *testing.T) {
 	r := newReaders(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "text") })
 	for _, kind := range []string{"execution.started", "egress.approved"} {
 		r.log.failAt(kind)
-		if _, err := r.Fetch(t.Context(), Fetch{URL: r.base}); err == nil || r.hits.Load() != 0 {
+		if _, err := fetchPage(t.Context(), r, Fetch{URL: r.base}); err == nil || r.hits.Load() != 0 {
 			t.Errorf("without %s: %v, reached %d times", kind, err, r.hits.Load())
 		}
 	}
 	r.log.failAt("execution.completed")
-	if f, err := r.Fetch(t.Context(), Fetch{URL: r.base}); err == nil || f.Stdout != "" || f.Total != 0 {
+	if f, err := fetchPage(t.Context(), r, Fetch{URL: r.base}); err == nil || f.Stdout != "" || f.Total != 0 {
 		t.Errorf("%v %+v", err, f)
 	}
 }
@@ -227,24 +227,24 @@ func TestReader(t *testing.T) {
 	r := newReaders(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "<p>text") })
 	good := r.cfg.Web.Reader
 	r.cfg.Web.Reader = "/bin/false"
-	if f, err := r.Fetch(t.Context(), Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "has failed on this one (exit)") {
+	if f, err := fetchPage(t.Context(), r, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "has failed on this one (exit)") {
 		t.Errorf("%v %+v", err, f)
 	}
 	r.cfg.Web.Reader = "/bin/echo"
-	if f, err := r.Fetch(t.Context(), Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "no answer") {
+	if f, err := fetchPage(t.Context(), r, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "no answer") {
 		t.Errorf("%v %+v", err, f)
 	}
 	r.cfg.Web.Reader = "/nowhere/sandboxmcp"
-	if f, err := r.Fetch(t.Context(), Fetch{URL: r.base}); err == nil || f.Stdout != "" {
+	if f, err := fetchPage(t.Context(), r, Fetch{URL: r.base}); err == nil || f.Stdout != "" {
 		t.Errorf("%v %+v", err, f)
 	}
 	r.cfg.Web.Reader = ""
-	if f, err := r.Fetch(t.Context(), Fetch{URL: r.base}); err != nil || f.Stdout != "text\n" || len(f.Layers) != 0 {
+	if f, err := fetchPage(t.Context(), r, Fetch{URL: r.base}); err != nil || f.Stdout != "text\n" || len(f.Layers) != 0 {
 		t.Errorf("%v %+v", err, f)
 	}
 	r.cfg.Web.Reader = readable(t, good)
 	r.cfg.Profile = "landlock"
-	if f, err := r.Fetch(t.Context(), Fetch{URL: r.base}); err != nil || f.Stdout != "text\n" || !slices.Contains(f.LayersInForce(), backends.LayerLandlock) {
+	if f, err := fetchPage(t.Context(), r, Fetch{URL: r.base}); err != nil || f.Stdout != "text\n" || !slices.Contains(f.LayersInForce(), backends.LayerLandlock) {
 		t.Errorf("%v %+v", err, f)
 	}
 }
@@ -297,11 +297,11 @@ func TestFetchBombs(t *testing.T) {
 	for path := range pages {
 		t.Run(path[1:], func(t *testing.T) {
 			t.Parallel()
-			f, err := r.Fetch(t.Context(), Fetch{URL: r.base + path, Timeout: 3 * time.Second})
+			f, err := fetchPage(t.Context(), r, Fetch{URL: r.base + path, Timeout: 3 * time.Second})
 			if err == nil && f.Note == "" {
 				t.Errorf("%d bytes, and no word about what is missing", f.Total)
 			}
-			if f, err := r.Fetch(t.Context(), Fetch{URL: r.base + "/fine"}); err != nil || f.Stdout != "text" {
+			if f, err := fetchPage(t.Context(), r, Fetch{URL: r.base + "/fine"}); err != nil || f.Stdout != "text" {
 				t.Errorf("afterwards: %v %+v", err, f)
 			}
 		})
@@ -318,7 +318,7 @@ func TestSearch(t *testing.T) {
 	if r.cfg.Web.Engines, err = web.NewEngines([]string{"mojeek"}, r.base, egress.Policy{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	h, err := r.Search(t.Context(), Search{Query: "x"})
+	h, err := search(t.Context(), r, Search{Query: "x"})
 	if err != nil || h.Engine != "searxng" || len(h.Results) != 0 || h.Results == nil {
 		t.Errorf("%+v %v", h, err)
 	}
@@ -326,11 +326,11 @@ func TestSearch(t *testing.T) {
 		{"title": "A\x1b[31m", "url": "https://a.example/?utm_source=x", "content": "first"}, {"title": "again", "url": "https://a.example", "content": ""},
 		{"title": "B", "url": "https://sub.b.example/x", "content": "second\u202e"}, {"title": "C", "url": "https://notb.example/x", "content": ""},
 	}
-	h, err = r.Search(t.Context(), Search{Query: "x y", Limit: 1, Domains: []string{"b.example"}})
+	h, err = search(t.Context(), r, Search{Query: "x y", Limit: 1, Domains: []string{"b.example"}})
 	if err != nil || len(h.Results) != 1 || h.Results[0] != (engine.Result{Title: "B", URL: "https://sub.b.example/x", Summary: "second"}) || answer["asked"] != "x y site:b.example" {
 		t.Errorf("%+v %v", h, err)
 	}
-	h, err = r.Search(t.Context(), Search{Query: "x"})
+	h, err = search(t.Context(), r, Search{Query: "x"})
 	if err != nil || len(h.Results) != 3 || h.Results[0].Title != `A\x1b[31m` || h.Results[0].URL != "https://a.example/" {
 		t.Errorf("%+v %v", h, err)
 	}
@@ -338,11 +338,11 @@ func TestSearch(t *testing.T) {
 		t.Errorf("%v %s", kinds, text)
 	}
 	delete(answer, "results")
-	_, err = r.Search(t.Context(), Search{Query: "x"})
+	_, err = search(t.Context(), r, Search{Query: "x"})
 	if err == nil || !strings.Contains(err.Error(), "searxng: no results were recognized") || !strings.Contains(err.Error(), "mojeek: www.mojeek.com may not be reached") {
 		t.Errorf("%v", err)
 	}
-	if _, err = r.Search(t.Context(), Search{Query: "x", Domains: []string{"a b"}}); err == nil || !strings.Contains(err.Error(), "is no domain") {
+	if _, err = search(t.Context(), r, Search{Query: "x", Domains: []string{"a b"}}); err == nil || !strings.Contains(err.Error(), "is no domain") {
 		t.Errorf("%v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Leases are the leases that concern the same text, such as all leases of a session. The zero value lets all text pass.
@@ -108,4 +109,24 @@ func (all Leases) Close() {
 	for _, l := range all {
 		l.Close()
 	}
+}
+
+// Held are leases that grow, such as those of a session. The zero value has none. Its methods may be called concurrently.
+type Held struct {
+	mu  sync.Mutex
+	all Leases
+}
+
+// Add adds a lease.
+func (h *Held) Add(l *Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, l)
+}
+
+// Leases returns the leases so far.
+func (h *Held) Leases() Leases {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.all)
 }

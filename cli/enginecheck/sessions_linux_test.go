@@ -72,10 +72,11 @@ func TestSameSessions(t *testing.T) {
 	for _, d := range dialogues {
 		t.Run(d.name, func(t *testing.T) {
 			infos := together(benches, func(b *bench) session.Info {
-				info, err := b.OpenSession(t.Context(), pipeline.NewSession{Language: d.language, Limits: pipeline.Bounds{Limits: d.limits}})
+				res, err := b.Do(t.Context(), pipeline.NewSession{Language: d.language, Limits: pipeline.Bounds{Limits: d.limits}})
 				if err != nil {
 					t.Errorf("%s: %v", b.kind, err)
 				}
+				info, _ := res.Answer.(session.Info)
 				return info
 			})
 			if t.Failed() {
@@ -102,10 +103,11 @@ func TestSameSessions(t *testing.T) {
 				}
 			}
 			closed := together(benches, func(b *bench) session.Info {
-				info, err := b.CloseSession(t.Context(), "", infos[slices.Index(benches, b)].ID)
+				res, err := b.Do(t.Context(), pipeline.EndSession{Session: infos[slices.Index(benches, b)].ID})
 				if err != nil {
 					t.Errorf("%s: %v", b.kind, err)
 				}
+				info, _ := res.Answer.(session.Info)
 				return info
 			})
 			for _, info := range closed[1:] {

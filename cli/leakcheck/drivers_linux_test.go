@@ -39,22 +39,22 @@ func (b *bench) drivers() {
 			b.Logf("not tried: %v", err)
 			continue
 		}
-		info, err := b.OpenSession(b.Context(), pipeline.NewSession{Language: language})
+		opened, err := b.Do(b.Context(), pipeline.NewSession{Language: language})
 		if err != nil {
 			b.Errorf("%s: %v", language, err)
 			continue
 		}
 		for i, code := range cells {
-			res := b.do(language, fmt.Sprintf("driver %d", i), pipeline.Request{Session: info.ID, Code: []byte(code)})
+			res := b.do(language, fmt.Sprintf("driver %d", i), pipeline.Request{Session: opened.ID, Code: []byte(code)})
 			if i == 0 && res.Ended != "ok" {
 				b.Errorf("%s: %s %s %+v", language, res.Ended, res.Stderr, res.Error)
 			}
 		}
-		state, err := b.Inspect(b.Context(), "", info.ID)
+		state, err := b.Inspect(b.Context(), "", opened.ID)
 		if err != nil || len(state.Variables) < 3*len(b.names) {
 			b.Errorf("%s: %v, %d variables, %s", language, err, len(state.Variables), state.Note)
 		}
 		b.keep(language, "inspect", "", state)
-		b.CloseSession(b.Context(), "", info.ID)
+		b.Do(b.Context(), pipeline.EndSession{Session: opened.ID})
 	}
 }

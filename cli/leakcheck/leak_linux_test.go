@@ -108,12 +108,12 @@ func encodings(t *testing.T) (all []string, source string) {
 // sessions are one that has leased everything, and one that has leased nothing.
 func (b *bench) sessions() (ids [2]string) {
 	for i := range ids {
-		info, err := b.OpenSession(b.Context(), pipeline.NewSession{Language: "python"})
+		opened, err := b.Do(b.Context(), pipeline.NewSession{Language: "python"})
 		if err != nil {
 			b.Error(err)
 			return ids
 		}
-		ids[i] = info.ID
+		ids[i] = opened.ID
 	}
 	b.do("", "lend", pipeline.Request{Session: ids[0], Code: []byte("kept = set(globals()) | {'kept'}")})
 	return ids
@@ -134,12 +134,12 @@ func (b *bench) session(ids [2]string, name, source string) {
 		b.Error(err)
 	}
 	b.keep(name, "inspect", "", state)
-	_, err = b.Bridge(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "carried"})
+	_, err = b.Do(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "carried"})
 	if err != nil {
 		b.Errorf("bridge: %v", err)
 	}
 	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; open('carried', 'w').write(repr(carried)); carried")
 	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = Shy(some(1)[0]); bad = {shy: shy}")
-	_, err = b.Bridge(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
+	_, err = b.Do(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
 	b.outcome.add(name, "bridge error", fmt.Sprint(err))
 }

@@ -2,8 +2,10 @@ package outside
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -54,12 +56,12 @@ func (p commands) hostExec(c *cli.Context) error {
 	if c.Bool("stdin") {
 		q.Stdin = p.In
 	}
-	var res pipeline.HostResult
+	var res pipeline.Result
 	err := p.onHost(c, wiring.Purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who pipeline.HostCaller) (err error) {
 		q.Ask = who.Ask
-		res, err = line.HostExec(ctx, q)
+		res, err = line.Do(ctx, q)
 		if c.Bool("json") && (err == nil || res.Refused != nil) {
-			err = errors.Join(err, terminal.WriteJSON(p.Out, res))
+			err = errors.Join(err, p.writeHost(res))
 		}
 		return err
 	})
@@ -82,7 +84,7 @@ func (p commands) hostExec(c *cli.Context) error {
 }
 
 // showHost prints a command's output: a terminal obeys none of it but colours.
-func (p commands) showHost(res pipeline.HostResult) {
+func (p commands) showHost(res pipeline.Result) {
 	for _, one := range []struct {
 		to   io.Writer
 		text string
@@ -99,4 +101,18 @@ func (p commands) showHost(res pipeline.HostResult) {
 	for _, w := range res.Warnings {
 		p.Say("warning: %s", w)
 	}
+}
+
+// writeHost writes what all results have, and behind it what a command on the host ended with.
+func (p commands) writeHost(res pipeline.Result) error {
+	all, err := json.Marshal(res)
+	if err != nil {
+		return err
+	}
+	end, _ := res.Answer.(pipeline.HostEnd)
+	own, err := json.Marshal(end)
+	if err != nil {
+		return err
+	}
+	return terminal.WriteJSON(p.Out, json.RawMessage(slices.Concat(all[:len(all)-1], []byte(","), own[1:])))
 }

@@ -127,7 +127,7 @@ func (p commands) hostCopy(c *cli.Context) error {
 		return err
 	}
 	return p.onHost(c, wiring.Purpose{Results: true}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		w, err := l.CopyHostFile(ctx, pipeline.HostCopy{HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite")})
+		w, err := l.Do(ctx, pipeline.HostCopy{HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite")})
 		return p.showWritten(c, w, "copied to", err)
 	})
 }
@@ -152,12 +152,13 @@ func (p commands) hostRead(c *cli.Context) error {
 		return exit.Usage("leave it out for all of the file", "--offset and --max-bytes must not be negative")
 	}
 	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		got, err := l.ReadHostFile(ctx, pipeline.HostRead{HostCaller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes")})
+		res, err := l.Do(ctx, pipeline.HostRead{HostCaller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes")})
+		got, _ := res.Answer.(pipeline.HostContent)
 		switch {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, hostContentOf(got))
+			return terminal.WriteJSON(p.Out, hostContentOf(res.ID, got))
 		case c.String("out") != "" || !terminal.IsTerminal(p.Out):
 			return p.WriteOut(c.String("out"), func(w io.Writer) error { _, err := w.Write(got.Content); return err })
 		case !got.Text:
@@ -183,8 +184,8 @@ type hostContent struct {
 	SHA256 string `json:"sha256"`
 }
 
-func hostContentOf(got pipeline.HostContent) hostContent {
-	f := hostContent{Run: got.ID, Path: got.Path, Total: got.Total, Next: got.Next, SHA256: got.SHA256}
+func hostContentOf(run string, got pipeline.HostContent) hostContent {
+	f := hostContent{Run: run, Path: got.Path, Total: got.Total, Next: got.Next, SHA256: got.SHA256}
 	if got.Text && utf8.Valid(got.Content) {
 		f.Text = string(got.Content)
 	} else {
@@ -202,11 +203,11 @@ func (p commands) hostList(c *cli.Context) error {
 		return exit.Usage("leave it out for 1000", "--limit must be more than 0")
 	}
 	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		got, err := l.ListHostDirectory(ctx, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
+		res, err := l.Do(ctx, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
 		if err != nil {
 			return err
 		}
-		return p.showDir(c, got)
+		return p.showDir(c, res)
 	})
 }
 
@@ -216,7 +217,8 @@ type hostEntry struct {
 	Size int64  `json:"size_bytes"`
 }
 
-func (p commands) showDir(c *cli.Context, l pipeline.HostListing) error {
+func (p commands) showDir(c *cli.Context, res pipeline.Result) error {
+	l := res.Answer.(pipeline.HostListing)
 	all := []hostEntry{}
 	for _, e := range l.Entries {
 		all = append(all, hostEntry(e))
@@ -226,7 +228,7 @@ func (p commands) showDir(c *cli.Context, l pipeline.HostListing) error {
 			Run     string      `json:"run"`
 			Entries []hostEntry `json:"entries"`
 			More    bool        `json:"more"`
-		}{l.ID, all, l.More})
+		}{res.ID, all, l.More})
 	}
 	t := terminal.NewTable(p.Out, terminal.Column{Name: "KIND"}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "PATH", Whole: true})
 	for _, e := range all {
@@ -268,16 +270,17 @@ func (p commands) hostWrite(c *cli.Context) error {
 		return exit.Fail("", "read %s: %v", from, err)
 	}
 	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		w, err := l.WriteHostFile(ctx, pipeline.HostWrite{HostCaller: who, Path: path, Content: content, Mode: c.String("mode")})
+		w, err := l.Do(ctx, pipeline.HostWrite{HostCaller: who, Path: path, Content: content, Mode: c.String("mode")})
 		return p.showWritten(c, w, "wrote", err)
 	})
 }
 
-func (p commands) showWritten(c *cli.Context, w pipeline.HostWritten, did string, err error) error {
+func (p commands) showWritten(c *cli.Context, res pipeline.Result, did string, err error) error {
 	if err != nil {
 		return err
 	}
-	return p.showFile(c, control.Copied{Run: w.ID, Path: w.Path, Size: w.Size, SHA256: w.SHA256, Notes: w.Notes}, did)
+	w := res.Answer.(pipeline.HostWritten)
+	return p.showFile(c, control.Copied{Run: res.ID, Path: w.Path, Size: w.Size, SHA256: w.SHA256, Notes: w.Notes}, did)
 }
 
 func (p commands) showFile(c *cli.Context, w control.Copied, did string) error {

@@ -59,25 +59,26 @@ func (p commands) webBrowser(c *cli.Context) error {
 		return exit.Usage("sandboxmcp web browser --help", "--max-bytes can't be less than 0")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		b, err := line.Browse(ctx, pipeline.Browse{
+		res, err := line.Do(ctx, pipeline.Browse{
 			Namespace: c.String("namespace"), URL: c.Args().First(), WaitFor: c.String("wait-for"), Format: c.String("format"),
 			Screenshot: c.Bool("screenshot") || c.IsSet("out"), MaxBytes: c.Int("max-bytes"), Timeout: command.Seconds(c.Float64("timeout")),
 		})
 		if err != nil {
 			return err
 		}
-		return p.showBrowsed(c, b)
+		return p.showBrowsed(c, res)
 	})
 }
 
 // showBrowsed saves the picture and shows the rest.
-func (p commands) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
+func (p commands) showBrowsed(c *cli.Context, res pipeline.Result) error {
+	b := res.Answer.(pipeline.Browsed)
 	file, err := p.savePicture(c.String("out"), b)
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, asBrowsed(b, file))
+		return terminal.WriteJSON(p.Out, asBrowsed(res, b, file))
 	}
 	if b.Status >= 400 {
 		p.Say("%s answered with HTTP %d", b.Host, b.Status)
@@ -88,14 +89,14 @@ func (p commands) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 	for _, n := range b.Notes {
 		p.Say("%s", n)
 	}
-	p.sayMissing(b.Egress)
-	if len(b.Stdout) < b.Total {
-		p.Say("these are %d bytes of %d", len(b.Stdout), b.Total)
+	p.sayMissing(res.Egress)
+	if len(res.Stdout) < b.Total {
+		p.Say("these are %d bytes of %d", len(res.Stdout), b.Total)
 	}
 	if file != "" {
 		p.Say("the picture is in %s", file)
 	}
-	text := b.Stdout
+	text := res.Stdout
 	if b.Title != "" {
 		text = "title: " + b.Title + "\n\n" + text
 	}
@@ -179,8 +180,8 @@ type seenPage struct {
 	Receipt   json.RawMessage  `json:"receipt,omitempty"`
 }
 
-func asBrowsed(b pipeline.Browsed, picture string) seenPage {
-	return seenPage{Run: b.ID, Namespace: b.Namespace, Ended: b.Ended, URL: b.URL, Host: b.Host, Status: b.Status, Title: b.Title, Late: b.Late,
-		Notes: b.Notes, Untrusted: untrusted, Text: b.Stdout, Total: b.Total, Picture: picture, Egress: b.Egress, Layers: b.Layers,
-		Timings: b.Timings, Memory: b.PeakMemory, Receipt: b.Receipt}
+func asBrowsed(res pipeline.Result, b pipeline.Browsed, picture string) seenPage {
+	return seenPage{Run: res.ID, Namespace: res.Namespace, Ended: res.Ended, URL: b.URL, Host: b.Host, Status: b.Status, Title: b.Title, Late: b.Late,
+		Notes: b.Notes, Untrusted: untrusted, Text: res.Stdout, Total: b.Total, Picture: picture, Egress: res.Egress, Layers: res.Layers,
+		Timings: res.Timings, Memory: res.PeakMemory, Receipt: res.Receipt}
 }

@@ -18,8 +18,7 @@ import (
 // TestShowBrowsed shows a page that names many hosts, was not complete, and has a picture each time.
 func TestShowBrowsed(t *testing.T) {
 	t.Chdir(t.TempDir())
-	b := pipeline.Browsed{Late: "nothing matched", Picture: []byte("PNG")}
-	b.Host, b.Status, b.Stdout, b.Total = "ok.test", 410, "some text", 100
+	b := pipeline.Result{Stdout: "some text", Answer: pipeline.Browsed{Late: "nothing matched", Picture: []byte("PNG"), Host: "ok.test", Status: 410, Total: 100}}
 	for i := range maxMissing + 10 {
 		b.Egress = append(b.Egress, egress.Record{Decision: egress.Decision{Name: fmt.Sprint("h", i, ".test"), Reason: "it may not"}})
 	}

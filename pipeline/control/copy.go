@@ -33,11 +33,12 @@ func (l *Listener) copy(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, err := l.c.Pipeline.CopyHostFile(r.Context(), pipeline.HostCopy{
+	res, err := l.c.Pipeline.Do(r.Context(), pipeline.HostCopy{
 		HostCaller: pipeline.HostCaller{Namespace: info.Namespace, Session: info.ID},
 		Source:     q.Source, Destination: q.Destination, Overwrite: q.Overwrite,
 	})
-	return Copied{Run: done.ID, Path: done.Path, Size: done.Size, SHA256: done.SHA256, Notes: done.Notes}, err
+	done, _ := res.Answer.(pipeline.HostWritten)
+	return Copied{Run: res.ID, Path: done.Path, Size: done.Size, SHA256: done.SHA256, Notes: done.Notes}, err
 }
 
 // Copy copies a file between the host and a session.

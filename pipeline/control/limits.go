@@ -65,10 +65,10 @@ func (l *Listener) setLimits(r *http.Request) (any, error) {
 	if !(q.Limits.Wall <= maxSeconds && q.Limits.RAM <= 1<<40 && q.Limits.Disk <= 1<<40) { // beyond, arithmetic goes wrong; caps are far below
 		return nil, failure(http.StatusBadRequest, "these are no limits")
 	}
-	limits, err := l.c.Pipeline.SetLimits(r.Context(), now.Namespace, now.Session, pipeline.BoundsOf(q.Limits))
+	res, err := l.c.Pipeline.Do(r.Context(), pipeline.NewLimits{Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits)})
 	if err == nil {
 		_, caps := l.c.Pipeline.InForce(now.Namespace)
-		now.Limits, now.Caps = pipeline.LimitsOf(limits), pipeline.LimitsOf(caps)
+		now.Limits, now.Caps = pipeline.LimitsOf(res.Answer.(pipeline.Bounds)), pipeline.LimitsOf(caps)
 	}
 	return now, err
 }
@@ -101,5 +101,5 @@ func (l *Listener) bridge(r *http.Request) (any, error) {
 	if v.Key == "" {
 		return nil, failure(http.StatusBadRequest, "there is no key")
 	}
-	return l.c.Pipeline.Bridge(r.Context(), b)
+	return l.c.Pipeline.Do(r.Context(), b)
 }

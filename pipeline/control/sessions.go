@@ -103,7 +103,8 @@ func (l *Listener) create(r *http.Request) (any, error) {
 	if q.NoNetwork {
 		n.Allow = []string{}
 	}
-	return l.c.Pipeline.OpenSession(r.Context(), n)
+	res, err := l.c.Pipeline.Do(r.Context(), n)
+	return res.Answer, err
 }
 
 func (l *Listener) end(r *http.Request) (any, error) {
@@ -111,7 +112,8 @@ func (l *Listener) end(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.c.Pipeline.CloseSession(r.Context(), info.Namespace, info.ID)
+	res, err := l.c.Pipeline.Do(r.Context(), pipeline.EndSession{Namespace: info.Namespace, Session: info.ID})
+	return res.Answer, err
 }
 
 func (l *Listener) state(r *http.Request) (any, error) {

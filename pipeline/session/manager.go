@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,11 +14,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // Manager holds sessions, and ends those that nobody uses. Its methods may be called concurrently.
 type Manager struct {
-	cfg Config
+	cfg   Config
+	ended func(Info)
 
 	mu      sync.Mutex
 	all     map[string]*Session
@@ -36,9 +39,7 @@ type Config struct {
 	Lifetime     time.Duration // after which a session ends in any case, likewise; also the most that can be asked for
 	MaxIdle      time.Duration // the most that can be asked for
 
-	// Ended is told of each session that has ended, after all of it is gone. May be nil.
-	Ended func(Info)
-	Now   func() time.Time // nil is time.Now
+	Now func() time.Time // nil is time.Now
 }
 
 // Defaults are what is kept where the operator does not say.
@@ -55,8 +56,8 @@ var errClosed = errors.New("the server is shutting down")
 // maxGone is how many sessions that have ended are still told of.
 const maxGone = 256
 
-// NewManager returns a manager without sessions.
-func NewManager(cfg Config) *Manager {
+// NewManager returns a manager without sessions. ended is told of each session that has ended, after all of it is gone.
+func NewManager(cfg Config, ended func(Info)) *Manager {
 	for _, d := range []struct{ v, or *time.Duration }{
 		{&cfg.Idle, &Defaults.Idle}, {&cfg.Lifetime, &Defaults.Lifetime}, {&cfg.MaxIdle, &Defaults.MaxIdle},
 	} {
@@ -73,7 +74,7 @@ func NewManager(cfg Config) *Manager {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	k := &Manager{cfg: cfg, all: map[string]*Session{}, coming: map[string]int{}, stop: make(chan struct{})}
+	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[string]int{}, stop: make(chan struct{})}
 	k.reaping.Go(k.reap)
 	return k
 }
@@ -84,6 +85,7 @@ func (k *Manager) now() time.Time { return k.cfg.Now().UTC() }
 type Plan struct {
 	Info     Info // without times and state; Idle and Lifetime 0 are the defaults
 	Env      []string
+	Leases   *vault.Held // of the session; nil has none yet
 	Outbound *outbound.Session
 	Close    []func() // is called when the session has ended, or could not be started
 }
@@ -104,7 +106,7 @@ func (k *Manager) Check(idle, lifetime time.Duration) error {
 // Open starts a session in the sandbox that start makes. ready is called when it stands; an error of
 // it ends the session again.
 func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
-	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, close: p.Close, info: p.Info, sem: make(chan struct{}, 1),
+	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, close: p.Close, info: p.Info, leases: cmp.Or(p.Leases, &vault.Held{}), sem: make(chan struct{}, 1),
 		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
 	if err := k.room(p.Info.Namespace); err != nil {
 		s.done()
@@ -274,9 +276,7 @@ func (k *Manager) end(s *Session, why string) {
 	k.mu.Unlock()
 	close(s.dead)
 	s.shut()
-	if k.cfg.Ended != nil {
-		k.cfg.Ended(info)
-	}
+	k.ended(info)
 }
 
 // reap ends expired sessions until the manager is closed.

@@ -50,7 +50,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 		open.Add(1)
 		return &counted{Sandbox: sandbox, open: &open}, nil
 	}
-	k := NewManager(Config{})
+	k := NewManager(Config{}, func(Info) {})
 	defer k.Close()
 	info, err := k.Open(t.Context(), Plan{Info: Info{ID: "s", Namespace: "n", Language: "shell"}}, start, func(Info) error { return nil })
 	if err != nil {

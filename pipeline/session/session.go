@@ -33,7 +33,7 @@ type Session struct {
 	kernel  *kernel.Kernel
 	lost    string // why the last interpreter's state is gone, until somebody was told
 	dead    chan struct{}
-	leases  vault.Leases
+	leases  *vault.Held
 	cells   map[string]string // NAME -> VALUE of the environment that cells were given
 	seen    map[FileID]Seen
 }
@@ -296,18 +296,10 @@ func (c *Guard) See(files map[FileID]Seen) {
 }
 
 // AddLease keeps a lease until the session ends: what one cell has leased, a later one may still print.
-func (c *Guard) AddLease(l *vault.Lease) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.leases = append(c.leases, l)
-}
+func (c *Guard) AddLease(l *vault.Lease) { c.leases.Add(l) }
 
 // Leases returns all leases of the session.
-func (s *Session) Leases() vault.Leases {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.leases)
-}
+func (s *Session) Leases() vault.Leases { return s.leases.Leases() }
 
 // Redact removes all secrets that the session ever leased from text.
 func (s *Session) Redact(text string) string { return s.Leases().Redact(text) }
@@ -320,7 +312,7 @@ func (s *Session) Env() []string {
 	for _, name := range slices.Sorted(maps.Keys(s.cells)) {
 		env = append(env, name+"="+s.cells[name])
 	}
-	for _, l := range s.leases {
+	for _, l := range s.Leases() {
 		for _, name := range l.Names() {
 			env = append(env, name+"="+vault.Mark)
 		}
@@ -366,12 +358,12 @@ func (s *Session) shut() error {
 	case <-time.After(shutdownTimeout):
 	}
 	s.mu.Lock()
-	k, leases := s.kernel, s.leases
+	k := s.kernel
 	s.mu.Unlock()
 	if k != nil {
 		k.Close()
 	}
-	leases.Close()
+	s.Leases().Close()
 	s.done()
 	return err
 }

@@ -1,0 +1,209 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// Effect is anything that is done for a caller: a [Request], [Install], [NewSession], [EndSession], [Bridge], [NewLimits], [Fetch],
+// [Search], [Browse], [HostCommand], [HostRead], [HostWrite], [HostList], [HostCopy] or [Denial]. Do is the only way to have it.
+type Effect interface {
+	// describe returns what rows and the result say of the effect from its beginning.
+	describe() Request
+	// plan decides whether the effect may happen, and how. It may ask a person, and does nothing else.
+	plan(ctx context.Context, r *run) (work, error)
+}
+
+// work is an effect that may happen. Do calls its methods in this order; an error of one ends it, and is in the log.
+type work interface {
+	// acquire waits for the work's turn, and for what it needs. What it acquires is given back by r.releases.
+	acquire(context.Context) error
+	// start records that the work is about to be done, before it is.
+	start(context.Context) error
+	// perform does the work.
+	perform(context.Context) error
+	// seal redacts and signs what came of it, and notes the rows of its end, also where its context has ended.
+	seal(context.Context) error
+	// settle finishes the result, when its rows are durable, or with the error why they are not.
+	settle(context.Context, error)
+}
+
+// Do has one effect. A program that fails is a result without an error. An error is always an *Error: nothing was done, or what was
+// done may not be told; the result then holds the request's id and the reason, and nothing of the program. When ctx
+// ends, a program is killed, and the result says so.
+func (p *Pipeline) Do(ctx context.Context, e Effect) (Result, error) {
+	r := p.begin(e.describe())
+	defer r.release()
+	w, err := e.plan(ctx, r)
+	if err != nil {
+		return r.stop(ctx, err)
+	}
+	for _, stage := range []func(context.Context) error{w.acquire, w.start, w.perform} {
+		if err := stage(ctx); err != nil {
+			return r.stop(ctx, err)
+		}
+	}
+	return r.end(ctx, w)
+}
+
+// end makes the end of some work durable, and only then hands its result out.
+func (r *run) end(ctx context.Context, w work) (Result, error) {
+	err := w.seal(ctx)
+	ctx, cancel := outlast(ctx)
+	defer cancel()
+	if err == nil && len(r.entries) > 0 {
+		err = r.flush(ctx)
+	}
+	w.settle(ctx, err)
+	if err != nil {
+		return r.withhold(ctx, err)
+	}
+	if r.started {
+		r.p.counters.add(r.res)
+	}
+	return r.res, nil
+}
+
+// task is the work of an effect that has no sandbox of its own, or one that its caller never sees: what the server does itself.
+type task struct {
+	*run
+	stage string          // whose errors its errors are
+	slots backends.Limits // whose CPU is what it takes of the queue; zero does not wait
+	wall  time.Duration   // of do; 0 is as long as its caller waits
+	do    func(context.Context) error
+}
+
+func (t *task) acquire(ctx context.Context) error {
+	if t.slots.CPU == 0 {
+		return nil
+	}
+	return t.enterQueue(ctx, t.slots)
+}
+
+func (t *task) start(ctx context.Context) error { return t.recordStart(ctx) }
+
+// perform does what is asked for within its time.
+func (t *task) perform(ctx context.Context) error {
+	defer t.time(&t.res.Timings.Exec)()
+	if t.wall > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t.wall, &Error{Stage: t.stage, Reason: t.res.Name + " timed out after " + formatNumber(t.wall.Seconds()) + " s",
+			Remedy: Remedy{"give it more with ", remedy.Timeout.With("SECONDS"), ", where it takes that, or try again later"}})
+		defer cancel()
+	}
+	began := time.Now()
+	err := t.do(ctx)
+	t.res.WallMS = milliseconds(time.Since(began))
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return broke(t.stage, err)
+	}
+	if t.res.Ended == "" {
+		t.res.Ended = backends.EndedOK
+	}
+	return nil
+}
+
+func (t *task) seal(ctx context.Context) error {
+	if !t.started {
+		return nil
+	}
+	return t.noteOutcome(ctx, nil, nil)
+}
+
+func (t *task) settle(context.Context, error) {
+	t.res.Timings.Total = time.Since(t.began).Microseconds()
+}
+
+// change is a task that takes no time: one row says that it was made, before it takes effect.
+type change struct {
+	task
+	row   string
+	facts facts
+}
+
+func (c *change) start(ctx context.Context) error {
+	c.note(c.row, c.facts)
+	return c.flush(ctx)
+}
+
+// action is a task outside of any sandbox: a command on the host, a file of the host, a page of the web. Start and end are rows like those
+// of a run, and a receipt says what came of it. What is told is free of every secret of the namespace: nobody leased one, and yet the
+// outside may know them.
+type action struct {
+	tool string // as the log names it
+	what string // in one line: the command, the path, the address
+
+	facts facts  // more that each row says
+	stage string // whose errors its errors are
+	wall  time.Duration
+
+	// check refuses what policy forbids. It may ask a person, and comes before the action's place in the queue and its first row.
+	check func(ctx context.Context) error
+	// do is the effect. It says in r.res how it ended, which is "ok" if it says nothing, and in r.facts what the last
+	// row is to hold. It cleans all text of the outside that it keeps, by r.clean, before it cuts it.
+	do func(ctx context.Context) error
+}
+
+// planAction checks an action.
+func (r *run) planAction(ctx context.Context, a action) (work, error) {
+	if err := r.knowAll(ctx); err != nil {
+		return nil, err
+	}
+	r.factsOf(a)
+	if err := a.check(ctx); err != nil {
+		return nil, broke(a.stage, err)
+	}
+	return &task{run: r, stage: a.stage, slots: backends.Limits{CPU: 1}, wall: a.wall, do: a.do}, nil
+}
+
+// factsOf has the rows say what an action is.
+func (r *run) factsOf(a action) {
+	session := r.res.Session
+	r.facts = facts{"tool": a.tool, "what": long(a.what)}
+	r.facts.add("session", session, len(session))
+	r.asker("")
+	for k, v := range a.facts {
+		r.facts[k] = v
+	}
+}
+
+// knowAll has the run know every secret of its namespace.
+func (r *run) knowAll(ctx context.Context) error {
+	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
+		return err
+	}
+	lease, err := r.p.cfg.Vault.All(ctx, r.res.Namespace)
+	if err != nil {
+		return noRedaction("what this tells", err)
+	}
+	r.leases = vault.Leases{lease}
+	r.releases = append(r.releases, lease.Close)
+	return nil
+}
+
+// Denial is an action that policy forbids, such as a command on the host. As an effect it is refused, with what policy says, and the log has that.
+type Denial struct {
+	Tool, Namespace string
+	What            string // in one line: the command, the path, the address
+	Stage           string // "" is StageValidate
+	Reason          string
+	Remedy          Remedy
+}
+
+func (d Denial) describe() Request { return Request{Namespace: d.Namespace, Name: d.Tool} }
+
+func (d Denial) plan(ctx context.Context, r *run) (work, error) {
+	if err := r.knowAll(ctx); err != nil {
+		return nil, err
+	}
+	r.factsOf(action{tool: d.Tool, what: d.What})
+	return nil, refuse(cmp.Or(d.Stage, StageValidate), d.Reason, d.Remedy...)
+}
