@@ -40,15 +40,15 @@ func (c *Checker) certified(r *http.Request) (Identity, error) {
 			return Identity{}, errInvalid
 		}
 		if ok {
-			found = Identity{Name: name, Kind: g.Kind, Source: FromCertificate, Namespaces: g.Namespaces, Credential: leaf.SerialNumber.Text(16)}
+			found = Identity{Name: name, Kind: g.Kind, Source: FromCertificate, Namespaces: g.Namespaces}
 		}
 	}
-	for _, certificate := range r.TLS.VerifiedChains[0] { // a connection may outlast them
-		if time.Now().After(certificate.NotAfter) {
-			return Identity{}, errInvalid
+	for _, certificate := range r.TLS.VerifiedChains[0] {
+		if end := certificate.NotAfter; found.Expires.IsZero() || end.Before(found.Expires) {
+			found.Expires = end
 		}
 	}
-	if found.Name == "" {
+	if found.Name == "" || time.Now().After(found.Expires) { // a connection may outlast them
 		return Identity{}, errInvalid
 	}
 	return found, nil

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -161,8 +162,41 @@ func tokenInURL(u *url.URL) bool {
 	return err != nil && (strings.Contains(u.RawQuery, "access_token") || strings.Contains(u.RawQuery, tokenPrefix))
 }
 
-// Middleware returns a handler that calls next for requests of somebody: their context has the identity, and they have no
-// Authorization header any more, so that nothing behind it can tell the token. Others are refused.
+// recheckEvery is how long an answer goes on after its token is revoked, at most.
+const recheckEvery = 5 * time.Second
+
+// errEnded is why the context of a request ends whose credentials ended meanwhile.
+var errEnded = errors.New("the credentials were revoked, or have ended")
+
+// watch returns a context of an identity that ends when its credentials do: a stream of events may go on for days.
+func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(With(ctx, i))
+	next := func() time.Duration {
+		if i.Expires.IsZero() {
+			return recheckEvery
+		}
+		return max(0, min(recheckEvery, time.Until(i.Expires)))
+	}
+	var mu sync.Mutex // the timer is set before it is set again
+	mu.Lock()
+	defer mu.Unlock()
+	var timer *time.Timer
+	timer = time.AfterFunc(next(), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		switch ended := !i.Expires.IsZero() && !time.Now().Before(i.Expires); {
+		case ctx.Err() != nil:
+		case ended || i.Source == FromToken && !c.cfg.Tokens.holds(i):
+			cancel(errEnded)
+		default:
+			timer.Reset(next())
+		}
+	})
+	return ctx, func() { timer.Stop(); cancel(nil) }
+}
+
+// Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when its
+// credentials do. They have no Authorization header any more, so that nothing behind it can tell the token. Others are refused.
 func (c *Checker) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i, err := c.Identify(r)
@@ -170,7 +204,9 @@ func (c *Checker) Middleware(next http.Handler) http.Handler {
 			c.refuse(w, err)
 			return
 		}
-		r = r.WithContext(With(r.Context(), i))
+		ctx, done := c.watch(r.Context(), i)
+		defer done()
+		r = r.WithContext(ctx)
 		r.Header = r.Header.Clone()
 		r.Header.Del("Authorization")
 		next.ServeHTTP(w, r)

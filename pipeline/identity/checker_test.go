@@ -172,6 +172,53 @@ func TestRate(t *testing.T) {
 	})
 }
 
+// A stream ends with its credentials, and its timer with the stream.
+func TestStream(t *testing.T) {
+	s := quick(t.TempDir())
+	token := create(t, s, agent)
+	stream := func(token string) (ended chan time.Time, finish func()) {
+		c := New(Config{Tokens: s})
+		ended, quit := make(chan time.Time, 1), make(chan struct{})
+		go func() {
+			r := httptest.NewRequest(http.MethodGet, "/mcp", nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			c.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-r.Context().Done():
+					ended <- time.Now()
+				case <-quit:
+				}
+			})).ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		return ended, func() { close(quit) }
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ended, _ := stream(token)
+		_, finish := stream(token)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Error("a stream ended")
+		}
+		finish()
+		if _, err := s.Revoke(t.Context(), "ci", nil); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now()
+		if after := (<-ended).Sub(at); after > recheckEvery {
+			t.Errorf("it went on for %v", after)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // whose clock begins in the year 2000
+		fresh := create(t, s, Token{Name: "fresh", Kind: Person, Expires: time.Now().Add(90 * time.Second)})
+		at := time.Now()
+		ended, _ := stream(fresh)
+		if after := (<-ended).Sub(at); after != 90*time.Second {
+			t.Errorf("it went on for %v", after)
+		}
+	})
+}
+
 // Whoever has many addresses takes no memory with them.
 func TestBuckets(t *testing.T) {
 	l := newLimits(1, 1, 100)

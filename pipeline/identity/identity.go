@@ -7,6 +7,7 @@ package identity
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Kind says which operations an identity reaches. The zero value reaches none.
@@ -36,10 +37,13 @@ type Identity struct {
 	Source Source
 	// Namespaces are those that it may use. An agent has at least one. A person with none has all.
 	Namespaces []string
-	// Credential is the public id of what proved it, such as that of a token, to tell two credentials of one name apart. It
-	// may be "".
-	Credential string
+	Token      string    // the id of its token, "" if it has none: a name may have had another token before
+	Expires    time.Time // when its credentials end; zero is never
 }
+
+// Owner returns what a session is bound to: another identity's requests, and those of a later token of the same name, have
+// another owner.
+func (i Identity) Owner() string { return i.String() + " " + i.Token }
 
 // May reports whether the identity may use a namespace.
 func (i Identity) May(namespace string) bool {

@@ -71,7 +71,7 @@ func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identit
 			return Identity{}, errScope
 		}
 	}
-	i := Identity{Name: claims.Subject, Kind: Agent, Source: FromJWT, Credential: claims.ID}
+	i := Identity{Name: claims.Subject, Kind: Agent, Source: FromJWT, Expires: claims.Expiry.Time().Add(skew)}
 	if o.Person != "" && slices.Contains(scopes, o.Person) {
 		i.Kind = Person
 	}

@@ -65,7 +65,7 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	i, err := s.Verify(t.Context(), token)
-	if err != nil || derivations.Load() > 1 || i.String() != "token:ci" || i.Kind != Agent || !slices.Equal(i.Namespaces, []string{"a", "b"}) || i.Credential == "" {
+	if err != nil || derivations.Load() > 1 || i.String() != "token:ci" || i.Kind != Agent || !slices.Equal(i.Namespaces, []string{"a", "b"}) || i.Token == "" || i.Owner() != "token:ci "+i.Token {
 		t.Errorf("the second time: %+v, %v", i, err)
 	}
 	data, err := os.ReadFile(s.path())

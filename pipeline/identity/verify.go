@@ -115,6 +115,12 @@ func (t *Tokens) Verified(token string) bool {
 	return ok && subtle.ConstantTimeCompare(v.sum[:], sum[:]) == 1
 }
 
+// holds reports whether an identity that was verified still is one.
+func (t *Tokens) holds(i Identity) bool {
+	r, known, err := t.record(i.Token)
+	return err == nil && known && r.Name == i.Name
+}
+
 // errUnverified is the error of known for a token that has yet to be verified.
 var errUnverified = errors.New("not verified yet")
 
@@ -132,7 +138,7 @@ func (t *Tokens) known(ctx context.Context, id, token string) (Identity, error) 
 		return Identity{}, errInvalid
 	}
 	t.touch(ctx, r, at)
-	return Identity{Name: r.Name, Kind: r.Kind, Source: FromToken, Namespaces: r.Namespaces, Credential: r.ID}, nil
+	return Identity{Name: r.Name, Kind: r.Kind, Source: FromToken, Namespaces: r.Namespaces, Token: r.ID, Expires: r.Expires}, nil
 }
 
 // The steps of the time of a token's last use, and how long a request waits for the store to write it.
