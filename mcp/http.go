@@ -42,11 +42,11 @@ type HTTP struct {
 	held  budget
 	keys  atomic.Int64   // of requests outside of sessions
 	calls sync.WaitGroup // of all sessions
-	end   chan struct{}  // closed when sessions end
+	end   chan struct{}  // closed when no more requests are taken
 	idle  time.Duration  // sessionIdle
 
 	mu       sync.Mutex
-	closed   bool
+	draining bool
 	callers  map[caller]*httpSession // what their requests outside of sessions have in common
 	sessions map[string]*httpSession // by their ids
 }
@@ -83,13 +83,34 @@ func NewHTTP(cfg Config) *HTTP {
 // ServeHTTP answers one request.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
+// Drain takes no more requests, and ends streams of /sse when all is answered that was sent to them.
+func (h *HTTP) Drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.draining {
+		return
+	}
+	h.draining = true
+	close(h.end)
+	for _, s := range h.sessions {
+		h.endAnswered(s)
+	}
+}
+
+// endAnswered ends the stream of a session that gets no more requests. The mutex is held.
+func (h *HTTP) endAnswered(s *httpSession) {
+	if h.draining && s.sse != nil && s.busy == 1 { // by the stream
+		go func() {
+			s.conn.calls.Wait()
+			s.conn.end(errHangUp)
+		}()
+	}
+}
+
 // Close ends all sessions and cancels what they do. It returns when that has ended.
 func (h *HTTP) Close() {
+	h.Drain()
 	h.mu.Lock()
-	if !h.closed {
-		h.closed = true
-		close(h.end)
-	}
 	for _, s := range h.callers {
 		h.dropLocked(s)
 	}
@@ -443,11 +464,10 @@ func (h *HTTP) sessionFor(w http.ResponseWriter, r *http.Request, m *message, of
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := h.callers[of]
-	if s == nil && h.closed {
-		refuseHTTP(w, http.StatusServiceUnavailable, "the server ends")
+	if h.ends(w) {
 		return nil
 	}
+	s := h.callers[of]
 	if s == nil {
 		s = h.make(context.Background(), of)
 		s.conn.stateless.Store(true)
@@ -455,6 +475,15 @@ func (h *HTTP) sessionFor(w http.ResponseWriter, r *http.Request, m *message, of
 	}
 	s.busy++
 	return s
+}
+
+// ends reports whether no more requests are taken, and answers then. The mutex is held.
+func (h *HTTP) ends(w http.ResponseWriter) bool {
+	if h.draining {
+		w.Header().Set("Retry-After", "1")
+		refuseHTTP(w, http.StatusServiceUnavailable, "the server ends")
+	}
+	return h.draining
 }
 
 // session returns a session of a caller by its id. It answers if there is none, and returns nil then. The caller leaves it.
@@ -465,6 +494,9 @@ func (h *HTTP) session(w http.ResponseWriter, id string, of caller) *httpSession
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.ends(w) {
+		return nil
+	}
 	s := h.sessions[id]
 	if s == nil || s.of != of { // others' are not known
 		refuseHTTP(w, http.StatusNotFound, "there is no such session: send initialize again")
@@ -478,13 +510,16 @@ func (h *HTTP) session(w http.ResponseWriter, id string, of caller) *httpSession
 func (h *HTTP) open(w http.ResponseWriter, ctx context.Context, of caller, sse *stream) *httpSession {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.ends(w) {
+		return nil
+	}
 	own := 0
 	for _, s := range h.sessions {
 		if s.of.owner == of.owner {
 			own++
 		}
 	}
-	if h.closed || own >= maxOwnSessions || len(h.sessions) >= maxSessions {
+	if own >= maxOwnSessions || len(h.sessions) >= maxSessions {
 		w.Header().Set("Retry-After", "60")
 		writeFault(w, http.StatusServiceUnavailable, &fault{code: codeBusy, text: fmt.Sprintf("busy: an identity may have %d sessions and all together %d: end some with DELETE", maxOwnSessions, maxSessions)})
 		return nil
@@ -512,6 +547,7 @@ func (h *HTTP) leave(s *httpSession) {
 	s.busy--
 	s.used = time.Now()
 	h.finish(s)
+	h.endAnswered(s)
 }
 
 // drop forgets a session, and cancels what it does.

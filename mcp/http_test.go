@@ -493,3 +493,38 @@ func TestHTTPStateless(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestHTTPDrain has calls of both transports under way when the server ends.
+func TestHTTPDrain(t *testing.T) {
+	r := newHTTPRig(t, nil)
+	v := r.visitor(r.token("ci", identity.Agent, "one")).initialize(`{}`)
+	old := *v
+	old.path, old.session = "/sse", ""
+	res := old.do(t.Context(), http.MethodGet, "")
+	stream := bufio.NewReader(res.Body)
+	var endpoint string
+	for !strings.HasPrefix(endpoint, "data: ") {
+		var err error
+		if endpoint, err = stream.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old.path = strings.TrimSpace(strings.TrimPrefix(endpoint, "data: "))
+	old.send(t.Context(), fmt.Sprintf(httpGreeting, `{}`))
+	nextEvent(t, stream)
+	code, alive, wake := sleeper(t)
+	arguments := fmt.Sprintf(`{"language":"shell","code":%q}`, code+"; echo over")
+	old.send(t.Context(), toolCall(1, "execute_code", arguments))
+	hosttest.Until(t, "it runs", alive)
+	r.h.Drain()
+	for _, late := range []*visitor{v, &old} {
+		if res := late.send(t.Context(), toolCall(2, "sandbox_stats", `{}`)); res.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: a request that came late: %s", late.path, res.Status)
+		}
+	}
+	wake()
+	contains(t, (&peer{t: t}).read1(nextEvent(t, stream)).text, "over")
+	if rest, err := io.ReadAll(stream); err != nil || strings.Contains(string(rest), "data") {
+		t.Errorf("after the answer: %q, %v", rest, err)
+	}
+}
