@@ -55,6 +55,7 @@ var mayImport = []struct {
 	{"backends/backendtest/...", []string{"backends", "backends/hosttest", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
 	{"pipeline/remedy", nil},
+	{"pipeline/door", nil},
 	{"pipeline/identity", nil},
 	{"pipeline/host/launch", []string{"cli/role"}}, // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},

@@ -1,0 +1,170 @@
+package door
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// ServeHTTP gives the handler the requests that pass all checks.
+func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
+	w := &response{ResponseWriter: plain, rc: http.NewResponseController(plain), timeout: d.b.write}
+	defer w.finish()
+	defer d.recovered(w)
+	if r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) {
+		// net/http drops the one of Content-Length and Transfer-Encoding that it doesn't go by. A proxy that goes by the other would
+		// take the rest of the connection for another request (RFC 9112, section 6.1).
+		w.Header().Set("Connection", "close")
+	}
+	if r.ContentLength != 0 {
+		r.Body = d.body(plain, r)
+	}
+	health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
+	if !d.rightHost(r, health) {
+		refuse(w, http.StatusMisdirectedRequest, "this server does not go by the name in Host", "use its address, or have the name added to http.hosts in its configuration")
+		return
+	}
+	if health {
+		d.health(w, r)
+		return
+	}
+	if !d.rightOrigin(r) {
+		refuse(w, http.StatusForbidden, "pages of this origin may not use this server", "have the origin added to http.origins in its configuration")
+		return
+	}
+	if d.cors(w, r) {
+		return
+	}
+	if r.ContentLength > maxBody {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has at most %d MiB", maxBody>>20), "send less at once")
+		return
+	}
+	d.c.Handler.ServeHTTP(w, r)
+}
+
+// recovered logs where a handler panicked, and not with what, which may be of the request, unless the runtime said it.
+func (d *Door) recovered(w *response) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	what := fmt.Sprintf("%T", p)
+	if e, ok := p.(runtime.Error); ok {
+		what = e.Error()
+	}
+	d.c.Log.Error("a handler of HTTP panicked: this is a bug of sandboxmcp", "panic", what, "stack", string(debug.Stack()))
+	if w.begun {
+		panic(http.ErrAbortHandler) // the client sees that the answer is not whole
+	}
+	refuse(w, http.StatusInternalServerError, "this is a bug of sandboxmcp", "the server's log says where it is")
+}
+
+// health answers probes, which have no identity. It says that the server runs and is ready, and the log says why it is not.
+func (d *Door) health(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, "this is for GET and HEAD", "send GET")
+		return
+	}
+	if r.URL.Path == "/readyz" && !d.ready() {
+		reply(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready"})
+		return
+	}
+	reply(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (d *Door) ready() bool {
+	reason := ""
+	if d.c.Ready != nil {
+		if err := d.c.Ready(); err != nil {
+			reason = err.Error()
+		}
+	}
+	if before := d.unready.Swap(reason); before != reason && reason != "" { // probes come every few seconds
+		d.c.Log.Warn("the server is not ready", "error", reason)
+	}
+	return reason == "" && !d.draining.Load()
+}
+
+// rightHost reports whether Host is a name of this server. A page whose own name was pointed at this address (DNS rebinding) is of the
+// same origin to a browser, and has its name there. Ports are not compared: they change on the way into a container. Probes come from
+// balancers and name the address that they have for the server: any address will do, since no page has one for its name.
+func (d *Door) rightHost(r *http.Request, probe bool) bool {
+	name := hostname(r.Host)
+	if slices.Contains(d.hosts, name) || d.onUnix && len(d.hosts) == 0 {
+		return true
+	}
+	if d.onUnix && !probe { // a proxy stands before it, which is reached by names of its own
+		return false
+	}
+	ip, err := netip.ParseAddr(name)
+	if err != nil {
+		return name == "localhost"
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return probe || ip.IsLoopback() || local != nil && ip.Unmap() == local.AddrPort().Addr().Unmap().WithZone("")
+}
+
+// hostname returns the name of a Host: without port, brackets and the dot of the root, in small letters.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	} else if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// rightOrigin reports whether the page that had a browser send the request may do so. Whatever is no browser sends no Origin.
+func (d *Door) rightOrigin(r *http.Request) bool {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 { // browsers leave it out of requests for links, images and the like
+		site := r.Header.Get("Sec-Fetch-Site")
+		return site == "" || site == "same-origin" || site == "none"
+	}
+	scheme, host, ok := strings.Cut(origins[0], "://")
+	same := ok && strings.EqualFold(host, r.Host) && (d.onUnix || (scheme == "https") == (r.TLS != nil)) // a proxy may have TLS
+	return len(origins) == 1 && (same || slices.Contains(d.c.Origins, origins[0]))
+}
+
+// cors lets pages of the configured origins read answers, and answers whether they may send requests, which it reports.
+func (d *Door) cors(w http.ResponseWriter, r *http.Request) bool {
+	if len(d.c.Origins) == 0 {
+		return false
+	}
+	h, origin := w.Header(), r.Header.Get("Origin")
+	h.Add("Vary", "Origin")
+	if !slices.Contains(d.c.Origins, origin) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Mcp-Session-Id, Mcp-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name")
+	h.Set("Access-Control-Max-Age", "600") // seconds: what a change of the configuration takes to arrive
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+func refuse(w http.ResponseWriter, status int, text, hint string) {
+	reply(w, status, map[string]string{"error": text, "hint": hint})
+}
+
+func reply(w http.ResponseWriter, status int, body map[string]string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}

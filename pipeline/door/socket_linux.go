@@ -1,0 +1,132 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+)
+
+// maxPath is the kernel's limit for the path of a socket, less the NUL, in bytes.
+const maxPath = 107
+
+// listenUnix makes a socket for its owner and the group, in the place of a dead one. remove removes its file, unless it is another's by
+// then. Directories above the socket's own are not examined: whoever may rename one of them can put another socket there.
+func listenUnix(ctx context.Context, path, group string) (l net.Listener, remove func(), err error) {
+	if len(path) > maxPath {
+		return nil, nil, fmt.Errorf("the path is longer than %d bytes", maxPath)
+	}
+	gid := -1
+	if group != "" {
+		if gid, err = groupID(group); err != nil {
+			return nil, nil, err
+		}
+	}
+	unlock, err := lock(ctx, filepath.Dir(path))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
+	if err := free(ctx, path); err != nil {
+		return nil, nil, err
+	}
+	if l, err = (&net.ListenConfig{Control: private}).Listen(ctx, "unix", path); err != nil {
+		return nil, nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the path may be another's by then
+	info, err := os.Lstat(path)
+	if err == nil && gid >= 0 {
+		if err = os.Chown(path, -1, gid); err == nil {
+			err = os.Chmod(path, 0o660)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close(), os.Remove(path))
+	}
+	return l, func() {
+		if now, err := os.Lstat(path); err == nil && os.SameFile(now, info) {
+			_ = os.Remove(path)
+		}
+	}, nil
+}
+
+// private sets the mode of a socket, which bind(2) gives its file: nobody else connects before it has its group.
+func private(_, _ string, c syscall.RawConn) (err error) {
+	if failed := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }); failed != nil {
+		return failed
+	}
+	return err
+}
+
+func groupID(name string) (int, error) {
+	if id, err := strconv.ParseUint(name, 10, 31); err == nil {
+		return int(id), nil
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(g.Gid)
+}
+
+// lock keeps servers that start at the same time from taking each other's socket for a dead one. It gives up after a second.
+func lock(ctx context.Context, dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.IsDir() || statefile.Foreign(info):
+		return nil, fmt.Errorf("%q is not a directory of this user or root", dir)
+	case info.Mode().Perm()&0o022 != 0:
+		return nil, fmt.Errorf("others could replace the socket: chmod go-w %q, or use another directory", dir)
+	}
+	for range 100 {
+		if err = statefile.TryLock(f, false); !errors.Is(err, statefile.ErrLocked) || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return func() { f.Close() }, err
+}
+
+// free removes the socket of a server that is dead.
+func free(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return errors.New("there is something else than a socket: remove it, or use another path")
+	}
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
+	switch {
+	case err == nil:
+		conn.Close()
+		return errors.New("another server listens there: stop it, or use another path")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	}
+	return err // it may be alive
+}

@@ -1,0 +1,86 @@
+package door
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// body is the body of a request, which must arrive in time. The deadline stands until the end of the body, also for net/http when it
+// skips what a handler has not read; it is taken back then, since net/http goes on to read, to notice when the client leaves. A handler
+// that answers for long reads the body first.
+type body struct {
+	io.ReadCloser
+	rc    *http.ResponseController
+	b     bounds
+	start time.Time
+	n     int64
+}
+
+func (d *Door) body(w http.ResponseWriter, r *http.Request) *body {
+	b := &body{http.MaxBytesReader(w, r.Body, maxBody), http.NewResponseController(w), d.b, time.Now(), 0}
+	b.extend()
+	return b
+}
+
+func (b *body) extend() {
+	_ = b.rc.SetReadDeadline(b.start.Add(b.b.body + time.Duration(b.n)*time.Second/time.Duration(b.b.rate)))
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.n += int64(n)
+	if err == io.EOF {
+		_ = b.rc.SetReadDeadline(time.Time{})
+	} else {
+		b.extend()
+	}
+	return n, err
+}
+
+// response is an answer whose parts must be read in time. Between them it may take as long as it likes.
+type response struct {
+	http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
+	begun   bool
+}
+
+// Unwrap is for http.ResponseController.
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *response) WriteHeader(status int) {
+	r.begun = r.begun || status >= http.StatusOK
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *response) Write(p []byte) (n int, err error) {
+	r.begun = true
+	for {
+		part := p[n:min(n+writeSize, len(p))]
+		var m int
+		err = r.timed(func() error { m, err = r.ResponseWriter.Write(part); return err })
+		if n += m; err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// FlushError is for http.ResponseController.
+func (r *response) FlushError() error {
+	r.begun = true
+	return r.timed(r.rc.Flush)
+}
+
+// Flush implements http.Flusher.
+func (r *response) Flush() { _ = r.FlushError() }
+
+// timed takes the deadline back afterwards, as HTTP/2 ends a stream then that nobody writes to.
+func (r *response) timed(f func() error) error {
+	_ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout))
+	defer r.rc.SetWriteDeadline(time.Time{})
+	return f()
+}
+
+// finish is for what net/http writes after the handler.
+func (r *response) finish() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }
