@@ -168,7 +168,7 @@ func (p commands) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 	if !quiet {
 		p.cellNotes(res)
 	}
-	missing := p.cellCuts(res)
+	missing := run.Report{Streams: p.Streams, Result: res}.Cut("; sandboxmcp limits --session ID --output BYTES keeps more")
 	switch res.Ended {
 	case backends.EndedOK:
 		if missing && !quiet { // the result has the numbers
@@ -183,20 +183,6 @@ func (p commands) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 		return exit.Silent(exit.Signalled + 9)
 	}
 	return exit.Silent(max(1, res.ExitCode))
-}
-
-// cellCuts prints how much of a cell's output was cut off, and reports whether any was.
-func (p commands) cellCuts(res pipeline.Result) (missing bool) {
-	for _, n := range []struct {
-		name string
-		cut  int64
-	}{{"stdout", res.StdoutCut}, {"stderr", res.StderrCut}} {
-		if n.cut > 0 {
-			p.Say("the last %d bytes of %s were cut off; sandboxmcp limits --session ID --output BYTES keeps more", n.cut, n.name)
-			missing = true
-		}
-	}
-	return missing
 }
 
 func (p commands) cellNotes(res pipeline.Result) {

@@ -17,18 +17,15 @@ func Open() *Console {
 	if err != nil {
 		return nil
 	}
-	t := newConsole(tty, func() bool { return foreground(tty) })
+	t := newConsole(tty, func() bool {
+		group, ok := groupOf(tty)
+		return ok && group == unix.Getpgrp()
+	})
 	if tty.SetReadDeadline(time.Time{}) != nil || !t.front() {
 		t.Close()
 		return nil
 	}
 	return t
-}
-
-// foreground reports whether f is our terminal, and the process group that may read from it is ours.
-func foreground(f *os.File) bool {
-	group, ok := groupOf(f)
-	return ok && group == unix.Getpgrp()
 }
 
 // controlling reports whether f is the terminal of this process: the kernel tells the group of no other.

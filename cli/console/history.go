@@ -60,20 +60,14 @@ func OpenHistory(path string) (*history, error) {
 	}
 	h.lines = strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 	h.file = path
-	if len(h.lines) > 2*maxHistory || from > 0 {
-		h.trim()
-		return h, h.rewrite()
+	long := len(h.lines) > 2*maxHistory || from > 0
+	if h.trim(); long { // what another process adds meanwhile is lost
+		err = statefile.Replace(h.file, "history", []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
 	}
-	h.trim()
-	return h, nil
+	return h, err
 }
 
 func (h *history) trim() { h.lines = h.lines[max(0, len(h.lines)-maxHistory):] }
-
-// rewrite writes the file anew, with what is remembered. What another process adds meanwhile is lost.
-func (h *history) rewrite() error {
-	return statefile.Replace(h.file, "history", []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
-}
 
 // begins notes whether the first line of a piece of code has its lines kept: not if it begins with a space.
 func (h *history) begins(line string) { h.private = strings.HasPrefix(line, " ") }

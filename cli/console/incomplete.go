@@ -13,24 +13,15 @@ func Incomplete(language string, lines []string) bool {
 	if n := len(lines); strings.TrimSpace(text) == "" || n > 1 && strings.TrimSpace(lines[n-1]+lines[n-2]) == "" {
 		return false
 	}
+	s := scan(language, text)
 	switch language {
 	case "shell":
 		_, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 		return syntax.IsIncomplete(err) || strings.HasSuffix(text, "\\")
-	case "python":
-		return pythonGoesOn(text, lines[len(lines)-1])
+	case "python": // whose blocks an empty line ends
+		return s.depth > 0 || s.quote || strings.HasSuffix(text, "\\") || s.block && strings.TrimSpace(lines[len(lines)-1]) != ""
 	}
-	s := scan(language, text)
-	return s.open() || s.trailing
-}
-
-// pythonGoesOn knows blocks, which an empty line ends.
-func pythonGoesOn(text, last string) bool {
-	s := scan("python", text)
-	if s.open() || strings.HasSuffix(text, "\\") {
-		return true
-	}
-	return s.block && strings.TrimSpace(last) != ""
+	return s.depth > 0 || s.quote || s.trailing
 }
 
 // scanned are the brackets and quotes that are open at the end of a text.
@@ -40,8 +31,6 @@ type scanned struct {
 	trailing bool // it ends with an operator that needs something after it
 	block    bool // a line outside of brackets ends with a colon, or begins with @: of Python
 }
-
-func (s scanned) open() bool { return s.depth > 0 || s.quote }
 
 // scan reads text as a lexer would that knows brackets, texts and comments alone.
 func scan(language, text string) (s scanned) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -175,5 +174,3 @@ func (k *keys) Read(b []byte) (int, error) {
 
 // Write implements io.Writer.
 func (k *keys) Write(b []byte) (int, error) { return k.tty.Write(b) }
-
-var _ io.ReadWriter = (*keys)(nil)

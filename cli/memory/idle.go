@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
@@ -18,18 +19,20 @@ const (
 // it wants again comes back page by page. It ends with stop.
 func ReleaseWhenIdle(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var watching sync.WaitGroup
+	watching.Go(func() {
 		check := func() {}
 		if os.Getenv("GOGC") == "" {
 			check = newGarbageTuner().adjust
 		}
-		watchIdle(ctx, check, releaseMemory)
-	}()
+		watchIdle(ctx, check, func() {
+			debug.FreeOSMemory()
+			dropProgram()
+		})
+	})
 	return func() {
 		cancel()
-		<-done
+		watching.Wait()
 	}
 }
 
@@ -56,9 +59,4 @@ func watchIdle(ctx context.Context, check, release func()) {
 		}
 		before = now
 	}
-}
-
-func releaseMemory() {
-	debug.FreeOSMemory()
-	dropProgram()
 }

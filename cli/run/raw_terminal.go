@@ -2,7 +2,6 @@ package run
 
 import (
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/urfave/cli/v2"
@@ -13,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
@@ -62,7 +62,11 @@ func (p commands) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.C
 		r.Limits.Wall = command.Seconds(cfg.Caps.TimeoutSeconds)
 	}
 	r.Stdin = p.In // also where the code was typed before
-	r.Env = append([]string{"TERM=" + terminalType(os.Getenv("TERM"))}, r.Env...)
+	name := os.Getenv("TERM")
+	if !terminalName().MatchString(name) {
+		name = "dumb"
+	}
+	r.Env = append([]string{"TERM=" + name}, r.Env...)
 	sizes, done := make(chan backends.Size), make(chan struct{})
 	r.Terminal = &backends.Terminal{Size: sizeOf(screen), Resized: sizes}
 	changes, stop := console.Resized()
@@ -88,15 +92,7 @@ func (p commands) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.C
 	return nil
 }
 
-// terminalType returns the value of TERM, where it can be a terminal's name.
-func terminalType(name string) string {
-	if name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("+-._", r))
-	}) {
-		return "dumb"
-	}
-	return name
-}
+var terminalName = lazy.Regexp(`^[A-Za-z0-9+._-]{1,64}$`)
 
 func sizeOf(fd int) backends.Size {
 	columns, rows, err := term.GetSize(fd)

@@ -43,14 +43,19 @@ func (r Report) interrupted(cause, output error) (code int, why string) {
 
 // end writes the notes on a result and returns its exit code as an error.
 func (r Report) end() error {
-	r.cuts()
+	if r.inResult { // also with --quiet
+		r.Cut(": --output BYTES keeps more")
+	}
 	if !r.quiet {
 		r.notes()
 	}
 	if !r.quiet && terminal.IsTerminal(r.Err) {
 		r.Say("%s", r.summary())
 	}
-	unsaved := r.unsaved()
+	unsaved := ""
+	if r.Result.ArtifactsFailed != "" {
+		unsaved = "the script ended, but its artifacts could not all be saved: " + terminal.Visible(r.Result.ArtifactsFailed)
+	}
 	if unsaved != "" && r.Result.Ended != backends.EndedOK { // the script's own failure says more
 		r.Say("%s", unsaved)
 	}
@@ -69,14 +74,6 @@ func (r Report) end() error {
 		return exit.Silent(exit.Refused)
 	}
 	return exit.Silent(r.Result.ExitCode)
-}
-
-// unsaved describes why artifacts are missing, if any are.
-func (r Report) unsaved() string {
-	if r.Result.ArtifactsFailed == "" {
-		return ""
-	}
-	return "the script ended, but its artifacts could not all be saved: " + terminal.Visible(r.Result.ArtifactsFailed)
 }
 
 // Warnings are also about runs without an end: their output may have been shown already.
@@ -112,16 +109,14 @@ func (r Report) notes() {
 	}
 }
 
-// cuts writes how much of the output is in no result, also with --quiet.
-func (r Report) cuts() {
-	for _, stream := range []struct {
-		name string
-		cut  int64
-	}{{"stdout", r.Result.StdoutCut}, {"stderr", r.Result.StderrCut}} {
-		if stream.cut > 0 && r.inResult {
-			r.Say("the last %d bytes of %s were cut off: --output BYTES keeps more", stream.cut, stream.name)
+// Cut writes how much of the output is in no result, followed by what keeps more, and reports whether any is missing.
+func (r Report) Cut(more string) bool {
+	for i, cut := range []int64{r.Result.StdoutCut, r.Result.StderrCut} {
+		if cut > 0 {
+			r.Say("the last %d bytes of %s were cut off%s", cut, []string{"stdout", "stderr"}[i], more)
 		}
 	}
+	return r.Result.StdoutCut+r.Result.StderrCut > 0
 }
 
 // Unreached lists the names that the script could not reach.
@@ -172,16 +167,13 @@ func (r Report) summary() string {
 		res.Profile + ": " + strings.Join(res.LayersInForce(), " "),
 	}
 	if n := len(res.Artifacts); n > 0 {
-		parts = append(parts, terminal.Count(n, "artifact")+": "+names(res.Artifacts)+r.where())
+		where := " (keep with --artifacts DIR)"
+		if r.saved != "" {
+			where = " in " + r.saved
+		}
+		parts = append(parts, terminal.Count(n, "artifact")+": "+names(res.Artifacts)+where)
 	}
 	return strings.Join(append(parts, "run "+res.ID), " | ")
-}
-
-func (r Report) where() string {
-	if r.saved == "" {
-		return " (keep with --artifacts DIR)"
-	}
-	return " in " + r.saved
 }
 
 func names(artifacts []signer.Artifact) string {

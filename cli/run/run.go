@@ -15,7 +15,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
-	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/memory"
@@ -138,15 +137,6 @@ func (p commands) run(c *cli.Context) error {
 	return r.end()
 }
 
-// required are the layers that the profile and the command line insist on.
-func required(c *cli.Context, cfg config.Config) []string {
-	profile := c.String("profile")
-	if profile == "" {
-		profile = cfg.Profile
-	}
-	return append(slices.Clone(cfg.Profiles[profile].Require), c.StringSlice("require")...)
-}
-
 // execute runs the request of the command line. Its output goes to stdout and stderr while it
 // runs, unless it is to be in the result only.
 func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Result, error) {
@@ -187,7 +177,8 @@ func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		}
 		return res, err
 	}
-	why := wiring.Purpose{Backend: c.String("backend"), Delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), Ask: person != nil}
+	required := append(slices.Clone(cfg.Profiles[cmp.Or(c.String("profile"), cfg.Profile)].Require), c.StringSlice("require")...)
+	why := wiring.Purpose{Backend: c.String("backend"), Delegate: slices.Contains(required, backends.LayerCgroup), Ask: person != nil}
 	why.Local, _ = egress.CutLocal(c.StringSlice("allow"))
 	if !c.Bool("quiet") && !c.Bool("json") {
 		why.Progress = func(line string) { p.Say("%s", line) }

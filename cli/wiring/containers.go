@@ -59,7 +59,9 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	if name == "process" {
 		c := process.Config{StateDir: cfg.StateDir, Delegate: why.Delegate, Hidden: ownPlaces(cfg)}
 		if why.Serve { // one run has nobody to keep anything ready for
-			c.Ahead, c.Pool = cfg.MaxConcurrent, poolOf(cfg.Pool)
+			if c.Ahead = cfg.MaxConcurrent; cfg.Pool.Enabled {
+				c.Pool = process.Pool{Max: cfg.Pool.Max, Memory: cfg.Pool.MemoryMB << 20, Idle: time.Duration(cfg.Pool.IdleSeconds) * time.Second}
+			}
 		}
 		return process.New(c)
 	}
@@ -74,13 +76,6 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 		c.Ahead = cfg.Containers.Ahead
 	}
 	return equipped{container.New(Engine(name, cfg), c), cfg.Containers.GPUs}
-}
-
-func poolOf(c config.Pool) process.Pool {
-	if !c.Enabled {
-		return process.Pool{}
-	}
-	return process.Pool{Max: c.Max, Memory: c.MemoryMB << 20, Idle: time.Duration(c.IdleSeconds) * time.Second}
 }
 
 func labelsOf(c config.Containers) map[string]string {

@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -46,11 +47,7 @@ func WithSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) er
 	if err != nil {
 		return err
 	}
-	err, unsigned := f(ctx, log), log.Close()
-	if err != nil {
-		return err // and not once more what Close has to say about it
-	}
-	return unsigned
+	return cmp.Or(f(ctx, log), log.Close()) // and not once more what Close has to say about it
 }
 
 // pendingLog is an audit log that is being opened, while there is other work to do. It is
@@ -154,11 +151,7 @@ func SignNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
 		return err
 	}
 	_, err = log.Checkpoint(ctx)
-	closed := log.Close()
-	if err != nil {
-		return err
-	}
-	return closed
+	return cmp.Or(err, log.Close())
 }
 
 // openSigned opens the log with the signing of its rows. What goes wrong with that is an

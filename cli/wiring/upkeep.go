@@ -60,10 +60,7 @@ func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger
 	if len(p.Places) == 0 {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	return background(ctx, func(ctx context.Context) {
 		lastError := ""
 		for again := time.Duration(0); ; {
 			select {
@@ -87,6 +84,16 @@ func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger
 				lastError = ""
 			}
 		}
+	})
+}
+
+// background calls f until stop, which ends its context and waits for it.
+func background(ctx context.Context, f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
 	}()
 	return func() {
 		cancel()
@@ -124,10 +131,7 @@ const sealEvery = 24 * time.Hour
 // Sealing moves rows that are older than some days out of the log into sealed segments: now, and each day
 // from now on. It ends with stop, which waits for what is under way. No days are never.
 func (p *Parts) Sealing(ctx context.Context, days int, log *slog.Logger) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	return background(ctx, func(ctx context.Context) {
 		for days > 0 {
 			p.seal(ctx, time.Now().AddDate(0, 0, -days), log)
 			select {
@@ -136,11 +140,7 @@ func (p *Parts) Sealing(ctx context.Context, days int, log *slog.Logger) (stop f
 			case <-time.After(sealEvery):
 			}
 		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
+	})
 }
 
 func (p *Parts) seal(ctx context.Context, before time.Time, log *slog.Logger) {

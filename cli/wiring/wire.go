@@ -127,7 +127,10 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	if err != nil {
 		return err
 	}
-	makeDirs(cfg)
+	// What would come into being while a program runs, such as a server's socket, would be in a directory that is not covered.
+	for _, dir := range []string{cfg.StateDir, SocketDir(cfg)} {
+		_ = os.MkdirAll(dir, 0o700)
+	}
 	p.cage, p.backends = host.NewCage(why.Delegate), Backends(cfg, why)
 	keys, err := Keys(cfg)
 	if err != nil {
@@ -184,14 +187,6 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	return nil
 }
 
-// makeDirs makes those that no program may see: what comes into being while one runs, such as a server's socket,
-// would be in a directory that is not covered.
-func makeDirs(cfg config.Config) {
-	for _, dir := range []string{cfg.StateDir, SocketDir(cfg)} {
-		_ = os.MkdirAll(dir, 0o700)
-	}
-}
-
 // stock opens the directories in which things are kept from one run to the next. A single run shows
 // what was installed, and installs nothing.
 func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
@@ -223,16 +218,10 @@ func ownPlaces(cfg config.Config) []string {
 	if cfg.File != "" { // it need not lie with the user's own
 		places = append(places, cfg.File)
 	}
-	return append(places, configDir()...)
-}
-
-// configDir returns the directory of the user's own configuration, if that can be known.
-func configDir() []string {
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return nil
+	if dir, err := os.UserConfigDir(); err == nil {
+		places = append(places, filepath.Join(dir, "sandboxmcp"))
 	}
-	return []string{filepath.Join(dir, "sandboxmcp")}
+	return places
 }
 
 // Close closes all parts. What takes a millisecond or two is done at once. It returns why rows
