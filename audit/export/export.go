@@ -32,7 +32,7 @@ func Formats() []string { return []string{"jsonl", "csv", "html", "ocsf"} }
 func New(format string, w io.Writer, a About) (Writer, error) {
 	switch format {
 	case "jsonl":
-		return &lines{w: w}, nil
+		return &lines{w, func(r audit.Row) any { return Sound(r) }}, nil
 	case "csv":
 		c := &commas{w: csv.NewWriter(w)}
 		c.w.UseCRLF = true
@@ -40,24 +40,25 @@ func New(format string, w io.Writer, a About) (Writer, error) {
 	case "html":
 		return &table{w: w, about: a}, nil
 	case "ocsf":
-		return &ocsf{w: w, about: a}, nil
+		return &lines{w, func(r audit.Row) any { return eventOf(r, a.Version) }}, nil
 	}
 	return nil, fmt.Errorf("export to %q: there is no such format", format)
 }
 
-// lines writes a JSON object a row, as the row marshals: with the hashes in it and its data byte for byte,
-// so that the chain can be checked once more.
-type lines struct{ w io.Writer }
+// lines writes a JSON object a row: as the row marshals, with the hashes in it and its data byte for byte, so that the chain can be
+// checked once more; or an event.
+type lines struct {
+	w  io.Writer
+	of func(audit.Row) any
+}
 
-func (l *lines) Row(r audit.Row) error { return writeLine(l.w, Sound(r)) }
-
-func (l *lines) Close() error { return nil }
-
-func writeLine(w io.Writer, v any) error {
-	b, err := json.Marshal(v)
+func (l *lines) Row(r audit.Row) error {
+	b, err := json.Marshal(l.of(r))
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(b, '\n'))
+	_, err = l.w.Write(append(b, '\n'))
 	return err
 }
+
+func (l *lines) Close() error { return nil }

@@ -3,7 +3,6 @@ package export
 import (
 	"cmp"
 	"encoding/json"
-	"io"
 	"strings"
 	"time"
 
@@ -15,24 +14,13 @@ import (
 // (https://schema.ocsf.io/1.8.0/).
 const OCSFVersion = "1.8.0"
 
-// ocsf writes an event a row, a line each. The event has the row's number, hash, time to the nanosecond and all data,
-// so that nothing is lost.
-type ocsf struct {
-	w     io.Writer
-	about About
-}
-
-func (o *ocsf) Row(r audit.Row) error { return writeLine(o.w, o.event(r)) }
-
-func (o *ocsf) Close() error { return nil }
-
-// event returns the event of the schema for r.
-func (o *ocsf) event(r audit.Row) event {
+// eventOf returns the event of the schema for r. It has the row's number, hash, time to the nanosecond and all data, so that nothing is lost.
+func eventOf(r audit.Row, version string) event {
 	f := facts.Of(r)
 	e := event{Time: r.Time.UnixMilli(), Message: f.Summary(r), Severity: informational, Status: success,
 		Unmapped: unmapped{Data: Sound(r).Data, Prev: r.Prev},
 		Metadata: metadata{
-			Version: OCSFVersion, Product: product{Name: "sandboxmcp", Vendor: "sandboxmcp", Version: o.about.Version},
+			Version: OCSFVersion, Product: product{Name: "sandboxmcp", Vendor: "sandboxmcp", Version: version},
 			UID: r.Hash, Sequence: r.Seq, EventCode: r.Kind, Tenant: r.Namespace, Correlation: r.Run,
 			LogName: "audit", LogProvider: "sandboxmcp", LoggedTime: r.Time.UnixMilli(), OriginalTime: r.Time.UTC().Format(time.RFC3339Nano),
 		}}
