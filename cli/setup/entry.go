@@ -3,6 +3,10 @@ package setup
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -123,6 +127,51 @@ func compact(v any) []byte {
 		panic("setup: a string or bool can't be written: " + err.Error()) // our bug, found by any test
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+// language is TOML or YAML, as a client has its servers in it.
+type language struct {
+	key, command string                               // where the servers are, and what each has its program in
+	last         string                               // what a new server is, and where, for messages
+	meaning      func([]byte) (map[string]any, error) // of a file, as programs read it
+}
+
+// find returns the entry of a name.
+func (l language) find(data []byte, name string) (s Server, there bool, err error) {
+	all, err := l.meaning(bytes.TrimPrefix(data, bom))
+	servers, _ := all[l.key].(map[string]any)
+	v, there := servers[name]
+	e, _ := v.(map[string]any)
+	s = Server{Name: name, Args: texts(e["args"])}
+	s.Command, _ = e[l.command].(string)
+	return s, there, err
+}
+
+// checked makes sure that an edit did what it should, and nothing else.
+func (l language) checked(before, after []byte, s Server) error {
+	e, there, err := l.find(after, s.Name)
+	if err != nil {
+		return fmt.Errorf("%s can't get another %s: %w", l.key, l.last, errForm)
+	}
+	if !there || e.Command != s.Command || !slices.Equal(e.Args, s.Args) {
+		return fmt.Errorf("%s.%s: %w", l.key, s.Name, errForm)
+	}
+	return l.others(before, after, s.Name)
+}
+
+// others makes sure that all but the server of a name means the same in two files.
+func (l language) others(before, after []byte, name string) error {
+	var all [2]map[string]any
+	for i, data := range [][]byte{before, after} {
+		var err error
+		if all[i], err = l.meaning(data); err != nil {
+			return errors.Join(err, fmt.Errorf("%s.%s: %w", l.key, name, errForm))
+		}
+	}
+	if !reflect.DeepEqual(otherServers(all[0], l.key, name), otherServers(all[1], l.key, name)) {
+		return fmt.Errorf("%s.%s: %w", l.key, name, errForm)
+	}
+	return nil
 }
 
 // otherServers is a file's content but for the server of a name below key, and for key where nothing else is there.

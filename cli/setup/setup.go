@@ -136,9 +136,9 @@ func (c Client) added(data []byte, s Server) ([]byte, error) {
 func (c Client) find(data []byte, name string) (Server, bool, error) {
 	switch c.form {
 	case inTOML:
-		return tomlFind(data, name)
+		return asTOML().find(data, name)
 	case inYAML:
-		return yamlFind(data, name)
+		return asYAML().find(data, name)
 	}
 	text, _ := bytes.CutPrefix(data, bom)
 	return jsonFind(text, c.place(text), name)

@@ -24,7 +24,7 @@ func value(t testing.TB, c Client, data []byte) map[string]any {
 	data = bytes.TrimPrefix(data, bom)
 	var v map[string]any
 	if c.form != inJSON {
-		_, rest, err := servers(data)
+		rest, err := tomlMeaning(data)
 		if c.form == inYAML {
 			rest, err = yamlMeaning(data)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,8 +32,7 @@ type part struct {
 // tomlParts reads a file's expressions, in order.
 func tomlParts(data []byte) (all []part, err error) {
 	if err := toml.Unmarshal(data, new(map[string]any)); err != nil {
-		var e *toml.DecodeError
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*toml.DecodeError](err); ok {
 			row, column := e.Position()
 			return nil, fmt.Errorf("it is not valid TOML: line %d, column %d: %s", row, column, strings.TrimPrefix(e.Error(), "toml: "))
 		}
@@ -99,36 +97,22 @@ func tomlKey(name string) string {
 // tomlValue writes a string, or a list of them, with the escapes that TOML shares with JSON.
 func tomlValue(v any) string { return string(compact(v)) }
 
-// servers are those of a file, as TOML means it.
-func servers(data []byte) (all map[string]any, rest map[string]any, err error) {
-	if err := toml.Unmarshal(data, &rest); err != nil {
-		return nil, nil, err
+func asTOML() language { return language{tables, "command", "table at the end", tomlMeaning} }
+
+func tomlMeaning(data []byte) (map[string]any, error) {
+	if _, err := tomlParts(data); err != nil {
+		return nil, err
 	}
-	if rest == nil {
-		rest = map[string]any{}
+	all := map[string]any{}
+	if err := toml.Unmarshal(data, &all); err != nil {
+		return nil, err
 	}
-	if v, ok := rest[tables]; ok {
-		if all, ok = v.(map[string]any); !ok {
-			return nil, nil, fmt.Errorf("%s is no table: %w", tables, errForm)
+	if v, ok := all[tables]; ok {
+		if _, ok = v.(map[string]any); !ok {
+			return nil, fmt.Errorf("%s is no table: %w", tables, errForm)
 		}
 	}
-	return all, rest, nil
-}
-
-func tomlFind(data []byte, name string) (s Server, there bool, err error) {
-	data = bytes.TrimPrefix(data, bom)
-	if _, err := tomlParts(data); err != nil {
-		return s, false, err
-	}
-	all, _, err := servers(data)
-	if err != nil {
-		return s, false, err
-	}
-	v, there := all[name]
-	e, _ := v.(map[string]any)
-	s = Server{Name: name, Args: texts(e["args"])}
-	s.Command, _ = e["command"].(string)
-	return s, there, nil
+	return all, nil
 }
 
 func tomlAdded(data []byte, s Server) ([]byte, error) {
@@ -137,13 +121,14 @@ func tomlAdded(data []byte, s Server) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := servers(text)
+	all, err := tomlMeaning(text)
 	if err != nil {
 		return nil, err
 	}
 	newline := styleOf(text, nil).newline
 	out := bytes.Clone(text)
-	if v, ok := all[s.Name]; ok {
+	servers, _ := all[tables].(map[string]any)
+	if v, ok := servers[s.Name]; ok {
 		out, err = tomlUpdated(out, parts, v, s, newline)
 	} else {
 		if len(out) > 0 && out[len(out)-1] != '\n' {
@@ -157,7 +142,7 @@ func tomlAdded(data []byte, s Server) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return restore(out, had), checkedTOML(text, out, s)
+	return restore(out, had), asTOML().checked(text, out, s)
 }
 
 // tomlUpdated sets command and args where they are, and adds what is missing after the table's header.
@@ -201,30 +186,9 @@ func tomlUpdated(data []byte, parts []part, entry any, s Server, newline string)
 	return data, nil
 }
 
-// checkedTOML makes sure that an edit did what it should, and nothing else.
-func checkedTOML(before, after []byte, s Server) error {
-	_, was, err := servers(before)
-	if err != nil {
-		return err
-	}
-	now, is, err := servers(after)
-	if err != nil {
-		return fmt.Errorf("%s can't get another table at the end: %w", tables, errForm)
-	}
-	e, _ := now[s.Name].(map[string]any)
-	if e["command"] != s.Command || !slices.Equal(texts(e["args"]), s.Args) || !reflect.DeepEqual(otherServers(was, tables, s.Name), otherServers(is, tables, s.Name)) {
-		return fmt.Errorf("%s.%s: %w", tables, s.Name, errForm)
-	}
-	return nil
-}
-
 // tomlRemoved takes out the tables of a server, and the comments in them. What is before the next table stays.
 func tomlRemoved(data []byte, name string) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
-	_, was, err := servers(text)
-	if err != nil {
-		return nil, err
-	}
 	out := bytes.Clone(text)
 	for {
 		parts, err := tomlParts(out)
@@ -248,9 +212,8 @@ func tomlRemoved(data []byte, name string) ([]byte, error) {
 		}
 		out = splice(out, from, to, nil)
 	}
-	_, is, err := servers(out)
-	if err != nil || !reflect.DeepEqual(otherServers(was, tables, name), otherServers(is, tables, name)) {
-		return nil, errors.Join(err, fmt.Errorf("%s.%s: %w", tables, name, errForm))
+	if err := asTOML().others(text, out, name); err != nil {
+		return nil, err
 	}
 	return restore(out, had), nil
 }

@@ -125,18 +125,7 @@ func yamlKey(name string) string {
 	return string(compact(name))
 }
 
-func yamlFind(data []byte, name string) (s Server, there bool, err error) {
-	all, err := yamlMeaning(bytes.TrimPrefix(data, bom))
-	if err != nil {
-		return s, false, err
-	}
-	servers, _ := all[extensions].(map[string]any)
-	v, there := servers[name]
-	e, _ := v.(map[string]any)
-	s = Server{Name: name, Args: texts(e["args"])}
-	s.Command, _ = e["cmd"].(string)
-	return s, there, nil
-}
+func asYAML() language { return language{extensions, "cmd", "entry at its end", yamlMeaning} }
 
 func yamlAdded(data []byte, s Server) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
@@ -169,7 +158,7 @@ func yamlAdded(data []byte, s Server) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return restore(out, had), yamlChecked(text, out, s)
+	return restore(out, had), asYAML().checked(text, out, s)
 }
 
 // yamlBroken makes sure that what begins at an offset begins a line.
@@ -247,31 +236,11 @@ func yamlInto(lines [][]byte, root *yaml.Node, at, end int, s Server, newline st
 	return bytes.Join(lines, nil), nil
 }
 
-// yamlChecked makes sure that an edit did what it should, and nothing else.
-func yamlChecked(before, after []byte, s Server) error {
-	was, err := yamlMeaning(before)
-	if err != nil {
-		return err
-	}
-	is, err := yamlMeaning(after)
-	if err != nil {
-		return fmt.Errorf("%s can't get another entry at its end: %w", extensions, errForm)
-	}
-	servers, _ := is[extensions].(map[string]any)
-	e, _ := servers[s.Name].(map[string]any)
-	if e["cmd"] != s.Command || !reflect.DeepEqual(append([]string{}, texts(e["args"])...), append([]string{}, s.Args...)) ||
-		!reflect.DeepEqual(otherServers(was, extensions, s.Name), otherServers(is, extensions, s.Name)) {
-		return fmt.Errorf("%s.%s: %w", extensions, s.Name, errForm)
-	}
-	return nil
-}
-
 // yamlRemoved takes out the lines of a server, and those of the mapping of servers if nothing else is in it and kept, which was
 // before, does not have it.
 func yamlRemoved(data []byte, name string, original []byte) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
-	was, err := yamlMeaning(text)
-	if err != nil {
+	if _, err := yamlMeaning(text); err != nil {
 		return nil, err
 	}
 	root, err := yamlRoot(text)
@@ -297,9 +266,8 @@ func yamlRemoved(data []byte, name string, original []byte) ([]byte, error) {
 		}
 	}
 	out := append(bytes.Join(lines[:from], nil), bytes.Join(lines[to:], nil)...)
-	is, err := yamlMeaning(out)
-	if err != nil || !reflect.DeepEqual(otherServers(was, extensions, name), otherServers(is, extensions, name)) {
-		return nil, errors.Join(err, fmt.Errorf("%s.%s: %w", extensions, name, errForm))
+	if err := asYAML().others(text, out, name); err != nil {
+		return nil, err
 	}
 	return restore(out, had), nil
 }
