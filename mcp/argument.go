@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
@@ -235,14 +236,4 @@ func (f field) acceptObject(raw json.RawMessage, where string, problems *badArgu
 	return all, nil
 }
 
-// clip returns the beginning of s, at most max bytes and a mark.
-func clip(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	cut := s[:max]
-	for len(cut) > 0 && !utf8.RuneStart(s[len(cut)]) {
-		cut = cut[:len(cut)-1]
-	}
-	return cut + "..."
-}
+func clip(s string, max int) string { return safetext.Clip(s, max) }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
 // approvalFacts describe a question to a person.
@@ -109,7 +108,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 	}
 	replied := make(chan reply, 1)
 	go func() {
-		response, err := elicit(ctx, dialog(p.Question))
+		response, err := notesFrom(ctx).session.elicit(ctx, dialog(p.Question))
 		replied <- reply{response, err}
 	}()
 	decided := make(chan *answer, 1)
@@ -187,10 +186,9 @@ func (s *Server) pending(p *approval.Pending) *answer {
 	return &answer{facts: f, text: pendingText(q, f, s.commands(q))}
 }
 
-// canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts: an agent that has a token
-// of its own could answer for itself.
+// canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts.
 func (s *Server) canElicit(ctx context.Context) bool {
-	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.cfg.Approvals.OnlyRoot() || notesFrom(ctx).task {
+	if s.cfg.Approvals.OnlyRoot() || notesFrom(ctx).task {
 		return false
 	}
 	caps := senderOf(ctx).capabilities.Elicitation // of a modern client what this call says, and nothing else

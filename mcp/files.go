@@ -53,11 +53,7 @@ func byName(raw json.RawMessage) json.RawMessage {
 		}
 		all[name] = one
 	}
-	b, err := json.Marshal(all)
-	if err != nil {
-		return raw
-	}
-	return b
+	return marshal(all)
 }
 
 // inputs reads files: text, data URLs, and the objects that callers of other tools know.

@@ -35,11 +35,8 @@ const maxReasons = 5
 // frequent are the most frequent reasons, on a line each.
 func frequent(cold map[string]int64) map[string]int64 {
 	names := slices.SortedFunc(maps.Keys(cold), func(a, b string) int { return cmp.Or(cmp.Compare(cold[b], cold[a]), cmp.Compare(a, b)) })
-	var few map[string]int64
+	few := map[string]int64{}
 	for _, name := range names[:min(len(names), maxReasons)] {
-		if few == nil {
-			few = map[string]int64{}
-		}
 		few[clip(oneLine(name), 200)] += cold[name]
 	}
 	return few

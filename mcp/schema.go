@@ -88,29 +88,19 @@ type member struct {
 
 func (m members) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
+	b.WriteByte('{')
 	for i, one := range m {
-		name, err := json.Marshal(one.name)
-		if err != nil {
-			return nil, err
-		}
 		value, err := json.Marshal(one.value)
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&b, "%c%s:%s", ",{"[b2i(i == 0)], name, value)
-	}
-	if len(m) == 0 {
-		b.WriteByte('{')
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%s:%s", marshal(one.name), value)
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // schema returns the form as a JSON schema.
@@ -204,25 +194,16 @@ func typed(t reflect.Type) field {
 		return field{kind: "integer"}
 	case reflect.Float64:
 		return field{kind: "number"}
-	case reflect.Slice:
+	case reflect.Slice, reflect.Map:
 		each := typed(t.Elem())
-		each.about = entryAbout(t.Elem())
-		return field{kind: "array", each: &each}
-	case reflect.Map:
-		each := typed(t.Elem())
-		each.about = entryAbout(t.Elem())
-		return field{kind: "object", each: &each}
+		if each.about = "One value."; t.Elem().Kind() == reflect.Struct {
+			each.about = "One entry."
+		}
+		return field{kind: map[reflect.Kind]string{reflect.Slice: "array", reflect.Map: "object"}[t.Kind()], each: &each}
 	case reflect.Struct:
 		var f form
 		addFields(&f, t)
 		return field{kind: "object", fields: f}
 	}
 	panic("mcp: no schema for " + t.String())
-}
-
-func entryAbout(t reflect.Type) string {
-	if t.Kind() == reflect.Struct {
-		return "One entry."
-	}
-	return "One value."
 }

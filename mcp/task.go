@@ -337,15 +337,8 @@ func (c *conn) reply(m *message, result map[string]any) []byte {
 
 func marshal(v any) json.RawMessage {
 	b, err := json.Marshal(v)
-	if err != nil { // our bug: it is made of strings
+	if err != nil { // our bug: it is made of strings and JSON
 		return json.RawMessage("null")
 	}
 	return b
-}
-
-// working reports whether a task is under way.
-func (s *tasks) working() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.all, func(t *task) bool { return t.answer == nil })
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -206,10 +207,7 @@ func (s *Server) left(ctx context.Context, r results.Record, stored string, offs
 
 // fetch returns a part of a file.
 func (s *Server) fetch(ctx context.Context, c *call, r results.Record, name, stored string) (*answer, error) {
-	offset, limit := int64(c.number("offset")), int64(c.number("max_bytes"))
-	if limit == 0 {
-		limit = defaultInline
-	}
+	offset, limit := int64(c.number("offset")), cmp.Or(int64(c.number("max_bytes")), defaultInline)
 	p, err := s.left(ctx, r, stored, offset, limit)
 	if err != nil {
 		return nil, err

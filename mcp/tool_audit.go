@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,10 +60,7 @@ func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := int(c.number("limit"))
-	if limit == 0 {
-		limit = 50
-	}
+	limit := cmp.Or(int(c.number("limit")), 50)
 	if !c.has("after") {
 		filter.Limit = limit
 	}
@@ -144,9 +142,5 @@ func compact(data json.RawMessage) string {
 			delete(all, name)
 		}
 	}
-	b, err := json.Marshal(all)
-	if err != nil {
-		return string(data)
-	}
-	return string(b)
+	return string(marshal(all))
 }

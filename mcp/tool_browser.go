@@ -35,9 +35,6 @@ type browserFacts struct {
 }
 
 func (s *Server) browserFetch(ctx context.Context, c *call) (*answer, error) {
-	if !s.cfg.Pipeline.WebOn() {
-		return s.off(webOff, "url")(ctx, c)
-	}
 	q := pipeline.Browse{
 		Namespace: c.namespace, URL: c.text("url"), Format: c.text("format"), WaitFor: c.text("wait_for"), Screenshot: c.flag("screenshot"),
 	}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -52,9 +53,7 @@ func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
 	if code != "" && (len(code) != 64 || strings.Trim(code, "0123456789abcdef") != "") {
 		return nil, bad("code_sha256", "must be 64 hexadecimal digits")
 	}
-	q := approval.Question{Kind: approval.Egress, What: host, Namespace: c.namespace, Session: session, Reason: c.text("reason"), CodeSHA256: code, For: approval.DefaultFor}
-	if d := c.number("duration_seconds"); d > 0 {
-		q.For = seconds(d)
-	}
+	q := approval.Question{Kind: approval.Egress, What: host, Namespace: c.namespace, Session: session, Reason: c.text("reason"), CodeSHA256: code,
+		For: cmp.Or(seconds(c.number("duration_seconds")), approval.DefaultFor)}
 	return s.approve(ctx, c, q)
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,22 +12,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// onHost is a tool that is off unless the operator has turned host access on. what is the argument that the log
-// then has.
-func (s *Server) onHost(what string, run func(context.Context, *call) (*answer, error)) func(context.Context, *call) (*answer, error) {
-	if s.cfg.Pipeline == nil || !s.cfg.Pipeline.HostEnabled() {
-		return s.off(hostOff, what)
-	}
-	return run
-}
-
 func (s *Server) hostExec(ctx context.Context, c *call) (*answer, error) {
-	q := pipeline.HostCommand{Namespace: c.namespace, Command: c.text("command"), Directory: c.text("directory")}
+	q := pipeline.HostCommand{Namespace: c.namespace, Command: c.text("command"), Directory: c.text("directory"), Timeout: seconds(c.number("timeout"))}
 	if text := c.text("stdin"); text != "" {
 		q.Stdin = strings.NewReader(text)
-	}
-	if t := c.number("timeout"); t > 0 {
-		q.Timeout = seconds(t)
 	}
 	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
@@ -73,10 +62,7 @@ func (s *Server) requestHostAccess(ctx context.Context, c *call) (*answer, error
 	if err != nil {
 		return nil, err
 	}
-	q.For = approval.DefaultFor
-	if d := c.number("duration_seconds"); d > 0 {
-		q.For = seconds(d)
-	}
+	q.For = cmp.Or(seconds(c.number("duration_seconds")), approval.DefaultFor)
 	return s.approve(ctx, c, q)
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -15,13 +16,8 @@ func (c *call) hostCaller() pipeline.HostCaller {
 }
 
 func (s *Server) hostFileRead(ctx context.Context, c *call) (*answer, error) {
-	q := pipeline.HostRead{HostCaller: c.hostCaller(), Path: c.text("path"), Offset: int64(c.number("offset")), Max: int64(c.number("max_bytes")), Encoding: c.text("encoding")}
-	if q.Max == 0 {
-		q.Max = 65536
-	}
-	if q.Encoding == "" {
-		q.Encoding = "text"
-	}
+	q := pipeline.HostRead{HostCaller: c.hostCaller(), Path: c.text("path"), Offset: int64(c.number("offset")), Max: cmp.Or(int64(c.number("max_bytes")), 65536),
+		Encoding: cmp.Or(c.text("encoding"), "text")}
 	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err

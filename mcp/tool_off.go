@@ -53,8 +53,12 @@ func (w policyOff) entry(t tool) mcp.Tool {
 	}
 }
 
-// off is a tool that policy forbids. What it was asked for is in the audit log.
-func (s *Server) off(why policyOff, what string) func(context.Context, *call) (*answer, error) {
+// unlessOff returns run, or what refuses each call of a tool that policy forbids. The argument what is in the audit log then.
+func (s *Server) unlessOff(tool, what string, run func(context.Context, *call) (*answer, error)) func(context.Context, *call) (*answer, error) {
+	why := s.whyOff(tool)
+	if why == nil {
+		return run
+	}
 	return func(ctx context.Context, c *call) (*answer, error) {
 		name := c.params.Name
 		_, err := s.cfg.Pipeline.Do(ctx, pipeline.Denial{Tool: name, Namespace: c.namespace, What: cmp.Or(c.text(what), name),

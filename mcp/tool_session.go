@@ -95,11 +95,8 @@ func stamp(t time.Time) string {
 
 func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 	q := pipeline.NewSession{
-		Namespace: c.namespace, Language: c.text("language"), Backend: c.text("backend"), Allow: domains(c.args),
+		Namespace: c.namespace, Language: cmp.Or(c.text("language"), "python"), Backend: c.text("backend"), Allow: domains(c.args),
 		Limits: boundsOf(c.object("resource_limits")), Idle: seconds(c.number("idle_seconds")), Lifetime: seconds(c.number("lifetime_seconds")),
-	}
-	if q.Language == "" {
-		q.Language = "python"
 	}
 	c.progress.say("starting the session")
 	opened, err := s.cfg.Pipeline.Do(ctx, q)

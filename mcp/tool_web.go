@@ -86,9 +86,6 @@ type pageFacts struct {
 }
 
 func (s *Server) webSearch(ctx context.Context, c *call) (*answer, error) {
-	if !s.cfg.Pipeline.WebOn() {
-		return s.off(webOff, "query")(ctx, c)
-	}
 	q := pipeline.Search{Namespace: c.namespace, Query: c.text("query"), Limit: int(c.number("limit")), Domains: c.texts("domains")}
 	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
@@ -112,9 +109,6 @@ func (s *Server) webSearch(ctx context.Context, c *call) (*answer, error) {
 }
 
 func (s *Server) fetchPage(ctx context.Context, c *call) (*answer, error) {
-	if !s.cfg.Pipeline.WebOn() {
-		return s.off(webOff, "url")(ctx, c)
-	}
 	q := pipeline.Fetch{Namespace: c.namespace, URL: c.text("url"), Format: c.text("format"), Offset: int(c.number("offset"))}
 	q.MaxBytes, q.Timeout = c.pageBounds()
 	res, err := s.cfg.Pipeline.Do(ctx, q)
