@@ -15,7 +15,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/bench/peers"
 	"github.com/sandboxmcp/sandboxmcp/cli/bench/plot"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
-	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
@@ -61,25 +60,28 @@ func (p *program) bench(c *cli.Context) error {
 	}
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
-	drawn := c.String("svg")
-	if drawn == "" {
-		r, err := p.measure(ctx, what)
-		if err != nil {
-			return err
-		}
-		return p.printBench(c, r)
-	}
 	var r bench.Report
-	err = p.WriteOutAs(drawn, 0o644, func(w io.Writer) (err error) { // what can't be written shows at once
-		if r, err = p.measure(ctx, what); err != nil {
-			return err
-		}
-		return plot.SVG(w, r)
-	})
+	if drawn := c.String("svg"); drawn == "" {
+		r, err = p.measure(ctx, what)
+	} else {
+		err = p.WriteOutAs(drawn, 0o644, func(w io.Writer) (err error) { // what can't be written shows at once
+			if r, err = p.measure(ctx, what); err != nil {
+				return err
+			}
+			return plot.SVG(w, r)
+		})
+	}
 	if err != nil {
 		return err
 	}
-	return p.printBench(c, r)
+	return p.Print(c, r, func(w io.Writer) error {
+		var b strings.Builder
+		if err := r.Table(&b); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, terminal.Lines(b.String())) // other programs have their say in it
+		return err
+	})
 }
 
 func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
@@ -115,17 +117,9 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	}
 	environ := vault.WithoutSecrets(os.Environ())
 	return bench.Config{
-		Program: self, Version: version.Current().Version, Environ: environ, Peers: peers.Config{Environ: environ, Images: imagesOf(cfg)}.Find,
+		Program: self, Version: version.Current().Version, Environ: environ, Peers: peers.Config{Environ: environ, Image: cfg.Images.Of}.Find,
 		Languages: languages, Runs: runs, Quick: c.Bool("quick"), Progress: p.benchProgress(),
 	}, nil
-}
-
-func imagesOf(cfg config.Config) map[string]string {
-	images := map[string]string{}
-	for _, language := range bench.Languages() {
-		images[language] = cfg.Images.Of(language)
-	}
-	return images
 }
 
 // benchProgress tells a person who waits what is done, on one line; nobody else.
@@ -151,21 +145,4 @@ func (p *program) measure(ctx context.Context, what bench.Config) (bench.Report,
 		err = &exit.Error{Code: exit.Signalled + int(signal.Signal), Text: "ended by " + signal.Error() + ": nothing was measured, and nothing is left"}
 	}
 	return r, err
-}
-
-// printBench prints a report, in which other programs have their say.
-func (p *program) printBench(c *cli.Context, r bench.Report) error {
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, r)
-	}
-	var b strings.Builder
-	if err := r.Table(&b); err != nil {
-		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(p.Out, terminal.Visible(strings.TrimSuffix(line, "\n"))); err != nil {
-			return err
-		}
-	}
-	return nil
 }

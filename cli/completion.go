@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/client"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/complete"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -20,6 +22,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
+
+const completionHint = "sandboxmcp completion bash, zsh or fish"
 
 func (p *program) completionCommand() *cli.Command {
 	return &cli.Command{
@@ -36,40 +40,27 @@ func (p *program) completionCommand() *cli.Command {
          sandboxmcp completion fish > ~/.config/fish/completions/sandboxmcp.fish
 
 Example: source <(sandboxmcp completion bash)`,
-		Action: func(c *cli.Context) error {
-			const hint = "sandboxmcp completion bash, zsh or fish"
-			if c.NArg() != 1 {
-				return exit.Usage(hint, "completion needs the name of one shell")
-			}
+		Action: command.OneWord(func(c *cli.Context) error {
 			shell := c.Args().First()
-			for _, known := range complete.Shells() {
-				if shell == known {
-					return complete.Write(p.Out, shell, completionOf(c.App))
-				}
+			if !slices.Contains(complete.Shells(), shell) {
+				return exit.Usage(completionHint, "there is no completion for %q", shell)
 			}
-			return exit.Usage(hint, "there is no completion for %q", shell)
-		},
+			return complete.Write(p.Out, shell, completionOf(c.App))
+		}, completionHint, "completion needs the name of one shell"),
 	}
 }
 
 // completionOf is the command tree as the scripts need it. Values that it can't know are asked for when they
 // are needed, by askCommand.
 func completionOf(app *cli.App) complete.Command {
-	root := complete.Command{Name: app.Name, Flags: flagsOf("", app.Flags)}
-	for _, c := range app.Commands {
-		if !c.Hidden {
-			root.Commands = append(root.Commands, commandOf("", c))
-		}
-	}
-	return root
+	return commandOf("", &cli.Command{Name: app.Name, Flags: app.Flags, Subcommands: app.Commands})
 }
 
-func commandOf(above string, c *cli.Command) complete.Command {
-	path := strings.TrimSpace(above + " " + c.Name)
+func commandOf(path string, c *cli.Command) complete.Command {
 	out := complete.Command{Name: c.Name, Usage: c.Usage, Flags: flagsOf(path, c.Flags), Words: wordsOf(path, c)}
 	for _, sub := range c.Subcommands {
 		if !sub.Hidden {
-			out.Commands = append(out.Commands, commandOf(path, sub))
+			out.Commands = append(out.Commands, commandOf(strings.TrimSpace(path+" "+sub.Name), sub))
 		}
 	}
 	return out

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"io"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
@@ -33,12 +35,11 @@ func (p *program) config(c *cli.Context) error {
 		_, err := p.Out.Write(wiring.Policy(cfg))
 		return err
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, cfg.Origins())
-	}
-	t := terminal.NewTable(p.Out, terminal.Columns("KEY", "VALUE", "FROM")...)
-	for _, s := range cfg.Origins() {
-		t.Row(s.Key, s.Value, s.From)
-	}
-	return t.Close()
+	return p.Print(c, cfg.Origins(), func(w io.Writer) error {
+		t := terminal.NewTable(w, terminal.Columns("KEY", "VALUE", "FROM")...)
+		for _, s := range cfg.Origins() {
+			t.Row(s.Key, s.Value, s.From)
+		}
+		return t.Close()
+	})
 }

@@ -97,18 +97,10 @@ func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline
 	if failed {
 		done.Stdout, done.Stderr, done.Hints = res.Stdout, res.Stderr, res.Hints
 	}
-	if c.Bool("json") {
-		if err := terminal.WriteJSON(p.Out, done); err != nil || !failed {
-			return err
-		}
-		return exit.Silent(exit.Failed)
+	if !failed || c.Bool("json") {
+		return exit.Unless(!failed, p.Print(c, done, done.show))
 	}
-	if !failed {
-		return done.show(p.Out)
-	}
-	for line := range strings.Lines(strings.TrimSpace(res.Stdout + "\n" + res.Stderr)) {
-		fmt.Fprintln(p.Err, terminal.Visible(strings.TrimRight(line, "\n")))
-	}
+	_, _ = io.WriteString(p.Err, terminal.Lines(strings.TrimSpace(res.Stdout+"\n"+res.Stderr)))
 	var hints []string
 	for _, h := range res.Hints {
 		hints = append(hints, h.String())

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,7 +41,7 @@ Examples:
 			&cli.BoolFlag{Name: "write", Usage: "write the code with its missing imports back to FILE"},
 			command.JSONFlag(),
 		},
-		Action: p.validate,
+		Action: command.OneWord(p.validate, "sandboxmcp validate script.py", "validate needs one FILE, or - for standard input"),
 	}
 }
 
@@ -62,9 +61,6 @@ type validation struct {
 }
 
 func (p *program) validate(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return exit.Usage("sandboxmcp validate script.py", "validate needs one FILE, or - for standard input")
-	}
 	file := c.Args().First()
 	switch {
 	case c.Bool("write") && c.Bool("no-auto-fix"):
@@ -101,15 +97,7 @@ func (p *program) validate(c *cli.Context) error {
 		}
 		found.Written = true
 	}
-	if c.Bool("json") {
-		err = terminal.WriteJSON(p.Out, found)
-	} else {
-		_, err = io.WriteString(p.Out, found.String())
-	}
-	if err == nil && !found.Valid {
-		return exit.Silent(exit.Failed)
-	}
-	return err
+	return exit.Unless(found.Valid, p.Printf(c, found, "%s", found))
 }
 
 // codeOf reads the code of the command line.
@@ -194,9 +182,7 @@ func (l validation) String() string {
 		at(0, 0, "note: "+n, "")
 	}
 	if l.Fixed != "" {
-		for line := range strings.Lines(l.Diff) {
-			fmt.Fprintln(&b, terminal.Visible(strings.TrimRight(line, "\n")))
-		}
+		b.WriteString(terminal.Lines(l.Diff))
 	}
 	b.WriteString(terminal.Visible(l.verdict()) + "\n")
 	return b.String()

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
-	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 )
 
@@ -18,12 +15,7 @@ func (p *program) versionCommand() *cli.Command {
 		Description: "Example: sandboxmcp version",
 		Flags:       []cli.Flag{command.JSONFlag()},
 		Action: command.NoWords(func(c *cli.Context) error {
-			v := version.Current()
-			if c.Bool("json") {
-				return terminal.WriteJSON(p.Out, v)
-			}
-			_, err := fmt.Fprintln(p.Out, v)
-			return err
+			return p.Printf(c, version.Current(), "%v\n", version.Current())
 		}),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,15 +19,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
-// Writer prints rows in one format. What was audited is not ours: nothing in it may reach a
-// terminal as a command.
-type Writer interface {
-	Row(audit.Row) error
-	Close() error
-}
-
-// New returns the writer for a format: table, json or csv. With follow, JSON has a line for each row and no array.
-func New(format string, w io.Writer, follow bool) (Writer, error) {
+// New returns the writer for a format: table, json or csv. With follow, JSON has a line for each row and no array. What was
+// audited is not ours: nothing in it reaches a terminal as a command.
+func New(format string, w io.Writer, follow bool) (export.Writer, error) {
 	switch format {
 	case "table":
 		return NewAuditTable(w, terminal.Width(w)), nil
@@ -89,32 +84,18 @@ func Show(w io.Writer, rows []audit.Row) error {
 		if err := json.Unmarshal(r.Data, &data); err != nil {
 			terminal.Fact(&b, "data", string(r.Data))
 		}
-		for _, key := range sortedKeys(data) {
-			terminal.Fact(&b, key, plainJSON(data[key]))
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			value, text := string(data[key]), ""
+			if json.Unmarshal(data[key], &text) == nil { // text is without its quotes, other values are as they are
+				value = text
+			}
+			terminal.Fact(&b, key, value)
 		}
 		terminal.Fact(&b, "prev", r.Prev)
 		terminal.Fact(&b, "hash", r.Hash)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// plainJSON returns text without its quotes, and other values as they are.
-func plainJSON(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	return string(raw)
-}
-
-func sortedKeys(m map[string]json.RawMessage) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // auditTable prints rows of the log as they come. A terminal that is narrow is not shown the run, which
@@ -136,7 +117,7 @@ func NewAuditTable(w io.Writer, width int) auditTable {
 	return auditTable{t}
 }
 
-// Row implements Writer.
+// Row implements export.Writer.
 func (t auditTable) Row(r audit.Row) error {
 	when := time.DateTime
 	if t.Narrow() {

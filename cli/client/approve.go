@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -156,38 +155,30 @@ func noServer(err error, name string) error {
 func (p commands) approvals(c *cli.Context) error {
 	return WithServer(c, func(ctx context.Context, client *control.Client) error {
 		list, err := client.Approvals(ctx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, list)
 		}
-		return showQuestions(p.Out, list, time.Now())
+		var b strings.Builder
+		if len(list) == 0 {
+			b.WriteString("nobody waits for an answer\n")
+		}
+		for i, q := range list {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			showQuestion(&b, q, time.Now(), "sandboxmcp approve")
+		}
+		return p.Printf(c, list, "%s", b.String())
 	})
 }
 
-// showQuestions prints questions in full: nobody should approve what they can't see.
-func showQuestions(w io.Writer, list []approval.Question, now time.Time) error {
-	var b strings.Builder
-	if len(list) == 0 {
-		b.WriteString("nobody waits for an answer\n")
-	}
-	for i, q := range list {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		showQuestion(&b, q, now, "sandboxmcp approve")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// showQuestion prints a question, and the command that approves it.
+// showQuestion prints a question in full, and the command that approves it: nobody should approve what they can't see.
 func showQuestion(b *strings.Builder, q approval.Question, now time.Time, command string) {
 	fmt.Fprintf(b, "%s: %s %s\n", terminal.Visible(q.ID), terminal.Visible(q.Kind), terminal.Visible(q.What))
 	for _, f := range [][2]string{
 		{"namespace", q.Namespace}, {"session", q.Session}, {"run", q.Run}, {"client", q.Client},
-		{why(q), q.Reason}, {"holds for", q.For.String()},
+		{map[bool]string{true: "why", false: "the agent says"}[q.Run != ""], q.Reason}, // an agent's reason is a claim
+		{"holds for", q.For.String()},
 		{"time left", max(0, q.Expires.Sub(now)).Round(time.Second).String()},
 		{"for code", cmp.Or(q.CodeSHA256, "any of the namespace")},
 		{"asked by code", q.CodeOf},
@@ -204,14 +195,6 @@ func showQuestion(b *strings.Builder, q approval.Question, now time.Time, comman
 	terminal.Fact(b, "answer with", command+" "+q.ID)
 }
 
-// why returns the label of a reason: an agent's reason is a claim.
-func why(q approval.Question) string {
-	if q.Run != "" {
-		return "why"
-	}
-	return "the agent says"
-}
-
 // answer answers the question that the command line names.
 func (p commands) answer(c *cli.Context, allow bool) error {
 	id, err := questionID(c, "sandboxmcp approvals")
@@ -223,7 +206,7 @@ func (p commands) answer(c *cli.Context, allow bool) error {
 		return err
 	}
 	return WithServer(c, func(ctx context.Context, client *control.Client) error {
-		return GiveAs(ctx, p.Streams, c, client, id, v, "sandboxmcp approvals")
+		return Give(ctx, p.Streams, c, client, id, v, "sandboxmcp approvals")
 	})
 }
 
@@ -243,38 +226,17 @@ func questionID(c *cli.Context, list string) (string, error) {
 var wholeID = lazy.Regexp(`^[0-9A-Z]{26}$`)
 
 // Give answers a question and prints the outcome. list is the command that shows questions.
-func Give(ctx context.Context, p *command.Streams, client *control.Client, id string, v control.Verdict, list string) error {
-	out, err := settle(ctx, client, id, v, list)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(p.Out, outcome(out))
-	return err
-}
-
-// GiveAs is Give, in JSON where --json asks for it.
-func GiveAs(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
-	if !c.Bool("json") {
-		return Give(ctx, p, client, id, v, list)
-	}
-	out, err := settle(ctx, client, id, v, list)
-	if err != nil {
-		return err
-	}
-	return terminal.WriteJSON(p.Out, out)
-}
-
-func settle(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) (control.Outcome, error) {
+func Give(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
 	out, err := client.Answer(ctx, id, v)
 	switch {
 	case errors.Is(err, approval.ErrRoot):
-		return out, byRoot(client, "approve "+id)
+		return byRoot(client, "approve "+id)
 	case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
-		return out, exit.Fail(list, "question %s: %v", id, err)
+		return exit.Fail(list, "question %s: %v", id, err)
 	case err != nil:
-		return out, exit.Fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
+		return exit.Fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
 	}
-	return out, nil
+	return p.Printf(c, out, "%s\n", outcome(out))
 }
 
 // byRoot is the error for an approval that only root may give, with root's command line. No program of the server's user has

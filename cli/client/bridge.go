@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -41,7 +40,7 @@ func (p commands) bridge(c *cli.Context) error {
 		return err
 	}
 	v := control.Value{From: c.String("from"), Its: c.String("from-key")}
-	if needed := 2; v.From != "" && len(words) != 1 || v.From == "" && len(words) != needed {
+	if v.From != "" && len(words) != 1 || v.From == "" && len(words) != 2 {
 		return exit.Usage("sandboxmcp bridge --help", "bridge needs a session, a key, and a value or --from")
 	}
 	v.Key = words[0]
@@ -52,14 +51,11 @@ func (p commands) bridge(c *cli.Context) error {
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		res, err := client.Bridge(ctx, id, v)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key})
 		}
-		fmt.Fprintf(p.Out, "%s is set in session %s\n", terminal.Visible(v.Key), terminal.Visible(res.Session))
-		return nil
+		return p.Printf(c, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key},
+			"%s is set in session %s\n", terminal.Visible(v.Key), terminal.Visible(res.Session))
 	})
 }
 

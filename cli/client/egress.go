@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -53,7 +52,7 @@ session that asked, or a shorter time.
 
 Example: sandboxmcp egress approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --for session`,
 			Flags:  append(AnswerFlags(), forFlag()),
-			Action: p.egressApprove,
+			Action: command.OneWord(p.egressApprove, "sandboxmcp egress list", "approve needs the id of one question"),
 		}, {
 			Name:      "deny",
 			Usage:     "deny what a program waits for, or take approvals back",
@@ -65,26 +64,25 @@ Example: sandboxmcp egress deny example.com`,
 			Flags:  AnswerFlags(),
 			Action: p.egressDeny,
 		}},
-		Action: p.egressGive,
+		Action: command.OneWord(p.egressGive, "sandboxmcp egress list, or sandboxmcp egress example.com",
+			"egress needs to know what to do: list, approve, deny, or one DOMAIN to allow"),
 	}
 }
 
 func (p commands) egressList(c *cli.Context) error {
 	return withEgress(c, func(_ context.Context, all known) error {
-		if c.Bool("json") {
-			return terminal.WriteJSON(p.Out, all)
-		}
-		return showEgress(p.Out, all, time.Now())
+		return p.Printf(c, all, "%s", all)
 	})
 }
 
-func showEgress(w io.Writer, all known, now time.Time) error {
+// String returns all questions and approvals for people.
+func (all known) String() string {
 	var b strings.Builder
 	if len(all.Waiting) == 0 {
 		b.WriteString("nothing waits for an answer\n")
 	}
 	for _, q := range all.Waiting {
-		showQuestion(&b, q.Question, now, "sandboxmcp egress approve")
+		showQuestion(&b, q.Question, time.Now(), "sandboxmcp egress approve")
 		b.WriteByte('\n')
 	}
 	if len(all.Approved) == 0 {
@@ -101,16 +99,12 @@ func showEgress(w io.Writer, all known, now time.Time) error {
 		terminal.Fact(&b, "approved by", strings.TrimSpace(g.User+" ("+g.By+") "+g.Reason))
 		terminal.Fact(&b, "take back with", "sandboxmcp egress deny "+q.ID)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // egressApprove looks the question up first: an id that somebody was told is of a name to connect to
 // must not turn out to be of a command on the host.
 func (p commands) egressApprove(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return exit.Usage("sandboxmcp egress list", "approve needs the id of one question")
-	}
 	v, err := verdict(c, true)
 	if err != nil {
 		return err
@@ -119,7 +113,7 @@ func (p commands) egressApprove(c *cli.Context) error {
 	return withEgress(c, func(ctx context.Context, all known) error {
 		for _, q := range all.Waiting {
 			if strings.EqualFold(q.ID, id) {
-				return GiveAs(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list")
+				return Give(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list")
 			}
 		}
 		return exit.Fail("sandboxmcp egress list", "no connection waits for an answer under %s, or not any more", terminal.Visible(id))
@@ -137,7 +131,7 @@ func (p commands) egressDeny(c *cli.Context) error {
 			for _, q := range all.Waiting {
 				if meant(word, q.Question) {
 					n++
-					if err := GiveAs(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list"); err != nil {
+					if err := Give(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list"); err != nil {
 						return err
 					}
 				}
@@ -145,7 +139,7 @@ func (p commands) egressDeny(c *cli.Context) error {
 			for _, g := range all.Approved {
 				if meant(word, g.Question) {
 					n++
-					if err := GiveAs(ctx, p.Streams, c, g.client, g.Question.ID, v, "sandboxmcp egress list"); err != nil {
+					if err := Give(ctx, p.Streams, c, g.client, g.Question.ID, v, "sandboxmcp egress list"); err != nil {
 						return err
 					}
 				}
@@ -176,9 +170,6 @@ func giveFlags() []cli.Flag {
 
 // egressGive allows a name that nobody has asked for, on all servers that the command line means.
 func (p commands) egressGive(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return exit.Usage("sandboxmcp egress list, or sandboxmcp egress example.com", "egress needs to know what to do: list, approve, deny, or one DOMAIN to allow")
-	}
 	domain := strings.ToLower(strings.TrimSpace(c.Args().First()))
 	cfg, err := wiring.Load(c)
 	if err != nil {
@@ -204,7 +195,7 @@ func (p commands) egressGive(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	grants := []approved{}
+	grants, text := []approved{}, ""
 	for _, client := range clients {
 		grant, err := client.Grant(ctx, control.GrantRequest{
 			Kind: approval.Egress, What: domain, Namespace: OfServer(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
@@ -216,18 +207,10 @@ func (p commands) egressGive(c *cli.Context) error {
 			return fmt.Errorf("server %s: %w", client.Server().Name, err)
 		}
 		grants = append(grants, approved{grant, client.Server().Name, client})
+		text += fmt.Sprintf("allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
+			terminal.Visible(grant.Question.What), terminal.Visible(grant.Question.Namespace), grant.Until.Local().Format(time.DateTime), terminal.Visible(grant.Question.ID))
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, grants)
-	}
-	for _, g := range grants {
-		_, err := fmt.Fprintf(p.Out, "allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
-			terminal.Visible(g.Question.What), terminal.Visible(g.Question.Namespace), g.Until.Local().Format(time.DateTime), terminal.Visible(g.Question.ID))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.Printf(c, grants, "%s", text)
 }
 
 // mayGive refuses what no person can allow. What the server's own configuration denies stays denied, too.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 func (p commands) queueCommand() *cli.Command {
@@ -51,19 +51,15 @@ func (p commands) queue(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.Bool("json") {
-			return terminal.WriteJSON(p.Out, queueStatus{load, stats.Jobs})
-		}
-		fmt.Fprintf(p.Out, "%d of %s taken, %d waiting, room for %d, %s in the background\n",
-			load.Running, terminal.Count(load.Slots, "slot"), load.Waiting, load.Room, terminal.Count(stats.Jobs, "run"))
-		if len(load.Namespaces) == 0 {
-			return nil
-		}
-		var rows [][]string
-		for _, l := range load.Namespaces {
-			rows = append(rows, []string{l.Namespace, fmt.Sprint(l.Running), fmt.Sprint(l.Waiting)})
-		}
-		return terminal.List(p.Out, rows, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "SLOTS", Right: true}, terminal.Column{Name: "WAITING", Right: true})
+		return p.Print(c, queueStatus{load, stats.Jobs}, func(w io.Writer) error {
+			fmt.Fprintf(w, "%d of %s taken, %d waiting, room for %d, %s in the background\n",
+				load.Running, terminal.Count(load.Slots, "slot"), load.Waiting, load.Room, terminal.Count(stats.Jobs, "run"))
+			t := terminal.NewTable(w, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "SLOTS", Right: true}, terminal.Column{Name: "WAITING", Right: true})
+			for _, l := range load.Namespaces {
+				t.Row(l.Namespace, fmt.Sprint(l.Running), fmt.Sprint(l.Waiting))
+			}
+			return t.Close()
+		})
 	})
 }
 
@@ -103,30 +99,26 @@ func (p commands) limits(c *cli.Context) error {
 		} else {
 			l, err = client.SetLimits(ctx, control.Change{Namespace: namespace, Session: c.String("session"), Limits: pipeline.LimitsOf(b)})
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, l)
 		}
-		who := "a run in namespace " + l.Namespace + " that asks for nothing else"
-		if l.Session != "" {
-			who = "session " + l.Session
-		}
-		fmt.Fprintf(p.Out, "what %s has, and the most that can be asked for:\n", terminal.Visible(who))
-		return terminal.List(p.Out, limitRows(l.Limits, l.Caps), terminal.Columns("LIMIT", "IN FORCE", "CAP")...)
+		return p.Print(c, l, func(w io.Writer) error {
+			who := "a run in namespace " + l.Namespace + " that asks for nothing else"
+			if l.Session != "" {
+				who = "session " + l.Session
+			}
+			fmt.Fprintf(w, "what %s has, and the most that can be asked for:\n", terminal.Visible(who))
+			t := terminal.NewTable(w, terminal.Columns("LIMIT", "IN FORCE", "CAP")...)
+			now, caps := l.Limits, l.Caps
+			t.Row("--ram", fmt.Sprintf("%d MB", now.RAM), fmt.Sprintf("%d MB", caps.RAM))
+			t.Row("--cpu", cores(now.CPU), cores(caps.CPU))
+			t.Row("--timeout", fmt.Sprintf("%g s", now.Wall), fmt.Sprintf("%g s", caps.Wall))
+			t.Row("--processes", fmt.Sprint(now.Processes), fmt.Sprint(caps.Processes))
+			t.Row("--disk", fmt.Sprintf("%d MB", now.Disk), fmt.Sprintf("%d MB", caps.Disk))
+			t.Row("--output", fmt.Sprintf("%d bytes", now.Output), fmt.Sprintf("%d bytes", caps.Output))
+			return t.Close()
+		})
 	})
-}
-
-func limitRows(now, caps session.Limits) [][]string {
-	return [][]string{
-		{"--ram", fmt.Sprintf("%d MB", now.RAM), fmt.Sprintf("%d MB", caps.RAM)},
-		{"--cpu", cores(now.CPU), cores(caps.CPU)},
-		{"--timeout", fmt.Sprintf("%g s", now.Wall), fmt.Sprintf("%g s", caps.Wall)},
-		{"--processes", fmt.Sprint(now.Processes), fmt.Sprint(caps.Processes)},
-		{"--disk", fmt.Sprintf("%d MB", now.Disk), fmt.Sprintf("%d MB", caps.Disk)},
-		{"--output", fmt.Sprintf("%d bytes", now.Output), fmt.Sprintf("%d bytes", caps.Output)},
-	}
 }
 
 func cores(n float64) string {

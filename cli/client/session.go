@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -59,23 +60,19 @@ func (p commands) sessionList(c *cli.Context) error {
 				list = append(list, i)
 			}
 		}
-		if c.Bool("json") {
-			return terminal.WriteJSON(p.Out, list)
-		}
-		if len(list) == 0 {
-			fmt.Fprintln(p.Out, "there are no sessions")
-			return nil
-		}
-		var rows [][]string
-		for _, i := range list {
-			state := i.State
-			if i.Ended != "" {
-				state += " (" + i.Ended + ")"
+		return p.Print(c, list, func(w io.Writer) error {
+			t := terminal.NewTable(w, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "LANGUAGE"}, terminal.Column{Name: "NAMESPACE"},
+				terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"}, terminal.Column{Name: "BACKEND", Spare: true})
+			t.Empty = "there are no sessions"
+			for _, i := range list {
+				state := i.State
+				if i.Ended != "" {
+					state += " (" + i.Ended + ")"
+				}
+				t.Row(i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), terminal.Ago(time.Since(i.Used)), i.Backend)
 			}
-			rows = append(rows, []string{i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), terminal.Ago(time.Since(i.Used)), i.Backend})
-		}
-		return terminal.List(p.Out, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "LANGUAGE"}, terminal.Column{Name: "NAMESPACE"},
-			terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"}, terminal.Column{Name: "BACKEND", Spare: true})
+			return t.Close()
+		})
 	})
 }
 
@@ -99,14 +96,10 @@ func (p commands) sessionKill(c *cli.Context) error {
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		info, err := client.End(ctx, id)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, info)
 		}
-		fmt.Fprintf(p.Out, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
-		return nil
+		return p.Printf(c, info, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
 	})
 }
 
@@ -172,17 +165,13 @@ func (p commands) sessionCreate(c *cli.Context) error {
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		w.Namespace = OfServer(c, client)
 		info, err := client.Create(ctx, w)
-		switch {
-		case err != nil:
-			return err
-		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, info)
+		if err == nil {
+			err = p.Printf(c, info, "%s\n", terminal.Visible(info.ID))
 		}
-		fmt.Fprintln(p.Out, terminal.Visible(info.ID))
-		if terminal.IsTerminal(p.Err) {
+		if err == nil && terminal.IsTerminal(p.Err) && !c.Bool("json") {
 			p.Say("%s session in namespace %s; sandboxmcp session attach %s", info.Language, info.Namespace, info.ID)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -213,26 +202,21 @@ func (p commands) sessionStats(c *cli.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case c.Bool("json") && id != "" && len(list) == 1:
-			return terminal.WriteJSON(p.Out, list[0])
-		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, list)
 		case id != "" && len(list) == 1:
 			var b strings.Builder
 			showUse(&b, list[0].Info, list[0].Usage)
-			_, err := p.Out.Write([]byte(b.String()))
-			return err
-		case len(list) == 0:
-			fmt.Fprintln(p.Out, "there are no sessions")
-			return nil
+			return p.Printf(c, list[0], "%s", b.String())
 		}
-		var rows [][]string
-		for _, u := range list {
-			rows = append(rows, []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", inMB(u.Usage.MemoryBytes), u.Limits.RAM),
-				fmt.Sprintf("%.1f s", u.Usage.CPUSeconds), fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), terminal.Ago(time.Since(u.Used))})
-		}
-		return terminal.List(p.Out, rows, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "MEMORY"}, terminal.Column{Name: "CPU", Right: true},
-			terminal.Column{Name: "PROCESSES", Right: true}, terminal.Column{Name: "DISK", Right: true}, terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"})
+		return p.Print(c, list, func(w io.Writer) error {
+			t := terminal.NewTable(w, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "MEMORY"}, terminal.Column{Name: "CPU", Right: true},
+				terminal.Column{Name: "PROCESSES", Right: true}, terminal.Column{Name: "DISK", Right: true}, terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"})
+			t.Empty = "there are no sessions"
+			for _, u := range list {
+				t.Row(u.ID, u.State, fmt.Sprintf("%s of %d MB", inMB(u.Usage.MemoryBytes), u.Limits.RAM), fmt.Sprintf("%.1f s", u.Usage.CPUSeconds),
+					fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes)+" MB", fmt.Sprint(u.Cells), terminal.Ago(time.Since(u.Used)))
+			}
+			return t.Close()
+		})
 	})
 }
 
@@ -279,17 +263,14 @@ func (p commands) inspect(c *cli.Context) error {
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		state, err := client.Inspect(ctx, id)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, state)
 		}
-		return p.showState(state)
+		return p.Print(c, state, func(w io.Writer) error { return showState(w, state) })
 	})
 }
 
-func (p commands) showState(s session.State) error {
+func showState(w io.Writer, s session.State) error {
 	var b strings.Builder
 	showUse(&b, s.Info, s.Usage)
 	if s.Note != "" {
@@ -298,30 +279,27 @@ func (p commands) showState(s session.State) error {
 	for _, e := range s.Env {
 		terminal.Fact(&b, "environment", e)
 	}
-	if _, err := p.Out.Write([]byte(b.String())); err != nil {
+	if len(s.Variables) > 0 {
+		b.WriteByte('\n')
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
-	var rows [][]string
+	t := terminal.NewTable(w, terminal.Columns("VARIABLE", "TYPE", "SIZE", "VALUE")...)
 	for _, v := range s.Variables {
 		size := ""
 		if v.Unit != "" {
 			size = fmt.Sprintf("%d %s", v.Size, v.Unit)
 		}
-		rows = append(rows, []string{v.Name, v.Type, size, v.Text})
+		t.Row(v.Name, v.Type, size, v.Text)
 	}
-	if len(rows) > 0 {
-		fmt.Fprintln(p.Out)
-		if err := terminal.List(p.Out, rows, terminal.Columns("VARIABLE", "TYPE", "SIZE", "VALUE")...); err != nil {
-			return err
-		}
+	if err := t.Close(); err != nil || len(s.Files) == 0 {
+		return err
 	}
-	rows = nil
+	fmt.Fprintln(w)
+	t = terminal.NewTable(w, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "CHANGED"}, terminal.Column{Name: "FILE"})
 	for _, f := range s.Files {
-		rows = append(rows, []string{fmt.Sprint(f.Size), f.Changed.Local().Format(time.DateTime), f.Name})
+		t.Row(fmt.Sprint(f.Size), f.Changed.Local().Format(time.DateTime), f.Name)
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	fmt.Fprintln(p.Out)
-	return terminal.List(p.Out, rows, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "CHANGED"}, terminal.Column{Name: "FILE"})
+	return t.Close()
 }

@@ -277,7 +277,7 @@ Ctrl-D  leaves, as exit does; the session goes on
 		if err != nil {
 			return true, a.gone(err)
 		}
-		return true, a.showState(state)
+		return true, showState(a.Out, state)
 	case "%kill":
 		info, err := a.client.End(ctx, a.info.ID)
 		if err != nil {

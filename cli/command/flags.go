@@ -28,6 +28,16 @@ func NoWords(action cli.ActionFunc) cli.ActionFunc {
 	}
 }
 
+// OneWord returns the action with one argument: any other number is a usage error, with a hint and a text.
+func OneWord(action cli.ActionFunc, hint, text string) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.NArg() != 1 {
+			return exit.Usage(hint, "%s", text)
+		}
+		return action(c)
+	}
+}
+
 // Configured is the default text of flags whose default is a setting.
 const Configured = "see sandboxmcp config"
 

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/signer"
@@ -44,6 +46,22 @@ func (s *Streams) Exit(err error) int {
 		s.Say("hint: %s", f.Hint)
 	}
 	return f.Code
+}
+
+// Print writes v as JSON where --json asks for it, or else what text writes.
+func (s *Streams) Print(c *cli.Context, v any, text func(io.Writer) error) error {
+	if c.Bool("json") {
+		return terminal.WriteJSON(s.Out, v)
+	}
+	return text(s.Out)
+}
+
+// Printf is Print with a formatted text.
+func (s *Streams) Printf(c *cli.Context, v any, format string, args ...any) error {
+	return s.Print(c, v, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format, args...)
+		return err
+	})
 }
 
 // Open opens the file that a command line names; "-" is standard input.

@@ -1,14 +1,12 @@
 package evidence
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -146,27 +144,23 @@ func (p commands) listStored(c *cli.Context, cfg config.Config, dir string) erro
 		defer store.Close()
 		runs = store.List(results.Filter{Namespace: c.String("namespace")})
 	}
-	if c.Bool("json") {
-		list := []storedRun{}
-		for _, r := range runs {
-			list = append(list, storedRunOf(r, cfg))
-		}
-		return terminal.WriteJSON(p.Out, list)
-	}
-	if len(runs) == 0 {
-		_, err := fmt.Fprintln(p.Out, "nothing is kept of any run")
-		return err
-	}
-	t := terminal.NewTable(p.Out, terminal.Column{Name: "RUN", Whole: true}, terminal.Column{Name: "TIME", Spare: true}, terminal.Column{Name: "NAMESPACE", Spare: true},
-		terminal.Column{Name: "ENDED"}, terminal.Column{Name: "FILES", Right: true}, terminal.Column{Name: "BYTES", Right: true, Spare: true})
+	list := []storedRun{}
 	for _, r := range runs {
-		size := int64(0)
-		for _, a := range r.Artifacts {
-			size += a.Size
-		}
-		t.Row(r.ID, r.Time.Local().Format(time.DateTime), r.Namespace, r.Ended, strconv.Itoa(len(r.Artifacts)), strconv.FormatInt(size, 10))
+		list = append(list, storedRunOf(r, cfg))
 	}
-	return t.Close()
+	return p.Print(c, list, func(w io.Writer) error {
+		t := terminal.NewTable(w, terminal.Column{Name: "RUN", Whole: true}, terminal.Column{Name: "TIME", Spare: true}, terminal.Column{Name: "NAMESPACE", Spare: true},
+			terminal.Column{Name: "ENDED"}, terminal.Column{Name: "FILES", Right: true}, terminal.Column{Name: "BYTES", Right: true, Spare: true})
+		t.Empty = "nothing is kept of any run"
+		for _, k := range list {
+			size := int64(0)
+			for _, f := range k.Artifacts {
+				size += f.Size
+			}
+			t.Row(k.Run, k.Time.Local().Format(time.DateTime), k.Namespace, k.Ended, fmt.Sprint(len(k.Artifacts)), fmt.Sprint(size))
+		}
+		return t.Close()
+	})
 }
 
 func storedRunOf(r results.Record, cfg config.Config) storedRun {
@@ -196,14 +190,12 @@ func (p commands) showLeft(c *cli.Context, left *leftovers) error {
 		}
 		k.Verified = v
 	}
-	if c.Bool("json") {
-		if err := terminal.WriteJSON(p.Out, k); err != nil || k.Verified == nil || k.Verified.OK {
-			return err
-		}
-		return exit.Silent(exit.Failed)
-	}
-	if err := k.show(p.Out); err != nil || k.Verified == nil {
+	err := p.Print(c, k, k.show)
+	switch {
+	case err != nil || k.Verified == nil:
 		return err
+	case c.Bool("json"):
+		return exit.Unless(k.Verified.OK, nil)
 	}
 	return p.tellVerified(c, *k.Verified)
 }
@@ -218,19 +210,16 @@ func (k storedRun) show(w io.Writer) error {
 	}
 	t := terminal.NewTable(w, terminal.Column{Name: "NAME", Whole: true}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "TYPE"}, terminal.Column{Name: "SHA256", Spare: true})
 	for _, f := range k.Artifacts {
-		t.Row(f.Name, strconv.FormatInt(f.Size, 10), cmp.Or(withheld(f), f.MIME), f.SHA256)
+		about := f.MIME
+		if f.Withheld != "" {
+			about = "withheld: " + f.Withheld
+		}
+		t.Row(f.Name, fmt.Sprint(f.Size), about, f.SHA256)
 	}
-	t.Row("stdout", strconv.FormatInt(*k.Stdout, 10), "output")
-	t.Row("stderr", strconv.FormatInt(*k.Stderr, 10), "output")
+	t.Row("stdout", fmt.Sprint(*k.Stdout), "output")
+	t.Row("stderr", fmt.Sprint(*k.Stderr), "output")
 	t.Row(signer.ReceiptName, "", "receipt, from the audit log")
 	return t.Close()
-}
-
-func withheld(f storedFile) string {
-	if f.Withheld == "" {
-		return ""
-	}
-	return "withheld: " + f.Withheld
 }
 
 // notStored returns an error that says why there is nothing of a run here, as far as the log knows it.

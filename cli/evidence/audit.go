@@ -43,7 +43,7 @@ sandboxmcp audit seal --older-than 90d`,
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the rows that come"},
 			asJSONFlag(),
 		),
-		Action: command.NoWords(p.auditList),
+		Action: p.auditRows("limit", "--limit", "leave it out for all rows"),
 		Subcommands: []*cli.Command{
 			p.auditTailCommand(), p.auditShowCommand(), p.auditVerifyCommand(), p.auditReportCommand(), p.auditExportCommand(),
 			p.auditCheckpointCommand(), p.auditProofCommand(), p.auditReceiptCommand(), p.auditSealCommand(),
@@ -76,7 +76,7 @@ func (p commands) auditTailCommand() *cli.Command {
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
 			asJSONFlag(),
 		),
-		Action: command.NoWords(p.auditTail),
+		Action: p.auditRows("lines", "-n", "sandboxmcp audit tail -n 10"),
 	}
 }
 
@@ -87,7 +87,7 @@ func (p commands) auditShowCommand() *cli.Command {
 		UsageText:   "sandboxmcp audit show ID [--json]",
 		Description: "Example: sandboxmcp audit show 01K9ZB5W7Q3M8Y2D4F6H8J0K2M",
 		Flags:       []cli.Flag{command.JSONFlag()},
-		Action:      p.auditShow,
+		Action:      command.OneWord(p.auditShow, "sandboxmcp audit --limit 10", "show needs the id of one run, or the number of one row"),
 	}
 }
 
@@ -140,26 +140,18 @@ func Commands(s *command.Streams) []*cli.Command {
 // commands are the actions, on the streams of an invocation.
 type commands struct{ *command.Streams }
 
-func (p commands) auditList(c *cli.Context) error {
-	filter, err := p.auditFilter(c, time.Now())
-	if err != nil {
-		return err
-	}
-	if filter.Limit = c.Int("limit"); c.IsSet("limit") && filter.Limit <= 0 {
-		return exit.Usage("leave it out for all rows", "--limit must be more than 0")
-	}
-	return p.printRows(c, filter)
-}
-
-func (p commands) auditTail(c *cli.Context) error {
-	filter, err := p.auditFilter(c, time.Now())
-	if err != nil {
-		return err
-	}
-	if filter.Limit = c.Int("lines"); filter.Limit <= 0 {
-		return exit.Usage("sandboxmcp audit tail -n 10", "-n must be more than 0")
-	}
-	return p.printRows(c, filter)
+// auditRows returns what prints the rows that the command line chooses, at most as many as a flag says.
+func (p commands) auditRows(flag, typed, hint string) cli.ActionFunc {
+	return command.NoWords(func(c *cli.Context) error {
+		filter, err := p.auditFilter(c, time.Now())
+		if err != nil {
+			return err
+		}
+		if filter.Limit = c.Int(flag); c.IsSet(flag) && filter.Limit <= 0 {
+			return exit.Usage(hint, "%s must be more than 0", typed)
+		}
+		return p.printRows(c, filter)
+	})
 }
 
 // printRows prints the rows of the log that filter chooses and, if that was asked for, those that come.
@@ -184,7 +176,7 @@ func (p commands) printRows(c *cli.Context, filter audit.Filter) error {
 	})
 }
 
-func writeRows(out auditrows.Writer, rows iter.Seq2[audit.Row, error]) error {
+func writeRows(out export.Writer, rows iter.Seq2[audit.Row, error]) error {
 	for row, err := range rows {
 		if err == nil {
 			err = out.Row(row)
@@ -275,9 +267,6 @@ func scope(f audit.Filter) []string {
 
 func (p commands) auditShow(c *cli.Context) error {
 	id := c.Args().First()
-	if c.NArg() != 1 {
-		return exit.Usage("sandboxmcp audit --limit 10", "show needs the id of one run, or the number of one row")
-	}
 	missing := false
 	filter := audit.Filter{Run: strings.ToUpper(id), Sealed: true, Missing: func(s audit.Segment) {
 		missing = true
@@ -298,7 +287,11 @@ func (p commands) auditShow(c *cli.Context) error {
 			return exit.Fail("sandboxmcp audit --limit 10", "the log has nothing about %s", id)
 		}
 		if c.Bool("json") {
-			return writeRows(&auditrows.JSON{W: p.Out}, each(found))
+			out := &auditrows.JSON{W: p.Out}
+			for _, row := range found {
+				err = errors.Join(err, out.Row(row))
+			}
+			return errors.Join(err, out.Close())
 		}
 		return auditrows.Show(p.Out, found)
 	})
@@ -319,14 +312,4 @@ func rowsAbout(rows iter.Seq2[audit.Row, error], f audit.Filter) (found []audit.
 		}
 	}
 	return found, nil
-}
-
-func each(rows []audit.Row) iter.Seq2[audit.Row, error] {
-	return func(yield func(audit.Row, error) bool) {
-		for _, r := range rows {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
 }

@@ -105,11 +105,7 @@ func (p commands) hand(c *cli.Context, text []byte) error {
 	}
 	return p.WriteOut(c.String("out"), func(w io.Writer) error {
 		if terminal.IsTerminal(w) {
-			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-			for i := range lines {
-				lines[i] = terminal.Visible(lines[i])
-			}
-			text = []byte(strings.Join(lines, "\n") + "\n")
+			text = []byte(terminal.Lines(string(text)))
 		}
 		_, err := w.Write(text)
 		return err

@@ -131,17 +131,13 @@ func (p commands) auditSeal(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.Bool("json") {
-			return terminal.WriteJSON(p.Out, append([]audit.Segment{}, segments...))
-		}
+		text := ""
 		if len(segments) == 0 {
-			_, err = fmt.Fprintf(p.Out, "there are no rows to seal before %s\n", before.Format(time.RFC3339))
+			text = fmt.Sprintf("there are no rows to seal before %s\n", before.Format(time.RFC3339))
 		}
 		for _, s := range segments {
-			if err == nil {
-				_, err = fmt.Fprintf(p.Out, "sealed rows %d to %d in %s, SHA-256 %s\n", s.First, s.Last, terminal.Visible(s.File), s.SHA256)
-			}
+			text += fmt.Sprintf("sealed rows %d to %d in %s, SHA-256 %s\n", s.First, s.Last, terminal.Visible(s.File), s.SHA256)
 		}
-		return err
+		return p.Printf(c, append([]audit.Segment{}, segments...), "%s", text)
 	})
 }

@@ -3,6 +3,7 @@ package evidence
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +60,8 @@ func TestTableFits(t *testing.T) {
 func TestDamagedRow(t *testing.T) {
 	var b bytes.Buffer
 	out := &auditrows.JSON{W: &b}
-	if err := writeRows(out, each([]audit.Row{{Seq: 1, Kind: "execution.started", Data: json.RawMessage("{\x1b")}})); err != nil {
+	row := audit.Row{Seq: 1, Kind: "execution.started", Data: json.RawMessage("{\x1b")}
+	if err := errors.Join(out.Row(row), out.Close()); err != nil {
 		t.Fatal(err)
 	}
 	var rows []audit.Row

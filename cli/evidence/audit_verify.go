@@ -97,14 +97,13 @@ func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error)
 	}
 	err = wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
 		report, err := log.Verify(ctx, o)
-		var note *audit.NoteError
-		switch {
-		case errors.As(err, &note):
+		if note, ok := errors.AsType[*audit.NoteError](err); ok {
 			if note.Index >= len(files) {
 				return wrongNote(strings.TrimPrefix(o.Names[note.Index], "the checkpoint that was pushed to "), note.Err)
 			}
 			return wrongNote(files[note.Index], note.Err)
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 		found = &report
@@ -237,13 +236,10 @@ func verdictOn(err error) auditVerdict {
 
 // asJSON prints a report with its problem, and returns the exit code of err.
 func (p commands) asJSON(found any, err error) error {
-	if err := terminal.WriteJSON(p.Out, found); err != nil {
-		return err
+	if failed := terminal.WriteJSON(p.Out, found); failed != nil || err == nil {
+		return failed
 	}
-	if err != nil {
-		return exit.Silent(exit.Of(err).Code)
-	}
-	return nil
+	return exit.Silent(exit.Of(err).Code)
 }
 
 // tellReport prints the report on the log or on a segment. err is what is wrong.
@@ -257,57 +253,33 @@ func (p commands) tellReport(c *cli.Context, r *audit.Report, err error) error {
 	if err != nil {
 		return err
 	}
-	return p.tellGood(*r)
-}
-
-// tellGood prints the report on a log without problems.
-func (p commands) tellGood(r audit.Report) error {
 	rows := terminal.Count(int(r.Rows), "row")
 	if r.Absent > 0 {
 		rows = fmt.Sprintf("%s checked, %d not here", rows, r.Absent)
 	}
 	lines := []string{fmt.Sprintf("ok: %s, head %s", rows, r.Head)}
 	switch point := r.Checkpoint; {
-	case point == nil && r.Rows > 0:
+	case point != nil:
+		dated := ""
+		if !point.Time.IsZero() {
+			dated = ", " + point.Time.Local().Format(time.RFC3339)
+		}
+		lines = append(lines, fmt.Sprintf("signed: %s, root %s%s", terminal.Count(int(point.Size), "row"), point.Root, dated))
+	case r.Rows > 0:
 		lines = append(lines, "not signed: there is no checkpoint; sandboxmcp audit checkpoint makes one")
-	case point == nil:
-	default:
-		lines = append(lines, fmt.Sprintf("signed: %s, root %s%s", terminal.Count(int(point.Size), "row"), point.Root, dated(point.Time)))
 	}
 	if r.Checkpoint != nil && r.Unsigned > 0 {
-		lines = append(lines, fmt.Sprintf("%s after it not signed yet", plural(r.Unsigned)))
+		are := map[bool]string{true: "is", false: "are"}[r.Unsigned == 1]
+		lines = append(lines, fmt.Sprintf("%s %s after it not signed yet", terminal.Count(int(r.Unsigned), "row"), are))
 	}
 	for _, s := range r.Segments {
-		lines = append(lines, fmt.Sprintf("sealed: rows %d to %d in %s%s", s.First, s.Last, s.File, absent(s.Here)))
+		absent := map[bool]string{false: ", which is not there"}[s.Here]
+		lines = append(lines, fmt.Sprintf("sealed: rows %d to %d in %s%s", s.First, s.Last, s.File, absent))
 	}
-	for i, line := range append(lines, r.Remarks...) {
-		if i > 0 {
-			line = "    " + line
-		}
-		if _, err := fmt.Fprintln(p.Out, terminal.Visible(line)); err != nil {
-			return err
-		}
+	text := ""
+	for _, line := range append(lines, r.Remarks...) {
+		text += "    " + terminal.Visible(line) + "\n"
 	}
-	return nil
-}
-
-func absent(here bool) string {
-	if here {
-		return ""
-	}
-	return ", which is not there"
-}
-
-func plural(n int64) string {
-	if n == 1 {
-		return "1 row is"
-	}
-	return fmt.Sprintf("%d rows are", n)
-}
-
-func dated(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return ", " + t.Local().Format(time.RFC3339)
+	_, err = io.WriteString(p.Out, strings.TrimPrefix(text, "    "))
+	return err
 }

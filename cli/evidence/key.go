@@ -129,27 +129,20 @@ func (p commands) keyShow(c *cli.Context) error {
 		public.Before = append(public.Before, old)
 	}
 	public.Strangers = own.strangers
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, public)
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "id       %s\ncreated  %s\npath     %s\n", public.ID, public.Created.Format(time.RFC3339), terminal.Visible(public.Path))
 	fmt.Fprintf(&b, "note     %s\n", terminal.Visible(public.Note))
 	for _, k := range public.Before {
-		fmt.Fprintf(&b, "before   %s, replaced at %s%s\n", k.ID, k.Replaced.Format(time.RFC3339), k.revoked())
+		fmt.Fprintf(&b, "before   %s, replaced at %s", k.ID, k.Replaced.Format(time.RFC3339))
+		if k.Revoked != nil {
+			b.WriteString(", " + terminal.Visible(k.words))
+		}
+		b.WriteByte('\n')
 	}
 	for _, file := range public.Strangers {
 		fmt.Fprintf(&b, "unknown  %s: nothing introduces this key, so it counts only with --key\n", terminal.Visible(file))
 	}
-	_, err = io.WriteString(p.Out, b.String()+public.PEM)
-	return err
-}
-
-func (k olderKey) revoked() string {
-	if k.Revoked == nil {
-		return ""
-	}
-	return ", " + terminal.Visible(k.words)
+	return p.Printf(c, public, "%s%s", b.String(), public.PEM)
 }
 
 // currentKey is the key to sign with, which is made if there is none yet.
@@ -201,16 +194,11 @@ func (p commands) keyRotate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, newKey{key.ID(), statement})
-	}
-	if _, err = fmt.Fprintf(p.Out, "receipts are signed with the key %s from now on\n", key.ID()); err != nil {
-		return err
-	}
+	text := fmt.Sprintf("receipts are signed with the key %s from now on\n", key.ID())
 	if statement != "" {
-		_, err = fmt.Fprintf(p.Out, "who knows only the old key believes in it with %s\n", terminal.Visible(statement))
+		text += fmt.Sprintf("who knows only the old key believes in it with %s\n", terminal.Visible(statement))
 	}
-	return err
+	return p.Printf(c, newKey{key.ID(), statement}, "%s", text)
 }
 
 // keyRevoke revokes one of the keys that were replaced.
@@ -248,9 +236,5 @@ func (p commands) keyRevoke(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, newKey{id, statement})
-	}
-	_, err = fmt.Fprintf(p.Out, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
-	return err
+	return p.Printf(c, newKey{id, statement}, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
 }

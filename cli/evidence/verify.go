@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -95,16 +96,11 @@ func (v *verification) verdict() string {
 }
 
 func (p commands) verify(c *cli.Context) error {
-	checked := ""
-	for _, flag := range []string{"manifest", "receipt"} {
-		if !c.IsSet(flag) {
-			continue
-		}
-		if checked != "" {
-			return exit.Usage("sandboxmcp verify --help", "--%s and --%s are checked one at a time", checked, flag)
-		}
-		checked = flag
+	set := setFlags(c, "manifest", "receipt")
+	if len(set) > 1 {
+		return exit.Usage("sandboxmcp verify --help", "--%s and --%s are checked one at a time", set[0], set[1])
 	}
+	checked := strings.Join(set, "")
 	if checked != "receipt" && c.IsSet("key") {
 		return exit.Usage("sandboxmcp verify --receipt RECEIPT --key KEY", "--key is for receipts: nothing else here is signed")
 	}
@@ -132,29 +128,19 @@ func (p commands) verify(c *cli.Context) error {
 
 func (p commands) tellVerified(c *cli.Context, v verification) error {
 	v.OK = len(v.Problems) == 0
-	if c.Bool("json") {
-		if err := terminal.WriteJSON(p.Out, v); err != nil || v.OK {
-			return err
-		}
-		return exit.Silent(exit.Failed)
-	}
+	var b strings.Builder
 	if v.OK {
-		if _, err := fmt.Fprintf(p.Out, "ok: %s\n", terminal.Visible(v.good)); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "ok: %s\n", terminal.Visible(v.good))
 	}
 	for _, problem := range v.Problems {
-		if _, err := fmt.Fprintln(p.Out, terminal.Visible(problem.String())); err != nil {
-			return err
-		}
+		fmt.Fprintln(&b, terminal.Visible(problem.String()))
 	}
 	if v.Receipt != nil {
-		if err := v.Receipt.show(p.Out); err != nil {
-			return err
-		}
+		v.Receipt.show(&b)
 	}
-	if v.OK {
-		return nil
+	err := p.Printf(c, v, "%s", b.String())
+	if err != nil || v.OK || c.Bool("json") {
+		return exit.Unless(v.OK, err)
 	}
 	return exit.Fail(v.hint, "%s", v.verdict())
 }

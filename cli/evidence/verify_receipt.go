@@ -180,7 +180,7 @@ func newProven(proof signer.Proof) *proven {
 }
 
 // show prints the facts of a receipt, a line each.
-func (x *proven) show(w io.Writer) error {
+func (x *proven) show(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t, "%s\t%s\n", name, terminal.Visible(fmt.Sprintf(format, args...)))
@@ -201,7 +201,7 @@ func (x *proven) show(w io.Writer) error {
 	if len(x.AlsoBy) > 0 {
 		line("", "and, as it says, by keys that are not known: %s", strings.Join(x.AlsoBy, ", "))
 	}
-	return t.Flush()
+	_ = t.Flush() // w is a strings.Builder
 }
 
 func (x *proven) howEnded() string {

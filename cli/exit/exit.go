@@ -43,14 +43,20 @@ func Fail(hint, format string, args ...any) error {
 // Silent returns an error that sets the exit code and prints nothing.
 func Silent(code int) error { return &Error{Code: code} }
 
+// Unless returns err or, if there is none and ok is false, a silent error: what is wrong is in the output.
+func Unless(ok bool, err error) error {
+	if err == nil && !ok {
+		return Silent(Failed)
+	}
+	return err
+}
+
 // Of converts err to an Error.
 func Of(err error) *Error {
-	var f *Error
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Error](err); ok {
 		return f
 	}
-	var stopped *pipeline.Error
-	if errors.As(err, &stopped) {
+	if stopped, ok := errors.AsType[*pipeline.Error](err); ok {
 		f := &Error{Code: Refused, Text: stopped.Reason, Hint: stopped.Remedy.String()}
 		if no, ok := errors.AsType[*backends.NoProgram](err); ok && no.Found {
 			f.Code = NotExecutable
@@ -59,8 +65,7 @@ func Of(err error) *Error {
 		}
 		return f
 	}
-	var refusal *backends.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*backends.Refusal](err); ok {
 		return &Error{Code: Failed, Text: refusal.Reason, Hint: refusal.Remedy.String()}
 	}
 	return &Error{Code: Failed, Text: err.Error()}
@@ -68,8 +73,7 @@ func Of(err error) *Error {
 
 // NotDone gives a refusal of the pipeline the exit code Failed.
 func NotDone(err error) error {
-	var refused *pipeline.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*pipeline.Error](err); ok {
 		return &Error{Code: Failed, Text: refused.Reason, Hint: refused.Remedy.String()}
 	}
 	return err
@@ -77,8 +81,7 @@ func NotDone(err error) error {
 
 // Because returns why something could not be had, and what to do about it.
 func Because(err error) (reason, remedy string) {
-	var r *backends.Refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*backends.Refusal](err); ok {
 		return r.Reason, r.Remedy.String()
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -76,10 +76,7 @@ func (p commands) doctor(c *cli.Context) error {
 	if c.Bool("json") {
 		err = terminal.WriteJSON(p.Out, d)
 	}
-	if err == nil && !d.Usable {
-		return exit.Silent(exit.Failed)
-	}
-	return err
+	return exit.Unless(d.Usable, err)
 }
 
 // How long doctor waits for what it asks, all of which it asks at once. An engine's service may have to start first, and a browser
@@ -197,7 +194,7 @@ func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
 		d.unusable(probe.Why.String())
 	}
 	for _, l := range probe.Layers {
-		d.add(layerFinding(l, required))
+		d.add(finding{Kind: "layer", Name: l.Name, OK: l.InForce, Needed: slices.Contains(required, l.Name), Detail: l.Detail, Remedy: l.Remedy.String()})
 	}
 	for _, r := range probe.Runtimes {
 		d.add(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
@@ -232,14 +229,6 @@ func (d *diagnosis) add(f finding) {
 	if f.Needed && !f.OK {
 		d.unusable(f.Kind + " " + f.Name + ": " + f.Detail)
 	}
-}
-
-func layerFinding(l backends.LayerProbe, required []string) finding {
-	f := finding{Kind: "layer", Name: l.Name, OK: l.InForce, Detail: l.Detail, Remedy: l.Remedy.String()}
-	for _, name := range required {
-		f.Needed = f.Needed || name == l.Name
-	}
-	return f
 }
 
 func runtimeDetail(r backends.Runtime) string {

@@ -134,19 +134,6 @@ func enginesMeant(c *cli.Context) ([]string, config.Config, error) {
 	return wiring.EngineNames(), cfg, nil
 }
 
-// languagesMeant are those that the command line names, or all.
-func languagesMeant(c *cli.Context) ([]string, error) {
-	if c.NArg() == 0 {
-		return backends.Languages, nil
-	}
-	for _, l := range c.Args().Slice() {
-		if !slices.Contains(backends.Languages, l) {
-			return nil, exit.Usage("sandboxmcp image build python", "there is no image of ours for %q: there are python, node, shell and r", terminal.Visible(l))
-		}
-	}
-	return c.Args().Slice(), nil
-}
-
 // progress shows a person how something goes on that takes its time: each line as it is, also on a terminal.
 func (p commands) progress(line string) {
 	fmt.Fprintln(p.Err, terminal.Visible(line)) // nothing depends on that anybody reads it
@@ -205,9 +192,14 @@ func identity(i container.Image) string {
 }
 
 func (p commands) imageBuild(c *cli.Context) error {
-	languages, err := languagesMeant(c)
-	if err != nil {
-		return err
+	languages := c.Args().Slice()
+	if len(languages) == 0 {
+		languages = backends.Languages
+	}
+	for _, l := range languages {
+		if !slices.Contains(backends.Languages, l) {
+			return exit.Usage("sandboxmcp image build python", "there is no image of ours for %q: there are python, node, shell and r", terminal.Visible(l))
+		}
 	}
 	return withEngine(c, func(ctx context.Context, engine container.Engine, cfg config.Config) error {
 		return p.each(languages, func(language string) error { return p.build(ctx, engine, cfg, language) })
@@ -284,22 +276,13 @@ func (p commands) imageList(c *cli.Context) error {
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	all := survey(ctx, cfg, names)
-	if c.Bool("json") {
-		list := []engineListing{}
-		for _, s := range all {
-			list = append(list, s.listing())
-		}
-		err = terminal.WriteJSON(p.Out, list)
-	} else {
-		err = showImages(p.Out, all, time.Now())
-	}
+	list := []engineListing{}
 	for _, s := range all {
-		if s.err == nil {
-			return err
-		}
+		list = append(list, s.listing())
 	}
+	err = p.Print(c, list, func(w io.Writer) error { return showImages(w, all, time.Now()) })
 	switch {
-	case err != nil:
+	case err != nil, slices.ContainsFunc(all, func(s surveyed) bool { return s.err == nil }):
 		return err
 	case c.Bool("json"):
 		return exit.Silent(exit.Failed) // the list says it

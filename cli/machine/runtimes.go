@@ -64,20 +64,8 @@ func (p commands) runtimes(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		err = terminal.WriteJSON(p.Out, all)
-	} else {
-		err = showOffers(p.Out, all)
-	}
-	for _, o := range all {
-		if o.Usable {
-			return err
-		}
-	}
-	if err == nil {
-		err = exit.Silent(exit.Failed)
-	}
-	return err
+	err = p.Print(c, all, func(w io.Writer) error { return showOffers(w, all) })
+	return exit.Unless(slices.ContainsFunc(all, func(o offered) bool { return o.Usable }), err)
 }
 
 // offers probes all backends at once, or the backend that only names. One that does not answer can't be used.
@@ -140,7 +128,13 @@ func showOffers(w io.Writer, all []offered) error {
 			}
 			t.Row(o.Backend, r.Language, version, where)
 		}
-		footer = append(footer, fmt.Sprintf("%s contains programs by: %s", o.Backend, strings.Join(o.held(), " ")))
+		text := o.Backend + " contains programs by:"
+		for _, l := range o.Layers {
+			if l.InForce {
+				text += " " + l.Name
+			}
+		}
+		footer = append(footer, text)
 	}
 	if err := t.Close(); err != nil {
 		return err
@@ -151,14 +145,4 @@ func showOffers(w io.Writer, all []offered) error {
 		}
 	}
 	return nil
-}
-
-// held are the names of the layers that are in force.
-func (o offered) held() (names []string) {
-	for _, l := range o.Layers {
-		if l.InForce {
-			names = append(names, l.Name)
-		}
-	}
-	return names
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ Example: sandboxmcp host access request "docker restart *"`,
 			UsageText:   "sandboxmcp host access revoke ID|PATTERN [--reason TEXT] [--json] [--server PID]",
 			Description: `Example: sandboxmcp host access revoke "docker restart *"`,
 			Flags:       client.AnswerFlags(),
-			Action:      p.hostRevoke,
+			Action:      command.OneWord(p.hostRevoke, "sandboxmcp host access list", "revoke needs the id of one approval, or its pattern in quotes"),
 		}},
 	}
 }
@@ -103,12 +104,9 @@ func (p commands) hostAllow(c *cli.Context) error {
 			return exit.Fail("sandboxmcp host access request asks root for it", "the configuration leaves approvals to root")
 		case err != nil:
 			return err
-		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, held)
 		}
-		_, err = fmt.Fprintf(p.Out, "allowed to %s, for the namespace %s until %s; take it back with sandboxmcp host access revoke %s\n",
+		return p.Printf(c, held, "allowed to %s, for the namespace %s until %s; take it back with sandboxmcp host access revoke %s\n",
 			terminal.Visible(g.What), terminal.Visible(held.Question.Namespace), held.Until.Local().Format(time.DateTime), terminal.Visible(held.Question.ID))
-		return err
 	})
 }
 
@@ -129,7 +127,7 @@ func (p commands) hostRequest(c *cli.Context) error {
 		tty := console.Open()
 		defer tty.Close()
 		if v, answered := tty.Decide(ctx, q); answered {
-			return client.Give(ctx, p.Streams, server, q.ID, v, "sandboxmcp approvals")
+			return client.Give(ctx, p.Streams, c, server, q.ID, v, "sandboxmcp approvals")
 		}
 		_, err = fmt.Fprintf(p.Out, "asked to %s, for the namespace %s; until %s it waits for\n  sandboxmcp approve %s\n",
 			terminal.Visible(q.What), terminal.Visible(q.Namespace), q.Expires.Local().Format(time.DateTime), terminal.Visible(q.ID))
@@ -138,9 +136,6 @@ func (p commands) hostRequest(c *cli.Context) error {
 }
 
 func (p commands) hostRevoke(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return exit.Usage("sandboxmcp host access list", "revoke needs the id of one approval, or its pattern in quotes")
-	}
 	word := c.Args().First()
 	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
 		held, err := server.Grants(ctx)
@@ -153,7 +148,7 @@ func (p commands) hostRevoke(c *cli.Context) error {
 				continue
 			}
 			n++
-			if err := client.GiveAs(ctx, p.Streams, c, server, g.Question.ID, control.Verdict{Reason: c.String("reason")}, "sandboxmcp host access list"); err != nil {
+			if err := client.Give(ctx, p.Streams, c, server, g.Question.ID, control.Verdict{Reason: c.String("reason")}, "sandboxmcp host access list"); err != nil {
 				return err
 			}
 		}
@@ -195,16 +190,12 @@ func (p commands) hostAccessList(c *cli.Context) error {
 	if err := all.ask(ctx, c); err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, all)
-	}
-	return p.showHostAccess(all)
+	return p.Print(c, all, all.show)
 }
 
 func (all *hostAccess) ask(ctx context.Context, c *cli.Context) error {
 	servers, err := client.Servers(ctx, c)
-	var none *exit.Error
-	if errors.As(err, &none) && c.String("server") == "" {
+	if _, none := errors.AsType[*exit.Error](err); none && c.String("server") == "" {
 		return nil // then nothing is approved
 	}
 	if err != nil {
@@ -243,11 +234,11 @@ func blocked(policy *host.Policy) (list []blockedOnHost) {
 	return list
 }
 
-func (p commands) showHostAccess(all hostAccess) error {
+func (all *hostAccess) show(w io.Writer) error {
 	if !all.Enabled {
-		fmt.Fprintln(p.Out, "host access is off: host.enabled: true in the configuration turns it on")
+		fmt.Fprintln(w, "host access is off: host.enabled: true in the configuration turns it on")
 	}
-	t := terminal.NewTable(p.Out, terminal.Columns("KIND", "WHAT", "NAMESPACE", "UNTIL", "FROM")...)
+	t := terminal.NewTable(w, terminal.Columns("KIND", "WHAT", "NAMESPACE", "UNTIL", "FROM")...)
 	for _, a := range all.Allowed {
 		t.Row(a.Kind, a.Pattern, "all", "", a.From)
 	}
@@ -255,14 +246,12 @@ func (p commands) showHostAccess(all hostAccess) error {
 		verb, what, _ := strings.Cut(g.Question.What, " ")
 		t.Row(strings.Replace(verb, "run", "command", 1), what, g.Question.Namespace, g.Until.Local().Format(time.DateTime), "approval "+g.Question.ID)
 	}
+	t.Empty = "nothing is allowed"
 	if err := t.Close(); err != nil {
 		return err
 	}
-	if len(all.Allowed)+len(all.Held) == 0 {
-		fmt.Fprintln(p.Out, "nothing is allowed")
-	}
 	if all.Servers == 0 {
-		fmt.Fprintln(p.Out, "no server runs, so nothing is approved")
+		fmt.Fprintln(w, "no server runs, so nothing is approved")
 	}
 	var b strings.Builder
 	b.WriteString("\nnobody can allow:\n")
@@ -272,7 +261,7 @@ func (p commands) showHostAccess(all hostAccess) error {
 			fmt.Fprintf(&b, "    but with %s\n", terminal.Visible(inShort(one.But)))
 		}
 	}
-	_, err := fmt.Fprint(p.Out, terminal.Fold(b.String(), terminal.Width(p.Out)))
+	_, err := fmt.Fprint(w, terminal.Fold(b.String(), terminal.Width(w)))
 	return err
 }
 

@@ -164,12 +164,8 @@ func (p commands) hostRead(c *cli.Context) error {
 		case !got.Text:
 			return exit.Fail("--out FILE, or a pipe", "%s is not text", path)
 		}
-		for line := range strings.Lines(string(got.Content)) {
-			if _, err := fmt.Fprintln(p.Out, terminal.Visible(strings.TrimSuffix(line, "\n"))); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err = io.WriteString(p.Out, terminal.Lines(string(got.Content)))
+		return err
 	})
 }
 
@@ -284,16 +280,14 @@ func (p commands) showWritten(c *cli.Context, res pipeline.Result, did string, e
 }
 
 func (p commands) showFile(c *cli.Context, w control.Copied, did string) error {
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, w)
-	}
 	for _, n := range w.Notes {
-		p.Say("note: %s", n)
+		if !c.Bool("json") {
+			p.Say("note: %s", n)
+		}
 	}
 	hash := ""
 	if w.SHA256 != "" {
 		hash = ", SHA-256 " + w.SHA256
 	}
-	_, err := fmt.Fprintf(p.Out, "%s %s: %s%s\n", did, terminal.Visible(w.Path), terminal.Count(int(w.Size), "byte"), hash)
-	return err
+	return p.Printf(c, w, "%s %s: %s%s\n", did, terminal.Visible(w.Path), terminal.Count(int(w.Size), "byte"), hash)
 }

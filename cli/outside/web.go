@@ -107,7 +107,8 @@ func (p commands) webSearch(c *cli.Context) error {
 		}
 		h := res.Answer.(pipeline.Hits)
 		if c.Bool("json") {
-			return terminal.WriteJSON(p.Out, asHits(res, h))
+			return terminal.WriteJSON(p.Out, hits{Run: res.ID, Namespace: res.Namespace, Engine: h.Engine, Passed: h.Passed, Untrusted: untrusted,
+				Results: h.Results, Egress: res.Egress, Receipt: res.Receipt})
 		}
 		for _, why := range h.Passed {
 			p.Say("%s", why)
@@ -215,9 +216,4 @@ type hits struct {
 	Results   []engine.Result `json:"results"`
 	Egress    []egress.Record `json:"egress"`
 	Receipt   json.RawMessage `json:"receipt,omitempty"`
-}
-
-func asHits(res pipeline.Result, h pipeline.Hits) hits {
-	return hits{Run: res.ID, Namespace: res.Namespace, Engine: h.Engine, Passed: h.Passed, Untrusted: untrusted, Results: h.Results,
-		Egress: res.Egress, Receipt: res.Receipt}
 }

@@ -78,7 +78,9 @@ func (p commands) showBrowsed(c *cli.Context, res pipeline.Result) error {
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, asBrowsed(res, b, file))
+		return terminal.WriteJSON(p.Out, seenPage{Run: res.ID, Namespace: res.Namespace, Ended: res.Ended, URL: b.URL, Host: b.Host, Status: b.Status,
+			Title: b.Title, Late: b.Late, Notes: b.Notes, Untrusted: untrusted, Text: res.Stdout, Total: b.Total, Picture: file, Egress: res.Egress,
+			Layers: res.Layers, Timings: res.Timings, Memory: res.PeakMemory, Receipt: res.Receipt})
 	}
 	if b.Status >= 400 {
 		p.Say("%s answered with HTTP %d", b.Host, b.Status)
@@ -178,10 +180,4 @@ type seenPage struct {
 	Timings   pipeline.Timings `json:"timings"`
 	Memory    int64            `json:"peak_memory"`
 	Receipt   json.RawMessage  `json:"receipt,omitempty"`
-}
-
-func asBrowsed(res pipeline.Result, b pipeline.Browsed, picture string) seenPage {
-	return seenPage{Run: res.ID, Namespace: res.Namespace, Ended: res.Ended, URL: b.URL, Host: b.Host, Status: b.Status, Title: b.Title, Late: b.Late,
-		Notes: b.Notes, Untrusted: untrusted, Text: res.Stdout, Total: b.Total, Picture: picture, Egress: res.Egress, Layers: res.Layers,
-		Timings: res.Timings, Memory: res.PeakMemory, Receipt: res.Receipt}
 }

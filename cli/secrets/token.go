@@ -53,7 +53,7 @@ Examples:
 					&cli.StringFlag{Name: "expires", Usage: "it ends after `TIME`, such as 12h, 30d or never", Value: "90d"},
 					command.JSONFlag(),
 				},
-				Action: p.tokenCreate,
+				Action: command.OneWord(p.tokenCreate, tokenHelp, "token create needs the NAME of one token"),
 			},
 			{
 				Name:        "list",
@@ -71,17 +71,15 @@ Examples:
 
 Example: sandboxmcp token revoke ci`,
 				Flags:  []cli.Flag{command.JSONFlag()},
-				Action: p.tokenRevoke,
+				Action: command.OneWord(p.tokenRevoke, "sandboxmcp token list", "token revoke needs the NAME or the ID of one token"),
 			},
 		},
 	}
 }
 
+const tokenHelp = "sandboxmcp token create --help"
+
 func (p commands) tokenCreate(c *cli.Context) error {
-	const help = "sandboxmcp token create --help"
-	if c.NArg() != 1 {
-		return exit.Usage(help, "token create needs the NAME of one token")
-	}
 	spec := identity.Token{Name: c.Args().First(), Kind: identity.Agent, Namespaces: c.StringSlice("namespace")}
 	if c.Bool("person") {
 		spec.Kind = identity.Person
@@ -89,14 +87,14 @@ func (p commands) tokenCreate(c *cli.Context) error {
 	life, err := lifetime(c.String("expires"))
 	switch {
 	case c.Bool("agent") && c.Bool("person"):
-		return exit.Usage(help, "a token is an agent's or a person's: --agent or --person")
+		return exit.Usage(tokenHelp, "a token is an agent's or a person's: --agent or --person")
 	case err != nil:
 		return exit.Usage("--expires 12h, --expires 30d or --expires never", "%v", err)
 	case spec.Kind == identity.Agent && len(spec.Namespaces) == 0:
 		return exit.Usage("--namespace default, or another; a person's token needs none", "an agent needs a namespace")
 	}
 	if err := spec.Check(); err != nil {
-		return exit.Usage(help, "%v", err)
+		return exit.Usage(tokenHelp, "%v", err)
 	}
 	if life > 0 {
 		spec.Expires = time.Now().Add(life)
@@ -113,15 +111,20 @@ func (p commands) tokenCreate(c *cli.Context) error {
 	case err != nil:
 		return err
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, struct {
-			identity.Token
-			Secret string `json:"token"`
-		}{made, token})
+	if !c.Bool("json") {
+		who, where := "a person", "all namespaces"
+		if made.Kind == identity.Agent {
+			who = "an agent"
+		}
+		if len(made.Namespaces) > 0 {
+			where = strings.Join(made.Namespaces, ", ")
+		}
+		p.Say("token %s (%s), of %s in %s, %s: it is shown only this once", made.Name, made.ID, who, where, until(made, time.Now()))
 	}
-	p.Say("token %s (%s), of %s %s, %s: it is shown only this once", made.Name, made.ID, article(made.Kind), reach(made), until(made, time.Now()))
-	_, err = fmt.Fprintln(p.Out, token)
-	return err
+	return p.Printf(c, struct {
+		identity.Token
+		Secret string `json:"token"`
+	}{made, token}, "%s\n", token)
 }
 
 // lifetime reads the time after which a token ends: 0 is never.
@@ -143,21 +146,6 @@ func lifetime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func article(k identity.Kind) string {
-	if k == identity.Agent {
-		return "an agent"
-	}
-	return "a person"
-}
-
-// reach describes the namespaces of a token.
-func reach(t identity.Token) string {
-	if len(t.Namespaces) == 0 {
-		return "in all namespaces"
-	}
-	return "in " + strings.Join(t.Namespaces, ", ")
-}
-
 func until(t identity.Token, now time.Time) string {
 	switch {
 	case t.Expires.IsZero():
@@ -177,18 +165,12 @@ func (p commands) tokenList(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, list)
-	}
-	return showTokens(p.Out, list, time.Now())
+	return p.Print(c, list, func(w io.Writer) error { return showTokens(w, list, time.Now()) })
 }
 
 func showTokens(w io.Writer, list []identity.Token, now time.Time) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "there are no tokens")
-		return err
-	}
 	t := terminal.NewTable(w, terminal.Columns("NAME", "ID", "KIND", "NAMESPACES", "EXPIRES", "LAST USED")...)
+	t.Empty = "there are no tokens"
 	for _, token := range list {
 		namespaces, expires, used := "all", "never", "never"
 		if len(token.Namespaces) > 0 {
@@ -209,9 +191,6 @@ func showTokens(w io.Writer, list []identity.Token, now time.Time) error {
 }
 
 func (p commands) tokenRevoke(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return exit.Usage("sandboxmcp token list", "token revoke needs the NAME or the ID of one token")
-	}
 	var gone identity.Token
 	err := p.changeTokens(c, event.TokenRevoked, func(ctx context.Context, s *identity.Tokens, log func(identity.Token) error) (err error) {
 		gone, err = s.Revoke(ctx, c.Args().First(), log)
@@ -223,11 +202,7 @@ func (p commands) tokenRevoke(c *cli.Context) error {
 	case err != nil:
 		return err
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, map[string]string{"id": gone.ID, "revoked": gone.Name})
-	}
-	_, err = fmt.Fprintf(p.Out, "revoked %s\n", gone.Name)
-	return err
+	return p.Printf(c, map[string]string{"id": gone.ID, "revoked": gone.Name}, "revoked %s\n", gone.Name)
 }
 
 // changeTokens calls f with the store, and with what records a change of this kind in the audit log before it is made.

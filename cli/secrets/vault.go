@@ -4,7 +4,6 @@ package secrets
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
-	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -40,7 +38,7 @@ Example: sandboxmcp vault add API_KEY --host api.example.com`,
 				UsageText:   "sandboxmcp vault delete KEY [--namespace NS] [--json]",
 				Description: "Runs that have been lent it keep it.\n\nExample: sandboxmcp vault delete API_KEY",
 				Flags:       []cli.Flag{command.NamespaceFlag(), command.JSONFlag()},
-				Action:      p.vaultDelete,
+				Action:      command.OneWord(p.vaultDelete, "sandboxmcp vault list", "vault delete needs the KEY of one secret"),
 			},
 		},
 	}
@@ -64,9 +62,6 @@ func valueFlags() []cli.Flag {
 }
 
 func (p commands) vaultDelete(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return exit.Usage("sandboxmcp vault list", "vault delete needs the KEY of one secret")
-	}
 	namespace, key := c.String("namespace"), c.Args().First()
 	if err := vault.CheckName(namespace, key); err != nil {
 		return exit.Usage("sandboxmcp vault list", "%v", err)
@@ -82,11 +77,7 @@ func (p commands) vaultDelete(c *cli.Context) error {
 	case err != nil:
 		return err
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, map[string]string{"namespace": namespace, "deleted": key})
-	}
-	_, err = fmt.Fprintf(p.Out, "deleted %s from the namespace %s\n", key, namespace)
-	return err
+	return p.Printf(c, map[string]string{"namespace": namespace, "deleted": key}, "deleted %s from the namespace %s\n", key, namespace)
 }
 
 // changeVault calls f with a store whose changes are in the audit log before they are made.

@@ -83,16 +83,12 @@ func (p commands) vaultAdd(c *cli.Context) error {
 	}
 	p.unused(cfg, e)
 	p.unbound(e)
-	if c.Bool("json") {
-		e.Added = time.Now()
-		return terminal.WriteJSON(p.Out, secretEntryOf(e, time.Time{}, e.Added))
-	}
 	where := ""
 	if len(e.Hosts) > 0 {
 		where = ", for " + strings.Join(e.Hosts, ", ") + " only"
 	}
-	_, err = fmt.Fprintf(p.Out, "added %s to the namespace %s%s\n", e.Key, e.Namespace, terminal.Visible(where))
-	return err
+	e.Added = time.Now()
+	return p.Printf(c, secretEntryOf(e, time.Time{}, e.Added), "added %s to the namespace %s%s\n", e.Key, e.Namespace, terminal.Visible(where))
 }
 
 // binding returns the hosts to which the command line binds a secret.

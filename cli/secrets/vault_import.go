@@ -15,7 +15,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
-	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -38,7 +37,7 @@ Examples:
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be added"},
 			command.JSONFlag(),
 		}),
-		Action: p.vaultImport,
+		Action: command.OneWord(p.vaultImport, "sandboxmcp vault import .env", "vault import needs one FILE"),
 	}
 }
 
@@ -51,9 +50,6 @@ type imported struct {
 }
 
 func (p commands) vaultImport(c *cli.Context) error {
-	if c.NArg() != 1 {
-		return exit.Usage("sandboxmcp vault import .env", "vault import needs one FILE")
-	}
 	if err := vault.CheckName(c.String("namespace"), "KEY"); err != nil {
 		return exit.Usage("sandboxmcp vault import --help", "%v", err)
 	}
@@ -74,7 +70,9 @@ func (p commands) vaultImport(c *cli.Context) error {
 			clear(v.Value)
 		}
 	}()
-	there, err := present(c, cfg)
+	ctx, stop := command.UntilSignal(c)
+	there, _, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
+	stop()
 	if err != nil {
 		return err
 	}
@@ -139,14 +137,6 @@ func whoReads(mode fs.FileMode) string {
 	return "its owner can read it"
 }
 
-// present are the secrets that the namespace has.
-func present(c *cli.Context, cfg config.Config) ([]vault.Entry, error) {
-	ctx, stop := command.UntilSignal(c)
-	defer stop()
-	entries, _, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
-	return entries, err
-}
-
 // checkImport names all that can't be added at once, so that a file need not be put right one line after the other.
 func (p commands) checkImport(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry) error {
 	var empty, exist []string
@@ -200,21 +190,16 @@ func (p commands) afterImport(cfg config.Config, variables []vault.EnvVariable, 
 }
 
 func (p commands) showImport(c *cli.Context, done imported) error {
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, done)
-	}
-	did := "added"
+	did, text := "added", ""
 	if done.DryRun {
 		did = "would add"
 	}
 	for _, name := range done.Names {
-		note := ""
+		text += fmt.Sprintf("%s %s to the namespace %s", did, name, done.Namespace)
 		if slices.Contains(done.Replaced, name) {
-			note = ", in the place of the one that is there"
+			text += ", in the place of the one that is there"
 		}
-		if _, err := fmt.Fprintf(p.Out, "%s %s to the namespace %s%s\n", did, name, done.Namespace, note); err != nil {
-			return err
-		}
+		text += "\n"
 	}
-	return nil
+	return p.Printf(c, done, "%s", text)
 }

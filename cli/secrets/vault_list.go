@@ -1,10 +1,8 @@
 package secrets
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -71,26 +69,15 @@ func (p commands) vaultList(c *cli.Context) error {
 		p.Say("warning: when secrets were used is not known: %v", unknown)
 	}
 	now := time.Now()
-	if c.Bool("json") {
-		list := []secretEntry{}
-		for _, e := range entries {
-			list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}], now))
-		}
-		err = terminal.WriteJSON(p.Out, list)
-	} else {
-		err = showSecrets(p.Out, entries, used, now)
+	list := []secretEntry{}
+	for _, e := range entries {
+		list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}], now))
 	}
+	err = p.Print(c, list, func(w io.Writer) error { return showSecrets(w, entries, used, now) })
 	for _, problem := range problems {
 		p.Say("%v", problem)
 	}
-	return cmp.Or(err, brokenSecrets(problems))
-}
-
-func brokenSecrets(problems []error) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	return exit.Silent(exit.Failed)
+	return exit.Unless(len(problems) == 0, err)
 }
 
 func secretEntryOf(e vault.Entry, used, now time.Time) secretEntry {
@@ -104,11 +91,8 @@ func secretEntryOf(e vault.Entry, used, now time.Time) secretEntry {
 
 // showSecrets prints a line for each secret. A nil used says that it is not known.
 func showSecrets(w io.Writer, entries []vault.Entry, used map[called]time.Time, now time.Time) error {
-	if len(entries) == 0 {
-		_, err := fmt.Fprintln(w, "no secrets were added")
-		return err
-	}
 	t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")...)
+	t.Empty = "no secrets were added"
 	for _, e := range entries {
 		age, last, hosts, required, body := "?", "never", "any: programs see the value", "-", "-"
 		switch {
@@ -156,16 +140,11 @@ func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[cal
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range leasedIn(row) {
+		var data struct{ Secrets []string }
+		_ = json.Unmarshal(row.Data, &data) // what is not of this form says nothing
+		for _, name := range data.Secrets {
 			used[called{row.Namespace, name}] = row.Time
 		}
 	}
 	return used, nil
-}
-
-// leasedIn are the names of the secrets that a row says were lent.
-func leasedIn(row audit.Row) []string {
-	var data struct{ Secrets []string }
-	_ = json.Unmarshal(row.Data, &data) // what is not of this form says nothing
-	return data.Secrets
 }

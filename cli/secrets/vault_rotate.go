@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -77,12 +76,12 @@ func (p commands) vaultRotate(c *cli.Context) error {
 	if err != nil {
 		p.Say("warning: which sessions keep the old value is not known: %v", err)
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, rotated{Namespace: namespace, Name: key, Store: e.Store, Holders: holders})
-	}
-	_, err = fmt.Fprintf(p.Out, "rotated %s of the namespace %s: what runs next gets the new value\n", key, namespace)
+	err = p.Printf(c, rotated{Namespace: namespace, Name: key, Store: e.Store, Holders: holders},
+		"rotated %s of the namespace %s: what runs next gets the new value\n", key, namespace)
 	for _, id := range holders {
-		p.Say("the session %s was lent the old value, and keeps it until it ends", id)
+		if !c.Bool("json") {
+			p.Say("the session %s was lent the old value, and keeps it until it ends", id)
+		}
 	}
 	return err
 }
@@ -170,9 +169,6 @@ func (p commands) vaultRekey(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, rekeyed{place, n})
-	}
 	where, are := "vault.key in the state directory", "are"
 	if place == vault.InKeyring {
 		where = "the keyring of the operating system"
@@ -180,6 +176,5 @@ func (p commands) vaultRekey(c *cli.Context) error {
 	if n == 1 {
 		are = "is"
 	}
-	_, err = fmt.Fprintf(p.Out, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"), are)
-	return err
+	return p.Printf(c, rekeyed{place, n}, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"), are)
 }

@@ -85,15 +85,7 @@ func (p commands) vaultVerify(c *cli.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		err = terminal.WriteJSON(p.Out, v)
-	} else {
-		err = v.show(p.Out)
-	}
-	if err == nil && !v.OK {
-		return exit.Silent(exit.Failed)
-	}
-	return err
+	return exit.Unless(v.OK, p.Print(c, v, v.show))
 }
 
 // checkFiles checks who can read and change the files of the vault, and whether something is left of a change.

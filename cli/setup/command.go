@@ -230,15 +230,11 @@ func (p commands) setupDo(c *cli.Context, client Client, change Change, server S
 	if dry && change.Changes() {
 		o.Would = string(change.After)
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, o)
-	}
 	text := o.text(c.Bool("remove"), change.Remove, client)
 	if client.Note != "" && !c.Bool("remove") && !dry {
 		text += "\n" + client.Note
 	}
-	_, err = fmt.Fprintln(p.Out, text)
-	return err
+	return p.Printf(c, o, "%s\n", text)
 }
 
 // setupOutcome is the change to a client's file, as JSON shows it.

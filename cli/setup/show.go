@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -32,9 +33,6 @@ func (p commands) setupShow(c *cli.Context, client Client, path string, change C
 	o := clientStateOf(client, path, server, change, planned)
 	o.Snippet = client.Snippet(server)
 	o.Paths = map[string]string{"linux": client.PathOn("linux"), "macos": client.PathOn("darwin"), "windows": client.PathOn("windows")}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, o)
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s reads its servers from\n", o.Title)
 	for _, system := range [][2]string{{"Linux", "linux"}, {"macOS", "macos"}, {"Windows", "windows"}} {
@@ -56,8 +54,7 @@ func (p commands) setupShow(c *cli.Context, client Client, path string, change C
 	if o.Note != "" {
 		fmt.Fprintf(&b, "\n%s\n", o.Note)
 	}
-	_, err := fmt.Fprint(p.Out, b.String())
-	return err
+	return p.Printf(c, o, "%s", b.String())
 }
 
 // setupWords are the arguments of setup, to be typed again.
@@ -76,25 +73,23 @@ func (p commands) setupList(c *cli.Context) error {
 	for _, client := range Clients() {
 		all = append(all, p.inspectClient(c, client))
 	}
-	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, all)
-	}
-	t := terminal.NewTable(p.Out, terminal.Columns("CLIENT", "INSTALLED", "CONFIGURED", "FILE")...)
-	yes := map[bool]string{true: "yes", false: "no"}
-	for _, o := range all {
-		configured := yes[o.Configured]
-		switch {
-		case o.Configured && !o.Current:
-			configured = "differently"
-		case o.Configured && len(o.Flags) > 0:
-			configured += ", " + strings.Join(o.Flags, " ")
+	return p.Print(c, all, func(w io.Writer) error {
+		t := terminal.NewTable(w, terminal.Columns("CLIENT", "INSTALLED", "CONFIGURED", "FILE")...)
+		yes := map[bool]string{true: "yes", false: "no"}
+		for _, o := range all {
+			configured := yes[o.Configured]
+			switch {
+			case o.Problem != "":
+				configured = "?"
+			case o.Configured && !o.Current:
+				configured = "differently"
+			case o.Configured && len(o.Flags) > 0:
+				configured += ", " + strings.Join(o.Flags, " ")
+			}
+			t.Row(o.Client, yes[o.Installed], configured, cmp.Or(o.Path, o.Problem))
 		}
-		if o.Problem != "" {
-			configured = "?"
-		}
-		t.Row(o.Client, yes[o.Installed], configured, cmp.Or(o.Path, o.Problem))
-	}
-	return t.Close()
+		return t.Close()
+	})
 }
 
 // inspectClient returns the state of a client's file.

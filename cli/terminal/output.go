@@ -59,6 +59,15 @@ func (s JSONLines) Write(line []byte) (int, error) {
 // Visible is safetext.Line: it writes out all that a terminal would obey.
 func Visible(s string) string { return safetext.Line(s) }
 
+// Lines returns the lines of a text as Visible shows them, each with a line end.
+func Lines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(Visible(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	return b.String()
+}
+
 // ShellWord quotes a word for a shell, in a form that is safe to print.
 func ShellWord(s string) string {
 	s = Visible(s)

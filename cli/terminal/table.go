@@ -15,8 +15,9 @@ type Table struct {
 	W       io.Writer
 	Width   int // of the terminal that lines must fit, 0 is none
 	Columns []Column
-	Live    bool // rows are printed as they come, in columns as wide as they usually need
-	headed  bool // the heading was printed, or there is none
+	Empty   string // printed instead of a table without rows
+	Live    bool   // rows are printed as they come, in columns as wide as they usually need
+	headed  bool   // the heading was printed, or there is none
 	rows    [][]string
 }
 
@@ -64,10 +65,14 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Close prints the rows that are not printed yet. A table without rows prints nothing.
+// Close prints the rows that are not printed yet. A table without rows prints Empty, without any heading.
 func (t *Table) Close() error {
 	if len(t.rows) == 0 {
-		return nil
+		if t.Empty == "" {
+			return nil
+		}
+		_, err := fmt.Fprintln(t.W, t.Empty)
+		return err
 	}
 	return t.Flush()
 }
@@ -175,13 +180,4 @@ func (t *Table) shrink(columns, widths []int, all bool) bool {
 		widths[widest]--
 	}
 	return true
-}
-
-// List prints a table whose rows are all there.
-func List(w io.Writer, rows [][]string, columns ...Column) error {
-	t := NewTable(w, columns...)
-	for _, row := range rows {
-		t.Row(row...)
-	}
-	return t.Close()
 }

@@ -39,7 +39,7 @@ func (f *found) containers(ctx context.Context, name string) {
 	f.engines = append(f.engines, e)
 	runtimes, _ := e.ask(ctx, "info", "--format", "{{range $name, $_ := .Runtimes}}{{$name}} {{end}}") // Podman has no such list
 	for _, p := range f.programs {
-		image := f.Config.Images[p.Language]
+		image := f.Config.Image(p.Language)
 		if _, err := e.ask(ctx, "image", "inspect", image); err != nil {
 			f.leaveOut(name+" for "+p.Language, fmt.Errorf("it has no image %s here, and none is fetched", image))
 			continue

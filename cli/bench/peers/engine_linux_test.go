@@ -52,7 +52,9 @@ func TestContainers(t *testing.T) {
 	environ, asked := fakeEngine(t, "docker")
 	python, shell := &bench.Program{Language: "python"}, &bench.Program{Language: "shell", Typed: []string{"bash", "-c", "echo 1"}}
 	f := newFound(environ, python, shell)
-	f.Config.Images = map[string]string{"shell": "here", "python": "elsewhere"}
+	f.Config.Image = func(language string) string {
+		return map[string]string{"shell": "here", "python": "elsewhere"}[language]
+	}
 	f.containers(t.Context(), "docker")
 	var names []string
 	for _, w := range f.Variants {

@@ -13,8 +13,8 @@ import (
 
 // Config is what the others need of the caller.
 type Config struct {
-	Environ []string          // for programs that need a home or an engine's address
-	Images  map[string]string // of containers, by language; one that an engine does not have is left out, never fetched
+	Environ []string                     // for programs that need a home or an engine's address
+	Image   func(language string) string // of containers; one that an engine does not have is left out, never fetched
 }
 
 // found is what there is of them.
