@@ -47,7 +47,7 @@ func TestDefaults(t *testing.T) {
 		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
 		Containers: Containers{Pull: "missing", Ahead: 2},
 		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},
-		HTTP:       HTTP{Requests: 50, OAuth: OAuth{Namespaces: "namespaces"}},
+		HTTP:       HTTP{DrainSeconds: 10, Requests: 50, OAuth: OAuth{Namespaces: "namespaces"}},
 		Profiles: map[string]Profile{
 			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
 			"landlock": {[]string{"landlock", "seccomp", "caps", "nnp"}, "landlock"},
@@ -99,6 +99,13 @@ keep: {max_mb: 13, hours: 14}
 pool: {enabled: off, max: 18, memory_mb: 19, idle_seconds: 20}
 host: {enabled: true, allowed: ["@safe", "docker restart *"], blocked: ["git push **"], timeout_seconds: 25, output_bytes: 2048, ram_mb: 27, processes: 28, cpu_cores: 29, environment: [TZ], read: [/srv], write: [/srv/out], max_file_mb: 26}
 http:
+  listen: unix:/run/http.sock
+  socket_group: web
+  tls_cert: /etc/cert.pem
+  tls_key: /etc/key.pem
+  hosts: [sandbox.example.com, "::1"]
+  origins: ["https://app.example.com"]
+  drain_seconds: 32
   requests: 31
   client_ca: /etc/clients.pem
   oauth: {issuer: "https://login.example.com", resource: "https://sandbox.example.com/mcp", audience: "api://sandbox", jwks: "https://login.example.com/keys", namespaces_claim: teams, scopes: [mcp], person_scope: admin}
@@ -138,7 +145,7 @@ func TestFile(t *testing.T) {
 		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", []string{"mojeek", "searxng"}, "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
 		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, 2048, 27, 28, 29, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}, 26},
 		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53", 15, 16},
-		HTTP: HTTP{31, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", nil}},
+		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, []string{"https://app.example.com"}, 32, 31, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", nil}},
 			OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", []string{"mcp"}, "admin"}},
 		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
 		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", Ahead: 17,

@@ -1,15 +1,24 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// HTTP configures who may use a server over HTTP, beside whoever has a token.
+// HTTP configures where a server takes requests over HTTP, and who may send them, beside whoever has a token.
 type HTTP struct {
+	Listen       string                 // "HOST:PORT", "unix:PATH" or "systemd"; "" is nowhere
+	Group        string                 // who may connect to the Unix socket besides its owner; "" is nobody
+	Cert, Key    string                 // paths of the certificate and its key; "" is no TLS
+	Hosts        []string               // names of the server besides its address and the loopback's
+	Origins      []string               // of pages that may send requests besides the server's own
+	DrainSeconds int                    // that requests have to end when the server ends
 	Requests     int                    // a second, of one identity
 	ClientCA     string                 // path of the certificates that sign those of clients; "" takes none
 	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as a client's certificate has it
@@ -35,6 +44,13 @@ type OAuth struct {
 
 func httpSettings() []setting {
 	return []setting{
+		listenAt("http.listen", func(c *Config) *string { return &c.HTTP.Listen }),
+		text("http.socket_group", func(c *Config) *string { return &c.HTTP.Group }),
+		pathOr(None, "http.tls_cert", func(c *Config) *string { return &c.HTTP.Cert }),
+		pathOr(None, "http.tls_key", func(c *Config) *string { return &c.HTTP.Key }),
+		list("http.hosts", func(c *Config) *[]string { return &c.HTTP.Hosts }),
+		list("http.origins", func(c *Config) *[]string { return &c.HTTP.Origins }),
+		count("http.drain_seconds", "", 0, 3600, func(c *Config) *int { return &c.HTTP.DrainSeconds }),
 		count("http.requests", "", 1, 1_000_000, func(c *Config) *int { return &c.HTTP.Requests }),
 		pathOr(None, "http.client_ca", func(c *Config) *string { return &c.HTTP.ClientCA }),
 		address("http.oauth.issuer", "https://login.example.com", func(c *Config) *string { return &c.HTTP.OAuth.Issuer }),
@@ -45,6 +61,30 @@ func httpSettings() []setting {
 		list("http.oauth.scopes", func(c *Config) *[]string { return &c.HTTP.OAuth.Scopes }),
 		text("http.oauth.person_scope", func(c *Config) *string { return &c.HTTP.OAuth.Person }),
 	}
+}
+
+// listenAt is where to listen. TCP's own words for addresses are not read here.
+func listenAt(key string, of func(*Config) *string) setting {
+	return setting{key, "", None + ", HOST:PORT, unix:PATH, systemd", func(c *Config, v value) error {
+		at, err := v.text()
+		path, unix := strings.CutPrefix(at, "unix:")
+		_, _, tcp := net.SplitHostPort(at)
+		switch {
+		case err != nil:
+			return err
+		case at == None:
+			at = ""
+		case unix:
+			path, err = v.path(path)
+			at = "unix:" + path
+		case at != "systemd" && tcp != nil:
+			return fmt.Errorf("%q is no address: write one like 127.0.0.1:8750, unix:/run/sandboxmcp/http.sock, or systemd", at)
+		}
+		if err == nil {
+			*of(c) = at
+		}
+		return err
+	}, func(c *Config) string { return quoted(cmp.Or(*of(c), None)) }}
 }
 
 // text is any word.

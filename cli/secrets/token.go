@@ -32,8 +32,6 @@ sandboxmcp token revoke NAME|ID`,
 		Description: `A token is a bearer token for a server's HTTP address: who has it is NAME to the server, and in the audit log. Only a hash of it is
 kept, in tokens.json in the state directory. A server that runs sees at once which tokens there are.
 
-No server listens on HTTP yet: that comes next, and takes the tokens that are made now.
-
 Example: sandboxmcp token create ci --namespace ci --expires 30d`,
 		Subcommands: []*cli.Command{
 			{

@@ -28,8 +28,12 @@ func grantsOf(h config.HTTP) map[string]identity.Grant {
 	return grants
 }
 
-// checkHTTP returns an error that says which settings nobody can be identified by, of which package config knows nothing.
+// checkHTTP returns an error that says which settings no server can listen with, or nobody can be identified by, of which package
+// config knows nothing.
 func checkHTTP(h config.HTTP) error {
+	if err := doorOf(h).Check(); err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(h.Certificates)) {
 		if err := grantsOf(h)[name].Check(); err != nil {
 			return fmt.Errorf("http.certificates.%s: %w", name, err)

@@ -19,7 +19,7 @@ import (
 func TestIdentities(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	text := "state_dir: " + dir + "\nhttp:\n  requests: 2\n  client_ca: /x.pem\n  certificates: {\"dns:ci.example.com\": {kind: agent, namespaces: [ci]}}\n" +
+	text := "state_dir: " + dir + "\nhttp:\n  requests: 2\n  client_ca: /x.pem\n  tls_cert: /x.pem\n  tls_key: /x.pem\n  certificates: {\"dns:ci.example.com\": {kind: agent, namespaces: [ci]}}\n" +
 		"  oauth: {issuer: \"https://login.example.com\", resource: \"https://sandbox.example.com/mcp\", scopes: [mcp]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

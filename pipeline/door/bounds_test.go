@@ -2,6 +2,7 @@ package door
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -174,6 +178,36 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%s: got %q, %v", d.Address(), body, err)
 		}
 		w.Body.Close()
+	}
+}
+
+// A client of HTTP/2 that takes all bytes of a stream, and reads none from its connection, is dropped, too.
+func TestFullConnection(t *testing.T) {
+	b := usual
+	b.write = 200 * time.Millisecond
+	dropped := make(chan error, 1)
+	d, _ := start(t, Config{Address: unixPrefix + t.TempDir() + "/s", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var err error
+		for n := 0; err == nil && n < 256; n++ {
+			_, err = w.Write(make([]byte, 1<<20))
+		}
+		dropped <- err
+	})}, b)
+	conn := dial(t, d)
+	must(io.WriteString(conn, http2.ClientPreface))
+	framer := http2.NewFramer(conn, nil)
+	var headers bytes.Buffer
+	encoder := hpack.NewEncoder(&headers)
+	for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "localhost"}, {":path", "/"}} {
+		_ = encoder.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
+	}
+	err := errors.Join(framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1}), framer.WriteWindowUpdate(0, 1<<31-1-65535),
+		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headers.Bytes(), EndStream: true, EndHeaders: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-dropped; err == nil {
+		t.Error("256 MiB were written to nobody")
 	}
 }
 

@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // TestMain is a server that systemd has started where childEnv is set.
@@ -140,6 +143,16 @@ func TestSocketRace(t *testing.T) {
 	}
 	if len(doors) != 1 {
 		t.Errorf("%d servers listen", len(doors))
+	}
+	dir := must(os.Open(filepath.Dir(path)))
+	defer dir.Close()
+	if err := statefile.TryLock(dir, false); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if d, err := Listen(over, Config{Address: unixPrefix + path + "2"}); !errors.Is(err, statefile.ErrLocked) {
+		t.Errorf("while another server starts: got %v, %v", d, err)
 	}
 	for _, d := range doors {
 		if err := d.Drain(context.Background()); err != nil {

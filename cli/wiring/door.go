@@ -1,0 +1,21 @@
+package wiring
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
+)
+
+// ListenHTTP takes requests over HTTP where the configuration says, and gives them to h. ready says why the server is not ready, or nil.
+func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready func() error, h http.Handler) (*door.Door, error) {
+	c := doorOf(cfg.HTTP)
+	c.Handler, c.Ready, c.Log = h, ready, log
+	return door.Listen(ctx, c)
+}
+
+func doorOf(h config.HTTP) door.Config {
+	return door.Config{Address: h.Listen, Group: h.Group, Cert: h.Cert, Key: h.Key, ClientCA: h.ClientCA, Hosts: h.Hosts, Origins: h.Origins}
+}
