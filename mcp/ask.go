@@ -43,7 +43,7 @@ func (s *Server) askUser(ctx context.Context, p *approval.Pending) {
 	if s.outcomeOf(p) != nil {
 		return
 	}
-	response, err := notesFrom(ctx).session.elicit(ctx, dialog(p.Question))
+	response, err := elicit(ctx, dialog(p.Question))
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.Info("a client that says it has dialogs could not be asked", "error", err)

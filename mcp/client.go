@@ -16,29 +16,49 @@ type sender struct {
 	logs         mcp.LoggingLevel // that it wants to be told of, and higher ones; "" is none
 }
 
-// clientSession describes a client, and sends it requests and notifications.
-type clientSession struct {
-	send          func([]byte)
+// stream is where messages for a client are sent: standard output, or the response to one HTTP request. One goroutine writes them.
+type stream struct {
+	messages      chan []byte // in the order in which they are written
 	notifications chan mcp.JSONRPCNotification
-	released      chan struct{} // closed when nobody waits for the client any more
-	release       func()
+	unwritten     chan struct{} // closed when nobody writes any more, or nobody waits for it
+	abandon       func()        // closes it
+}
 
+func newStream() *stream {
+	s := &stream{
+		messages: make(chan []byte), unwritten: make(chan struct{}),
+		// Who sends a notification does not wait: those that find it full are lost.
+		notifications: make(chan mcp.JSONRPCNotification, 1024),
+	}
+	s.abandon = sync.OnceFunc(func() { close(s.unwritten) })
+	return s
+}
+
+// send hands a message to the one that writes. It waits as long as the client does not read.
+func (s *stream) send(b []byte) {
+	if b == nil {
+		return
+	}
+	select {
+	case s.messages <- b:
+	case <-s.unwritten:
+	}
+}
+
+// notify sends the client a notification, which is lost if it does not read.
+func (s *stream) notify(method string, p mcp.NotificationParams) {
+	select {
+	case s.notifications <- mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{Method: method, Params: p}}:
+	default:
+	}
+}
+
+// clientSession is what is known of a client, and what it was asked.
+type clientSession struct {
 	mu      sync.Mutex
 	greeted *sender // what it said in initialize; nil before that
 	asked   int64
 	waiting map[string]chan<- *message // by the ids of our requests
-}
-
-func newClientSession(send func([]byte)) *clientSession {
-	s := &clientSession{
-		send: send,
-		// Who sends a notification does not wait: those that find it full are lost.
-		notifications: make(chan mcp.JSONRPCNotification, 1024),
-		waiting:       map[string]chan<- *message{},
-		released:      make(chan struct{}),
-	}
-	s.release = sync.OnceFunc(func() { close(s.released) })
-	return s
 }
 
 func (s *clientSession) initialize(c sender) {
@@ -69,17 +89,10 @@ func (s *clientSession) sender() sender {
 	return *s.greeted
 }
 
-// notify sends the client a notification, which is lost if it does not read.
-func (s *clientSession) notify(method string, p mcp.NotificationParams) {
-	select {
-	case s.notifications <- mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{Method: method, Params: p}}:
-	default:
-	}
-}
-
-// elicit asks the client's user, in the way of the protocols before 2026-07-28.
-func (s *clientSession) elicit(ctx context.Context, p mcp.ElicitationParams) (*mcp.ElicitationResult, error) {
-	result, err := s.ask(ctx, mcp.MethodElicitationCreate, p)
+// elicit asks the user of the client whose request ctx is of, in the way of the protocols before 2026-07-28.
+func elicit(ctx context.Context, p mcp.ElicitationParams) (*mcp.ElicitationResult, error) {
+	n := notesFrom(ctx)
+	result, err := n.session.ask(ctx, n.to, mcp.MethodElicitationCreate, p)
 	if err != nil {
 		return nil, fmt.Errorf("ask the client's user: %w", err)
 	}
@@ -91,7 +104,7 @@ func (s *clientSession) elicit(ctx context.Context, p mcp.ElicitationParams) (*m
 }
 
 // ask sends a request to the client and waits for the answer.
-func (s *clientSession) ask(ctx context.Context, method mcp.MCPMethod, params any) (json.RawMessage, error) {
+func (s *clientSession) ask(ctx context.Context, to *stream, method mcp.MCPMethod, params any) (json.RawMessage, error) {
 	answer := make(chan *message, 1)
 	s.mu.Lock()
 	s.asked++
@@ -112,10 +125,10 @@ func (s *clientSession) ask(ctx context.Context, method mcp.MCPMethod, params an
 	if err != nil {
 		return nil, err
 	}
-	s.send(b)
+	to.send(b)
 	select {
 	case <-ctx.Done():
-		s.notify(string(mcp.MethodNotificationCancelled), // so that a dialog goes away
+		to.notify(string(mcp.MethodNotificationCancelled), // so that a dialog goes away
 			mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": json.RawMessage(id), "reason": "it is decided, or was given up"}})
 		return nil, context.Cause(ctx)
 	case m := <-answer:

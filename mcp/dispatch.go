@@ -21,6 +21,7 @@ func (c *conn) dispatch(ctx context.Context, m *message) []byte {
 	if bad != nil {
 		bad.text = clip(bad.text, 2000)
 		c.s.log.Info("a request failed", "method", clip(m.method, 100), "error", bad.text)
+		m.failed = bad.code
 		return bad.encode()
 	}
 	if m.modern {
@@ -147,7 +148,7 @@ func subscribe(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
 	if bad := m.read(&p); bad != nil {
 		return nil, bad
 	}
-	notesFrom(ctx).session.notify(mcp.MethodNotificationSubscriptionsAcknowledged, mcp.NotificationParams{
+	notesFrom(ctx).to.notify(mcp.MethodNotificationSubscriptionsAcknowledged, mcp.NotificationParams{
 		Meta: map[string]any{mcp.MetaKeySubscriptionID: m.ID}, AdditionalFields: map[string]any{"notifications": mcp.SubscriptionFilter{}},
 	})
 	r := &mcp.SubscriptionsListenResult{}

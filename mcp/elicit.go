@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
 // approvalFacts describe a question to a person.
@@ -108,7 +109,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 	}
 	replied := make(chan reply, 1)
 	go func() {
-		response, err := notesFrom(ctx).session.elicit(ctx, dialog(p.Question))
+		response, err := elicit(ctx, dialog(p.Question))
 		replied <- reply{response, err}
 	}()
 	decided := make(chan *answer, 1)
@@ -186,9 +187,10 @@ func (s *Server) pending(p *approval.Pending) *answer {
 	return &answer{facts: f, text: pendingText(q, f, s.commands(q))}
 }
 
-// canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts.
+// canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts: an agent that has a token
+// of its own could answer for itself.
 func (s *Server) canElicit(ctx context.Context) bool {
-	if s.cfg.Approvals.OnlyRoot() || notesFrom(ctx).task {
+	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.cfg.Approvals.OnlyRoot() || notesFrom(ctx).task {
 		return false
 	}
 	caps := senderOf(ctx).capabilities.Elicitation // of a modern client what this call says, and nothing else

@@ -28,16 +28,15 @@ func (c *conn) admit(m *message) *fault {
 	if bytes.Contains(m.Params, []byte(`"io.modelcontextprotocol/`)) { // large ones are not read for nothing
 		_ = json.Unmarshal(m.Params, &p) // what is wrong with the rest is said by who reads it
 	}
-	var version string
 	switch {
 	case p.Meta.Version == nil:
-	case json.Unmarshal(p.Meta.Version, &version) != nil:
+	case json.Unmarshal(p.Meta.Version, &m.version) != nil:
 		return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("%q in _meta must be a string", mcp.MetaKeyProtocolVersion))
-	case !mcp.IsValidProtocolVersion(version):
-		e := mcp.UnsupportedProtocolVersionError{Version: clip(version, 100), Supported: mcp.ValidProtocolVersions}.JSONRPCError().Error
-		return m.refuse(e.Code, e.Message).with(e.Data)
-	case mcp.IsModernProtocol(version):
-		c.stateless, m.modern = true, true
+	case !mcp.IsValidProtocolVersion(m.version):
+		return m.unsupported(m.version)
+	case mcp.IsModernProtocol(m.version):
+		m.modern = true
+		c.stateless.Store(true)
 		_ = json.Unmarshal(p.Meta.Client, &m.sender.info) // who does not say it well is unknown
 		_ = json.Unmarshal(p.Meta.LogLevel, &m.sender.logs)
 		return m.declare(p.Meta.Capabilities)
@@ -49,11 +48,16 @@ func (c *conn) admit(m *message) *fault {
 	switch {
 	case m.method == string(mcp.MethodPing), c.session.initialized() && !discover:
 		return nil
-	case !c.stateless && !discover:
+	case !c.stateless.Load() && !discover:
 		return m.refuse(mcp.INVALID_REQUEST, "the connection is not initialized: send initialize first")
 	}
 	return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("the request does not say its protocol version: put %q and %q into its _meta, or send initialize first",
 		mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities))
+}
+
+func (m *message) unsupported(version string) *fault {
+	e := mcp.UnsupportedProtocolVersionError{Version: clip(version, 100), Supported: mcp.ValidProtocolVersions}.JSONRPCError().Error
+	return m.refuse(e.Code, e.Message).with(e.Data)
 }
 
 // greeting refuses an initialize without a protocol version, which the library takes for that of a very old client.

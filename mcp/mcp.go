@@ -95,5 +95,5 @@ func (s *Server) add(t tool) {
 func (s *Server) Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	return newConn(s, cancel).serve(ctx, stdin, stdout)
+	return newConn(s, new(budget), cancel).serve(ctx, stdin, stdout)
 }

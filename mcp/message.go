@@ -18,12 +18,15 @@ type message struct {
 	Result  json.RawMessage `json:"result"`
 	Error   json.RawMessage `json:"error"`
 
+	key        string // which request it is among those of its conn
 	method     string
 	size       int
+	version    string // of the protocol that it names; "" is none
 	modern     bool   // of the protocol 2026-07-28, or a later one
 	sender     sender // of a modern one
 	knowsTasks bool   // its sender declares the extension
 	task       *task  // that it is to become, or may
+	failed     int    // the code of the error that it was answered with; 0 is none
 }
 
 // parse reads one line. What is no sound message is answered with the fault.

@@ -47,7 +47,7 @@ func startProgress(ctx context.Context, asked *mcp.Meta) *progress {
 			return
 		}
 		// A client that does not read loses these first: that is no error.
-		n.session.notify("notifications/progress",
+		n.to.notify("notifications/progress",
 			mcp.NotificationParams{AdditionalFields: map[string]any{"progressToken": token, "progress": seconds, "message": message}})
 	})
 }

@@ -40,25 +40,39 @@ var (
 	errCancelled = errors.New("the client cancelled the call")
 )
 
-// conn is the connection of one client on stdin and stdout.
+// conn is what requests of one client have in common, whichever way they come.
 type conn struct {
 	s       *Server
-	session *clientSession
+	session clientSession
 	end     context.CancelCauseFunc
+	ended   chan struct{} // closed when nobody waits for its requests any more
 
-	out     chan []byte   // whole lines, for the one that writes
-	dead    chan struct{} // closed when nobody writes any more
 	calls   sync.WaitGroup
 	order   callOrder
 	workers workers
 
 	tasks     tasks
-	stateless bool // a request has named its version; for the loop that reads
+	stateless atomic.Bool // a request has named its version
+
+	held *budget // bytes of requests under way, tasks included
 
 	mu    sync.Mutex
-	under map[string]*underway // requests under way, by their ids as they were written
-	held  int                  // bytes of all of them, and of tasks under way
+	under map[string]*underway // requests under way, by their keys
 }
+
+// budget is what requests under way take of maxHeld, in bytes.
+type budget struct{ taken atomic.Int64 }
+
+// take reports whether there is room for n bytes, which there always is for the first ones, and notes them.
+func (b *budget) take(n int) bool {
+	if all := b.taken.Add(int64(n)); all > maxHeld && all > int64(n) {
+		b.give(n)
+		return false
+	}
+	return true
+}
+
+func (b *budget) give(n int) { b.taken.Add(-int64(n)) }
 
 // underway is a request that is not answered yet.
 type underway struct {
@@ -66,23 +80,24 @@ type underway struct {
 	mute   bool // the client does not want the answer any more
 }
 
-func newConn(s *Server, end context.CancelCauseFunc) *conn {
-	c := &conn{s: s, end: end, out: make(chan []byte), dead: make(chan struct{}), under: map[string]*underway{}}
-	c.workers = newWorkers(c.dead)
-	c.session = newClientSession(c.send)
+func newConn(s *Server, held *budget, end context.CancelCauseFunc) *conn {
+	c := &conn{s: s, held: held, end: end, ended: make(chan struct{}), under: map[string]*underway{}}
+	c.session.waiting = map[string]chan<- *message{}
+	c.workers = newWorkers(c.ended)
 	return c
 }
 
 // serve reads lines until the input ends or ctx does: readLines frames them, take orders and admits each, a worker runs
 // handle, and dispatch finds the method.
 func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	to := newStream()
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		c.write(stdout)
+		c.write(to, stdout)
 	}()
 
-	c.takeAll(ctx, stdin)
+	c.takeAll(ctx, stdin, to)
 	ended := make(chan struct{})
 	go func() {
 		c.calls.Wait()
@@ -98,10 +113,11 @@ func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) err
 	case <-ended:
 	case <-time.After(c.s.lastWrite):
 		// They may wait to be written to a client that does not read, and must not wait forever.
-		c.session.release()
+		to.abandon()
 		<-ended
 	}
-	close(c.out)
+	close(c.ended)
+	close(to.messages)
 	select {
 	case <-written:
 	case <-time.After(c.s.lastWrite):
@@ -111,7 +127,7 @@ func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) err
 
 // takeAll takes lines until there are no more, or ctx ends. They are taken where they are read: each goroutine that a request
 // goes through would have to be woken for it.
-func (c *conn) takeAll(ctx context.Context, stdin io.Reader) {
+func (c *conn) takeAll(ctx context.Context, stdin io.Reader, to *stream) {
 	var mu sync.Mutex // held while a line is taken
 	over := false
 	ended := make(chan struct{})
@@ -121,7 +137,7 @@ func (c *conn) takeAll(ctx context.Context, stdin io.Reader) {
 			mu.Lock()
 			defer mu.Unlock()
 			if !over && ctx.Err() == nil {
-				c.take(ctx, l)
+				c.take(ctx, l, to)
 			}
 			return !over
 		})
@@ -136,34 +152,46 @@ func (c *conn) takeAll(ctx context.Context, stdin io.Reader) {
 }
 
 // take handles one line. Requests are answered by goroutines of their own.
-func (c *conn) take(ctx context.Context, l line) {
+func (c *conn) take(ctx context.Context, l line, to *stream) {
 	m, bad := parse(l)
+	if bad == nil && !c.heard(m) {
+		m.key = string(m.ID)
+		if bad = c.admit(m); bad == nil {
+			bad = c.request(ctx, m, to, to.send)
+		}
+	}
+	if bad != nil {
+		c.refuse(ctx, bad, to)
+	}
+}
+
+// heard takes a message that gets no answer, and reports whether it is one.
+func (c *conn) heard(m *message) bool {
 	switch {
-	case bad != nil:
-		c.refuse(ctx, bad)
 	case m.Method == nil:
 		c.session.answered(m)
 	case m.ID == nil:
 		c.notified(m)
 	default:
-		c.request(ctx, m)
+		return false
 	}
+	return true
 }
 
 // refuse sends a fault from the loop that reads, which must not wait for a client that does not read
 // when ctx has ended.
-func (c *conn) refuse(ctx context.Context, f *fault) {
+func (c *conn) refuse(ctx context.Context, f *fault, to *stream) {
 	b := f.encode()
 	select {
-	case c.out <- b:
+	case to.messages <- b:
 		return
-	case <-c.dead:
+	case <-to.unwritten:
 		return
 	case <-ctx.Done():
 	}
 	select {
-	case c.out <- b:
-	case <-c.dead:
+	case to.messages <- b:
+	case <-to.unwritten:
 	case <-time.After(c.s.lastWrite):
 	}
 }
@@ -179,42 +207,41 @@ func (c *conn) notified(m *message) {
 	if json.Unmarshal(m.Params, &p) != nil {
 		return
 	}
+	c.cancel(string(p.RequestID), errCancelled)
+}
+
+// cancel cancels a request that is under way, whose answer nobody wants any more.
+func (c *conn) cancel(key string, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if u := c.under[string(p.RequestID)]; u != nil {
+	if u := c.under[key]; u != nil {
 		u.mute = true
-		u.cancel(errCancelled)
+		u.cancel(why)
 	}
 }
 
-// request admits a request, and has a worker answer it.
-func (c *conn) request(ctx context.Context, m *message) {
-	bad := c.admit(m)
-	if bad == nil {
-		bad = c.s.asTask(m)
-	}
-	if bad != nil {
-		c.refuse(ctx, bad)
-		return
+// request has a worker answer a request that is admitted, or says why not. reply is called once with the answer, or with nil if the client
+// wants none any more; what else there is to say of the request goes to a stream.
+func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([]byte)) *fault {
+	if bad := c.s.asTask(m); bad != nil {
+		return bad
 	}
 	ctx, u, bad := c.enter(ctx, m)
 	if bad != nil {
-		c.refuse(ctx, bad)
-		return
+		return bad
 	}
 	ctx, leave := c.order.take(ctx, m)
-	ctx = withNotes(ctx, c.session, m)
+	ctx = withNotes(ctx, &c.session, to, m)
 	answer := func(b []byte) {
-		if !c.leave(m, u) {
-			c.send(b)
+		if c.leave(m, u) {
+			b = nil
 		}
+		reply(b)
 	}
 	ended := func() { // what the request has set is there for those that waited for it, and for the next one
 		leave()
 		u.cancel(nil)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.held -= m.size
+		c.held.give(m.size)
 	}
 	work := func(do func()) {
 		c.workers.do(func() {
@@ -235,6 +262,7 @@ func (c *conn) request(ctx context.Context, m *message) {
 			answer(b)
 		})
 	}
+	return nil
 }
 
 // enter notes a request as being under way, with a context that a notification may cancel, unless
@@ -243,17 +271,16 @@ func (c *conn) enter(ctx context.Context, m *message) (context.Context, *underwa
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.under[string(m.ID)] != nil:
+	case c.under[m.key] != nil:
 		return ctx, nil, m.refuse(mcp.INVALID_REQUEST, fmt.Sprintf("a request with the id %s is under way already", clip(string(m.ID), 100)))
 	case len(c.under) >= maxCalls:
 		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: %d requests are under way, try again when some have ended", len(c.under)))
-	case c.held > 0 && c.held+m.size > maxHeld:
-		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held>>20))
+	case !c.held.take(m.size):
+		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held.taken.Load()>>20))
 	}
 	u := &underway{}
 	ctx, u.cancel = context.WithCancelCause(ctx)
-	c.under[string(m.ID)] = u
-	c.held += m.size
+	c.under[m.key] = u
 	c.calls.Add(1)
 	return ctx, u, nil
 }
@@ -262,7 +289,7 @@ func (c *conn) enter(ctx context.Context, m *message) (context.Context, *underwa
 func (c *conn) leave(m *message, u *underway) (mute bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.under, string(m.ID))
+	delete(c.under, m.key)
 	return u.mute
 }
 
@@ -280,22 +307,10 @@ func (c *conn) handle(ctx context.Context, m *message) (answer []byte) {
 	return c.dispatch(ctx, m)
 }
 
-// send hands a line to the one that writes. It waits as long as the client does not read.
-func (c *conn) send(b []byte) {
-	if b == nil {
-		return
-	}
-	select {
-	case c.out <- b:
-	case <-c.dead:
-	case <-c.session.released:
-	}
-}
-
 // write is the only one that writes to stdout. Notifications that were sent before an answer are
 // written before it.
-func (c *conn) write(stdout io.Writer) {
-	defer close(c.dead)
+func (c *conn) write(to *stream, stdout io.Writer) {
+	defer to.abandon()
 	put := func(b []byte) bool {
 		_, err := stdout.Write(append(b, '\n'))
 		if err != nil {
@@ -306,13 +321,13 @@ func (c *conn) write(stdout io.Writer) {
 	}
 	for {
 		select {
-		case n := <-c.session.notifications:
+		case n := <-to.notifications:
 			if !put(encodeNotification(n)) {
 				return
 			}
-		case b, ok := <-c.out:
-			for range len(c.session.notifications) {
-				if !put(encodeNotification(<-c.session.notifications)) {
+		case b, ok := <-to.messages:
+			for range len(to.notifications) {
+				if !put(encodeNotification(<-to.notifications)) {
 					return
 				}
 			}
@@ -334,6 +349,7 @@ func encodeNotification(n mcp.JSONRPCNotification) []byte {
 // notes describe a request besides its parameters.
 type notes struct {
 	session *clientSession
+	to      *stream
 	modern  *sender     // nil is that the session's sends it
 	task    bool        // the call is, or may become, a task: its client's user can't be asked meanwhile
 	quiet   atomic.Bool // nothing more may be sent about the request
@@ -341,8 +357,8 @@ type notes struct {
 
 type notesKey struct{}
 
-func withNotes(ctx context.Context, c *clientSession, m *message) context.Context {
-	n := &notes{session: c}
+func withNotes(ctx context.Context, c *clientSession, to *stream, m *message) context.Context {
+	n := &notes{session: c, to: to}
 	if m.modern {
 		n.modern = &m.sender
 	}
@@ -354,7 +370,7 @@ func notesFrom(ctx context.Context) *notes {
 	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
 		return n
 	}
-	return &notes{session: &clientSession{}}
+	return &notes{session: &clientSession{}, to: &stream{}}
 }
 
 // isModern reports whether a request is of the 2026-07-28 protocol.

@@ -342,3 +342,10 @@ func marshal(v any) json.RawMessage {
 	}
 	return b
 }
+
+// working reports whether a task is under way.
+func (s *tasks) working() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.all, func(t *task) bool { return t.answer == nil })
+}

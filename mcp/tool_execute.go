@@ -149,7 +149,7 @@ func (s *Server) warn(ctx context.Context, text string) {
 		return
 	}
 	// One that can't be sent, since the client does not read, is in the result, too.
-	notesFrom(ctx).session.notify("notifications/message", mcp.NotificationParams{AdditionalFields: map[string]any{
+	notesFrom(ctx).to.notify("notifications/message", mcp.NotificationParams{AdditionalFields: map[string]any{
 		"level": mcp.LoggingLevelWarning, "logger": "sandboxmcp", "data": readable(text),
 	}})
 }
