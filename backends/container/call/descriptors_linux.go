@@ -61,19 +61,11 @@ func (c *Conn) receiveSockets(b built) (all []socket, err error) {
 }
 
 func receiveSocket(conn *net.UnixConn, packets bool) (s socket, err error) {
-	buf, rights := make([]byte, 1), make([]byte, syscall.CmsgSpace(4))
-	n, m, flags, _, err := conn.ReadMsgUnix(buf, rights)
-	if err != nil {
-		return s, err
-	}
-	f, err := parseDescriptor(rights[:m])
+	f, err := ReceiveDescriptor(conn)
 	if err != nil {
 		return s, err
 	}
 	defer f.Close()
-	if n != 1 || flags&syscall.MSG_CTRUNC != 0 {
-		return s, errors.New("not one descriptor")
-	}
 	if packets {
 		if s.packets, err = net.FilePacketConn(f); err != nil {
 			return s, err
@@ -92,6 +84,24 @@ func receiveSocket(conn *net.UnixConn, packets bool) (s socket, err error) {
 		return s, errors.New("not a socket for TCP")
 	}
 	return s, nil
+}
+
+// ReceiveDescriptor reads one byte and the descriptor that was sent with it.
+func ReceiveDescriptor(conn *net.UnixConn) (*os.File, error) {
+	buf, rights := make([]byte, 1), make([]byte, syscall.CmsgSpace(4))
+	n, m, flags, _, err := conn.ReadMsgUnix(buf, rights)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parseDescriptor(rights[:m])
+	if err != nil {
+		return nil, err
+	}
+	if n != 1 || flags&syscall.MSG_CTRUNC != 0 {
+		f.Close()
+		return nil, errors.New("not one descriptor")
+	}
+	return f, nil
 }
 
 // parseDescriptor returns the one descriptor of a control message, and closes them all if there are more.

@@ -15,7 +15,7 @@ import (
 func (s *sandbox) makeRemoteSockets() error {
 	local := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
 	add := func(at net.Addr) {
-		s.socks = append(s.socks, socket{listener: &remoteListener{conn: s.conn, addr: at, incoming: make(chan *remoteConn, maxOpenConns), closed: make(chan struct{})}})
+		s.socks = append(s.socks, socket{listener: &remoteListener{addr: at, incoming: make(chan *remoteConn, maxOpenConns), closed: make(chan struct{})}})
 	}
 	for _, port := range s.spec.Listen {
 		add(local(port))
@@ -76,16 +76,14 @@ func (s *sandbox) receiveConn(stream *yamux.Stream) error {
 	if !ok {
 		return errors.New("its init broke the protocol: a connection that was not to be carried")
 	}
-	c := &remoteConn{local: net.TCPAddrFromAddrPort(a.Local), remote: net.TCPAddrFromAddrPort(a.Remote),
-		out: newChunkWriter(stream, chunk), in: &chunkReader{from: stream}, onClose: func() { s.open.Add(-1) }}
-	c.conn, c.stream = s.conn, stream
-	d.deliver(c)
+	d.deliver(&remoteConn{remote: net.TCPAddrFromAddrPort(a.Remote), in: &chunkReader{from: stream}, remoteSocket: remoteSocket{
+		conn: s.conn, stream: stream, local: net.TCPAddrFromAddrPort(a.Local), out: newChunkWriter(stream, chunk), onClose: func() { s.open.Add(-1) },
+	}})
 	return nil
 }
 
 // remoteListener is a listener in the container, whose connections arrive as streams.
 type remoteListener struct {
-	conn     *Conn
 	addr     net.Addr
 	incoming chan *remoteConn // has room for all that may be open
 	closed   chan struct{}

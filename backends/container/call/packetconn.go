@@ -6,9 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/yamux"
 
@@ -18,28 +16,24 @@ import (
 // remotePacketConn is a packet socket of the container, carried over a stream.
 type remotePacketConn struct {
 	remoteSocket
-	addr net.Addr
-	out  *chunkWriter
-	mu   sync.Mutex
-	in   *packetReader
+	in *packetReader
 }
 
 func newRemotePacketConn(l *Conn, stream *yamux.Stream) *remotePacketConn {
-	m := &remotePacketConn{addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: backends.DNSPort}, out: newChunkWriter(stream, maxChunk), in: newPacketReader(stream)}
-	m.conn, m.stream = l, stream
-	return m
+	at := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: backends.DNSPort}
+	return &remotePacketConn{remoteSocket{conn: l, stream: stream, local: at, out: newChunkWriter(stream, maxChunk)}, newPacketReader(stream)}
 }
 
 // ReadFrom implements [net.PacketConn].
 func (c *remotePacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	if err := c.ready(&c.readDeadline); err != nil {
-		return 0, nil, c.netError("read", c.addr, err)
+		return 0, nil, c.netError("read", c.local, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	packet, from, err := c.in.next()
 	if err != nil {
-		return 0, nil, c.netError("read", c.addr, err)
+		return 0, nil, c.netError("read", c.local, err)
 	}
 	return copy(b, packet), net.UDPAddrFromAddrPort(from), nil
 }
@@ -47,37 +41,12 @@ func (c *remotePacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
 // WriteTo implements [net.PacketConn].
 func (c *remotePacketConn) WriteTo(b []byte, to net.Addr) (int, error) {
 	if err := c.ready(&c.writeDeadline); err != nil {
-		return 0, c.netError("write", c.addr, err)
+		return 0, c.netError("write", c.local, err)
 	}
 	if len(b) > maxPacket || addrPort(to) == (netip.AddrPort{}) {
 		return 0, fmt.Errorf("write %d bytes to %v: %w", len(b), to, syscall.EINVAL)
 	}
-	return len(b), c.netError("write", c.addr, c.out.packet(encodeAddr(to), b))
-}
-
-// Close implements [net.PacketConn].
-func (c *remotePacketConn) Close() error {
-	if c.closed.Swap(true) {
-		return net.ErrClosed
-	}
-	c.stream.SetDeadline(expired)
-	return c.stream.Close()
-}
-
-func (c *remotePacketConn) LocalAddr() net.Addr { return c.addr }
-
-// SetDeadline implements [net.PacketConn].
-func (c *remotePacketConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-// SetReadDeadline implements [net.PacketConn].
-func (c *remotePacketConn) SetReadDeadline(t time.Time) error {
-	c.readDeadline.set(t)
-	if c.closed.Load() {
-		return nil
-	}
-	return c.stream.SetReadDeadline(t)
+	return len(b), c.netError("write", c.local, c.out.packet(encodeAddr(to), b))
 }
 
 // maxPacket is the size of the largest packet, in bytes.

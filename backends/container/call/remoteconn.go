@@ -15,14 +15,8 @@ import (
 // remoteConn is a connection that a program has made, carried over a stream.
 type remoteConn struct {
 	remoteSocket
-	local, remote net.Addr
-	out           *chunkWriter
-	in            *chunkReader
-	onClose       func()
-
-	mu          sync.Mutex // of reading
-	eof         atomic.Bool
-	deadlineMu  sync.Mutex // of its deadline
+	remote      net.Addr
+	in          *chunkReader
 	writeClosed atomic.Bool
 }
 
@@ -81,61 +75,58 @@ func (c *remoteConn) CloseWrite() error {
 	return c.netError("close", c.remote, c.out.end())
 }
 
-// Close implements [net.Conn].
-func (c *remoteConn) Close() error {
-	if c.closed.Swap(true) {
-		return net.ErrClosed
-	}
-	c.deadlineMu.Lock()
-	c.stream.SetDeadline(expired)
-	c.deadlineMu.Unlock()
-	c.onClose()
-	return c.stream.Close()
-}
-
-func (c *remoteConn) LocalAddr() net.Addr  { return c.local }
 func (c *remoteConn) RemoteAddr() net.Addr { return c.remote }
-
-// SetDeadline implements [net.Conn].
-func (c *remoteConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-// SetReadDeadline implements [net.Conn].
-func (c *remoteConn) SetReadDeadline(t time.Time) error {
-	c.readDeadline.set(t)
-	c.deadlineMu.Lock()
-	defer c.deadlineMu.Unlock()
-	if c.closed.Load() || c.eof.Load() {
-		return nil
-	}
-	return c.stream.SetReadDeadline(t)
-}
 
 // remoteSocket is the part that remoteConn and remotePacketConn share.
 type remoteSocket struct {
-	conn          *Conn
-	stream        *yamux.Stream
-	closed        atomic.Bool
-	peerGone      atomic.Bool // the other end is
-	readDeadline  deadline
-	writeDeadline deadline
+	conn    *Conn
+	stream  *yamux.Stream
+	local   net.Addr
+	out     *chunkWriter
+	onClose func() // may be nil
+
+	mu         sync.Mutex // of reading
+	deadlineMu sync.Mutex // of the stream's deadline
+	eof        atomic.Bool
+	closed     atomic.Bool
+	peerGone   atomic.Bool // the other end is
+
+	readDeadline, writeDeadline atomic.Pointer[time.Time]
 }
 
-// deadline is a read or write deadline.
-type deadline struct{ at atomic.Int64 } // Unix nanoseconds, 0 for none
-
-func (m *deadline) set(t time.Time) {
-	if t.IsZero() {
-		m.at.Store(0)
-		return
+// Close implements [net.Conn] and [net.PacketConn], as do the next.
+func (s *remoteSocket) Close() error {
+	if s.closed.Swap(true) {
+		return net.ErrClosed
 	}
-	m.at.Store(t.UnixNano())
+	s.deadlineMu.Lock()
+	s.stream.SetDeadline(expired)
+	s.deadlineMu.Unlock()
+	if s.onClose != nil {
+		s.onClose()
+	}
+	return s.stream.Close()
 }
 
-func (m *deadline) passed() bool {
-	at := m.at.Load()
-	return at != 0 && time.Now().UnixNano() >= at
+func (s *remoteSocket) LocalAddr() net.Addr { return s.local }
+
+func (s *remoteSocket) SetDeadline(t time.Time) error {
+	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
+}
+
+func (s *remoteSocket) SetReadDeadline(t time.Time) error {
+	s.readDeadline.Store(&t)
+	s.deadlineMu.Lock()
+	defer s.deadlineMu.Unlock()
+	if s.closed.Load() || s.eof.Load() {
+		return nil
+	}
+	return s.stream.SetReadDeadline(t)
+}
+
+func (s *remoteSocket) SetWriteDeadline(t time.Time) error {
+	s.writeDeadline.Store(&t)
+	return s.stream.SetWriteDeadline(t)
 }
 
 // netError translates an error of the stream into one of package net.
@@ -160,17 +151,12 @@ func (s *remoteSocket) netError(op string, at net.Addr, err error) error {
 }
 
 // ready returns why the socket can't be read or written, nil if it can.
-func (s *remoteSocket) ready(m *deadline) error {
+func (s *remoteSocket) ready(deadline *atomic.Pointer[time.Time]) error {
 	if s.closed.Load() {
 		return net.ErrClosed
 	}
-	if m.passed() {
+	if at := deadline.Load(); at != nil && !at.IsZero() && !time.Now().Before(*at) {
 		return yamux.ErrTimeout
 	}
 	return nil
-}
-
-func (s *remoteSocket) SetWriteDeadline(t time.Time) error {
-	s.writeDeadline.set(t)
-	return s.stream.SetWriteDeadline(t)
 }
