@@ -24,7 +24,8 @@ type Engine interface {
 	// Name is "podman" or "docker".
 	Name() string
 
-	// Info describes the engine. It connects if nothing has yet.
+	// Info describes the engine, and connects if nothing has yet: it has to succeed before the other methods are called,
+	// but for Name and Close.
 	Info(ctx context.Context) (Info, error)
 
 	// Image looks up an image of the engine; ErrNoImage if there is none.

@@ -15,11 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-func (e *docker) Create(ctx context.Context, c container.Container) (string, error) {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return "", err
-	}
+func (l *link) Create(ctx context.Context, c container.Container) (string, error) {
 	i, err := l.image(ctx, c.Image)
 	if err != nil {
 		return "", fmt.Errorf("create container %s: %w", c.Name, err)
@@ -87,11 +83,7 @@ func (l *link) discard(ctx context.Context, o client.ContainerCreateOptions) err
 	})
 }
 
-func (e *docker) Start(ctx context.Context, id string) error {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
+func (l *link) Start(ctx context.Context, id string) error {
 	start := func(ctx context.Context) error {
 		_, err := l.ContainerStart(ctx, id, client.ContainerStartOptions{})
 		return err
@@ -136,11 +128,7 @@ func isTime(at string) bool {
 	return err == nil && t.Year() > 1
 }
 
-func (e *docker) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (l *link) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	r, err := l.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
 		return nil, l.explain("attach to container "+id, err)

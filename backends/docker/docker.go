@@ -42,11 +42,11 @@ func New(c Config) container.Engine {
 	return &docker{config: c, sem: make(chan struct{}, 1)}
 }
 
-// docker implements [container.Engine].
+// docker implements [container.Engine], by the methods of its link once Info has connected.
 type docker struct {
 	config Config
 	sem    chan struct{} // semaphore: held while connecting; waiting for it ends with the context
-	link   *link         // once connected
+	*link
 }
 
 func (e *docker) Name() string { return "docker" }
@@ -79,9 +79,7 @@ func (e *docker) Close() error {
 	if e.link == nil {
 		return nil
 	}
-	err := e.link.Close()
-	e.link = nil
-	return err
+	return e.link.Close()
 }
 
 // oldest is the version of the API of Docker 20.10: the first with cgroup namespaces and cgroup v2.
@@ -158,7 +156,7 @@ func (l *link) image(ctx context.Context, id string) (container.Image, error) {
 	if known, ok := l.images.Load(id); ok {
 		return known.(container.Image), nil
 	}
-	i, err := l.inspectImage(ctx, id)
+	i, err := l.Image(ctx, id)
 	if err == nil && i.ID == id {
 		l.images.Store(id, i)
 	}

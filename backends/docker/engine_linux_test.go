@@ -45,6 +45,9 @@ func connected(t *testing.T, url string) *docker {
 			t.Error(err)
 		}
 	})
+	if _, err := e.connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return e
 }
 

@@ -21,21 +21,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-func (e *docker) Image(ctx context.Context, ref string) (container.Image, error) {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return container.Image{}, err
-	}
-	return l.inspectImage(ctx, ref)
-}
-
-func (e *docker) Images(ctx context.Context, label string) ([]container.Image, error) {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (l *link) Images(ctx context.Context, label string) ([]container.Image, error) {
 	var list client.ImageListResult
-	err = retry(ctx, func() error {
+	err := retry(ctx, func() (err error) {
 		list, err = l.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", label)})
 		return err
 	})
@@ -44,7 +32,7 @@ func (e *docker) Images(ctx context.Context, label string) ([]container.Image, e
 	}
 	var images []container.Image
 	for _, s := range list.Items {
-		i, err := l.inspectImage(ctx, s.ID)
+		i, err := l.Image(ctx, s.ID)
 		if err == container.ErrNoImage { // removed since
 			continue
 		}
@@ -59,8 +47,7 @@ func (e *docker) Images(ctx context.Context, label string) ([]container.Image, e
 	return images, nil
 }
 
-// inspectImage looks up an image by name or id.
-func (l *link) inspectImage(ctx context.Context, ref string) (container.Image, error) {
+func (l *link) Image(ctx context.Context, ref string) (container.Image, error) {
 	var r client.ImageInspectResult
 	err := retry(ctx, func() (err error) {
 		r, err = l.ImageInspect(ctx, ref)
@@ -87,11 +74,7 @@ func (l *link) inspectImage(ctx context.Context, ref string) (container.Image, e
 	return i, nil
 }
 
-func (e *docker) Pull(ctx context.Context, ref string, progress func(string)) error {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
+func (l *link) Pull(ctx context.Context, ref string, progress func(string)) error {
 	doing := "pull image " + ref
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -116,11 +99,7 @@ func (e *docker) Pull(ctx context.Context, ref string, progress func(string)) er
 }
 
 // Build uses the builder that is in all engines since 20.10 (not BuildKit, which needs a session).
-func (e *docker) Build(ctx context.Context, ref string, archive io.Reader, labels map[string]string, progress func(string)) error {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
+func (l *link) Build(ctx context.Context, ref string, archive io.Reader, labels map[string]string, progress func(string)) error {
 	doing := "build image " + ref
 	accounts := map[string]registry.AuthConfig{}
 	for _, name := range l.endpoint.login.registries() {

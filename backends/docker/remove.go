@@ -12,11 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-func (e *docker) Remove(ctx context.Context, id string) error {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
+func (l *link) Remove(ctx context.Context, id string) error {
 	return l.explain("remove container "+id, l.remove(ctx, id))
 }
 
@@ -43,13 +39,9 @@ func (l *link) remove(ctx context.Context, id string) error {
 	}
 }
 
-func (e *docker) List(ctx context.Context, label string) ([]container.Entry, error) {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (l *link) List(ctx context.Context, label string) ([]container.Entry, error) {
 	var r client.ContainerListResult
-	err = retry(ctx, func() (err error) {
+	err := retry(ctx, func() (err error) {
 		r, err = l.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", label)})
 		return err
 	})

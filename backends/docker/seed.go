@@ -24,11 +24,7 @@ const (
 
 // Seed fills a volume through a container that mounts it and never runs: the engine unpacks archives into such, too.
 // The container's name, which is unique, keeps two servers from filling the same volume at once.
-func (e *docker) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
+func (l *link) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
 	return l.explain("fill volume "+volume, l.seed(ctx, volume, labels, archive, image))
 }
 

@@ -116,13 +116,9 @@ func (l *link) resources(r container.Resources) api.Resources {
 	return a
 }
 
-func (e *docker) Update(ctx context.Context, id string, r container.Resources) error {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return err
-	}
+func (l *link) Update(ctx context.Context, id string, r container.Resources) error {
 	limits := l.resources(r)
-	err = retry(ctx, func() error {
+	err := retry(ctx, func() error {
 		_, err := l.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{Resources: &limits})
 		return err
 	})

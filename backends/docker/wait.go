@@ -22,11 +22,7 @@ const eventTimeout = time.Second
 // Wait reads the engine's events instead of its wait: only they report that the kernel killed something for want of
 // memory, and whether somebody else killed the container, and a container that removes itself can't be inspected. An
 // engine keeps its last 256 events and repeats them, so that it does not matter when Wait is called, within reason.
-func (e *docker) Wait(ctx context.Context, id string) (container.Exit, error) {
-	l, err := e.connect(ctx)
-	if err != nil {
-		return container.Exit{}, err
-	}
+func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 	var s exitEvents
 	for pause := retryPause; ; pause = min(2*pause, 2*time.Second) {
 		err := l.followEvents(ctx, id, &s)

@@ -242,6 +242,9 @@ func TestRemovedByOthers(t *testing.T) {
 		b := newBench(t, kind, newSites(t))
 		engine := engineOf(kind, engineURLs()[kind](t))
 		defer engine.Close()
+		if _, err := engine.Info(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		res, err := interfered(t, b, func() {
 			all, err := engine.List(context.Background(), container.LabelInstance)
 			if err != nil || len(all) == 0 {

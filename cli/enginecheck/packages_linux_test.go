@@ -117,6 +117,9 @@ func withPip(t *testing.T, engine container.Engine, base string) string {
 	if err := errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := engine.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	const reference = "localhost/sandboxmcp-test:with-pip"
 	var lines []string
 	if err := engine.Build(t.Context(), reference, &archive, nil, func(line string) { lines = append(lines, line) }); err != nil {
