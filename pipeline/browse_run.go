@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -251,10 +252,7 @@ func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text st
 	if a.Page.Note != "" {
 		got.Notes = append(got.Notes, a.Page.Note)
 	}
-	if title == "" {
-		title = a.Page.Title
-	}
-	return title, a.Page.Text, err
+	return cmp.Or(title, a.Page.Title), a.Page.Text, err
 }
 
 // lastOutput keeps the end of what a program says.

@@ -105,9 +105,7 @@ func (t *task) perform(ctx context.Context) error {
 	if err != nil {
 		return broke(t.stage, err)
 	}
-	if t.res.Ended == "" {
-		t.res.Ended = backends.EndedOK
-	}
+	t.res.Ended = cmp.Or(t.res.Ended, backends.EndedOK)
 	return nil
 }
 

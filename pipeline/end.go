@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,11 +161,7 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 
 // noteStop notes the end of a run that was refused, or broke.
 func (r *run) noteStop(e *Error) {
-	reason := e.Reason
-	if e.public != "" {
-		reason = e.public
-	}
-	f := facts{"stage": e.Stage, "reason": long(reason)}
+	f := facts{"stage": e.Stage, "reason": long(cmp.Or(e.public, e.Reason))}
 	maps.Copy(f, r.times())
 	do := e.Remedy.String()
 	f.add("remedy", long(do), len(do))

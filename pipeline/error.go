@@ -53,12 +53,10 @@ func refuse(stage, reason string, do ...any) *Error {
 
 // broke wraps what a stage could not do. A backend's refusal is still one.
 func broke(stage string, err error) *Error {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, is := errors.AsType[*Error](err); is {
 		return own
 	}
-	var refusal *backends.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, is := errors.AsType[*backends.Refusal](err); is {
 		return &Error{Stage: stage, Layer: refusal.Layer, Reason: refusal.Why(), Remedy: refusal.Remedy, Denied: true, err: err}
 	}
 	e := &Error{Stage: stage, err: err}

@@ -50,10 +50,7 @@ func (c HostCommand) describe() Request {
 }
 
 func (c HostCommand) plan(ctx context.Context, r *run) (work, error) {
-	what := c.Command
-	if what == "" {
-		what = c.Words.String()
-	}
+	what := cmp.Or(c.Command, c.Words.String())
 	wall := cmp.Or(r.p.cfg.Host.Timeout, DefaultHostTimeout)
 	if c.Timeout > 0 {
 		wall = min(wall, c.Timeout)
@@ -68,8 +65,7 @@ func (h *hostRun) check(ctx context.Context) error {
 		return errHostOff()
 	}
 	err := h.decide()
-	var no *host.Refusal
-	if errors.As(err, &no) && no.Ask && h.c.Ask != nil && h.p.cfg.Approvals != nil {
+	if no, is := errors.AsType[*host.Refusal](err); is && no.Ask && h.c.Ask != nil && h.p.cfg.Approvals != nil {
 		if err := h.ask(ctx); err != nil {
 			return err
 		}

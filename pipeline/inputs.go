@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -102,10 +103,7 @@ func (p *placer) input(ctx context.Context, in Input) error {
 	if in.Host == "" {
 		return p.put(in.Name, 0o644, bytes.NewReader(in.Content))
 	}
-	name := in.Name
-	if name == "" {
-		name = filepath.Base(in.Host)
-	}
+	name := cmp.Or(in.Name, filepath.Base(in.Host))
 	info, err := os.Stat(in.Host)
 	if err != nil {
 		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")

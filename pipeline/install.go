@@ -119,10 +119,7 @@ func (p *Pipeline) limitInstall(timeout time.Duration) (backends.Limits, error) 
 		return backends.Limits{}, refuse(StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed", formatNumber(timeout.Seconds())),
 			fmt.Sprintf("ask for at most %s seconds", formatNumber(caps.Wall.Seconds())))
 	}
-	if timeout == 0 {
-		timeout = min(caps.Wall, 10*time.Minute)
-	}
-	return backends.Limits{RAM: 2 << 30, Wall: timeout, CPU: 2, Processes: 64, Disk: 4 << 30}.AtMost(caps.Limits), nil
+	return backends.Limits{RAM: 2 << 30, Wall: cmp.Or(timeout, min(caps.Wall, 10*time.Minute)), CPU: 2, Processes: 64, Disk: 4 << 30}.AtMost(caps.Limits), nil
 }
 
 // addReceipt puts what came of an installation into the result.

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"encoding/json"
-	"strings"
 )
 
 // Capture selects what the log holds of a run beside hashes, free of secrets, and cut.
@@ -49,9 +48,4 @@ func (r Result) displaysJSON() []byte {
 		return nil // all of it is text
 	}
 	return text
-}
-
-// clipped returns as much of a text as a row holds, in UTF-8.
-func (c captured) clipped(clean func(string) string) string {
-	return clip(strings.ToValidUTF8(clean(string(c)), "\uFFFD"), maxCaptured)
 }

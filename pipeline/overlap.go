@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
@@ -26,16 +25,11 @@ func (p *Pipeline) overlap(q Request) error {
 		}
 		for _, ours := range p.cfg.Protected {
 			if ours = real(ours); m.Write && paths.Within(ours, host) || paths.Within(host, ours) {
-				return p.refuseProtected(m, ours)
+				return refuse(StageValidate, fmt.Sprintf("%s holds, or lies in, %s, which is sandboxmcp's own", m.Host, ours), "show another directory")
 			}
 		}
 	}
 	return nil
-}
-
-func (p *Pipeline) refuseProtected(m backends.Mount, ours string) error {
-	return refuse(StageValidate, fmt.Sprintf("%s holds, or lies in, %s, which is sandboxmcp's own", m.Host, ours),
-		"show another directory")
 }
 
 // shows reports whether a program is shown a directory above our own files.

@@ -56,7 +56,7 @@ func (s *pages) put(key pageKey, k fetchedPage) {
 func (s *pages) tidy(now time.Time) {
 	size, from := 0, len(s.all)
 	for from > 0 && len(s.all)-from < maxPages && now.Sub(s.all[from-1].at) < pageAge {
-		if size += s.all[from-1].size(); size > pagesBytes {
+		if size += len(s.all[from-1].page.Text) + 1<<10; size > pagesBytes {
 			break
 		}
 		from--

@@ -9,8 +9,10 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"runtime"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -114,9 +116,7 @@ func New(cfg Config) *Pipeline {
 	if cfg.Vault == nil {
 		cfg.Vault = vault.New()
 	}
-	if cfg.Profile == "" {
-		cfg.Profile = "hardened"
-	}
+	cfg.Profile = cmp.Or(cfg.Profile, "hardened")
 	if cfg.Profiles == nil {
 		cfg.Profiles = map[string]Profile{
 			"hardened": {Base: "hardened"},
@@ -129,7 +129,7 @@ func New(cfg Config) *Pipeline {
 	if cfg.Artifacts.MaxBytes <= 0 {
 		cfg.Artifacts.MaxBytes = DefaultArtifacts.MaxBytes
 	}
-	p := &Pipeline{cfg: cfg, counters: newCounters(), budget: egress.NewBudget(), policy: hash(cfg.Policy)}
+	p := &Pipeline{cfg: cfg, counters: &counters{began: time.Now().UTC(), runs: map[string]int64{}}, budget: egress.NewBudget(), policy: hash(cfg.Policy)}
 	p.sessions = session.NewManager(cfg.Sessions, p.sessionEnded)
 	return p
 }

@@ -81,7 +81,7 @@ func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
 		return nil, 0, nil
 	}
 	if q.waiting >= q.room && !q.makeRoom(namespace) {
-		return nil, 0, q.busy()
+		return nil, 0, fmt.Errorf("%w: %d run and %d wait already", ErrBusy, q.slots-q.free, q.waiting)
 	}
 	w := &waiter{weight: weight, answer: make(chan error, 1)}
 	if len(q.waiters[namespace]) == 0 {
@@ -90,11 +90,6 @@ func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
 	q.waiters[namespace] = append(q.waiters[namespace], w)
 	q.waiting++
 	return w, q.waiting, nil
-}
-
-// busy returns the error for a request that finds the queue full.
-func (q *Queue) busy() error {
-	return fmt.Errorf("%w: %d run and %d wait already", ErrBusy, q.slots-q.free, q.waiting)
 }
 
 // makeRoom refuses the newest waiter of the namespace with the most, if the newcomer's namespace still has

@@ -100,7 +100,7 @@ func (r *run) cleaned(v any) any {
 	case long:
 		return clip(r.clean(string(v)), maxReason)
 	case captured:
-		return v.clipped(r.clean)
+		return clip(strings.ToValidUTF8(r.clean(string(v)), "\uFFFD"), maxCaptured)
 	case []string:
 		short := make([]string, 0, min(len(v), maxItems+1))
 		for i, s := range v {

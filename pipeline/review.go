@@ -54,11 +54,8 @@ func (p *Pipeline) review(ctx context.Context, c plan) error {
 // by the interpreter that would run it, in a sandbox. Off and Python of the options are the pipeline's.
 func (p *Pipeline) Analyze(ctx context.Context, code validate.Code, o validate.Options) (validate.Report, error) {
 	report, err := p.analyze(ctx, code, o)
-	if err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			err = broke(StageValidate, err)
-		}
+	if err != nil && !errors.As(err, new(*Error)) {
+		err = broke(StageValidate, err)
 	}
 	return report, err
 }

@@ -38,8 +38,6 @@ type counters struct {
 // lastRuns is of how many runs the percentiles are.
 const lastRuns = 1000
 
-func newCounters() *counters { return &counters{began: time.Now().UTC(), runs: map[string]int64{}} }
-
 func (t *counters) add(r Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

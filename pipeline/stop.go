@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"syscall"
@@ -51,9 +52,7 @@ func (s *Stop) Signal(sig syscall.Signal) bool {
 		to <- struct{}{} // which has room for it
 		s.timer = time.AfterFunc(s.Grace, s.kill)
 	}
-	if s.sent == 0 {
-		s.sent = sig
-	}
+	s.sent = cmp.Or(s.sent, sig)
 	return true
 }
 

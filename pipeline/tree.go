@@ -50,7 +50,7 @@ func snapshotTree(ctx context.Context, dir string) (*tree, error) {
 	}
 	t := &tree{root: root, before: map[string]stamp{}}
 	t.traps = t.findTraps()
-	_, err = t.walk(ctx, func(name string, info fs.FileInfo) error {
+	err = t.walk(ctx, func(name string, info fs.FileInfo) error {
 		t.before[name] = stampOf(info)
 		return nil
 	})
@@ -64,11 +64,10 @@ func snapshotTree(ctx context.Context, dir string) (*tree, error) {
 	return t, nil
 }
 
-// walk calls f for each regular file, without following links, and counts what is neither file
-// nor directory.
-func (t *tree) walk(ctx context.Context, f func(string, fs.FileInfo) error) (skipped int, err error) {
+// walk calls f for each regular file, without following links.
+func (t *tree) walk(ctx context.Context, f func(string, fs.FileInfo) error) error {
 	seen := 0
-	err = fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	return fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if seen++; seen > maxTree {
 			return errTooBig
 		}
@@ -77,24 +76,18 @@ func (t *tree) walk(ctx context.Context, f func(string, fs.FileInfo) error) (ski
 		}
 		switch {
 		case err != nil: // gone by now, or not readable
-			skipped++
 			return nil
 		case d.IsDir() && unwatched[path.Base(name)]:
 			return fs.SkipDir
-		case d.IsDir():
-			return nil
 		case !d.Type().IsRegular():
-			skipped++
 			return nil
 		}
 		info, err := d.Info()
 		if err != nil {
-			skipped++
 			return nil
 		}
 		return f(name, info)
 	})
-	return skipped, err
 }
 
 // changed lists what is new or different since snapshotTree, as a signer.Source. Links that were there
@@ -103,7 +96,7 @@ func (t *tree) changed(ctx context.Context, f func(signer.File) error) (int, err
 	if t.tooBig {
 		return 0, fmt.Errorf("the workspace has more than %d files, so changes were not looked for", maxTree)
 	}
-	_, err := t.walk(ctx, func(name string, info fs.FileInfo) error {
+	err := t.walk(ctx, func(name string, info fs.FileInfo) error {
 		if was, ok := t.before[name]; ok && was == stampOf(info) {
 			return nil
 		}

@@ -160,8 +160,6 @@ type fetchedPage struct {
 	status int
 }
 
-func (k fetchedPage) size() int { return len(k.page.Text) + 1<<10 }
-
 // read gets a page and makes text of it.
 func (r *run) read(ctx context.Context, q Fetch) (k fetchedPage, err error) {
 	t := r.trip()
@@ -190,8 +188,7 @@ func pageRemedy(host string) Remedy {
 
 // webError is a refusal of package web as one of ours.
 func webError(err error) error {
-	var no *web.Refused
-	if errors.As(err, &no) {
+	if no, is := errors.AsType[*web.Refused](err); is {
 		e := refuse(StageEgress, no.Reason, no.Remedy...)
 		if no.Remedy == nil {
 			e.Remedy = pageRemedy(no.Host)

@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -55,9 +56,7 @@ func (s *Sealed) AddAll(ctx context.Context, all []Addition, replace bool) error
 }
 
 func (e *Entry) check(value []byte, of int) error {
-	if e.Store == "" {
-		e.Store = InSealed
-	}
+	e.Store = cmp.Or(e.Store, InSealed)
 	err := CheckName(e.Namespace, e.Key)
 	if err != nil {
 		return err

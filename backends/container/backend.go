@@ -123,7 +123,9 @@ func (b *Backend) close() error {
 	}
 	closing.Wait()
 	b.work.Wait()
-	b.state.close()
+	if s := b.state.known; s != nil { // no container is left: other servers may see that this one has ended
+		s.instance.close()
+	}
 	errs = append(errs, b.removeErr)
 	if err := b.engine.Close(); err != nil {
 		errs = append(errs, fmt.Errorf("close %s: %w", b.Name(), err))
@@ -180,11 +182,4 @@ func (b *Backend) engineState(ctx context.Context) (*engineState, error) {
 		}()
 	}
 	return s, nil
-}
-
-// close releases the lock, so that other servers see that this one has ended. No container may be left.
-func (g *stateCache) close() {
-	if g.known != nil {
-		g.known.instance.close()
-	}
 }

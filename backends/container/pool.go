@@ -135,7 +135,9 @@ func (b *Backend) refill(p *plan) {
 	go func() {
 		defer done()
 		for started := true; missing > 0 && started; missing-- {
-			started = b.spawn(b.ctx, of, p.forPool()) // the next Start will say why not, if it fails likewise
+			next := *p
+			next.user = p.unprivileged()
+			started = b.spawn(b.ctx, of, &next) // the next Start will say why not, if it fails likewise
 		}
 		b.pool.mu.Lock()
 		defer b.pool.mu.Unlock()
@@ -143,13 +145,6 @@ func (b *Backend) refill(p *plan) {
 			s.filling = false
 		}
 	}()
-}
-
-// forPool returns the plan of an idle container with the same key, for a sandbox that is not known yet.
-func (p *plan) forPool() *plan {
-	next := *p
-	next.user = p.unprivileged()
-	return &next
 }
 
 // spawn starts one container and adds it to the pool.

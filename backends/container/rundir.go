@@ -109,14 +109,9 @@ func (d *runDir) accept(deadline time.Time) (*net.UnixConn, error) {
 		return nil, err
 	}
 	conn, err := d.listener.AcceptUnix()
-	d.stopListening()
-	return conn, err
-}
-
-// stopListening stops listening.
-func (d *runDir) stopListening() {
 	d.listener.Close()
 	os.Remove(filepath.Join(d.path, "conn", "socket"))
+	return conn, err
 }
 
 // remove removes the directory from the host.

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,11 +60,7 @@ func (q request) environment() []string {
 
 // join concatenates fields, and returns the line of words for them.
 func join(op string, q request, fields []string) (header, body string, err error) {
-	mark := q.Mark
-	if mark == "" {
-		mark = "-"
-	}
-	words := []string{op, strconv.FormatInt(q.ID, 10), mark}
+	words := []string{op, strconv.FormatInt(q.ID, 10), cmp.Or(q.Mark, "-")}
 	size := 0
 	for _, f := range fields {
 		if strings.ContainsRune(f, 0) {

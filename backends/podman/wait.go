@@ -202,7 +202,6 @@ func (e *Engine) removedExit(ctx context.Context, id string, l *ownContainer, w 
 
 // inspected is the part of a container's description that we use.
 type inspected struct {
-	ID     string
 	State  state
 	Mounts []struct{ Destination string }
 

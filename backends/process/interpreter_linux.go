@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -145,9 +146,7 @@ func merge(env, extra []string) []string {
 
 // inside returns the path inside of a directory of a command: in the profile "landlock" the workspace is elsewhere.
 func (s *sandbox) inside(dir string) string {
-	if dir == "" {
-		dir = workspace
-	}
+	dir = cmp.Or(dir, workspace)
 	if s.landlockOnly && paths.Within(dir, workspace) {
 		rest, _ := filepath.Rel(workspace, dir)
 		return filepath.Join(s.dir, rest)

@@ -71,9 +71,6 @@ func (n sockstat) tooMany(pressure int, counted bool) bool {
 	return n.used > maxSockets || !counted && n.used-n.tcp > maxUncounted || pressure > 0 && n.pool > pressure/2 && n.used > eighth
 }
 
-// socketCounts counts the sandbox's sockets.
-func (s *sandbox) socketCounts() sockstat { return parseSockets(s.network("sockstat")) }
-
 // network reads a file of the sandbox's network namespace in /proc/net. In the profile "landlock" there are no sockets.
 func (s *sandbox) network(name string) []byte {
 	switch {

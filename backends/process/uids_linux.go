@@ -62,7 +62,7 @@ func (u *uids) open() {
 	if err == nil {
 		u.mark = fd
 		for range uidBlocks {
-			if unix.Bind(fd, &unix.SockaddrUnix{Name: uidMark(at)}) != unix.EADDRINUSE {
+			if unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@sandboxmcp/uids/%d", at)}) != unix.EADDRINUSE {
 				break
 			}
 			at = (at + 1) % uidBlocks
@@ -70,8 +70,6 @@ func (u *uids) open() {
 	}
 	u.first = firstUID + at*blockUIDs
 }
-
-func uidMark(block int) string { return fmt.Sprintf("@sandboxmcp/uids/%d", block) }
 
 // mapAll maps all of the block's users, under their own numbers, into the new user namespace of a process, whose children
 // can become any of them.

@@ -118,7 +118,7 @@ func (w *watcher) check(s *sandbox) {
 		w.pause = interval
 	}
 	limit := s.ram.Load()
-	open := s.socketCounts()
+	open := parseSockets(s.network("sockstat"))
 	saw := w.poll(limit, open)
 	saw.sockets = open.used
 	if w.pause = min(2*w.pause, w.longest); saw != w.last {

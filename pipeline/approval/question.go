@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,10 +74,7 @@ func (q Question) checked() (Question, error) {
 			return q, fmt.Errorf("%.40q is too long, or no text", s)
 		}
 	}
-	if q.For == 0 {
-		q.For = DefaultFor
-	}
-	q.For = min(q.For, MaxFor)
+	q.For = min(cmp.Or(q.For, DefaultFor), MaxFor)
 	q.Reason, q.CodeHead = clip(q.Reason), clip(q.CodeHead)
 	return q, nil
 }

@@ -76,11 +76,7 @@ func readQuery(v url.Values) (q EventQuery, err error) {
 
 // filter returns the bus's form of the query.
 func (q EventQuery) filter() event.Filter {
-	f := event.Filter{Namespace: q.Namespace, Kinds: q.Kinds}
-	if f.Namespace == "" {
-		f.Namespace = event.All
-	}
-	return f
+	return event.Filter{Namespace: cmp.Or(q.Namespace, event.All), Kinds: q.Kinds}
 }
 
 // Notice is a line of a stream that is no event: it says what is missing about there.

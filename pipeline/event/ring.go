@@ -17,19 +17,15 @@ type ring struct {
 
 func (r *ring) add(e Event, size int) {
 	for r.length > 0 && (r.length == ringLength || r.bytes+size > ringBytes) {
-		r.drop()
+		r.events[r.head] = Event{}
+		r.bytes -= r.sizes[r.head]
+		r.head = (r.head + 1) % ringLength
+		r.length--
 	}
 	i := (r.head + r.length) % ringLength
 	r.events[i], r.sizes[i] = e, size
 	r.length++
 	r.bytes += size
-}
-
-func (r *ring) drop() {
-	r.events[r.head] = Event{}
-	r.bytes -= r.sizes[r.head]
-	r.head = (r.head + 1) % ringLength
-	r.length--
 }
 
 // since returns the events after number seq that f wants, and how many after it are forgotten,

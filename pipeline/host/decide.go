@@ -132,8 +132,7 @@ func (p *Policy) Askable(one Pattern) error {
 // hopeless returns an error that says why a pattern can never match. A program that is not installed may be some day.
 func (p *Policy) hopeless(one Pattern) error {
 	prog, err := p.Find(one.Program())
-	var no *Refusal
-	if err != nil && errors.As(err, &no) {
+	if errors.As(err, new(*Refusal)) {
 		if !filepath.IsAbs(one.Program()) && strings.Contains(one.Program(), "/") {
 			return err
 		}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,9 +54,7 @@ func (p *Policy) follow(entry string) (prog Program, err error) {
 			return prog, refuse(remedy, "the program %q can't be used: %v", entry, err)
 		}
 		at = filepath.Join(dir, filepath.Base(at))
-		if prog.Entry == "" {
-			prog.Entry = at
-		}
+		prog.Entry = cmp.Or(prog.Entry, at)
 		prog.Names = append(prog.Names, filepath.Base(at))
 		info, err := os.Lstat(at)
 		if err != nil {

@@ -36,7 +36,7 @@ func collect(ctx context.Context, from backends.Files, b *builder, max int64) (h
 		switch {
 		case f.Name == reportFile:
 			return read(f, &h.report)
-		case !inside, skipped(name):
+		case !inside, name == "node_modules/.package-lock.json": // by whose times npm would know that its notes are out of date
 			return nil
 		case !filepath.IsLocal(name) || path.Clean(name) != name:
 			return fmt.Errorf("the name %q leads out of the layer", name)
@@ -64,9 +64,6 @@ func collect(ctx context.Context, from backends.Files, b *builder, max int64) (h
 	}
 	return h, nil
 }
-
-// skipped names npm's notes about a tree, by whose times it would know that they are out of date.
-func skipped(name string) bool { return name == "node_modules/.package-lock.json" }
 
 func read(f backends.File, to *[]byte) error {
 	const limit = 64 << 20

@@ -51,8 +51,7 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 		return settings{}, h.lacks("pip", p.missing())
 	}
 	out, err := h.run(ctx, python, "-c", pipScript+askScript, "config", "list")
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == exitMissing {
+	if exit, is := errors.AsType[*exec.ExitError](err); is && exit.ExitCode() == exitMissing {
 		return settings{}, h.lacks("pip", p.missing())
 	}
 	if err != nil {

@@ -208,8 +208,7 @@ func (g *proxy) pass(w http.ResponseWriter, answer *http.Response) {
 
 // fail answers with the failure on the way, without the secret parts of the way.
 func (g *proxy) fail(w http.ResponseWriter, to *url.URL, err error) {
-	var inner *url.Error
-	if errors.As(err, &inner) {
+	if inner, is := errors.AsType[*url.Error](err); is {
 		err = inner.Err // the outer one quotes the whole URL
 	}
 	status := http.StatusBadGateway

@@ -128,8 +128,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil {
 		answer, err = t.RoundTrip(r)
 	}
-	var wrong wrongAddress
-	if errors.As(err, &wrong) {
+	if wrong, is := errors.AsType[wrongAddress](err); is {
 		u.counters.count(r.URL.Hostname(), port, false, wrong.Error())
 		return nil, err
 	}

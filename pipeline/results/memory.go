@@ -1,7 +1,6 @@
 package results
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -74,12 +73,6 @@ func (m *memory) drop(id string) {
 	m.order = slices.Delete(m.order, i, i+1)
 }
 
-func (s *Store) forget(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.memory.drop(id)
-}
-
 // recall returns a run from memory.
 func (s *Store) recall(id string) (Record, bool) {
 	s.mu.Lock()
@@ -95,7 +88,7 @@ func (s *Store) memorized() map[string]Record {
 	defer s.mu.Unlock()
 	s.expire()
 	all := make(map[string]Record, len(s.memory.runs))
-	for id, r := range maps.All(s.memory.runs) {
+	for id, r := range s.memory.runs {
 		r.Result = nil
 		c := r.copied()
 		c.Stdout, c.Stderr = "", ""

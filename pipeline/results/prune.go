@@ -87,8 +87,10 @@ func (s *Store) prune() {
 		enough -= enough / 10
 	}
 	for _, r := range runs {
-		if s.stopped() {
+		select {
+		case <-s.stop:
 			return
+		default:
 		}
 		if (s.old(r) || used > enough && s.spare(r)) && remove(dir, r.id) == nil {
 			used -= r.size
@@ -100,15 +102,6 @@ func (s *Store) prune() {
 	s.mu.Unlock()
 	if meanwhile > 0 {
 		s.grew(meanwhile)
-	}
-}
-
-func (s *Store) stopped() bool {
-	select {
-	case <-s.stop:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -55,7 +55,9 @@ func (s *Store) Put(ctx context.Context, r Record) error {
 		return nil
 	}
 	err = s.write(ctx, r)
-	s.forget(r.ID)
+	s.mu.Lock()
+	s.memory.drop(r.ID)
+	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("keep run %s: %w", r.ID, err)
 	}

@@ -147,12 +147,8 @@ func (s *Session) start(ctx context.Context) (err error) {
 	i := &s.info
 	i.State, i.Created = "idle", s.manager.now()
 	i.Used = i.Created
-	if i.Idle == 0 {
-		i.Idle = s.manager.cfg.Idle.Seconds()
-	}
-	if i.Lifetime == 0 {
-		i.Lifetime = s.manager.cfg.Lifetime.Seconds()
-	}
+	i.Idle = cmp.Or(i.Idle, s.manager.cfg.Idle.Seconds())
+	i.Lifetime = cmp.Or(i.Lifetime, s.manager.cfg.Lifetime.Seconds())
 	i.Layers = s.kernel.Contained().InForce()
 	return nil
 }

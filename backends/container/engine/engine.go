@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"os/exec"
 	"path/filepath"
@@ -43,9 +44,7 @@ func Digest(ref string, digests []string) string {
 		if asked != nil && n.Name() == asked.Name() {
 			return d
 		}
-		if first == "" {
-			first = d
-		}
+		first = cmp.Or(first, d)
 	}
 	return first
 }

@@ -11,7 +11,6 @@ package otlp
 import (
 	"context"
 	"crypto/rand"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,9 +33,8 @@ type Config struct {
 	URL      string     // of the collector, such as http://localhost:4318; /v1/traces and /v1/metrics are below it
 	Sessions func() int // how many live just now; nil: that is not told
 	Bus      *event.Bus
-	Log      *slog.Logger   // nil says nothing
-	Roots    *x509.CertPool // that the collector's certificate is verified with; nil are the machine's
-	Version  string         // of sandboxmcp
+	Log      *slog.Logger // nil says nothing
+	Version  string       // of sandboxmcp
 }
 
 const (
@@ -78,7 +76,7 @@ func start(c Config, p pace) (*Exporter, error) {
 		return nil, errors.New("the address of the OpenTelemetry collector is not one like http://localhost:4318")
 	}
 	ctx, quit := context.WithCancel(context.Background())
-	x := &Exporter{pace: p, quit: quit, client: event.Client(c.Roots, p.answer)}
+	x := &Exporter{pace: p, quit: quit, client: event.Client(nil, p.answer)}
 	if err := x.open(ctx, c, strings.TrimSuffix(c.URL, "/")); err != nil {
 		quit()
 		return nil, fmt.Errorf("prepare for the OpenTelemetry collector: %w", err)
