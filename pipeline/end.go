@@ -178,7 +178,7 @@ func (r *run) noteStop(e *Error) {
 func (r *run) bare(e *Error) Result {
 	res := r.res
 	res.Ended, res.Refused = backends.EndedRefused, e
-	if cancelled(e) && !e.Denied {
+	if !e.Denied && (errors.Is(e, context.Canceled) || errors.Is(e, context.DeadlineExceeded)) {
 		res.Ended = backends.EndedCancelled
 	}
 	r.scrub()

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"errors"
 	"syscall"
 
@@ -79,8 +78,3 @@ func noRedaction(text string, err error) *Error {
 // MoreFiles is what to do where sandboxmcp may not open as many files as it has to.
 const MoreFiles = "raise its hard limit and start it again: sudo prlimit --nofile=4096:4096 --pid $$ does so for a shell and what it starts, " +
 	"LimitNOFILE=4096 for a unit of systemd, --ulimit nofile=4096 for a container of Docker"
-
-// cancelled reports whether a request ended because its caller gave up.
-func cancelled(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}

@@ -76,10 +76,7 @@ func (h Host) Access() []HostAccess {
 }
 
 func (h Host) policy() *host.Policy {
-	if h.Policy == nil {
-		return &host.Policy{}
-	}
-	return h.Policy
+	return cmp.Or(h.Policy, &host.Policy{})
 }
 
 // HostEnabled reports whether the operator lets anybody reach the host at all.

@@ -42,7 +42,10 @@ func (q HostRead) plan(ctx context.Context, r *run) (work, error) {
 		c.SHA256 = hash(whole)
 		r.facts["size"], r.facts["sha256"] = len(whole), c.SHA256
 		if c.Text = q.Encoding == "text" || q.Encoding == "" && utf8.Valid(whole); c.Text {
-			whole, err = r.textOf(q.Path, whole)
+			if !utf8.Valid(whole) {
+				return refuse(StageValidate, q.Path+" is not text in UTF-8", "read it with encoding base64, or copy it into a session")
+			}
+			whole = []byte(r.clean(string(whole)))
 		} else {
 			err = r.holdsNoSecret(q.Path, whole)
 		}
@@ -55,14 +58,6 @@ func (q HostRead) plan(ctx context.Context, r *run) (work, error) {
 		r.res.Answer = c
 		return nil
 	})
-}
-
-// textOf is a text without secrets.
-func (r *run) textOf(name string, whole []byte) ([]byte, error) {
-	if !utf8.Valid(whole) {
-		return nil, refuse(StageValidate, name+" is not text in UTF-8", "read it with encoding base64, or copy it into a session")
-	}
-	return []byte(r.clean(string(whole))), nil
 }
 
 // holdsNoSecret refuses to hand out what can't be cleaned.

@@ -143,17 +143,14 @@ func (e *execution) queue(ctx context.Context) (err error) {
 
 // enterQueue waits for the slots of a run with these limits.
 func (r *run) enterQueue(ctx context.Context, l backends.Limits) error {
-	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, weight(l), r.waits)
+	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, weight(l), func(waiting int) {
+		r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
+	})
 	if err != nil {
 		return r.queueError(err)
 	}
 	r.releases = append(r.releases, leave)
 	return nil
-}
-
-// waits tells listeners that the run has to wait, and how many do.
-func (r *run) waits(waiting int) {
-	r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
 }
 
 // queueError returns the error of a run that got no slots of the queue.

@@ -175,7 +175,7 @@ func (s *Sealed) Delete(ctx context.Context, namespace, key string) error {
 			clear(value)
 			e = known
 		}
-		if err := remove(ctx, tx, namespace, key); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM secret WHERE namespace = ? AND key = ?", namespace, key); err != nil {
 			return err
 		}
 		if err := s.recordChange(ctx, Change{Kind: Deleted, Entry: e}); err != nil || r.identity != inKeyring {

@@ -1,6 +1,9 @@
 package vault
 
-import "io"
+import (
+	"io"
+	"slices"
+)
 
 // Redactor writes text to a writer, with Mark in place of each secret. Overlapping secrets become one Mark.
 //
@@ -123,7 +126,7 @@ func (r *redaction) settle(limit int64) {
 		}
 		settled++
 	}
-	r.scan.forget(settled)
+	r.scan.found = slices.Delete(r.scan.found, 0, settled)
 	pass(limit)
 }
 

@@ -71,8 +71,3 @@ func put(ctx context.Context, tx *sql.Tx, r row) error {
 		r.namespace, r.key, r.identity, r.sealed)
 	return err
 }
-
-func remove(ctx context.Context, tx *sql.Tx, namespace, key string) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM secret WHERE namespace = ? AND key = ?", namespace, key)
-	return err
-}

@@ -238,11 +238,6 @@ func (s *scan) match(m span) {
 	s.found = append(s.found, m)
 }
 
-// forget drops the first n spans.
-func (s *scan) forget(n int) {
-	s.found = append(s.found[:0], s.found[n:]...)
-}
-
 // pauses reports whether the bytes that t has read are released although a word may begin with them: the first number
 // of a list, or one letter at the end of a line, which nearly every line has. If a word does begin there, its rest is
 // found.

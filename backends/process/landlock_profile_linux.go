@@ -60,14 +60,6 @@ func (b *Backend) workDir() string {
 	return filepath.Join(b.config.StateDir, "work")
 }
 
-// removeDir removes the directories of makeDir.
-func (s *sandbox) removeDir() error {
-	if s.hostDir == "" {
-		return nil
-	}
-	return removeAll(s.hostDir)
-}
-
 // ownWork makes and locks, once, the directory of all workspaces of this server, and removes those of dead servers.
 func (b *Backend) ownWork() error {
 	b.mu.Lock()

@@ -60,8 +60,8 @@ func (s *sandbox) tearDown() error {
 	if s.initHandle != nil {
 		s.initHandle.Remove()
 	}
-	if s.landlockOnly {
-		err = errors.Join(err, s.removeDir())
+	if s.hostDir != "" {
+		err = errors.Join(err, removeAll(s.hostDir))
 	}
 	s.backend.mu.Lock()
 	delete(s.backend.running, s)

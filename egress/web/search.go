@@ -116,7 +116,9 @@ func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read 
 		case err != nil:
 			return f, err
 		case why == "":
-			s.answered(e.Name)
+			s.mu.Lock()
+			delete(s.backoffs, e.Name)
+			s.mu.Unlock()
 			f.Engine, f.Results = e.Name, q.choose(results)
 			return f, nil
 		case !e.own: // whoever runs their own sees what it lacks, and mends it
@@ -223,10 +225,4 @@ func (s *Engines) backOff(name, why string) string {
 	wait := min(minBackoff<<min(r.times, 20), maxBackoff)
 	r.times, r.why, r.until = r.times+1, why, s.now().Add(wait)
 	return fmt.Sprintf(" (left alone for %s)", wait)
-}
-
-func (s *Engines) answered(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.backoffs, name)
 }

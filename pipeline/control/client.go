@@ -218,13 +218,13 @@ func (c *Client) Socket() string { return c.socket }
 // Server returns the description that the server gave of itself when the client connected.
 func (c *Client) Server() Server { return c.server }
 
-// do sends a request to the server, and decodes the JSON of its answer into into.
 // call sends a request, and returns the server's answer as a T.
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (v T, err error) {
 	err = c.do(ctx, method, path, body, &v)
 	return v, err
 }
 
+// do sends a request to the server, and decodes the JSON of its answer into into.
 func (c *Client) do(ctx context.Context, method, path string, body, into any) error {
 	resp, err := send(ctx, &c.http, method, path, body)
 	if err != nil {

@@ -57,7 +57,7 @@ func (l *Listener) long(mux *http.ServeMux) {
 // short registers what is answered at once, or else not at all.
 func (l *Listener) short(mux *http.ServeMux) {
 	for pattern, f := range map[string]func(*http.Request) (any, error){
-		"GET /v1/sessions":              l.sessions,
+		"GET /v1/sessions":              func(r *http.Request) (any, error) { return l.c.Pipeline.Sessions(r.URL.Query().Get("namespace")), nil },
 		"GET /v1/usage":                 l.usage,
 		"POST /v1/cells/{id}/interrupt": l.interrupt,
 		"GET /v1/limits":                l.limits,

@@ -86,10 +86,6 @@ func answers(f func(*http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
-func (l *Listener) sessions(r *http.Request) (any, error) {
-	return l.c.Pipeline.Sessions(r.URL.Query().Get("namespace")), nil
-}
-
 func (l *Listener) create(r *http.Request) (any, error) {
 	var q NewSession
 	if err := read(r, maxBody, &q); err != nil {

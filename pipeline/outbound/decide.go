@@ -13,7 +13,9 @@ import (
 // decide implements egress.Config.Decide: what the run has named, then the policy, then what people
 // have approved, then a person.
 func (o *Session) decide(ctx context.Context, name string, port int) egress.Decision {
-	t := o.now()
+	o.mu.Lock()
+	t := o.scope
+	o.mu.Unlock()
 	within := o.cfg.Within
 	if t.Within != nil {
 		within = t.Within

@@ -156,12 +156,6 @@ func (o *Session) Leave() []egress.Record {
 	return gateway.Take()
 }
 
-func (o *Session) now() Scope {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.scope
-}
-
 // maxRows is how many decisions of one scope are rows of their own: a program that looks a million
 // names up must not fill the log. The rest is in the row of the run's end, as a number.
 const maxRows = 200

@@ -118,7 +118,7 @@ func address(s Source) *url.URL {
 // decode converts a body to UTF-8 from the encoding of its byte order mark, the header or the page itself, or else from
 // a guess by its bytes.
 func decode(body []byte, header string) string {
-	encoding, name, certain := charset.DetermineEncoding(head(body), header)
+	encoding, name, certain := charset.DetermineEncoding(body[:min(len(body), 1024)], header)
 	if !certain && utf8.Valid(body) || name == "utf-8" {
 		body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 		return strings.ToValidUTF8(string(body), "\ufffd")
@@ -129,6 +129,3 @@ func decode(body []byte, header string) string {
 	}
 	return strings.TrimPrefix(string(text), "\ufeff")
 }
-
-// head returns the part of a page that may name its encoding: its first 1024 bytes.
-func head(body []byte) []byte { return body[:min(len(body), 1024)] }

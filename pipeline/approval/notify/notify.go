@@ -92,7 +92,7 @@ type note struct{ title, body string }
 // noteOf is a question as it is shown; markup says whether the desktop reads the body as HTML.
 func noteOf(q approval.Question, markup bool) note {
 	lines := []string{short(q.What), "namespace " + short(q.Namespace)}
-	for _, f := range [][2]string{{"session ", q.Session}, {"client ", q.Client}, {"the agent says: ", cmp.Or(agentReason(q), "")}} {
+	for _, f := range [][2]string{{"session ", q.Session}, {"client ", q.Client}, {"the agent says: ", agentReason(q)}} {
 		if f[1] != "" {
 			lines = append(lines, f[0]+short(f[1]))
 		}
