@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: plain, rc: http.NewResponseController(plain), timeout: d.b.write}
 	defer w.finish()
-	defer d.recovered(w)
+	defer d.recovered()
 	if r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) {
 		// net/http drops the one of Content-Length and Transfer-Encoding that it doesn't go by. A proxy that goes by the other would
 		// take the rest of the connection for another request (RFC 9112, section 6.1).
@@ -48,24 +47,16 @@ func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 	d.c.Handler.ServeHTTP(w, r)
 }
 
-// recovered logs where a handler panicked, and not with what, which may be of the request, unless the runtime said it.
-func (d *Door) recovered(w *response) {
+// recovered logs where a handler panicked, and not with what, which may be of the request. The client sees an answer that is not whole.
+func (d *Door) recovered() {
 	p := recover()
 	if p == nil {
 		return
 	}
-	if p == http.ErrAbortHandler {
-		panic(p)
+	if p != http.ErrAbortHandler {
+		d.c.Log.Error("a handler of HTTP panicked: this is a bug of sandboxmcp", "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 	}
-	what := fmt.Sprintf("%T", p)
-	if e, ok := p.(runtime.Error); ok {
-		what = e.Error()
-	}
-	d.c.Log.Error("a handler of HTTP panicked: this is a bug of sandboxmcp", "panic", what, "stack", string(debug.Stack()))
-	if w.begun {
-		panic(http.ErrAbortHandler) // the client sees that the answer is not whole
-	}
-	refuse(w, http.StatusInternalServerError, "this is a bug of sandboxmcp", "the server's log says where it is")
+	panic(http.ErrAbortHandler)
 }
 
 // health answers probes, which have no identity. It says that the server runs and is ready, and the log says why it is not.

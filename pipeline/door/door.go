@@ -147,18 +147,12 @@ func (c Config) open(ctx context.Context) (l net.Listener, remove func(), err er
 	if c.Address == fromSystemd {
 		l, err = passed()
 	} else {
-		var to *net.TCPAddr
-		if to, err = net.ResolveTCPAddr("tcp", c.Address); err == nil {
-			err = c.exposed(to)
-		}
-		if err == nil {
-			l, err = new(net.ListenConfig).Listen(ctx, "tcp", to.String())
-		}
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.exposed(l.Addr()); err != nil {
+	if err := c.exposed(l.Addr()); err != nil { // before a request is read
 		return nil, nil, errors.Join(err, l.Close())
 	}
 	return l, func() {}, nil

@@ -19,7 +19,7 @@ import (
 func TestExposed(t *testing.T) {
 	ca := newAuthority()
 	cert, key := ca.server(t, t.TempDir())
-	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[fe80::1]:0"} {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0"} {
 		d, err := Listen(t.Context(), Config{Address: address})
 		if err == nil || !strings.Contains(err.Error(), "http.tls_cert") {
 			t.Errorf("%s: got %v, %v", address, d, err)

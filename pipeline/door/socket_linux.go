@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -54,11 +55,11 @@ func listenUnix(ctx context.Context, path, group string) (l net.Listener, remove
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
-	return l, func() {
+	return l, sync.OnceFunc(func() { // later the number of the file may be another's
 		if now, err := os.Lstat(path); err == nil && os.SameFile(now, info) {
 			_ = os.Remove(path)
 		}
-	}, nil
+	}), nil
 }
 
 // private sets the mode of a socket, which bind(2) gives its file: nobody else connects before it has its group.

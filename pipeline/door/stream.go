@@ -43,19 +43,12 @@ type response struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
-	begun   bool
 }
 
 // Unwrap is for http.ResponseController.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-func (r *response) WriteHeader(status int) {
-	r.begun = r.begun || status >= http.StatusOK
-	r.ResponseWriter.WriteHeader(status)
-}
-
 func (r *response) Write(p []byte) (n int, err error) {
-	r.begun = true
 	for {
 		part := p[n:min(n+writeSize, len(p))]
 		var m int
@@ -67,10 +60,7 @@ func (r *response) Write(p []byte) (n int, err error) {
 }
 
 // FlushError is for http.ResponseController.
-func (r *response) FlushError() error {
-	r.begun = true
-	return r.timed(r.rc.Flush)
-}
+func (r *response) FlushError() error { return r.timed(r.rc.Flush) }
 
 // Flush implements http.Flusher.
 func (r *response) Flush() { _ = r.FlushError() }
