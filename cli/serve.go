@@ -19,8 +19,8 @@ import (
 func (p *program) serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
-		Usage:     "answer an agent over the Model Context Protocol, on standard input and output",
-		UsageText: "sandboxmcp serve [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--structured]",
+		Usage:     "answer agents over the Model Context Protocol, on standard input and output or over HTTP",
+		UsageText: "sandboxmcp serve [--listen ADDRESS [--stdio]] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--structured]",
 		Description: `Agents start it themselves: it is what their configuration names as the command of a server, such as
 
   {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
@@ -39,9 +39,17 @@ its standard input is open:
 
   tail -f /dev/null | sandboxmcp serve >/dev/null &
 
-Example: sandboxmcp serve --namespace my-agent`,
+With --listen, or http.listen in the configuration, it answers over HTTP: clients of MCP at /mcp, or /mcp/NAMESPACE, and
+old ones at /sse; /healthz and /readyz tell whether it lives. ADDRESS is HOST:PORT, unix:PATH or systemd, which is the socket that
+systemd passes; without http.tls_cert it must be of this machine. Each client needs a token: sandboxmcp token create makes one.
+SIGTERM ends it when the requests under way have ended, after http.drain_seconds at most.
+
+Example: sandboxmcp serve --namespace my-agent
+Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: command.Configured},
+			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, and not on standard input and output", DefaultText: command.Configured},
+			&cli.BoolFlag{Name: "stdio", Usage: "with --listen: answer on standard input and output, too"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
 			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too", DefaultText: command.Configured},
@@ -59,7 +67,11 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if terminal.TypedAt(p.In) && terminal.IsTerminal(p.Err) {
+	stdio := !c.IsSet("listen") || c.Bool("stdio")
+	if c.IsSet("listen") {
+		cfg.HTTP.Listen = c.String("listen")
+	}
+	if stdio && terminal.TypedAt(p.In) && terminal.IsTerminal(p.Err) {
 		p.Say("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
 	}
 	ctx, cancel := command.Interruptible(c.Context)
@@ -89,11 +101,31 @@ func (p *program) serve(c *cli.Context) error {
 	} else {
 		defer listener.Close()
 	}
-	server := mcp.New(mcp.Config{
+	served := mcp.Config{
 		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(), Backends: parts.Names(),
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,
-	})
-	err = server.Serve(ctx, polled(p.In), p.Out)
+	}
+	var failed <-chan error
+	if cfg.HTTP.Listen != "" {
+		web, err := listenHTTP(ctx, cfg, served, log)
+		switch {
+		case err == nil:
+			defer web.close()
+			failed = web.door.Failed()
+		case c.IsSet("listen"):
+			return err
+		default: // another server of this configuration has the address
+			log.Warn("this server does not answer over HTTP", "why", err)
+		}
+	}
+	if stdio {
+		err = mcp.New(served).Serve(ctx, polled(p.In), p.Out)
+	} else {
+		select {
+		case err = <-failed:
+		case <-ctx.Done():
+		}
+	}
 	var stopped command.Interruption
 	if errors.As(context.Cause(ctx), &stopped) {
 		log.Info("ended", "signal", stopped.Signal) // a server that is asked to end has done what it should

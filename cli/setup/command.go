@@ -44,8 +44,9 @@ shows what belongs into which file. --write merges that in and keeps what was th
 with .sandboxmcp.bak, until --remove has taken it out again; comments and all other settings stay as they are.
 
 Example: sandboxmcp setup cursor --write`,
-		Flags:  flags,
-		Action: p.setup,
+		Flags:       flags,
+		Subcommands: []*cli.Command{p.systemdCommand()},
+		Action:      p.setup,
 	}
 }
 

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/mcp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// web is what a server answers over HTTP.
+type web struct {
+	door     *door.Door
+	mcp      *mcp.HTTP
+	log      *slog.Logger
+	drain    time.Duration // that requests under way get at the end
+	draining atomic.Bool
+}
+
+// listenHTTP answers over HTTP until close: the agents' protocol to those that have an identity, and to all where they get one.
+func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, log *slog.Logger) (*web, error) {
+	w := &web{mcp: mcp.NewHTTP(m), log: log, drain: time.Duration(cfg.HTTP.DrainSeconds) * time.Second}
+	ids := wiring.Identities(cfg, log)
+	mux := http.NewServeMux()
+	mux.Handle(identity.MetadataPath, ids.Metadata())
+	mux.Handle(identity.MetadataPath+"/", ids.Metadata())
+	mux.Handle("/metrics", ids.Middleware(metricsHandler(m.Pipeline.Stats)))
+	mux.Handle("/", ids.Middleware(w.mcp))
+	var err error
+	if w.door, err = wiring.ListenHTTP(ctx, cfg, log, w.ready, mux); err != nil {
+		w.mcp.Close()
+		return nil, err
+	}
+	log.Info("answering over HTTP", "address", w.door.Address())
+	w.tell(daemon.SdNotifyReady)
+	return w, nil
+}
+
+func (w *web) ready() error {
+	if w.draining.Load() {
+		return errors.New("the server ends")
+	}
+	return nil
+}
+
+// close takes no more requests, gives those under way their time, and ends.
+func (w *web) close() {
+	w.draining.Store(true)
+	w.tell(daemon.SdNotifyStopping)
+	w.mcp.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), w.drain)
+	defer cancel()
+	if err := w.door.Drain(ctx); err != nil {
+		w.log.Warn("requests under way were cut off", "error", err)
+	}
+	w.mcp.Close()
+}
+
+// tell tells systemd, if that has started the server.
+func (w *web) tell(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		w.log.Warn("systemd can't be told", "state", state, "error", err)
+	}
+}

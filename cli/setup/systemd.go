@@ -1,0 +1,105 @@
+package setup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+)
+
+// systemdCommand prints units. Delegate gives runs cgroups of their own; more of systemd's hardening would take away the namespaces that
+// sandboxes are made of.
+func (p commands) systemdCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "systemd",
+		Usage:     "print the units of a server that systemd starts when the first client connects",
+		UsageText: "sandboxmcp setup systemd [--listen ADDRESS]",
+		Description: `The units are the system's for root, and otherwise the user's own. Each begins with the path that it belongs to. After that:
+
+  systemctl daemon-reload && systemctl enable --now sandboxmcp.socket         (with --user for a user's own)
+
+Example: sandboxmcp setup systemd --listen /run/sandboxmcp/sandboxmcp.sock`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "listen", Usage: "`ADDRESS` of the socket: HOST:PORT, or the path of a Unix socket", Value: "127.0.0.1:8750"},
+		},
+		Action: command.NoWords(p.systemd),
+	}
+}
+
+func (p commands) systemd(c *cli.Context) error {
+	program, err := thisProgram()
+	if err != nil {
+		return err
+	}
+	if passing(program) {
+		return exit.Fail("go install ./cli/sandboxmcp, and use the program that it makes", "go run has made this program, and removes it")
+	}
+	dir, target := "/etc/systemd/system", "multi-user.target"
+	if os.Geteuid() != 0 {
+		config, err := os.UserConfigDir()
+		if err != nil {
+			return exit.Fail("set HOME", "%v", err)
+		}
+		dir, target = filepath.Join(config, "systemd/user"), "default.target"
+	}
+	words := []string{program}
+	for _, flag := range setupFlags[0] {
+		if value := c.String(flag); value != "" {
+			if value, err = filepath.Abs(value); err != nil {
+				return err
+			}
+			words = append(words, "--"+flag, value)
+		}
+	}
+	for i, w := range words {
+		words[i] = unitWord(w)
+	}
+	listen := c.String("listen")
+	if listen == "" || strings.ContainsAny(listen, " \t\n") {
+		return exit.Usage("--listen 127.0.0.1:8750", "%q is no address", listen)
+	}
+	_, err = fmt.Fprintf(p.Out, `# %[1]s/sandboxmcp.socket
+[Unit]
+Description=Address of sandboxmcp
+
+[Socket]
+ListenStream=%[2]s
+SocketMode=0660
+DirectoryMode=0755
+
+[Install]
+WantedBy=sockets.target
+
+# %[1]s/sandboxmcp.service
+[Unit]
+Description=sandboxmcp, which runs the code of agents in sandboxes
+Requires=sandboxmcp.socket
+After=sandboxmcp.socket
+
+[Service]
+Type=notify
+ExecStart=%[3]s serve --listen systemd
+Restart=on-failure
+Delegate=yes
+KillMode=mixed
+TimeoutStopSec=60
+
+[Install]
+WantedBy=%[4]s
+`, dir, strings.ReplaceAll(listen, "%", "%%"), strings.Join(words, " "), target)
+	return err
+}
+
+// unitWord quotes a word of ExecStart.
+func unitWord(w string) string {
+	w = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$", "\n", `\n`).Replace(w)
+	if strings.ContainsAny(w, " \t';\\\"") {
+		return `"` + w + `"`
+	}
+	return w
+}
