@@ -56,7 +56,7 @@ func (c *Groups) Make() (*Group, error) {
 	if g := c.spares.take(); g != nil {
 		return g, nil
 	}
-	g := &Group{paths: map[string]string{}, spares: &c.spares}
+	g := &Group{paths: map[string]string{}, openFDs: map[string]int{}, spares: &c.spares}
 	name := rand.Text()
 	for controller, dir := range c.base {
 		g.paths[controller] = filepath.Join(dir, name)

@@ -84,9 +84,6 @@ func (g *Group) open(name string) (fd int, cached bool, err error) {
 	if g.spares == nil || g.V2() {
 		return fd, false, nil
 	}
-	if g.openFDs == nil {
-		g.openFDs = map[string]int{}
-	}
 	g.openFDs[name] = fd
 	return fd, true, nil
 }

@@ -12,12 +12,13 @@ import (
 
 // Backend runs programs in containers of one engine. It implements [backends.Backend].
 type Backend struct {
-	engine Engine
-	config Config
-	state  stateCache
-	pulls  pulls
-	pool   pool
-	probes probeCache
+	engine  Engine
+	config  Config
+	state   stateCache
+	pulls   pulls
+	pool    pool
+	probing chan struct{}          // semaphore: held by a probe
+	probes  map[string]cachedProbe // guarded by it
 
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
@@ -36,9 +37,9 @@ var errClosed = errors.New("the backend is closed")
 // New returns the backend. Nothing is asked of the engine before Probe, Start or Warm.
 func New(e Engine, c Config) *Backend {
 	b := &Backend{engine: e, config: c, running: map[*sandbox]struct{}{}}
-	b.state.sem, b.probes = make(chan struct{}, 1), probeCache{sem: make(chan struct{}, 1), entries: map[string]cachedProbe{}}
+	b.state.sem, b.probing, b.probes = make(chan struct{}, 1), make(chan struct{}, 1), map[string]cachedProbe{}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.pool.buckets = map[poolKey]*bucket{}
+	b.pool.buckets, b.pulls.of = map[poolKey]*bucket{}, map[string]*pull{}
 	return b
 }
 

@@ -105,9 +105,6 @@ func (b *Backend) pull(ctx context.Context, reference string) error {
 func (b *Backend) startPull(reference string, done func()) *pull {
 	ctx, cancel := context.WithCancel(b.ctx)
 	p := &pull{cancel: cancel, done: make(chan struct{})}
-	if b.pulls.of == nil {
-		b.pulls.of = map[string]*pull{}
-	}
 	b.pulls.of[reference] = p
 	go func() {
 		defer done()

@@ -117,13 +117,8 @@ func (h *prefixBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// probeCache keeps the results of probes: callers may ask as often as they like, and each probe takes a container for
-// each image.
-type probeCache struct {
-	sem     chan struct{} // semaphore: held by a probe
-	entries map[string]cachedProbe
-}
-
+// cachedProbe is the result of a probe: callers may ask as often as they like, and each probe takes a container for each
+// image.
 type cachedProbe struct {
 	probe backends.Probe
 	at    time.Time
@@ -142,21 +137,21 @@ func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe
 	ctx, cancel := b.withBackend(ctx)
 	defer cancel()
 	select {
-	case b.probes.sem <- struct{}{}:
-		defer func() { <-b.probes.sem }()
+	case b.probing <- struct{}{}:
+		defer func() { <-b.probing }()
 	case <-ctx.Done():
 		return backends.Probe{Backend: b.Name()}, context.Cause(ctx)
 	}
 	key := fmt.Sprint(spec.Profile, spec.Require, spec.Limits)
-	if f, known := b.probes.entries[key]; known && time.Since(f.at) < probeCacheTTL {
+	if f, known := b.probes[key]; known && time.Since(f.at) < probeCacheTTL {
 		return f.probe, nil
 	}
 	p := b.probe(ctx, spec)
 	if p.Usable && ctx.Err() == nil {
-		if len(b.probes.entries) > 16 {
-			clear(b.probes.entries)
+		if len(b.probes) > 16 {
+			clear(b.probes)
 		}
-		b.probes.entries[key] = cachedProbe{p, time.Now()}
+		b.probes[key] = cachedProbe{p, time.Now()}
 	}
 	return p, nil
 }

@@ -55,14 +55,6 @@ func environment(ours, images []string) []string {
 	return env
 }
 
-// hidden are the paths that Docker masks by default, which a list of our own replaces.
-func hidden() []string {
-	return []string{
-		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
-		"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
-	}
-}
-
 // hostConfig is the part that only the engine decides. A field that is not set has the engine's default, which is the
 // closed one.
 func (l *link) hostConfig(c container.Container, i container.Image) *api.HostConfig {
@@ -86,9 +78,12 @@ func (l *link) hostConfig(c container.Container, i container.Image) *api.HostCon
 		IpcMode:        api.IPCModePrivate,
 		LogConfig:      api.LogConfig{Type: "none"},
 		Init:           &no,
-		MaskedPaths:    append(hidden(), c.Masked...),
-		Sysctls:        c.Sysctls,
-		Resources:      l.resources(c.Resources),
+		MaskedPaths: append([]string{ // those of Docker, which a list of our own replaces
+			"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
+			"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
+		}, c.Masked...),
+		Sysctls:   c.Sysctls,
+		Resources: l.resources(c.Resources),
 	}
 	if c.CgroupNS {
 		h.CgroupnsMode = api.CgroupnsModePrivate

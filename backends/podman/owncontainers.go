@@ -27,9 +27,6 @@ type ownContainer struct {
 func (l *ownContainers) add(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.byID == nil {
-		l.byID = map[string]*ownContainer{}
-	}
 	l.byID[id] = &ownContainer{made: time.Now(), started: make(chan struct{}), removed: make(chan struct{})}
 }
 

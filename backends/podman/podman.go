@@ -49,7 +49,7 @@ func New(c Config) container.Engine {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	return &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1)}
+	return &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1), own: ownContainers{byID: map[string]*ownContainer{}}}
 }
 
 // Name implements [container.Engine].

@@ -92,7 +92,7 @@ func (s *Store) prune() {
 			return
 		default:
 		}
-		if (s.old(r) || used > enough && s.spare(r)) && remove(dir, r.id) == nil {
+		if (s.old(r) || used > enough && !r.put.IsZero() && !s.beingRead(r)) && remove(dir, r.id) == nil {
 			used -= r.size
 		}
 	}
@@ -113,9 +113,6 @@ func (s *Store) old(r run) bool {
 	age := s.now().Sub(r.put)
 	return age > s.c.MaxAge && (age > s.c.MaxAge+longest || !s.beingRead(r))
 }
-
-// spare reports whether a run may go to make room.
-func (s *Store) spare(r run) bool { return !r.put.IsZero() && !s.beingRead(r) }
 
 func (s *Store) beingRead(r run) bool {
 	return r.read.After(r.put) && s.now().Sub(r.read) < reading

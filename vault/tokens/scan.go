@@ -19,10 +19,6 @@ type scan struct {
 // before is the number of bytes in front of a token that are inspected.
 const before = 64
 
-func newScan(found func(string)) *scan {
-	return &scan{known: known(), found: found, text: []byte{'\n'}, done: 1}
-}
-
 // add takes the next piece of text, and returns the text that can be passed on, which is valid until the next call.
 // After the last piece, nothing is held back.
 func (s *scan) add(p []byte, last bool) []byte {

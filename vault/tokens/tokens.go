@@ -17,14 +17,14 @@ const Mark = "***REDACTED***"
 // With mask it holds back a possible beginning of a token until that is decided, at most 4 KB, and Close releases it;
 // without mask it holds nothing back. It is not safe for concurrent use.
 func NewWriter(w io.Writer, mask bool, found func(kind string)) io.WriteCloser {
-	return &writer{w: w, mask: mask, scan: newScan(found)}
+	return &writer{w: w, mask: mask, scan: &scan{known: known(), found: found, text: []byte{'\n'}, done: 1}}
 }
 
 // May reports whether a token may begin in text, which a writer would then have to scan. It rejects most short texts,
 // hashes and names, at a fraction of the cost of a writer.
 func May(text string) bool {
 	var room [512]byte                             // on the stack
-	all := append(append(room[:0], '\n'), text...) // behind a line's end, as in newScan
+	all := append(append(room[:0], '\n'), text...) // behind a line's end, as in NewWriter
 	_, entries := known().skip(all, 0)
 	return entries != nil
 }

@@ -12,14 +12,6 @@ type manager struct {
 	name, root, version, file, hidden string
 }
 
-func pyenv() manager {
-	return manager{"pyenv", "PYENV_ROOT", "PYENV_VERSION", ".python-version", ".pyenv"}
-}
-
-func nodenv() manager {
-	return manager{"nodenv", "NODENV_ROOT", "NODENV_VERSION", ".node-version", ".nodenv"}
-}
-
 // versions resolves a shim of pyenv or nodenv as they do: the first of the chosen versions that
 // has the program.
 func (f *finder) versions(shim string, m manager) (target, how string, err error) {

@@ -35,9 +35,9 @@ func (f *finder) behind(ctx context.Context, path string) (target, how string, e
 	}
 	switch text := string(start); {
 	case strings.Contains(text, "pyenv"):
-		return f.versions(path, pyenv())
+		return f.versions(path, manager{"pyenv", "PYENV_ROOT", "PYENV_VERSION", ".python-version", ".pyenv"})
 	case strings.Contains(text, "nodenv"):
-		return f.versions(path, nodenv())
+		return f.versions(path, manager{"nodenv", "NODENV_ROOT", "NODENV_VERSION", ".node-version", ".nodenv"})
 	case strings.Contains(text, "asdf exec"):
 		return f.asdf(path)
 	}

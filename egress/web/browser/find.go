@@ -33,20 +33,14 @@ var errMissing = errors.New("there is no browser here: chromium, google-chrome, 
 // names are looked for in this order.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge"}
 
-// places are programs of packages that put nothing into PATH.
-func places() []string {
-	return []string{
-		"/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser", "/usr/lib/chromium-browser/chromium-browser",
-		"/opt/google/chrome/chrome", "/opt/brave.com/brave/brave", "/opt/microsoft/msedge/msedge", "/opt/chromium/chrome",
-	}
-}
-
 // Find returns the browser at path, or for "" a browser of this machine.
 func Find(path string) (Program, error) {
 	if path != "" {
 		return program(path)
 	}
-	return inPath(places()...)
+	return inPath( // and programs of packages that put nothing there
+		"/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser", "/usr/lib/chromium-browser/chromium-browser",
+		"/opt/google/chrome/chrome", "/opt/brave.com/brave/brave", "/opt/microsoft/msedge/msedge", "/opt/chromium/chrome")
 }
 
 // inPath returns the first of names in PATH, or else of these places, that is a program that can be contained.
