@@ -68,16 +68,7 @@ func containerSettings() []setting {
 }
 
 func image(key, env string, of func(*Config) *string) setting {
-	return setting{key, env, "an image", func(c *Config, v value) error {
-		text, err := v.text()
-		if err == nil {
-			err = CheckImage(text)
-		}
-		if err == nil {
-			*of(c) = text
-		}
-		return err
-	}, func(c *Config) string { return quoted(*of(c)) }}
+	return checked(key, env, "an image", "", of, CheckImage)
 }
 
 // CheckImage returns an error that says what is wrong with the reference of an image.
@@ -96,15 +87,7 @@ func CheckImage(text string) error {
 
 // engine returns the setting of an engine's address.
 func engine(key string, schemes []string, of func(*Config) *string) setting {
-	return setting{key, "", Found + ", a URL of " + strings.Join(schemes, ", "), func(c *Config, v value) error {
-		text, err := v.text()
-		if err != nil {
-			return err
-		}
-		if text == Found {
-			*of(c) = ""
-			return nil
-		}
+	return checked(key, "", Found+", a URL of "+strings.Join(schemes, ", "), Found, of, func(text string) error {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || !slices.Contains(schemes, u.Scheme):
@@ -115,14 +98,8 @@ func engine(key string, schemes []string, of func(*Config) *string) setting {
 		case u.Scheme != "unix" && u.Scheme != "npipe" && u.Host == "":
 			return fmt.Errorf("%.200q names no host", text)
 		}
-		*of(c) = text
 		return nil
-	}, func(c *Config) string {
-		if *of(c) == "" {
-			return Found
-		}
-		return quoted(*of(c))
-	}}
+	})
 }
 
 // pathOr is a path, or the word of a setting that has none.
@@ -138,17 +115,13 @@ func pathOr(none, key string, of func(*Config) *string) setting {
 }
 
 func labels(key string, of func(*Config) *[]string) setting {
+	all := list(key, of)
 	return setting{key, "", "a list of KEY=VALUE", func(c *Config, v value) error {
-		if v.list && len(v.words) == 0 {
-			*of(c) = nil
-			return nil
-		}
-		all, err := v.names()
-		if err != nil {
+		if err := all.set(c, v); err != nil {
 			return err
 		}
 		var seen []string
-		for _, label := range all {
+		for _, label := range *of(c) {
 			name, _, ok := strings.Cut(label, "=")
 			switch {
 			case !ok || name == "" || strings.ContainsAny(name, " \t\n\x00"):
@@ -158,9 +131,8 @@ func labels(key string, of func(*Config) *[]string) setting {
 			}
 			seen = append(seen, name)
 		}
-		*of(c) = all
 		return nil
-	}, func(c *Config) string { return flow(*of(c)) }}
+	}, all.show}
 }
 
 func gpus(key string, of func(*Config) *[]string) setting {

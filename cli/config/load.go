@@ -156,7 +156,7 @@ func (l *loader) pool() {
 // consistent checks settings against each other.
 func (l *loader) consistent() {
 	if _, there := l.c.Profiles[l.c.Profile]; !there {
-		names := l.c.profileNames()
+		names := slices.Sorted(maps.Keys(l.c.Profiles))
 		l.fail(l.c.From("profile"), "profile", "there is no profile %q%s: use %s",
 			l.c.Profile, spelling.DidYouMean(l.c.Profile, names), either(names))
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -82,9 +81,6 @@ func requirement(key string, p *Profile) setting {
 		return err
 	}}
 }
-
-// profileNames returns the names for messages.
-func (c *Config) profileNames() []string { return slices.Sorted(maps.Keys(c.Profiles)) }
 
 // profiles reads the operator's own profiles.
 func (d *document) profiles(n *yaml.Node) {

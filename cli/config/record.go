@@ -63,15 +63,7 @@ const collector = "https://collector.example.com:4318"
 
 // address is where something is sent, or asked, over HTTP; example is one.
 func address(key, example string, of func(*Config) *string) setting {
-	return setting{key, "", None + ", a URL", func(c *Config, v value) error {
-		text, err := v.text()
-		if err != nil {
-			return err
-		}
-		if text == None {
-			*of(c) = ""
-			return nil
-		}
+	s := checked(key, "", None+", a URL", None, of, func(text string) error {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
@@ -79,9 +71,10 @@ func address(key, example string, of func(*Config) *string) setting {
 		case u.User != nil:
 			return errors.New("an address can't hold a name and password: this file is no place for them")
 		}
-		*of(c) = text
 		return nil
-	}, func(c *Config) string { return quoted(cmp.Or(withoutToken(*of(c)), None)) }}
+	})
+	s.show = func(c *Config) string { return quoted(cmp.Or(withoutToken(*of(c)), None)) }
+	return s
 }
 
 // withoutToken is an address without what may be a token in it: its query, and what is no address at all.
@@ -102,19 +95,10 @@ func withoutToken(text string) string {
 
 // secretName is the place of a secret in the vault, not its value.
 func secretName(key string, of func(*Config) *string) setting {
-	return setting{key, "", None + ", NAMESPACE/KEY", func(c *Config, v value) error {
-		text, err := v.text()
-		if err != nil {
-			return err
-		}
-		if text == None {
-			*of(c) = ""
-			return nil
-		}
+	return checked(key, "", None+", NAMESPACE/KEY", None, of, func(text string) error {
 		if namespace, name, ok := strings.Cut(text, "/"); !ok || namespace == "" || name == "" {
 			return errors.New("write NAMESPACE/KEY, under which the secret is in the vault") // not the text: it may be the value
 		}
-		*of(c) = text
 		return nil
-	}, func(c *Config) string { return quoted(cmp.Or(*of(c), None)) }}
+	})
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -85,17 +86,29 @@ func settings() []setting {
 	return append(all, containerSettings()...)
 }
 
-func word(key, env string, known []string, of func(*Config) *string) setting {
-	return setting{key, env, strings.Join(known, ", "), func(c *Config, v value) error {
+// checked is a text that check may refuse. The word none, if there is one, stands for "".
+func checked(key, env, takes, none string, of func(*Config) *string, check func(text string) error) setting {
+	return setting{key, env, takes, func(c *Config, v value) error {
 		text, err := v.text()
-		if err == nil && !slices.Contains(known, text) {
-			err = fmt.Errorf("%q is not known%s: use %s", text, spelling.DidYouMean(text, known), either(known))
+		if text == none {
+			text = ""
+		} else if err == nil {
+			err = check(text)
 		}
 		if err == nil {
 			*of(c) = text
 		}
 		return err
-	}, func(c *Config) string { return *of(c) }}
+	}, func(c *Config) string { return quoted(cmp.Or(*of(c), none)) }}
+}
+
+func word(key, env string, known []string, of func(*Config) *string) setting {
+	return checked(key, env, strings.Join(known, ", "), "", of, func(text string) error {
+		if !slices.Contains(known, text) {
+			return fmt.Errorf("%q is not known%s: use %s", text, spelling.DidYouMean(text, known), either(known))
+		}
+		return nil
+	})
 }
 
 func count[T int | int64](key, env string, lower, upper T, of func(*Config) *T) setting {
@@ -178,19 +191,16 @@ func portList(key string, of func(*Config) *[]int) setting {
 
 // resolver is a DNS server, by its address: what asks for names can't depend on one.
 func resolver(key string, of func(*Config) *string) setting {
-	return setting{key, "", System + ", ADDRESS, ADDRESS:PORT", func(c *Config, v value) error {
-		text, err := v.text()
-		if err != nil {
-			return err
-		}
+	s := checked(key, "", System+", ADDRESS, ADDRESS:PORT", "", of, func(text string) error {
 		_, plain := netip.ParseAddr(text)
 		_, port := netip.ParseAddrPort(text)
 		if text != System && plain != nil && port != nil {
 			return fmt.Errorf("%q is no address: write one like 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53, or %s", text, System)
 		}
-		*of(c) = text
 		return nil
-	}, func(c *Config) string { return *of(c) }}
+	})
+	s.show = func(c *Config) string { return *of(c) }
+	return s
 }
 
 func stores() setting {
@@ -223,13 +233,10 @@ func profile() setting {
 func path(key, env string, of func(*Config) *string) setting {
 	return setting{key, env, "a path", func(c *Config, v value) error {
 		text, err := v.text()
-		if err != nil {
-			return err
+		if err == nil {
+			*of(c), err = v.path(text)
 		}
-		if *of(c), err = v.path(text); err != nil {
-			return err
-		}
-		return nil
+		return err
 	}, func(c *Config) string { return *of(c) }}
 }
 
