@@ -53,13 +53,7 @@ func (t *Console) Attend(q *pipeline.Request, b *approval.Broker) {
 
 // ask shows a question until it has an answer, or ctx ends.
 func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pending) {
-	if !t.put(ctx, resetTerminal+block(p.Question)) {
-		return
-	}
-	if t.collect(ctx) && ctx.Err() == nil {
-		t.put(ctx, again) // or whoever was too early would think that they have answered
-	}
-	yes, err := t.yes(ctx)
+	yes, err := t.pose(ctx, p.Question)
 	a := approval.Answer{By: approval.CommandLine(), User: User()}
 	switch {
 	case ctx.Err() != nil:
@@ -69,7 +63,9 @@ func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 	case err != nil && !errors.Is(err, io.EOF):
 		return // the terminal is gone: silence means no
 	case yes:
-		a.Allowed, a.Scope = true, scopeOf(p.Question)
+		if a.Allowed = true; p.Question.Run != "" { // nothing is remembered longer than this process lives
+			a.Scope = approval.ScopeRun
+		}
 	default:
 		a.Reason = noReason
 	}
@@ -80,6 +76,17 @@ func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 
 // noReason is why something is denied that was denied at a terminal.
 const noReason = "no at the terminal"
+
+// pose shows a question, and returns the answer as yes does.
+func (t *Console) pose(ctx context.Context, q approval.Question) (bool, error) {
+	if !t.put(ctx, resetTerminal+block(q)) {
+		return false, io.ErrClosedPipe
+	}
+	if t.collect(ctx) && ctx.Err() == nil {
+		t.put(ctx, again) // or whoever was too early would think that they have answered
+	}
+	return t.yes(ctx)
+}
 
 // yes reads lines until one is a yes or a no. At their end the error is io.EOF, with what the last one said.
 func (t *Console) yes(ctx context.Context) (bool, error) {
@@ -101,18 +108,11 @@ func (t *Console) yes(ctx context.Context) (bool, error) {
 	}
 }
 
-// scopeOf returns the scope of a yes: the run, since nothing is remembered longer than this process lives.
-func scopeOf(q approval.Question) string {
-	if q.Run == "" {
-		return ""
-	}
-	return approval.ScopeRun
-}
-
 // block is a question, with nothing in it that the terminal would obey.
 func block(q approval.Question) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "sandboxmcp: %s %s\n", requestPhrase(q.Kind), terminal.Visible(q.What))
+	wants := map[string]string{approval.Package: "asked for is to install", approval.Host: "asked for is, on this machine itself, to"}[q.Kind]
+	fmt.Fprintf(&b, "sandboxmcp: %s %s\n", cmp.Or(wants, "the script wants to connect to"), terminal.Visible(q.What))
 	terminal.Fact(&b, "namespace", cmp.Or(q.Namespace, "default"))
 	if code := cmp.Or(q.CodeSHA256, q.CodeOf); code != "" {
 		terminal.Fact(&b, "code", "SHA-256 "+code[:min(16, len(code))])
@@ -122,23 +122,11 @@ func block(q approval.Question) string {
 			fmt.Fprintf(&b, "    | %s\n", terminal.Visible(line))
 		}
 	}
+	what := "this run"
 	if q.Run == "" {
-		fmt.Fprintf(&b, "allow it for %s? [y/N] ", q.For)
-		return b.String()
+		what = q.For.String()
 	}
-	b.WriteString("allow it for this run? [y/N] ")
-	return b.String()
-}
-
-// requestPhrase returns the words that stand before what is asked for.
-func requestPhrase(kind string) string {
-	switch kind {
-	case approval.Package:
-		return "asked for is to install"
-	case approval.Host:
-		return "asked for is, on this machine itself, to"
-	}
-	return "the script wants to connect to"
+	return fmt.Sprintf("%sallow it for %s? [y/N] ", b.String(), what)
 }
 
 // User returns the name of the user of this process, "" if it is not known.
@@ -158,13 +146,7 @@ func (t *Console) Decide(ctx context.Context, q approval.Question) (v control.Ve
 	}
 	ctx, cancel := context.WithDeadline(ctx, q.Expires)
 	defer cancel()
-	if !t.put(ctx, resetTerminal+block(q)) {
-		return v, false
-	}
-	if t.collect(ctx) {
-		t.put(ctx, again)
-	}
-	yes, err := t.yes(ctx)
+	yes, err := t.pose(ctx, q)
 	switch {
 	case err != nil:
 		return v, false
