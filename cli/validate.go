@@ -90,7 +90,9 @@ func (p *program) validate(c *cli.Context) error {
 	if report.Language == "" && len(report.Problems) > 0 { // of nothing that is known
 		return exit.Usage("sandboxmcp validate "+file+" --language python", "%s", report.Problems[0].Text)
 	}
-	found := validationOf(file, report)
+	found := validation{File: file, Language: report.Language, Valid: report.Valid, Judged: report.Judged || !report.Valid,
+		Problems: append([]validate.Problem{}, report.Problems...), Missing: append([]validate.Import{}, report.Missing...),
+		Dangers: append([]validate.Danger{}, report.Dangers...), Fixed: report.Fixed, Diff: report.Diff, Notes: append([]string{}, report.Notes...)}
 	if c.Bool("write") && found.Fixed != "" {
 		if err := writeBack(file, code.Source, []byte(found.Fixed)); err != nil {
 			return err
@@ -148,12 +150,6 @@ func writeBack(file string, was, now []byte) error {
 		return exit.Fail("sandboxmcp validate "+file+" --json has the code in \"fixed\"", "write to %s: %v", terminal.Visible(file), err)
 	}
 	return nil
-}
-
-func validationOf(file string, r validate.Report) validation {
-	return validation{File: file, Language: r.Language, Valid: r.Valid, Judged: r.Judged || !r.Valid,
-		Problems: append([]validate.Problem{}, r.Problems...), Missing: append([]validate.Import{}, r.Missing...), Dangers: append([]validate.Danger{}, r.Dangers...),
-		Fixed: r.Fixed, Diff: r.Diff, Notes: append([]string{}, r.Notes...)}
 }
 
 // String returns the findings for people: places first, as editors and compilers write them.

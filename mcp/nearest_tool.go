@@ -11,7 +11,8 @@ import (
 
 // otherTools are names of other systems' tools that do the same thing, by ours.
 var otherTools = sync.OnceValue(func() map[string][]string {
-	return spelledOut(map[string][]string{
+	all := map[string][]string{}
+	for words, ours := range map[string][]string{
 		"run run_code exec_code run_python run_python_code run_javascript execute exec execute_python execute_python_code execute_javascript code code_interpreter code_execution " +
 			"python python3 python_repl ipython jupyter notebook node javascript typescript bash bash_code_execution shell sh terminal command " +
 			"run_command execute_command run_shell_command run_terminal_cmd shell_exec execute_shell eval": {"execute_code"},
@@ -34,19 +35,13 @@ var otherTools = sync.OnceValue(func() map[string][]string {
 		"search google google_web_search websearch internet_search":                                            {"web_search"},
 		"fetch web_fetch webfetch fetch_url fetch_page http_get curl browse open_url read_url get_page":        {"fetch_webpage"},
 		"browser screenshot browser_navigate navigate playwright puppeteer browser_open render_page open_page": {"browser_fetch"},
-	})
-})
-
-// spelledOut takes keys of several words apart.
-func spelledOut(lists map[string][]string) map[string][]string {
-	all := map[string][]string{}
-	for words, ours := range lists {
+	} {
 		for _, word := range strings.Fields(words) {
 			all[word] = ours
 		}
 	}
 	return all
-}
+})
 
 // noTool returns the error about an unknown tool, with the tools that were probably meant.
 func (s *Server) noTool(asked string) string {

@@ -93,11 +93,7 @@ func (s *runs) add(r audit.Row, f facts.Facts) {
 
 // ends reports whether a row of that kind is the end of a run.
 func ends(kind string) bool {
-	switch kind {
-	case "execution.completed", "execution.failed", "execution.timeout", "execution.refused":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused"}, kind)
 }
 
 func (s *runs) start(r audit.Row) {

@@ -35,7 +35,12 @@ waits for a person. Where several servers run, the commands mean all of them.
 Examples:
   sandboxmcp egress api.example.com --namespace team-a --for 1h
   sandboxmcp egress list`,
-		Flags: giveFlags(),
+		Flags: []cli.Flag{
+			InServersNamespace(),
+			&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
+			&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the log"},
+			command.JSONFlag(), ServerFlag(),
+		},
 		Subcommands: []*cli.Command{{
 			Name:        "list",
 			Usage:       "list the names that programs wait for, and those that were approved",
@@ -156,16 +161,6 @@ func (p commands) egressDeny(c *cli.Context) error {
 func meant(word string, q approval.Question) bool {
 	host, _, _ := strings.Cut(q.What, ":")
 	return strings.EqualFold(word, q.ID) || strings.EqualFold(word, q.What) || strings.EqualFold(word, host)
-}
-
-// giveFlags are those of egress DOMAIN.
-func giveFlags() []cli.Flag {
-	return []cli.Flag{
-		InServersNamespace(),
-		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
-		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the log"},
-		command.JSONFlag(), ServerFlag(),
-	}
 }
 
 // egressGive allows a name that nobody has asked for, on all servers that the command line means.

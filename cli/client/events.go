@@ -95,18 +95,14 @@ func (p commands) showEvent(line control.Line, asJSON bool) error {
 		p.Say("%d events were lost here: they came faster than they were read", line.Dropped)
 		return nil
 	}
-	text := eventLine(line.Event)
+	e := line.Event // what is in it is not ours: nothing may reach a terminal as a command
+	text := fmt.Sprintf("%s  %-20s  %-10s  %-26s  %s\n", e.Time.Local().Format("15:04:05.000"),
+		terminal.Visible(e.Name), terminal.Visible(e.Namespace), terminal.Visible(e.Run), terminal.Visible(matter(e)))
 	if columns := terminal.Width(p.Out); columns > 0 {
 		text = terminal.Cut(strings.TrimSuffix(text, "\n"), columns) + "\n"
 	}
 	_, err := io.WriteString(p.Out, text)
 	return err
-}
-
-// eventLine is an event for people. What is in it is not ours: nothing may reach a terminal as a command.
-func eventLine(e event.Event) string {
-	return fmt.Sprintf("%s  %-20s  %-10s  %-26s  %s\n", e.Time.Local().Format("15:04:05.000"),
-		terminal.Visible(e.Name), terminal.Visible(e.Namespace), terminal.Visible(e.Run), terminal.Visible(matter(e)))
 }
 
 // matter is the summary of an event, in the words of the log for the row of that name. A queue has

@@ -91,10 +91,8 @@ func (p commands) artifacts(c *cli.Context) error {
 	}
 	dir := wiring.ResultsDir(cfg)
 	if c.NArg() == 0 {
-		for _, name := range []string{"out", "verify"} {
-			if c.IsSet(name) {
-				return exit.Usage("sandboxmcp artifacts REQUEST_ID --"+name, "--%s is about one run: give its REQUEST_ID", name)
-			}
+		if set := setFlags(c, "out", "verify"); len(set) > 0 {
+			return exit.Usage("sandboxmcp artifacts REQUEST_ID --"+set[0], "--%s is about one run: give its REQUEST_ID", set[0])
 		}
 		return p.listStored(c, cfg, dir)
 	}

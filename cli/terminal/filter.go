@@ -3,6 +3,7 @@ package terminal
 import (
 	"bytes"
 	"io"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -24,7 +25,7 @@ const longest = 64
 
 // Write implements io.Writer.
 func (f *Filter) Write(p []byte) (int, error) {
-	if f.Open || len(f.held) == 0 && plainText(p) {
+	if f.Open || len(f.held) == 0 && !slices.ContainsFunc(p, func(b byte) bool { return !passes(b) }) {
 		return f.W.Write(p)
 	}
 	text := p
@@ -65,15 +66,6 @@ func (f *Filter) put(out []byte) error {
 // column of the line or to the next.
 func passes(b byte) bool {
 	return b >= ' ' && b < 0x7f || b == '\n' || b == '\r' || b == '\t' || b == '\b'
-}
-
-func plainText(p []byte) bool {
-	for _, b := range p {
-		if !passes(b) {
-			return false
-		}
-	}
-	return true
 }
 
 // clean appends the text to out as a terminal may have it. The rest is unfinished; there is none at
