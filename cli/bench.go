@@ -140,8 +140,7 @@ func (p *program) measure(ctx context.Context, what bench.Config) (bench.Report,
 	if what.Progress != nil {
 		what.Progress("")
 	}
-	var signal command.Interruption
-	if errors.As(err, &signal) {
+	if signal, ok := errors.AsType[command.Interruption](err); ok {
 		err = &exit.Error{Code: exit.Signalled + int(signal.Signal), Text: "ended by " + signal.Error() + ": nothing was measured, and nothing is left"}
 	}
 	return r, err

@@ -12,10 +12,7 @@ import (
 
 // machine returns a description of the machine that is measured.
 func machine(ctx context.Context) Machine {
-	m := Machine{Cores: runtime.NumCPU(), CPU: field("/proc/cpuinfo", "model name", ":"), System: runtime.GOOS + "/" + runtime.GOARCH, Versions: map[string]string{}}
-	if m.CPU == "" {
-		m.CPU = "unknown"
-	}
+	m := Machine{Cores: runtime.NumCPU(), CPU: cmp.Or(field("/proc/cpuinfo", "model name", ":"), "unknown"), System: runtime.GOOS + "/" + runtime.GOARCH, Versions: map[string]string{}}
 	if out, err := Output(ctx, Clean(), "uname", "-sr"); err == nil {
 		m.Kernel = strings.TrimSpace(out)
 	}

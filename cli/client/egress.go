@@ -183,8 +183,7 @@ func (p commands) egressGive(c *cli.Context) error {
 	for _, client := range clients {
 		defer client.Close()
 	}
-	var none *exit.Error
-	if errors.As(err, &none) && c.String("server") == "" && none.Hint == "" {
+	if none, ok := errors.AsType[*exit.Error](err); ok && c.String("server") == "" && none.Hint == "" {
 		return exit.Fail("for one run: sandboxmcp run FILE --allow "+domain+"; for good: egress.allow in the configuration", "%s", none.Text)
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -258,11 +259,7 @@ func (p commands) showCell(res pipeline.Result, s *pane, saved string) error {
 	}
 	_, err := io.WriteString(s.out, text.String())
 	if e := res.Error; e != nil {
-		text := e.Traceback
-		if text == "" {
-			text = e.Error()
-		}
-		io.WriteString(s.err, strings.TrimRight(text, "\n")+"\n")
+		io.WriteString(s.err, strings.TrimRight(cmp.Or(e.Traceback, e.Error()), "\n")+"\n")
 	}
 	return errors.Join(err, s.out.Close(), s.err.Close())
 }

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -187,10 +188,7 @@ func (p commands) verifyManifest(c *cli.Context, v *verification) {
 		return
 	}
 	defer r.Close()
-	dir := c.Args().First()
-	if dir == "" {
-		dir = filepath.Dir(list)
-	}
+	dir := cmp.Or(c.Args().First(), filepath.Dir(list))
 	files, problems, err := signer.VerifyManifest(r, comparedDir(c, dir, list))
 	v.bad(problems...)
 	if err != nil {

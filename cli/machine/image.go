@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,10 +105,7 @@ func withEngine(c *cli.Context, f func(context.Context, container.Engine, config
 // noEngine is the error where none of several engines answers.
 func noEngine(why error) error {
 	reason, remedy := exit.Because(why)
-	if remedy == "" {
-		remedy = "sandboxmcp doctor"
-	}
-	return exit.Fail(remedy, "neither podman nor docker answers: %s", reason)
+	return exit.Fail(cmp.Or(remedy, "sandboxmcp doctor"), "neither podman nor docker answers: %s", reason)
 }
 
 func answers(ctx context.Context, engine container.Engine) error {

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -113,10 +112,10 @@ func asOffered(name string, probe backends.Probe, err error) offered {
 
 func showOffers(w io.Writer, all []offered) error {
 	t := terminal.NewTable(w, terminal.Columns("BACKEND", "LANGUAGE", "VERSION", "WHERE")...)
-	var footer []string
+	footer := ""
 	for _, o := range all {
 		if !o.Usable {
-			footer = append(footer, fmt.Sprintf("%s can't run code: %s", o.Backend, o.Why))
+			footer += terminal.Visible(o.Backend+" can't run code: "+o.Why) + "\n"
 			continue
 		}
 		for _, r := range o.Runtimes {
@@ -134,15 +133,11 @@ func showOffers(w io.Writer, all []offered) error {
 				text += " " + l.Name
 			}
 		}
-		footer = append(footer, text)
+		footer += terminal.Visible(text) + "\n"
 	}
 	if err := t.Close(); err != nil {
 		return err
 	}
-	for _, line := range footer {
-		if _, err := fmt.Fprintln(w, terminal.Visible(line)); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := io.WriteString(w, footer)
+	return err
 }

@@ -158,7 +158,11 @@ func (p commands) hostRead(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return terminal.WriteJSON(p.Out, hostContentOf(res.ID, got))
+			f := hostContent{Run: res.ID, Path: got.Path, Total: got.Total, Next: got.Next, SHA256: got.SHA256}
+			if f.Text = string(got.Content); !got.Text || !utf8.Valid(got.Content) {
+				f.Text, f.Base64 = "", got.Content
+			}
+			return terminal.WriteJSON(p.Out, f)
 		case c.String("out") != "" || !terminal.IsTerminal(p.Out):
 			return p.WriteOut(c.String("out"), func(w io.Writer) error { _, err := w.Write(got.Content); return err })
 		case !got.Text:
@@ -178,16 +182,6 @@ type hostContent struct {
 	Total  int64  `json:"total_bytes"`
 	Next   int64  `json:"next_offset,omitempty"`
 	SHA256 string `json:"sha256"`
-}
-
-func hostContentOf(run string, got pipeline.HostContent) hostContent {
-	f := hostContent{Run: run, Path: got.Path, Total: got.Total, Next: got.Next, SHA256: got.SHA256}
-	if got.Text && utf8.Valid(got.Content) {
-		f.Text = string(got.Content)
-	} else {
-		f.Base64 = got.Content
-	}
-	return f
 }
 
 func (p commands) hostList(c *cli.Context) error {

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"runtime"
 
@@ -20,11 +21,8 @@ func styleOf(data []byte, root *hujson.Value) style {
 	if obj, ok := root.Value.(*hujson.Object); ok && len(obj.Members) > 0 {
 		if indent, own := indentAt(data, obj.Members[0].Name.StartOffset); own && len(indent) > 0 {
 			outer, _ := indentAt(data, root.StartOffset)
-			s.unit = string(bytes.TrimPrefix(indent, outer))
+			s.unit = cmp.Or(string(bytes.TrimPrefix(indent, outer)), s.unit)
 		}
-	}
-	if s.unit == "" {
-		s.unit = "  "
 	}
 	return s
 }
