@@ -25,7 +25,7 @@ import (
 
 const (
 	// maxSessions are sessions of the protocols before 2026-07-28 at once, and maxOwnSessions those of one identity.
-	maxSessions, maxOwnSessions = 1024, 64
+	maxSessions, maxOwnSessions = 1024, 256
 	// sessionIdle is how long a session is known that nobody uses.
 	sessionIdle = time.Hour
 	// heartbeat is how often a response says that it lives: proxies drop connections that are silent, most after 30 s or 60 s.
@@ -467,13 +467,21 @@ func (h *HTTP) sessionFor(w http.ResponseWriter, r *http.Request, m *message, of
 	if h.ends(w) {
 		return nil
 	}
+	s := h.shared(of)
+	s.busy++
+	return s
+}
+
+// shared returns what a caller's requests outside of sessions have in common. The mutex is held.
+func (h *HTTP) shared(of caller) *httpSession {
 	s := h.callers[of]
 	if s == nil {
-		s = h.make(context.Background(), of)
+		cfg := h.cfg
+		cfg.Namespace, cfg.User = of.namespace, of.owner
+		s = h.make(context.Background(), of, New(cfg))
 		s.conn.stateless.Store(true)
 		h.callers[of] = s
 	}
-	s.busy++
 	return s
 }
 
@@ -524,17 +532,14 @@ func (h *HTTP) open(w http.ResponseWriter, ctx context.Context, of caller, sse *
 		writeFault(w, http.StatusServiceUnavailable, &fault{code: codeBusy, text: fmt.Sprintf("busy: an identity may have %d sessions and all together %d: end some with DELETE", maxOwnSessions, maxSessions)})
 		return nil
 	}
-	s := h.make(ctx, of)
+	s := h.make(ctx, of, h.shared(of).conn.s)
 	s.id, s.sse, s.busy = rand.Text(), sse, 1
 	h.sessions[s.id] = s
 	return s
 }
 
-// make returns a session of a caller, with a server of its own. The mutex is held.
-func (h *HTTP) make(ctx context.Context, of caller) *httpSession {
-	cfg := h.cfg
-	cfg.Namespace, cfg.User = of.namespace, of.owner
-	server := New(cfg)
+// make returns a session of a caller. The mutex is held.
+func (h *HTTP) make(ctx context.Context, of caller, server *Server) *httpSession {
 	ctx, end := context.WithCancelCause(ctx)
 	h.calls.Add(1)
 	return &httpSession{of: of, ctx: ctx, conn: newConn(server, &h.held, end), used: time.Now()}

@@ -47,7 +47,7 @@ func TestDefaults(t *testing.T) {
 		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
 		Containers: Containers{Pull: "missing", Ahead: 2},
 		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},
-		HTTP:       HTTP{DrainSeconds: 10, Requests: 50, OAuth: OAuth{Namespaces: "namespaces"}},
+		HTTP:       HTTP{DrainSeconds: 10, Requests: 1000, OAuth: OAuth{Namespaces: "namespaces"}},
 		Profiles: map[string]Profile{
 			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
 			"landlock": {[]string{"landlock", "seccomp", "caps", "nnp"}, "landlock"},

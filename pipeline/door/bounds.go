@@ -11,14 +11,14 @@ import (
 // of headers, or more.
 const (
 	maxHeader  = 16 << 10 // bytes; net/http adds 4 KiB
-	maxBody    = 16 << 20 // bytes
+	maxBody    = 32 << 20 // bytes
 	maxStreams = 100      // requests at once on one connection of HTTP/2: the least that RFC 9113 recommends
 	writeSize  = 64 << 10 // bytes of an answer that the time for a write is for
 )
 
 // bounds are those that tests can't wait for.
 type bounds struct {
-	connections int           // in all: a descriptor each, of the 1024 that a process has by default
+	connections int           // in all: a descriptor each
 	each        int           // of one address: an agent has a stream and some requests, and several may be behind one address
 	header      time.Duration // until all headers of a request are there
 	idle        time.Duration // between requests
@@ -27,7 +27,7 @@ type bounds struct {
 	rate        int64
 }
 
-var usual = bounds{connections: 512, each: 64, header: 10 * time.Second, idle: 2 * time.Minute, write: 30 * time.Second, body: 30 * time.Second, rate: 64 << 10}
+var usual = bounds{connections: 1024, each: 256, header: 10 * time.Second, idle: 2 * time.Minute, write: 30 * time.Second, body: 30 * time.Second, rate: 64 << 10}
 
 // connections is a listener that closes the connections that are too many.
 type connections struct {

@@ -51,10 +51,10 @@ func TestBody(t *testing.T) {
 		chunked bool
 		want    string
 	}{
-		"most":               {maxBody, false, "HTTP/1.1 / 16777216"},
-		"most in chunks":     {maxBody, true, "HTTP/1.1 / 16777216"},
-		"too much":           {maxBody + 1, false, "at most 16 MiB"},
-		"too much in chunks": {maxBody + 1, true, "more than 16777216"},
+		"most":               {maxBody, false, "HTTP/1.1 / 33554432"},
+		"most in chunks":     {maxBody, true, "HTTP/1.1 / 33554432"},
+		"too much":           {maxBody + 1, false, "at most 32 MiB"},
+		"too much in chunks": {maxBody + 1, true, "more than 33554432"},
 	} {
 		r := must(http.NewRequest("POST", d.Address(), io.LimitReader(zeros{}, tt.size)))
 		if r.Header.Set("Expect", "100-continue"); !tt.chunked {

@@ -27,7 +27,7 @@ type Config struct {
 
 // The limits. An identity may ask for burstSeconds' worth of requests at once.
 const (
-	DefaultRate  = 50.0
+	DefaultRate  = 1000.0
 	burstSeconds = 4
 
 	failEvery   = 6 * time.Second // a failed try of an address is forgotten in this time
