@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
@@ -34,12 +35,9 @@ func (p *Pipeline) overlap(q Request) error {
 
 // shows reports whether a program is shown a directory above our own files.
 func (p *Pipeline) shows(q Request) bool {
-	for _, m := range append(slices.Clone(q.Mounts), q.Workspace) {
-		if m.Host != "" && slices.ContainsFunc(p.cfg.Protected, func(ours string) bool { return paths.Within(real(ours), real(m.Host)) }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(append(slices.Clone(q.Mounts), q.Workspace), func(m backends.Mount) bool {
+		return m.Host != "" && slices.ContainsFunc(p.cfg.Protected, func(ours string) bool { return paths.Within(real(ours), real(m.Host)) })
+	})
 }
 
 // real follows the links of a path as far as it exists.

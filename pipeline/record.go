@@ -279,12 +279,7 @@ func firstDecisions(all []egress.Record) []egress.Record {
 
 func hashNames(sums map[string]string) string {
 	h := sha256.New()
-	names := make([]string, 0, len(sums))
-	for name := range sums {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		fmt.Fprintf(h, "%s  %q\n", sums[name], name)
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -58,9 +59,7 @@ func (p *Pipeline) Stats() Stats {
 	s := Stats{Began: p.counters.began, Runs: map[string]int64{}, Sessions: map[string]int{}}
 	s.Running, s.Waiting, s.Slots = p.cfg.Queue.load()
 	p.counters.mu.Lock()
-	for ended, n := range p.counters.runs {
-		s.Runs[ended] = n
-	}
+	maps.Copy(s.Runs, p.counters.runs)
 	times := slices.Sorted(slices.Values(p.counters.last))
 	p.counters.mu.Unlock()
 	at := func(part float64) float64 {

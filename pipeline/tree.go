@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -112,7 +113,7 @@ func (t *tree) changed(ctx context.Context, f func(signer.File) error) (int, err
 
 // openRegular opens a regular file below root. It neither waits for a fifo nor leaves root.
 func openRegular(root *os.Root, name string) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	f, err := root.OpenFile(name, os.O_RDONLY|statefile.NoWait, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"syscall"
 )
 
-const nonblock = syscall.O_NONBLOCK
-
 func stampOf(info fs.FileInfo) stamp {
 	s := stamp{size: info.Size(), mtime: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

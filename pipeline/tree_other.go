@@ -4,8 +4,6 @@ package pipeline
 
 import "io/fs"
 
-const nonblock = 0
-
 // stampOf goes without ctime and inode here: a program that sets a file's size and time back hides
 // that it changed the file.
 func stampOf(info fs.FileInfo) stamp {

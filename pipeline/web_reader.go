@@ -84,12 +84,7 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 
 // systemFile reports whether every sandbox shows a file already.
 func systemFile(name string) bool {
-	for _, dir := range backends.SystemDirs {
-		if paths.Below(name, dir) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Below(name, dir) })
 }
 
 // unread is the answer about a page of which nothing can be told.

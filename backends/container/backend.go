@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -108,10 +110,7 @@ func (b *Backend) Close() error {
 func (b *Backend) close() error {
 	b.mu.Lock()
 	b.finished = true
-	open := make([]*sandbox, 0, len(b.running))
-	for s := range b.running {
-		open = append(open, s)
-	}
+	open := slices.Collect(maps.Keys(b.running))
 	b.mu.Unlock()
 	b.cancel()
 	errs := make([]error, len(open))

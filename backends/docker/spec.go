@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -165,10 +166,7 @@ func tmpfs(c container.Container, i container.Image) map[string]string {
 		}
 		m[path.Clean(t.Path)] = options
 	}
-	ours := []string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"} // the engine's, in fact
-	for p := range m {
-		ours = append(ours, p)
-	}
+	ours := slices.AppendSeq([]string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}, maps.Keys(m)) // the first are the engine's, in fact
 	for _, b := range c.Binds {
 		ours = append(ours, path.Clean(b.Inside))
 	}

@@ -109,13 +109,7 @@ func (h hostInfo) limits() []string {
 	if h.Host.Security.Rootless && (h.Host.CgroupVersion != "v2" || h.Host.CgroupManager != "systemd") {
 		return nil
 	}
-	var there []string
-	for _, c := range limitControllers {
-		if slices.Contains(h.Host.CgroupControllers, c) {
-			there = append(there, c)
-		}
-	}
-	return there
+	return slices.DeleteFunc(slices.Clone(limitControllers), func(c string) bool { return !slices.Contains(h.Host.CgroupControllers, c) })
 }
 
 // chooseRuntime names runc where crun, which Podman prefers, can't make containers.

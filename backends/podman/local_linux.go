@@ -2,6 +2,7 @@ package podman
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,12 +42,10 @@ func parseUptime(s string) (time.Duration, error) {
 // sameUptime reports whether two uptimes are of one machine, theirs being asked for before ours. Podman rounds hours
 // and minutes each up or down by itself: its 1h 59m 40s is "2h 60m 40.00s".
 func sameUptime(ours, theirs time.Duration) bool {
-	for _, up := range []time.Duration{0, time.Minute, time.Hour, time.Hour + time.Minute} {
-		if between := ours - (theirs - up); between > -2*time.Second && between < 10*time.Second {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]time.Duration{0, time.Minute, time.Hour, time.Hour + time.Minute}, func(up time.Duration) bool {
+		between := ours - (theirs - up)
+		return between > -2*time.Second && between < 10*time.Second
+	})
 }
 
 func uptime() (time.Duration, bool) {

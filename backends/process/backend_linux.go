@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Backend runs programs as hardened processes. It implements [backends.Backend].
@@ -121,10 +123,7 @@ func (b *Backend) Close() error {
 		return nil
 	}
 	b.finished = true
-	open := make([]*sandbox, 0, len(b.running))
-	for s := range b.running {
-		open = append(open, s)
-	}
+	open := slices.Collect(maps.Keys(b.running))
 	b.mu.Unlock()
 	if b.preSpawned != nil {
 		b.preSpawned.pool.Close()
@@ -168,4 +167,42 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 		return nil, warm.ErrClosed
 	}
 	return s, nil
+}
+
+// Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.
+func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
+	p := backends.Probe{Backend: b.Name()}
+	for _, language := range backends.Languages {
+		p.Runtimes = append(p.Runtimes, b.probeRuntime(ctx, language))
+	}
+	result, err := b.try(ctx, spec)
+	if err != nil {
+		p.Why, p.Layers = backends.Why(err), backends.NotTried(err)
+		return p, nil
+	}
+	p.Layers, p.Usable = backends.Tried(result.Contained.Layers, remedies), true
+	return p, nil
+}
+
+// try runs the shell's no-op in a sandbox.
+func (b *Backend) try(ctx context.Context, spec backends.Spec) (backends.Result, error) {
+	spec.ID, spec.Language = "probe", "shell"
+	s, err := b.Start(ctx, spec)
+	if err != nil {
+		return backends.Result{}, err
+	}
+	defer s.Close()
+	return s.Exec(ctx, backends.Command{Args: []string{"bash", "-c", ":"}}, backends.Streams{})
+}
+
+func (b *Backend) probeRuntime(ctx context.Context, language string) backends.Runtime {
+	r, err := b.runtime(ctx, language)
+	var version string
+	if err == nil {
+		version, err = runtimes.Version(ctx, r)
+	}
+	if err != nil {
+		return backends.Runtime{Name: language, Why: remedy.Text{err.Error()}}
+	}
+	return backends.Runtime{Name: language, Path: r.Path, Version: version, Why: remedy.Text{r.Why}}
 }

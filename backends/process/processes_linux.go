@@ -133,13 +133,7 @@ func (s *sandbox) pids() []string {
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	pids := names[:0]
-	for _, name := range names {
-		if name[0] >= '1' && name[0] <= '9' && name != "1" {
-			pids = append(pids, name)
-		}
-	}
-	return pids
+	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '1' || name[0] > '9' || name == "1" })
 }
 
 // hostPid returns the number of PID 1's only child in the server's PID namespace. PID 1's recorded number may be that of

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 )
@@ -25,21 +26,13 @@ func trail(r *http.Request) {
 	for _, name := range neverTrailing {
 		delete(r.Trailer, name)
 	}
-	t := trailed{ReadCloser: r.Body, trailer: r.Trailer}
-	for name := range r.Trailer {
-		t.announced = append(t.announced, name)
-	}
-	r.Body = t
+	r.Body = trailed{r.Body, r.Trailer, slices.Collect(maps.Keys(r.Trailer))}
 }
 
 func (t trailed) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
 	if err != nil {
-		for name := range t.trailer {
-			if !slices.Contains(t.announced, name) {
-				delete(t.trailer, name)
-			}
-		}
+		maps.DeleteFunc(t.trailer, func(name string, _ []string) bool { return !slices.Contains(t.announced, name) })
 	}
 	return n, err
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
@@ -155,7 +156,7 @@ const maxGitFile = 1 << 20
 // readSmall reads a file that others may have made: one that would hold us up, as a fifo does, or fill our memory, is
 // an error.
 func readSmall(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|noWait, 0)
+	f, err := os.OpenFile(name, os.O_RDONLY|statefile.NoWait, 0)
 	if err != nil {
 		return nil, err
 	}

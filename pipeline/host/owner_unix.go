@@ -26,9 +26,6 @@ func sticky(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSticky != 0 && !statefile.Foreign(info)
 }
 
-// noWait opens a fifo that nobody writes to at once.
-const noWait = syscall.O_NONBLOCK
-
 // links returns how many names a file has.
 func links(info fs.FileInfo) uint64 {
 	s, ok := info.Sys().(*syscall.Stat_t)

@@ -89,7 +89,10 @@ func (s *Store) begin() error {
 }
 
 // Get returns a run with its whole output, or ErrUnknown.
-func (s *Store) Get(id string) (Record, error) {
+func (s *Store) Get(id string) (Record, error) { return s.find(id, s.load) }
+
+// find returns a run from memory, or else what load returns.
+func (s *Store) find(id string, load func(id string) (Record, error)) (Record, error) {
 	id, err := parse(id)
 	if err != nil {
 		return Record{}, err
@@ -97,7 +100,7 @@ func (s *Store) Get(id string) (Record, error) {
 	if r, ok := s.recall(id); ok {
 		return r, nil
 	}
-	r, err := s.load(id)
+	r, err := load(id)
 	if err != nil {
 		return Record{}, fmt.Errorf("run %s: %w", id, err)
 	}
@@ -106,19 +109,12 @@ func (s *Store) Get(id string) (Record, error) {
 
 // Metadata returns a run without result and output, or ErrUnknown.
 func (s *Store) Metadata(id string) (Record, error) {
-	id, err := parse(id)
-	if err != nil {
-		return Record{}, err
-	}
-	if r, ok := s.recall(id); ok {
-		r.Result, r.Stdout, r.Stderr = nil, "", ""
-		return r, nil
-	}
-	h, err := s.readMetadata(id)
-	if err != nil {
-		return Record{}, fmt.Errorf("run %s: %w", id, err)
-	}
-	return h.record(), nil
+	r, err := s.find(id, func(id string) (Record, error) {
+		h, err := s.readMetadata(id)
+		return h.record(), err
+	})
+	r.Result, r.Stdout, r.Stderr = nil, "", ""
+	return r, err
 }
 
 // List returns the runs that f chooses, the newest first, as the times in their ids have it. They

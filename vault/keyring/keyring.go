@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,12 +104,7 @@ func explain(err error) error {
 		return err
 	}
 	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(strings.ToLower(err.Error()), w) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToLower(err.Error()), w) })
 	}
 	switch {
 	case errors.Is(err, keyring.ErrNotFound):

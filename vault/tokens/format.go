@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -158,10 +159,5 @@ func (s *set) stands(behind []byte) bool {
 func coloured(behind []byte) bool {
 	rest := bytes.TrimRight(behind[:len(behind)-1], "0123456789;:")
 	rest, ok := bytes.CutSuffix(rest, []byte("["))
-	for _, escape := range []string{"\x1b", "1b", "1B", "033", `\e`} {
-		if ok && bytes.HasSuffix(rest, []byte(escape)) {
-			return true
-		}
-	}
-	return false
+	return ok && slices.ContainsFunc([]string{"\x1b", "1b", "1B", "033", `\e`}, func(escape string) bool { return bytes.HasSuffix(rest, []byte(escape)) })
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"net/url"
+	"slices"
 )
 
 // formats returns all known formats. Where a token has no fixed length, the minimum is that of its maker's
@@ -183,15 +184,8 @@ func ofUser(t token) bool {
 func unfolded(t token) bool {
 	above, ok := bytes.CutSuffix(t.behind, []byte("\n"))
 	above = bytes.TrimRight(above, "\r")
-	if n := len(above); ok && n >= 32 {
-		for _, b := range above[n-32:] {
-			if !base64Std[b] && !base64URL[b] {
-				return true
-			}
-		}
-		return false
-	}
-	return true
+	n := len(above)
+	return !ok || n < 32 || slices.ContainsFunc(above[n-32:], func(b byte) bool { return !base64Std[b] && !base64URL[b] })
 }
 
 // signature: 32 bytes in base64, as a URL has it.

@@ -3,6 +3,7 @@ package tokens
 import (
 	"bytes"
 	"math"
+	"slices"
 )
 
 // plausible reports whether a secret looks as if it had been drawn at random. The examples of manuals do not: they
@@ -15,12 +16,7 @@ func drawn(s []byte, bits float64) bool {
 		return false
 	}
 	low := bytes.ToLower(s)
-	for _, word := range placeholders {
-		if bytes.Contains(low, []byte(word)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(placeholders, func(word string) bool { return bytes.Contains(low, []byte(word)) })
 }
 
 // placeholders stand in no random text of this length, but once in some thousands.

@@ -116,8 +116,6 @@ type chunkReader struct {
 	end    error
 }
 
-var errChunk = errors.New("a chunk is too long")
-
 // next waits for a chunk, unless one is under way. It returns io.EOF at the end, and
 // io.ErrUnexpectedEOF if the stream ended before.
 func (u *chunkReader) next() error {
@@ -141,7 +139,7 @@ func (u *chunkReader) next() error {
 			u.end = f.err()
 		}
 	case n > maxChunk:
-		u.end = fmt.Errorf("%w: %d bytes", errChunk, n)
+		u.end = fmt.Errorf("a chunk is too long: %d bytes", n)
 	default:
 		u.left = int(n)
 	}

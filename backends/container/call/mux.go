@@ -97,11 +97,6 @@ type frameFilter struct {
 	since     time.Time
 }
 
-var (
-	errPings  = errors.New("it pings all the time")
-	errStream = errors.New("it opened a stream in the server's name")
-)
-
 // pingRate is how many pings a second an init may send.
 const pingRate = 16
 
@@ -138,7 +133,7 @@ func (v *frameFilter) check() error {
 	}
 	if kind != typePing {
 		if id%2 == 1 || id == 0 {
-			return errStream
+			return errors.New("it opened a stream in the server's name")
 		}
 		return nil
 	}
@@ -146,7 +141,7 @@ func (v *frameFilter) check() error {
 		v.since, v.pings = now, 0
 	}
 	if v.pings++; v.pings > pingRate {
-		return errPings
+		return errors.New("it pings all the time")
 	}
 	return nil
 }

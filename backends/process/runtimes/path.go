@@ -47,12 +47,7 @@ func (f *finder) candidates() iter.Seq[candidate] {
 }
 
 func (f *finder) inDir(dir, how string, yield func(candidate) bool) bool {
-	for _, name := range f.programs {
-		if !f.program(dir, name, how, yield) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.programs, func(name string) bool { return !f.program(dir, name, how, yield) })
 }
 
 // program yields dir/name if it is a program that no other user could have put there.

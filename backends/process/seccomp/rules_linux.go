@@ -154,8 +154,8 @@ func ours(k Kind) []decision {
 	}
 	list := []decision{
 		{"clone", clone, allowed, eperm}, ioctl,
-		{"setsockopt", socketFilters(), eperm, undecided},
-		{"setsockopt", buffers(), pretended, allowed},
+		{"setsockopt", socketOptions(socketFilters), eperm, undecided},
+		{"setsockopt", socketOptions(buffers), pretended, allowed},
 	}
 	// A program of BPF takes memory of the kernel's that no cgroup counts, see socketFilters; and libseccomp takes EINVAL for
 	// a kernel without.
@@ -199,17 +199,15 @@ func safeIoctls() (list []conditions) {
 // socketFilters are the options that attach a program of BPF to a socket, or lock an attached one. Each is compiled into
 // memory that the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work queues of a kernel
 // 6.18 busy for good, and no process of the host could load a filter any more.
-func socketFilters() (list []conditions) {
-	for _, option := range []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_LOCK_FILTER} {
-		list = append(list, conditions{low32(1, unix.SOL_SOCKET), low32(2, option)})
-	}
-	return list
-}
+var socketFilters = []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_LOCK_FILTER}
 
 // buffers are the options that enlarge a socket's buffer, directly or by its low-water mark. The call seems to succeed, as
 // the kernel does for sizes above its maximum; getsockopt returns the real size.
-func buffers() (list []conditions) {
-	for _, option := range []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_RCVLOWAT} {
+var buffers = []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_RCVLOWAT}
+
+// socketOptions are the conditions for any of these options of a socket.
+func socketOptions(which []uint32) (list []conditions) {
+	for _, option := range which {
 		list = append(list, conditions{low32(1, unix.SOL_SOCKET), low32(2, option)})
 	}
 	return list

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -244,12 +245,8 @@ func (e *LoadError) Error() string { return "the page can't be loaded: " + e.Cod
 
 // Network reports whether the cause may be the way to the server, which a gateway knows more about.
 func (e *LoadError) Network() bool {
-	for _, part := range []string{"NAME_NOT_RESOLVED", "CONNECTION", "EMPTY_RESPONSE", "ADDRESS_", "TIMED_OUT", "SSL", "INTERNET_DISCONNECTED", "NETWORK"} {
-		if strings.Contains(e.Code, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"NAME_NOT_RESOLVED", "CONNECTION", "EMPTY_RESPONSE", "ADDRESS_", "TIMED_OUT", "SSL", "INTERNET_DISCONNECTED", "NETWORK"},
+		func(part string) bool { return strings.Contains(e.Code, part) })
 }
 
 // thrown is an exception in our own script.
