@@ -88,9 +88,7 @@ func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, err
 		return nil, err
 	}
 	addrs = interleave(addrs)
-	if len(addrs) > maxAttempts {
-		addrs = addrs[:maxAttempts]
-	}
+	addrs = addrs[:min(len(addrs), maxAttempts)]
 	conn, failures := d.race(ctx, addrs, uint16(port))
 	if conn == nil {
 		return nil, sum(ctx, host, failures)

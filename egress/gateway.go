@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -70,19 +71,13 @@ type dialFunc func(ctx context.Context, name string, port int) (net.Conn, error)
 
 // Open takes over the sockets, and answers on them until Close.
 func Open(c Config, s Sockets) *Gateway {
-	if c.Dialer == nil {
-		c.Dialer = &Dialer{}
-	}
+	c.Dialer = cmp.Or(c.Dialer, &Dialer{})
 	return openVia(c, s, c.Dialer.Dial)
 }
 
 func openVia(c Config, s Sockets, dial dialFunc) *Gateway {
-	if c.Idle <= 0 {
-		c.Idle = DefaultIdle
-	}
-	if c.Connections <= 0 {
-		c.Connections = DefaultConnections
-	}
+	c.Idle = cmp.Or(max(c.Idle, 0), DefaultIdle)
+	c.Connections = cmp.Or(max(c.Connections, 0), DefaultConnections)
 	g := &Gateway{config: c, dial: dial, sockets: s}
 	g.counters.decided = c.Decided
 	g.buffers.New = func() any { return new([bufferSize]byte) }

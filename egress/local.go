@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -63,9 +64,7 @@ func (d *Dialer) dialLocal(ctx context.Context, port int) (conn net.Conn, err er
 		if conn, failed = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(a, uint16(port)).String()); failed == nil {
 			return conn, nil
 		}
-		if err == nil {
-			err = failed
-		}
+		err = cmp.Or(err, failed)
 	}
 	return nil, fmt.Errorf("nothing answers on port %d of this machine: %w", port, err)
 }

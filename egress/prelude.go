@@ -57,10 +57,8 @@ func (c *connection) start(ctx context.Context, opens bool) *prelude {
 			o.listen()
 			return
 		}
-		wait := time.NewTimer(missing)
-		defer wait.Stop()
 		select {
-		case <-wait.C:
+		case <-time.After(missing):
 			o.reads.interrupt(needed)
 		case <-o.reads.done:
 		}

@@ -196,10 +196,7 @@ func (b *browsing) take(ctx context.Context, got browser.Page) error {
 	text = b.clean(text) // before it is cut
 	answer := Browsed{URL: b.clean(got.URL), Status: got.Status, Title: b.clean(title), Total: len(text), Late: b.clean(got.Late)}
 	answer.Host = b.clean(b.host(got.URL))
-	limit := b.MaxBytes
-	if limit <= 0 {
-		limit = len(text)
-	}
+	limit := cmp.Or(max(b.MaxBytes, 0), len(text))
 	b.res.Stdout, _ = page.Cut(text, 0, limit)
 	notes := got.Notes
 	if got.Cut {

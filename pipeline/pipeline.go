@@ -110,9 +110,7 @@ const DefaultRoom = 256
 // New returns a pipeline with the settings of cfg.
 func New(cfg Config) *Pipeline {
 	cfg.Limits, cfg.Caps = cfg.Limits.or(DefaultBounds), cfg.Caps.or(DefaultCaps)
-	if cfg.Queue == nil {
-		cfg.Queue = NewQueue(runtime.GOMAXPROCS(0), DefaultRoom)
-	}
+	cfg.Queue = cmp.Or(cfg.Queue, NewQueue(runtime.GOMAXPROCS(0), DefaultRoom))
 	if cfg.Vault == nil {
 		cfg.Vault = vault.New()
 	}
@@ -123,12 +121,8 @@ func New(cfg Config) *Pipeline {
 			"landlock": {Base: "landlock", Require: []string{}},
 		}
 	}
-	if cfg.Artifacts.MaxCount <= 0 {
-		cfg.Artifacts.MaxCount = DefaultArtifacts.MaxCount
-	}
-	if cfg.Artifacts.MaxBytes <= 0 {
-		cfg.Artifacts.MaxBytes = DefaultArtifacts.MaxBytes
-	}
+	cfg.Artifacts.MaxCount = cmp.Or(max(cfg.Artifacts.MaxCount, 0), DefaultArtifacts.MaxCount)
+	cfg.Artifacts.MaxBytes = cmp.Or(max(cfg.Artifacts.MaxBytes, 0), DefaultArtifacts.MaxBytes)
 	p := &Pipeline{cfg: cfg, counters: &counters{began: time.Now().UTC(), runs: map[string]int64{}}, budget: egress.NewBudget(), policy: hash(cfg.Policy)}
 	p.sessions = session.NewManager(cfg.Sessions, p.sessionEnded)
 	return p

@@ -163,10 +163,7 @@ func (p *Pipeline) own(namespace, id string) (*session.Session, error) {
 }
 
 func orDefault(namespace string) string {
-	if namespace == "" {
-		return "default"
-	}
-	return namespace
+	return cmp.Or(namespace, "default")
 }
 
 // sessionEnded records the end of a session, however it came.

@@ -78,10 +78,7 @@ func (q Fetch) plan(ctx context.Context, r *run) (work, error) {
 }
 
 func (p *Pipeline) webTime(asked time.Duration) time.Duration {
-	limit := p.cfg.Web.Timeout
-	if limit <= 0 {
-		limit = DefaultWebTimeout
-	}
+	limit := cmp.Or(max(p.cfg.Web.Timeout, 0), DefaultWebTimeout)
 	if asked > 0 && asked < limit {
 		return asked
 	}
@@ -143,10 +140,7 @@ func (r *run) fetch(ctx context.Context, q Fetch) error {
 	text := r.clean(got.page.Text) // before it is cut
 	f := Fetched{URL: r.clean(got.url.String()), Host: r.clean(got.url.Hostname()), Status: got.status, Total: len(text),
 		Type: got.page.Type, Title: r.clean(got.page.Title), Note: r.clean(got.page.Note), Canonical: r.clean(got.page.Canonical)}
-	limit := q.MaxBytes
-	if limit <= 0 {
-		limit = len(text)
-	}
+	limit := cmp.Or(max(q.MaxBytes, 0), len(text))
 	r.res.Stdout, f.Next = page.Cut(text, q.Offset, limit)
 	r.res.Answer = f
 	r.facts["url"], r.facts["status"], r.facts["text_bytes"] = long(got.url.String()), got.status, len(r.res.Stdout)

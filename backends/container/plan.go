@@ -133,11 +133,7 @@ func announcedCommand(language string, c *backends.Command) *backends.Command {
 
 // setByInit reports whether a layer is the init's to give.
 func setByInit(layer string) bool {
-	switch layer {
-	case backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP, backends.LayerRlimit:
-		return true
-	}
-	return false
+	return slices.Contains([]string{backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP, backends.LayerRlimit}, layer)
 }
 
 // coldReason returns why no idle container could serve this plan, "" if one could. Mounts must be there from the start.

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -60,15 +61,6 @@ func (l *link) unlimited() []string {
 
 // goarch is Go's name for a machine of uname.
 func goarch(machine string) string {
-	switch machine {
-	case "x86_64":
-		return "amd64"
-	case "aarch64":
-		return "arm64"
-	case "i386", "i686":
-		return "386"
-	case "armv6l", "armv7l":
-		return "arm"
-	}
-	return machine
+	names := map[string]string{"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386", "armv6l": "arm", "armv7l": "arm"}
+	return cmp.Or(names[machine], machine)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,17 +77,11 @@ func removeStale(dir string) {
 // sameKernel reports whether the default runtime is one of those that share the engine's kernel. An operator may name
 // one freely; an unknown runtime counts as one that does not.
 func (l *link) sameKernel() bool {
-	names := []string{l.info.DefaultRuntime}
+	name := l.info.DefaultRuntime
 	if r, ok := l.info.Runtimes[l.info.DefaultRuntime]; ok && r.Path != "" {
-		names = []string{path.Base(r.Path)}
+		name = path.Base(r.Path)
 	}
-	for _, n := range names {
-		switch n {
-		case "runc", "crun", "youki", "nvidia", "nvidia-container-runtime", "io.containerd.runc.v2":
-			return true
-		}
-	}
-	return false
+	return slices.Contains([]string{"runc", "crun", "youki", "nvidia", "nvidia-container-runtime", "io.containerd.runc.v2"}, name)
 }
 
 // sees reports whether the engine sees a path: it is asked to make a container that mounts the path, from an image that

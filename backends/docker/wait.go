@@ -65,9 +65,7 @@ func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error
 	}
 	var late <-chan time.Time
 	if err != nil || hasEnded(r.Container.State) {
-		t := time.NewTimer(eventTimeout)
-		defer t.Stop()
-		late = t.C
+		late = time.After(eventTimeout)
 	}
 	for {
 		select {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -48,9 +49,7 @@ type cutter struct {
 func (c *cutter) begin(mark string, to io.Writer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if to == nil {
-		to = io.Discard
-	}
+	to = cmp.Or(to, io.Discard)
 	if c.dropped > 0 {
 		fmt.Fprintf(to, "[%d bytes that were written between cells are left out]\n", c.dropped)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -220,11 +221,7 @@ type state struct {
 
 // begun reports whether its program was ever started.
 func (s state) begun() bool {
-	switch s.Status {
-	case "created", "configured", "initialized":
-		return false
-	}
-	return true
+	return !slices.Contains([]string{"created", "configured", "initialized"}, s.Status)
 }
 
 // ended reports whether its program has ended, and its exit.

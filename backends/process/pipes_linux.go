@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -69,9 +70,7 @@ func (p *pipes) attach(streams backends.Streams, master *os.File) {
 // copy copies the program's output to the caller, and discards it after the caller's first error.
 func (p *pipes) copy(to io.Writer, from *os.File) {
 	p.copies.Go(func() {
-		if to == nil {
-			to = io.Discard
-		}
+		to = cmp.Or(to, io.Discard)
 		buf := copyBuffers.Get().(*[32 << 10]byte)
 		defer copyBuffers.Put(buf)
 		// A file would make a buffer of its own.

@@ -103,9 +103,7 @@ type end struct {
 func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, streams backends.Streams) (e end, failed *launch.Message) {
 	var up <-chan time.Time
 	if !main {
-		wall := time.NewTimer(s.limits.Wall)
-		defer wall.Stop()
-		up = wall.C
+		up = time.After(s.limits.Wall)
 	}
 	life := s.life(pid)
 	defer s.forget(pid)

@@ -7,6 +7,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -122,9 +123,7 @@ func (r *Relay) TerminatesTLS(name string, port int) bool {
 //
 // A program that closes its sending half is taken for one that went away, as net/http does.
 func (r *Relay) Serve(ctx context.Context, t Route) error {
-	if r == nil {
-		r = &Relay{}
-	}
+	r = cmp.Or(r, &Relay{})
 	return (&clientConn{relay: r, route: t}).serve(ctx, t.Client)
 }
 

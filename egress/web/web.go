@@ -51,9 +51,7 @@ type Client struct{ cfg Config }
 
 // NewClient returns a client that works as cfg says.
 func NewClient(cfg Config) *Client {
-	if cfg.Dialer == nil {
-		cfg.Dialer = &egress.Dialer{}
-	}
+	cfg.Dialer = cmp.Or(cfg.Dialer, &egress.Dialer{})
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, DefaultMaxBytes)
 	return &Client{cfg}
 }

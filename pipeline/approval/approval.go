@@ -76,12 +76,8 @@ type Broker struct {
 
 // New returns a broker without questions. Close it before the log that it writes to.
 func New(c Config) *Broker {
-	if c.Timeout <= 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.Room <= 0 {
-		c.Room = DefaultRoom
-	}
+	c.Timeout = cmp.Or(max(c.Timeout, 0), DefaultTimeout)
+	c.Room = cmp.Or(max(c.Room, 0), DefaultRoom)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -196,9 +192,7 @@ const maxPast = 1000
 // rememberID keeps the id of a question that a person answered. The caller holds the lock.
 func (b *Broker) rememberID(id string) {
 	b.past = append(b.past, id)
-	if len(b.past) > maxPast {
-		b.past = slices.Delete(b.past, 0, len(b.past)-maxPast)
-	}
+	b.past = slices.Delete(b.past, 0, max(0, len(b.past)-maxPast))
 }
 
 // Close denies what waits, and lets nothing more be asked.

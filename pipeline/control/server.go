@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,9 +69,7 @@ type Listener struct {
 func Listen(c Config) (*Listener, error) { return start(c, usual) }
 
 func start(c Config, p pace) (*Listener, error) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	s, err := listen(c.Dir, c.Server.PID)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the command line in %q: %w", c.Dir, err)

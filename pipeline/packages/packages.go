@@ -7,6 +7,7 @@
 package packages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +58,7 @@ func Open(c Config) (*Store, error) {
 	if !filepath.IsAbs(c.Dir) {
 		return nil, fmt.Errorf("open package store: %q is not an absolute path", c.Dir)
 	}
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = DefaultMaxBytes
-	}
+	c.MaxBytes = cmp.Or(max(c.MaxBytes, 0), DefaultMaxBytes)
 	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}, kinds: map[string]kindOf{}}
 	for _, dir := range []string{c.Dir, s.namespaces(), s.sessionsDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

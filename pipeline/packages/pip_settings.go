@@ -131,11 +131,7 @@ func (c options) get(name string) string {
 func (c options) all(name string) []string { return strings.Fields(c.get(name)) }
 
 func (c options) yes(name string) bool {
-	switch strings.ToLower(c.get(name)) {
-	case "1", "true", "yes", "on", "y", "t":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"1", "true", "yes", "on", "y", "t"}, strings.ToLower(c.get(name)))
 }
 
 // sources takes over where packages come from. What is a directory here is shown inside.

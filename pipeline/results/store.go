@@ -7,6 +7,7 @@
 package results
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -54,12 +55,8 @@ type Store struct {
 
 // Open returns the store in c.Dir, which the caller closes.
 func Open(c Config) (*Store, error) {
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = DefaultMaxBytes
-	}
-	if c.MaxAge <= 0 {
-		c.MaxAge = DefaultMaxAge
-	}
+	c.MaxBytes = cmp.Or(max(c.MaxBytes, 0), DefaultMaxBytes)
+	c.MaxAge = cmp.Or(max(c.MaxAge, 0), DefaultMaxAge)
 	s := &Store{c: c, maxRuns: maxRuns, now: time.Now, full: make(chan struct{}, 1), stop: make(chan struct{})}
 	var err error
 	if s.c.Dir, err = filepath.Abs(c.Dir); err == nil {

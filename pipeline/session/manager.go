@@ -58,19 +58,11 @@ const maxGone = 256
 
 // NewManager returns a manager without sessions. ended is told of each session that has ended, after all of it is gone.
 func NewManager(cfg Config, ended func(Info)) *Manager {
-	for _, d := range []struct{ v, or *time.Duration }{
-		{&cfg.Idle, &Defaults.Idle}, {&cfg.Lifetime, &Defaults.Lifetime}, {&cfg.MaxIdle, &Defaults.MaxIdle},
-	} {
-		if *d.v <= 0 {
-			*d.v = *d.or
-		}
-	}
-	if cfg.PerNamespace <= 0 {
-		cfg.PerNamespace = Defaults.PerNamespace
-	}
-	if cfg.Total <= 0 {
-		cfg.Total = Defaults.Total
-	}
+	cfg.Idle = cmp.Or(max(cfg.Idle, 0), Defaults.Idle)
+	cfg.Lifetime = cmp.Or(max(cfg.Lifetime, 0), Defaults.Lifetime)
+	cfg.MaxIdle = cmp.Or(max(cfg.MaxIdle, 0), Defaults.MaxIdle)
+	cfg.PerNamespace = cmp.Or(max(cfg.PerNamespace, 0), Defaults.PerNamespace)
+	cfg.Total = cmp.Or(max(cfg.Total, 0), Defaults.Total)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -266,9 +258,8 @@ func (k *Manager) end(s *Session, why string) {
 	s.info.State, s.info.Ended = "dead", why
 	info := s.info
 	s.mu.Unlock()
-	if k.gone = append(k.gone, info); len(k.gone) > maxGone {
-		k.gone = k.gone[1:]
-	}
+	k.gone = append(k.gone, info)
+	k.gone = k.gone[max(0, len(k.gone)-maxGone):]
 	k.mu.Unlock()
 	close(s.dead)
 	s.shut()

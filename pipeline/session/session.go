@@ -144,9 +144,7 @@ func (s *Session) recordLoss(k *kernel.Kernel) {
 	s.kernel = nil
 	s.lost = why
 	s.info.Restarts = append(s.info.Restarts, Restart{s.manager.now(), s.lost})
-	if n := len(s.info.Restarts); n > maxRestarts {
-		s.info.Restarts = s.info.Restarts[n-maxRestarts:]
-	}
+	s.info.Restarts = s.info.Restarts[max(0, len(s.info.Restarts)-maxRestarts):]
 }
 
 // maxRestarts is how many of the last restarts a session's Info lists.

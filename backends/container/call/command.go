@@ -2,6 +2,7 @@ package call
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"io"
@@ -32,9 +33,7 @@ func (s *service) runCommand(ctx context.Context, control *yamux.Stream, c comma
 		streams.Begun = func(held backends.Containment) { beginErr = write(control, response{Begun: &held}, maxInitMessage) }
 		var r backends.Result
 		r, err = s.sandbox.Exec(ctx, backends.Command{Args: toStrings(c.Args), Env: toStrings(c.Env), Dir: string(c.Dir), Main: c.Main}, streams)
-		if err == nil {
-			err = beginErr
-		}
+		err = cmp.Or(err, beginErr)
 		r.Contained = backends.Containment{} // Begun has reported it
 		end.Result = &r
 	}

@@ -215,9 +215,7 @@ func (r *running) watch(ctx context.Context, within time.Duration) {
 	const step = 100 * time.Millisecond
 	var up, tick <-chan time.Time
 	if within > 0 {
-		wall := time.NewTimer(within)
-		defer wall.Stop()
-		up = wall.C
+		up = time.After(within)
 	}
 	cancelled := ctx.Done()
 	var resized <-chan backends.Size

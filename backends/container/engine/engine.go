@@ -21,10 +21,8 @@ import (
 
 // Pause waits for d, and reports whether ctx has not ended meanwhile.
 func Pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -10,9 +11,7 @@ import (
 // for the stream, three of padding, and a length of four bytes (big endian). Standard error goes to stderr as it
 // arrives; an error of stderr loses only its own text. An end within a frame is [io.ErrUnexpectedEOF].
 func Output(from io.Reader, stderr io.Writer) io.Reader {
-	if stderr == nil {
-		stderr = io.Discard
-	}
+	stderr = cmp.Or(stderr, io.Discard)
 	return &output{from: from, stderr: lossy{stderr}}
 }
 

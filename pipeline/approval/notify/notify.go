@@ -50,9 +50,7 @@ type Notifier struct {
 
 // New returns a notifier that has done nothing yet.
 func New(c Config) *Notifier {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	n := &Notifier{c: c, room: make(chan struct{}, maxNotifications), timeout: defaultTimeout}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	return n

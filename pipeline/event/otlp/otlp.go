@@ -9,6 +9,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -68,9 +69,7 @@ type Exporter struct {
 func Start(c Config) (*Exporter, error) { return start(c, usual) }
 
 func start(c Config, p pace) (*Exporter, error) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	to, err := url.Parse(c.URL)
 	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || to.User != nil || to.RawQuery != "" {
 		return nil, errors.New("the address of the OpenTelemetry collector is not one like http://localhost:4318")

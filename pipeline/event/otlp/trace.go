@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -120,10 +121,7 @@ func about(e event.Event) []attribute.KeyValue {
 
 // ended returns how a run ended. One that broke before its program began says no more than that.
 func ended(e event.Event) string {
-	if how := text(e, "ended"); how != "" {
-		return how
-	}
-	return "failed"
+	return cmp.Or(text(e, "ended"), "failed")
 }
 
 func text(e event.Event, key string) string {

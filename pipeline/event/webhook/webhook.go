@@ -10,6 +10,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -83,9 +84,7 @@ type Sender struct {
 func Start(c Config) (*Sender, error) { return start(c, usual) }
 
 func start(c Config, p pace) (*Sender, error) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	to, err := url.Parse(c.URL)
 	if err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" || to.User != nil {
 		return nil, errors.New("the address of the webhook is not one like https://hook.example.com/path") // it may hold a token: don't repeat it

@@ -21,6 +21,7 @@
 package files
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -86,10 +87,7 @@ func file(name string) (string, error) {
 
 // relative returns name relative to dir, which holds it.
 func relative(name, dir string) string {
-	if rel := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"); rel != "" {
-		return rel
-	}
-	return "."
+	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"), ".")
 }
 
 // Holds reports whether the words of a root cover a path, without a look at either.
