@@ -78,7 +78,7 @@ func Open(c Config, s Sockets) *Gateway {
 func openVia(c Config, s Sockets, dial dialFunc) *Gateway {
 	c.Idle = cmp.Or(max(c.Idle, 0), DefaultIdle)
 	c.Connections = cmp.Or(max(c.Connections, 0), DefaultConnections)
-	g := &Gateway{config: c, dial: dial, sockets: s}
+	g := &Gateway{config: c, dial: dial, sockets: s, all: map[*connection]struct{}{}}
 	g.counters.decided = c.Decided
 	g.buffers.New = func() any { return new([bufferSize]byte) }
 	ctx, stop := context.WithCancel(context.Background())
@@ -154,9 +154,6 @@ func (g *Gateway) End(may func(name string, port int) bool) {
 func (g *Gateway) add(c *connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.all == nil {
-		g.all = map[*connection]struct{}{}
-	}
 	g.all[c] = struct{}{}
 }
 

@@ -99,7 +99,7 @@ func (s *Sealed) put(ctx context.Context, tx *sql.Tx, e Entry, value []byte, rep
 	if err := s.seal(ctx, tx, e, value); err != nil {
 		return err
 	}
-	if err := s.recordChange(ctx, Change{Kind: Added, Entry: e}); err != nil || old.identity != inKeyring {
+	if err := s.record(ctx, Change{Kind: Added, Entry: e}); err != nil || old.identity != inKeyring {
 		return err
 	}
 	return s.forget(ctx, e.Namespace, e.Key) // it has moved
@@ -156,7 +156,7 @@ func (s *Sealed) rotate(ctx context.Context, tx *sql.Tx, namespace, key string, 
 	if err := s.seal(ctx, tx, e, value); err != nil {
 		return Entry{}, err
 	}
-	return e, s.recordChange(ctx, Change{Kind: Rotated, Entry: e})
+	return e, s.record(ctx, Change{Kind: Rotated, Entry: e})
 }
 
 // Delete removes a secret, or returns ErrNotFound. It needs no key, but for a secret in the keyring it needs the
@@ -178,7 +178,7 @@ func (s *Sealed) Delete(ctx context.Context, namespace, key string) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM secret WHERE namespace = ? AND key = ?", namespace, key); err != nil {
 			return err
 		}
-		if err := s.recordChange(ctx, Change{Kind: Deleted, Entry: e}); err != nil || r.identity != inKeyring {
+		if err := s.record(ctx, Change{Kind: Deleted, Entry: e}); err != nil || r.identity != inKeyring {
 			return err
 		}
 		return s.forget(ctx, namespace, key)

@@ -71,7 +71,7 @@ func (s *Sealed) rekey(ctx context.Context, tx *sql.Tx, place string) (at string
 	}
 	k, err := s.prepareKey(ctx, id, place)
 	if err == nil {
-		err = s.recordChange(ctx, Change{Kind: Rekeyed, Place: place, Secrets: n})
+		err = s.record(ctx, Change{Kind: Rekeyed, Place: place, Secrets: n})
 		if err != nil {
 			s.dropNext(ctx, k)
 		}

@@ -98,7 +98,7 @@ func (s *Sealed) toKeyring(ctx context.Context, c Change, value []byte, replace 
 		return err
 	}
 	defer clear(packed)
-	if err := s.recordChange(ctx, c); err != nil {
+	if err := s.record(ctx, c); err != nil {
 		return err
 	}
 	return s.ring.Set(ctx, service, at, itemMark+string(packed))

@@ -69,6 +69,9 @@ type Entry struct {
 // record is called before each change, once nothing but the disk or the keyring can prevent the change. Its error
 // prevents it. nil records nothing.
 func NewSealed(dir string, record func(context.Context, Change) error) *Sealed {
+	if record == nil {
+		record = func(context.Context, Change) error { return nil }
+	}
 	return &Sealed{dir: dir, record: record, ring: keyring.New()}
 }
 
@@ -197,13 +200,6 @@ func (s *Sealed) opener(ctx context.Context) func(row) (Entry, []byte, error) {
 		}
 		return a.id.open(r)
 	}
-}
-
-func (s *Sealed) recordChange(ctx context.Context, c Change) error {
-	if s.record == nil {
-		return nil
-	}
-	return s.record(ctx, c)
 }
 
 // mayBind reports whether a secret was ever added.

@@ -39,8 +39,6 @@ type Engine struct {
 	own    ownContainers
 }
 
-var _ container.Engine = (*Engine)(nil)
-
 // New returns the engine. Nothing is connected before it is used.
 func New(c Config) container.Engine {
 	// The library warns of services by way of logrus's global logger, and nothing else of ours uses that: its lines would

@@ -42,9 +42,6 @@ func (s *Store) remember(r Record) {
 	}
 	m := &s.memory
 	m.drop(r.ID)
-	if m.runs == nil {
-		m.runs = map[string]remembered{}
-	}
 	m.runs[r.ID] = remembered{r, s.now()}
 	m.order = append(m.order, r.ID)
 	m.weight += r.weight()
