@@ -46,16 +46,9 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe 
 
 // describe names the engine.
 func (b *Backend) describe(s *engineState) string {
-	parts := []string{fmt.Sprintf("%s %s at %s", b.Name(), s.Version, s.Address)}
-	for _, part := range []struct {
-		is   bool
-		what string
-	}{{s.Rootless, "rootless"}, {s.Runtime != "", s.Runtime}, {s.Hint != "", s.Hint}} {
-		if part.is {
-			parts = append(parts, part.what)
-		}
-	}
-	return strings.Join(parts, ", ")
+	rootless := map[bool]string{true: "rootless"}[s.Rootless]
+	parts := []string{fmt.Sprintf("%s %s at %s", b.Name(), s.Version, s.Address), rootless, s.Runtime, s.Hint}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
 }
 
 // languageProbe is the result of probing one language.

@@ -15,7 +15,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Backend runs programs as hardened processes. It implements [backends.Backend].
@@ -173,7 +172,7 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	p := backends.Probe{Backend: b.Name()}
 	for _, language := range backends.Languages {
-		p.Runtimes = append(p.Runtimes, b.probeRuntime(ctx, language))
+		p.Runtimes = append(p.Runtimes, b.describe(ctx, language, true))
 	}
 	result, err := b.try(ctx, spec)
 	if err != nil {
@@ -193,16 +192,4 @@ func (b *Backend) try(ctx context.Context, spec backends.Spec) (backends.Result,
 	}
 	defer s.Close()
 	return s.Exec(ctx, backends.Command{Args: []string{"bash", "-c", ":"}}, backends.Streams{})
-}
-
-func (b *Backend) probeRuntime(ctx context.Context, language string) backends.Runtime {
-	r, err := b.runtime(ctx, language)
-	var version string
-	if err == nil {
-		version, err = runtimes.Version(ctx, r)
-	}
-	if err != nil {
-		return backends.Runtime{Name: language, Why: remedy.Text{err.Error()}}
-	}
-	return backends.Runtime{Name: language, Path: r.Path, Version: version, Why: remedy.Text{r.Why}}
 }

@@ -59,11 +59,20 @@ func closed(name string) string {
 
 // Runtime returns the interpreter for a language, found once, without its version; Why has the reason if there is none.
 func (b *Backend) Runtime(ctx context.Context, language string) backends.Runtime {
+	return b.describe(ctx, language, false)
+}
+
+// describe describes the interpreter for a language, with its version if that is asked for.
+func (b *Backend) describe(ctx context.Context, language string, versioned bool) backends.Runtime {
 	r, err := b.runtime(ctx, language)
+	var version string
+	if err == nil && versioned {
+		version, err = runtimes.Version(ctx, r)
+	}
 	if err != nil {
 		return backends.Runtime{Name: language, Why: remedy.Text{err.Error()}}
 	}
-	return backends.Runtime{Name: language, Path: r.Path, Why: remedy.Text{r.Why}}
+	return backends.Runtime{Name: language, Path: r.Path, Version: version, Why: remedy.Text{r.Why}}
 }
 
 // resolve replaces args[0], if it is the name of a runtime, and returns the candidate paths of the program inside.
