@@ -163,7 +163,7 @@ func (c *collector) read(ctx context.Context, f File) error {
 		c.unreadable(s.err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("save artifact %q: %w", a.Name, bare(err))
+		return fmt.Errorf("save artifact %q: %w", a.Name, Bare(err))
 	}
 	a.Size, a.SHA256, a.MIME = s.size, s.sum(), mimetype.Detect(s.head).String()
 	c.seen[f.Name] = true
@@ -244,8 +244,8 @@ func (c *collector) buffer(size int64) []byte {
 	return c.buf
 }
 
-// bare removes the paths from an error: they may be the host's, or contain a secret.
-func bare(err error) error {
+// Bare removes the paths from an error: they may be the host's, or contain a secret.
+func Bare(err error) error {
 	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		return e.Err
 	}

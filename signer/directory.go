@@ -45,7 +45,7 @@ func openDirectory(dir string) (*directory, error) {
 func (d *directory) forget() error {
 	for _, name := range []string{sumsName, ReceiptName} {
 		if err := d.top.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove the old %s from %q: %w", name, d.top.Name(), bare(err))
+			return fmt.Errorf("remove the old %s from %q: %w", name, d.top.Name(), Bare(err))
 		}
 	}
 	return nil
@@ -163,7 +163,7 @@ func (d *directory) saveSums(m Manifest) error {
 		return err
 	}
 	if err := d.save(sumsName, 0o644, &b, nil); err != nil {
-		return fmt.Errorf("save %s: %w", sumsName, bare(err))
+		return fmt.Errorf("save %s: %w", sumsName, Bare(err))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func SaveReceipt(dir string, e Envelope) error {
 	}
 	defer d.close()
 	if err := d.save(ReceiptName, 0o644, bytes.NewReader(append(text, '\n')), nil); err != nil {
-		return fmt.Errorf("save %s: %w", ReceiptName, bare(err))
+		return fmt.Errorf("save %s: %w", ReceiptName, Bare(err))
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func verifyIn(top *os.Root, name string, s Sum) *Problem {
 	got, err := Hash(f)
 	switch {
 	case err != nil:
-		return &Problem{Kind: Unreadable, Name: readable(name), Why: bare(err).Error()}
+		return &Problem{Kind: Unreadable, Name: readable(name), Why: Bare(err).Error()}
 	case got != s.SHA256:
 		return &Problem{Kind: Changed, Name: readable(name), Why: "its SHA-256 is another one", Want: s.SHA256, Got: got}
 	}
@@ -86,7 +86,7 @@ func whyNot(name string, err error) *Problem {
 	case strings.Contains(err.Error(), "escapes from parent"): // package os has no error to match
 		return &Problem{Kind: BadPath, Name: name, Why: "a link leads out of the directory, so it was not opened"}
 	}
-	return &Problem{Kind: Unreadable, Name: name, Why: bare(err).Error()}
+	return &Problem{Kind: Unreadable, Name: name, Why: Bare(err).Error()}
 }
 
 // extras returns a problem for each file below dir that is not known.

@@ -16,7 +16,7 @@ var errIrregular = errors.New("it is no regular file")
 func Open(path string) (*os.File, error) {
 	f, _, err := openIn(os.Stat, os.OpenFile, path)
 	if err != nil {
-		return nil, fmt.Errorf("open %q: %w", path, bare(err))
+		return nil, fmt.Errorf("open %q: %w", path, Bare(err))
 	}
 	return f, nil
 }

@@ -87,7 +87,7 @@ func (p Proof) complete(list []Sum, hash string) (sums []Sum, whole bool) {
 func readList(dir string) (list []Sum, hash string, problems []Problem) {
 	top, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: bare(err).Error()}}
+		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: Bare(err).Error()}}
 	}
 	defer top.Close()
 	f, _, err := openIn(top.Stat, top.OpenFile, sumsName)
@@ -101,7 +101,7 @@ func readList(dir string) (list []Sum, hash string, problems []Problem) {
 	h := sha256.New()
 	list, problems, err = ParseSums(io.TeeReader(f, h))
 	if err != nil {
-		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: bare(err).Error()}}
+		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: Bare(err).Error()}}
 	}
 	for i := range list {
 		list[i].Name = path.Clean(list[i].Name)

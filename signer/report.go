@@ -51,7 +51,7 @@ func (c *collector) manifest(skipped int) Manifest {
 	for _, n := range c.notes {
 		text := fmt.Sprintf("%s: %d", n.what, n.count)
 		if n.first != nil {
-			text += fmt.Sprintf(" (first: %q)", c.o.Redact(bare(n.first).Error()))
+			text += fmt.Sprintf(" (first: %q)", c.o.Redact(Bare(n.first).Error()))
 		}
 		why = append(why, text)
 	}

@@ -117,7 +117,7 @@ func (k *Keys) All() ([]PublicKey, error) {
 func readPublic(path string) (PublicKey, error) {
 	f, info, err := openIn(os.Stat, os.OpenFile, path)
 	if err != nil {
-		return PublicKey{}, fmt.Errorf("the public key %q: %w", path, bare(err))
+		return PublicKey{}, fmt.Errorf("the public key %q: %w", path, Bare(err))
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))

@@ -31,7 +31,7 @@ func ReadTrust(paths ...string) (*Trust, error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, fmt.Errorf("open %q: %w", path, bare(err))
+			return nil, fmt.Errorf("open %q: %w", path, Bare(err))
 		}
 		switch {
 		case info.IsDir():

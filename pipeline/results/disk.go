@@ -110,11 +110,11 @@ func (s *Store) enter(id string) (*os.Root, error) {
 // write puts a run into its directory. When that fails, the directory is removed.
 func (s *Store) write(ctx context.Context, r Record) error {
 	if err := s.makeDir(); err != nil {
-		return bare(err)
+		return signer.Bare(err)
 	}
 	dir, err := os.OpenRoot(s.c.Dir)
 	if err != nil {
-		return bare(err)
+		return signer.Bare(err)
 	}
 	defer dir.Close()
 	err = writeRun(ctx, dir, r)
@@ -126,17 +126,17 @@ func (s *Store) write(ctx context.Context, r Record) error {
 
 func writeRun(ctx context.Context, dir *os.Root, r Record) error {
 	if err := dir.Mkdir(r.ID, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return bare(err)
+		return signer.Bare(err)
 	}
 	if info, err := dir.Lstat(r.ID); err != nil || !info.IsDir() {
 		return errors.New("something else is in place of its directory")
 	}
 	if err := dir.Chmod(r.ID, 0o700); err != nil { // whoever saved the artifacts made it for all to read
-		return bare(err)
+		return signer.Bare(err)
 	}
 	root, err := dir.OpenRoot(r.ID)
 	if err != nil {
-		return bare(err)
+		return signer.Bare(err)
 	}
 	defer root.Close()
 	h, err := json.Marshal(newMetadata(r))
@@ -153,7 +153,7 @@ func writeRun(ctx context.Context, dir *os.Root, r Record) error {
 			return context.Cause(ctx)
 		}
 		if err := replace(root, f.name, f.data); err != nil {
-			return fmt.Errorf("write its %s: %w", f.name, bare(err))
+			return fmt.Errorf("write its %s: %w", f.name, signer.Bare(err))
 		}
 	}
 	return nil
@@ -266,16 +266,5 @@ func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrUnknown
 	}
-	return bare(err)
-}
-
-// bare takes the path off an error: agents need not know where things lie on the host.
-func bare(err error) error {
-	if e := (*fs.PathError)(nil); errors.As(err, &e) {
-		return e.Err
-	}
-	if e := (*os.LinkError)(nil); errors.As(err, &e) {
-		return e.Err
-	}
-	return err
+	return signer.Bare(err)
 }

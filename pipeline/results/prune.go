@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 const (
@@ -172,7 +174,7 @@ func remove(dir *os.Root, id string) error {
 	if err := dir.Rename(id, name); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
-		return bare(err)
+		return signer.Bare(err)
 	}
-	return bare(dir.RemoveAll(name))
+	return signer.Bare(dir.RemoveAll(name))
 }
