@@ -69,9 +69,6 @@ func (p *Pipeline) Begin(q Request) (id string, done <-chan struct{}) {
 func (s *jobs) add(j *job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[string]*job{}
-	}
 	s.all[j.ID] = j
 	s.order = append(s.order, j.ID)
 	for i := 0; len(s.order) > maxJobs && i < len(s.order); {

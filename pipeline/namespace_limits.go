@@ -25,9 +25,6 @@ func (s *namespaceLimits) bounds(namespace string) Bounds {
 func (s *namespaceLimits) set(namespace string, b Bounds) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.each == nil {
-		s.each = map[string]Bounds{}
-	}
 	s.each[namespace] = b.or(s.each[namespace])
 }
 

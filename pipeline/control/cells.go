@@ -175,9 +175,6 @@ func (s *cells) begin(ctx context.Context) (_ context.Context, id string, done f
 	id = pipeline.NewID()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[string]context.CancelCauseFunc{}
-	}
 	s.all[id] = cancel
 	return ctx, id, func() {
 		cancel(nil)

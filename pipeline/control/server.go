@@ -75,6 +75,7 @@ func start(c Config, p pace) (*Listener, error) {
 		return nil, fmt.Errorf("listen for the command line in %q: %w", c.Dir, err)
 	}
 	l := &Listener{c: c, pace: p, socket: s, ended: make(chan struct{}), streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}}
+	l.cells.all = map[string]context.CancelCauseFunc{}
 	l.http = http.Server{
 		Handler:           l.handler(),
 		ReadHeaderTimeout: p.read,
