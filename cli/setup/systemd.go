@@ -19,9 +19,10 @@ func (p commands) systemdCommand() *cli.Command {
 		Name:      "systemd",
 		Usage:     "print the units of a server that systemd starts when the first client connects",
 		UsageText: "sandboxmcp setup systemd [--listen ADDRESS]",
-		Description: `The units are the system's for root, and otherwise the user's own. Each begins with the path that it belongs to. After that:
+		Description: `The units are the system's for root, and otherwise the user's own, which systemctl has an option for. Each begins with the path that it
+belongs to. After that:
 
-  systemctl daemon-reload && systemctl enable --now sandboxmcp.socket         (with --user for a user's own)
+  systemctl daemon-reload && systemctl enable --now sandboxmcp.socket
 
 Example: sandboxmcp setup systemd --listen /run/sandboxmcp/sandboxmcp.sock`,
 		Flags: []cli.Flag{
