@@ -14,9 +14,9 @@ import (
 type Config struct {
 	Backend       string   // "process", "podman" or "docker"
 	MaxConcurrent int      // runs at the same time; default: the cores of the machine
-	MaxQueue      int      // runs that may wait for their turn; the next one is told "busy"
-	Network       string   // what becomes of a name that is not allowed: "deny", or "ask" a person
-	Vault         []string // stores that lend secrets, the first one first: "environment", "sealed", "keyring", "memory"
+	MaxQueue      int      // runs that may wait to start; the next one is refused as busy
+	Network       string   // decision on a name that is not allowed: "deny", or "ask" a person
+	Vault         []string // stores that lease secrets, in the order of lookup: "environment", "sealed", "keyring", "memory"
 	StateDir      string   // absolute
 	SQLitePath    string   // absolute; the state database
 	File          string   // absolute; the file that was read, "" where there was none
@@ -28,7 +28,7 @@ type Config struct {
 	Events    Events
 	Egress    Egress
 	Limits    Limits // for runs that name none
-	Caps      Limits // no run gets more
+	Caps      Limits // maxima that a run may ask for
 	Artifacts Artifacts
 	Sessions  Sessions
 	Packages  Packages
@@ -43,24 +43,24 @@ type Config struct {
 	Images     Images
 	Containers Containers
 
-	// Profiles says what a sandbox must consist of, by the name that --profile uses. The built-in
-	// ones are always there.
+	// Profiles are the layers that a sandbox must have, by the name that --profile takes. They
+	// include the built-in ones.
 	Profiles map[string]Profile
 
-	origins map[string]string // key -> where its value came from, unless from nowhere
+	origins map[string]string // sources of the values that are not defaults, by key: see Setting.From
 }
 
-// Audit configures what the log holds, and for how long. That it is kept is no setting.
+// Audit configures the content and the retention of the audit log, which can't be switched off.
 type Audit struct {
-	Capture        []string // what rows hold of a run beside hashes, free of secrets: "code", "output"
-	CheckpointRows int      // after which the log's state is signed; it is, too, when nothing more comes
-	SealAfterDays  int      // after which rows are moved into a sealed segment beside the log; 0 is never
-	Push           []string // places that checkpoints are taken to, as audit/witness reads them
+	Capture        []string // parts of a run that rows hold besides hashes, redacted: "code", "output"
+	CheckpointRows int      // rows after which the log's state is signed; it is signed, too, when no more rows come
+	SealAfterDays  int      // days after which rows are moved into a sealed segment beside the log; 0 is never
+	Push           []string // destinations of checkpoints, as audit/witness reads them
 }
 
 // Redact is the treatment of secrets in text that are not in the vault.
 type Redact struct {
-	Unknown string // what looks like a token is told of ("warn"), taken out ("mask"), or neither ("off")
+	Unknown string // text that looks like a token: "warn" reports it, "mask" removes it, "off" does neither
 }
 
 // Events are the receivers of events outside of this machine.
@@ -71,61 +71,61 @@ type Events struct {
 	OTLP          string   // URL of an OpenTelemetry collector, which takes OTLP over HTTP; "" is none
 }
 
-// Egress configures what runs may reach. Patterns are checked by whoever uses them.
+// Egress configures the hosts that runs may reach. Load does not check the patterns.
 type Egress struct {
-	Allow       []string // what runs may reach that name nothing, and callers may name
-	Deny        []string // what nobody may reach, whoever allows it
+	Allow       []string // names that runs may reach without asking for them, and that callers may name
+	Deny        []string // names that nobody may reach, even if they are allowed
 	Networks    []string // private networks and addresses that names may lead to
 	Local       []int    // ports of this machine's loopback that runs and the web tools may reach, as localhost
 	Resolver    string   // ADDRESS or ADDRESS:PORT of the DNS server that is asked, or System
-	IdleSeconds int      // after which a connection on which nothing moves is ended
+	IdleSeconds int      // seconds without traffic after which a connection is ended
 	Connections int      // of one sandbox at once
 }
 
-// Artifacts bounds what is kept of the files that a run leaves behind.
+// Artifacts bounds the files of a run that are kept.
 type Artifacts struct {
 	MaxCount int
 	MaxMB    int64 // MB, of all files together
 	Withhold bool  // files in which a secret was found are named and hashed, and not handed out
 }
 
-// Sessions bounds the interpreters that stay.
+// Sessions bounds the sessions, whose interpreters outlast a run.
 type Sessions struct {
 	PerNamespace    int
 	Total           int
-	IdleSeconds     int // after which an unused one ends that asked for nothing else
-	LifetimeSeconds int // after which any ends
+	IdleSeconds     int // seconds after which an unused session ends, unless it was opened with another time
+	LifetimeSeconds int // seconds after which any session ends
 }
 
 // Packages configures how packages are installed.
 type Packages struct {
-	Scripts bool  // they may run code of theirs meanwhile: install scripts, source builds
-	MaxMB   int64 // MB, of what one namespace has for one language
-	Ask     bool  // a person approves what is installed
+	Scripts bool  // packages may run code while they are installed: install scripts, source builds
+	MaxMB   int64 // MB, of the packages of one namespace and language
+	Ask     bool  // a person approves each package
 }
 
 // Validate is the treatment of code that looks dangerous.
 type Validate struct {
 	Reject   string   // findings from this severity on are refused: "low", "medium", "high"; "never"
-	RulesOff []string // rules that find nothing
+	RulesOff []string // names of rules that are switched off
 }
 
-// Keep bounds what is kept of runs, so that clients can ask for it afterwards.
+// Keep bounds the outputs and artifacts that are kept for clients that ask for them later.
 type Keep struct {
-	MaxMB int64
-	Hours int
+	MaxMB int64 // MB, of all runs together
+	Hours int   // hours after which they are removed
 }
 
-// Pool bounds what a server keeps ready for programs that may come. It has no say in how they are contained.
+// Pool bounds the sandboxes that a server keeps idle for later programs. It does not change their containment.
 type Pool struct {
 	Enabled     bool
-	Max         int   // sandboxes that wait at once; default: twice MaxConcurrent, from minIdle to maxIdle
-	MemoryMB    int64 // MB, of all that wait together
-	IdleSeconds int   // after which those of a kind end that nobody has asked for
+	Max         int   // idle sandboxes; default: twice MaxConcurrent, from minIdle to maxIdle
+	MemoryMB    int64 // MB, of all idle sandboxes together
+	IdleSeconds int   // seconds after which idle sandboxes of a kind end if no run has asked for that kind
 }
 
-// These bound the default. A program finds none ready where others of other kinds take all the room, and a language, its script's
-// name and its limits are a kind. More than the most are of no use to a burst, since refilling takes the same cores.
+// minIdle and maxIdle bound the default of Pool.Max. A program finds no idle sandbox where other kinds take all the room; the
+// language, the script's name and the limits make a kind. More than maxIdle do not help in a burst, since refilling takes the same cores.
 const minIdle, maxIdle = 8, 64
 
 // defaults returns the settings of a machine with this many cores on which nothing is configured,
@@ -198,7 +198,7 @@ func (c Config) Origins() []Setting {
 	return all
 }
 
-// Default is where settings come from that nobody has set.
+// Default is the Setting.From of a setting that no source sets.
 const Default = "default"
 
 // From describes where the value of a setting came from, as Setting has it.

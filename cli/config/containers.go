@@ -24,10 +24,10 @@ type Containers struct {
 	Binary string   // sandboxmcp for Linux, statically linked, to be each container's first program; "" is the running one
 	Ahead  int      // containers that a server keeps started, each for one run that may come
 	Labels []string // KEY=VALUE, on all containers
-	GPUs   []string // what those get that ask for none: indices, or "all"
+	GPUs   []string // graphics processors of runs that ask for none: indices, or "all"
 }
 
-// Languages are those that have an image, as the keys of images are called.
+// Languages returns the languages that have an image, as the keys of images are called.
 func Languages() []string { return []string{"python", "node", "shell", "r"} }
 
 // Of returns the image of a language, "" where there is none.
@@ -45,12 +45,13 @@ func (i Images) Of(language string) string {
 	return ""
 }
 
-// Found is how a setting is written that is found out where nothing is said, and None one that is nothing.
+// Found is the word for a value that is detected on the machine, None the word for no value.
 const (
 	Found = "auto"
 	None  = "none"
 )
 
+// containerSettings returns the settings of images and of the backends podman and docker.
 func containerSettings() []setting {
 	return []setting{
 		image("images.python", "IMAGE_PYTHON", func(c *Config) *string { return &c.Images.Python }),
@@ -67,6 +68,7 @@ func containerSettings() []setting {
 	}
 }
 
+// image returns the setting of an image's reference, which CheckImage accepts.
 func image(key, env string, of func(*Config) *string) setting {
 	return checked(key, env, "an image", "", of, CheckImage)
 }
@@ -102,7 +104,7 @@ func engine(key string, schemes []string, of func(*Config) *string) setting {
 	})
 }
 
-// pathOr is a path, or the word of a setting that has none.
+// pathOr returns the setting of a path; the word none stands for "".
 func pathOr(none, key string, of func(*Config) *string) setting {
 	file := path(key, "", of)
 	return setting{key, "", none + ", a path", func(c *Config, v value) error {
@@ -114,6 +116,7 @@ func pathOr(none, key string, of func(*Config) *string) setting {
 	}, func(c *Config) string { return cmp.Or(*of(c), none) }}
 }
 
+// labels returns the setting of a list of KEY=VALUE, in which no KEY is empty, has white space, or stands twice.
 func labels(key string, of func(*Config) *[]string) setting {
 	all := list(key, of)
 	return setting{key, "", "a list of KEY=VALUE", func(c *Config, v value) error {
@@ -135,6 +138,7 @@ func labels(key string, of func(*Config) *[]string) setting {
 	}, all.show}
 }
 
+// gpus returns the setting of graphics processors, as a list or separated by commas. The entries are not checked here.
 func gpus(key string, of func(*Config) *[]string) setting {
 	return setting{key, "", None + ", all, indices", func(c *Config, v value) error {
 		if v.list && len(v.words) == 0 {
@@ -157,8 +161,8 @@ func gpus(key string, of func(*Config) *[]string) setting {
 	}}
 }
 
-// SplitGPUs reads a list such as "0,1", "all", or "none", which is an empty list and not nil. What no container
-// can have is for whoever makes one to say.
+// SplitGPUs reads a list such as "0,1", "all", or "none", which is an empty list and not nil. Whether a container
+// can have them is checked when it is made.
 func SplitGPUs(text string) []string {
 	if text == None {
 		return []string{}

@@ -49,8 +49,8 @@ func (l *loader) file(name string) {
 	f.parse(data)
 }
 
-// read returns the content of a configuration file. It does not block on what is no file, and
-// takes none that everybody may write: the operator's policy would be anyone's.
+// read returns the content of a configuration file. It does not block on a pipe, and where the
+// system has mode bits it refuses a file that everybody may write: the policy would be anyone's.
 func read(name string) ([]byte, error) {
 	file, err := open(name)
 	if err != nil {
@@ -67,7 +67,7 @@ func read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// reason leaves out the path, which is said already.
+// reason returns err without the path, which fail adds.
 func reason(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -86,6 +86,7 @@ type document struct {
 
 func (d *document) at(n *yaml.Node) string { return d.name + ":" + strconv.Itoa(n.Line) }
 
+// parse applies a file, which holds one YAML document, or only comments.
 func (d *document) parse(data []byte) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
@@ -148,6 +149,7 @@ func (d *document) pairs(key string, n *yaml.Node, f func(key string, k, v *yaml
 	}
 }
 
+// section applies a mapping. key is the prefix of its keys: "", or a name and a dot.
 func (d *document) section(key string, n *yaml.Node) {
 	d.pairs(key, n, func(full string, k, v *yaml.Node) {
 		s, known := d.settings[full]
@@ -170,6 +172,7 @@ func (d *document) section(key string, n *yaml.Node) {
 	})
 }
 
+// isSection reports whether settings have names below key.
 func (d *document) isSection(key string) bool {
 	for known := range d.settings {
 		if strings.HasPrefix(known, key+".") {
@@ -185,6 +188,7 @@ func (d *document) isSwitch(key string) bool {
 	return ok
 }
 
+// setting applies the value of one key.
 func (d *document) setting(s setting, n *yaml.Node) {
 	v, err := scalars(n)
 	if err != nil {
@@ -240,6 +244,7 @@ func scalars(n *yaml.Node) (value, error) {
 	return list, nil
 }
 
+// shape names the kind of a node, for messages.
 func shape(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -29,11 +29,12 @@ func (l Limits) Timeout() time.Duration {
 // limit is one field of a Limits.
 type limit struct {
 	name     string
-	min, max float64 // what makes sense at all; most keeps bytes and nanoseconds within 63 bits
-	whole    *int64  // either this
+	min, max float64 // inclusive; max keeps bytes and nanoseconds within 63 bits
+	whole    *int64  // the field: this, or real
 	real     *float64
 }
 
+// all returns the fields, in the order in which they are shown.
 func (l *Limits) all() []limit {
 	return []limit{
 		{"ram_mb", 8, 16 << 20, &l.RAMMB, nil},
@@ -52,6 +53,7 @@ func (l limit) get() float64 {
 	return *l.real
 }
 
+// set changes the field. A number out of range, or a fraction where the field is whole, is an error.
 func (l limit) set(v float64) error {
 	switch {
 	case math.IsNaN(v) || v < l.min || v > l.max:
@@ -70,11 +72,12 @@ func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // Approvals configures how people are asked.
 type Approvals struct {
-	TimeoutSeconds int    // after which silence is a no
-	Confirm        string // who approves what agents ask a server: "user", whose it is, or "root"
+	TimeoutSeconds int    // seconds after which a question without an answer is denied
+	Confirm        string // who approves the requests of agents to a server: its "user", or "root" alone
 	Notify         bool   // a server shows questions on its user's desktop, too, where there is one
 }
 
+// approvalSettings returns the settings of Approvals, and packages.ask.
 func approvalSettings() []setting {
 	return []setting{
 		count("approvals.timeout_seconds", "", 1, 24*60*60, func(c *Config) *int { return &c.Approvals.TimeoutSeconds }),
@@ -84,20 +87,21 @@ func approvalSettings() []setting {
 	}
 }
 
-// Web is the access of callers to the web. The zero value is nothing.
+// Web is the access of callers to the web. The zero value allows none.
 type Web struct {
 	Enabled        bool
-	Allow          []string // what may be reached; nil is every public host on ports 80 and 443. What egress.deny names is denied
+	Allow          []string // names that may be reached; nil is every public host on ports 80 and 443. Those of egress.deny are denied
 	SearXNG        string   // URL of a SearXNG that is asked first, "" is none
-	Engines        []string // that are asked, nil is all
-	Browser        string   // path of the browser that browser_fetch starts, "" is found
-	TimeoutSeconds int      // of one call
+	Engines        []string // search engines that are asked, nil is all
+	Browser        string   // path of the browser that browser_fetch starts, "" is detected
+	TimeoutSeconds int      // seconds, of one call
 	MaxMB          int64    // MB, of one page
 }
 
-// engineNames are the search engines that there are.
+// engineNames are the search engines that web.engines may list.
 var engineNames = []string{"searxng", "duckduckgo", "mojeek", "brave", "yandex"}
 
+// webSettings returns the settings of Web.
 func webSettings() []setting {
 	return []setting{
 		yesNo("web.enabled", "WEB", func(c *Config) *bool { return &c.Web.Enabled }),
@@ -110,6 +114,7 @@ func webSettings() []setting {
 	}
 }
 
+// searchEngines returns the setting of a list of engineNames.
 func searchEngines(key string, of func(*Config) *[]string) setting {
 	all := list(key, of)
 	return setting{key, "", "a list of " + strings.Join(engineNames, ", "), func(c *Config, v value) error {
@@ -128,9 +133,9 @@ func searchEngines(key string, of func(*Config) *[]string) setting {
 // Host is the access of agents to the host, outside of any sandbox.
 type Host struct {
 	Enabled        bool
-	Allowed        []string // command patterns, "@safe" for the list of what changes nothing
+	Allowed        []string // command patterns; "@safe" is a list of commands that change nothing
 	Blocked        []string // command patterns that nobody may allow, on top of the built-in list
-	TimeoutSeconds int      // the most that a command may take
+	TimeoutSeconds int      // seconds, of one command
 	OutputBytes    int64    // of a command's stdout, and as many of stderr, that are kept
 	RAMMB          int64    // MB, of a command and all that it starts
 	Processes      int      // and their threads
@@ -141,6 +146,7 @@ type Host struct {
 	MaxFileMB      int64    // MB, of one file that is read, written or copied
 }
 
+// hostSettings returns the settings of Host.
 func hostSettings() []setting {
 	return []setting{
 		yesNo("host.enabled", "", func(c *Config) *bool { return &c.Host.Enabled }),
@@ -158,7 +164,7 @@ func hostSettings() []setting {
 	}
 }
 
-// directories are absolute, or in the home directory.
+// directories returns the setting of a list of paths, made absolute by value.path.
 func directories(key string, of func(*Config) *[]string) setting {
 	paths := list(key, of)
 	return setting{key, "", "a list of paths", func(c *Config, v value) error {

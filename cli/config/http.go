@@ -11,37 +11,38 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// HTTP configures where a server takes requests over HTTP, and who may send them, beside whoever has a token.
+// HTTP configures where a server takes requests over HTTP, and who may send them besides the holders of a token.
 type HTTP struct {
 	Listen       string                 // "HOST:PORT", "unix:PATH" or "systemd"; "" is nowhere
 	Group        string                 // who may connect to the Unix socket besides its owner; "" is nobody
 	Cert, Key    string                 // paths of the certificate and its key; "" is no TLS
 	Hosts        []string               // names of the server besides its address and the loopback's
 	Origins      []string               // of pages that may send requests besides the server's own
-	DrainSeconds int                    // that requests have to end when the server ends
-	Requests     int                    // a second, of one identity
+	DrainSeconds int                    // seconds that requests under way have to end when the server ends
+	Requests     int                    // per second, of one identity
 	ClientCA     string                 // path of the certificates that sign those of clients; "" takes none
 	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as a client's certificate has it
 	OAuth        OAuth
 }
 
-// Certificate is what the client of a certificate may do.
+// Certificate is the identity of a client that has the certificate, and its namespaces.
 type Certificate struct {
 	Kind       string // "agent" or "person"
 	Namespaces []string
 }
 
-// OAuth configures whose JWTs are taken. The zero value takes none.
+// OAuth configures the issuer whose JWTs are accepted. The zero value accepts none.
 type OAuth struct {
 	Issuer     string   // URL, as tokens have it
 	Resource   string   // URL of the server's /mcp, as clients have it
 	Audience   string   // of tokens; "" is Resource
-	JWKS       string   // URL of the issuer's keys; "" is what its metadata say
+	JWKS       string   // URL of the issuer's keys; "" is the one in its metadata
 	Namespaces string   // the claim that has an agent's namespaces
 	Scopes     []string // that a token must have
 	Person     string   // the scope of a person's token; "" takes all for agents'
 }
 
+// httpSettings returns the settings of HTTP, except for certificates, whose keys are not fixed.
 func httpSettings() []setting {
 	return []setting{
 		listenAt("http.listen", func(c *Config) *string { return &c.HTTP.Listen }),
@@ -63,7 +64,7 @@ func httpSettings() []setting {
 	}
 }
 
-// listenAt is where to listen. TCP's own words for addresses are not read here.
+// listenAt returns the setting of an address to listen at. A TCP host and port are only split here, not looked up.
 func listenAt(key string, of func(*Config) *string) setting {
 	return setting{key, "", None + ", HOST:PORT, unix:PATH, systemd", func(c *Config, v value) error {
 		at, err := v.text()
@@ -87,7 +88,7 @@ func listenAt(key string, of func(*Config) *string) setting {
 	}, func(c *Config) string { return quoted(cmp.Or(*of(c), None)) }}
 }
 
-// text is any word.
+// text returns the setting of any text; the word None stands for "".
 func text(key string, of func(*Config) *string) setting {
 	return setting{key, "", None + ", a text", func(c *Config, v value) error {
 		word, err := v.text()
@@ -106,7 +107,7 @@ func text(key string, of func(*Config) *string) setting {
 	}}
 }
 
-// certificates reads whose client certificates are taken.
+// certificates reads the names of the client certificates that are accepted.
 func (d *document) certificates(n *yaml.Node) {
 	d.pairs("http.certificates.", n, func(full string, k, v *yaml.Node) {
 		kind, name, _ := strings.Cut(k.Value, ":")

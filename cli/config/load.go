@@ -58,15 +58,17 @@ func Load(o Options) (Config, error) {
 	return l.c, nil
 }
 
+// loader applies the sources of a configuration, the weakest first, and collects their errors.
 type loader struct {
 	c    Config
 	env  map[string]string
 	errs []error
 }
 
-// maxErrors is how many errors are told: a file that isn't meant for us has one in every line.
+// maxErrors bounds the errors that are reported: a file that isn't meant for us has one in every line.
 const maxErrors = 20
 
+// fail adds an error, unless there are maxErrors already. Its text is cut to 500 bytes.
 func (l *loader) fail(from, key, format string, args ...any) {
 	if len(l.errs) < maxErrors {
 		text := fmt.Sprintf("%.500s", fmt.Sprintf(format, args...)) // it may quote a whole file
@@ -83,7 +85,7 @@ func printable(key string) string {
 	return fmt.Sprintf("%.100s", `"`+line+`"`)
 }
 
-// set gives a setting its value, and remembers from where.
+// set gives a setting its value, and records the source.
 func (l *loader) set(s setting, v value, from string) {
 	v.home = l.home()
 	if err := s.set(&l.c, v); err != nil {
@@ -93,8 +95,10 @@ func (l *loader) set(s setting, v value, from string) {
 	l.c.origins[s.key] = from
 }
 
+// prefix begins the name of each environment variable of this program.
 const prefix = "SANDBOXMCP_"
 
+// environment applies the variables that belong to settings. An empty variable counts as none.
 func (l *loader) environment() {
 	known := []string{}
 	for _, s := range settings() {
@@ -121,6 +125,7 @@ func (l *loader) environment() {
 	}
 }
 
+// flags applies the settings of the command line, by key.
 func (l *loader) flags(flags map[string]string) {
 	byKey := map[string]setting{}
 	for _, s := range settings() {
@@ -135,8 +140,8 @@ func (l *loader) flags(flags map[string]string) {
 	}
 }
 
-// lower takes our own default down to a maximum from the environment: a variable is set without a
-// look at what else there is. A default that the file names is an error, as with the file's caps.
+// lower reduces our own default to a maximum from the environment: a variable is set without
+// regard to other settings. A default in the file above it is an error, as with the file's caps.
 func (l *loader) lower() {
 	const limit, ceiling = "limits.ram_mb", "caps.ram_mb"
 	from := l.c.From(ceiling)
@@ -146,7 +151,7 @@ func (l *loader) lower() {
 	}
 }
 
-// pool makes the pool as large as the server, where nobody says otherwise.
+// pool sets the size of the pool by the number of concurrent runs, unless a source has set it.
 func (l *loader) pool() {
 	if l.c.From("pool.max") == Default {
 		l.c.Pool.Max = max(minIdle, min(2*l.c.MaxConcurrent, maxIdle))
@@ -176,7 +181,7 @@ func (l *loader) consistent() {
 	}
 }
 
-// places sets the paths that nobody has set.
+// places sets the state directory and the database, unless a source has set them.
 func (l *loader) places() {
 	if l.c.StateDir == "" {
 		base := l.xdg("XDG_STATE_HOME", ".local/state")

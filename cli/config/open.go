@@ -5,6 +5,7 @@ import (
 	"io/fs"
 )
 
+// notRegular returns the error for a configuration file that is a directory, a pipe or a device.
 func notRegular(info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode.IsDir():

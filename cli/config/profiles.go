@@ -39,6 +39,7 @@ func withoutNamespaces() []string { return []string{"landlock", "seccomp", "caps
 // Layers returns the names of all layers.
 func Layers() []string { return append(containment(), resources()...) }
 
+// builtin returns the built-in profiles, in a new map.
 func builtin() map[string]Profile {
 	return map[string]Profile{
 		Hardened: {Require: containment(), Layers: Hardened},
@@ -46,10 +47,11 @@ func builtin() map[string]Profile {
 	}
 }
 
+// profileName matches the names that the operator's own profiles may have.
 var profileName = lazy.Regexp(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// CheckLayers returns an error that says what is wrong with layers as a list of requirements for a profile that builds
-// the set base, Hardened or Landlock.
+// CheckLayers returns an error unless layers may be the requirements of a profile that builds the set base, Hardened or
+// Landlock: known layers of that set, each once.
 func CheckLayers(base string, layers []string) error {
 	buildable := Layers()
 	if base == Landlock {
@@ -98,8 +100,8 @@ func (d *document) profiles(n *yaml.Node) {
 	})
 }
 
-// profile reads one. What it leaves out is as in the profile "hardened", or requires all layers
-// of the set that it builds: less must be written down.
+// profile reads one profile. Without layers it builds the set of "hardened"; without require it
+// requires all containment layers of the set that it builds: less must be written down.
 func (d *document) profile(name, full string, k, n *yaml.Node) {
 	p := Profile{Layers: Hardened}
 	var require, layers *yaml.Node

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// recordSettings are about what is told and kept of runs.
+// recordSettings returns the settings of Audit, Redact and Events.
 func recordSettings() []setting {
 	return []setting{
 		audit(),
@@ -27,7 +27,7 @@ func recordSettings() []setting {
 	}
 }
 
-// audit takes what says that the log is kept, which it always is. In a file, "audit: on" says it, too.
+// audit returns the setting audit.enabled, which accepts only true: the log is always kept. In a file, "audit: on" sets it, too.
 func audit() setting {
 	return setting{"audit.enabled", "AUDIT", "on", func(c *Config, v value) error {
 		on, err := v.truth()
@@ -38,7 +38,7 @@ func audit() setting {
 	}, func(*Config) string { return "on" }}
 }
 
-// choice is any of a few words, also a single one without a list.
+// choice returns the setting of a list of known words, each once; a single word needs no list.
 func choice(key string, known []string, of func(*Config) *[]string) setting {
 	return setting{key, "", None + ", a list of " + strings.Join(known, ", "), func(c *Config, v value) error {
 		words := v.words
@@ -58,10 +58,10 @@ func choice(key string, known []string, of func(*Config) *[]string) setting {
 	}, func(c *Config) string { return flow(*of(c)) }}
 }
 
-// collector is what the address of one looks like.
+// collector is an example of an address, for messages.
 const collector = "https://collector.example.com:4318"
 
-// address is where something is sent, or asked, over HTTP; example is one.
+// address returns the setting of an HTTP URL, without a name and password. Messages show example.
 func address(key, example string, of func(*Config) *string) setting {
 	s := checked(key, "", None+", a URL", None, of, func(text string) error {
 		u, err := url.Parse(text)
@@ -77,7 +77,8 @@ func address(key, example string, of func(*Config) *string) setting {
 	return s
 }
 
-// withoutToken is an address without what may be a token in it: its query, and what is no address at all.
+// withoutToken returns a URL without the parts that may hold a token: user, query and fragment. Text that is no URL may be
+// a token itself, and becomes "this".
 func withoutToken(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -93,7 +94,7 @@ func withoutToken(text string) string {
 	return bare.String()
 }
 
-// secretName is the place of a secret in the vault, not its value.
+// secretName returns the setting of a secret's place in the vault, not of its value.
 func secretName(key string, of func(*Config) *string) setting {
 	return checked(key, "", None+", NAMESPACE/KEY", None, of, func(text string) error {
 		if namespace, name, ok := strings.Cut(text, "/"); !ok || namespace == "" || name == "" {

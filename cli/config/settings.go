@@ -13,11 +13,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// value is a setting in one source.
+// value is the value of a setting in one source.
 type value struct {
 	words   []string // one, unless it was a list
 	list    bool
-	numbers error  // of a list that is read as text, if numbers are in it: what to say of them
+	numbers error  // the error for a list of text that holds numbers; nil if it holds none
 	tag     string // YAML's idea of the type, such as "!!int"; "" for sources that have only text
 	home    string // for ~/ in paths, "" when unknown
 	dir     string // what relative paths are relative to; "" forbids them
@@ -32,7 +32,7 @@ type setting struct {
 	show  func(*Config) string
 }
 
-// settings returns all of them, in the order in which they are shown.
+// settings returns all settings, in the order in which they are shown.
 func settings() []setting {
 	all := []setting{
 		word("backend", "BACKEND", []string{"process", "podman", "docker"}, func(c *Config) *string { return &c.Backend }),
@@ -86,7 +86,7 @@ func settings() []setting {
 	return append(all, containerSettings()...)
 }
 
-// checked is a text that check may refuse. The word none, if there is one, stands for "".
+// checked returns the setting of a text that check accepts. The word none, if there is one, stands for "".
 func checked(key, env, takes, none string, of func(*Config) *string, check func(text string) error) setting {
 	return setting{key, env, takes, func(c *Config, v value) error {
 		text, err := v.text()
@@ -102,6 +102,7 @@ func checked(key, env, takes, none string, of func(*Config) *string, check func(
 	}, func(c *Config) string { return quoted(cmp.Or(*of(c), none)) }}
 }
 
+// word returns the setting of one of the known words.
 func word(key, env string, known []string, of func(*Config) *string) setting {
 	return checked(key, env, strings.Join(known, ", "), "", of, func(text string) error {
 		if !slices.Contains(known, text) {
@@ -111,6 +112,7 @@ func word(key, env string, known []string, of func(*Config) *string) setting {
 	})
 }
 
+// count returns the setting of a whole number from lower to upper.
 func count[T int | int64](key, env string, lower, upper T, of func(*Config) *T) setting {
 	return setting{key, env, fmt.Sprintf("%d to %d", lower, upper), func(c *Config, v value) error {
 		n, err := v.number()
@@ -127,6 +129,7 @@ func count[T int | int64](key, env string, lower, upper T, of func(*Config) *T) 
 	}, func(c *Config) string { return strconv.FormatInt(int64(*of(c)), 10) }}
 }
 
+// bound returns the setting of one field of a Limits.
 func bound(key, env string, of func(*Config) limit) setting {
 	l := of(new(Config))
 	return setting{key, env, decimal(l.min) + " to " + decimal(l.max), func(c *Config, v value) error {
@@ -138,6 +141,7 @@ func bound(key, env string, of func(*Config) limit) setting {
 	}, func(c *Config) string { return decimal(of(c).get()) }}
 }
 
+// yesNo returns the setting of a truth value.
 func yesNo(key, env string, of func(*Config) *bool) setting {
 	return setting{key, env, "true, false", func(c *Config, v value) error {
 		b, err := v.truth()
@@ -148,6 +152,7 @@ func yesNo(key, env string, of func(*Config) *bool) setting {
 	}, func(c *Config) string { return strconv.FormatBool(*of(c)) }}
 }
 
+// list returns the setting of a list of texts, which may be empty in a file.
 func list(key string, of func(*Config) *[]string) setting {
 	return setting{key, "", "a list", func(c *Config, v value) (err error) {
 		if v.list && len(v.words) == 0 {
@@ -159,10 +164,10 @@ func list(key string, of func(*Config) *[]string) setting {
 	}, func(c *Config) string { return flow(*of(c)) }}
 }
 
-// System is the resolver of this machine.
+// System is the word for this machine's own resolver.
 const System = "system"
 
-// portList is a list of TCP ports.
+// portList returns the setting of a list of TCP ports.
 func portList(key string, of func(*Config) *[]int) setting {
 	return setting{key, "", "a list of ports", func(c *Config, v value) error {
 		v.numbers = nil // they are what is wanted
@@ -189,7 +194,7 @@ func portList(key string, of func(*Config) *[]int) setting {
 	}, func(c *Config) string { return strings.ReplaceAll(fmt.Sprint(*of(c)), " ", ", ") }}
 }
 
-// resolver is a DNS server, by its address: what asks for names can't depend on one.
+// resolver returns the setting of a DNS server, by its address: a name would need a resolver.
 func resolver(key string, of func(*Config) *string) setting {
 	s := checked(key, "", System+", ADDRESS, ADDRESS:PORT", "", of, func(text string) error {
 		_, plain := netip.ParseAddr(text)
@@ -203,6 +208,7 @@ func resolver(key string, of func(*Config) *string) setting {
 	return s
 }
 
+// stores returns the setting of the vault's stores, each listed at most once.
 func stores() setting {
 	known := []string{"environment", "sealed", "keyring", "memory"}
 	return setting{"vault", "VAULT", "a list of " + strings.Join(known, ", "), func(c *Config, v value) error {
@@ -223,6 +229,7 @@ func stores() setting {
 	}, func(c *Config) string { return flow(c.Vault) }}
 }
 
+// profile returns the setting of the profile of runs that name none.
 func profile() setting {
 	return setting{"profile", "PROFILE", Hardened + ", " + Landlock + ", a name below profiles", func(c *Config, v value) (err error) {
 		c.Profile, err = v.text() // whether there is one of this name is known at the end
@@ -230,6 +237,7 @@ func profile() setting {
 	}, func(c *Config) string { return c.Profile }}
 }
 
+// path returns the setting of a path, made absolute by value.path.
 func path(key, env string, of func(*Config) *string) setting {
 	return setting{key, env, "a path", func(c *Config, v value) error {
 		text, err := v.text()

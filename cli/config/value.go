@@ -8,6 +8,7 @@ import (
 	"strings"
 )
 
+// text returns the value as text that is not empty. A number, a date or a truth value without quotes is an error in a file.
 func (v value) text() (string, error) {
 	switch {
 	case v.list:
@@ -20,6 +21,7 @@ func (v value) text() (string, error) {
 	return v.words[0], nil
 }
 
+// number returns the value as a plain decimal number that is not negative.
 func (v value) number() (float64, error) {
 	switch {
 	case v.list:
@@ -40,6 +42,7 @@ func (v value) number() (float64, error) {
 	return n, nil
 }
 
+// truth returns the value as a bool: true, on, yes and 1, or false, off, no and 0.
 func (v value) truth() (bool, error) {
 	if v.list {
 		return false, errors.New("true or false is wanted, not a list")
@@ -53,7 +56,7 @@ func (v value) truth() (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", v.words[0])
 }
 
-// names is a list; sources that have only text separate with commas.
+// names returns the value as a list, in which no name is empty; sources that have only text separate names with commas.
 func (v value) names() ([]string, error) {
 	if v.numbers != nil {
 		return nil, v.numbers
@@ -108,6 +111,7 @@ func quoted(word string) string {
 	return word
 }
 
+// either returns the quoted words, joined by "or", for a message.
 func either(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

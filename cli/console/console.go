@@ -22,12 +22,12 @@ type Console struct {
 	screen  chan struct{} // whoever writes
 	reading chan struct{} // whoever reads, and has early
 
-	glance time.Duration // how long nobody can have read a question
-	early  []byte        // what was typed before a question could be read
+	glance time.Duration // glance, except in tests
+	early  []byte        // input for the script, typed before a question could be read
 	shared bool          // the script reads from it, too
 }
 
-// glance is how long nobody can have read a question. What is typed until then was meant for
+// glance is the time in which nobody can have read a new question: input until then was meant for
 // something else.
 const glance = 500 * time.Millisecond
 
@@ -37,9 +37,11 @@ const glance = 500 * time.Millisecond
 // name would seem to have another end.
 const resetTerminal = "\x18\x1b\\\x1b[!p\x1b[0m\x1b[?7h\n\x1b[J"
 
-// again is asked after words that are no answer.
+// again is the question after an answer that is neither yes nor no.
 const again = "y or n? [y/N] "
 
+// newConsole returns the console of tty, whose reads must end at its deadline. front reports whether this process is in
+// the terminal's foreground process group.
 func newConsole(tty *os.File, front func() bool) *Console {
 	return &Console{tty: tty, front: front, glance: glance,
 		asking: make(chan struct{}, 1), screen: make(chan struct{}, 1), reading: make(chan struct{}, 1)}
@@ -52,7 +54,7 @@ func (t *Console) Close() {
 	}
 }
 
-// take makes this process the reader of the terminal, until give.
+// take makes the caller the only reader of the terminal, until give. It reports false, and takes nothing, if ctx ends first.
 func (t *Console) take(ctx context.Context) bool {
 	_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // whoever reads for the script makes room
 	select {
@@ -64,18 +66,20 @@ func (t *Console) take(ctx context.Context) bool {
 	}
 }
 
+// give ends take, and clears the deadlines.
 func (t *Console) give() {
 	_ = t.tty.SetDeadline(time.Time{})
 	<-t.reading
 }
 
+// put writes text until ctx ends, and reports whether all of it was written.
 func (t *Console) put(ctx context.Context, text string) bool {
 	defer t.until(ctx)()
 	_, err := io.WriteString(t.tty, text)
 	return err == nil
 }
 
-// until ends reads and writes with ctx, until the returned function is called.
+// until makes reads and writes end with ctx, until the returned function is called.
 func (t *Console) until(ctx context.Context) func() bool {
 	_ = t.tty.SetDeadline(time.Time{})
 	return context.AfterFunc(ctx, func() { _ = t.tty.SetDeadline(time.Unix(1, 0)) })
@@ -100,13 +104,15 @@ func (t *Console) collect(ctx context.Context) (typed bool) {
 	return typed
 }
 
+// keep appends input to early, if the script reads from the terminal, and drops it if early would exceed maxEarly.
 func (t *Console) keep(b []byte) {
 	if t.shared && len(t.early)+len(b) <= maxEarly {
 		t.early = append(t.early, b...)
 	}
 }
 
-// line reads a line.
+// line reads a line, without its line end, and keeps the input after it for the script. From maxEarly bytes on, it returns
+// the text so far.
 func (t *Console) line(ctx context.Context) (string, error) {
 	defer t.until(ctx)()
 	var all []byte
@@ -132,6 +138,7 @@ func (t *Console) holds(w io.Writer) io.Writer {
 	return holding{t, w}
 }
 
+// holding writes to w while no question stands.
 type holding struct {
 	t *Console
 	w io.Writer
@@ -153,8 +160,10 @@ func (t *Console) lends(in io.Reader) io.Reader {
 	return lending{t}
 }
 
+// lending reads from the terminal while no question stands.
 type lending struct{ t *Console }
 
+// Read implements io.Reader. A deadline of take is not passed on: the read goes on after the question.
 func (l lending) Read(b []byte) (int, error) {
 	for {
 		n, err := l.t.read(b)
@@ -164,6 +173,7 @@ func (l lending) Read(b []byte) (int, error) {
 	}
 }
 
+// read returns early input first, then reads once from the terminal.
 func (t *Console) read(b []byte) (int, error) {
 	t.reading <- struct{}{}
 	defer func() { <-t.reading }()

@@ -10,8 +10,7 @@ import (
 )
 
 // Open opens the terminal of this process. It returns nil if there is none, if this is a job in
-// the background, or where a read from it can't be ended, which would take from the script what is
-// typed for it.
+// the background, or where a read from it can't be ended: it would take the script's input.
 func Open() *Console {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -34,6 +33,7 @@ func controlling(f *os.File) bool {
 	return ok
 }
 
+// groupOf returns the foreground process group of a terminal, by TIOCGPGRP: tcgetpgrp(3).
 func groupOf(f *os.File) (group int, ok bool) {
 	raw, err := f.SyscallConn() // Fd would make it one whose reads can't be ended
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Bounds of what is remembered of what people typed.
+// Bounds of the history.
 const (
 	maxHistory  = 1000     // lines
 	maxRecalled = 1 << 20  // bytes of the file that are read
-	maxTyped    = 16 << 10 // bytes of a line that is worth remembering
+	maxTyped    = 16 << 10 // bytes of a line; longer ones are not kept
 )
 
-// history are the lines that were typed before, for the arrow keys. It lasts in a file that only its user can read; code that
-// holds secrets can't be told from other code, so that who types some begins its first line with a space.
+// history holds the lines that were typed before, for the arrow keys. It lasts in a file that only its user can read. Code with
+// secrets can't be recognized: a piece of code whose first line begins with a space is not kept.
 type history struct {
 	file    string   // "" keeps nothing beyond this process
 	lines   []string // the newest last
@@ -67,16 +67,16 @@ func OpenHistory(path string) (*history, error) {
 	return h, err
 }
 
+// trim keeps the newest maxHistory lines.
 func (h *history) trim() { h.lines = h.lines[max(0, len(h.lines)-maxHistory):] }
 
-// begins notes whether the first line of a piece of code has its lines kept: not if it begins with a space.
+// begins notes, by the first line of a piece of code, whether its lines are kept: not if it begins with a space.
 func (h *history) begins(line string) { h.private = strings.HasPrefix(line, " ") }
 
-// Add implements term.History. It is told of lines that are remembered by keep, later, when it is known where
-// they belong.
+// Add implements term.History, and does nothing: keep adds the line later, when it is known to which piece of code it belongs.
 func (h *history) Add(string) {}
 
-// keep remembers a line.
+// keep adds a line to the history and its file. It skips empty, long and private lines, and those that repeat the last one.
 func (h *history) keep(line string) {
 	n := len(h.lines)
 	if h.private || strings.TrimSpace(line) == "" || len(line) > maxTyped || strings.ContainsAny(line, "\n\r") || n > 0 && h.lines[n-1] == line {

@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Incomplete reports whether lines are the beginning of something that goes on, as the prompt of the language would
-// have it. It need not be right about all code: two empty lines in a row end whatever there is.
+// Incomplete reports whether the code in lines goes on, as the prompt of the language would decide. It need not be right about
+// all code: two empty lines in a row end any piece.
 func Incomplete(language string, lines []string) bool {
 	text := strings.Join(lines, "\n")
 	if n := len(lines); strings.TrimSpace(text) == "" || n > 1 && strings.TrimSpace(lines[n-1]+lines[n-2]) == "" {
@@ -32,10 +32,10 @@ type scanned struct {
 	block    bool // a line outside of brackets ends with a colon, or begins with @: of Python
 }
 
-// scan reads text as a lexer would that knows brackets, texts and comments alone.
+// scan reads text as a lexer would that knows only brackets, quoted texts and comments.
 func scan(language, text string) (s scanned) {
-	last := byte('\n') // the last character that says something
-	begins := true     // nothing of the line was read
+	last := byte('\n') // the last character outside of white space and comments
+	begins := true     // no such character of the line was read
 	for i := 0; i < len(text); {
 		c := text[i]
 		switch {
@@ -89,6 +89,7 @@ func scan(language, text string) (s scanned) {
 	return s
 }
 
+// end returns the offset of the next of in text at or after from, or -1.
 func end(text string, from int, of string) int {
 	if i := strings.Index(text[from:], of); i >= 0 {
 		return from + i
@@ -96,8 +97,8 @@ func end(text string, from int, of string) int {
 	return -1
 }
 
-// quoted returns where a text that begins at i ends. Where the language lets no line end in it, it ends there: the
-// language says what is wrong.
+// quoted returns the offset after the quoted text that begins at i, and whether it is closed. Where the language allows no line
+// end in it, it counts as closed at the line's end: the language reports the error.
 func quoted(language, text string, i int) (after int, closed bool) {
 	mark := text[i : i+1]
 	if three := strings.Repeat(mark, 3); language == "python" && strings.HasPrefix(text[i:], three) {
@@ -117,7 +118,8 @@ func quoted(language, text string, i int) (after int, closed bool) {
 	return len(text), !over
 }
 
-// pattern returns where a regular expression of JavaScript that begins at i ends.
+// pattern returns the offset after the regular expression of JavaScript that begins at i; i+1, as for a division, if the line
+// does not close it.
 func pattern(text string, i int) int {
 	class := false
 	for j := i + 1; j < len(text) && text[j] != '\n'; j++ {
@@ -135,7 +137,7 @@ func pattern(text string, i int) int {
 	return i + 1
 }
 
-// endsOpen reports whether a line of JavaScript or R ends with an operator that has something on both sides.
+// endsOpen reports whether JavaScript or R ends with an operator that needs an operand after it.
 func endsOpen(language, text string, last byte) bool {
 	switch language {
 	case "node":

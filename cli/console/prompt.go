@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Prompt reads pieces of code from a terminal, with line editing and a history. The terminal is its own
-// only while somebody types: a program's output and Ctrl-C are as everywhere while code runs.
+// Prompt reads pieces of code from a terminal, with line editing and a history. The terminal is in raw mode
+// only during Read: while code runs, output and Ctrl-C work as usual.
 type Prompt struct {
 	console  *Console
 	past     *history
@@ -22,10 +22,10 @@ type Prompt struct {
 	editor   *term.Terminal
 }
 
-// prompts are what languages show before the first line of a piece of code, and before the others.
+// prompts are the languages' prompts for the first line of a piece of code, and for its other lines.
 var prompts = map[string][2]string{"python": {">>> ", "... "}, "node": {"> ", "... "}, "shell": {"$ ", "> "}, "r": {"> ", "+ "}}
 
-// NewPrompt returns a prompt for code in a language.
+// NewPrompt returns a prompt for code in a language. A tab inserts four blanks.
 func NewPrompt(c *Console, past *history, language string) *Prompt {
 	p := &Prompt{console: c, past: past, language: language, keys: &keys{tty: c.tty}}
 	p.editor = term.NewTerminal(p.keys, "")
@@ -115,7 +115,7 @@ func (p *Prompt) enter() (leave func(), err error) {
 	}, nil
 }
 
-// control has f work with the terminal's descriptor: Fd would make it one whose reads can't be ended.
+// control calls f with the terminal's descriptor: Fd would make it blocking, and its reads could not be ended.
 func (p *Prompt) control(f func(fd int) error) error {
 	raw, err := p.console.tty.SyscallConn()
 	if err != nil {
@@ -126,6 +126,7 @@ func (p *Prompt) control(f func(fd int) error) error {
 	return errors.Join(err, failed)
 }
 
+// resize gives the editor the terminal's present size, if that is known.
 func (p *Prompt) resize() {
 	_ = p.control(func(fd int) error {
 		columns, rows, err := term.GetSize(fd)
@@ -136,19 +137,20 @@ func (p *Prompt) resize() {
 	})
 }
 
-// keys are what is typed. Ctrl-C, which the editor takes for the end, becomes a line that was emptied.
+// keys is the editor's input and output. Ctrl-C, which the editor takes for the end of input, becomes an emptied line.
 type keys struct {
 	tty         *os.File
 	held        []byte // read, and not yet handed on
 	interrupted atomic.Bool
 }
 
+// ctrlC is the byte that a terminal in raw mode sends for Ctrl-C: ETX.
 const ctrlC = 3
 
-// forget moves to the end of the line, empties it, and ends it.
+// forget is the keys that move to the end of the line, empty it, and end it: Ctrl-E, Ctrl-U, Enter.
 const forget = "\x05\x15\r"
 
-// Read hands on what comes before a Ctrl-C first, so that lines before it stay as they are.
+// Read returns the bytes before a Ctrl-C first, so that lines before it stay as they are.
 func (k *keys) Read(b []byte) (int, error) {
 	if len(k.held) == 0 {
 		room := make([]byte, len(b))

@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// AskOnTerminal returns what asks a person at the terminal, and answers by the broker: see
-// pipeline.Request. It is nil without a terminal, since then nobody can be asked.
+// AskOnTerminal returns a function that asks a person at the terminal, and gives the answer to the
+// broker, for pipeline.Request.Ask. It is nil without a terminal, since then nobody can be asked.
 func (t *Console) AskOnTerminal(b *approval.Broker) func(context.Context, *approval.Pending) {
 	if t == nil {
 		return nil
@@ -38,7 +38,7 @@ func (t *Console) AskOnTerminal(b *approval.Broker) func(context.Context, *appro
 	}
 }
 
-// Attend has the questions of a run asked here, and keeps its output and input apart from them.
+// Attend sets q to ask its questions here, and keeps its output and input apart from them.
 func (t *Console) Attend(q *pipeline.Request, b *approval.Broker) {
 	q.Ask = t.AskOnTerminal(b)
 	if q.Stdin != nil {
@@ -74,7 +74,7 @@ func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 	}
 }
 
-// noReason is why something is denied that was denied at a terminal.
+// noReason is the reason of a denial at a terminal.
 const noReason = "no at the terminal"
 
 // pose shows a question, and returns the answer as yes does.
@@ -88,7 +88,7 @@ func (t *Console) pose(ctx context.Context, q approval.Question) (bool, error) {
 	return t.yes(ctx)
 }
 
-// yes reads lines until one is a yes or a no. At their end the error is io.EOF, with what the last one said.
+// yes reads lines until one is a yes or a no; an empty line is a no. If the input ends with that line, the error is io.EOF beside the answer.
 func (t *Console) yes(ctx context.Context) (bool, error) {
 	for {
 		line, err := t.line(ctx)
@@ -108,7 +108,7 @@ func (t *Console) yes(ctx context.Context) (bool, error) {
 	}
 }
 
-// block is a question, with nothing in it that the terminal would obey.
+// block returns the text of a question, without control characters that the terminal would obey.
 func block(q approval.Question) string {
 	var b strings.Builder
 	wants := map[string]string{approval.Package: "asked for is to install", approval.Host: "asked for is, on this machine itself, to"}[q.Kind]
@@ -138,8 +138,8 @@ func User() string {
 	return u.Username
 }
 
-// Decide asks a question of a server at the terminal, and returns what is said. Without a terminal, or an answer in
-// time, it says so.
+// Decide asks a question of a server at the terminal, and returns the verdict. answered is false without a terminal, or without
+// an answer before the question expires.
 func (t *Console) Decide(ctx context.Context, q approval.Question) (v control.Verdict, answered bool) {
 	if t == nil {
 		return v, false

@@ -4,6 +4,8 @@ package console
 
 import "os"
 
+// noFollow is no flag: this system has none against symbolic links.
 const noFollow = 0
 
+// Resized returns a channel that never receives: this system sends no signal for the terminal's size.
 func Resized() (changes <-chan os.Signal, stop func()) { return nil, func() {} }

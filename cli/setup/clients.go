@@ -13,9 +13,9 @@ import (
 type Client struct {
 	Name, Title string
 	Project     string // of its file in a project's directory, with slashes; "" has none
-	Note        string // of what else it takes until it starts the server; "" is nothing
+	Note        string // further conditions for starting the server; "" is none
 	form        form
-	container   []string // where its servers are
+	container   []string // keys that lead to its servers
 	kind        kind
 	user        func(p Place) string
 	traces      []string // directories below the home directory that show that it is installed, beside that of its file
@@ -44,14 +44,14 @@ const (
 
 // Place is a machine, as its paths go.
 type Place struct {
-	OS   string // as runtime.GOOS has it
-	Home string // "" is unknown
-	Env  func(string) string
+	OS   string              // as runtime.GOOS has it
+	Home string              // "" is unknown
+	Env  func(string) string // as os.Getenv; nil is an empty environment
 }
 
-// Clients returns all that are known.
+// Clients returns all known clients.
 //
-// The last five, and what is said of trust, are as documentation and sources had it in 2026:
+// The last five, and the notes on trust, follow documentation and sources of 2026:
 //
 //   - Gemini CLI 0.56 (source, August): security.folderTrust.enabled is true unless set, and in a directory that is not trusted it
 //     connects to no server at all, also of the user's settings. Without a terminal it ends with an error there.
@@ -126,8 +126,8 @@ func (c Client) ProjectFile(dir string) (string, error) {
 	return c.variant(filepath.Join(dir, filepath.FromSlash(c.Project))), nil
 }
 
-// Files returns what clients obey here, for whoever lets others write files: the directories, or files, of a user, by their
-// absolute paths, and the files of a project by their names.
+// Files returns the files that clients obey, for callers that let others write files: the directories, or files, of a user, by
+// their absolute paths, and the files of a project by their names. It is nil if the home directory is not known.
 func Files(p Place) (all []string) {
 	if p.Home == "" {
 		return nil
@@ -149,7 +149,7 @@ func Files(p Place) (all []string) {
 	return all
 }
 
-// variant is the other name that a file may have, where that is the one that exists.
+// variant returns the other name that opencode's file may have, with .jsonc, if only that exists, and else name.
 func (c Client) variant(name string) string {
 	if other := name + "c"; c.kind == opencode && !exists(name) && exists(other) {
 		return other
@@ -157,7 +157,7 @@ func (c Client) variant(name string) string {
 	return name
 }
 
-// Installed reports whether there is a sign of the client.
+// Installed reports whether the client's file, its directory, or one of its traces exists.
 func (c Client) Installed(p Place) bool {
 	file, err := c.UserFile(p)
 	if err != nil {
@@ -201,6 +201,7 @@ func (p Place) config() string {
 
 func (p Place) xdg() string { return p.or("XDG_CONFIG_HOME", p.join(p.Home, ".config")) }
 
+// zed returns the path of Zed's settings.
 func (p Place) zed() string {
 	if p.OS == "windows" {
 		return p.join(p.config(), "Zed", "settings.json")
@@ -211,11 +212,13 @@ func (p Place) zed() string {
 	return p.join(p.xdg(), "zed", "settings.json")
 }
 
+// cline returns the path of Cline's file, which three variables move: see Clients.
 func (p Place) cline() string {
 	dir := p.or("CLINE_DATA_DIR", p.join(p.or("CLINE_DIR", p.join(p.Home, ".cline")), "data"))
 	return p.or("CLINE_MCP_SETTINGS_PATH", p.join(dir, "settings", "cline_mcp_settings.json"))
 }
 
+// goose returns the path of Goose's file. Variables with relative paths do not count: see Clients.
 func (p Place) goose() string {
 	if root := p.or("GOOSE_PATH_ROOT", ""); filepath.IsAbs(root) {
 		return p.join(root, "config", "config.yaml")
@@ -229,7 +232,7 @@ func (p Place) goose() string {
 	return p.join(p.Home, ".config", "goose", "config.yaml")
 }
 
-// lmstudio is LM Studio's directory, as its findLMStudioHome looks for it.
+// lmstudio returns LM Studio's directory, found as its findLMStudioHome does; for display, the default.
 func (p Place) lmstudio() string {
 	if p.Home != "~" {
 		if name, err := os.ReadFile(filepath.Join(p.Home, ".lmstudio-home-pointer")); err == nil && filepath.IsAbs(strings.TrimSpace(string(name))) {
@@ -242,7 +245,7 @@ func (p Place) lmstudio() string {
 	return p.join(p.Home, ".lmstudio")
 }
 
-// or returns the value of a variable, or else another directory.
+// or returns the value of an environment variable, or other if it is empty.
 func (p Place) or(name, other string) string {
 	if p.Env != nil {
 		if dir := p.Env(name); dir != "" {
@@ -252,7 +255,7 @@ func (p Place) or(name, other string) string {
 	return other
 }
 
-// join goes by the system that we run on only where that is meant: others are shown, not used.
+// join joins the parts of a path with the separators of this system; for display, with Home "~", with slashes.
 func (p Place) join(parts ...string) string {
 	if p.Home == "~" {
 		return path.Join(parts...)

@@ -57,6 +57,7 @@ func clientNames() (all []string) {
 	return all
 }
 
+// setup lists the clients, shows one's entry, or changes its file, as the arguments ask.
 func (p commands) setup(c *cli.Context) error {
 	switch {
 	case c.NArg() == 0 && (c.Bool("write") || c.Bool("remove")):
@@ -126,13 +127,13 @@ func clientFile(c *cli.Context, client Client) (string, error) {
 	return path, nil
 }
 
-// passing reports whether go run has made the program, and will remove it.
+// passing reports whether go run has made the program, by the go-build directory in its path, and will remove it.
 func passing(program string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"), func(dir string) bool { return strings.HasPrefix(dir, "go-build") })
 }
 
-// thisProgram is the path that this program was started by, if that leads to it: what package managers have links to
-// has a path with its version, which goes away with the next one.
+// thisProgram returns the path by which this program was started, if that leads to it: the resolved path may hold a version,
+// as package managers have it, and goes away with the next one. A path that is not UTF-8 is an error.
 func thisProgram() (string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -158,9 +159,9 @@ func thisProgram() (string, error) {
 // setupFlags are the flags that setup hands on: those of the program, and those of serve after it.
 var setupFlags = [2][]string{{"config", "db"}, {"namespace", "tools"}}
 
-// thisServer returns how clients start this program, with what was said of its files: they start it in any directory. A
-// flag that was not typed is as the entry has it that setup has written there before: to write it anew takes no
-// namespace away.
+// thisServer returns how clients start this program. The paths in its flags are absolute, since clients start it in any
+// directory. A flag that was not typed is taken from the entry that setup wrote there before, so that writing the entry
+// anew removes no namespace.
 func thisServer(c *cli.Context, client Client, path string) (s Server, err error) {
 	s.Name = c.String("name")
 	if s.Command, err = thisProgram(); err != nil {
@@ -189,7 +190,7 @@ func thisServer(c *cli.Context, client Client, path string) (s Server, err error
 	return s, nil
 }
 
-// writtenFlags are the flags of a server's arguments, nil if they are none that setup has written.
+// writtenFlags returns the flags in a server's arguments, by name, or nil if setup can't have written the arguments.
 func writtenFlags(args []string) map[string]string {
 	found := map[string]string{}
 	for i, flags := range setupFlags {
@@ -245,11 +246,12 @@ type setupOutcome struct {
 	Path    string `json:"path"`
 	Changed bool   `json:"changed"`          // or would be
 	Backup  string `json:"backup,omitempty"` // where what was before is kept
-	Note    string `json:"note,omitempty"`   // of what else the client takes until it starts the server
+	Note    string `json:"note,omitempty"`   // further conditions of the client for starting the server
 	DryRun  bool   `json:"dry_run,omitempty"`
 	Would   string `json:"would_be,omitempty"` // the whole file, as it would be
 }
 
+// text describes the outcome for people. gone means that the whole file is removed.
 func (o setupOutcome) text(remove, gone bool, client Client) string {
 	file, name := terminal.Visible(o.Path), terminal.Visible(o.Server)
 	switch {
@@ -273,7 +275,7 @@ func (o setupOutcome) text(remove, gone bool, client Client) string {
 	return text
 }
 
-// asLines is a file's text as it is shown, without what its lines end with.
+// asLines returns a file's text for display: without byte order mark and carriage returns, made safe by safetext.Text.
 func asLines(text string) string {
 	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")
 	return strings.TrimRight(safetext.Text(text), "\n")

@@ -18,6 +18,7 @@ type pair struct {
 	value any
 }
 
+// pairs are the members of an object, in order.
 type pairs []pair
 
 // entry returns the fields of a server in a client of this kind.
@@ -42,7 +43,7 @@ func (c Client) entry(data []byte, s Server) pairs {
 	return start
 }
 
-// place returns the path of the servers in a file. opencode's second version has them one level deeper, and no
+// place returns the keys that lead to the servers in a file. opencode's second version has them one level deeper, and has no
 // "enabled".
 func (c Client) place(data []byte) []string {
 	if c.kind == opencode && nested(data) {
@@ -65,7 +66,7 @@ func nested(data []byte) bool {
 	return ok && servers.Find("/type") == nil && servers.Find("/command") == nil && servers.Find("/enabled") == nil && all != nil
 }
 
-// Snippet returns the least content of a client's file that starts the server.
+// Snippet returns the smallest content of a client's file that starts the server.
 func (c Client) Snippet(s Server) string {
 	switch c.form {
 	case inTOML:
@@ -104,7 +105,7 @@ func (s style) text(v any, indent string) []byte {
 	return b.Bytes()
 }
 
-// compact writes a value on one line.
+// compact returns a value as JSON on one line.
 func compact(v any) []byte {
 	switch v := v.(type) {
 	case pairs:
@@ -131,12 +132,12 @@ func compact(v any) []byte {
 
 // language is TOML or YAML, as a client has its servers in it.
 type language struct {
-	key, command string                               // where the servers are, and what each has its program in
-	last         string                               // what a new server is, and where, for messages
+	key, command string                               // the key of the servers, and that of a server's program
+	last         string                               // form and place of a new server, for messages
 	meaning      func([]byte) (map[string]any, error) // of a file, as programs read it
 }
 
-// find returns the entry of a name.
+// find returns the entry of a name, with its command and arguments as far as it has any, and whether it is there.
 func (l language) find(data []byte, name string) (s Server, there bool, err error) {
 	all, err := l.meaning(bytes.TrimPrefix(data, bom))
 	servers, _ := all[l.key].(map[string]any)
@@ -147,7 +148,7 @@ func (l language) find(data []byte, name string) (s Server, there bool, err erro
 	return s, there, err
 }
 
-// checked makes sure that an edit did what it should, and nothing else.
+// checked returns an error unless after has the entry of s, and means the same as before in all else.
 func (l language) checked(before, after []byte, s Server) error {
 	e, there, err := l.find(after, s.Name)
 	if err != nil {
@@ -159,7 +160,7 @@ func (l language) checked(before, after []byte, s Server) error {
 	return l.others(before, after, s.Name)
 }
 
-// others makes sure that all but the server of a name means the same in two files.
+// others returns an error unless before and after mean the same but for the server of a name.
 func (l language) others(before, after []byte, name string) error {
 	var all [2]map[string]any
 	for i, data := range [][]byte{before, after} {
@@ -174,7 +175,7 @@ func (l language) others(before, after []byte, name string) error {
 	return nil
 }
 
-// otherServers is a file's content but for the server of a name below key, and for key where nothing else is there.
+// otherServers removes the server of a name from all, and key if no other server is below it. It returns all.
 func otherServers(all map[string]any, key, name string) map[string]any {
 	if servers, ok := all[key].(map[string]any); ok || all[key] == nil {
 		if delete(servers, name); len(servers) == 0 {

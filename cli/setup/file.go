@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// maxFile is how large a file may be, in bytes: Claude Code's own, which holds its history, has some MB.
+// maxFile bounds a client's file, in bytes: Claude Code's, which holds its history, has some MB.
 const maxFile = 64 << 20
 
 // backupSuffix is added to the name of a backup.
@@ -25,12 +25,14 @@ type file struct {
 	mode   fs.FileMode
 }
 
+// exists reports whether there is something at path; a symbolic link counts, whatever it leads to.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// open reads a file that may be missing. Of a link it is what that leads to: dotfiles are kept elsewhere.
+// open reads a file, which may be missing. It follows symbolic links, since dotfiles are often kept elsewhere, and refuses
+// a file of more than maxFile bytes.
 func open(path string) (file, error) {
 	path, err := follow(path)
 	if err != nil {
@@ -59,7 +61,8 @@ func open(path string) (file, error) {
 	return f, err
 }
 
-// follow returns what a path leads to, also where that does not exist yet.
+// follow returns the path with symbolic links resolved, also where the file does not exist yet. 40 links are as many as
+// Linux follows: path_resolution(7).
 func follow(path string) (string, error) {
 	for range 40 {
 		target, err := os.Readlink(path)
@@ -86,7 +89,8 @@ func (f file) in(err error) error {
 	return fmt.Errorf("%q stays as it is: %w", f.path, err)
 }
 
-// original returns what the file was before there was an entry of ours, nil if that is not known or there was none.
+// original returns the content of the backup, from before there was an entry of ours: nil if there is no backup, and not nil
+// if it is empty.
 func (f file) original() ([]byte, error) {
 	b, err := os.ReadFile(f.path + backupSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,10 +102,10 @@ func (f file) original() ([]byte, error) {
 	return b, err
 }
 
-// Backup returns the path of the copy from before the entry.
+// Backup returns the path of the backup: the file's content before there was an entry of ours.
 func (c Change) Backup() string { return c.Path + backupSuffix }
 
-// HasBackup reports whether Apply keeps what was before.
+// HasBackup reports whether Apply writes a backup.
 func (c Change) HasBackup() bool { return c.backup != nil }
 
 // Apply makes the change. Either all of it is done, or nothing; a file that has changed since it was planned is
@@ -137,7 +141,7 @@ func (c Change) Apply() error {
 	return dropped(c.Backup())
 }
 
-// current makes sure that the file is as it was when the change was planned.
+// current returns an error if the file has changed since the change was planned.
 func (c Change) current() error {
 	now, err := open(c.Path)
 	if err == nil && (now.there != c.There || !bytes.Equal(now.data, c.Before)) {
@@ -146,6 +150,7 @@ func (c Change) current() error {
 	return err
 }
 
+// dropped removes a file. That there is none is no error.
 func dropped(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -153,8 +158,8 @@ func dropped(path string) error {
 	return nil
 }
 
-// replace writes a file in one step, with the mode and, as far as we may, the owner of another. last, if there is one,
-// is asked when all else is done: a disk takes its time, and a client writes its file, too.
+// replace writes a file in one step, by rename(2) after fsync(2), with the mode and, where permitted, the owner of like. If
+// last is not nil, it is called just before the rename and can prevent it: fsync may take long, and the client writes its file, too.
 func replace(path string, data []byte, like file, last func() error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".sandboxmcp-*")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// maxDepth is how deep a file may be nested: it is read by recursion, which has no other end than a crash.
+// maxDepth bounds the nesting of a file: hujson reads it by recursion, which would exhaust the stack.
 const maxDepth = 10_000
 
 // parse reads JSON with comments and trailing commas; nil is a file that has no value at all.
@@ -41,7 +41,8 @@ func parse(data []byte) (*hujson.Value, error) {
 	return nil, fmt.Errorf("it is not valid JSON: %s", strings.TrimPrefix(err.Error(), "hujson: "))
 }
 
-// object returns the object at a path, or nil if it is missing from its deepest part on. rest is what is missing.
+// object returns the object at path, or the deepest object on the way to it; rest is the part of path that is missing. A value
+// on the way that is no object is an error.
 func object(root *hujson.Value, data []byte, path []string) (at *hujson.Value, rest []string, err error) {
 	at = root
 	for i := 0; ; i++ {
@@ -63,7 +64,8 @@ func object(root *hujson.Value, data []byte, path []string) (at *hujson.Value, r
 	}
 }
 
-// member finds a member. That it is there twice is an error: programs do not agree on which counts.
+// member returns the member of a name and its index, or nil. A name that is there twice is an error: programs do not agree on
+// which counts.
 func member(obj *hujson.Object, data []byte, name string) (at int, found *hujson.ObjectMember, err error) {
 	for i := range obj.Members {
 		m := &obj.Members[i]
@@ -78,6 +80,7 @@ func member(obj *hujson.Object, data []byte, name string) (at int, found *hujson
 	return at, found, nil
 }
 
+// where describes a path, for messages.
 func where(path []string) string {
 	if len(path) == 0 {
 		return "the whole file"
@@ -85,13 +88,14 @@ func where(path []string) string {
 	return fmt.Sprintf("%q", strings.Join(path, "."))
 }
 
-// line describes the place of an offset.
+// line describes the place of an offset, in lines and bytes from 1.
 func line(data []byte, offset int) string {
 	before := data[:offset]
 	return fmt.Sprintf("line %d, column %d", bytes.Count(before, []byte("\n"))+1, offset-bytes.LastIndexByte(before, '\n'))
 }
 
-// jsonAdded returns data with an entry. Of one that is there, what is not ours stays.
+// jsonAdded returns data with an entry, and with the containers that it needs. In an entry that is there already, members that
+// are not ours stay.
 func jsonAdded(data []byte, container []string, entry pairs, name string) ([]byte, error) {
 	root, err := parse(data)
 	if err != nil {
@@ -114,7 +118,7 @@ func jsonAdded(data []byte, container []string, entry pairs, name string) ([]byt
 	return checkedJSON(data, inserted(data, root, at, pair{rest[0], value}))
 }
 
-// fresh is a file that had no value, but comments maybe.
+// fresh returns a file with the entry alone, after the comments of data, which has no value.
 func fresh(data []byte, container []string, entry pairs, name string) []byte {
 	s := styleOf(data, nil)
 	whole := any(pairs{{name, entry}})
@@ -165,7 +169,7 @@ func updated(data []byte, container []string, entry pairs, name string) ([]byte,
 	return data, nil
 }
 
-// same reports whether a value of the file is what is wanted.
+// same reports whether a value of the file equals want, whatever their spelling.
 func same(v hujson.Value, want any) bool {
 	v = v.Clone()
 	v.Minimize()
@@ -173,15 +177,16 @@ func same(v hujson.Value, want any) bool {
 	return json.Unmarshal(v.Pack(), &a) == nil && json.Unmarshal(compact(want), &b) == nil && reflect.DeepEqual(a, b)
 }
 
-// escape is a name as a JSON pointer has it.
+// escape returns a name as a part of a JSON pointer: RFC 6901.
 func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
+// splice returns a copy of data with data[from:to] replaced.
 func splice(data []byte, from, to int, with []byte) []byte {
 	out := make([]byte, 0, len(data)+len(with))
 	return append(append(append(out, data[:from]...), with...), data[to:]...)
 }
 
-// checkedJSON makes sure that what was edited can still be read, for the case of a bug of ours.
+// checkedJSON returns after, or an error if it can't be read: then the edit has a bug of ours.
 func checkedJSON(before, after []byte) ([]byte, error) {
 	if _, err := parse(after); err != nil {
 		return nil, fmt.Errorf("the edited file would be broken (a bug of ours): %w", err)
@@ -189,7 +194,7 @@ func checkedJSON(before, after []byte) ([]byte, error) {
 	return after, nil
 }
 
-// jsonFind returns the entry of a name.
+// jsonFind returns how the entry of a name starts its server. An entry of another form counts as there, without a command.
 func jsonFind(data []byte, container []string, name string) (s Server, there bool, err error) {
 	root, err := parse(data)
 	if err != nil || root == nil {
@@ -212,6 +217,7 @@ func jsonFind(data []byte, container []string, name string) (s Server, there boo
 	return Server{Name: name, Command: words[0], Args: words[1:]}, true, nil
 }
 
+// texts returns a string, or the strings of a list, of which elements of other types are "".
 func texts(v any) (all []string) {
 	switch v := v.(type) {
 	case string:
@@ -225,10 +231,11 @@ func texts(v any) (all []string) {
 	return all
 }
 
+// errAbsent is the error of a removal of an entry that is not in the file.
 var errAbsent = errors.New("there is no such entry")
 
-// jsonRemoved returns data without an entry, and without the containers that kept does not have if nothing else is
-// in them.
+// jsonRemoved returns data without an entry, and without the containers that are empty then and are not in original, the
+// content before the entry.
 func jsonRemoved(data []byte, container []string, name string, original []byte) ([]byte, error) {
 	old, _ := parse(bytes.TrimPrefix(original, bom))
 	for n := len(container); n >= 0; n-- {
@@ -253,12 +260,12 @@ func jsonRemoved(data []byte, container []string, name string, original []byte) 
 	return data, nil
 }
 
-// had reports whether a file had something at a path; one that is not known is taken to have had it.
+// had reports whether old has a value at path; it is true for an old that is not known.
 func had(old *hujson.Value, path []string) bool {
 	return old == nil || old.Find("/"+strings.Join(path, "/")) != nil
 }
 
-// empty reports whether a member is an object without anything, comments included.
+// empty reports whether the member is an object without members and comments.
 func empty(at *hujson.Value, name string) bool {
 	for _, m := range at.Value.(*hujson.Object).Members {
 		obj, ok := m.Value.Value.(*hujson.Object)

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// own gives f the owner of another file. Only root can give files away, and for others it is theirs already.
+// own gives f the owner and group of the file like. Errors do not count: only root can give files away, and others own f
+// already.
 func own(f *os.File, like string) {
 	if info, err := os.Stat(like); err == nil {
 		if s, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -9,7 +9,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// styleOf returns how a file is written: its line ends, and what a level is indented by.
+// styleOf returns the layout of a file: its line ends, by the first line, and the indentation of a level, by the first member of
+// root. Without these they are a newline and two blanks.
 func styleOf(data []byte, root *hujson.Value) style {
 	s := style{"\n", "  "}
 	if i := bytes.IndexByte(data, '\n'); i > 0 && data[i-1] == '\r' {
@@ -27,7 +28,7 @@ func styleOf(data []byte, root *hujson.Value) style {
 	return s
 }
 
-// indentAt returns the white space that begins the line of an offset, and whether that is all that is before it.
+// indentAt returns the white space at the beginning of an offset's line, and whether only that is before the offset.
 func indentAt(data []byte, offset int) (indent []byte, own bool) {
 	start := bytes.LastIndexByte(data[:offset], '\n') + 1
 	text := data[start:offset]
@@ -35,7 +36,7 @@ func indentAt(data []byte, offset int) (indent []byte, own bool) {
 	return text[:len(text)-len(rest)], len(rest) == 0
 }
 
-// inserted puts a member at the end of an object.
+// inserted returns data with a member added at the end of an object.
 func inserted(data []byte, root, at *hujson.Value, p pair) []byte {
 	obj, s := at.Value.(*hujson.Object), styleOf(data, root)
 	closing := at.EndOffset - 1
@@ -70,7 +71,7 @@ func inserted(data []byte, root, at *hujson.Value, p pair) []byte {
 	return out
 }
 
-// filled puts a member into an object that has none.
+// filled returns data with a member added to an object that has none.
 func filled(data []byte, at *hujson.Value, s style, outer string, p pair) []byte {
 	indent := outer + s.unit
 	inner := bytes.TrimRight(data[at.StartOffset+1:at.EndOffset-1], " \t\r\n")
@@ -80,7 +81,7 @@ func filled(data []byte, at *hujson.Value, s style, outer string, p pair) []byte
 	return splice(data, at.StartOffset+1+len(inner), at.EndOffset-1, one)
 }
 
-// inLine puts a member into an object that is on one line, and can't have a comment that ends with it.
+// inLine returns data with a member added to an object on one line, which can't hold a comment that ends with the line.
 func inLine(data []byte, last hujson.Value, closing int, trailing bool, p pair) []byte {
 	one := append(append(compact(p.name), ": "...), compact(p.value)...)
 	if trailing {
@@ -90,7 +91,7 @@ func inLine(data []byte, last hujson.Value, closing int, trailing bool, p pair) 
 	return splice(data, last.EndOffset, last.EndOffset, append([]byte(", "), one...))
 }
 
-// without takes a member out, with its comma and the white space before it.
+// without returns data without a member, its comma and the white space before it.
 func without(data []byte, obj *hujson.Object, at *hujson.Value, name string) []byte {
 	i, m, err := member(obj, data, name)
 	if err != nil || m == nil {
@@ -104,7 +105,7 @@ func without(data []byte, obj *hujson.Object, at *hujson.Value, name string) []b
 	return out
 }
 
-// cut takes the i-th member out, from an offset before its name on.
+// cut returns data without the i-th member, from an offset at or before its name on, and without one comma.
 func cut(data []byte, obj *hujson.Object, at *hujson.Value, i, from int) []byte {
 	m := obj.Members[i]
 	to, last := m.Value.EndOffset, i == len(obj.Members)-1
@@ -125,7 +126,7 @@ func cut(data []byte, obj *hujson.Object, at *hujson.Value, i, from int) []byte 
 	return tidied(splice(data, from, to, nil), at.StartOffset)
 }
 
-// tidied is {} for an object that has nothing but white space in it.
+// tidied returns data with {} for the object at start if only white space is in it.
 func tidied(data []byte, start int) []byte {
 	rest := bytes.TrimLeft(data[start+1:], " \t\r\n")
 	if len(rest) > 0 && rest[0] == '}' {
@@ -134,7 +135,7 @@ func tidied(data []byte, start int) []byte {
 	return data
 }
 
-// Here is this machine.
+// Here returns this machine, with an empty Home if that is not known.
 func Here() Place {
 	home, _ := os.UserHomeDir() // "" is said where it matters
 	return Place{OS: runtime.GOOS, Home: home, Env: os.Getenv}

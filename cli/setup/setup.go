@@ -1,6 +1,6 @@
 // Package setup puts sandboxmcp into the configuration of programs that start MCP servers, and takes it out again.
 //
-// What holds: only the entry of ours changes. All other bytes of the file stay, comments and line ends too; a file that
+// Guarantees: only our own entry changes. All other bytes of the file stay, comments and line ends too; a file that
 // can't be read with certainty is refused and not touched; a file is replaced in one step, and what it was before the
 // entry came is kept beside it. Taking the entry out gives back those bytes if nothing else has changed.
 //
@@ -26,15 +26,15 @@ type Change struct {
 	There  bool   // the file is
 	Before []byte // what is in it
 	After  []byte // what is to be in it
-	Remove bool   // the file goes: nothing but our entry was ever in it
-	backup []byte // what is to be kept of what was before the entry; nil keeps nothing more
-	same   bool   // After is what is kept, which need not be kept any longer then
+	Remove bool   // the file is removed: nothing but our entry was ever in it
+	backup []byte // content to write to the backup; nil writes none
+	same   bool   // After equals the backup, which is removed then
 }
 
 // Changes reports whether there is something to do.
 func (c Change) Changes() bool { return c.Remove || !bytes.Equal(c.Before, c.After) }
 
-// Has reports whether the client's file at path has an entry of this name, whatever is in it.
+// Has reports whether the client's file at path has an entry of this name, whatever its content.
 func (c Client) Has(path, name string) (bool, error) {
 	_, there, err := c.Entry(path, name)
 	return there, err
@@ -50,7 +50,8 @@ func (c Client) Entry(path, name string) (Server, bool, error) {
 	return s, there, f.in(err)
 }
 
-// Add plans what is done to the file at path so that the client starts s.
+// Add plans the change of the file at path by which the client starts s. A read-only file, or one that can't be edited
+// safely, is an error.
 func (c Client) Add(path string, s Server) (Change, error) {
 	f, err := open(path)
 	if err != nil {
@@ -74,7 +75,7 @@ func (c Client) Add(path string, s Server) (Change, error) {
 	return change, nil
 }
 
-// Remove plans how the entry of this name goes. It gives back what was before Add, as far as nothing else changed.
+// Remove plans the removal of the entry of this name. It restores the content before Add if nothing else has changed since.
 func (c Client) Remove(path, name string) (Change, error) {
 	f, err := open(path)
 	if err != nil {
@@ -103,8 +104,8 @@ func (c Client) Remove(path, name string) (Change, error) {
 	return change, f.in(err)
 }
 
-// original returns what the file was before the entry s came, if the file is exactly what became of that; nil means
-// that there was no file. Otherwise it is what is kept of some time before, to compare with.
+// original returns the backup, nil if there is none, and whether adding s to it gives exactly the present file. If so, before
+// is the content before the entry came, nil meaning no file; if not, it only shows which containers were there.
 func (c Client) original(f file, s Server) (before []byte, same bool, err error) {
 	before, err = f.original()
 	if err != nil {
@@ -117,9 +118,10 @@ func (c Client) original(f file, s Server) (before []byte, same bool, err error)
 	return before, bytes.Equal(after, f.data), nil
 }
 
-// errForm is about files in which the entry could be, in a form that can't be edited with certainty.
+// errForm is the error of a file that may hold the entry in a form that can't be edited with certainty.
 var errForm = errors.New("that is no form that can be edited safely")
 
+// added returns data with the entry of s.
 func (c Client) added(data []byte, s Server) ([]byte, error) {
 	switch c.form {
 	case inTOML:
@@ -132,7 +134,7 @@ func (c Client) added(data []byte, s Server) ([]byte, error) {
 	return restore(out, bom), err
 }
 
-// find returns the command of the entry, as far as it has one.
+// find returns the entry of a name, with its command as far as it has one, and whether it is there.
 func (c Client) find(data []byte, name string) (Server, bool, error) {
 	switch c.form {
 	case inTOML:
@@ -144,7 +146,7 @@ func (c Client) find(data []byte, name string) (Server, bool, error) {
 	return jsonFind(text, c.place(text), name)
 }
 
-// removed goes without what was kept; what is kept says which empty containers are ours.
+// removed returns data without the entry of a name. original, the backup, shows which empty containers are ours.
 func (c Client) removed(data []byte, name string, original []byte) ([]byte, error) {
 	switch c.form {
 	case inTOML:
@@ -157,8 +159,10 @@ func (c Client) removed(data []byte, name string, original []byte) ([]byte, erro
 	return restore(out, bom), err
 }
 
+// bom is the byte order mark of UTF-8, with which programs on Windows begin a file.
 var bom = []byte("\ufeff")
 
+// restore returns text with the byte order mark that was cut from the file, if it had one.
 func restore(text []byte, had bool) []byte {
 	if had && text != nil {
 		return append(bytes.Clone(bom), text...)

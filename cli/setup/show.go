@@ -20,15 +20,15 @@ type clientState struct {
 	Path       string            `json:"path,omitempty"` // the file, on this machine
 	Installed  bool              `json:"installed"`
 	Configured bool              `json:"configured"`      // the file has a server of that name
-	Current    bool              `json:"current"`         // and it starts this very program, like this
-	Flags      []string          `json:"flags,omitempty"` // that it starts it with
-	Note       string            `json:"note,omitempty"`  // of what else the client takes until it starts it
+	Current    bool              `json:"current"`         // and --write would change nothing: it starts this program
+	Flags      []string          `json:"flags,omitempty"` // arguments after serve
+	Note       string            `json:"note,omitempty"`  // further conditions of the client for starting it
 	Problem    string            `json:"problem,omitempty"`
 	Paths      map[string]string `json:"paths,omitempty"` // of the user's file, by system
 	Snippet    string            `json:"snippet,omitempty"`
 }
 
-// setupShow prints the entry that a client's file needs. That the file can't be read is no reason not to.
+// setupShow prints the entry that a client's file needs, also if the file can't be read: planned is that error.
 func (p commands) setupShow(c *cli.Context, client Client, path string, change Change, server Server, planned error) error {
 	o := clientStateOf(client, path, server, change, planned)
 	o.Snippet = client.Snippet(server)
@@ -57,7 +57,7 @@ func (p commands) setupShow(c *cli.Context, client Client, path string, change C
 	return p.Printf(c, o, "%s", b.String())
 }
 
-// setupWords are the arguments of setup, to be typed again.
+// setupWords returns the client and the flags of this invocation, to be typed again.
 func setupWords(c *cli.Context) []string {
 	words := []string{c.Args().First()}
 	for _, flag := range []string{"project", "namespace", "name"} {
@@ -68,6 +68,7 @@ func setupWords(c *cli.Context) []string {
 	return words
 }
 
+// setupList prints all clients, with the states of their files.
 func (p commands) setupList(c *cli.Context) error {
 	var all []clientState
 	for _, client := range Clients() {

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 )
 
-// systemdCommand prints units. Delegate gives runs cgroups of their own; more of systemd's hardening would take away the namespaces that
-// sandboxes are made of.
+// systemdCommand returns the command that prints units. Delegate gives runs cgroups of their own; more of systemd's hardening would
+// take away the namespaces that sandboxes are made of.
 func (p commands) systemdCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "systemd",
@@ -32,6 +32,7 @@ Example: sandboxmcp setup systemd --listen /run/sandboxmcp/sandboxmcp.sock`,
 	}
 }
 
+// systemd prints the units for this program, with the directory that each belongs to: the system's for root, else the user's.
 func (p commands) systemd(c *cli.Context) error {
 	program, err := thisProgram()
 	if err != nil {
@@ -96,7 +97,7 @@ WantedBy=%[4]s
 	return err
 }
 
-// unitWord quotes a word of ExecStart.
+// unitWord quotes a word of ExecStart, in which systemd expands % and $: systemd.service(5).
 func unitWord(w string) string {
 	w = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$", "\n", `\n`).Replace(w)
 	if strings.ContainsAny(w, " \t';\\\"") {

@@ -12,11 +12,11 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tables are where Codex has its servers.
+// tables is the table that holds the tables of Codex's servers.
 const tables = "mcp_servers"
 
-// toolSeconds is what Codex may wait for a tool. Its default is a minute, which is less than a person may take to
-// answer a question.
+// toolSeconds is the time limit that entries set for a tool, in seconds. The default of Codex and Cline is a minute, which is
+// less than a person may take to answer a question.
 const toolSeconds = 300
 
 // part is one expression of a TOML file: a table's header, or a key and its value.
@@ -73,10 +73,12 @@ func tomlParts(data []byte) (all []part, err error) {
 	return all, p.Error()
 }
 
+// within reports whether the part is the table at path, or in it.
 func (p part) within(path ...string) bool {
 	return len(p.full) >= len(path) && slices.Equal(p.full[:len(path)], path)
 }
 
+// tomlEntry returns the table of a server.
 func tomlEntry(s Server, newline string) []byte {
 	return []byte(strings.Join([]string{
 		"[" + tables + "." + tomlKey(s.Name) + "]",
@@ -86,6 +88,7 @@ func tomlEntry(s Server, newline string) []byte {
 	}, newline))
 }
 
+// tomlKey returns a name as a key, in quotes unless TOML takes it bare.
 func tomlKey(name string) string {
 	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	if name != "" && strings.Trim(name, bare) == "" {
@@ -99,6 +102,7 @@ func tomlValue(v any) string { return string(compact(v)) }
 
 func asTOML() language { return language{tables, "command", "table at the end", tomlMeaning} }
 
+// tomlMeaning returns the content of a file. It is an error if the servers are no table.
 func tomlMeaning(data []byte) (map[string]any, error) {
 	if _, err := tomlParts(data); err != nil {
 		return nil, err
@@ -115,6 +119,7 @@ func tomlMeaning(data []byte) (map[string]any, error) {
 	return all, nil
 }
 
+// tomlAdded returns data with an entry for s, after checking that nothing else changed. A new entry goes to the end.
 func tomlAdded(data []byte, s Server) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
 	parts, err := tomlParts(text)
@@ -145,7 +150,8 @@ func tomlAdded(data []byte, s Server) ([]byte, error) {
 	return restore(out, had), asTOML().checked(text, out, s)
 }
 
-// tomlUpdated sets command and args where they are, and adds what is missing after the table's header.
+// tomlUpdated sets command and args in place, and adds a missing one after the table's header. A server behind a URL, or
+// one without a table header, is an error.
 func tomlUpdated(data []byte, parts []part, entry any, s Server, newline string) ([]byte, error) {
 	e, _ := entry.(map[string]any)
 	if e["url"] != nil {
@@ -186,7 +192,8 @@ func tomlUpdated(data []byte, parts []part, entry any, s Server, newline string)
 	return data, nil
 }
 
-// tomlRemoved takes out the tables of a server, and the comments in them. What is before the next table stays.
+// tomlRemoved returns data without the tables of a server and the comments in them. Comments between their last value and
+// the next table stay.
 func tomlRemoved(data []byte, name string) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
 	out := bytes.Clone(text)

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// extensions is where Goose has its servers.
+// extensions is the key of Goose's servers.
 const extensions = "extensions"
 
 // yamlRoot reads a file of one document, whose value is a mapping; nil is a file that has no value at all.
@@ -40,7 +40,8 @@ func yamlRoot(text []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-// yamlMeaning is a file as programs read it. A key that is there twice is an error.
+// yamlMeaning returns the content of a file, not nil if it is empty. A key that is there twice, or extensions that are no mapping,
+// are errors.
 func yamlMeaning(text []byte) (all map[string]any, err error) {
 	if _, err := yamlRoot(text); err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func yamlMeaning(text []byte) (all map[string]any, err error) {
 	return all, nil
 }
 
-// yamlAt finds a key of a mapping, and returns its place in Content; -1 is that it is not there.
+// yamlAt returns the index of a key in the Content of a mapping, or -1.
 func yamlAt(mapping *yaml.Node, name string) int {
 	for i := 0; mapping != nil && i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == name {
@@ -69,8 +70,8 @@ func yamlAt(mapping *yaml.Node, name string) int {
 	return -1
 }
 
-// yamlBlock are the lines of a member of a mapping in block style, from that of its key on: up to the next key, or end if it is
-// the last one, without the blank lines and comments before that which do not belong to it by how far they are indented.
+// yamlBlock returns the range of lines of a member of a mapping in block style: from its key up to the next key, or up to end if
+// it is the last one, without trailing blank lines and comments that are not indented more than its key.
 func yamlBlock(lines [][]byte, mapping *yaml.Node, at, end int) (from, to int) {
 	key := mapping.Content[at]
 	from, to = key.Line-1, end
@@ -88,7 +89,7 @@ func yamlBlock(lines [][]byte, mapping *yaml.Node, at, end int) (from, to int) {
 	return from, to
 }
 
-// yamlEnd is the number of lines of a document: what follows its end mark is not in it.
+// yamlEnd returns the number of lines of a document, which ends before its end mark, "...".
 func yamlEnd(lines [][]byte) int {
 	for i, line := range lines {
 		if word := bytes.TrimRight(line, " \t\r\n"); bytes.Equal(word, []byte("...")) {
@@ -98,8 +99,8 @@ func yamlEnd(lines [][]byte) int {
 	return len(lines)
 }
 
-// yamlEntry returns what Goose has of a server, over lines that are indented by a level each. What it shows for a
-// server is the description; the timeout is its own default, in seconds.
+// yamlEntry returns a server's entry for Goose, in lines that begin with indent; unit is one level more. Goose shows the
+// description; the timeout is its own default, in seconds.
 func yamlEntry(s Server, indent, unit, newline string) []byte {
 	in := indent + unit
 	return []byte(strings.Join([]string{
@@ -116,7 +117,7 @@ func yamlEntry(s Server, indent, unit, newline string) []byte {
 	}, newline))
 }
 
-// yamlKey writes a name that YAML can't take for a number, a date, a truth value or null without quotes.
+// yamlKey returns a name as a key, in quotes where YAML would take it for a number, a date, a truth value or null.
 func yamlKey(name string) string {
 	var v any
 	if key := tomlKey(name); key == name && yaml.Unmarshal([]byte(name), &v) == nil && v == any(name) {
@@ -127,6 +128,8 @@ func yamlKey(name string) string {
 
 func asYAML() language { return language{extensions, "cmd", "entry at its end", yamlMeaning} }
 
+// yamlAdded returns data with an entry for s, after checking that nothing else changed. Braces, aliases and anchors around the
+// entry are refused, since edits go by lines.
 func yamlAdded(data []byte, s Server) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
 	if _, err := yamlMeaning(text); err != nil {
@@ -161,7 +164,7 @@ func yamlAdded(data []byte, s Server) ([]byte, error) {
 	return restore(out, had), asYAML().checked(text, out, s)
 }
 
-// yamlBroken makes sure that what begins at an offset begins a line.
+// yamlBroken inserts a line end at an offset, unless a line begins there already.
 func yamlBroken(out []byte, from int, newline string) []byte {
 	if from > 0 && out[from-1] != '\n' {
 		return splice(out, from, from, []byte(newline))
@@ -169,7 +172,7 @@ func yamlBroken(out []byte, from int, newline string) []byte {
 	return out
 }
 
-// yamlInto puts an entry into the mapping of servers, or brings the one that is there up to date.
+// yamlInto adds an entry to the mapping of servers, or updates cmd and args of the one that is there.
 func yamlInto(lines [][]byte, root *yaml.Node, at, end int, s Server, newline string) ([]byte, error) {
 	text := bytes.Join(lines, nil)
 	key, servers := root.Content[at], root.Content[at+1]
@@ -236,8 +239,8 @@ func yamlInto(lines [][]byte, root *yaml.Node, at, end int, s Server, newline st
 	return bytes.Join(lines, nil), nil
 }
 
-// yamlRemoved takes out the lines of a server, and those of the mapping of servers if nothing else is in it and kept, which was
-// before, does not have it.
+// yamlRemoved returns data without the lines of a server, and without the mapping of servers if nothing else is in it and
+// original, the content before the entry, does not have it.
 func yamlRemoved(data []byte, name string, original []byte) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
 	if _, err := yamlMeaning(text); err != nil {

@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// Filter passes on what a program writes to a person's terminal. Text, colours and what progress bars
-// are made of go through; all else that a terminal would obey, or that would change how a line reads,
-// is shown as visible shows it.
+// Filter copies a program's output to a person's terminal. Text, colours and the controls of progress
+// bars pass; all else that a terminal would obey, or that would change how a line reads, is written
+// out by Visible.
 //
 // It holds back an unfinished character or escape sequence, and nothing else. It writes whole
 // sequences only, so that two filters on one terminal can't be played against each other.
 type Filter struct {
 	W        io.Writer
-	Open     bool   // everything passes as it is: nobody's terminal, or as asked for
+	Open     bool   // everything passes unchanged: W is no terminal, or the caller asked for it
 	held     []byte // at most longest bytes
 	coloured bool   // the program has not put the colours back
 }
 
-// longest is how long a sequence of colours can be: both of them as numbers, and a few attributes.
+// longest bounds a sequence of colours, in bytes: both colours as numbers, and a few attributes.
 const longest = 64
 
 // Write implements io.Writer.
@@ -51,6 +51,7 @@ func (f *Filter) Close() error {
 	return f.put(out)
 }
 
+// put writes out to W as one Write, if there is anything.
 func (f *Filter) put(out []byte) error {
 	if len(out) == 0 {
 		return nil
@@ -62,14 +63,14 @@ func (f *Filter) put(out []byte) error {
 	return err
 }
 
-// passes reports whether a byte needs no second look: the printable characters of ASCII, and those that move to another
-// column of the line or to the next.
+// passes reports whether a byte passes by itself: the printable characters of ASCII, and those that move to another
+// column of the line or to the next line.
 func passes(b byte) bool {
 	return b >= ' ' && b < 0x7f || b == '\n' || b == '\r' || b == '\t' || b == '\b'
 }
 
-// clean appends the text to out as a terminal may have it. The rest is unfinished; there is none at
-// the end.
+// clean appends text to out with all that must not pass written out. rest is an unfinished character or
+// sequence; at the end there is none, since it is written out, too.
 func (f *Filter) clean(out, text []byte, end bool) (clean, rest []byte) {
 	for i := 0; i < len(text); {
 		n := 1
@@ -124,7 +125,7 @@ func erases(numbers []byte) bool {
 	return len(numbers) == 0 || len(numbers) == 1 && numbers[0] <= '2'
 }
 
-// note keeps in mind whether there is a colour to put back.
+// note records whether the colours have to be reset after this sequence.
 func (f *Filter) note(sequence []byte) {
 	if numbers, ok := bytes.CutSuffix(sequence[2:], []byte("m")); ok {
 		f.coloured = len(bytes.Trim(numbers, "0;")) > 0

@@ -50,14 +50,15 @@ func Fold(help string, columns int) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// wide reports whether the options leave less than half of the columns for what they mean.
+// wide reports whether the options leave less than half of the columns for their descriptions.
 func wide(help string, columns int) bool {
 	_, options, _ := strings.Cut(help, "\nOPTIONS:\n")
 	m := pair().FindStringSubmatch(strings.SplitN(options, "\n", 2)[0])
 	return m != nil && len(m[1]) > columns/2
 }
 
-// foldWords returns text in lines of so many columns, which begin with first and then with next.
+// foldWords breaks text at blanks into lines of at most that many columns: the first line begins with first, the others with
+// next. A longer word is not broken.
 func foldWords(first, next, text string, columns int) (lines []string) {
 	line := first
 	for word := range strings.FieldsSeq(text) {

@@ -23,13 +23,13 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// IsTerminal reports whether a person reads what is written to w.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// WriteJSON writes v as one line.
+// WriteJSON writes v as one line of JSON, in which safetext.JSON escapes hidden characters.
 func WriteJSON(w io.Writer, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -49,6 +49,7 @@ func Fact(b *strings.Builder, key, value string) {
 // JSONLines writes lines of JSON to a terminal: each Write is one line, whose value stays the same.
 type JSONLines struct{ W io.Writer }
 
+// Write implements io.Writer. Its count is of the bytes of line, not of the escaped ones.
 func (s JSONLines) Write(line []byte) (int, error) {
 	if _, err := s.W.Write(safetext.JSON(line)); err != nil {
 		return 0, err
@@ -56,7 +57,7 @@ func (s JSONLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Visible is safetext.Line: it writes out all that a terminal would obey.
+// Visible returns s as safetext.Line has it: one line, in which all that a terminal would obey is written out.
 func Visible(s string) string { return safetext.Line(s) }
 
 // Lines returns the lines of a text as Visible shows them, each with a line end.
@@ -79,7 +80,7 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// TypedAt reports whether a person types at a reader, or could.
+// TypedAt reports whether a reader is a terminal, at which a person can type.
 func TypedAt(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	return ok && IsTerminal(f)

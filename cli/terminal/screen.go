@@ -26,10 +26,10 @@ type ScreenFilter struct {
 	keyed  bool            // it was told how to send keys
 }
 
-// longestSequence is from how many bytes on a sequence is none: no terminal has one as long.
+// longestSequence bounds a sequence, in bytes; a longer one counts as broken off. No terminal has one as long.
 const longestSequence = 256
 
-// maxModes is how many are kept in mind: no terminal has as many.
+// maxModes bounds the modes that are remembered for Close; sequences beyond it do not pass. No terminal has as many.
 const maxModes = 512
 
 // Write implements io.Writer.
@@ -89,7 +89,7 @@ func usuallyOn(mode string) bool {
 	return slices.Contains([]string{"12", "?7", "?8", "?25", "?1007", "?1034", "?1035", "?1036"}, mode)
 }
 
-// token is the length of the sequence, control or character that text begins with, 0 if that is unfinished.
+// token returns the length of the sequence, control or character that text begins with, 0 if that is unfinished.
 func token(text []byte) int {
 	if text[0] != 0x1b {
 		if !utf8.FullRune(text) {
@@ -139,8 +139,8 @@ func (s *ScreenFilter) passes(t []byte) bool {
 // opens reports whether ESC and this byte begin a string: DCS, SOS, OSC, PM, APC, and the title of screen(1).
 func opens(b byte) bool { return strings.IndexByte("PX]^_k", b) >= 0 }
 
-// escapes reports whether what is behind ESC may pass: character sets of one byte, sizes of lines, and what moves,
-// saves, restores and resets. Not: other encodings (%), in which text has controls; answers with controls of one byte
+// escapes reports whether the bytes behind ESC may pass: character sets of one byte, sizes of lines, and those that move,
+// save, restore and reset. Not: other encodings (%), in which text has controls; answers with controls of one byte
 // (SP); screen's messages (!).
 func escapes(t []byte) bool {
 	if len(t) == 1 {
@@ -149,10 +149,10 @@ func escapes(t []byte) bool {
 	return len(t) == 2 && strings.IndexByte("()*+-./#", t[0]) >= 0
 }
 
-// csi is the grammar of what begins with CSI: ECMA-48, 5.4.
+// csi is the grammar of control sequences, which begin with CSI: ECMA-48, 5.4.
 var csi = lazy.Regexp(`^\x1b\[([<=>?]?)([0-9;:]*)([ -/]*[@-~])$`)
 
-// note keeps in mind what is to be put back after a sequence behind CSI, and says whether it may pass.
+// note records the changes of a control sequence that Close has to undo, and reports whether it may pass.
 func (s *ScreenFilter) note(private, numbers, final string) bool {
 	switch private + final {
 	case "@", "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "P", "S", "T", "X", "Z", "`", "a", "b", "d", "e", "f", "m", "r", "s", "u",
@@ -173,7 +173,7 @@ func (s *ScreenFilter) note(private, numbers, final string) bool {
 	return true
 }
 
-// mode keeps in mind modes that are switched, and says whether they may be. Not those that make another terminal of it (2, 38),
+// mode records modes that are switched, and reports whether they may be. Not those that make another terminal of it (2, 38),
 // nor those that size the window (3, 40).
 func (s *ScreenFilter) mode(private string, numbers []string, on bool) bool {
 	for i, n := range numbers {

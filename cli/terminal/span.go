@@ -2,7 +2,7 @@ package terminal
 
 import "time"
 
-// Ago describes how long something is past, in its largest unit.
+// Ago returns a duration before now in words, in its largest unit: "3 hours ago"; below a minute, "just now".
 func Ago(d time.Duration) string {
 	if d < time.Minute {
 		return "just now"
@@ -10,7 +10,7 @@ func Ago(d time.Duration) string {
 	return Span(d) + " ago"
 }
 
-// Span is a time in its largest unit.
+// Span returns a duration in its largest unit, rounded down: "3 hours"; below a minute, "new".
 func Span(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration

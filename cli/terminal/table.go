@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Table prints rows in columns, for people: a heading, then a line each, made to fit the terminal. What is
-// no terminal gets everything whole. Cells are shown as visible shows them; callers hand over what they have.
+// Table prints rows in columns, for people: a heading, then a line each, cut to fit the terminal. Without a
+// terminal nothing is cut. Row makes cells Visible, so that callers need not.
 //
 // Rows are held until Close, so that columns are as wide as they need, unless live is set.
 type Table struct {
@@ -30,13 +30,13 @@ type Column struct {
 	Usual int    // how wide it is in a live table
 }
 
-// Roomy is from how many columns on a terminal has room for all of ours.
+// Roomy is the width of a terminal, in columns, from which all columns of our live tables fit.
 const Roomy = 130
 
-// leastWide is what is left to a column that gives way.
+// leastWide is the width, in columns of the terminal, below which no column is shrunk.
 const leastWide = 6
 
-// gap is between columns.
+// gap separates columns.
 const gap = "  "
 
 // NewTable returns a table that fits the terminal behind w, if there is one.
@@ -44,7 +44,7 @@ func NewTable(w io.Writer, columns ...Column) *Table {
 	return &Table{W: w, Width: Width(w), Columns: columns}
 }
 
-// Columns are columns of text with these headings.
+// Columns returns columns of text with these headings.
 func Columns(names ...string) []Column {
 	all := make([]Column, len(names))
 	for i, name := range names {
@@ -125,7 +125,7 @@ func (t *Table) line(b *strings.Builder, row []string, columns, widths []int) {
 	fmt.Fprintln(b, whole)
 }
 
-// layout returns which columns are shown, and how wide each is.
+// layout returns the indices of the columns that are shown, and their widths.
 func (t *Table) layout() (columns, widths []int) {
 	natural := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -159,8 +159,8 @@ func (t *Table) layout() (columns, widths []int) {
 	}
 }
 
-// shrink takes from the widest columns until all fit, from what is to stay whole only if that is said. It
-// reports whether they do.
+// shrink narrows the widest columns until all fit, those that are Whole or Right only if all is set. It
+// reports whether they fit.
 func (t *Table) shrink(columns, widths []int, all bool) bool {
 	over := len(gap)*(len(widths)-1) - t.Width
 	for _, w := range widths {

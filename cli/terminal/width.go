@@ -10,11 +10,11 @@ import (
 	"golang.org/x/term"
 )
 
-// leastTerminal is how many columns a terminal has that knows its size.
+// leastTerminal is the least width, in columns, that is believed: below it, the size counts as unknown.
 const leastTerminal = 20
 
-// Width returns how many columns lines that go to w may have, or 0 for any number: only a terminal's width
-// counts, and COLUMNS may say another one.
+// Width returns the number of columns that lines to w may have, or 0 for any number: it is that of w's terminal, unless
+// COLUMNS sets another, and 0 where w is no terminal or the size is not known.
 func Width(w io.Writer) int {
 	if !IsTerminal(w) {
 		return 0
