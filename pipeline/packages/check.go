@@ -14,7 +14,7 @@ const (
 	maxSpec     = 256 // bytes of one
 )
 
-// A spec is a name and a range of versions. Options would change where packages come from, and so would URLs, paths and
+// A spec is a name and a range of versions. Options would change the source of packages, and so would URLs, paths and
 // repositories, which name no version that could be asked for again and have no hash that a registry vouches for: none
 // of them is a name.
 var (
@@ -65,14 +65,16 @@ func pythonName(name string) string {
 	return separators().ReplaceAllString(strings.ToLower(name), "-")
 }
 
+// separators matches the characters that PEP 503 treats as one dash.
 var separators = lazy.Regexp(`[-_.]+`)
 
 func shorten(s string) string { return safetext.Clip(s, 80) }
 
+// validName matches the names of namespaces and sessions.
 var validName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
 
-// dirName is the name of the directory that belongs to a namespace or session. Different names have
-// different directories also where the file system does not tell A from a.
+// dirName returns the name of the directory of a namespace or session. Different names have
+// different directories, also on a file system that ignores case.
 func dirName(kind, name string) (string, error) {
 	if !validName().MatchString(name) {
 		return "", backends.Refuse(fmt.Sprintf("%q is not a %s", shorten(name), kind), "use up to 64 letters, digits, dots, dashes and underscores")

@@ -14,10 +14,11 @@ import (
 
 // Names below the workspace of an install.
 const (
-	target     = "new"         // what is installed
-	reportFile = "report.json" // what pip says that it installed
+	target     = "new"         // directory of the installed files
+	reportFile = "report.json" // pip's report of the install
 )
 
+// errTooLarge is the error for files that exceed a size in total.
 var errTooLarge = errors.New("the layer would be larger than the store allows")
 
 // harvest holds the files that an install left in its workspace.
@@ -27,8 +28,8 @@ type harvest struct {
 	lock   []byte // npm's package-lock.json
 }
 
-// collect copies the installed files out of the sandbox. Only regular files whose names lie below the target come
-// along: everything else that an install script made stays behind.
+// collect copies the installed files out of the sandbox: regular files below target, of at most max bytes in total. All else
+// that an install script made is left out.
 func collect(ctx context.Context, from backends.Files, b *builder, max int64) (harvest, error) {
 	h := harvest{files: map[string]file{}}
 	_, err := from.Each(ctx, func(f backends.File) error {
@@ -65,6 +66,7 @@ func collect(ctx context.Context, from backends.Files, b *builder, max int64) (h
 	return h, nil
 }
 
+// read reads the first 64 MiB of a file.
 func read(f backends.File, to *[]byte) error {
 	const limit = 64 << 20
 	r, err := f.Open()

@@ -15,16 +15,17 @@ type hostCounters struct {
 	hosts map[egress.Decision]*counts // by name, port and whether it was allowed
 }
 
+// counts are the requests to one host and port with one decision.
 type counts struct {
 	bytes  atomic.Int64
 	times  int64
 	reason string // of the first request
 }
 
-// maxHosts bounds the hosts that are remembered: a program may ask for one after the other.
+// maxHosts bounds the hosts that are counted by name, since a program may ask for any number; the others are counted together.
 const maxHosts = 500
 
-// count notes a request, and returns where its bytes are counted.
+// count counts a request, and returns the counter for its bytes.
 func (t *hostCounters) count(name string, port int, allowed bool, reason string) *atomic.Int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +45,7 @@ func (t *hostCounters) count(name string, port int, allowed bool, reason string)
 	return &c.bytes
 }
 
-// list returns all, refused ones last.
+// list returns the records of all hosts, refused ones last, sorted by name and port.
 func (t *hostCounters) list() []egress.Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()

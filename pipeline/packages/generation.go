@@ -31,12 +31,13 @@ const (
 
 func (s layers) join(name string) string { return filepath.Join(string(s), name) }
 
+// layersOf returns the directory of a namespace for a kind of interpreter, which need not exist.
 func (s *Store) layersOf(namespace, kind string) (layers, error) {
 	dir, err := dirName("namespace", namespace)
 	return layers(filepath.Join(s.namespaces(), dir, kind)), err
 }
 
-// current is the name of the generation that is shown, "" if there is none yet.
+// current returns the name of the generation that new sandboxes see, "" if there is none yet.
 func (s layers) current() (string, error) {
 	b, err := os.ReadFile(s.join("current"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +50,8 @@ func (s layers) current() (string, error) {
 	return name, err
 }
 
-// hold takes a share in the current generation, so that nobody removes it. A nil file without an
-// error: there is none.
+// hold takes a shared lock of the current generation, so that nobody removes it, until the file is
+// closed. A nil file without an error means that there is no generation.
 func (s layers) hold() (string, *os.File, error) {
 	for range 100 { // each time another one was switched to, and the one before removed
 		name, err := s.current()
@@ -69,7 +70,7 @@ func (s layers) hold() (string, *os.File, error) {
 	return "", nil, fmt.Errorf("hold the generation of %s: it changes all the time", s)
 }
 
-// own waits until nobody else installs here or removes.
+// own waits for the exclusive lock of installs and removals here, which closing the file releases.
 func (s layers) own(ctx context.Context) (*os.File, error) {
 	if err := os.MkdirAll(string(s), 0o700); err != nil {
 		return nil, err
@@ -87,13 +88,14 @@ func (s layers) own(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// stage makes a directory for a new generation. The caller holds the lock, so the directories that others left are
-// rubbish.
+// stage makes a directory for a new generation. The caller holds the lock, so stages that others left are abandoned,
+// and removed.
 func (s layers) stage() (string, error) {
 	s.clear()
 	return os.MkdirTemp(string(s), stagePrefix)
 }
 
+// clear removes all stages. The caller holds the lock.
 func (s layers) clear() {
 	left, _ := filepath.Glob(s.join(stagePrefix + "*"))
 	for _, dir := range left {
@@ -101,7 +103,7 @@ func (s layers) clear() {
 	}
 }
 
-// publish turns a stage into the current generation.
+// publish turns a stage into the current generation, after its files are on the disk, and returns the layer's hash.
 func (s layers) publish(l layer) (hash string, err error) {
 	if hash, err = l.save(); err != nil {
 		return "", err
@@ -152,7 +154,7 @@ func (s layers) prune() {
 	}
 }
 
-// tidy prunes unless an install is under way, which prunes in the end.
+// tidy removes stages, and generations without a view, unless an install is under way, which does so at its end.
 func (s layers) tidy() {
 	f, _ := lock(s.join("lock"), true, false)
 	if f == nil {
@@ -197,8 +199,8 @@ func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session
 	return v, nil
 }
 
-// holdCurrent holds the generation that a namespace's sandboxes of a language are shown. A nil
-// file: none was made yet.
+// holdCurrent holds the generation that a namespace's new sandboxes of a language see. A nil file
+// without an error means that there is none yet.
 func (s *Store) holdCurrent(ctx context.Context, b backends.Backend, namespace, language string) (string, *os.File, layers, error) {
 	dir, err := dirName("namespace", namespace)
 	if err != nil {

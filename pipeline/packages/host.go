@@ -18,7 +18,7 @@ import (
 
 // host runs the operator's own package manager, to ask for its configuration.
 type host struct {
-	dir     string // to be in: one without a project's configuration
+	dir     string // the working directory, which has no project's configuration
 	runtime string // the interpreter that sandboxes use, "" if that is an image's
 }
 
@@ -66,13 +66,14 @@ func beside(names ...string) string {
 	return ""
 }
 
-// asked remembers settings for a while: asking takes longer than many an install.
+// asked caches settings for rememberFor: asking takes longer than many an install.
 type asked struct {
 	mu   sync.Mutex
 	when map[string]time.Time
 	what map[string]settings
 }
 
+// rememberFor is the time for which a package manager's settings and an interpreter's kind are cached.
 const rememberFor = time.Minute
 
 // settings returns the configuration of a language's package manager on this host, asked once. It holds for installs in

@@ -51,6 +51,7 @@ type job struct {
 	set   settings
 }
 
+// intoNamespace installs into a new generation of the namespace's layer, under its lock.
 func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
 	sh, err := j.store.layersOf(j.order.Namespace, j.kind)
 	if err != nil {
@@ -82,6 +83,7 @@ func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
 	})
 }
 
+// intoSession installs into the session's layer. It waits for other installs, and ends with errDropped if the session ends.
 func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 	ses, err := j.store.session(j.order.Namespace, j.order.Session, j.order.Language)
 	if err != nil {
@@ -119,13 +121,15 @@ func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 	})
 }
 
+// errDropped is the cause of an install's end if its session ends first.
 var errDropped = errors.New("the session is closed")
 
-// put makes a layer of the fresh files, which are where b puts files, and the kept ones, which
-// are in the layer before. It returns the layer's hash.
+// put makes the layer next of the fresh files, which are below b's root, and the retained ones,
+// which are in the layer before. It returns the layer's hash.
 type put func(next layer, retained, fresh map[string]file, b *builder) (string, error)
 
-// carryOut runs the package manager, collects the installed files into stage, and has them put where they belong.
+// carryOut runs the package manager, collects the installed files into stage, and calls put to make the new layer. A layer
+// that would be larger than MaxBytes is refused.
 func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (Receipt, error) {
 	next := layer{dir: stage}
 	b, err := newBuilder(next.content())
@@ -164,6 +168,7 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 	return receipt, nil
 }
 
+// tooLarge returns the refusal of a layer of more than max bytes.
 func tooLarge(max int64) error {
 	return backends.Refuse(fmt.Sprintf("the packages would be larger than %d MiB together", max>>20), "ask for smaller ones, or ", remedy.Raise.With("packages.max_mb"))
 }
@@ -212,7 +217,8 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 	return receipt, h, err
 }
 
-// exec runs the plan's command.
+// exec runs the plan's command. A failure of the package manager is in the receipt, with hints at the end of Stderr; a
+// missing package manager is an error.
 func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan, show *screen, g *proxy) (Receipt, error) {
 	stdout, stderr := &output{screen: show}, &output{screen: show}
 	result, err := sandbox.Exec(ctx, backends.Command{Args: r.command, Dir: "/tmp", Env: r.env}, backends.Streams{Stdout: stdout, Stderr: stderr})

@@ -23,6 +23,7 @@ var (
 	nodeKind string
 )
 
+// askKind are the commands that print an interpreter's part of its kind, by language.
 var askKind = map[string][]string{
 	"python": {"python", "-I", "-S", "-c", pythonKind},
 	"node":   {"node", "-e", nodeKind},
@@ -32,8 +33,8 @@ var askKind = map[string][]string{
 // configuration by path. All others have those of an image.
 const ownBackend = "process"
 
-// kindOf keeps an interpreter's description of itself for a while: an image of the same name may be another one
-// tomorrow, and so may this host's Python.
+// kindOf is a kind and the time at which the interpreter reported it. It is used for rememberFor only: an image of the same
+// name may be another one tomorrow, and so may this host's Python.
 type kindOf struct {
 	kind string
 	when time.Time
@@ -78,10 +79,10 @@ func (s *Store) freshKind(ctx context.Context, b backends.Backend, language stri
 	return kind, nil
 }
 
-// kindName bounds the interpreter's own words in a directory's name.
+// kindName matches kinds that may be a directory's name: a part of it is the interpreter's own output.
 var kindName = lazy.Regexp(`^(python[0-9]+\.[0-9]+|node[0-9]+)-[A-Za-z0-9_.-]{1,100}$`)
 
-// askInside runs the language's script. Nobody else's code is in that sandbox.
+// askInside returns the output of the language's command of askKind, from a new sandbox without any other code.
 func askInside(ctx context.Context, b backends.Backend, language string) (string, error) {
 	sandbox, err := b.Start(ctx, backends.Spec{ID: rand.Text(), Language: language, Limits: backends.Limits{Wall: askTime}})
 	if err != nil {

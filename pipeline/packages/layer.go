@@ -52,6 +52,7 @@ func load(dir string) (layer, error) {
 	return l, nil
 }
 
+// loadFiles reads the list of files that save wrote.
 func (l *layer) loadFiles() error {
 	f, err := os.Open(filepath.Join(l.dir, "files"))
 	if err != nil {
@@ -86,7 +87,7 @@ func parseFile(line string) (name string, f file, err error) {
 	return name, f, err
 }
 
-// list is the layer's files as text, and the SHA-256 of that: it changes with every name, mode and byte.
+// list returns the layer's files as text, and the SHA-256 of that: it changes with every name, mode and byte.
 func (l layer) list() (text, hash string) {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(l.files)) {
@@ -116,6 +117,7 @@ func (l layer) save() (string, error) {
 	return hash, nil
 }
 
+// bytes returns the sizes of all files together.
 func (l layer) bytes() (n int64) {
 	for _, f := range l.files {
 		n += f.size
@@ -130,11 +132,13 @@ type builder struct {
 	made map[string]bool
 }
 
+// newBuilder returns a builder, after making root.
 func newBuilder(root string) (*builder, error) {
 	b := &builder{root: root, made: map[string]bool{}}
 	return b, b.mkdir(".")
 }
 
+// mkdir makes a directory and its parents below root, with mode 0755; one that exists gets that mode.
 func (b *builder) mkdir(name string) error {
 	if b.made[name] {
 		return nil
@@ -152,7 +156,7 @@ func (b *builder) mkdir(name string) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// copy writes one file, at most max bytes of it.
+// copy writes one new file. More than max bytes are errTooLarge.
 func (b *builder) copy(name string, exec bool, r io.Reader, max int64) (file, error) {
 	if err := b.mkdir(filepath.Dir(name)); err != nil {
 		return file{}, err
@@ -176,8 +180,8 @@ func (b *builder) copy(name string, exec bool, r io.Reader, max int64) (file, er
 	return file{size: n, exec: exec, hash: hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// link shows files of another layer here, too. Nobody writes to a layer's files, so both can have
-// the same; where the file system can't do that, they are copied.
+// link adds files of another layer as hard links: nobody writes to a layer's files, so both can share
+// them. Where the file system has no hard links, or too many of one file, it copies.
 func (b *builder) link(from string, files map[string]file) error {
 	for name, f := range files {
 		if err := b.mkdir(filepath.Dir(name)); err != nil {

@@ -13,18 +13,21 @@ type links struct {
 	mu    sync.Mutex
 	hosts map[string]origin // of sources, by their address inside
 	files map[string]link   // by their URL inside
-	names map[string]string // "http://host/" inside: how that is called outside
+	names map[string]string // "https://host/" outside, by "http://host/" inside
 }
 
+// origin is a source's scheme and host outside, and why it may be fetched from.
 type origin struct {
 	scheme, host, why string
 }
 
+// link is a file's URL outside, and why it may be fetched.
 type link struct {
 	to  *url.URL
 	why string
 }
 
+// newLinks returns the links of the sources, without any file yet.
 func newLinks(sources []source) *links {
 	l := &links{hosts: map[string]origin{}, files: map[string]link{}, names: map[string]string{}}
 	for _, s := range sources {
@@ -48,7 +51,7 @@ func insideURL(u *url.URL) *url.URL {
 	return &in
 }
 
-// inside is plain, remembered for outward.
+// inside returns insideURL of u, and records an https host for outward.
 func (l *links) inside(u *url.URL) *url.URL {
 	in := insideURL(u)
 	if u.Scheme == "https" {
@@ -57,7 +60,7 @@ func (l *links) inside(u *url.URL) *url.URL {
 	return in
 }
 
-// add lets a file be fetched, because a page of a source says where it is.
+// add allows a file to be fetched, because a page of a source links to it, and returns its URL inside.
 func (l *links) add(u *url.URL, why string) *url.URL {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +71,7 @@ func (l *links) add(u *url.URL, why string) *url.URL {
 	return in
 }
 
-// key is a URL without the freedom of writing it in several ways.
+// key returns the host, path and query of a URL inside, in the one spelling by which files are found.
 func key(u *url.URL) string {
 	return strings.ToLower(strings.TrimSuffix(u.Host, ":80")) + "\x00" + u.Path + "?" + u.RawQuery
 }
@@ -101,7 +104,7 @@ func (l *links) find(in *url.URL) (to *url.URL, why string, page bool) {
 	return &u, o.why, true
 }
 
-// outward calls things in a line of output by their names outside.
+// outward replaces the URLs of sources in a line of output by those outside.
 func (l *links) outward(line string) string {
 	if !strings.Contains(line, "http://") {
 		return line

@@ -33,6 +33,7 @@ func lock(name string, exclusive, make bool) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", name, err)
 }
 
+// same reports whether f is still the file of that name.
 func same(f *os.File, name string) bool {
 	a, err := f.Stat()
 	if err != nil {

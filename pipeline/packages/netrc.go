@@ -35,10 +35,11 @@ func (s *settings) fromNetrc() {
 	}
 }
 
+// login is a user's name and password at one machine.
 type login struct{ name, password string }
 
-// netrc reads the logins of a netrc file, by machine. What is said of all other machines is left
-// out: it is not meant for registries.
+// netrc returns the logins of a netrc file, by machine. The default entry is left out: it is not meant
+// for registries. Reading ends at it, at a macro, and at a mistake.
 func netrc(text string) map[string]login {
 	all := map[string]login{}
 	machine := ""

@@ -20,6 +20,7 @@ var npmScript string
 // root. import knows no other way, require has NODE_PATH for programs that lie elsewhere.
 const inModules = "/node_modules"
 
+// modules is the directory of packages in a layer.
 const modules = "node_modules"
 
 // directories implements tool.
@@ -63,7 +64,7 @@ func (npm) plan(o Order, base layer, set settings, scripts bool) (installPlan, e
 	return r, nil
 }
 
-// npmLock is package-lock.json, as far as it is looked at:
+// npmLock is the part of package-lock.json that read needs:
 // https://docs.npmjs.com/cli/configuring-npm/package-lock-json
 type npmLock struct {
 	Packages map[string]struct {

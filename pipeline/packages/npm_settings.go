@@ -80,7 +80,7 @@ func (c npmConfig) text(name string) string {
 	return ""
 }
 
-// sources takes over the registries: one for all, and those of scopes.
+// sources sets the registries, the default one and those of scopes, and npm's configuration file inside.
 func (c npmConfig) sources(set *settings) error {
 	var rc strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c)) {
@@ -106,7 +106,7 @@ func (c npmConfig) sources(set *settings) error {
 	return nil
 }
 
-// transport takes over how the registries are reached.
+// transport sets the proxy and the certificates by which the registries are reached.
 func (c npmConfig) transport(set *settings) error {
 	except := strings.ReplaceAll(c.text("noproxy"), "\n", ",")
 	if err := set.viaProxy("npm's proxy", c.text("proxy"), cmp.Or(c.text("https-proxy"), c.text("proxy")), except); err != nil {
@@ -180,7 +180,8 @@ func (c npmConfig) credentials(set *settings) error {
 	return nil
 }
 
-// login turns one registry's credentials into a header.
+// login adds the header for one registry's credentials, for its prefix and its whole host. Of several credentials, a token
+// comes first. Incomplete ones are left out.
 func (s *settings) login(prefix string, c map[string]string) {
 	var header string
 	switch password, err := base64.StdEncoding.DecodeString(c["_password"]); {
@@ -207,7 +208,7 @@ func (s *settings) login(prefix string, c map[string]string) {
 	}
 }
 
-// unquote takes a value out of the quotes of an ini file.
+// unquote returns a value of an ini file without its quotes.
 func unquote(s string) string {
 	var text string
 	if strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &text) == nil {
@@ -219,9 +220,10 @@ func unquote(s string) string {
 	return s
 }
 
+// variable matches a reference to an environment variable in npm's files: ${NAME} or ${NAME?}.
 var variable = lazy.Regexp(`\$\{([^}?]+)\??\}`)
 
-// fromEnvironment replaces ${NAME}, as npm does in its files.
+// fromEnvironment replaces references to environment variables; one that is not set becomes "".
 func fromEnvironment(s string) string {
 	return variable().ReplaceAllStringFunc(s, func(ref string) string {
 		return os.Getenv(variable().FindStringSubmatch(ref)[1])

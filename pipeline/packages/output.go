@@ -11,7 +11,7 @@ import (
 // from its end, where the error is.
 const maxOutput = 128 << 10
 
-// maxLine is more than any line that is meant to be read.
+// maxLine bounds a line, in bytes; a longer one is broken.
 const maxLine = 16 << 10
 
 // screen receives a package manager's output, line by line.
@@ -21,6 +21,7 @@ type screen struct {
 	outwards func(line string) string
 }
 
+// line shows a line as valid UTF-8, after outwards, and returns it.
 func (s *screen) line(text string) string {
 	text = s.outwards(strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\r"))
 	if s.show != nil {
@@ -62,6 +63,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, nil
 }
 
+// flush ends the line in part, and cuts the oldest bytes of tail beyond maxOutput/2.
 func (o *output) flush() {
 	text := o.screen.line(string(o.part)) + "\n"
 	o.part = o.part[:0]
@@ -76,7 +78,7 @@ func (o *output) flush() {
 	}
 }
 
-// String is all of it that was kept.
+// String returns the kept output, with a note of the bytes that are left out.
 func (o *output) String() string {
 	if len(o.part) > 0 {
 		o.flush()

@@ -1,4 +1,4 @@
-// Package packages fetches the packages that programs import, once, and shows them to sandboxes read-only.
+// Package packages installs the packages that programs import, and mounts them read-only in sandboxes.
 //
 // A namespace has one layer for each kind of interpreter, of this host or of an image: a directory that runs see and
 // can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a proxy to the configured
@@ -38,12 +38,13 @@ type Config struct {
 // DefaultMaxBytes is the MaxBytes of a zero Config.
 const DefaultMaxBytes = 2 << 30
 
+// errClosed is the error of an operation on a closed store, and the cause of the end of an install.
 var errClosed = errors.New("the package store is closed")
 
 // Store keeps layers. All methods may be called concurrently.
 type Store struct {
 	cfg     Config
-	asked   asked         // what package managers said of their configuration
+	asked   asked         // cached configuration of the package managers
 	closing chan struct{} // ends installs
 	work    sync.WaitGroup
 
@@ -53,7 +54,7 @@ type Store struct {
 	kinds    map[string]kindOf // by backend and language
 }
 
-// Open makes the directory, and removes the files of killed servers from it.
+// Open makes the directory, accessible to this user only, and removes the files of killed servers from it.
 func Open(c Config) (*Store, error) {
 	if !filepath.IsAbs(c.Dir) {
 		return nil, fmt.Errorf("open package store: %q is not an absolute path", c.Dir)
@@ -98,7 +99,8 @@ func (s *Store) Close() error {
 	return err
 }
 
-// begin counts a piece of work that Close waits for; its context ends when the store is closed.
+// begin starts an operation that Close waits for, until the returned function is called. Its context ends when the store is
+// closed.
 func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +112,7 @@ func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
 	return ctx, func() { stop(); s.work.Done() }, nil
 }
 
-// until is ctx, ended with a cause when the channel is closed. The second result must be called.
+// until returns a context that ends with ctx, and with a cause when the channel is closed. The second result must be called.
 func until(ctx context.Context, end <-chan struct{}, cause error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxPage is more than the largest page of an index that is known of, by a factor of four.
+// maxPage bounds a page of an index, in bytes: four times the largest known one.
 const maxPage = 256 << 20
 
-// rewrite puts the names into a page that its links have inside. A page that is none of an index
-// stays as it is. at is where the page was found, after redirects.
+// rewrite replaces the links of an index's page by their URLs inside. A page of another media type
+// stays as it is. at is the page's URL outside, after redirects.
 func (g *proxy) rewrite(at *url.URL, kind string, page []byte) ([]byte, error) {
 	media, _, _ := mime.ParseMediaType(kind)
 	switch media {
@@ -29,13 +29,13 @@ func (g *proxy) rewrite(at *url.URL, kind string, page []byte) ([]byte, error) {
 	return page, nil
 }
 
-// paged reports whether an answer can hold links at all: all else is passed on as it comes.
+// paged reports whether an answer can hold links, by status and media type; all others are streamed.
 func paged(r *http.Response) bool {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return r.StatusCode == http.StatusOK && (strings.HasSuffix(media, "html") || strings.HasSuffix(media, "json"))
 }
 
-// linked is the URL inside of a link, or the link itself where it leads to nothing that can be fetched.
+// linked allows a link to be fetched and returns its URL inside; a link that is not http or https stays as it is.
 func (g *proxy) linked(base *url.URL, raw string) string {
 	u, err := base.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -44,7 +44,7 @@ func (g *proxy) linked(base *url.URL, raw string) string {
 	return g.links.add(u, "linked from "+base.Host+"'s page").String()
 }
 
-// rewriteHTML rewrites the anchors of PEP 503.
+// rewriteHTML rewrites the anchors of PEP 503, and removes base elements.
 func (g *proxy) rewriteHTML(base *url.URL, page []byte) ([]byte, error) {
 	var out bytes.Buffer
 	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
@@ -113,6 +113,7 @@ func (g *proxy) rewriteJSON(base *url.URL, page []byte) ([]byte, error) {
 	return page, nil
 }
 
+// redist rewrites the tarball's link of one version of an npm package, if it has any.
 func (g *proxy) redist(base *url.URL, version map[string]json.RawMessage) error {
 	var dist map[string]json.RawMessage
 	if json.Unmarshal(version["dist"], &dist) != nil {
@@ -124,7 +125,7 @@ func (g *proxy) redist(base *url.URL, version map[string]json.RawMessage) error 
 	return err
 }
 
-// relink replaces the URL under a name.
+// relink rewrites the link that is the value of name, if there is one.
 func (g *proxy) relink(base *url.URL, in map[string]json.RawMessage, name string) {
 	var raw string
 	if json.Unmarshal(in[name], &raw) != nil || raw == "" {
@@ -135,6 +136,7 @@ func (g *proxy) relink(base *url.URL, in map[string]json.RawMessage, name string
 	}
 }
 
+// remarshal sets a member of doc to value, and returns doc as JSON.
 func remarshal(doc map[string]json.RawMessage, name string, value any) ([]byte, error) {
 	b, err := json.Marshal(value)
 	if err != nil {

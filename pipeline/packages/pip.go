@@ -20,6 +20,7 @@ import (
 //go:embed install.py
 var installScript string
 
+// inPackages is the directory at which sandboxes see a layer.
 const inPackages = "/packages"
 
 // directories implements tool.
@@ -160,7 +161,8 @@ func (pip) retained(base layer, fresh map[string]file) (map[string]file, error) 
 	return retained, nil
 }
 
-// distribution is the name of the package to whose description a file belongs: name-1.0.dist-info/RECORD.
+// distribution returns the name of the package to whose metadata a file belongs, as in name-1.0.dist-info/RECORD, "" for
+// other files.
 func distribution(name string) string {
 	dir, _, ok := strings.Cut(name, "/")
 	about, is := strings.CutSuffix(dir, ".dist-info")
@@ -171,8 +173,8 @@ func distribution(name string) string {
 	return pythonName(dist)
 }
 
-// recorded are the files that a RECORD lists, by path in the layer. Programs are listed where
-// they would be outside of the target directory.
+// recorded returns the files that a RECORD lists, by path in the layer. It lists programs with a
+// path that begins with ../, outside of the target directory.
 func recorded(name string) ([]string, error) {
 	f, err := os.Open(name)
 	if err != nil {

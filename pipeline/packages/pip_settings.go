@@ -100,7 +100,7 @@ func pipConfig(out []byte) options {
 	return c
 }
 
-// pythonString is a string as Python's repr writes it.
+// pythonString returns the string whose repr in Python is s, or s itself if it has no quotes.
 func pythonString(s string) string {
 	s = strings.TrimSpace(s)
 	if len(s) < 2 || s[0] != '\'' && s[0] != '"' || s[len(s)-1] != s[0] {
@@ -123,18 +123,20 @@ func pythonString(s string) string {
 	return b.String()
 }
 
-// get is an option as pip install would see it.
+// get returns an option as pip install would see it: the environment is stronger than the section install, and that is
+// stronger than global. "" means that it is not set.
 func (c options) get(name string) string {
 	return cmp.Or(c[":env:."+name], c["install."+name], c["global."+name])
 }
 
 func (c options) all(name string) []string { return strings.Fields(c.get(name)) }
 
+// yes reports whether an option is true, in the words of pip's strtobool.
 func (c options) yes(name string) bool {
 	return slices.Contains([]string{"1", "true", "yes", "on", "y", "t"}, strings.ToLower(c.get(name)))
 }
 
-// sources takes over where packages come from. What is a directory here is shown inside.
+// sources sets the places that packages come from, and pip's options inside. A directory of the host is mounted inside.
 func (c options) sources(set *settings) error {
 	var trusted []string
 	place := func(what, raw string) (string, error) {
@@ -192,10 +194,10 @@ func (c options) sources(set *settings) error {
 	return c.constraints(set)
 }
 
-// passedOptions say which packages are chosen, and how patiently they are asked for.
+// passedOptions are the options that pip gets inside: for the choice of versions, and timeouts and retries.
 var passedOptions = []string{"pre", "prefer-binary", "uploaded-prior-to", "default-timeout", "timeout", "retries"}
 
-// constraints takes over the operator's own, which are files of the host.
+// constraints copies the operator's constraint files from the host into the file operatorConstraints.
 func (c options) constraints(set *settings) error {
 	for _, name := range c.all("constraint") {
 		b, err := os.ReadFile(name)
@@ -210,9 +212,10 @@ func (c options) constraints(set *settings) error {
 	return nil
 }
 
+// operatorConstraints is the name of the file of the operator's constraints, below the workspace.
 const operatorConstraints = "constraints-of-the-operator.txt"
 
-// transport takes over how the indexes are reached.
+// transport sets the proxy and the certificates by which the indexes are reached.
 func (c options) transport(set *settings) error {
 	// An option of pip's is stronger than the environment and its exceptions.
 	proxy, except := c.get("proxy"), ""
@@ -243,7 +246,7 @@ func (c options) transport(set *settings) error {
 	return nil
 }
 
-// addRoots adds the certificates of a file, or of the files of a directory.
+// addRoots adds the certificates of a file, or of the files of a directory. It is an error if there are none.
 func addRoots(pool *x509.CertPool, name string) error {
 	names := []string{name}
 	if info, err := os.Stat(name); err != nil {
@@ -265,7 +268,7 @@ func addRoots(pool *x509.CertPool, name string) error {
 	return nil
 }
 
-// localDir is the directory that a place of packages names, "" when it is none or not there.
+// localDir returns the directory that a source names, as a path or a file URL, "" if it is none or does not exist.
 func localDir(raw string) string {
 	if u, err := url.Parse(raw); err == nil && u.Scheme == "file" {
 		raw = u.Path

@@ -43,7 +43,7 @@ type proxy struct {
 	troubles []string // why registries could not be reached, which pip would keep to itself
 }
 
-// trouble remembers a failure, of which a few are enough, and returns it without secrets.
+// trouble records a failure, up to 5 different ones, and returns it without secrets.
 func (g *proxy) trouble(text string) string {
 	const limit = 5
 	text = g.set.redact(text)
@@ -55,13 +55,14 @@ func (g *proxy) trouble(text string) string {
 	return text
 }
 
-// troubled lists them.
+// troubled returns the recorded failures.
 func (g *proxy) troubled() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.troubles)
 }
 
+// newProxy returns a proxy to the sources of set, through which at most max bytes come in. fetched may be nil.
 func newProxy(set settings, max int64, fetched func(file, host string)) *proxy {
 	g := &proxy{set: set, links: newLinks(set.sources), counters: &hostCounters{hosts: map[egress.Decision]*counts{}}, fetched: fetched}
 	g.upstream = newUpstream(set, g.counters)
@@ -88,7 +89,7 @@ func (g *proxy) serve(ctx context.Context, l net.Listener) func() {
 	})
 }
 
-// enter counts a request, and says whether it may still begin.
+// enter reports whether a request may still begin, and then counts it in busy.
 func (g *proxy) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,13 +136,13 @@ func (g *proxy) refuse(w http.ResponseWriter, host, port, why string) {
 	http.Error(w, "sandboxmcp: "+u.Hostname()+" is refused: "+why, http.StatusForbidden)
 }
 
-// Headers that go out with a request, and that come back with its answer.
+// passedOut are the headers of a request that are sent to the registry, passedBack those of the answer that are returned.
 var (
 	passedOut  = []string{"Accept", "User-Agent", "Range"}
 	passedBack = []string{"Content-Type", "Content-Range", "Accept-Ranges", "Last-Modified", "X-PyPI-Last-Serial"}
 )
 
-// fetch passes a request on, and its answer back.
+// fetch sends a request to the registry, and returns its answer.
 func (g *proxy) fetch(w http.ResponseWriter, r *http.Request, to *url.URL, why string, page bool) {
 	ctx := context.WithValue(r.Context(), reason{}, why)
 	out, err := http.NewRequestWithContext(ctx, r.Method, to.String(), nil)
@@ -189,7 +190,7 @@ func (g *proxy) fetch(w http.ResponseWriter, r *http.Request, to *url.URL, why s
 	}
 }
 
-// pass hands a page on, with its links as they are called inside.
+// pass returns a page with its links rewritten.
 func (g *proxy) pass(w http.ResponseWriter, answer *http.Response) {
 	b, err := io.ReadAll(io.LimitReader(g.bounded(answer.Body), maxPage))
 	if err == nil && len(b) == maxPage {
@@ -206,7 +207,7 @@ func (g *proxy) pass(w http.ResponseWriter, answer *http.Response) {
 	w.Write(b)
 }
 
-// fail answers with the failure on the way, without the secret parts of the way.
+// fail answers 502, or 403 for a forbidden address, with the error but not the URL, which may hold secrets.
 func (g *proxy) fail(w http.ResponseWriter, to *url.URL, err error) {
 	if inner, is := errors.AsType[*url.Error](err); is {
 		err = inner.Err // the outer one quotes the whole URL
@@ -218,14 +219,16 @@ func (g *proxy) fail(w http.ResponseWriter, to *url.URL, err error) {
 	http.Error(w, "sandboxmcp: "+g.trouble(fmt.Sprintf("%s can't be reached: %v", to.Host, err)), status)
 }
 
-// bounded ends a registry's answer when all answers together are too large.
+// bounded returns r, which fails once the answers of all registries together exceed the proxy's budget.
 func (g *proxy) bounded(r io.Reader) io.Reader { return &budget{r, &g.left} }
 
+// budget is a reader that fails when left, in bytes, is used up.
 type budget struct {
 	io.Reader
 	left *atomic.Int64
 }
 
+// Read implements io.Reader.
 func (b *budget) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if b.left.Add(-int64(n)) < 0 {

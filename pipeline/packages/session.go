@@ -16,16 +16,16 @@ import (
 type session struct {
 	namespace, language, kind string
 
-	dir     string   // of ours, with lock and live, the layer
-	lock    *os.File // held while we live
+	dir     string   // holds the lock, and live, the layer
+	lock    *os.File // held until DropSession, so that no server sweeps dir
 	dropped chan struct{}
 	busy    chan struct{} // holds one value while somebody fills it, installs or removes
 }
 
 func (s *session) live() string { return filepath.Join(s.dir, "live") }
 
-// OpenSession makes a session's own layer out of the namespace's, and shows it. Whoever opens a
-// session drops it.
+// OpenSession makes a session's own layer out of the namespace's, and returns its view. The caller
+// ends it with DropSession.
 func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, id, language string) (View, error) {
 	none := View{Release: func() {}}
 	if _, ok := tools[language]; !ok {
@@ -68,7 +68,7 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 	return s.viewSession(namespace, id, language)
 }
 
-// fill copies the namespace's layer into the session's directory.
+// fill makes the session's directory, with the files of the namespace's layer.
 func (s *Store) fill(ses *session) (err error) {
 	if err := s.lockDir(ses); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (s *Store) fill(ses *session) (err error) {
 	return err
 }
 
-// lockDir makes the directory and takes its lock, while no server sweeps: a directory without a holder would look like
-// that of a dead server.
+// lockDir makes the directory and takes its lock, while no server sweeps: a directory that is not locked yet would look
+// like that of a dead server.
 func (s *Store) lockDir(ses *session) error {
 	sweepLock, err := lock(s.sweeping(), false, true)
 	for err == nil && sweepLock == nil {
@@ -131,6 +131,7 @@ func (s *Store) lockDir(ses *session) error {
 	return err
 }
 
+// sweeping returns the lock file that is held shared while a session's directory is made, and exclusively during a sweep.
 func (s *Store) sweeping() string { return filepath.Join(s.cfg.Dir, "sweeping") }
 
 // session returns a session that was opened here, for its own namespace and language only.
@@ -144,6 +145,7 @@ func (s *Store) session(namespace, id, language string) (*session, error) {
 	return ses, nil
 }
 
+// viewSession returns the view of a session's layer. Its Release does nothing: DropSession ends the layer.
 func (s *Store) viewSession(namespace, id, language string) (View, error) {
 	ses, err := s.session(namespace, id, language)
 	if err != nil {
@@ -176,7 +178,7 @@ func (s *Store) DropSession(id string) error {
 	return nil
 }
 
-// sweepSessions removes those of servers that are gone.
+// sweepSessions removes the session directories of servers that are gone: those whose lock nobody holds.
 func (s *Store) sweepSessions() {
 	sweepLock, err := lock(s.sweeping(), true, true)
 	if sweepLock == nil || err != nil {
@@ -195,8 +197,8 @@ func (s *Store) sweepSessions() {
 	}
 }
 
-// renew turns a session's layer into one with fresh files, of which the others are kept, while
-// sandboxes show it. Each file changes at once; nothing here needs room on the disk any more.
+// renew changes the files of a session's layer to those of next, by moving the fresh ones from stage,
+// while sandboxes see it. Each file changes at once; nothing here needs more room on the disk.
 func renew(live layer, stage string, next layer, fresh map[string]file) error {
 	for name := range live.files {
 		if _, stays := next.files[name]; !stays {

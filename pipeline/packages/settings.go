@@ -24,15 +24,15 @@ type settings struct {
 	proxy       func(*url.URL) (*url.URL, error) // the operator's own
 	roots       *x509.CertPool                   // nil: the system's
 	client      []tls.Certificate
-	untrusted   func(host string) bool // whose certificates are not checked: "host" or "host:port"
+	untrusted   func(host string) bool // reports that a certificate is not checked, of "host" or "host:port"; nil: of none
 
 	env    []string          // KEY=VALUE
 	files  map[string]string // by path below the workspace
 	mounts []backends.Mount
-	secret []string // must not be shown to anybody
+	secret []string // texts that redact removes
 }
 
-// source is a place that packages come from, without credentials.
+// source is a URL that packages come from, without credentials.
 type source struct {
 	base *url.URL
 	what string // "pip's index-url"
@@ -44,7 +44,7 @@ type credential struct {
 	header string // Authorization
 }
 
-// take adds a source, and keeps the credentials of its URL apart. It returns the URL without them.
+// take adds a source, and its credentials separately. It returns the URL without them.
 func (s *settings) take(what, raw string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -70,7 +70,8 @@ type badSetting struct{ what string }
 
 func (b badSetting) Error() string { return b.what + " is not a http or https URL" }
 
-// hide remembers texts that must not be shown; names that are no secret by their length would only blot the text.
+// hide adds texts, and their forms in URLs, to those that redact removes. Forms of less than 6 bytes are left out: they would
+// occur everywhere.
 func (s *settings) hide(all ...string) {
 	const short = 6
 	for _, one := range all {
@@ -82,7 +83,7 @@ func (s *settings) hide(all ...string) {
 	}
 }
 
-// redact takes secrets out of a text of ours.
+// redact replaces the operator's secrets in a text of ours by vault.Mark.
 func (s *settings) redact(text string) string {
 	for _, secret := range s.secret {
 		text = strings.ReplaceAll(text, secret, vault.Mark)
@@ -101,16 +102,17 @@ func (s *settings) authorize(u *url.URL) string {
 	return header
 }
 
-// nerf is a URL as a prefix: without its scheme and with its port.
+// nerf returns a URL as the prefix of credentials: without its scheme, with its port and a final slash. npm calls it nerf-dart.
 func nerf(u *url.URL) string {
 	return "//" + address(u) + strings.TrimSuffix(u.EscapedPath(), "/") + "/"
 }
 
-// address is host:port, the port always there.
+// address returns "host:port" of a URL, in lower case, with the scheme's port if the URL has none.
 func address(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u))
 }
 
+// portOf returns a URL's port, or that of its scheme.
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":
@@ -121,7 +123,8 @@ func portOf(u *url.URL) string {
 	return "443"
 }
 
-// viaProxy returns the choice of a proxy between the package manager's configuration and the environment.
+// viaProxy sets the operator's proxy: that of the package manager's configuration, else that of the environment. except is a
+// list as in NO_PROXY.
 func (s *settings) viaProxy(what, httpProxy, httpsProxy, except string) error {
 	env := httpproxy.FromEnvironment()
 	c := httpproxy.Config{HTTPProxy: cmp.Or(httpProxy, env.HTTPProxy), HTTPSProxy: cmp.Or(httpsProxy, env.HTTPSProxy), NoProxy: except}

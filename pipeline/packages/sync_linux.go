@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle has the file system write down its changes: a generation that is switched to must not turn out to be empty
-// files when the power fails.
+// settle writes the changes of dir's file system to the disk, by syncfs(2): the current generation must not consist of
+// empty files after a power failure.
 func settle(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

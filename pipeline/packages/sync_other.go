@@ -2,5 +2,5 @@
 
 package packages
 
-// settle: there is no call that does it for one file system.
+// settle does nothing: this system has no call that writes out one file system.
 func settle(string) error { return nil }

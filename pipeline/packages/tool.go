@@ -21,12 +21,13 @@ type tool interface {
 	directories() []string
 	// show returns the view that sandboxes have of the content of a layer.
 	show(content string) View
-	// missing is the error for its not being on this host, missingIn for its not being in the image
-	// that a backend has for the language.
+	// missing returns the error for a host without the package manager, missingIn that for a backend
+	// whose image of the language lacks it.
 	missing() error
 	missingIn(backend string) error
 }
 
+// tools are the package managers, by language.
 var tools = map[string]tool{"python": pip{}, "node": npm{}}
 
 // installPlan is the command of an install, with its files, mounts and environment.
@@ -35,10 +36,10 @@ type installPlan struct {
 	mounts  []backends.Mount
 	env     []string
 	command []string
-	hint    func(output string) string // what to do about a failure, if that is clear
+	hint    func(output string) string // returns a remedy for a failure, "" if none is clear
 }
 
-// exitMissing is with which our scripts say that the package manager is not there.
+// exitMissing is the exit status of our scripts if the package manager is missing.
 const exitMissing = 97
 
 // Places inside.

@@ -20,20 +20,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
-// upstream makes the requests of a proxy outside: through the operator's proxy, with the
-// operator's certificates and credentials.
+// upstream makes the requests of a proxy outside the sandbox: through the operator's proxy, with
+// the operator's certificates and credentials.
 type upstream struct {
 	set      settings
 	safe     *http.Transport
 	unsafe   *http.Transport // for hosts whose certificates the operator does not want checked
 	counters *hostCounters
 
-	named   map[string]bool // addresses that may be anywhere, because the operator named them
-	proxies sync.Map        // likewise
-	outside egress.Dialer   // knows what is the internet
+	named   map[string]bool // "host:port" that may resolve to any address, because the operator named it
+	proxies sync.Map        // likewise, of the operator's proxies
+	outside egress.Dialer   // refuses addresses that are not of the internet
 	private atomic.Bool     // a source is on a private address, so what it links to may be, too
 }
 
+// newUpstream returns an upstream with the operator's settings, which counts its requests in t.
 func newUpstream(set settings, t *hostCounters) *upstream {
 	u := &upstream{set: set, counters: t, named: map[string]bool{}}
 	for _, s := range set.sources {
@@ -51,11 +52,13 @@ func newUpstream(set settings, t *hostCounters) *upstream {
 	return u
 }
 
+// close closes idle connections. The caller has ended the requests.
 func (u *upstream) close() {
 	u.safe.CloseIdleConnections()
 	u.unsafe.CloseIdleConnections()
 }
 
+// proxy returns the operator's proxy for a request, nil for none, and records its address for dial.
 func (u *upstream) proxy(r *http.Request) (*url.URL, error) {
 	if u.set.proxy == nil {
 		return nil, nil
@@ -74,8 +77,8 @@ func (w wrongAddress) Error() string {
 	return fmt.Sprintf("it is at %s, where no registry that is configured is", w.addr)
 }
 
-// dial connects. The operator's own sources may be anywhere; links of pages may lead to private addresses only if a
-// source is at one, and never to those by which machines tell about themselves (169.254.169.254 and the like).
+// dial connects. The operator's own sources may be at any address; links of pages may lead to private addresses only if a
+// source is at one, and never to those of cloud metadata services (169.254.169.254 and the like).
 func (u *upstream) dial(ctx context.Context, network, to string) (net.Conn, error) {
 	_, proxy := u.proxies.Load(strings.ToLower(to))
 	source := u.named[strings.ToLower(to)]
@@ -101,7 +104,7 @@ func (u *upstream) may(a netip.Addr) bool {
 	return u.outside.Refuses(a) == "" || u.private.Load() && egress.Owned(a)
 }
 
-// check refuses addresses that a link names itself, which a proxy would connect to for us.
+// check refuses a link whose host is a forbidden address: the operator's proxy would connect to it, without dial.
 func (u *upstream) check(to *url.URL) error {
 	a, err := netip.ParseAddr(to.Hostname())
 	if err != nil || u.named[address(to)] || u.may(a) {
@@ -139,22 +142,24 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// reason is the key of why a request is made.
+// reason is the context key of the reason for a request, a string.
 type reason struct{}
 
+// counted adds the bytes that are read to n.
 type counted struct {
 	io.ReadCloser
 	n *atomic.Int64
 }
 
+// Read implements io.Reader.
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.ReadCloser.Read(b)
 	c.n.Add(int64(n))
 	return n, err
 }
 
-// redirects bounds redirects, which are followed outside: a registry may keep its files anywhere. They don't lead from
-// the encrypted way to the plain one.
+// redirects returns an error after 10 redirects, or for one from https to http. Redirects are followed outside: a registry
+// may keep its files anywhere.
 func redirects(r *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
 		return errors.New("more than 10 redirects")
