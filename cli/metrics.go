@@ -20,7 +20,7 @@ func metricsHandler(stats func() pipeline.Stats) http.Handler {
 			http.Error(w, "figures are for a person who has all namespaces", http.StatusForbidden)
 			return
 		}
-		format := expfmt.Negotiate(r.Header)
+		format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)
 		w.Header().Set("Content-Type", string(format))
 		encoder := expfmt.NewEncoder(w, format)
 		for _, f := range figures(stats()) {

@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 func (p *program) serveCommand() *cli.Command {
@@ -49,6 +50,7 @@ Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: command.Configured},
 			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, and not on standard input and output", DefaultText: command.Configured},
+			&cli.BoolFlag{Name: "background", Usage: "tell sandboxmcp stop that it may end this server", Hidden: true}, // for start
 			&cli.BoolFlag{Name: "stdio", Usage: "with --listen: answer on standard input and output, too"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
@@ -95,28 +97,29 @@ func (p *program) serve(c *cli.Context) error {
 	defer parts.Pushing(ctx, cfg, log)()
 	defer parts.Sealing(ctx, cfg.Audit.SealAfterDays, log)()
 	defer memory.ReleaseWhenIdle(ctx)()
-	// Without it there is one way less to answer a question; what nobody answers is denied.
-	if listener, err := parts.ListenControl(ctx, cfg, c.String("namespace"), log); err != nil {
-		log.Warn("the command line can't talk to this server", "why", err)
-	} else {
-		defer listener.Close()
-	}
 	served := mcp.Config{
 		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(), Backends: parts.Names(),
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,
 	}
 	var failed <-chan error
+	self := control.Server{Namespace: c.String("namespace"), Background: c.Bool("background")}
 	if cfg.HTTP.Listen != "" {
 		web, err := listenHTTP(ctx, cfg, served, log)
 		switch {
 		case err == nil:
 			defer web.close()
-			failed = web.door.Failed()
+			failed, self.Address = web.door.Failed(), web.door.Address()
 		case c.IsSet("listen"):
 			return err
 		default: // another server of this configuration has the address
 			log.Warn("this server does not answer over HTTP", "why", err)
 		}
+	}
+	// Without it there is one way less to answer a question; what nobody answers is denied.
+	if listener, err := parts.ListenControl(ctx, cfg, self, log); err != nil {
+		log.Warn("the command line can't talk to this server", "why", err)
+	} else {
+		defer listener.Close()
 	}
 	if stdio {
 		err = mcp.New(served).Serve(ctx, polled(p.In), p.Out)

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package client
+
+import (
+	"errors"
+	"os/exec"
+)
+
+func detached(*exec.Cmd) error {
+	return errors.New("servers in the background are for Unix: use sandboxmcp serve --listen")
+}
