@@ -12,7 +12,7 @@ import (
 // Backend is not available here: it needs the Linux kernel.
 type Backend struct{}
 
-// needsLinux is the answer on every other system.
+// needsLinux is the reason why the backend is not usable on other systems.
 var needsLinux = backends.Refuse("the process backend needs Linux, and this is "+runtime.GOOS, "run sandboxmcp on Linux, in a virtual machine, or with a container backend")
 
 // New returns the backend. It starts nothing, and changes nothing on the host, before Start or Warm.

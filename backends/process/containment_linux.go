@@ -69,6 +69,7 @@ var namespaceLayers = []string{
 	backends.LayerIPC, backends.LayerUTS, backends.LayerCgroupNS, backends.LayerTime,
 }
 
+// detail describes a layer for people; held means that it is in force.
 func (s *sandbox) detail(layer string, held bool) string {
 	switch {
 	case layer == backends.LayerLandlock && !held:
@@ -89,6 +90,7 @@ func (s *sandbox) detail(layer string, held bool) string {
 	return ""
 }
 
+// rlimitDetail describes the layer of resource limits for people.
 func (s *sandbox) rlimitDetail() string {
 	if s.cgroup == nil {
 		return "each process, and a watcher of the whole tree"

@@ -35,6 +35,8 @@ type lateError struct{ after time.Duration }
 func (e *lateError) Error() string {
 	return fmt.Sprintf("the kernel did not answer within %v", e.after)
 }
+
+// Is makes the error match context.DeadlineExceeded, as the context's own error does.
 func (e *lateError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // stopped returns the reason why a start ended with ctx: [errors.Is] finds ctx.Err() in it.

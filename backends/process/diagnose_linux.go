@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
+// noLandlock is the error of a start on a kernel without Landlock.
 var noLandlock = &backends.Refusal{
 	Layer:  backends.LayerLandlock,
 	Reason: "this kernel has no Landlock, or it is not switched on",
@@ -141,6 +142,7 @@ func administrates() bool {
 	return caps>>unix.CAP_SYS_ADMIN&1 == 1
 }
 
+// number returns the content of a file with one number, "" if it can't be read.
 func number(file string) string {
 	b, _ := os.ReadFile(file)
 	return strings.TrimSpace(string(b))

@@ -24,6 +24,7 @@ func (s *sandbox) diskUsed() int64 {
 	return used(s.statDisks())
 }
 
+// used returns the bytes that file systems hold, in total.
 func used(disks []unix.Statfs_t) (sum int64) {
 	for _, st := range disks {
 		sum += int64(st.Blocks-st.Bfree) * st.Bsize

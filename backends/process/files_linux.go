@@ -105,6 +105,9 @@ func (f *files) Each(ctx context.Context, do func(backends.File) error) (int, er
 	return f.walk(ctx, ".", 0, do)
 }
 
+// walk calls do with the regular files below dir, and returns the number of entries that it left out: those of other
+// types, those deeper than maxDepth, and those that can't be read. It ends with an error of do or ctx, or if dir at depth 0
+// can't be opened.
 func (f *files) walk(ctx context.Context, dir string, depth int, do func(backends.File) error) (skipped int, err error) {
 	d, err := f.openDir(dir)
 	if err != nil && depth == 0 {
@@ -157,6 +160,7 @@ func (f *files) openDir(name string) (*os.File, error) {
 	return d, err
 }
 
+// file returns the description of an entry, which opens that file only.
 func (f *files) file(name string, entry fs.FileInfo) backends.File {
 	return backends.File{
 		Name: name, Size: entry.Size(), Mode: uint32(entry.Mode().Perm()), Changed: changed(entry),

@@ -84,6 +84,7 @@ func (s *sandbox) dismiss() {
 	}
 }
 
+// close closes the server's descriptors of the process, which does not end it.
 func (k *idleProcess) close() {
 	if k.process != nil {
 		k.process.Close()

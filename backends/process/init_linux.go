@@ -212,6 +212,7 @@ func (b *initHandle) end() {
 	}
 }
 
+// signal begins the end of PID 1 and its descendants. The caller holds mu.
 func (b *initHandle) signal() {
 	if b.subreaper {
 		b.control.CloseWrite() // it kills its descendants, and exits

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
-// landlockSetup is the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user namespaces. There are
+// landlockSetup returns the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user namespaces. There are
 // no namespaces: the host's processes and mounts stay visible, and the sandbox relies on Landlock, seccomp and limits. The
 // stand-in is a subreaper: orphans become its children, and it kills them all when the server closes its socket or dies.
 func (b *Backend) landlockSetup(s *sandbox) *plan {

@@ -36,6 +36,7 @@ type launcher struct {
 	conn *net.UnixConn
 }
 
+// newLaunchers returns a pool without any launcher yet.
 func newLaunchers() *launchers {
 	n := runtime.NumCPU()
 	l := &launchers{idle: make(chan *launcher, n), room: make(chan struct{}, n), done: make(chan struct{})}
@@ -217,4 +218,5 @@ type forkError struct{ errno unix.Errno }
 func (e *forkError) Error() string { return "clone3: " + e.errno.Error() }
 func (e *forkError) Unwrap() error { return e.errno }
 
+// isForkError reports whether the launcher that returned err can be used again.
 func isForkError(err error) bool { return errors.As(err, new(*forkError)) }

@@ -17,6 +17,7 @@ import (
 // messageSize is the size of every message to the server; a status has text behind it.
 const messageSize = int64(unsafe.Sizeof(launch.Message{}))
 
+// messageBytes returns the memory of m, in which it is sent and received.
 func messageBytes(m *launch.Message) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(m)), messageSize)
 }

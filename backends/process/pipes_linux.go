@@ -127,6 +127,7 @@ func (p *pipes) drain(keep bool) {
 	p.copies.Wait()
 }
 
+// close closes the server's ends, and returns when no copy of output runs any more.
 func (p *pipes) close() {
 	if p.closed != nil {
 		close(p.closed)
@@ -145,6 +146,7 @@ type channel struct {
 	poke func()
 }
 
+// Write implements io.Writer.
 func (c channel) Write(b []byte) (int, error) {
 	c.poke()
 	return c.Conn.Write(b)
@@ -185,6 +187,7 @@ func (p *plan) openTerminal(size backends.Size) (master, slave arg) {
 	return master, slave
 }
 
+// winsize returns the argument of TIOCSWINSZ: ioctl_tty(2).
 func winsize(size backends.Size) unix.Winsize {
 	return unix.Winsize{Col: size.Columns, Row: size.Rows}
 }
@@ -209,6 +212,7 @@ func (p *pipes) attachTerminal(master *os.File, streams backends.Streams) {
 	}()
 }
 
+// copyBuffers are the buffers in which output is copied.
 var copyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // pipe makes a pipe of which we poll only the end that we keep: 0, to read, or 1, to write.

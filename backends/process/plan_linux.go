@@ -35,10 +35,12 @@ type arg struct {
 	v    uint64
 }
 
+// val returns an argument with a fixed value.
 func val[T ~int | ~uint | ~uint32 | ~uint64 | ~uintptr | ~int64](v T) arg {
 	return arg{launch.Value, uint64(v)}
 }
 
+// slot returns an argument with the value that slot n has when the step is executed.
 func slot(n uint64) arg { return arg{launch.Slot, n} }
 
 // cwd is AT_FDCWD, as an argument.
@@ -58,6 +60,7 @@ func (p *plan) room(n int) arg {
 	return arg{launch.Address, uint64(at)}
 }
 
+// str puts s into the plan's memory, with a terminating zero.
 func (p *plan) str(s string) arg {
 	at := p.room(len(s) + 1)
 	copy(p.data[at.v:], s)
@@ -93,6 +96,7 @@ func (p *plan) file(f *os.File) arg {
 	return slot(launch.SlotFiles + uint64(len(p.files)) - 1)
 }
 
+// add appends a step that calls nr, with s for what becomes of its result. name is for errors.
 func (p *plan) add(name string, s launch.Step, nr uintptr, args []arg) {
 	s.NR = uint32(nr)
 	for i, a := range args {
@@ -271,6 +275,7 @@ func (p *plan) trySysctl(at, name, value string) {
 	p.try("close "+name, unix.SYS_CLOSE, fd)
 }
 
+// tmpfs mounts a new tmpfs at a path: tmpfs(5) has the options.
 func (p *plan) tmpfs(at, options string, flags uintptr) {
 	p.do("mount tmpfs "+at, unix.SYS_MOUNT, p.str("sandbox"), p.str(at), p.str("tmpfs"), val(flags), p.str(options))
 }

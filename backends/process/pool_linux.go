@@ -77,6 +77,8 @@ func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source str
 	return out.Bytes(), nil
 }
 
+// holds are the start-up code of idle interpreters, and its compiler.
+//
 //go:embed idle
 var holds embed.FS
 

@@ -58,6 +58,7 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	return r, ""
 }
 
+// sourceMaps is the only option of Node with which a program can get an idle interpreter.
 const sourceMaps = "--enable-source-maps"
 
 // onlyCold returns the part of spec that an idle sandbox can't have; "" if there is none.

@@ -43,6 +43,7 @@ import (
 // withoutNamespaces are the containment layers of the profile "landlock".
 var withoutNamespaces = []string{backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP}
 
+// promises returns the containment layers of a profile, of which "" is "hardened"; nil if the profile is unknown.
 func promises(profile string) []string {
 	switch profile {
 	case "", "hardened":

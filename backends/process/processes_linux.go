@@ -23,6 +23,7 @@ func (s *sandbox) procName(name string) string {
 	return "/proc/self/fd/" + strconv.Itoa(int(s.proc.Fd())) + "/" + name
 }
 
+// read returns the content of a file of procName, empty if it can't be read.
 func (s *sandbox) read(name string) []byte {
 	b, _ := readProc(s.procName(name))
 	return b

@@ -92,6 +92,7 @@ func (s *sandbox) life(pid int32) *life {
 	return s.lives[pid]
 }
 
+// forget removes the record of the program pid, whose number may be used again.
 func (s *sandbox) forget(pid int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -76,6 +76,8 @@ type root struct {
 	hidden *backends.Hidden
 }
 
+// mkdir makes a directory of the new root and its parents, each once. A failure is ignored: the steps that use the directory
+// show it.
 func (r *root) mkdir(dir string) {
 	if r.made[dir] {
 		return
@@ -86,6 +88,7 @@ func (r *root) mkdir(dir string) {
 		unix.SYS_MKDIRAT, []arg{cwd, r.str(newRoot + dir), val(0o755)})
 }
 
+// link makes a symbolic link to target at a path of the new root.
 func (r *root) link(target, at string) {
 	r.mkdir(path.Dir(at))
 	r.do("symlink "+at, unix.SYS_SYMLINKAT, r.str(target), cwd, r.str(newRoot+at))
@@ -213,6 +216,7 @@ func (r *root) etc() {
 	}
 }
 
+// etcFiles are files of /etc with a fixed content, by name, in each root directory of our own.
 var etcFiles = map[string]string{
 	"hostname":      "sandbox\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
@@ -267,6 +271,7 @@ type pathState struct {
 	info os.FileInfo // nil if there was no file
 }
 
+// stateOf returns the present state of a path, as at reads it.
 func stateOf(path string, at func(string) (os.FileInfo, error)) pathState {
 	info, err := at(path)
 	if err != nil {

@@ -145,6 +145,7 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, s
 	return e, nil
 }
 
+// ended converts PID 1's message about the end of a program.
 func (s *sandbox) ended(m launch.Message) end {
 	return end{
 		lost:   s.lost(),

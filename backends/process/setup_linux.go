@@ -19,7 +19,7 @@ import (
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWTIME
 
-// prepare is the plan for the setup that all hardened sandboxes have in common. PID 1 executes it right after the fork,
+// prepare returns the plan for the setup that all hardened sandboxes have in common. PID 1 executes it right after the fork,
 // possibly long before the server knows which sandbox it will serve.
 //
 // Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user has
@@ -46,7 +46,7 @@ func (b *Backend) prepare(g *cgroup.Group) *plan {
 	return p
 }
 
-// setup is the plan that turns a prepared PID 1 into that of sandbox s, and drops its privileges.
+// setup returns the plan that turns a prepared PID 1 into that of sandbox s, and drops its privileges.
 //
 // Root's PID 1 becomes an unprivileged user now. Root's or a user's, the program then lives in a second, inner user
 // namespace, where even a process that regained all capabilities would have none over mounts, network or other namespaces.
@@ -95,6 +95,7 @@ func becomeUser(p *plan, uid int) {
 	setUser(p, uid)
 }
 
+// setUser changes the user and group of the process for good, and tests that the user has changed.
 func setUser(p *plan, uid int) {
 	p.do("setresgid", unix.SYS_SETRESGID, val(uid), val(uid), val(uid))
 	p.do("setresuid", unix.SYS_SETRESUID, val(uid), val(uid), val(uid))
@@ -153,7 +154,7 @@ func dropBounding(add func(name string, nr uintptr, args ...arg)) {
 	}
 }
 
-// capabilities is the number of capabilities that the kernel knows: for others, prctl(2) returns EINVAL.
+// capabilities returns the number of capabilities that the kernel knows: for others, prctl(2) returns EINVAL.
 var capabilities = sync.OnceValue(func() (n int) {
 	for ; n < 64; n++ {
 		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(n), 0, 0, 0); err != nil {
@@ -237,7 +238,7 @@ func (b *Backend) flags() uint64 {
 	return namespaces | unix.CLONE_NEWUSER
 }
 
-// containerSetup is the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile "landlock", it makes
+// containerSetup returns the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile "landlock", it makes
 // no namespaces, and the stand-in is a subreaper; but the namespaces around it are the container's alone, so that it may
 // listen there, and its directories are those of a hardened sandbox.
 func (b *Backend) containerSetup(s *sandbox) *plan {

@@ -52,6 +52,7 @@ type sockstat struct {
 	pool int // pages
 }
 
+// parseSockets reads /proc/net/sockstat.
 func parseSockets(text []byte) (n sockstat) {
 	for line := range strings.Lines(string(text)) {
 		fmt.Sscanf(line, "sockets: used %d", &n.used)

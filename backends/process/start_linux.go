@@ -195,6 +195,7 @@ func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
 	return nil
 }
 
+// setupPlan returns the plan by which PID 1 becomes that of the sandbox.
 func (s *sandbox) setupPlan() *plan {
 	switch {
 	case s.landlockOnly:

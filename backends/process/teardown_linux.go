@@ -79,6 +79,7 @@ type teardowns struct {
 	all  sync.WaitGroup
 }
 
+// newTeardowns returns teardowns with room for two at a time for each CPU.
 func newTeardowns() teardowns { return teardowns{room: make(chan struct{}, 2*runtime.NumCPU())} }
 
 // do removes a sandbox in the background, or waits if too many are being removed.

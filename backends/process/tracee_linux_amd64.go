@@ -55,6 +55,7 @@ func (t *tracee) detach() error {
 // kernel's errno.h, which programs never see.
 func restarts(result int64) bool { return result <= -512 && result >= -514 }
 
+// wait returns when the thread has stopped. Its death is an error.
 func (t *tracee) wait() error {
 	var status unix.WaitStatus
 	for {

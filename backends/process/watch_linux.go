@@ -82,6 +82,7 @@ func (w *watcher) runDisk(s *sandbox) {
 	}
 }
 
+// exceed reports a limit, unless another one is reported already.
 func (w *watcher) exceed(limit string) {
 	select {
 	case w.exceeded <- limit:
@@ -151,6 +152,7 @@ func (w *watcher) poke() {
 	}
 }
 
+// stop ends the watcher's polls. It must be called once.
 func (w *watcher) stop() {
 	close(w.quit)
 	w.tick.Stop()

@@ -39,12 +39,15 @@ const (
 	atCwd           = ^uintptr(99) // AT_FDCWD, -100
 )
 
+// cloneArgs is struct clone_args of clone3(2).
 type cloneArgs struct {
 	flags, pidfd, childTid, parentTid, exitSignal, stack, stackSize, tls, setTid, setTidSize, cgroup uint64
 }
 
+// sigaction is the kernel's structure for rt_sigaction(2).
 type sigaction struct{ handler, flags, restorer, mask uint64 }
 
+// pollFD is struct pollfd of poll(2).
 type pollFD struct {
 	fd              int32
 	events, revents int16

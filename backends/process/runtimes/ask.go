@@ -56,6 +56,7 @@ func Version(ctx context.Context, r Runtime) (string, error) {
 	return versionIn().FindString(out), err
 }
 
+// versionIn matches a version in an interpreter's own words: two numbers at least.
 var versionIn = lazy.Regexp(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
 
 // remember is answer, cached on disk for as long as the program's file stays the same.

@@ -45,6 +45,7 @@ func (v *view) library(dir string, needed []string) {
 	}
 }
 
+// expand returns a library directory of a program with its $ORIGIN replaced by the program's directory: ld.so(8).
 func expand(dir, program string) string {
 	origin := filepath.Dir(program)
 	if dir == "" {

@@ -5,6 +5,7 @@ import (
 	"syscall"
 )
 
+// inode returns a file's inode number, 0 if it is not known.
 func inode(fi fs.FileInfo) uint64 {
 	if s, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return s.Ino

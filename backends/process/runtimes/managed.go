@@ -91,6 +91,7 @@ func (f *finder) volta(shim string) (target, how string, err error) {
 	return f.tool("volta", filepath.Join(root, "tools", "image", "node"), []string{version}, from, shim)
 }
 
+// readJSON reads a regular file of at most 4 MiB into v, and reports whether it could.
 func readJSON(path string, v any) bool {
 	fi, err := os.Stat(path)
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > 4<<20 {

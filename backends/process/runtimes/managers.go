@@ -102,6 +102,7 @@ func (f *finder) mise(shim string) (target, how string, err error) {
 	return f.tool("mise", installs, versions, path, shim)
 }
 
+// miseData returns mise's data directory, by its own variable, XDG_DATA_HOME or the default.
 func (f *finder) miseData() string {
 	if dir := f.env.get("MISE_DATA_DIR"); dir != "" {
 		return dir

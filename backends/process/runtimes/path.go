@@ -46,6 +46,7 @@ func (f *finder) candidates() iter.Seq[candidate] {
 	}
 }
 
+// inDir yields the language's programs in dir, and reports whether to go on.
 func (f *finder) inDir(dir, how string, yield func(candidate) bool) bool {
 	return !slices.ContainsFunc(f.programs, func(name string) bool { return !f.program(dir, name, how, yield) })
 }
@@ -85,6 +86,7 @@ func safe(paths ...string) error {
 	return nil
 }
 
+// executable reports whether path is a regular file that somebody may execute, after symbolic links.
 func executable(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0

@@ -97,6 +97,7 @@ type language struct {
 	remedy   string
 }
 
+// languageOf returns the language of that name, and whether it is known.
 func languageOf(name string) (language, bool) {
 	switch name {
 	case "python":
@@ -147,6 +148,7 @@ type finder struct {
 	notes []string
 }
 
+// note adds a note, unless there is an equal one.
 func (f *finder) note(format string, args ...any) {
 	s := fmt.Sprintf(format, args...)
 	if !slices.Contains(f.notes, s) {

@@ -99,6 +99,7 @@ func words(text string) [][]string {
 	return out
 }
 
+// home returns a path below the home directory, "" if that is not known.
 func (f *finder) home(elem ...string) string {
 	if f.env.Home == "" {
 		return ""

@@ -17,6 +17,7 @@ type view struct {
 	dirs  []string
 }
 
+// newView returns an empty view that protects a home directory; a relative one counts as unknown.
 func newView(home string) *view {
 	v := &view{}
 	if filepath.IsAbs(home) {
@@ -40,6 +41,7 @@ func (v *view) shared(dir string) bool {
 		slices.ContainsFunc(v.homes, func(home string) bool { return dir == filepath.Join(home, ".local") })
 }
 
+// add adds a directory, unless it is one of the system's, which all sandboxes have.
 func (v *view) add(dir string) {
 	if !system(dir) && !slices.Contains(v.dirs, dir) {
 		v.dirs = append(v.dirs, dir)
@@ -124,6 +126,7 @@ func (v *view) missing(hops []string) map[string]string {
 	return links
 }
 
+// shows reports whether a path is in the view, or one of the system's.
 func (v *view) shows(path string) bool {
 	return system(path) || slices.ContainsFunc(v.dirs, func(dir string) bool { return paths.Within(path, dir) })
 }

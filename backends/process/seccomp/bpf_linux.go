@@ -40,13 +40,16 @@ type condition struct {
 	mask, value uint64
 }
 
+// equal holds when all 64 bits are v.
 func equal(arg uint32, v uint64) condition { return condition{arg, ^uint64(0), v} }
 
 // low32 holds when the low 32 bits are v: the kernel ignores the others of some arguments.
 func low32(arg uint32, v uint32) condition { return condition{arg, 1<<32 - 1, uint64(v)} }
 
+// without holds when none of the bits is set.
 func without(arg uint32, bits uint64) condition { return condition{arg, bits, 0} }
 
+// with holds when all of the bits are set.
 func with(arg uint32, bits uint64) condition { return condition{arg, bits, bits} }
 
 // assemble returns the instructions that follow when the call's number matches, and is in the accumulator.

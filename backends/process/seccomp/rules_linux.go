@@ -121,6 +121,7 @@ func mobysList(info *arch.Info) (always []int, decisions []decision, err error) 
 	return slices.Compact(always), decisions, nil
 }
 
+// conditionsOf converts the conditions of a rule of moby's list. An operator other than these two is an error.
 func conditionsOf(args []specs.LinuxSeccompArg) (list conditions, err error) {
 	for _, a := range args {
 		switch a.Op {

@@ -274,6 +274,7 @@ func (p *Pool[K, I]) room(b *bucket[I]) bool {
 	}
 }
 
+// bytes returns the bytes with which each item counts: as last measured, or else defaultBytes.
 func (b *bucket[I]) bytes() int64 { return cmp.Or(b.memory, defaultBytes) }
 
 // make makes one item and adds it to its bucket.

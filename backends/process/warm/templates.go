@@ -29,6 +29,7 @@ type Use struct {
 	retired bool       // up
 }
 
+// use returns the Use that a template embeds.
 func (u *Use) use() *Use { return u }
 
 // Busy reports whether a spawn is in progress.
