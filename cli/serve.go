@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/client"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/memory"
@@ -14,7 +15,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 func (p *program) serveCommand() *cli.Command {
@@ -50,7 +50,7 @@ Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: command.Configured},
 			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, and not on standard input and output", DefaultText: command.Configured},
-			&cli.BoolFlag{Name: "background", Usage: "tell sandboxmcp stop that it may end this server", Hidden: true}, // for start
+			&cli.BoolFlag{Name: "background", Usage: "be the server that sandboxmcp stop ends", Hidden: true}, // for start
 			&cli.BoolFlag{Name: "stdio", Usage: "with --listen: answer on standard input and output, too"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
@@ -72,6 +72,13 @@ func (p *program) serve(c *cli.Context) error {
 	stdio := !c.IsSet("listen") || c.Bool("stdio")
 	if c.IsSet("listen") {
 		cfg.HTTP.Listen = c.String("listen")
+	}
+	var background *client.Background
+	if c.Bool("background") {
+		if background, err = client.Hold(cfg.StateDir); err != nil {
+			return err
+		}
+		defer background.Close()
 	}
 	if stdio && terminal.TypedAt(p.In) && terminal.IsTerminal(p.Err) {
 		p.Say("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
@@ -101,25 +108,34 @@ func (p *program) serve(c *cli.Context) error {
 		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(), Backends: parts.Names(),
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,
 	}
+	// Without it there is one way less to answer a question; what nobody answers is denied.
+	listener, err := parts.ListenControl(ctx, cfg, c.String("namespace"), log)
+	if err != nil {
+		log.Warn("the command line can't talk to this server", "why", err)
+	} else {
+		defer listener.Close()
+	}
 	var failed <-chan error
-	self := control.Server{Namespace: c.String("namespace"), Background: c.Bool("background")}
 	if cfg.HTTP.Listen != "" {
 		web, err := listenHTTP(ctx, cfg, served, log)
 		switch {
 		case err == nil:
 			defer web.close()
-			failed, self.Address = web.door.Failed(), web.door.Address()
+			failed = web.door.Failed()
+			if listener != nil {
+				listener.SetAddress(web.door.Address())
+			}
+			if background != nil {
+				err = background.Answers(web.door.Address())
+			}
+			if err != nil {
+				return err
+			}
 		case c.IsSet("listen"):
 			return err
 		default: // another server of this configuration has the address
 			log.Warn("this server does not answer over HTTP", "why", err)
 		}
-	}
-	// Without it there is one way less to answer a question; what nobody answers is denied.
-	if listener, err := parts.ListenControl(ctx, cfg, self, log); err != nil {
-		log.Warn("the command line can't talk to this server", "why", err)
-	} else {
-		defer listener.Close()
 	}
 	if stdio {
 		err = mcp.New(served).Serve(ctx, polled(p.In), p.Out)

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ import (
 
 const (
 	usualAddress = "127.0.0.1:8750"
-	startWait    = 30 * time.Second // until a server answers: it opens a log that may be large
+	startWait    = 2 * time.Minute  // until a server answers: it opens a log that may be large
 	stopWait     = 15 * time.Second // beside http.drain_seconds
 	poll         = 20 * time.Millisecond
 	maxServerLog = 10 << 20 // bytes, with which the next start begins a new one
@@ -36,7 +37,7 @@ func (p commands) startCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "start",
 		Usage:     "start a server in the background, that answers over HTTP",
-		UsageText: "sandboxmcp start [--listen ADDRESS] [--namespace NAMESPACE] [--backend NAME] [--json]",
+		UsageText: "sandboxmcp start [--listen ADDRESS] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--structured] [--json]",
 		Description: `It is sandboxmcp serve --listen ADDRESS, which goes on when this terminal is closed. It writes to server.log in the state
 directory. There is one for a state directory: where it runs already, start says so.
 
@@ -45,6 +46,8 @@ Example: sandboxmcp start --listen 127.0.0.1:8750`,
 			&cli.StringFlag{Name: "listen", Usage: "answer at `ADDRESS`, as serve --listen has it", DefaultText: "http.listen, or " + usualAddress},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: command.Configured},
+			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
+			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too", DefaultText: command.Configured},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.start),
@@ -91,15 +94,79 @@ func servers(ctx context.Context, cfg config.Config) ([]control.Server, error) {
 	return []control.Server{c.Server()}, nil
 }
 
-// background returns the server that start has started, or nil.
-func background(ctx context.Context, cfg config.Config) (*control.Server, error) {
-	all, err := servers(ctx, cfg)
-	for _, s := range all {
-		if s.Background {
-			return &s, err
+// Background is the record of the server in the background, which that server holds locked for its life: who can lock it knows that
+// there is none. There is one in a state directory.
+type Background struct{ file *os.File }
+
+// record is what it has.
+type record struct {
+	PID     int       `json:"pid"`
+	Began   time.Time `json:"began"`
+	Address string    `json:"address"`
+}
+
+func recordPath(dir string) string { return filepath.Join(dir, "server.json") }
+
+// Hold makes this process the server in the background of a state directory, until Close or its end.
+func Hold(dir string) (*Background, error) {
+	f, err := lock(recordPath(dir), time.Second)
+	if err != nil {
+		return nil, fmt.Errorf("be the server in the background: %w", err)
+	}
+	return &Background{f}, nil
+}
+
+// Answers records where the server answers.
+func (b *Background) Answers(address string) error {
+	data, err := json.Marshal(record{os.Getpid(), time.Now(), address})
+	if err == nil {
+		err = b.file.Truncate(0)
+	}
+	if err == nil {
+		_, err = b.file.WriteAt(data, 0)
+	}
+	return err
+}
+
+// Close ends the record.
+func (b *Background) Close() { b.file.Close() }
+
+// lock opens a file and locks it, for which it waits some time.
+func lock(path string, wait time.Duration) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(wait); ; time.Sleep(poll) {
+		err := statefile.TryLock(f, false)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, statefile.ErrLocked) || time.Now().After(end) {
+			f.Close()
+			return nil, fmt.Errorf("lock %q: %w", path, err)
 		}
 	}
-	return nil, err
+}
+
+// background returns the record of the server in the background, and whether that lives. The record of one that begins is empty.
+func background(dir string) (r record, lives bool, err error) {
+	f, err := os.OpenFile(recordPath(dir), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return r, false, nil
+	}
+	if err != nil {
+		return r, false, err
+	}
+	defer f.Close()
+	if err := statefile.TryLock(f, true); !errors.Is(err, statefile.ErrLocked) {
+		return r, false, err
+	}
+	_ = json.NewDecoder(f).Decode(&r) // that of the last server may stand there yet, or a part of this one's
+	return r, true, nil
 }
 
 // startedFacts say what start has done.
@@ -118,22 +185,19 @@ func (p commands) start(c *cli.Context) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	log := filepath.Join(cfg.StateDir, "server.log")
-	done, err := oneStart(cfg.StateDir)
+	only, err := lock(filepath.Join(cfg.StateDir, "start.lock"), startWait) // one start at a time
 	if err != nil {
 		return err
 	}
-	defer done()
-	s, err := background(ctx, cfg)
+	defer only.Close()
+	s, lives, err := background(cfg.StateDir)
+	if err == nil && !lives {
+		s, err = p.spawn(ctx, c, cfg, log)
+	}
 	if err != nil {
 		return err
 	}
-	facts := startedFacts{Log: log, Started: s == nil}
-	if s == nil {
-		if s, err = p.spawn(ctx, c, cfg, log); err != nil {
-			return err
-		}
-	}
-	facts.PID, facts.Address = s.PID, s.Address
+	facts := startedFacts{!lives, s.PID, s.Address, log}
 	text := "started"
 	if !facts.Started {
 		text = "runs already"
@@ -141,83 +205,65 @@ func (p commands) start(c *cli.Context) error {
 	return p.Printf(c, facts, "%s: process %d, %s, which writes to %s\n", text, s.PID, terminal.Visible(s.Address), terminal.Visible(log))
 }
 
-// oneStart returns when no other start is under way in a state directory. done lets the next one begin.
-func oneStart(dir string) (done func(), err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "server.lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for end := time.Now().Add(startWait); ; time.Sleep(poll) {
-		err := statefile.TryLock(f, false)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, statefile.ErrLocked) || time.Now().After(end) {
-			f.Close()
-			return nil, fmt.Errorf("wait for another start: %w", err)
-		}
-	}
-}
-
 // spawn starts a server, and returns when it answers.
-func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, path string) (*control.Server, error) {
+func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, path string) (r record, err error) {
 	program, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	if info, err := os.Stat(path); err == nil && info.Size() > maxServerLog {
 		_ = os.Rename(path, path+".1")
 	}
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer log.Close()
+	if err := log.Chmod(0o600); err != nil {
+		return r, err
+	}
 	began, err := log.Seek(0, io.SeekEnd)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	cmd := exec.Command(program)
 	for _, flag := range []string{"config", "db"} {
 		if value := c.String(flag); value != "" {
 			if value, err = filepath.Abs(value); err != nil {
-				return nil, err
+				return r, err
 			}
 			cmd.Args = append(cmd.Args, "--"+flag, value)
 		}
 	}
 	cmd.Args = append(cmd.Args, "serve", "--background", "--listen", cmp.Or(c.String("listen"), cfg.HTTP.Listen, usualAddress))
-	for _, flag := range []string{"namespace", "backend"} {
+	for _, flag := range []string{"namespace", "backend", "tools", "structured"} {
 		if c.IsSet(flag) {
-			cmd.Args = append(cmd.Args, "--"+flag, c.String(flag))
+			cmd.Args = append(cmd.Args, fmt.Sprintf("--%s=%v", flag, c.Value(flag)))
 		}
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	if err := detached(cmd); err != nil {
-		return nil, err
+		return r, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start a server: %w", err)
+		return r, fmt.Errorf("start a server: %w", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	for {
-		all, err := servers(ctx, cfg)
-		if i := slices.IndexFunc(all, func(s control.Server) bool { return s.PID == cmd.Process.Pid }); i >= 0 {
-			return &all[i], nil
+		r, lives, err := background(cfg.StateDir)
+		if lives && r.PID == cmd.Process.Pid && r.Address != "" {
+			return r, nil
 		}
 		select {
 		case <-ended:
 			end, _ := io.ReadAll(io.NewSectionReader(log, began, 4<<10))
-			return nil, exit.Fail("sandboxmcp serve --help", "the server has ended: %s", terminal.Visible(string(end)))
+			return r, exit.Fail("sandboxmcp serve --help", "the server has ended: %s", terminal.Visible(string(end)))
 		case <-ctx.Done():
 			_ = cmd.Process.Kill()
-			return nil, exit.Fail("see "+terminal.Visible(path), "the server does not answer: %v", cmp.Or(err, context.Cause(ctx)))
+			return r, exit.Fail("see "+terminal.Visible(path), "the server does not answer: %v", cmp.Or(err, context.Cause(ctx)))
 		case <-time.After(poll):
 		}
 	}
@@ -230,7 +276,7 @@ func (p commands) stop(c *cli.Context) error {
 	}
 	ctx, cancel := command.UntilSignal(c)
 	defer cancel()
-	s, err := background(ctx, cfg)
+	s, lives, err := background(cfg.StateDir)
 	if err != nil {
 		return err
 	}
@@ -238,7 +284,7 @@ func (p commands) stop(c *cli.Context) error {
 		Stopped bool `json:"stopped"`
 		PID     int  `json:"pid,omitempty"`
 	}{}
-	if s == nil {
+	if !lives || s.PID == 0 {
 		return p.Printf(c, facts, "no server runs in the background\n")
 	}
 	process, err := os.FindProcess(s.PID) // which is that process from now on, as Linux has handles of processes
@@ -246,23 +292,31 @@ func (p commands) stop(c *cli.Context) error {
 		return err
 	}
 	defer process.Release()
-	if again, err := background(ctx, cfg); err != nil || again == nil || !again.Began.Equal(s.Began) {
-		return cmp.Or(err, p.Printf(c, facts, "the server has just ended\n"))
-	}
 	how := os.Signal(syscall.SIGTERM)
 	if c.Bool("now") {
 		how = os.Kill
 	}
-	if err := process.Signal(how); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("end process %d: %w", s.PID, err)
-	}
-	for end := time.Now().Add(stopWait + time.Duration(cfg.HTTP.DrainSeconds)*time.Second); process.Signal(syscall.Signal(0)) == nil; time.Sleep(poll) {
-		if time.Now().After(end) || ctx.Err() != nil {
-			return exit.Fail("sandboxmcp stop --now", "process %d still ends", s.PID)
+	if again, lives, _ := background(cfg.StateDir); lives && again.PID == s.PID && again.Began.Equal(s.Began) {
+		if err := process.Signal(how); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("end process %d: %w", s.PID, err)
 		}
 	}
-	facts.Stopped, facts.PID = true, s.PID
-	return p.Printf(c, facts, "stopped process %d\n", s.PID)
+	for end := time.Now().Add(stopWait + time.Duration(cfg.HTTP.DrainSeconds)*time.Second); ; time.Sleep(poll) {
+		if now, lives, err := background(cfg.StateDir); err != nil || !lives || !now.Began.Equal(s.Began) {
+			facts.Stopped, facts.PID = err == nil, s.PID
+			return cmp.Or(err, p.Printf(c, facts, "stopped process %d\n", s.PID))
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			return exit.Fail("sandboxmcp stop --now", "process %d has not ended yet", s.PID)
+		}
+	}
+}
+
+// serverFacts describe a server that runs.
+type serverFacts struct {
+	control.Server
+	Background bool `json:"background"`
+	Answers    bool `json:"answers"` // to the command line
 }
 
 func (p commands) status(c *cli.Context) error {
@@ -272,15 +326,33 @@ func (p commands) status(c *cli.Context) error {
 	}
 	ctx, cancel := command.UntilSignal(c)
 	defer cancel()
-	all, err := servers(ctx, cfg)
+	s, lives, err := background(cfg.StateDir)
 	if err != nil {
 		return err
 	}
-	err = p.Print(c, append([]control.Server{}, all...), func(w io.Writer) error {
-		t := terminal.NewTable(w, terminal.Column{Name: "PROCESS", Whole: true}, terminal.Column{Name: "BEGAN"}, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "ADDRESS", Spare: true})
+	found, err := servers(ctx, cfg)
+	all := []serverFacts{}
+	for _, f := range found {
+		all = append(all, serverFacts{f, lives && f.PID == s.PID, true})
+	}
+	if lives && !slices.ContainsFunc(all, func(f serverFacts) bool { return f.Background }) {
+		all, err = append(all, serverFacts{control.Server{PID: s.PID, Began: s.Began, Address: s.Address}, true, false}), nil
+	}
+	if err != nil {
+		return err
+	}
+	err = p.Print(c, all, func(w io.Writer) error {
+		t := terminal.NewTable(w, terminal.Column{Name: "PROCESS", Whole: true}, terminal.Column{Name: "BEGAN"}, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "ADDRESS", Spare: true})
 		t.Empty = "no server runs"
-		for _, s := range all {
-			t.Row(fmt.Sprint(s.PID), terminal.Ago(time.Since(s.Began)), cmp.Or(s.Namespace, "any"), cmp.Or(s.Address, "standard input"))
+		for _, f := range all {
+			state := "runs"
+			switch {
+			case !f.Answers:
+				state = "does not answer"
+			case f.Background:
+				state = "in the background"
+			}
+			t.Row(fmt.Sprint(f.PID), terminal.Ago(time.Since(f.Began)), cmp.Or(f.Namespace, "any"), state, cmp.Or(f.Address, "standard input"))
 		}
 		return t.Close()
 	})

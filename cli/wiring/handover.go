@@ -100,11 +100,10 @@ func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q pipeline
 }
 
 // ListenControl opens the socket by which the same user's command line looks at this server and answers its questions.
-func (p *Parts) ListenControl(ctx context.Context, cfg config.Config, s control.Server, log *slog.Logger) (*control.Listener, error) {
-	s.PID, s.Version, s.Began, s.Database = os.Getpid(), version.Current().Version, time.Now(), cfg.SQLitePath
+func (p *Parts) ListenControl(ctx context.Context, cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
 	return control.Listen(control.Config{
 		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
-		Server:    s,
+		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
 		Pipeline:  p.Pipeline,
 		Runs:      p.runs,
 		Alike:     p.serverFingerprint(ctx, cfg),

@@ -89,8 +89,7 @@ type Server struct {
 	// Namespace is the only one that its agents may use; "" lets them name one.
 	Namespace string `json:"namespace,omitempty"`
 	// Address is where it answers over HTTP, as a URL; "" is nowhere.
-	Address    string `json:"address,omitempty"`
-	Background bool   `json:"background,omitempty"` // it was started to go on without a terminal
+	Address string `json:"address,omitempty"`
 }
 
 // Dir returns the directory that the sockets of this user's servers are in: in runtimeDir, which is

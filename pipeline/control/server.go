@@ -58,6 +58,7 @@ type Listener struct {
 	pace    pace
 	socket  *socket
 	http    http.Server
+	address atomic.Pointer[string]
 	ended   chan struct{}
 	streams streams
 	longs   streams
@@ -67,6 +68,17 @@ type Listener struct {
 // Listen begins to answer. It returns errors.ErrUnsupported where the kernel does not say who
 // connects. Close it before what the functions of c show.
 func Listen(c Config) (*Listener, error) { return start(c, usual) }
+
+// SetAddress sets what the server tells of where it answers over HTTP.
+func (l *Listener) SetAddress(address string) { l.address.Store(&address) }
+
+func (l *Listener) self() Server {
+	s := l.c.Server
+	if a := l.address.Load(); a != nil {
+		s.Address = *a
+	}
+	return s
+}
 
 func start(c Config, p pace) (*Listener, error) {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
@@ -125,7 +137,7 @@ func (l *Listener) routes() http.Handler {
 	mux := http.NewServeMux()
 	l.short(mux)
 	for pattern, f := range map[string]func(*http.Request) (any, error){
-		"GET /v1/server":          func(*http.Request) (any, error) { return l.c.Server, nil },
+		"GET /v1/server":          func(*http.Request) (any, error) { return l.self(), nil },
 		"GET /v1/approvals":       func(*http.Request) (any, error) { return questions{l.pending()}, nil },
 		"GET /v1/grants":          func(*http.Request) (any, error) { return grants{l.grants()}, nil },
 		"POST /v1/approvals":      l.ask,
