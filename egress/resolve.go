@@ -37,6 +37,43 @@ const (
 	maxAddresses = 64               // of a name; a message of DNS can have thousands
 )
 
+// Blocked is the error for a name of which all addresses are refused.
+type Blocked struct {
+	Name string
+	Addr netip.Addr // the first of them
+	Why  string     // what is there, in words
+}
+
+func (b *Blocked) Error() string {
+	entry := "the network"
+	if k := special(b.Addr); k == nil || k.secrets {
+		entry = "this very address" // a wider network does not open it
+	}
+	return fmt.Sprintf("%s is at %s, %s: the operator can name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
+}
+
+// resolve returns the addresses of a canonical name that may be connected to, at least one. They are cached for up to 5
+// seconds. If all addresses are refused, the error is a *Blocked.
+func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	all, err := d.addresses(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	var good []netip.Addr
+	var blocked *Blocked
+	for _, a := range all {
+		if why := d.Refuses(a); why == "" {
+			good = append(good, a)
+		} else if blocked == nil {
+			blocked = &Blocked{Name: host, Addr: a, Why: why}
+		}
+	}
+	if len(good) == 0 {
+		return nil, blocked
+	}
+	return good, nil
+}
+
 // lookups caches addresses for a while, and shares one query among concurrent callers.
 type lookups struct {
 	mu     sync.Mutex

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// callOrder keep calls that run something in one session in the order in which they were sent. Models
+// callOrder keeps calls that run something in one session in the order in which they were sent. Models
 // write several calls at once, the second of which needs what the first has set, and clients send
 // them without waiting; each is a goroutine of its own, and those start in any order.
 type callOrder struct {

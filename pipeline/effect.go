@@ -113,7 +113,7 @@ func (t *task) seal(ctx context.Context) error {
 	if !t.started {
 		return nil
 	}
-	return t.noteOutcome(ctx, nil, nil)
+	return t.signOutcome(ctx, nil, nil)
 }
 
 func (t *task) settle(context.Context, error) {

@@ -105,7 +105,7 @@ func (e *execution) noteEnd(ctx context.Context, out *outcome) error {
 		e.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": signer.Manifest{Artifacts: e.res.Artifacts}.SumsSHA256()})
 	}
 	e.captureOutput()
-	return e.noteOutcome(ctx, out, e.inputs)
+	return e.signOutcome(ctx, out, e.inputs)
 }
 
 // withhold ends a run whose end can't be recorded: no row, no result,

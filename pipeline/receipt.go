@@ -20,9 +20,9 @@ func (r *run) canSign(ctx context.Context) error {
 	return err
 }
 
-// noteOutcome signs a receipt of the run, and notes its end with it. inputs are the files that we put into
+// signOutcome signs the receipt of the run, and records its end with it. inputs are the files that we put into
 // the workspace, the script among them.
-func (r *run) noteOutcome(ctx context.Context, out *outcome, inputs map[string]string) error {
+func (r *run) signOutcome(ctx context.Context, out *outcome, inputs map[string]string) error {
 	ctx, cancel := outlast(ctx)
 	defer cancel()
 	if r.p.cfg.Keys != nil {

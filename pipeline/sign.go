@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// sign lists, hashes and saves what the program left. Artifacts that can't be read or saved do not undo the run: the
-// result says so. The receipt, which has the hashes, is signed with the row of the run's end, see noteOutcome.
+// sign is the stage of artifacts: it lists, hashes and saves what the program left. Artifacts that can't be read or saved do not undo the run: the
+// result says so. The receipt, which has the hashes, is signed with the row of the run's end, see signOutcome.
 func (e *execution) sign(ctx context.Context) {
 	defer e.time(&e.res.Timings.Sign)()
 	ctx, cancel := outlast(ctx)

@@ -54,7 +54,7 @@ type Checked struct {
 
 // Check prepares a script for its interpreter. A script that can't run is an *Error; the only other errors are ctx's.
 //
-// The syntax of Python and R is left to the interpreter that runs it, and costs nothing here.
+// The syntax of Python and R is left to the interpreter that runs it, and costs nothing here; Analyze looks at it.
 func Check(ctx context.Context, c Code) (Checked, error) {
 	if err := ctx.Err(); err != nil {
 		return Checked{}, err

@@ -55,7 +55,7 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 func (s *sandbox) promised() backends.Containment {
 	var c backends.Containment
 	for _, name := range backends.ContainmentLayers {
-		missing := s.shared() && slices.Contains(namespaceLayers, name) ||
+		missing := s.noNamespaces() && slices.Contains(namespaceLayers, name) ||
 			name == backends.LayerLandlock && s.backend.landlockABI == 0
 		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: !missing, Detail: s.detail(name, !missing)})
 	}

@@ -55,7 +55,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 	if b.landlockABI > 0 {
 		landlock(p, s, b.landlockABI)
 	}
-	filtered(p)
+	checkFilter(p)
 	p.report(status, sent...)
 	first := 3
 	if channel != nil {

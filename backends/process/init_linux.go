@@ -37,7 +37,7 @@ type initHandle struct {
 
 // spawn has a launcher fork the PID 1 of a sandbox.
 func (b *Backend) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
-	if s.shared() {
+	if s.noNamespaces() {
 		return b.spawnByLauncher(ctx, 0)
 	}
 	return b.spawnByLauncher(ctx, b.flags())

@@ -37,9 +37,9 @@ func limit(p *plan, s *sandbox, main bool) {
 	// Where a cgroup counts, let it be the one that refuses, because it tells.
 	tasks := s.tasks
 	switch {
-	case s.shared() && s.cgroup.Enforces("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
+	case s.noNamespaces() && s.cgroup.Enforces("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
 		tasks = unix.RLIM_INFINITY - 1
-	case s.shared(): // without a user namespace, the kernel counts all that the user runs
+	case s.noNamespaces(): // without a user namespace, the kernel counts all that the user runs
 		tasks += threadsOf(s.hostUID())
 	case s.cgroup.Enforces("pids"):
 		tasks += 8

@@ -37,7 +37,7 @@ type preSpawned struct {
 // spawn gives a sandbox a PID 1 that was pre-spawned, or one spawned by a template.
 func (a *preSpawned) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
 	switch {
-	case s.shared():
+	case s.noNamespaces():
 		return a.backend.spawn(ctx, s)
 	case s.hostIndependent():
 		return a.spares.Take(ctx, rootKey(s.runtime), a.templateSpawner(s.runtime))

@@ -17,7 +17,7 @@ import (
 // procName returns a path in the /proc that shows the sandbox's processes: its own, or in the profile "landlock" the
 // host's.
 func (s *sandbox) procName(name string) string {
-	if s.shared() {
+	if s.noNamespaces() {
 		return "/proc/" + name
 	}
 	return "/proc/self/fd/" + strconv.Itoa(int(s.proc.Fd())) + "/" + name
@@ -125,7 +125,7 @@ func (s *sandbox) killTree(pid int) {
 
 // pids lists the sandbox's processes, by their names in its own /proc.
 func (s *sandbox) pids() []string {
-	if s.shared() {
+	if s.noNamespaces() {
 		return s.descendants(s.pid)
 	}
 	dir, err := os.Open(s.procName("."))

@@ -32,7 +32,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	defer one.pipes.close()
 	end, failed := s.await(ctx, one.pid, w, cmd.Main, streams)
 	switch {
-	case !s.keep && end.alone && !s.shared():
+	case !s.keep && end.alone && !s.noNamespaces():
 		s.exited.Store(true)
 		s.initHandle.end()
 	case !s.keep:

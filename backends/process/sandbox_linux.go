@@ -66,8 +66,8 @@ type sandbox struct {
 	close     sync.Once
 }
 
-// shared reports that the sandbox has no namespaces of its own: they are the host's or the container's.
-func (s *sandbox) shared() bool { return s.landlockOnly || s.inContainer }
+// noNamespaces reports that the sandbox has no namespaces of its own: they are the host's or the container's.
+func (s *sandbox) noNamespaces() bool { return s.landlockOnly || s.inContainer }
 
 // Files implements [backends.Sandbox].
 func (s *sandbox) Files() backends.Files { return s.files }
@@ -100,6 +100,6 @@ func (s *sandbox) hostUID() int { return cmp.Or(s.uid, os.Geteuid()) }
 
 // filterKind returns the kind of the sandbox's seccomp filter.
 func (s *sandbox) filterKind() seccomp.Kind {
-	shared := s.landlockOnly || s.writesHost()
-	return seccomp.Kind{Namespaces: !s.landlockOnly, Affinity: s.cpus == nil, Shared: shared, Notifies: s.notifies(), InContainer: s.inContainer}
+	writes := s.landlockOnly || s.writesHost()
+	return seccomp.Kind{Namespaces: !s.landlockOnly, Affinity: s.cpus == nil, WritesHost: writes, Notifies: s.notifies(), InContainer: s.inContainer}
 }

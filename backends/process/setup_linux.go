@@ -140,7 +140,7 @@ func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, s
 	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	passed := append([]arg{work, proc, shm, disk}, sockets...)
-	passed = append(passed, filter(p, b.filters.Of(s.filterKind()), s.notifies())...)
+	passed = append(passed, loadFilter(p, b.filters.Of(s.filterKind()), s.notifies())...)
 	p.ready(passed...)
 	for _, fd := range passed {
 		p.do("close a passed descriptor", unix.SYS_CLOSE, fd)
@@ -251,7 +251,7 @@ func (b *Backend) containerSetup(s *sandbox) *plan {
 
 // filter has PID 1 load the sandbox's seccomp filter, which all programs of the sandbox inherit: each filter costs
 // the host memory and a lock that all processes share. If notifies is true, it returns the descriptor of the notifications.
-func filter(p *plan, code []byte, notifies bool) (listener []arg) {
+func loadFilter(p *plan, code []byte, notifies bool) (listener []arg) {
 	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
 	p.point(prog.v+8, p.bytes(code).v)
 	if notifies {
@@ -262,8 +262,8 @@ func filter(p *plan, code []byte, notifies bool) (listener []arg) {
 	return listener
 }
 
-// filtered tests that a program's process has inherited the filter, and that the filter works.
-func filtered(p *plan) {
+// checkFilter tests that a program's process has inherited the filter, and that the filter works.
+func checkFilter(p *plan) {
 	p.want(2, "seccomp self-test", unix.SYS_PRCTL, val(unix.PR_GET_SECCOMP), val(0), val(0), val(0), val(0))
 	p.refused(unix.EPERM, "seccomp self-test", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
 }

@@ -53,7 +53,7 @@ func (s *sandbox) watch(main bool) *watcher {
 	w.mu.Lock() // until tick is set
 	defer w.mu.Unlock()
 	w.tick = time.AfterFunc(interval, func() { w.check(s) })
-	if s.shared() {
+	if s.noNamespaces() {
 		s.using.Go(func() { w.runDisk(s) })
 	}
 	return w

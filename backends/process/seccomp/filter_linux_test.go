@@ -20,10 +20,10 @@ func TestFilter(t *testing.T) {
 	}
 	const garbage = 1 << 40 // above the bits that the kernel looks at
 	wide, landlockOnly := Kind{Namespaces: true, Affinity: true}, Kind{}
-	asked := Kind{Affinity: true, Shared: true, Notifies: true} // "landlock" of an ordinary user
+	asked := Kind{Affinity: true, WritesHost: true, Notifies: true} // "landlock" of an ordinary user
 	const notified = uint32(unix.SECCOMP_RET_USER_NOTIF)
 	container := Kind{Namespaces: true, Affinity: true, InContainer: true}
-	shared := Kind{Namespaces: true, Affinity: true, Shared: true}
+	shared := Kind{Namespaces: true, Affinity: true, WritesHost: true}
 	for _, c := range []struct {
 		name string
 		kind Kind

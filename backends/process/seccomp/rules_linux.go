@@ -72,7 +72,7 @@ func (k Kind) replies() map[string]uint32 {
 // fall back to others.
 func (k Kind) absent() []string {
 	list := append([]string{"clone3", "seccomp"}, rare...)
-	if k.Shared {
+	if k.WritesHost {
 		list = append(list, "openat2", "fchmodat2")
 	}
 	return list
@@ -166,7 +166,7 @@ func ours(k Kind) []decision {
 		refused = append(refused, conditions{low32(0, unix.PR_SET_DUMPABLE), low32(1, 0)})
 	}
 	list = append(list, decision{"prctl", refused, einval, allowed})
-	if k.Shared {
+	if k.WritesHost {
 		list = append(list, noSetuid()...)
 	}
 	switch {

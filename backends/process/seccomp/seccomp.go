@@ -7,7 +7,7 @@ package seccomp
 type Kind struct {
 	Namespaces  bool // the sandbox has a network and an IPC namespace of its own
 	Affinity    bool // its programs may choose their CPUs, since a cgroup counts
-	Shared      bool // they may write to a directory of the host
+	WritesHost  bool // they may write to a directory of the host
 	Notifies    bool // the server answers some calls (SECCOMP_RET_USER_NOTIF), since Landlock alone keeps the host's files
 	InContainer bool // PID 1 has threads that programs can name, and its user owns processes of the server
 }
