@@ -113,7 +113,12 @@ func Hold(dir string) (*Background, error) {
 	if err != nil {
 		return nil, fmt.Errorf("be the server in the background: %w", err)
 	}
-	return &Background{f}, nil
+	b := &Background{f}
+	if err := b.Answers(""); err != nil { // the last server's record names a process that may be another's by now
+		b.Close()
+		return nil, err
+	}
+	return b, nil
 }
 
 // Answers records where the server answers.
@@ -152,7 +157,7 @@ func lock(path string, wait time.Duration) (*os.File, error) {
 	}
 }
 
-// background returns the record of the server in the background, and whether that lives. The record of one that begins is empty.
+// background returns the record of the server in the background, and whether that lives. One that begins has no address yet.
 func background(dir string) (r record, lives bool, err error) {
 	f, err := os.OpenFile(recordPath(dir), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -165,7 +170,7 @@ func background(dir string) (r record, lives bool, err error) {
 	if err := statefile.TryLock(f, true); !errors.Is(err, statefile.ErrLocked) {
 		return r, false, err
 	}
-	_ = json.NewDecoder(f).Decode(&r) // that of the last server may stand there yet, or a part of this one's
+	_ = json.NewDecoder(f).Decode(&r) // it may be being written
 	return r, true, nil
 }
 
