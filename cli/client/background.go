@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -265,7 +266,7 @@ func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, 
 		select {
 		case <-ended:
 			end, _ := io.ReadAll(io.NewSectionReader(log, began, 4<<10))
-			return r, exit.Fail("sandboxmcp serve --help", "the server has ended: %s", terminal.Visible(string(end)))
+			return r, exit.Fail("sandboxmcp serve --help", "the server has ended: %s", terminal.Visible(strings.TrimSpace(string(end))))
 		case <-ctx.Done():
 			_ = cmd.Process.Kill()
 			return r, exit.Fail("see "+terminal.Visible(path), "the server does not answer: %v", cmp.Or(err, context.Cause(ctx)))
