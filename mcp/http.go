@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,14 +112,7 @@ func (h *HTTP) endAnswered(s *httpSession) {
 // Close ends all sessions and cancels what they do. It returns when that has ended.
 func (h *HTTP) Close() {
 	h.Drain()
-	h.mu.Lock()
-	for _, s := range h.callers {
-		h.dropLocked(s)
-	}
-	for _, s := range h.sessions {
-		h.dropLocked(s)
-	}
-	h.mu.Unlock()
+	h.dropAll(func(*httpSession) bool { return true })
 	h.calls.Wait()
 }
 
@@ -219,7 +214,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, of caller) {
 		return
 	}
 	i, _ := identity.From(r.Context())
-	a := response{w: w, to: newStream(), replied: make(chan []byte, 1), heartbeat: heartbeat}
+	a := response{w: w, to: newStream(), replied: make(chan []byte, 1)}
 	if bad := c.request(identity.With(s.ctx, i), m, a.to, func(b []byte) { a.replied <- b }); bad != nil {
 		writeFault(w, statusOf(bad.code), bad)
 		return
@@ -316,11 +311,10 @@ func statusOf(code int) int {
 
 // response is the response to one request: the answer as JSON, or a stream of events where something else comes before it.
 type response struct {
-	w         http.ResponseWriter
-	to        *stream
-	replied   chan []byte // gets the answer, or nil if the client wants none
-	heartbeat time.Duration
-	streams   bool // it is one of events
+	w       http.ResponseWriter
+	to      *stream
+	replied chan []byte // gets the answer, or nil if the client wants none
+	streams bool        // it is one of events
 }
 
 // write writes the response, and returns when the request is answered, also if the client is gone by then.
@@ -329,7 +323,7 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 		a.w.Header().Set(headerSession, s.id)
 	}
 	defer a.to.abandon()
-	alive := time.NewTicker(a.heartbeat)
+	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
 	for ctx.Err() == nil {
 		select {
@@ -340,9 +334,7 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 		case <-alive.C:
 			a.chunk(": alive\n\n")
 		case b := <-a.replied:
-			for range len(a.to.notifications) {
-				a.event(encodeNotification(<-a.to.notifications))
-			}
+			a.notified()
 			status := http.StatusOK
 			if m.modern && m.task == nil {
 				status = statusOf(m.failed)
@@ -365,6 +357,13 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 }
 
 func (a *response) event(b []byte) { a.chunk("event: message\ndata: " + string(b) + "\n\n") }
+
+// notified sends the notifications that wait: those before an answer go before it.
+func (a *response) notified() {
+	for range len(a.to.notifications) {
+		a.event(encodeNotification(<-a.to.notifications))
+	}
+}
 
 // chunk sends a piece of a stream at once. A client that is gone is noticed by the end of the request's context.
 func (a *response) chunk(text string) {
@@ -407,9 +406,7 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) {
 		case n := <-a.to.notifications:
 			a.event(encodeNotification(n))
 		case b := <-a.to.messages:
-			for range len(a.to.notifications) {
-				a.event(encodeNotification(<-a.to.notifications))
-			}
+			a.notified()
 			a.event(b)
 		case <-alive.C:
 			a.chunk(": alive\n\n")
@@ -602,15 +599,17 @@ func (h *HTTP) sweep() {
 }
 
 func (h *HTTP) dropIdle(now time.Time) {
+	h.dropAll(func(s *httpSession) bool {
+		return s.busy == 0 && now.Sub(s.used) > h.idle && !s.conn.tasks.working()
+	})
+}
+
+// dropAll drops what which reports, of sessions and of what is outside of them.
+func (h *HTTP) dropAll(which func(*httpSession) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range h.sessions {
-		if s.busy == 0 && now.Sub(s.used) > h.idle && !s.conn.tasks.working() {
-			h.dropLocked(s)
-		}
-	}
-	for _, s := range h.callers {
-		if s.busy == 0 && now.Sub(s.used) > h.idle && !s.conn.tasks.working() {
+	for _, s := range slices.AppendSeq(slices.Collect(maps.Values(h.sessions)), maps.Values(h.callers)) {
+		if which(s) {
 			h.dropLocked(s)
 		}
 	}

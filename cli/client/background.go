@@ -232,15 +232,11 @@ func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, 
 	if err != nil {
 		return r, err
 	}
-	cmd := exec.Command(program)
-	for _, flag := range []string{"config", "db"} {
-		if value := c.String(flag); value != "" {
-			if value, err = filepath.Abs(value); err != nil {
-				return r, err
-			}
-			cmd.Args = append(cmd.Args, "--"+flag, value)
-		}
+	files, err := command.FileArgs(c)
+	if err != nil {
+		return r, err
 	}
+	cmd := exec.Command(program, files...)
 	cmd.Args = append(cmd.Args, "serve", "--background", "--listen", cmp.Or(c.String("listen"), cfg.HTTP.Listen, usualAddress))
 	for _, flag := range []string{"namespace", "backend", "tools", "structured"} {
 		if c.IsSet(flag) {
@@ -309,8 +305,11 @@ func (p commands) stop(c *cli.Context) error {
 	}
 	for end := time.Now().Add(stopWait + time.Duration(cfg.HTTP.DrainSeconds)*time.Second); ; time.Sleep(poll) {
 		if now, lives, err := background(cfg.StateDir); err != nil || !lives || !now.Began.Equal(s.Began) {
-			facts.Stopped, facts.PID = err == nil, s.PID
-			return cmp.Or(err, p.Printf(c, facts, "stopped process %d\n", s.PID))
+			if err != nil {
+				return err
+			}
+			facts.Stopped, facts.PID = true, s.PID
+			return p.Printf(c, facts, "stopped process %d\n", s.PID)
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
 			return exit.Fail("sandboxmcp stop --now", "process %d has not ended yet", s.PID)

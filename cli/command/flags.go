@@ -1,6 +1,7 @@
 package command
 
 import (
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -56,6 +57,19 @@ func Under(parent string, c *cli.Command) *cli.Command {
 // ToolsFlag is --tools.
 func ToolsFlag(usage, value string) cli.Flag {
 	return &cli.StringFlag{Name: "tools", Usage: usage, Value: value}
+}
+
+// FileArgs returns the flags that were typed of the program's own files, for a command line that is started in another directory.
+func FileArgs(c *cli.Context) (args []string, err error) {
+	for _, flag := range []string{"config", "db"} {
+		if value := c.String(flag); value != "" {
+			if value, err = filepath.Abs(value); err != nil {
+				return nil, err
+			}
+			args = append(args, "--"+flag, value)
+		}
+	}
+	return args, nil
 }
 
 // ToolsOn reports whether --tools means only the tools that are on.

@@ -49,15 +49,11 @@ func (p commands) systemd(c *cli.Context) error {
 		}
 		dir, target = filepath.Join(config, "systemd/user"), "default.target"
 	}
-	words := []string{program}
-	for _, flag := range setupFlags[0] {
-		if value := c.String(flag); value != "" {
-			if value, err = filepath.Abs(value); err != nil {
-				return err
-			}
-			words = append(words, "--"+flag, value)
-		}
+	files, err := command.FileArgs(c)
+	if err != nil {
+		return err
 	}
+	words := append([]string{program}, files...)
 	for i, w := range words {
 		words[i] = unitWord(w)
 	}
