@@ -75,7 +75,7 @@ func (p *program) serve(c *cli.Context) error {
 	}
 	var background *client.Background
 	if c.Bool("background") {
-		if background, err = client.Hold(cfg.StateDir); err != nil {
+		if background, err = client.Hold(c.Context, cfg.StateDir); err != nil {
 			return err
 		}
 		defer background.Close()

@@ -129,6 +129,9 @@ func replaceFile(path string, content []byte) error {
 	return statefile.Replace(path, newKind, content, 0o600)
 }
 
+// lockWait is how long a change of keys waits for other processes, which hold the lock for milliseconds.
+const lockWait = 10 * time.Second
+
 // lock waits until no other process changes the directory, which it makes. The lock goes with its
 // process, however that ends.
 func (k *Keys) lock(ctx context.Context) (unlock func(), err error) {
@@ -138,24 +141,9 @@ func (k *Keys) lock(ctx context.Context) (unlock func(), err error) {
 	if err := k.check(); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(k.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := statefile.LockFile(ctx, filepath.Join(k.dir, "lock"), lockWait)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("change the keys: %w", err)
 	}
-	for {
-		err := statefile.TryLock(f, false)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, statefile.ErrLocked) {
-			f.Close()
-			return nil, fmt.Errorf("lock %q: %w", f.Name(), err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("another process changes the keys in %q: %w", k.dir, context.Cause(ctx))
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	return func() { f.Close() }, nil
 }

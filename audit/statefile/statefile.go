@@ -2,7 +2,9 @@
 package statefile
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +15,55 @@ import (
 
 // ErrLocked is the error of [TryLock] where another holds a lock.
 var ErrLocked = errors.New("another process has it locked")
+
+// lockPoll is the time between two attempts at a lock: those who hold one need milliseconds.
+const lockPoll = 5 * time.Millisecond
+
+// LockFile opens the file path, which it makes where it is missing, with a directory of mode 0700 around it, and locks it
+// until it is closed, also by the end of the process. The error is ErrLocked where another has held the lock for that
+// long, or until ctx ended.
+func LockFile(ctx context.Context, path string, wait time.Duration) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return locked(ctx, f, wait)
+}
+
+// LockDir opens and locks a directory, as LockFile does a file. On Windows that is not possible.
+func LockDir(ctx context.Context, dir string, wait time.Duration) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return locked(ctx, f, wait)
+}
+
+// locked returns f with its lock, or closes it.
+func locked(ctx context.Context, f *os.File, wait time.Duration) (*os.File, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("waited %v", wait))
+	defer cancel()
+	again := time.NewTicker(lockPoll)
+	defer again.Stop()
+	err := TryLock(f, false)
+	for errors.Is(err, ErrLocked) {
+		select {
+		case <-again.C:
+			err = TryLock(f, false)
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("lock %q: %w (%w)", f.Name(), err, context.Cause(ctx))
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %q: %w", f.Name(), err)
+	}
+	return f, nil
+}
 
 // Create makes the file path out of what fill writes and syncs, and its directory, of mode 0700, where that is missing. The file
 // is built under another name and then linked into place, whole: of many processes that come first one wins, a process

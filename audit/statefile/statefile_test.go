@@ -1,14 +1,17 @@
 package statefile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -151,6 +154,61 @@ func TestLock(t *testing.T) {
 	}
 	if err := TryLock(a, false); err == nil || err == ErrLocked {
 		t.Errorf("of a closed file: got %v", err)
+	}
+}
+
+// Who waits for a lock gets it when it is free, and gives up in time.
+func TestLockFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "lock")
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 10 * time.Second
+		held, err := LockFile(t.Context(), path, wait)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if f, err := LockFile(t.Context(), path, wait); !errors.Is(err, ErrLocked) || time.Since(start) != wait || !strings.Contains(err.Error(), "waited 10s") {
+			t.Errorf("while it is locked: got %v, %v after %v", f, err, time.Since(start))
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		errEnough := errors.New("enough")
+		time.AfterFunc(time.Second, func() { cancel(errEnough) })
+		if f, err := LockFile(ctx, path, wait); !errors.Is(err, ErrLocked) || !errors.Is(err, errEnough) {
+			t.Errorf("cancelled: got %v, %v", f, err)
+		}
+		time.AfterFunc(time.Second, func() { held.Close() })
+		start = time.Now()
+		f, err := LockFile(t.Context(), path, wait)
+		if took := time.Since(start); err != nil || took < time.Second || took > time.Second+lockPoll {
+			t.Fatalf("got %v after %v", err, took)
+		}
+		defer f.Close()
+	})
+	if left := names(t, filepath.Dir(path)); left != "lock" {
+		t.Errorf("the directory has %s", left)
+	}
+	if f, err := LockFile(t.Context(), filepath.Dir(path), time.Second); err == nil || errors.Is(err, ErrLocked) {
+		t.Errorf("of a directory: got %v, %v", f, err)
+	}
+}
+
+func TestLockDir(t *testing.T) {
+	dir := t.TempDir()
+	held, err := LockDir(t.Context(), dir, time.Second)
+	if errors.Is(err, errors.ErrUnsupported) || runtime.GOOS == "windows" {
+		t.Skip("this system has no locks of directories")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if f, err := LockDir(over, dir, time.Hour); !errors.Is(err, ErrLocked) {
+		t.Errorf("while it is locked: got %v, %v", f, err)
+	}
+	if f, err := LockDir(t.Context(), filepath.Join(dir, "none"), time.Second); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of none: got %v, %v", f, err)
 	}
 }
 

@@ -109,8 +109,8 @@ type record struct {
 func recordPath(dir string) string { return filepath.Join(dir, "server.json") }
 
 // Hold makes this process the server in the background of a state directory, until Close or its end.
-func Hold(dir string) (*Background, error) {
-	f, err := lock(recordPath(dir), time.Second)
+func Hold(ctx context.Context, dir string) (*Background, error) {
+	f, err := statefile.LockFile(ctx, recordPath(dir), time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("be the server in the background: %w", err)
 	}
@@ -136,27 +136,6 @@ func (b *Background) Answers(address string) error {
 
 // Close ends the record.
 func (b *Background) Close() { b.file.Close() }
-
-// lock opens a file and locks it, for which it waits some time.
-func lock(path string, wait time.Duration) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for end := time.Now().Add(wait); ; time.Sleep(poll) {
-		err := statefile.TryLock(f, false)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, statefile.ErrLocked) || time.Now().After(end) {
-			f.Close()
-			return nil, fmt.Errorf("lock %q: %w", path, err)
-		}
-	}
-}
 
 // background returns the record of the server in the background, and whether that lives. One that begins has no address yet.
 func background(dir string) (r record, lives bool, err error) {
@@ -191,7 +170,7 @@ func (p commands) start(c *cli.Context) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	log := filepath.Join(cfg.StateDir, "server.log")
-	only, err := lock(filepath.Join(cfg.StateDir, "start.lock"), startWait) // one start at a time
+	only, err := statefile.LockFile(ctx, filepath.Join(cfg.StateDir, "start.lock"), startWait) // one start at a time
 	if err != nil {
 		return err
 	}

@@ -123,23 +123,11 @@ func private(dir string) error {
 
 // lock takes the lock of a directory. It gives up when somebody holds it for long: who does is stopped.
 func lock(dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
+	f, err := statefile.LockDir(context.Background(), dir, 2*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	for range 200 {
-		err := statefile.TryLock(f, false)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, statefile.ErrLocked) {
-			f.Close()
-			return nil, fmt.Errorf("lock it: %w", err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	f.Close()
-	return nil, fmt.Errorf("lock it: %w", unix.EWOULDBLOCK)
+	return func() { f.Close() }, nil
 }
 
 // maxPath is the kernel's limit for the path of a socket, less the NUL, in bytes.

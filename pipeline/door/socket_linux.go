@@ -34,11 +34,11 @@ func listenUnix(ctx context.Context, path, group string) (l net.Listener, remove
 			return nil, nil, err
 		}
 	}
-	unlock, err := lock(ctx, filepath.Dir(path))
+	locked, err := lock(ctx, filepath.Dir(path))
 	if err != nil {
 		return nil, nil, err
 	}
-	defer unlock()
+	defer locked.Close()
 	if err := free(ctx, path); err != nil {
 		return nil, nil, err
 	}
@@ -82,17 +82,8 @@ func groupID(name string) (int, error) {
 }
 
 // lock keeps servers that start at the same time from taking each other's socket for a dead one. It gives up after a second.
-func lock(ctx context.Context, dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-		}
-	}()
-	info, err := f.Stat()
+func lock(ctx context.Context, dir string) (*os.File, error) {
+	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
 		return nil, err
@@ -101,13 +92,7 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	case info.Mode().Perm()&0o022 != 0:
 		return nil, fmt.Errorf("others could replace the socket: chmod go-w %q, or use another directory", dir)
 	}
-	for range 100 {
-		if err = statefile.TryLock(f, false); !errors.Is(err, statefile.ErrLocked) || ctx.Err() != nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return func() { f.Close() }, err
+	return statefile.LockDir(ctx, dir, time.Second)
 }
 
 // free removes the socket of a server that is dead.

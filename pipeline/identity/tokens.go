@@ -148,30 +148,11 @@ const lockWait = 10 * time.Second
 
 // change replaces the file by what f makes of it, unless f fails, with others locked out.
 func (t *Tokens) change(ctx context.Context, f func(*content) error) error {
-	if err := os.MkdirAll(t.dir, 0o700); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, fmt.Errorf("another process has %q locked", filepath.Join(t.dir, lockFile)))
-	defer cancel()
-	lock, err := os.OpenFile(filepath.Join(t.dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := statefile.LockFile(ctx, filepath.Join(t.dir, lockFile), lockWait)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	for {
-		err := statefile.TryLock(lock, false)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, statefile.ErrLocked) {
-			return fmt.Errorf("lock %q: %w", lock.Name(), err)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 	all, err := t.read()
 	if err != nil {
 		return err
