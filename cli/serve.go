@@ -137,12 +137,24 @@ func (p *program) serve(c *cli.Context) error {
 			log.Warn("this server does not answer over HTTP", "why", err)
 		}
 	}
-	if stdio {
-		err = mcp.New(served).Serve(ctx, polled(p.In), p.Out)
-	} else {
-		select {
-		case err = <-failed:
-		case <-ctx.Done():
+	ended := make(chan error, 1)
+	go func() {
+		if stdio {
+			ended <- mcp.New(served).Serve(ctx, polled(p.In), p.Out)
+			return
+		}
+		<-ctx.Done()
+		ended <- nil
+	}()
+	select {
+	case err = <-ended:
+	case err = <-failed:
+		if stdio {
+			log.Error("nothing is answered over HTTP any more, only on standard input and output: start the server again", "error", err)
+			if listener != nil {
+				listener.SetAddress("")
+			}
+			err = <-ended
 		}
 	}
 	var stopped command.Interruption

@@ -75,6 +75,11 @@ func (d *Door) health(w http.ResponseWriter, r *http.Request) {
 
 func (d *Door) ready() bool {
 	reason := ""
+	select {
+	case <-d.ended: // who has connected before can still ask
+		reason = "no more connections are taken"
+	default:
+	}
 	if d.c.Ready != nil {
 		if err := d.c.Ready(); err != nil {
 			reason = err.Error()
