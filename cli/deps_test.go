@@ -56,6 +56,7 @@ var mayImport = []struct {
 	{"pipeline/event", nil},
 	{"pipeline/remedy", nil},
 	{"pipeline/door", nil},
+	{"pipeline/operation", []string{"audit/safetext", "validate/spelling"}},
 	{"pipeline/identity", nil},
 	{"pipeline/host/launch", []string{"cli/role"}}, // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},

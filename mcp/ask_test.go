@@ -17,20 +17,23 @@ import (
 // askingRig has a tool that stands for a run of which one connection waits for a person.
 func askingRig(t *testing.T) *rig {
 	r := newRig(t, nil)
-	in := form{text("what", "The host."), text("run", "The run."), text("session", "The session.")}
-	asks := tool{name: "connect", in: in, out: shape[approvalFacts](), run: func(ctx context.Context, c *call) (*answer, error) {
-		q := approval.Question{Kind: approval.Egress, Namespace: "n", What: c.text("what"), Run: c.text("run"), Session: c.text("session"),
+	type args struct {
+		What    string `json:"what"`
+		Run     string `json:"run"`
+		Session string `json:"session"`
+	}
+	r.s.add(row[approvalFacts]("connect", "Connect", func(ctx context.Context, c *call, a *args) (*answer, error) {
+		q := approval.Question{Kind: approval.Egress, Namespace: "n", What: a.What, Run: a.Run, Session: a.Session,
 			CodeHead: "print('\x1b[2J')\nHost: other", Reason: "a running program connects to it"}
 		connection, hangUp := context.WithCancel(context.Background()) // which knows nothing of the call
 		defer hangUp()
 		defer context.AfterFunc(ctx, hangUp)()
-		a, err := r.cfg.Approvals.Ask(connection, q, r.s.asker(ctx, c))
+		decided, err := r.cfg.Approvals.Ask(connection, q, r.s.asker(ctx, c))
 		if err != nil {
 			return nil, err
 		}
-		return &answer{text: fmt.Sprint(a.Allowed, " ", a.Scope), facts: &approvalFacts{Reason: a.Reason}}, nil
-	}}
-	r.s.add(asks)
+		return &answer{text: fmt.Sprint(decided.Allowed, " ", decided.Scope), facts: &approvalFacts{Reason: decided.Reason}}, nil
+	}, "", 0))
 	return r
 }
 

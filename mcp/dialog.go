@@ -56,13 +56,11 @@ func dialog(q approval.Question) mcp.ElicitationParams {
 	return mcp.ElicitationParams{
 		Mode:    mcp.ElicitationModeForm,
 		Message: dialogText(q),
-		RequestedSchema: members{
-			{"type", "object"},
-			{"properties", members{{"decision", members{
-				{"type", "string"}, {"title", "Decision"}, {"description", phrasesOf(q.Kind).choice},
-				{"enum", values}, {"enumNames", labels},
-			}}}},
-			{"required", []string{"decision"}},
+		RequestedSchema: map[string]any{
+			"type": "object", "required": []string{"decision"},
+			"properties": map[string]any{"decision": map[string]any{
+				"type": "string", "title": "Decision", "description": phrasesOf(q.Kind).choice, "enum": values, "enumNames": labels,
+			}},
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // The library's types are used here, and its server is not: a program that imports that package compiles the schemas of
@@ -174,35 +175,54 @@ func (s *Server) callTool(ctx context.Context, m *message) (mcp.ResultMetadata, 
 	if t == nil {
 		return nil, m.refuse(mcp.INVALID_PARAMS, s.noTool(p.Name))
 	}
-	checked, err := s.offered(t.in).check(p.Arguments)
+	c, err := s.call(t, p)
 	if err != nil {
-		return s.result(ctx, failure(t.name, err)), nil
+		return s.result(ctx, failure(t.Name, err)), nil
 	}
-	namespace, err := s.namespace(checked)
-	if err != nil {
-		return s.result(ctx, failure(t.name, err)), nil
-	}
-	c := &call{args: checked, params: p, namespace: namespace, progress: startProgress(ctx, p.Meta)}
+	c.progress = startProgress(ctx, p.Meta)
 	defer c.progress.stop()
 	awaitPredecessors(ctx)
 	a, err := t.run(ctx, c)
 	if err != nil {
-		a = failure(t.name, err)
+		a = failure(t.Name, err)
 	}
 	return s.result(ctx, a), nil
 }
 
 // call is one call of a tool.
 type call struct {
-	args
+	args      any // a pointer to what the tool's handler takes
 	params    callParams
-	namespace string
+	namespace string // the named one, or that of its session
+	walled    bool   // others' are none of its business
 	progress  *progress
+}
+
+// call checks the arguments of a tool.
+func (s *Server) call(t *tool, p callParams) (*call, error) {
+	args, err := t.In.Check(p.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	named, own := t.In.Text(args, "namespace"), s.cfg.Namespace
+	c := &call{args: args, params: p, namespace: cmp.Or(named, own), walled: named+own != ""}
+	if own != "" && c.namespace != own {
+		return nil, operation.Wrong("namespace", "this server belongs to the namespace %q: leave it out", own)
+	}
+	if session := t.In.Text(args, "session_id"); !c.walled && session != "" {
+		for _, info := range s.cfg.Pipeline.Sessions("") {
+			if info.ID == session {
+				c.namespace = info.Namespace
+			}
+		}
+	}
+	c.namespace = cmp.Or(c.namespace, "default")
+	return c, nil
 }
 
 // tool returns the tool of that name; nil is that there is none.
 func (s *Server) tool(name string) *tool {
-	i := slices.IndexFunc(s.has, func(t tool) bool { return t.name == name })
+	i := slices.IndexFunc(s.has, func(t tool) bool { return t.Name == name })
 	if i < 0 {
 		return nil
 	}

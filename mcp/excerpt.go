@@ -63,6 +63,8 @@ func tailOf(s string, n int) string {
 	return s[from:]
 }
 
+func clip(s string, max int) string { return safetext.Clip(s, max) }
+
 // readable is text for a model.
 func readable(s string) string { return safetext.Model(s) }
 

@@ -15,16 +15,11 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-func filesField() field {
-	f := named("files", `Files to put into the working directory first: name to content, such as {"data.csv": "a,b\n1,2"}. `+
-		`Binary content is written as a data URL: "data:;base64,iVBORw0...". `+
-		`What an earlier run left is named instead, by an object: {"request_id": "01K...", "artifact": "data.csv"}.`,
-		field{kind: "string", about: "The file's text, or a data URL with base64.", any: true}).such("notes").upTo(1000)
-	f.reshape = byName
-	return f
-}
+// fileArgs are names with the JSON of what they hold.
+type fileArgs map[string]json.RawMessage
 
 // file is the form in which callers of other tools send a file.
 type file struct {
@@ -35,8 +30,8 @@ type file struct {
 	Artifact              string
 }
 
-// byName turns a list of files that have names into an object of files. What it can't read stays as it is.
-func byName(raw json.RawMessage) json.RawMessage {
+// Read turns a list of files that have names into an object of files.
+func (fileArgs) Read(raw json.RawMessage) json.RawMessage {
 	var list []json.RawMessage
 	if !bytes.HasPrefix(raw, []byte("[")) || json.Unmarshal(raw, &list) != nil || len(list) == 0 {
 		return raw
@@ -56,20 +51,20 @@ func byName(raw json.RawMessage) json.RawMessage {
 	return marshal(all)
 }
 
-// inputs reads files: text, data URLs, and the objects that callers of other tools know.
-func inputs(files args) ([]pipeline.Input, error) {
+// inputs returns what the files hold: text, data URLs, and the objects that callers of other tools know.
+func (f fileArgs) inputs() ([]pipeline.Input, error) {
 	var all []pipeline.Input
-	if err := fileNames(slices.Sorted(maps.Keys(files))); err != nil {
+	if err := fileNames(slices.Sorted(maps.Keys(f))); err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if f, ok := storedFile(files.raw(name)); ok {
-			all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Run: f.RequestID, Artifact: cmp.Or(f.Artifact, f.Name, f.Path, f.Filename, name)})
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		if stored, ok := storedFile(f[name]); ok {
+			all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Run: stored.RequestID, Artifact: cmp.Or(stored.Artifact, stored.Name, stored.Path, stored.Filename, name)})
 			continue
 		}
-		content, err := fileContent(files.raw(name))
+		content, err := fileContent(f[name])
 		if err != nil {
-			return nil, bad("files", "%q: %v", clip(name, 80), err)
+			return nil, operation.Wrong("files", "%q: %v", clip(name, 80), err)
 		}
 		all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Content: content})
 	}
@@ -93,21 +88,21 @@ func fileNames(names []string) error {
 		case name == "" || !filepath.IsLocal(clean) || clean == ".":
 			wrong = "is no name for a file in the working directory: send a relative one, without ..,"
 			if base := path.Base(clean); filepath.IsLocal(base) && base != "." && base != "/" {
-				return bad("files", "%q %s such as %q", label, wrong, base)
+				return operation.Wrong("files", "%q %s such as %q", label, wrong, base)
 			}
-			return bad("files", `%q %s such as "data.csv"`, label, wrong)
+			return operation.Wrong("files", `%q %s such as "data.csv"`, label, wrong)
 		case taken[clean] != "":
 			wrong = fmt.Sprintf("and %q are the same file: leave one out", clip(taken[clean], 80))
 		}
 		if wrong != "" {
-			return bad("files", "%q %s", label, wrong)
+			return operation.Wrong("files", "%q %s", label, wrong)
 		}
 		taken[clean] = name
 	}
 	for clean, name := range taken {
 		for dir := path.Dir(clean); dir != "."; dir = path.Dir(dir) {
 			if other := taken[dir]; other != "" {
-				return bad("files", "%q can't be a file and the directory of %q: rename one", clip(other, 80), clip(name, 80))
+				return operation.Wrong("files", "%q can't be a file and the directory of %q: rename one", clip(other, 80), clip(name, 80))
 			}
 		}
 	}

@@ -80,10 +80,13 @@ func New(cfg Config) *Server {
 }
 
 func (s *Server) add(t tool) {
+	if s.cfg.Namespace != "" { // which is understood where there is only one, too
+		t.In = t.In.Without("namespace")
+	}
 	s.has, s.list = append(s.has, t), append(s.list, s.entry(t))
 	slices.SortFunc(s.list, func(a, b mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
-	if t.hints&backgrounds != 0 {
-		s.background = append(s.background, t.name)
+	if t.Hints&backgrounds != 0 {
+		s.background = append(s.background, t.Name)
 	}
 }
 

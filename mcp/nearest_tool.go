@@ -47,7 +47,7 @@ var otherTools = sync.OnceValue(func() map[string][]string {
 func (s *Server) noTool(asked string) string {
 	var names []string
 	for _, t := range s.has {
-		names = append(names, t.name)
+		names = append(names, t.Name)
 	}
 	plain := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(strings.ToLower(clip(asked, 64)))
 	meant := otherTools()[plain]

@@ -17,22 +17,22 @@ import (
 
 // receipt returns the receipt of one run, which the log has for as long as there is a log. Runs of other
 // namespaces are not there.
-func (s *Server) receipt(ctx context.Context, c *call, id string) (*answer, error) {
+func (s *Server) receipt(ctx context.Context, c *call, q *artifactsArgs) (*answer, error) {
+	id := q.Run
 	last, err := s.lastRow(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	walled := s.cfg.Namespace != "" || c.has("namespace")
-	if last.Seq == 0 || walled && last.Namespace != c.namespace {
+	if last.Seq == 0 || c.walled && last.Namespace != c.namespace {
 		return nil, fmt.Errorf("run %s: %w", clip(id, 64), results.ErrUnknown)
 	}
 	if why := unsigned[last.Kind]; why != "" {
 		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: fmt.Sprintf("run %s has no receipt: %s", clip(id, 64), why),
 			Remedy: pipeline.Remedy{"audit_execution with its request_id tells what is known of it"}}
 	}
-	a, err := s.fetch(ctx, c, results.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)
-	bytes := c.number("offset") > 0 || c.has("max_bytes") && c.number("max_bytes") != defaultInline // are counted
-	if encoding := c.text("encoding"); err != nil || encoding == "raw" || encoding == "base64" || bytes {
+	a, err := s.fetch(ctx, q, results.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)
+	bytes := q.Offset > 0 || q.MaxBytes != defaultInline // are counted
+	if err != nil || q.Encoding != "text" || bytes {
 		return a, err
 	}
 	text, err := s.cfg.Log.Receipt(ctx, last.Run)

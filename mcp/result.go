@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -19,7 +20,7 @@ import (
 // common stands in all structured content. Some clients hand on nothing else when there is some (see seenClients), so
 // the text is in it too.
 type common struct {
-	Text    string   `json:"text" about:"The whole answer as text, as it is in content."`
+	Text    string   `json:"text" about:"The whole answer as text, as it is in content." required:"true"`
 	Refused *refusal `json:"refused,omitempty" about:"Why nothing was done, if nothing was."`
 }
 
@@ -108,7 +109,7 @@ func failure(tool string, err error) *answer {
 // explain returns what went wrong, and what a caller of a tool can do about it.
 func explain(tool string, err error) refusal {
 	var stopped *pipeline.Error
-	var arguments badArguments
+	var arguments operation.Invalid
 	var refused *backends.Refusal
 	var withheld *results.Withheld
 	switch {

@@ -56,11 +56,7 @@ func runtimes(t *testing.T, all []backends.Backend, named string) (*answer, erro
 	for _, b := range all {
 		s.cfg.Backends = append(s.cfg.Backends, b.Name())
 	}
-	filter := args{}
-	if named != "" {
-		filter["backend"] = named
-	}
-	return s.listRuntimes(t.Context(), &call{args: filter})
+	return s.listRuntimes(t.Context(), &call{}, &runtimesArgs{onBackend: onBackend{named}})
 }
 
 // TestRuntimesOfAll lists those of the default backend as ever, and of each other what it says, or why it

@@ -149,9 +149,9 @@ func TestRemediesAreValues(t *testing.T) {
 func toolTerms() map[string]bool {
 	all := map[string]bool{}
 	for _, t := range (&Server{}).tools() {
-		all[t.name] = true
-		for _, f := range t.in {
-			all[f.name] = strings.Contains(f.name, "_")
+		all[t.Name] = true
+		for _, name := range t.In.Names() {
+			all[name] = strings.Contains(name, "_")
 		}
 	}
 	return all

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
@@ -22,16 +22,14 @@ import (
 const aboutArtifacts = `Fetches what runs left. Without name it lists the files and output of a run, or of all runs of a session; with name it returns ` +
 	`that file, or stdout or stderr: text and images inline, in parts if they are long. Of each run there is also a signed receipt, "receipt.intoto.json".`
 
-func artifactsIn() form {
-	return form{
-		text("request_id", "The run that left it.").upTo(64),
-		sessionField("The session whose runs left it. One of request_id and session_id is needed."),
-		text("name", `The file's name as it is listed, or "stdout", "stderr" or "receipt.intoto.json". Default: all are listed.`).upTo(4096),
-		integer("offset", "Bytes to leave out at its beginning.", 0, 1<<40).or(0),
-		integer("max_bytes", "The most bytes to return inline.", 1, 1<<20).or(defaultInline),
-		choice("encoding", "How it is returned: a receipt as text is in words, and raw as the JSON that was signed.", "text", "raw", "base64").or("text"),
-		namespaceField(),
-	}
+type artifactsArgs struct {
+	Run      string `json:"request_id" about:"The run that left it." range:"..64"`
+	Session  string `json:"session_id" about:"The session whose runs left it. One of request_id and session_id is needed." range:"..64"`
+	Name     string `json:"name" about:"The file's name as it is listed, or \"stdout\", \"stderr\" or \"receipt.intoto.json\". Default: all are listed." range:"..4096"`
+	Offset   int64  `json:"offset" about:"Bytes to leave out at its beginning." range:"0..1099511627776" default:"0"`
+	MaxBytes int64  `json:"max_bytes" about:"The most bytes to return inline." range:"1..1048576" default:"32768"`
+	Encoding string `json:"encoding" about:"How it is returned: a receipt as text is in words, and raw as the JSON that was signed." oneof:"text raw base64" default:"text"`
+	inNamespace
 }
 
 // defaultInline is what get_artifacts returns at once: what a model can be expected to read.
@@ -59,16 +57,16 @@ type leftFacts struct {
 	Artifacts []artifactFacts `json:"artifacts,omitempty" about:"The files that it left."`
 }
 
-func (s *Server) getArtifacts(ctx context.Context, c *call) (*answer, error) {
+func (s *Server) getArtifacts(ctx context.Context, c *call, q *artifactsArgs) (*answer, error) {
 	if s.cfg.Results == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true, Reason: "this server keeps no output and no artifacts",
 			Remedy: pipeline.Remedy{"print what you need, in parts if it is long"}}
 	}
-	name := c.text("name")
-	if id := c.text("request_id"); id != "" && name == signer.ReceiptName {
-		return s.receipt(ctx, c, id)
+	name := q.Name
+	if q.Run != "" && name == signer.ReceiptName {
+		return s.receipt(ctx, c, q)
 	}
-	runs, err := s.runsOf(c)
+	runs, err := s.runsOf(c, q)
 	if err != nil {
 		return nil, err
 	}
@@ -77,22 +75,21 @@ func (s *Server) getArtifacts(ctx context.Context, c *call) (*answer, error) {
 	}
 	for _, r := range runs {
 		if part, ok := partName(r, name); ok {
-			return s.fetch(ctx, c, r, name, part)
+			return s.fetch(ctx, q, r, name, part)
 		}
 	}
 	return nil, missing(runs, name)
 }
 
 // runsOf are the runs that a call is about, the newest first. Those of other namespaces are not there.
-func (s *Server) runsOf(c *call) ([]results.Record, error) {
-	id, session := c.text("request_id"), c.text("session_id")
+func (s *Server) runsOf(c *call, q *artifactsArgs) ([]results.Record, error) {
+	id, session := q.Run, q.Session
 	switch {
 	case id == "" && session == "":
-		return nil, bad("request_id", "is missing: send it, or session_id")
+		return nil, operation.Wrong("request_id", "is missing: send it, or session_id")
 	case id != "":
 		r, err := s.cfg.Results.Get(id)
-		walled := s.cfg.Namespace != "" || c.has("namespace")
-		if err == nil && (walled && r.Namespace != c.namespace || session != "" && r.Session != session) {
+		if err == nil && (c.walled && r.Namespace != c.namespace || session != "" && r.Session != session) {
 			err = fmt.Errorf("run %s: %w", clip(id, 64), results.ErrUnknown)
 		}
 		return []results.Record{r}, err
@@ -129,12 +126,12 @@ func missing(runs []results.Record, name string) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if near := spelling.Nearest(name, names); near != "" {
-		return bad("name", "there is no file %q: did you mean %q?", clip(name, 200), near)
+		return operation.Wrong("name", "there is no file %q: did you mean %q?", clip(name, 200), near)
 	}
 	if len(names) == 0 {
-		return bad("name", "there is no file %q: the run left none; only stdout and stderr are there", clip(name, 200))
+		return operation.Wrong("name", "there is no file %q: the run left none; only stdout and stderr are there", clip(name, 200))
 	}
-	return bad("name", "there is no file %q: choose from %s", clip(name, 200), clip(strings.Join(names, ", "), 1000))
+	return operation.Wrong("name", "there is no file %q: choose from %s", clip(name, 200), clip(strings.Join(names, ", "), 1000))
 }
 
 func runList(runs []results.Record) *answer {
@@ -206,14 +203,14 @@ func (s *Server) left(ctx context.Context, r results.Record, stored string, offs
 }
 
 // fetch returns a part of a file.
-func (s *Server) fetch(ctx context.Context, c *call, r results.Record, name, stored string) (*answer, error) {
-	offset, limit := int64(c.number("offset")), cmp.Or(int64(c.number("max_bytes")), defaultInline)
-	p, err := s.left(ctx, r, stored, offset, limit)
+func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, name, stored string) (*answer, error) {
+	offset := q.Offset
+	p, err := s.left(ctx, r, stored, offset, q.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
 	if offset > p.Size {
-		return nil, bad("offset", "%d is behind the end: %s has %d bytes", offset, readable(clip(name, 200)), p.Size)
+		return nil, operation.Wrong("offset", "%d is behind the end: %s has %d bytes", offset, readable(clip(name, 200)), p.Size)
 	}
 	f := &artifactsFacts{Name: name, MIME: p.MIME, Offset: offset, Total: p.Size, URI: runURI(r.ID, stored)}
 	if file, ok := strings.CutPrefix(stored, "files/"); ok {
@@ -228,7 +225,7 @@ func (s *Server) fetch(ctx context.Context, c *call, r results.Record, name, sto
 	}
 	whole, data := false, wholeRunes(p.Data)
 	switch {
-	case c.text("encoding") == "base64":
+	case q.Encoding == "base64":
 		f.Base64 = base64.StdEncoding.EncodeToString(p.Data)
 		part(len(p.Data))
 		a.text += ", as base64:\n" + f.Base64
@@ -255,7 +252,7 @@ func (s *Server) fetch(ctx context.Context, c *call, r results.Record, name, sto
 		a.text += `call again with "encoding": "base64"`
 	}
 	switch {
-	case f.Base64 != "" && c.text("encoding") != "base64": // what follows is no text, either
+	case f.Base64 != "" && q.Encoding != "base64": // what follows is no text, either
 	case f.Next >= p.Size:
 		whole, f.Next = whole || offset == 0, 0
 	default:

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,21 +10,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 const aboutAudit = `Reads the audit log: every run, refusal, session, approval and package, in the order in which they happened.`
 
-func auditIn() form {
-	return form{
-		text("request_id", "Only rows about this run or session.").upTo(64),
-		text("namespace", "Only rows of this namespace. Default: of all that the caller may see.").upTo(64),
-		list("kinds", `Only rows of these kinds, such as "execution.completed", "execution.refused" or "egress.denied".`,
-			text("", "A kind of row.").upTo(64)).upTo(50),
-		text("since", `Only rows from this time on: RFC 3339 like "2026-01-31T15:04:05Z", a date, or how long ago like "2h" or "3d".`).upTo(40),
-		text("until", "Only rows before this time, written likewise.").upTo(40),
-		integer("after", "Only rows with a larger seq, the oldest first: next_after of the page before. Default: the newest rows.", 0, 1<<50),
-		integer("limit", "The most rows to return.", 1, 500).or(50),
-	}
+type auditArgs struct {
+	Run       string   `json:"request_id" about:"Only rows about this run or session." range:"..64"`
+	Namespace string   `json:"namespace" about:"Only rows of this namespace. Default: of all that the caller may see." range:"..64"`
+	Kinds     []string `json:"kinds" about:"Only rows of these kinds, such as \"execution.completed\", \"execution.refused\" or \"egress.denied\"." range:"..50" each:"A kind of row." eachrange:"..64"`
+	Since     string   `json:"since" about:"Only rows from this time on: RFC 3339 like \"2026-01-31T15:04:05Z\", a date, or how long ago like \"2h\" or \"3d\"." range:"..40"`
+	Until     string   `json:"until" about:"Only rows before this time, written likewise." range:"..40"`
+	After     *int64   `json:"after" about:"Only rows with a larger seq, the oldest first: next_after of the page before. Default: the newest rows." range:"0..1125899906842624"`
+	Limit     int      `json:"limit" about:"The most rows to return." range:"1..500" default:"50"`
 }
 
 type auditFacts struct {
@@ -52,17 +49,16 @@ const (
 	maxPage     = 256 << 10
 )
 
-func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
+func (s *Server) auditExecution(ctx context.Context, c *call, a *auditArgs) (*answer, error) {
 	if s.cfg.Log == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server can't read an audit log", Remedy: pipeline.Remedy{"on the host: sandboxmcp audit"}}
 	}
-	filter, err := s.filter(c)
+	filter, err := filterOf(c, a)
 	if err != nil {
 		return nil, err
 	}
-	limit := cmp.Or(int(c.number("limit")), 50)
-	if !c.has("after") {
-		filter.Limit = limit
+	if a.After == nil {
+		filter.Limit = a.Limit
 	}
 	f, bytes := &auditFacts{}, 0
 	var missing []string
@@ -73,7 +69,7 @@ func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(f.Rows) == limit || bytes > maxPage {
+		if len(f.Rows) == a.Limit || bytes > maxPage {
 			f.Next = f.Rows[len(f.Rows)-1].Seq
 			break
 		}
@@ -92,23 +88,29 @@ func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
 	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
 }
 
-func (s *Server) filter(c *call) (audit.Filter, error) {
-	f := audit.Filter{Run: strings.ToUpper(c.text("request_id")), Kinds: c.texts("kinds"), After: int64(c.number("after"))}
-	if err := event.CheckRows(f.Kinds); err != nil {
-		return f, bad("kinds", "%v", err)
+func filterOf(c *call, a *auditArgs) (audit.Filter, error) {
+	f := audit.Filter{Run: strings.ToUpper(a.Run), Kinds: a.Kinds}
+	if a.After != nil {
+		f.After = *a.After
 	}
-	if s.cfg.Namespace != "" || c.has("namespace") {
+	if err := event.CheckRows(f.Kinds); err != nil {
+		return f, operation.Wrong("kinds", "%v", err)
+	}
+	if c.walled {
 		f.Namespace = c.namespace
 	}
-	for name, to := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
-		if !c.has(name) {
+	for _, one := range []struct {
+		name, text string
+		to         *time.Time
+	}{{"since", a.Since, &f.Since}, {"until", a.Until, &f.Until}} {
+		if one.text == "" {
 			continue
 		}
-		t, ok := pointInTime(c.text(name), time.Now())
+		t, ok := pointInTime(one.text, time.Now())
 		if !ok {
-			return f, bad(name, `%q is no time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, clip(c.text(name), 40))
+			return f, operation.Wrong(one.name, `%q is no time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, clip(one.text, 40))
 		}
-		*to = t
+		*one.to = t
 	}
 	return f, nil
 }

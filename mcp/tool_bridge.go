@@ -8,21 +8,19 @@ import (
 	"fmt"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 const aboutBridge = `Puts a value into a session as a variable (in a shell also as a file): a given one, or a variable of another session, ` +
 	`also one of another language. It goes as JSON.`
 
-func bridgeIn() form {
-	return form{
-		sessionField("The session that the value goes into.").required().atLeast(1),
-		text("key", "The variable's name there.").required().atLeast(1).upTo(200),
-		field{name: "value", kind: "string", any: true, about: `The value as JSON: "[1, 2, 3]", "{\"a\": 1}", "42". What is no JSON is taken as text; ` +
-			`text that is also JSON goes in quotes of its own: "\"42\"". Leave it out with from_session_id.`},
-		text("from_session_id", "The session that has the value.").upTo(64),
-		text("from_key", "The variable's name in from_session_id. Default: key.").upTo(200),
-		namespaceField(),
-	}
+type bridgeArgs struct {
+	Session string          `json:"session_id" about:"The session that the value goes into." range:"1..64" required:"true"`
+	Key     string          `json:"key" about:"The variable's name there." range:"1..200" required:"true"`
+	Value   json.RawMessage `json:"value" about:"The value as JSON: \"[1, 2, 3]\", \"{\\\"a\\\": 1}\", \"42\". What is no JSON is taken as text; text that is also JSON goes in quotes of its own: \"\\\"42\\\"\". Leave it out with from_session_id."`
+	From    string          `json:"from_session_id" about:"The session that has the value." range:"..64"`
+	FromKey string          `json:"from_key" about:"The variable's name in from_session_id. Default: key." range:"..200"`
+	inNamespace
 }
 
 type bridgeFacts struct {
@@ -34,22 +32,22 @@ type bridgeFacts struct {
 	Bytes     int    `json:"bytes,omitempty" about:"Bytes of the value's JSON; absent where it came from another session."`
 }
 
-func (s *Server) bridgeData(ctx context.Context, c *call) (*answer, error) {
-	b := pipeline.Bridge{Namespace: c.namespace, Session: c.text("session_id"), From: c.text("from_session_id"), Key: c.text("key"), As: c.text("key")}
+func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answer, error) {
+	b := pipeline.Bridge{Namespace: c.namespace, Session: a.Session, From: a.From, Key: a.Key, As: a.Key}
 	f := &bridgeFacts{SessionID: b.Session, Key: b.As}
-	what := "variable " + cmp.Or(c.text("from_key"), b.Key) + " of session " + b.From
-	if b.From != "" && string(c.raw("value")) == "null" {
-		delete(c.args, "value") // which is how some callers leave it out
+	what := "variable " + cmp.Or(a.FromKey, b.Key) + " of session " + b.From
+	if b.From != "" && string(a.Value) == "null" {
+		a.Value = nil // which is how some callers leave it out
 	}
 	switch {
-	case c.has("value") && b.From != "":
-		return nil, bad("value", "there is from_session_id, too: send one of them")
+	case a.Value != nil && b.From != "":
+		return nil, operation.Wrong("value", "there is from_session_id, too: send one of them")
 	case b.From != "":
-		b.Key = cmp.Or(c.text("from_key"), b.Key)
-	case !c.has("value"):
-		return nil, bad("value", "is missing: send it, or from_session_id")
+		b.Key = cmp.Or(a.FromKey, b.Key)
+	case a.Value == nil:
+		return nil, operation.Wrong("value", "is missing: send it, or from_session_id")
 	default:
-		b.Value = jsonValue(c.raw("value"))
+		b.Value = jsonValue(a.Value)
 		f.Kind, f.Bytes = jsonKind(b.Value), len(b.Value)
 		what = fmt.Sprintf("%s, %s of JSON", f.Kind, size(int64(f.Bytes)))
 	}

@@ -34,11 +34,11 @@ type browserFacts struct {
 	TotalMS    float64          `json:"total_ms,omitempty" about:"Milliseconds that it took."`
 }
 
-func (s *Server) browserFetch(ctx context.Context, c *call) (*answer, error) {
+func (s *Server) browserFetch(ctx context.Context, c *call, a *browserArgs) (*answer, error) {
 	q := pipeline.Browse{
-		Namespace: c.namespace, URL: c.text("url"), Format: c.text("format"), WaitFor: c.text("wait_for"), Screenshot: c.flag("screenshot"),
+		Namespace: c.namespace, URL: a.URL, Format: a.Format, WaitFor: a.WaitFor, Screenshot: a.Screenshot,
+		MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout),
 	}
-	q.MaxBytes, q.Timeout = c.pageBounds()
 	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err

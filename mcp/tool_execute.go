@@ -5,13 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and the files that it left. ` +
@@ -20,24 +19,21 @@ const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stde
 	`The working directory is /workspace; files left there are artifacts. ` +
 	`It reaches only hosts that the operator's configuration or a person allows, and no addresses.`
 
-func executeIn() form {
-	return form{
-		text("code", "The source code to run.").required(),
-		languageField(`Language of the code. Default: the session's, or python.`),
-		sessionField("A session from create_session to run in. Default: a sandbox of its own that is gone afterwards."),
-		backendField(),
-		number("timeout", "Seconds after which it is ended, as resource_limits.timeout_seconds.", 0.001, 86400),
-		domainsField("Hosts that the code may reach, and no others, if policy or a person agrees. Default: what the operator allows, or the session may reach. [] is no network."),
-		list("secrets", "Names of the operator's secrets. Each becomes an environment variable, and is taken out of all output.",
-			text("", "A secret's name.").upTo(200)).upTo(100),
-		named("env", "Environment variables.", text("", "Its value.").orNumber()).such("DEBUG").upTo(1000),
-		list("args", "Arguments of the program.", text("", "One argument.").orNumber()).upTo(10000),
-		text("stdin", "Text for its standard input. Default: empty."),
-		filesField(),
-		limitsField(),
-		namespaceField(),
-		toggle("background", "Returns at once with a request_id; inspect_state tells how it goes, terminate_session with it as session_id ends it."),
-	}
+type executeArgs struct {
+	Code     string   `json:"code" about:"The source code to run." required:"true"`
+	Language language `json:"language" about:"Language of the code. Default: the session's, or python."`
+	Session  string   `json:"session_id" about:"A session from create_session to run in. Default: a sandbox of its own that is gone afterwards." range:"..64"`
+	onBackend
+	Timeout float64                   `json:"timeout" about:"Seconds after which it is ended, as resource_limits.timeout_seconds." range:"0.001..86400"`
+	Allow   []string                  `json:"allowed_domains" about:"Hosts that the code may reach, and no others, if policy or a person agrees. Default: what the operator allows, or the session may reach. [] is no network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
+	Secrets []string                  `json:"secrets" about:"Names of the operator's secrets. Each becomes an environment variable, and is taken out of all output." range:"..100" each:"A secret's name." eachrange:"..200"`
+	Env     map[string]operation.Text `json:"env" about:"Environment variables." range:"..1000" each:"Its value." such:"DEBUG"`
+	Args    []operation.Text          `json:"args" about:"Arguments of the program." range:"..10000" each:"One argument."`
+	Stdin   string                    `json:"stdin" about:"Text for its standard input. Default: empty."`
+	Files   fileArgs                  `json:"files" about:"Files to put into the working directory first: name to content, such as {\"data.csv\": \"a,b\\n1,2\"}. Binary content is written as a data URL: \"data:;base64,iVBORw0...\". What an earlier run left is named instead, by an object: {\"request_id\": \"01K...\", \"artifact\": \"data.csv\"}." range:"..1000" each:"The file's text, or a data URL with base64." such:"notes"`
+	limited
+	inNamespace
+	Background bool `json:"background" about:"Returns at once with a request_id; inspect_state tells how it goes, terminate_session with it as session_id ends it." default:"false"`
 }
 
 // runFacts describe a run.
@@ -90,7 +86,7 @@ type outcome struct {
 }
 
 type display struct {
-	Text  string   `json:"text,omitempty" about:"It as text."`
+	Text  string   `json:"text" about:"It as text." required:"true"`
 	HTML  string   `json:"html,omitempty" about:"It as HTML, if that is not too long."`
 	JSON  string   `json:"json,omitempty" about:"It as JSON, if that is not too long."`
 	Types []string `json:"types" about:"The MIME types that it has; images are in content."`
@@ -123,13 +119,13 @@ type egressDecision struct {
 	Received int64  `json:"received" about:"Bytes received from it."`
 }
 
-func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
-	q, err := s.request(c)
+func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*answer, error) {
+	q, err := request(c, a)
 	if err != nil {
 		return nil, err
 	}
 	q.Client = s.clientName(ctx)
-	if c.flag("background") {
+	if a.Background {
 		return s.runBehind(q), nil
 	}
 	if w := c.progress.lines(); w != nil {
@@ -155,40 +151,34 @@ func (s *Server) warn(ctx context.Context, text string) {
 }
 
 // request makes the pipeline's request out of the arguments.
-func (s *Server) request(c *call) (pipeline.Request, error) {
+func request(c *call, a *executeArgs) (pipeline.Request, error) {
 	q := pipeline.Request{
-		Namespace: c.namespace, Language: c.text("language"), Code: source(c.text("code")), Show: true, Session: c.text("session_id"), Backend: c.text("backend"),
-		Args: c.texts("args"), Secrets: c.texts("secrets"), Allow: domains(c.args),
+		Namespace: c.namespace, Language: string(a.Language), Code: source(a.Code), Show: true, Session: a.Session, Backend: a.Backend,
+		Secrets: a.Secrets, Allow: a.Allow,
 	}
 	var err error
 	if q.Language == "" && q.Session == "" {
 		q.Language = "python"
 	}
-	b := boundsOf(c.object("resource_limits"))
-	if t := seconds(c.number("timeout")); t > 0 && (b.Wall == 0 || t < b.Wall) {
+	for _, one := range a.Args {
+		q.Args = append(q.Args, string(one))
+	}
+	b := a.Limits.bounds()
+	if t := seconds(a.Timeout); t > 0 && (b.Wall == 0 || t < b.Wall) {
 		b.Wall = t
 	}
 	q.Limits, q.Output = b.Limits, b.Output
-	env := c.object("env")
-	for _, name := range slices.Sorted(maps.Keys(env)) {
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") { // "A=B" would set A
-			return q, bad("env", "%q can't be the name of a variable", clip(name, 80))
+			return q, operation.Wrong("env", "%q can't be the name of a variable", clip(name, 80))
 		}
-		q.Env = append(q.Env, name+"="+env.text(name))
+		q.Env = append(q.Env, name+"="+string(a.Env[name]))
 	}
-	if c.has("stdin") {
-		q.Stdin = strings.NewReader(c.text("stdin"))
+	if a.Stdin != "" {
+		q.Stdin = strings.NewReader(a.Stdin)
 	}
-	q.Inputs, err = inputs(c.object("files"))
+	q.Inputs, err = a.Files.inputs()
 	return q, err
-}
-
-// domains are the hosts that a call names: nil says nothing about them, an empty list none.
-func domains(a args) []string {
-	if !a.has("allowed_domains") {
-		return nil
-	}
-	return a.texts("allowed_domains")
 }
 
 // source is code as interpreters want it: without a byte order mark, and with line ends of Unix if all
@@ -200,36 +190,6 @@ func source(code string) []byte {
 	}
 	return []byte(code)
 }
-
-// namespace returns the namespace of a call: the named one, or that of its session.
-func (s *Server) namespace(a args) (string, error) {
-	named, own, session := a.text("namespace"), s.cfg.Namespace, a.text("session_id")
-	switch {
-	case own != "" && named != "" && named != own:
-		return "", bad("namespace", "this server belongs to the namespace %q: leave it out", own)
-	case own != "":
-		return own, nil
-	case named != "":
-		return named, nil
-	case session != "":
-		for _, info := range s.cfg.Pipeline.Sessions("") {
-			if info.ID == session {
-				return info.Namespace, nil
-			}
-		}
-	}
-	return "default", nil
-}
-
-// boundsOf reads limits; those that are not given are 0.
-func boundsOf(a args) pipeline.Bounds {
-	return pipeline.BoundsOf(session.Limits{
-		RAM: int64(a.number("max_ram_mb")), CPU: a.number("max_cpu_cores"), Wall: a.number("timeout_seconds"),
-		Processes: int(a.number("max_processes")), Output: int64(a.number("max_output_bytes")),
-	})
-}
-
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // runBehind starts a run in the background.
 func (s *Server) runBehind(q pipeline.Request) *answer {

@@ -17,68 +17,52 @@ const (
 		`or a file of the host to where later runs can take it as one of their files, below directories that are allowed.`
 )
 
-func pathField(about string) field { return text("path", about).required().atLeast(1).upTo(4096) }
-
-func hostExecIn() form {
-	return form{
-		text("command", `The command as words, such as: git status --short`).required().atLeast(1).upTo(32768),
-		text("directory", "The directory to run it in, absolute. Default: the first directory that is allowed.").upTo(4096),
-		text("stdin", "Text for its standard input. Default: empty."),
-		number("timeout", "Seconds after which it is ended.", 0.1, 3600).or(60),
-		namespaceField(),
-	}
+type hostExecArgs struct {
+	Command   string  `json:"command" about:"The command as words, such as: git status --short" range:"1..32768" required:"true"`
+	Directory string  `json:"directory" about:"The directory to run it in, absolute. Default: the first directory that is allowed." range:"..4096"`
+	Stdin     string  `json:"stdin" about:"Text for its standard input. Default: empty."`
+	Timeout   float64 `json:"timeout" about:"Seconds after which it is ended." range:"0.1..3600" default:"60"`
+	inNamespace
 }
 
-func hostAccessIn() form {
-	return form{
-		choice("kind", "What is asked for: to run a command, or to read or write below a directory.", "command", "read", "write").required(),
-		text("pattern", `The command, in which * stands for one word and a last ** for any more, or the directory's absolute path.`).required().atLeast(1).upTo(4096),
-		text("reason", "Why it is needed, in a sentence for the person who decides.").upTo(1000),
-		integer("duration_seconds", "How long the approval is to hold.", 60, 86400).or(3600),
-		namespaceField(),
-	}
+type hostAccessArgs struct {
+	Kind     string `json:"kind" about:"What is asked for: to run a command, or to read or write below a directory." oneof:"command read write" required:"true"`
+	Pattern  string `json:"pattern" about:"The command, in which * stands for one word and a last ** for any more, or the directory's absolute path." range:"1..4096" required:"true"`
+	Reason   string `json:"reason" about:"Why it is needed, in a sentence for the person who decides." range:"..1000"`
+	Duration int    `json:"duration_seconds" about:"How long the approval is to hold." range:"60..86400" default:"3600"`
+	inNamespace
 }
 
-func hostListIn() form { return form{namespaceField()} }
-
-func fileReadIn() form {
-	return form{
-		pathField("The file's absolute path."),
-		integer("offset", "Bytes to leave out at its beginning.", 0, 1<<50).or(0),
-		integer("max_bytes", "The most bytes to return.", 1, 1<<20).or(65536),
-		choice("encoding", "How the content is returned.", "text", "base64").or("text"),
-		namespaceField(),
-	}
+type fileReadArgs struct {
+	Path     string `json:"path" about:"The file's absolute path." range:"1..4096" required:"true"`
+	Offset   int64  `json:"offset" about:"Bytes to leave out at its beginning." range:"0..1125899906842624" default:"0"`
+	MaxBytes int64  `json:"max_bytes" about:"The most bytes to return." range:"1..1048576" default:"65536"`
+	Encoding string `json:"encoding" about:"How the content is returned." oneof:"text base64" default:"text"`
+	inNamespace
 }
 
-func fileWriteIn() form {
-	return form{
-		pathField("The file's absolute path."),
-		text("content", "What to write.").required(),
-		choice("encoding", "What content is.", "text", "base64").or("text"),
-		choice("mode", "What to do about a file that is there: refuse, replace it, or write behind its end.", "create", "overwrite", "append").or("create"),
-		namespaceField(),
-	}
+type fileWriteArgs struct {
+	Path     string `json:"path" about:"The file's absolute path." range:"1..4096" required:"true"`
+	Content  string `json:"content" about:"What to write." required:"true"`
+	Encoding string `json:"encoding" about:"What content is." oneof:"text base64" default:"text"`
+	Mode     string `json:"mode" about:"What to do about a file that is there: refuse, replace it, or write behind its end." oneof:"create overwrite append" default:"create"`
+	inNamespace
 }
 
-func fileListIn() form {
-	return form{
-		pathField("The directory's absolute path."),
-		toggle("recursive", "Lists the directories below, too."),
-		integer("limit", "The most entries to return.", 1, 10000).or(1000),
-		namespaceField(),
-	}
+type fileListArgs struct {
+	Path      string `json:"path" about:"The directory's absolute path." range:"1..4096" required:"true"`
+	Recursive bool   `json:"recursive" about:"Lists the directories below, too." default:"false"`
+	Limit     int    `json:"limit" about:"The most entries to return." range:"1..10000" default:"1000"`
+	inNamespace
 }
 
-func fileCopyIn() form {
-	return form{
-		text("source", "A path: absolute on the host, or relative to the working directory of session_id or among the artifacts of request_id.").required().atLeast(1).upTo(4096),
-		text("destination", "Likewise; without a session_id, a relative one is the name under which the copy is kept for files of execute_code.").required().atLeast(1).upTo(4096),
-		sessionField("The session that the relative path belongs to."),
-		text("request_id", "The run whose artifact is the source.").upTo(64),
-		toggle("overwrite", "Replaces a file that is there."),
-		namespaceField(),
-	}
+type fileCopyArgs struct {
+	Source      string `json:"source" about:"A path: absolute on the host, or relative to the working directory of session_id or among the artifacts of request_id." range:"1..4096" required:"true"`
+	Destination string `json:"destination" about:"Likewise; without a session_id, a relative one is the name under which the copy is kept for files of execute_code." range:"1..4096" required:"true"`
+	Session     string `json:"session_id" about:"The session that the relative path belongs to." range:"..64"`
+	Run         string `json:"request_id" about:"The run whose artifact is the source." range:"..64"`
+	Overwrite   bool   `json:"overwrite" about:"Replaces a file that is there." default:"false"`
+	inNamespace
 }
 
 type hostExecFacts struct {

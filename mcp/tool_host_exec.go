@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,13 +8,12 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-func (s *Server) hostExec(ctx context.Context, c *call) (*answer, error) {
-	q := pipeline.HostCommand{Namespace: c.namespace, Command: c.text("command"), Directory: c.text("directory"), Timeout: seconds(c.number("timeout"))}
-	if text := c.text("stdin"); text != "" {
-		q.Stdin = strings.NewReader(text)
+func (s *Server) hostExec(ctx context.Context, c *call, a *hostExecArgs) (*answer, error) {
+	q := pipeline.HostCommand{Namespace: c.namespace, Command: a.Command, Directory: a.Directory, Timeout: seconds(a.Timeout)}
+	if a.Stdin != "" {
+		q.Stdin = strings.NewReader(a.Stdin)
 	}
 	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
@@ -57,16 +55,16 @@ func ranOnHost(res pipeline.Result) *answer {
 	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}
 }
 
-func (s *Server) requestHostAccess(ctx context.Context, c *call) (*answer, error) {
-	q, err := s.cfg.Pipeline.AskForHost(ctx, c.namespace, c.text("kind"), c.text("pattern"), c.text("reason"))
+func (s *Server) requestHostAccess(ctx context.Context, c *call, a *hostAccessArgs) (*answer, error) {
+	q, err := s.cfg.Pipeline.AskForHost(ctx, c.namespace, a.Kind, a.Pattern, a.Reason)
 	if err != nil {
 		return nil, err
 	}
-	q.For = cmp.Or(seconds(c.number("duration_seconds")), approval.DefaultFor)
+	q.For = time.Duration(a.Duration) * time.Second
 	return s.approve(ctx, c, q)
 }
 
-func (s *Server) listHostAccess(_ context.Context, c *call) (*answer, error) {
+func (s *Server) listHostAccess(_ context.Context, c *call, _ *inNamespace) (*answer, error) {
 	f := &hostListFacts{}
 	var lines []string
 	for _, a := range s.cfg.Pipeline.HostAccess(c.namespace, "") {

@@ -1,23 +1,17 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// hostCaller returns the namespace and the session of a call.
-func (c *call) hostCaller() pipeline.HostCaller {
-	return pipeline.HostCaller{Namespace: c.namespace, Session: c.text("session_id")}
-}
-
-func (s *Server) hostFileRead(ctx context.Context, c *call) (*answer, error) {
-	q := pipeline.HostRead{HostCaller: c.hostCaller(), Path: c.text("path"), Offset: int64(c.number("offset")), Max: cmp.Or(int64(c.number("max_bytes")), 65536),
-		Encoding: cmp.Or(c.text("encoding"), "text")}
+func (s *Server) hostFileRead(ctx context.Context, c *call, a *fileReadArgs) (*answer, error) {
+	q := pipeline.HostRead{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Offset: a.Offset, Max: a.MaxBytes, Encoding: a.Encoding}
 	res, err := s.cfg.Pipeline.Do(ctx, q)
 	if err != nil {
 		return nil, err
@@ -43,29 +37,29 @@ func (s *Server) hostFileRead(ctx context.Context, c *call) (*answer, error) {
 	return &answer{text: text, facts: f}, nil
 }
 
-func (s *Server) hostFileWrite(ctx context.Context, c *call) (*answer, error) {
-	content := []byte(c.text("content"))
-	if c.text("encoding") == "base64" {
+func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (*answer, error) {
+	content := []byte(a.Content)
+	if a.Encoding == "base64" {
 		var err error
-		if content, err = fromBase64(c.text("content")); err != nil {
-			return nil, bad("content", "%v", err)
+		if content, err = fromBase64(a.Content); err != nil {
+			return nil, operation.Wrong("content", "%v", err)
 		}
 	}
-	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostWrite{HostCaller: c.hostCaller(), Path: c.text("path"), Content: content, Mode: c.text("mode")})
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostWrite{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode})
 	if err != nil {
 		return nil, err
 	}
 	return hostWritten(res, "wrote "), nil
 }
 
-func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
-	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostList{HostCaller: c.hostCaller(), Path: c.text("path"), Recursive: c.flag("recursive"), Limit: int(c.number("limit"))})
+func (s *Server) hostFileList(ctx context.Context, c *call, a *fileListArgs) (*answer, error) {
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostList{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Recursive: a.Recursive, Limit: a.Limit})
 	if err != nil {
 		return nil, err
 	}
 	l := res.Answer.(pipeline.HostListing)
 	f := &fileListFacts{Entries: l.Entries, More: l.More}
-	text := []string{fmt.Sprintf("%s has %s:", readable(c.text("path")), strings.Replace(count(len(l.Entries), "entry"), "entrys", "entries", 1))}
+	text := []string{fmt.Sprintf("%s has %s:", readable(a.Path), strings.Replace(count(len(l.Entries), "entry"), "entrys", "entries", 1))}
 	for _, e := range l.Entries {
 		line := "- " + readable(e.Path)
 		switch e.Kind {
@@ -84,19 +78,19 @@ func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
 	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
 }
 
-func (s *Server) hostFileCopy(ctx context.Context, c *call) (*answer, error) {
-	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostCopy{HostCaller: c.hostCaller(), Run: c.text("request_id"),
-		Source: c.text("source"), Destination: c.text("destination"), Overwrite: c.flag("overwrite")})
+func (s *Server) hostFileCopy(ctx context.Context, c *call, a *fileCopyArgs) (*answer, error) {
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostCopy{HostCaller: pipeline.HostCaller{Namespace: c.namespace, Session: a.Session}, Run: a.Run,
+		Source: a.Source, Destination: a.Destination, Overwrite: a.Overwrite})
 	if err != nil {
 		return nil, err
 	}
-	a := hostWritten(res, "copied "+readable(c.text("source"))+" to ")
+	made := hostWritten(res, "copied "+readable(a.Source)+" to ")
 	w := res.Answer.(pipeline.HostWritten)
 	if w.Stored {
-		a.facts.(*fileFacts).RequestID = res.ID
-		a.text += fmt.Sprintf("\nit is kept: execute_code takes it with \"files\": {%q: {\"request_id\": %q}}", readable(w.Path), res.ID)
+		made.facts.(*fileFacts).RequestID = res.ID
+		made.text += fmt.Sprintf("\nit is kept: execute_code takes it with \"files\": {%q: {\"request_id\": %q}}", readable(w.Path), res.ID)
 	}
-	return a, nil
+	return made, nil
 }
 
 func hostWritten(res pipeline.Result, did string) *answer {

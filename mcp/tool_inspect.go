@@ -7,18 +7,17 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 const aboutInspect = `Without arguments lists sessions and background runs, with the limits in force. With session_id: that session's variables, files and environment, ` +
 	`secrets masked. With request_id: whether a background run is done, its last lines or its result.`
 
-func inspectIn() form {
-	return form{
-		sessionField("The session to look into."),
-		text("request_id", "The background run to look at.").upTo(64),
-		namespaceField(),
-	}
+type inspectArgs struct {
+	Session string `json:"session_id" about:"The session to look into." range:"..64"`
+	Run     string `json:"request_id" about:"The background run to look at." range:"..64"`
+	inNamespace
 }
 
 // stateFacts are of a session, of a background run, or of a namespace.
@@ -40,7 +39,7 @@ type stateFacts struct {
 type variable struct {
 	Name string `json:"name" about:"The variable."`
 	Type string `json:"type" about:"Its type."`
-	Text string `json:"text" about:"Its value, or the beginning of it."`
+	Text string `json:"text" about:"Its value, or the beginning of it." required:"true"`
 	Size int64  `json:"size" about:"Its size in unit."`
 	Unit string `json:"unit,omitempty" about:"What size counts."`
 }
@@ -62,18 +61,18 @@ type jobFacts struct {
 	Ended     string `json:"ended,omitempty" about:"How it ended, when it is done."`
 }
 
-func (s *Server) inspectState(ctx context.Context, c *call) (*answer, error) {
-	id, run := c.text("session_id"), c.text("request_id")
+func (s *Server) inspectState(ctx context.Context, c *call, a *inspectArgs) (*answer, error) {
+	id, run := a.Session, a.Run
 	switch {
 	case id != "" && run != "":
-		return nil, bad("request_id", "there is session_id, too: send one of them")
+		return nil, operation.Wrong("request_id", "there is session_id, too: send one of them")
 	case id != "":
 		return s.inspectSession(ctx, c.namespace, id)
 	case run != "":
 		return s.inspectJob(s.namespaceOf(c, run), run)
 	}
 	all := c.namespace
-	if s.cfg.Namespace == "" && !c.has("namespace") {
+	if !c.walled {
 		all = ""
 	}
 	return s.overview(c.namespace, all), nil

@@ -8,6 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // policyOff is why a group of tools is refused, and how an operator changes that.
@@ -41,27 +42,21 @@ func (s *Server) whyOff(name string) *policyOff {
 
 // entry is the entry of a tool that is off: models read it in each conversation, so it is short.
 func (w policyOff) entry(t tool) mcp.Tool {
-	few := members{}
-	for i, f := range t.in {
-		if !f.quiet && (f.must || i == 0) { // Gemini refuses tools that have no argument
-			few = append(few, member{f.name, members{{"type", f.kind}}})
-		}
-	}
 	return mcp.Tool{
-		Name: t.name, Title: t.title, Description: "Off until a person sets " + w.setting + " in the configuration. " + t.title + ".",
-		RawInputSchema: raw(members{{"type", "object"}, {"properties", few}}), Annotations: t.annotations(),
+		Name: t.Name, Title: t.Title, Description: "Off until a person sets " + w.setting + " in the configuration. " + t.Title + ".",
+		RawInputSchema: t.In.Brief(), Annotations: t.annotations(),
 	}
 }
 
 // unlessOff returns run, or what refuses each call of a tool that policy forbids. The argument what is in the audit log then.
-func (s *Server) unlessOff(tool, what string, run func(context.Context, *call) (*answer, error)) func(context.Context, *call) (*answer, error) {
+func unlessOff[A any](s *Server, tool, what string, run handler[A]) handler[A] {
 	why := s.whyOff(tool)
 	if why == nil {
 		return run
 	}
-	return func(ctx context.Context, c *call) (*answer, error) {
-		name := c.params.Name
-		_, err := s.cfg.Pipeline.Do(ctx, pipeline.Denial{Tool: name, Namespace: c.namespace, What: cmp.Or(c.text(what), name),
+	in := operation.FormOf[A]()
+	return func(ctx context.Context, c *call, a *A) (*answer, error) {
+		_, err := s.cfg.Pipeline.Do(ctx, pipeline.Denial{Tool: tool, Namespace: c.namespace, What: cmp.Or(in.Text(a, what), tool),
 			Reason: why.reason, Remedy: pipeline.Remedy{"a person has to set " + why.setting + " in the configuration; " + why.instead}})
 		return nil, err
 	}

@@ -13,15 +13,12 @@ import (
 const aboutInstall = `Installs Python or Node packages with the network for this step only: into a session, or for all later runs of the namespace. ` +
 	`Install scripts do not run unless the operator allows it. Returns exact versions; audit_execution has their hashes.`
 
-func installIn() form {
-	return form{
-		list("packages", `Packages as the package manager takes them: "requests==2.32.3", "numpy>=2", "left-pad@1.3.0".`,
-			text("", "One package, with a version if that matters.").atLeast(1).upTo(300)).required().atLeast(1).upTo(100),
-		choice("language", "Whose packages they are. Default: the session's language, or python.", "python", "node").spelling(languageField("").spelled),
-		sessionField("The session to install into. Default: all later runs of the namespace."),
-		choice("backend", "What contains the runs that need them. Default: the session's, or the operator's choice.", "process", "podman", "docker"),
-		namespaceField(),
-	}
+type installArgs struct {
+	Packages []string `json:"packages" about:"Packages as the package manager takes them: \"requests==2.32.3\", \"numpy>=2\", \"left-pad@1.3.0\"." range:"1..100" each:"One package, with a version if that matters." eachrange:"1..300" required:"true"`
+	Language language `json:"language" about:"Whose packages they are. Default: the session's language, or python." oneof:"python node"`
+	Session  string   `json:"session_id" about:"The session to install into. Default: all later runs of the namespace." range:"..64"`
+	Backend  string   `json:"backend" about:"What contains the runs that need them. Default: the session's, or the operator's choice." oneof:"process podman docker"`
+	inNamespace
 }
 
 type installFacts struct {
@@ -45,8 +42,8 @@ type permissionFacts struct {
 	Command string `json:"command,omitempty" about:"What a person types to approve it."`
 }
 
-func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
-	q := pipeline.Install{Namespace: c.namespace, Session: c.text("session_id"), Language: c.text("language"), Packages: c.texts("packages"), Backend: c.text("backend"), Progress: c.progress.say}
+func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*answer, error) {
+	q := pipeline.Install{Namespace: c.namespace, Session: a.Session, Language: string(a.Language), Packages: a.Packages, Backend: a.Backend, Progress: c.progress.say}
 	if q.Language == "" && q.Session == "" {
 		q.Language = "python"
 	}

@@ -23,15 +23,20 @@ const (
 	aboutStats = `Shows the server's figures: runs, queue, sessions, times, and how many runs found a sandbox ready.`
 )
 
-func runtimesIn() form { return form{backendField(), namespaceField()} }
-
-func limitsIn() form {
-	return append(form{sessionField("The session whose limits are set. Default: the namespace's."), namespaceField()}, limitFields()...)
+type runtimesArgs struct {
+	onBackend
+	inNamespace
 }
 
-// statsIn has an argument since Gemini refuses tools that have none.
-func statsIn() form {
-	return form{text("namespace", "Counts sessions and background runs of this namespace only. Default: of all that the caller may see.").upTo(64)}
+type limitsArgs struct {
+	Session string `json:"session_id" about:"The session whose limits are set. Default: the namespace's." range:"..64"`
+	inNamespace
+	limits
+}
+
+// statsArgs has one since Gemini refuses tools that have none.
+type statsArgs struct {
+	Namespace string `json:"namespace" about:"Counts sessions and background runs of this namespace only. Default: of all that the caller may see." range:"..64"`
 }
 
 type runtimesFacts struct {
@@ -65,15 +70,15 @@ type layerFacts struct {
 	Remedy  string `json:"remedy,omitempty" about:"What a person types to get it."`
 }
 
-func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
+func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*answer, error) {
 	var others chan []backendFacts
-	if !c.has("backend") && len(s.cfg.Backends) > 1 {
+	if a.Backend == "" && len(s.cfg.Backends) > 1 {
 		others = make(chan []backendFacts, 1)
 		go func() { others <- s.probeAll(ctx, s.cfg.Backends[1:]) }()
 	}
 	probing, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	p, err := s.cfg.Pipeline.Probe(probing, c.text("backend"))
+	p, err := s.cfg.Pipeline.Probe(probing, a.Backend)
 	if err != nil && others == nil {
 		return nil, err
 	}
@@ -170,9 +175,9 @@ type limitsFacts struct {
 	Caps      *session.Limits `json:"caps,omitempty" about:"The most that can be asked for."`
 }
 
-func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
-	f := &limitsFacts{Namespace: c.namespace, SessionID: c.text("session_id")}
-	res, err := s.cfg.Pipeline.Do(ctx, pipeline.NewLimits{Namespace: f.Namespace, Session: f.SessionID, Bounds: boundsOf(c.args)})
+func (s *Server) setLimits(ctx context.Context, c *call, a *limitsArgs) (*answer, error) {
+	f := &limitsFacts{Namespace: c.namespace, SessionID: a.Session}
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.NewLimits{Namespace: f.Namespace, Session: f.SessionID, Bounds: a.bounds()})
 	if err != nil {
 		return nil, err
 	}
@@ -201,9 +206,9 @@ type statsFacts struct {
 	Pools    []poolFacts      `json:"pools,omitempty" about:"Sandboxes that are kept ready, each for one run to come."`
 }
 
-func (s *Server) sandboxStats(_ context.Context, c *call) (*answer, error) {
+func (s *Server) sandboxStats(_ context.Context, c *call, _ *statsArgs) (*answer, error) {
 	n := s.cfg.Pipeline.Stats()
-	if s.cfg.Namespace != "" || c.text("namespace") != "" {
+	if c.walled {
 		s.countOnly(&n, c.namespace)
 	}
 	f := &statsFacts{Uptime: time.Since(n.Began).Seconds(), Running: n.Running, Waiting: n.Waiting, Slots: n.Slots,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -19,24 +20,20 @@ const (
 	aboutTerminate = `Ends a session and all that runs in it, or kills a run in the background. Variables and files are gone; output and artifacts of earlier calls stay for a while.`
 )
 
-func createIn() form {
-	return form{
-		languageField("Language of the session; it can't be changed later.").or("python"),
-		backendField(),
-		namespaceField(),
-		list("packages", `Packages to install first, such as "numpy==2.1.0" or "left-pad@1.3.0".`, text("", "One package, with a version if that matters.").upTo(300)).upTo(100),
-		domainsField("Hosts that its code may reach, and no others, if policy or a person agrees. Default: what the operator allows. [] is no network."),
-		number("idle_seconds", "Seconds without a call after which it ends. Default: the operator's.", 1, 604800),
-		number("lifetime_seconds", "Seconds after which it ends in any case. Default: the operator's.", 1, 604800),
-		limitsField(),
-	}
+type createArgs struct {
+	Language language `json:"language" about:"Language of the session; it can't be changed later." default:"python"`
+	onBackend
+	inNamespace
+	Packages []string `json:"packages" about:"Packages to install first, such as \"numpy==2.1.0\" or \"left-pad@1.3.0\"." range:"..100" each:"One package, with a version if that matters." eachrange:"..300"`
+	Allow    []string `json:"allowed_domains" about:"Hosts that its code may reach, and no others, if policy or a person agrees. Default: what the operator allows. [] is no network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
+	Idle     float64  `json:"idle_seconds" about:"Seconds without a call after which it ends. Default: the operator's." range:"1..604800"`
+	Lifetime float64  `json:"lifetime_seconds" about:"Seconds after which it ends in any case. Default: the operator's." range:"1..604800"`
+	limited
 }
 
-func terminateIn() form {
-	return form{
-		sessionField("The session to end, or the request_id of a run in the background.").required().atLeast(1),
-		namespaceField(),
-	}
+type terminateArgs struct {
+	Session string `json:"session_id" about:"The session to end, or the request_id of a run in the background." range:"1..64" required:"true"`
+	inNamespace
 }
 
 type sessionFacts struct {
@@ -74,6 +71,8 @@ func limitsText(l *session.Limits) string {
 		l.RAM, decimal(l.CPU), decimal(l.Wall), l.Processes, size(l.Output), l.Disk)
 }
 
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
 func infoOf(i session.Info) sessionInfo {
 	f := sessionInfo{
 		SessionID: i.ID, Namespace: i.Namespace, Language: i.Language, Backend: i.Backend, Profile: i.Profile, State: i.State,
@@ -93,10 +92,10 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
+func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*answer, error) {
 	q := pipeline.NewSession{
-		Namespace: c.namespace, Language: cmp.Or(c.text("language"), "python"), Backend: c.text("backend"), Allow: domains(c.args),
-		Limits: boundsOf(c.object("resource_limits")), Idle: seconds(c.number("idle_seconds")), Lifetime: seconds(c.number("lifetime_seconds")),
+		Namespace: c.namespace, Language: string(a.Language), Backend: a.Backend, Allow: a.Allow,
+		Limits: a.Limits.bounds(), Idle: seconds(a.Idle), Lifetime: seconds(a.Lifetime),
 	}
 	c.progress.say("starting the session")
 	opened, err := s.cfg.Pipeline.Do(ctx, q)
@@ -110,9 +109,9 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 	if missing := slices.DeleteFunc(slices.Clone(backends.ContainmentLayers), func(l string) bool { return slices.Contains(info.Layers, l) }); len(missing) > 0 {
 		text += "\n" + without(missing, info.Backend, info.Profile)
 	}
-	if packages := c.texts("packages"); len(packages) > 0 {
+	if len(a.Packages) > 0 {
 		res, err := s.cfg.Pipeline.Do(ctx, pipeline.Install{
-			Namespace: c.namespace, Session: info.ID, Language: info.Language, Packages: packages, Progress: c.progress.say})
+			Namespace: c.namespace, Session: info.ID, Language: info.Language, Packages: a.Packages, Progress: c.progress.say})
 		if err != nil || res.Ended != backends.EndedOK {
 			return s.undone(ctx, info, res, err), nil
 		}
@@ -144,8 +143,8 @@ type endedFacts struct {
 	Cells     int    `json:"cells" about:"How many pieces of code the session ran."`
 }
 
-func (s *Server) terminateSession(ctx context.Context, c *call) (*answer, error) {
-	id := c.text("session_id")
+func (s *Server) terminateSession(ctx context.Context, c *call, a *terminateArgs) (*answer, error) {
+	id := a.Session
 	namespace := s.namespaceOf(c, id)
 	if _, ok := s.cfg.Pipeline.Job(namespace, id); ok {
 		text := "the run in the background is done already: " + id
@@ -167,7 +166,7 @@ func (s *Server) terminateSession(ctx context.Context, c *call) (*answer, error)
 
 // namespaceOf is like namespace, for the id of a session or of a run in the background.
 func (s *Server) namespaceOf(c *call, id string) string {
-	if s.cfg.Namespace == "" && !c.has("namespace") {
+	if !c.walled {
 		for _, j := range s.cfg.Pipeline.Jobs("") {
 			if j.ID == id {
 				return j.Namespace

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,12 +12,10 @@ import (
 const aboutValidate = `Checks code without running it: syntax with line, column and a caret, missing imports, and patterns that deserve a thought, ` +
 	`each with its reason and place. With auto_fix it returns the code with the missing imports added.`
 
-func validateIn() form {
-	return form{
-		text("code", "The source code to check.").required(),
-		languageField("Language of the code.").or("python"),
-		toggle("auto_fix", "Adds missing imports, and returns the code and the difference."),
-	}
+type validateArgs struct {
+	Code     string   `json:"code" about:"The source code to check." required:"true"`
+	Language language `json:"language" about:"Language of the code." default:"python"`
+	AutoFix  bool     `json:"auto_fix" about:"Adds missing imports, and returns the code and the difference." default:"false"`
 }
 
 type validateFacts struct {
@@ -36,18 +33,18 @@ type validateFacts struct {
 type problem struct {
 	Line    int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
 	Column  int    `json:"column" about:"The column, from 1."`
-	Text    string `json:"text" about:"What is wrong."`
+	Text    string `json:"text" about:"What is wrong." required:"true"`
 	Snippet string `json:"snippet" about:"The line with a caret under the place."`
 }
 
-func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
-	language := cmp.Or(c.text("language"), "python")
-	inner, named := notebook.Unfence(string(source(c.text("code"))))
+func (s *Server) validateCode(ctx context.Context, _ *call, a *validateArgs) (*answer, error) {
+	language := string(a.Language)
+	inner, named := notebook.Unfence(string(source(a.Code)))
 	if _, err := validate.Language(named); err == nil { // as for execute_code
 		language = named
 	}
 	code := validate.Code{Language: language, Source: []byte(inner)}
-	r, err := s.cfg.Pipeline.Analyze(ctx, code, validate.Options{Fix: c.flag("auto_fix"), Notebook: true})
+	r, err := s.cfg.Pipeline.Analyze(ctx, code, validate.Options{Fix: a.AutoFix, Notebook: true})
 	if err != nil {
 		return nil, err
 	}

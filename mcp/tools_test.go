@@ -211,7 +211,7 @@ func TestUnknownTools(t *testing.T) {
 	}
 	for other, ours := range otherTools() {
 		for _, name := range ours {
-			if !slices.ContainsFunc((&Server{}).tools(), func(t tool) bool { return t.name == name }) {
+			if !slices.ContainsFunc((&Server{}).tools(), func(t tool) bool { return t.Name == name }) {
 				t.Errorf("%s stands for %s, which there is not", other, name)
 			}
 		}

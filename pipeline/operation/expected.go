@@ -1,4 +1,4 @@
-package mcp
+package operation
 
 import (
 	"encoding/json"
@@ -33,8 +33,8 @@ func (f field) expected() string {
 	switch {
 	case f.any:
 		return "any JSON value"
-	case f.kind == "string" && f.values != nil:
-		return "one of " + strings.Join(f.values, ", ")
+	case f.kind == "string" && f.oneOf != nil:
+		return "one of " + strings.Join(f.oneOf, ", ")
 	case f.kind == "string":
 		return "a string"
 	case f.kind == "boolean":
@@ -57,8 +57,8 @@ func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 func (f field) sample() string {
 	switch f.kind {
 	case "string":
-		if f.values != nil {
-			return strconv.Quote(f.values[0])
+		if f.oneOf != nil {
+			return strconv.Quote(f.oneOf[0])
 		}
 		return `"..."`
 	case "boolean":
@@ -69,21 +69,21 @@ func (f field) sample() string {
 		if f.each != nil {
 			return `{"name": ` + f.each.sample() + `}`
 		}
-		return form(f.fields[:1]).example()
+		return Form{fields: f.inner.fields[:1]}.example()
 	}
 	return decimal(max(f.low, 1))
 }
 
 // example is an object with all that is required, or else the first thing.
-func (f form) example() string {
+func (f Form) example() string {
 	var all []string
-	for _, one := range f {
-		if one.must {
+	for _, one := range f.fields {
+		if one.required {
 			all = append(all, strconv.Quote(one.name)+": "+one.sample())
 		}
 	}
-	if all == nil && len(f) > 0 {
-		all = []string{strconv.Quote(f[0].name) + ": " + f[0].sample()}
+	if all == nil && len(f.fields) > 0 {
+		all = []string{strconv.Quote(f.fields[0].name) + ": " + f.fields[0].sample()}
 	}
 	return "{" + strings.Join(all, ", ") + "}"
 }

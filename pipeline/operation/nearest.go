@@ -1,4 +1,4 @@
-package mcp
+package operation
 
 import (
 	"slices"
@@ -22,8 +22,8 @@ var otherNames = map[string][]string{
 }
 
 // meant is the field that a caller most likely had in mind, or "".
-func (f form) meant(name string) string {
-	names := f.names()
+func (f Form) meant(name string) string {
+	names := f.Names()
 	low := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, other := range otherNames[low] {
 		if slices.Contains(names, other) {

@@ -1,0 +1,30 @@
+// Package operation describes what can be asked of a server: each operation once, with typed arguments and a typed result. Its tool, its
+// route over HTTP, its schemas, the checks of its arguments and the words of their faults come from that.
+package operation
+
+// An Operation is one thing that can be asked of a server.
+type Operation struct {
+	Name  string // as a tool, and in the OpenAPI document
+	Title string // in a few words, for people
+	About string // what it does, for people and models
+	In    Form   // its arguments
+	Out   Form   // its result
+	Hints Hints
+}
+
+// Hints are what clients decide by whether to ask their user first.
+type Hints uint8
+
+// The hints.
+const (
+	Reads       Hints = 1 << iota // changes nothing
+	Destroys                      // may remove or overwrite something
+	Repeats                       // a second call with the same arguments changes nothing more
+	ReachesOut                    // may reach beyond this machine
+	Backgrounds                   // may run as a task
+)
+
+// Of returns the operation whose arguments are an A, and whose result is an R.
+func Of[A, R any](name, title, about string, hints Hints) Operation {
+	return Operation{Name: name, Title: title, About: about, In: FormOf[A](), Out: FormOf[R](), Hints: hints}
+}
