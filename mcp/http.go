@@ -61,7 +61,7 @@ type httpSession struct {
 	id   string // "" outside of sessions
 	of   caller
 	conn *conn
-	ctx  context.Context // ends with it
+	ctx  context.Context // ends with it, and with its token
 	sse  *stream         // of the transport of 2024-11-05; nil otherwise
 
 	// Guarded by HTTP.mu.
@@ -383,7 +383,7 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) {
 		refuseHTTP(w, http.StatusMethodNotAllowed, "send GET: messages go to the address that the stream begins with, or use /mcp")
 		return
 	}
-	s := h.open(w, r.Context(), of, newStream())
+	s := h.open(w, r, of, newStream())
 	if s == nil {
 		return
 	}
@@ -411,6 +411,8 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) {
 		case <-alive.C:
 			a.chunk(": alive\n\n")
 		case <-s.ctx.Done():
+			return
+		case <-r.Context().Done():
 			return
 		}
 	}
@@ -457,25 +459,25 @@ func (h *HTTP) sessionFor(w http.ResponseWriter, r *http.Request, m *message, of
 		return h.session(w, id, of)
 	}
 	if m.method == string(mcp.MethodInitialize) {
-		return h.open(w, context.Background(), of, nil)
+		return h.open(w, r, of, nil)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ends(w) {
 		return nil
 	}
-	s := h.shared(of)
+	s := h.shared(r, of)
 	s.busy++
 	return s
 }
 
 // shared returns what a caller's requests outside of sessions have in common. The mutex is held.
-func (h *HTTP) shared(of caller) *httpSession {
+func (h *HTTP) shared(r *http.Request, of caller) *httpSession {
 	s := h.callers[of]
 	if s == nil {
 		cfg := h.cfg
 		cfg.Namespace, cfg.User = of.namespace, of.owner
-		s = h.make(context.Background(), of, New(cfg))
+		s = h.make(r, of, New(cfg))
 		s.conn.stateless.Store(true)
 		h.callers[of] = s
 	}
@@ -511,8 +513,8 @@ func (h *HTTP) session(w http.ResponseWriter, id string, of caller) *httpSession
 	return s
 }
 
-// open makes a session that ends with ctx. It answers if there are too many, and returns nil then. The caller leaves it.
-func (h *HTTP) open(w http.ResponseWriter, ctx context.Context, of caller, sse *stream) *httpSession {
+// open makes a session. It answers if there are too many, and returns nil then. The caller leaves it.
+func (h *HTTP) open(w http.ResponseWriter, r *http.Request, of caller, sse *stream) *httpSession {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ends(w) {
@@ -529,17 +531,19 @@ func (h *HTTP) open(w http.ResponseWriter, ctx context.Context, of caller, sse *
 		writeFault(w, http.StatusServiceUnavailable, &fault{code: codeBusy, text: fmt.Sprintf("busy: an identity may have %d sessions and all together %d: end some with DELETE", maxOwnSessions, maxSessions)})
 		return nil
 	}
-	s := h.make(ctx, of, h.shared(of).conn.s)
+	s := h.make(r, of, h.shared(r, of).conn.s)
 	s.id, s.sse, s.busy = rand.Text(), sse, 1
 	h.sessions[s.id] = s
 	return s
 }
 
-// make returns a session of a caller. The mutex is held.
-func (h *HTTP) make(ctx context.Context, of caller, server *Server) *httpSession {
-	ctx, end := context.WithCancelCause(ctx)
+// make returns a session of a caller, which is dropped when the token of its first request does not hold any more. The mutex is held.
+func (h *HTTP) make(r *http.Request, of caller, server *Server) *httpSession {
+	ctx, end := identity.Lasting(r.Context())
 	h.calls.Add(1)
-	return &httpSession{of: of, ctx: ctx, conn: newConn(server, &h.held, end), used: time.Now()}
+	s := &httpSession{of: of, ctx: ctx, conn: newConn(server, &h.held, end), used: time.Now()}
+	context.AfterFunc(ctx, func() { h.drop(s) })
+	return s
 }
 
 // leave notes that a request does not use a session any more.

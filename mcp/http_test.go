@@ -293,7 +293,7 @@ func TestHTTPSessions(t *testing.T) {
 	}
 }
 
-// TestHTTPCancel has clients go away, cancel, and lose their credentials while code runs.
+// TestHTTPCancel has clients go away, and cancel, while code runs.
 func TestHTTPCancel(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	newer := func(v *visitor, ctx context.Context, code string) {
@@ -315,11 +315,6 @@ func TestHTTPCancel(t *testing.T) {
 			v.send(t.Context(), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 		}, false},
 		{"an older client ends its session", older, func(v *visitor, _ func()) { v.do(t.Context(), http.MethodDelete, "") }, false},
-		{"a token is revoked", older, func(v *visitor, _ func()) {
-			if _, err := r.tokens.Revoke(t.Context(), "a-token-is-revoked", func(identity.Token) error { return nil }); err != nil {
-				t.Error(err)
-			}
-		}, false},
 	} {
 		v := r.visitor(r.token(strings.ReplaceAll(test.name, " ", "-"), identity.Agent, "one"))
 		v.initialize(`{}`)
@@ -343,6 +338,59 @@ func TestHTTPCancel(t *testing.T) {
 		hosttest.Until(t, test.name+": it is gone", func() bool { return !alive() })
 		leave()
 		<-done
+	}
+}
+
+// TestHTTPRevoked has a token revoked while all that it has begun is under way. What another token of the namespace has begun goes on.
+func TestHTTPRevoked(t *testing.T) {
+	r := newHTTPRig(t, nil)
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":%q%s}%s}}`
+	var all sync.WaitGroup
+	start := func(name, token, arguments, more string, headers ...string) (alive func() bool, wake func()) {
+		code, alive, wake := sleeper(t)
+		v := r.visitor(token).initialize(`{}`)
+		if len(headers) > 0 {
+			v.session = ""
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		t.Cleanup(leave)
+		all.Go(func() { v.send(ctx, fmt.Sprintf(call, code, arguments, more), headers...) })
+		hosttest.Until(t, name+" runs", alive)
+		if name == "a request whose client went away" {
+			leave()
+		}
+		return alive, wake
+	}
+	ci, other := r.token("ci", identity.Agent, "one"), r.token("other", identity.Agent, "one")
+	running := map[string]func() bool{}
+	for name, test := range map[string]struct {
+		arguments, more string
+		headers         []string
+	}{
+		"a request":                        {},
+		"a request whose client went away": {},
+		"a task":                           {more: `,"task":{}`},
+		"a task of a newer client":         {more: "," + fmt.Sprintf(modern, knowsTasks), headers: []string{"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: execute_code"}},
+		"a run in the background":          {arguments: `,"background":true`},
+	} {
+		running[name], _ = start(name, ci, test.arguments, test.more, test.headers...)
+	}
+	theirs, wake := start("another's task", other, "", `,"task":{}`)
+	if _, err := r.tokens.Revoke(t.Context(), "ci", func(identity.Token) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for name, alive := range running {
+		hosttest.Until(t, name+" is gone", func() bool { return !alive() })
+	}
+	if !theirs() {
+		t.Error("another token's task is gone, too")
+	}
+	wake()
+	all.Wait()
+	for row, err := range r.cfg.Log.Rows(t.Context(), audit.Filter{}) {
+		if err != nil || !strings.Contains(string(row.Data), `"identity":"token:`) {
+			t.Errorf("a row has no identity: %s, %v", row.Data, err)
+		}
 	}
 }
 

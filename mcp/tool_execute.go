@@ -126,7 +126,7 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 	}
 	q.Client = s.clientName(ctx)
 	if a.Background {
-		return s.runBehind(q), nil
+		return s.runBehind(ctx, q), nil
 	}
 	if w := c.progress.lines(); w != nil {
 		q.Stdout, q.Stderr = w, c.progress.lines()
@@ -192,8 +192,8 @@ func source(code string) []byte {
 }
 
 // runBehind starts a run in the background.
-func (s *Server) runBehind(q pipeline.Request) *answer {
-	id, _ := s.cfg.Pipeline.Begin(q)
+func (s *Server) runBehind(ctx context.Context, q pipeline.Request) *answer {
+	id, _ := s.cfg.Pipeline.Begin(ctx, q)
 	s.runs.note(id)
 	return &answer{
 		text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
 // Job is a run in the background.
@@ -44,13 +46,14 @@ const maxJobs = 256
 // ErrClosed is why a run in the background ends when the server does.
 var ErrClosed = errors.New("the server is shutting down")
 
-// Begin runs a request in the background, for as long as the pipeline is open. Job finds it under
-// the id; done is closed when it is done. What the request is to write its output to is not used.
-func (p *Pipeline) Begin(q Request) (id string, done <-chan struct{}) {
+// Begin runs a request in the background, for as long as the pipeline is open and the token holds that ctx may have, but
+// beyond the end of ctx. Job finds it under the id; done is closed when it is done. What the request is to write its output
+// to is not used.
+func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan struct{}) {
 	if q.ID == "" {
 		q.ID = NewID()
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := identity.Lasting(ctx)
 	j := &job{cancel: cancel, done: make(chan struct{})}
 	j.Job = Job{ID: q.ID, Namespace: orDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
 	q.Stdout, q.Stderr = &j.out, &j.err

@@ -431,7 +431,7 @@ func TestClosingWhileACellRuns(t *testing.T) {
 func TestJobs(t *testing.T) {
 	p := newRig(t, nil)
 	stdin, hold := io.Pipe()
-	id, done := p.Begin(Request{Language: "shell", Code: []byte("echo first; read line; echo second"), Stdin: stdin})
+	id, done := p.Begin(t.Context(), Request{Language: "shell", Code: []byte("echo first; read line; echo second"), Stdin: stdin})
 	hosttest.Until(t, "it has written", func() bool { j, ok := p.Job("", id); return ok && j.Stdout == "first\n" })
 	if j, _ := p.Job("", id); j.State != "running" || j.Result != nil {
 		t.Errorf("while it runs: %+v", j)
@@ -445,7 +445,7 @@ func TestJobs(t *testing.T) {
 	if _, ok := p.Job("other", id); ok {
 		t.Error("another namespace sees it")
 	}
-	id, done = p.Begin(Request{Language: "shell", Code: []byte("echo begun; exec sleep 1000")})
+	id, done = p.Begin(t.Context(), Request{Language: "shell", Code: []byte("echo begun; exec sleep 1000")})
 	hosttest.Until(t, "it runs", func() bool { j, _ := p.Job("", id); return j.Stdout == "begun\n" })
 	if p.CancelJob("other", id) || !p.CancelJob("", id) {
 		t.Error("cancel")

@@ -169,8 +169,8 @@ const recheckEvery = 5 * time.Second
 var errEnded = errors.New("the credentials were revoked, or have ended")
 
 // watch returns a context of an identity that ends when its credentials do: a stream of events may go on for days.
-func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(With(ctx, i))
+func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, contextKey{}, identified{i, c}))
 	next := func() time.Duration {
 		if i.Expires.IsZero() {
 			return recheckEvery
@@ -192,7 +192,7 @@ func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, func(
 			timer.Reset(next())
 		}
 	})
-	return ctx, func() { timer.Stop(); cancel(nil) }
+	return ctx, func(cause error) { timer.Stop(); cancel(cause) }
 }
 
 // Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when its
@@ -205,7 +205,7 @@ func (c *Checker) Middleware(next http.Handler) http.Handler {
 			return
 		}
 		ctx, done := c.watch(r.Context(), i)
-		defer done()
+		defer done(nil)
 		r = r.WithContext(ctx)
 		r.Header = r.Header.Clone()
 		r.Header.Del("Authorization")

@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -217,6 +219,54 @@ func TestStream(t *testing.T) {
 			t.Errorf("it went on for %v", after)
 		}
 	})
+}
+
+// What a request leaves behind outlasts it, and not its token.
+func TestLasting(t *testing.T) {
+	s := quick(t.TempDir())
+	for name, test := range map[string]struct {
+		expires time.Duration // from the beginning; 0 is never
+		end     func(context.Context) error
+		within  time.Duration
+	}{
+		"revoked": {0, func(ctx context.Context) error { _, err := s.Revoke(ctx, "revoked", nil); return err }, recheckEvery},
+		"expires": {time.Hour + time.Second, func(context.Context) error { return nil }, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) { // whose clock begins in the year 2000
+			token := Token{Name: name, Kind: Person}
+			if test.expires > 0 {
+				token.Expires = time.Now().Add(test.expires)
+			}
+			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+			r.Header.Set("Authorization", "Bearer "+create(t, s, token))
+			var lasting context.Context
+			New(Config{Tokens: s}).Middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				session, end := Lasting(r.Context())
+				defer end(nil)
+				i, _ := From(r.Context())
+				lasting, _ = Lasting(With(session, i)) // as a request of a session begins a run
+			})).ServeHTTP(httptest.NewRecorder(), r)
+			time.Sleep(time.Hour)
+			if i, known := From(lasting); lasting.Err() != nil || !known || i.Name != name {
+				t.Errorf("%s: after an hour: %v, %+v", name, context.Cause(lasting), i)
+			}
+			if err := test.end(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			at := time.Now()
+			<-lasting.Done()
+			if took := time.Since(at); took > test.within || !errors.Is(context.Cause(lasting), errEnded) {
+				t.Errorf("%s: ended after %v: %v", name, took, context.Cause(lasting))
+			}
+		})
+	}
+	ctx, end := Lasting(With(t.Context(), Identity{Name: "ada", Kind: Person, Source: FromJWT, Expires: time.Now()}))
+	if i, known := From(ctx); !known || i.Name != "ada" || ctx.Err() != nil {
+		t.Errorf("of a JWT: %+v, %v", i, ctx.Err())
+	}
+	if end(nil); ctx.Err() == nil {
+		t.Error("it does not end")
+	}
 }
 
 // Whoever has many addresses takes no memory with them.

@@ -60,13 +60,30 @@ func (i Identity) String() string {
 
 type contextKey struct{}
 
+// identified is an identity, and who has found it out: nil is nobody that could tell when it ends.
+type identified struct {
+	Identity
+	by *Checker
+}
+
 // With returns a context for what i asks for.
 func With(ctx context.Context, i Identity) context.Context {
-	return context.WithValue(ctx, contextKey{}, i)
+	before, _ := ctx.Value(contextKey{}).(identified)
+	return context.WithValue(ctx, contextKey{}, identified{i, before.by})
 }
 
 // From returns who asks, and false where nobody was identified.
 func From(ctx context.Context) (Identity, bool) {
-	i, ok := ctx.Value(contextKey{}).(Identity)
-	return i, ok && i.Name != "" && (i.Kind == Person || i.Kind == Agent && len(i.Namespaces) > 0)
+	i, _ := ctx.Value(contextKey{}).(identified)
+	return i.Identity, i.Name != "" && (i.Kind == Person || i.Kind == Agent && len(i.Namespaces) > 0)
+}
+
+// Lasting returns a context for what a request leaves behind: it has the identity of the request's context, and ends by end, or some
+// seconds after the token is revoked or has expired. Certificates and JWTs are renewed under the same name, and do not end it.
+func Lasting(request context.Context) (ctx context.Context, end context.CancelCauseFunc) {
+	i, _ := request.Value(contextKey{}).(identified)
+	if i.by == nil || i.Source != FromToken {
+		return context.WithCancelCause(With(context.Background(), i.Identity))
+	}
+	return i.by.watch(context.Background(), i.Identity)
 }
