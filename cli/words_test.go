@@ -42,9 +42,8 @@ var privateNames = map[string]string{
 
 // theirs are names of others that private words happen to be, by the file that knows them.
 var theirs = map[string]string{
-	"patience":    "pipeline/host/limits.go",  // an option of git diff
-	"hatch":       "pipeline/host/blocked.go", // a tool for Python
-	"folderTrust": "cli/setup/clients.go",     // a setting of Gemini CLI
+	"patience":    "pipeline/host/grammars.go", // an option of git diff
+	"folderTrust": "cli/setup/clients.go",      // a setting of Gemini CLI
 	"lookUp":      "backends/backendtest/network.go",
 }
 

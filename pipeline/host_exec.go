@@ -22,7 +22,7 @@ type HostCommand struct {
 	Command   string     // as words and quotes; or Words, if it is ""
 	Words     host.Words // as they are
 	Directory string     // absolute; "" is the first directory that is allowed
-	Stdin     io.Reader  // nil is an empty input
+	Stdin     io.Reader  // nil is an empty input; see host.Command.Unseen
 	Timeout   time.Duration
 	// Ask is called when a person is asked for a command that is not allowed: see Request. nil refuses instead.
 	Ask func(context.Context, *approval.Pending)
@@ -96,7 +96,7 @@ func (h *hostRun) decide() (err error) {
 	if h.dir, err = h.policy.Directory(h.c.Directory); err != nil {
 		return err
 	}
-	h.decided, err = h.policy.Decide(host.Command{Words: h.words, Directory: h.dir}, approved)
+	h.decided, err = h.policy.Decide(host.Command{Words: h.words, Directory: h.dir, Unseen: h.c.Stdin != nil && h.c.Ask == nil}, approved)
 	return err
 }
 

@@ -71,7 +71,7 @@ func TestHostExec(t *testing.T) {
 func TestHostBounds(t *testing.T) {
 	cage := host.NewCage(true)
 	defer cage.Close()
-	r, _ := newCommandRig(t, "shuf **")
+	r, _ := newCommandRig(t, "shuf -i 1-100000000")
 	r.cfg.Host.Cage, r.cfg.Host.Bounds.RAM = cage, 64<<20
 	res, err := hostExec(t.Context(), r, HostCommand{Command: "shuf -i 1-100000000"})
 	_, text := r.rows()
@@ -89,7 +89,7 @@ func TestHostBounds(t *testing.T) {
 func TestHostExecRefused(t *testing.T) {
 	r, _ := newCommandRig(t, "echo *")
 	for command, want := range map[string]string{
-		"echo a b": "nobody has allowed", "echo a | sh": "pipes", "python3 -c 1": "blocked", "nosuch": "no program", "echo \x1b": "nobody can see", "sandboxmcp approve x": "sandboxmcp", // installed or not
+		"echo a b": "nobody has allowed", "echo a | sh": "unquoted |", "python3 -c 1": "nobody has allowed", "nosuch": "no program", "echo \x1b": "nobody can see", "sandboxmcp approve x": "sandboxmcp", // installed or not
 	} {
 		res, err := hostExec(t.Context(), r, HostCommand{Command: command})
 		var e *Error
@@ -170,15 +170,23 @@ func TestHostApproval(t *testing.T) {
 	if err := run("mine", "echo approved x"); err == nil {
 		t.Error("what was taken back holds")
 	}
-	// What is blocked stays so, whoever approves it.
-	for _, what := range []string{"run python3 **", "run bash", "run git -c x log"} {
+	// What a star does not cover stays so, whoever approves it, and what nobody has seen.
+	for _, what := range []string{"run python3 **", "run git **", "run sh", "run sandboxmcp approve x", "run cat"} {
 		if _, err := broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "mine"}, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, command := range []string{"python3 -c 1", "bash", "git -c x log"} {
-		if err := run("mine", command); err == nil || !strings.Contains(err.Error(), "blocked") {
+	for _, command := range []string{"python3 -c 1", "git -c x log", "sandboxmcp approve x"} {
+		if err := run("mine", command); err == nil {
+			t.Errorf("%s runs", command)
+		}
+	}
+	for command, want := range map[string]bool{"sh": false, "cat": true} {
+		if err := run("mine", command); err != nil {
 			t.Errorf("%s: %v", command, err)
+		}
+		if _, err := hostExec(t.Context(), r, HostCommand{Namespace: "mine", Command: command, Stdin: strings.NewReader("exit 0")}); (err == nil) != want {
+			t.Errorf("%s with an input: %v, want it allowed: %v", command, err, want)
 		}
 	}
 	for kind, pattern := range map[string]string{"command": "python3 **", "read": "relative", "write": "/no/such/directory"} {
@@ -239,7 +247,11 @@ func TestHostAsk(t *testing.T) {
 	if _, err := hostExec(t.Context(), r, HostCommand{Words: c.Words}); err == nil {
 		t.Error("it holds for more than the one time")
 	}
-	c.Words, asked = host.Words{"bash", "-c", "id"}, ""
+	c.Words, c.Stdin = host.Words{"sh"}, strings.NewReader("echo own") // of who is asked
+	if res, err := hostExec(t.Context(), r, c); err != nil || asked != "run sh" || res.Stdout != "own\n" {
+		t.Errorf("got %q, %v, asked was %q", res.Stdout, err, asked)
+	}
+	c.Words, asked = host.Words{"sandboxmcp", "approve", "x"}, ""
 	if _, err := hostExec(t.Context(), r, c); err == nil || asked != "" {
 		t.Errorf("a person was asked for %q: %v", asked, err)
 	}

@@ -28,12 +28,13 @@ func (p commands) hostAccessCommand() *cli.Command {
 		Usage:     "list, ask for, give and take back what is allowed on this machine",
 		UsageText: "sandboxmcp host access list|request|allow|revoke ...",
 		Description: `A pattern is compared with a command word by word: * is one word that is no option, a last ** is any more, and a
-* in a word is any characters but a slash. What is allowed for good is in the configuration, as host.allowed,
+* in a word is any characters but a slash. Stars are for programs whose options are known, as list shows them; any other
+command is allowed by its exact words. What is allowed for good is in the configuration, as host.allowed,
 host.read and host.write; approvals are a running server's, and end.
 
 Example: sandboxmcp host access request "docker restart *"`,
 		Subcommands: []*cli.Command{{
-			Name: "list", Usage: "list what is allowed, and what nobody can allow",
+			Name: "list", Usage: "list what is allowed, and what patterns with a star can be of",
 			UsageText:   "sandboxmcp host access list [--json] [--server PID]",
 			Description: "Example: sandboxmcp host access list --json",
 			Flags:       []cli.Flag{command.JSONFlag(), client.ServerFlag()},
@@ -165,14 +166,14 @@ type hostAccess struct {
 	Allowed []pipeline.HostAccess `json:"allowed"` // by the configuration
 	Held    []control.Grant       `json:"held"`    // approvals of the servers that run
 	Servers int                   `json:"servers"`
-	Blocked []blockedOnHost       `json:"blocked"`
+	Blocked []ruleOnHost          `json:"blocked"` // patterns of the configuration, which nobody can allow
+	Starred []ruleOnHost          `json:"starred"` // programs for which a pattern may have a star
 }
 
-// blockedOnHost are programs, or patterns of the configuration, that nobody can allow.
-type blockedOnHost struct {
+type ruleOnHost struct {
 	Programs []string `json:"programs"`
-	But      []string `json:"but,omitempty"` // forms that can be allowed
-	Why      string   `json:"why"`
+	Forms    []string `json:"forms,omitempty"`
+	Why      string   `json:"why,omitempty"`
 }
 
 func (p commands) hostAccessList(c *cli.Context) error {
@@ -184,7 +185,13 @@ func (p commands) hostAccessList(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	all := hostAccess{Enabled: onHost.Enabled, Allowed: onHost.Access(), Held: []control.Grant{}, Blocked: blocked(onHost.Policy)}
+	all := hostAccess{Enabled: onHost.Enabled, Allowed: onHost.Access(), Held: []control.Grant{}, Blocked: []ruleOnHost{}}
+	for _, one := range onHost.Policy.Blocked() {
+		all.Blocked = append(all.Blocked, ruleOnHost{Programs: []string{one.String()}, Why: "the configuration says so"})
+	}
+	for _, g := range host.Grammars() {
+		all.Starred = append(all.Starred, ruleOnHost{Programs: g.Programs, Forms: g.Forms})
+	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	if err := all.ask(ctx, c); err != nil {
@@ -217,23 +224,6 @@ func (all *hostAccess) ask(ctx context.Context, c *cli.Context) error {
 	return nil
 }
 
-func blocked(policy *host.Policy) (list []blockedOnHost) {
-	for _, one := range policy.Blocked() {
-		list = append(list, blockedOnHost{Programs: []string{one.String()}, Why: "the configuration says so"})
-	}
-	for _, l := range host.Limits() {
-		one := blockedOnHost{Programs: l.Programs, Why: l.Why}
-		for _, form := range l.Forms {
-			one.But = append(one.But, strings.TrimPrefix(form, ". "))
-		}
-		list = append(list, one)
-	}
-	for _, b := range append(host.Kinds(), host.Blocks()...) {
-		list = append(list, blockedOnHost{Programs: b.Programs, Why: b.Why})
-	}
-	return list
-}
-
 func (all *hostAccess) show(w io.Writer) error {
 	if !all.Enabled {
 		fmt.Fprintln(w, "host access is off: host.enabled: true in the configuration turns it on")
@@ -254,27 +244,26 @@ func (all *hostAccess) show(w io.Writer) error {
 		fmt.Fprintln(w, "no server runs, so nothing is approved")
 	}
 	var b strings.Builder
-	b.WriteString("\nnobody can allow:\n")
 	for _, one := range all.Blocked {
-		fmt.Fprintf(&b, "\n  %s\n    %s\n", terminal.Visible(one.Why), terminal.Visible(strings.Join(one.Programs, " ")))
-		if len(one.But) > 0 {
-			fmt.Fprintf(&b, "    but with %s\n", terminal.Visible(inShort(one.But)))
-		}
+		fmt.Fprintf(&b, "nobody can allow %s: %s\n", terminal.Visible(one.Programs[0]), one.Why)
 	}
+	b.WriteString("\na pattern with a star can be of these programs, with the options that --json lists; any other command is allowed by its exact words:\n\n")
+	var plain []string
+	for _, one := range all.Starred {
+		if strings.HasPrefix(one.Forms[0], ".") {
+			plain = append(plain, one.Programs[0])
+			continue
+		}
+		fmt.Fprintf(&b, "  %s", one.Programs[0])
+		for _, form := range one.Forms {
+			name, _, _ := strings.Cut(form, " ")
+			b.WriteString(" " + name)
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "  %s\n", strings.Join(plain, " "))
 	_, err := fmt.Fprint(w, terminal.Fold(b.String(), terminal.Width(w)))
 	return err
-}
-
-// inShort names the subcommands that can be allowed, or the options of a program without any. JSON has all.
-func inShort(forms []string) string {
-	if strings.HasPrefix(forms[0], "-") {
-		return forms[0]
-	}
-	names := make([]string, len(forms))
-	for i, form := range forms {
-		names[i], _, _ = strings.Cut(form, " ")
-	}
-	return strings.Join(names, ", ") + ", and options as --json lists them"
 }
 
 // meantOnHost reports whether a word is the id of an approval, or what it allows.

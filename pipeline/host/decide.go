@@ -1,7 +1,7 @@
 package host
 
 import (
-	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +13,7 @@ import (
 type Command struct {
 	Words     Words
 	Directory string // as Policy.Directory returned it
+	Unseen    bool   // it gets input that was not there for whoever has approved its words: a shell would run that
 }
 
 // Decision is the permission for a command, with the pattern that gives it.
@@ -38,112 +39,98 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 		return Decision{}, err
 	}
 	args := c.Words[1:]
-	if err := p.block(prog, args, true); err != nil {
+	if err := p.forbidden(prog, args); err != nil {
 		return Decision{}, err
 	}
-	if err := p.ownBlock(prog, args); err != nil {
-		return Decision{}, err
-	}
-	if slices.Contains(prog.Names, "git") {
+	if git, err := p.Find("git"); slices.Contains(prog.Names, "git") || err == nil && os.SameFile(git.file, prog.file) {
 		if why := gitDoubt(c.Directory); why != "" {
 			return Decision{}, refuse("have a person look at the repository's configuration", "git is not run here: %s", why)
 		}
 	}
-	matches := func(one Pattern) bool { return p.means(one, prog) && one.fits(args) }
-	if i := slices.IndexFunc(p.allowed, matches); i >= 0 {
-		return Decision{prog, p.allowed[i], Configuration}, nil
+	grammar := p.grammarOf(prog)
+	word, lacks := c.Words[0], true
+	if grammar != nil {
+		word, lacks = grammar.lacks(args, true, false)
 	}
-	if i := slices.IndexFunc(approved, matches); i >= 0 {
-		return Decision{prog, approved[i], Approval}, nil
-	}
-	if one, ok := p.harmless(prog, args, c.Directory); ok {
-		return Decision{prog, one, Safe}, nil
-	}
-	return Decision{}, &Refusal{Ask: true, Reason: "nobody has allowed " + c.Words.String(),
-		Remedy: remedy.Text{remedy.AskCommand.With(Exactly(c.Words).String())}}
-}
-
-// means reports whether a pattern's program is this one, by its place: not by what it is called only, nor by the file
-// only, which may do something else under another name.
-func (p *Policy) means(one Pattern, prog Program) bool {
-	own, err := p.Find(one.Program())
-	return err == nil && own.Entry == prog.Entry && own.Path == prog.Path
-}
-
-// block is the refusal of the built-in list, and of what a file is. What is not whole is the beginning of a pattern.
-func (p *Policy) block(prog Program, args []string, whole bool) error {
-	const nobody = "nobody can allow this: do it in a sandbox, or have a person do it"
-	if name, why := blockReason(prog.Names); name != "" {
-		return refuse(nobody, "%s is blocked: %s", name, why)
-	}
-	if l, ok := limitOf(prog.Names); ok {
-		if word, bad := l.refused(args, whole); bad {
-			return refuse(remedy.AllowedForms, "%s with %q is blocked: %s", l.Programs[0], word, l.Why)
+	but := ""
+	for i, one := range slices.Concat(p.allowed, approved) {
+		if own, err := p.Find(one.Program()); err != nil || own.Entry != prog.Entry || own.Path != prog.Path || !one.fits(args) {
+			continue
 		}
-		return nil
+		by := Configuration
+		if i >= len(p.allowed) {
+			by = Approval
+		}
+		switch _, exact := one.fixed(); {
+		case lacks && !exact:
+			but = ", and " + one.String() + " does not cover " + quote(word, false)
+		case lacks && by == Approval && c.Unseen:
+			but = " with an input: only its words were approved"
+		default:
+			return Decision{prog, one, by}, nil
+		}
 	}
-	if !system(prog.Path) || safeForm(prog.Names, args, whole) {
-		return nil
+	if p.safe && grammar != nil && p.harmless(grammar, args, c.Directory) {
+		return Decision{prog, grammar.pattern(), Safe}, nil
 	}
-	if why := kind(prog.Path); why != "" {
-		return refuse("do it in a sandbox, or have a person do it, or write a program of their own for it, outside of the system's directories", "%s is blocked: %s", prog.Path, why)
-	}
-	return nil
+	return Decision{}, &Refusal{Ask: true, Reason: "nobody has allowed " + c.Words.String() + but, Remedy: remedy.Text{remedy.AskCommand.With(c.Words.String())}}
 }
 
-// ownBlock is the operator's. A star in their patterns matches anything: what they block stays blocked with options.
-func (p *Policy) ownBlock(prog Program, args []string) error {
+// forbidden is the refusal of what nobody can allow. A star in the operator's patterns matches anything: what they block stays
+// blocked with options.
+func (p *Policy) forbidden(prog Program, args []string) error {
+	own, err := os.Executable()
+	if err == nil {
+		own, err = filepath.EvalSymlinks(own)
+	}
+	info, _ := os.Stat(own)
+	if slices.ContainsFunc(prog.Names, func(name string) bool { return strings.HasPrefix(name, "sandboxmcp") }) || err == nil && os.SameFile(info, prog.file) {
+		return refuse("nobody can allow this: have a person do it", "%s is sandboxmcp, by which an agent could answer its own questions", prog.Names[0])
+	}
 	for _, one := range p.blocked {
-		if slices.Contains(prog.Names, filepath.Base(one.Program())) && one.each(args, token.anything) {
+		named, err := p.Find(one.Program())
+		hardLink := err == nil && named.Path != prog.Path && os.SameFile(named.file, prog.file)
+		if (hardLink || slices.Contains(prog.Names, filepath.Base(one.Program()))) && one.each(args, blocks) {
 			return refuse("nobody can allow this: the operator has blocked it", "the configuration blocks %s", one)
 		}
 	}
 	return nil
 }
 
-func (t token) anything(word string) bool {
-	if !slices.ContainsFunc(t, isAny) {
-		return word == t.text()
-	}
-	for i, one := range t {
-		last := i == len(t)-1
-		switch at := strings.Index(word, one.text); {
-		case one.any:
-		case i == 0 && at != 0, at < 0:
-			return false
-		case last:
-			return strings.HasSuffix(word, one.text)
-		default:
-			word = word[at+len(one.text):]
-		}
-	}
-	return true
-}
-
-// Askable returns an error that says why no person need be asked for a pattern: it would be blocked in any case, or
-// there is no such program. Its error is a *Refusal.
+// Askable returns an error that says why no person need be asked for a pattern: it could never match, or there is no such program.
+// Its error is a *Refusal.
 func (p *Policy) Askable(one Pattern) error {
-	if _, err := p.Find(one.Program()); err != nil {
+	prog, err := p.Find(one.Program())
+	if err != nil {
 		return err
 	}
-	return p.hopeless(one)
+	return p.useful(one, prog, p.grammarOf(prog))
 }
 
-// hopeless returns an error that says why a pattern can never match. A program that is not installed may be some day.
-func (p *Policy) hopeless(one Pattern) error {
-	prog, err := p.Find(one.Program())
-	if errors.As(err, new(*Refusal)) {
-		if !filepath.IsAbs(one.Program()) && strings.Contains(one.Program(), "/") {
-			return err
-		}
-		prog = Program{Names: []string{filepath.Base(one.Program())}}
+// configured is Askable for the configuration. A program that is not installed may be some day.
+func (p *Policy) configured(one Pattern) error {
+	name := one.Program()
+	prog, err := p.Find(name)
+	if err == nil {
+		return p.useful(one, prog, p.grammarOf(prog))
 	}
-	args, whole := one.literal()
-	if err := p.block(prog, args, whole); err != nil {
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
 		return err
 	}
-	if whole {
-		return p.ownBlock(prog, args)
+	name = filepath.Base(name)
+	return p.useful(one, Program{Names: []string{name}}, grammarNamed(name))
+}
+
+func (p *Policy) useful(one Pattern, prog Program, g *Grammar) error {
+	args, exact := one.fixed()
+	if exact {
+		return p.forbidden(prog, args)
+	}
+	if g == nil {
+		return refuse("leave out the star, and name the exact words", "%s has a star, and it is not known what words of %s do", one, one.Program())
+	}
+	if word, lacks := g.lacks(args, false, false); lacks {
+		return refuse(remedy.AllowedForms, "%s has a star, and no pattern covers %q of %s: it can be allowed by its exact words", one, word, one.Program())
 	}
 	return nil
 }

@@ -2,23 +2,19 @@
 //
 // What holds:
 //   - A command is words. There is no shell, and what a shell would make of a line is refused, not guessed.
-//   - It runs if a pattern of the operator's configuration or an approval matches it word by word, and the blocked
-//     list does not name it, which wins over both. Programs of the system must not be able to start others, as their
-//     files tell, unless the list bounds their options.
+//   - It runs if the operator's configuration or an approval has its exact words, which a person has seen. A pattern with a
+//     star allows only what the grammar of a program has whose options we know: see Grammar. What the operator blocks stays blocked.
 //   - The program is a file that only root and the server's own user can change, found in directories that no agent
 //     chooses, and looked at under each name that it has.
 //   - It gets a small environment of ours, no terminal, its time and room for its output, and leaves no process. It and
 //     all that it starts have so much memory, processes and CPU, kept by a cgroup where one can be had, else by looking.
 //
-// What does not: a command is the server's own user on this machine. Whoever allows one trusts it with that, and
-// with what it reads: a program that runs others by an option that nobody has thought of is as good as a shell. The
-// patterns bound what an agent can ask for, the kernel does not.
-//
-// It needs mvdan.cc/sh/v3/syntax to know all of what shells would understand in a line.
+// What does not: a command is the server's own user on this machine. Whoever allows one trusts it with that, with what it
+// reads, and with all that its words say: "make" runs what a file says that somebody may write meanwhile. Words bound what an
+// agent can ask for, the kernel does not.
 package host
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -45,23 +41,20 @@ func refuse(do any, format string, a ...any) error {
 // Rules are the operator's decisions. The zero value allows nothing.
 type Rules struct {
 	Allowed []string // patterns, and Safe for those of the safe list
-	Blocked []string // patterns that nobody may allow, on top of the built-in list
+	Blocked []string // patterns that nobody may allow
 	Path    []string // absolute directories that programs are looked for in; nil is defaultPath
 	Read    []string // directories below which commands may run, and look
 	Write   []string // likewise, where agents may write: no program may come from there
 }
 
-// Safe is the word that allows the commands of the safe list.
-const Safe = "@safe"
-
 // Policy is Rules, understood. It may be used concurrently.
 type Policy struct {
 	rules            Rules
 	allowed, blocked []Pattern
-	safe             []Pattern
+	safe             bool
 }
 
-// NewPolicy understands rules. A pattern that could never match anything, since its program is blocked, is an error.
+// NewPolicy understands rules. A pattern that could never match anything is an error.
 func NewPolicy(rules Rules) (*Policy, error) {
 	p := &Policy{rules: rules}
 	for _, text := range rules.Blocked {
@@ -73,12 +66,12 @@ func NewPolicy(rules Rules) (*Policy, error) {
 	}
 	for _, text := range rules.Allowed {
 		if text == Safe {
-			p.safe = safePatterns()
+			p.safe = true
 			continue
 		}
 		one, err := ParsePattern(text)
 		if err == nil {
-			err = p.hopeless(one)
+			err = p.configured(one)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("allowed: %w", err)
@@ -112,9 +105,16 @@ func (p *Policy) Allowed() []Pattern { return p.allowed }
 
 // Harmless are the patterns of the safe list, if the configuration allows it. They match less than they show: see
 // the list.
-func (p *Policy) Harmless() []Pattern { return p.safe }
+func (p *Policy) Harmless() (all []Pattern) {
+	for _, g := range Grammars() {
+		if p.safe && g.safe != "" {
+			all = append(all, g.pattern())
+		}
+	}
+	return all
+}
 
-// Blocked are the patterns that the operator has added to the list.
+// Blocked are the patterns that nobody may allow.
 func (p *Policy) Blocked() []Pattern { return p.blocked }
 
 // Directory returns where a command is to run: dir, if it is below a directory that is allowed, with its links followed;
@@ -153,8 +153,6 @@ func within(path string, directories []string) bool {
 	}
 	return false
 }
-
-var errEmpty = errors.New("there is no command")
 
 // With returns a policy for somebody who may read and write below more directories: no program may come from where they
 // write.

@@ -7,6 +7,4 @@ import "io/fs"
 // Commands do not run on the host here; see Run.
 func changeable(fs.FileInfo) string { return "is on a system where this can't be known" }
 
-func links(fs.FileInfo) uint64 { return 1 }
-
 func sticky(fs.FileInfo) bool { return false }

@@ -4,7 +4,6 @@ package host
 
 import (
 	"io/fs"
-	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
@@ -24,13 +23,4 @@ func changeable(info fs.FileInfo) string {
 // sticky says that others may make new names in a directory of root's or ours, as in /tmp, and take none away that is there.
 func sticky(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSticky != 0 && !statefile.Foreign(info)
-}
-
-// links returns how many names a file has.
-func links(info fs.FileInfo) uint64 {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 1
-	}
-	return uint64(s.Nlink)
 }

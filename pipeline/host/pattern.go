@@ -1,6 +1,7 @@
 package host
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -13,153 +14,105 @@ import (
 //     no option unless it begins with a dash itself.
 //   - A last ** matches any further words, options among them, also none.
 //   - What is quoted matches only itself: '*' is a star.
+//
+// One with a star allows no more than the grammar of its program has, and is of use only where there is one.
 type Pattern struct {
-	words    []token // the program first, without the last **
-	variadic bool    // a last ** was there
+	words []string // the program first, without the last **
+	rest  bool     // a last ** was there
 }
-
-const patternRemedy = `write the program and its words, such as "docker restart *": * is one word, a last ** any more`
 
 // ParsePattern reads a pattern. Its error is a *Refusal.
 func ParsePattern(text string) (Pattern, error) {
-	tokens, err := lex(text, true)
+	const remedy = `write the program and its words, such as "docker restart *": * is one word, a last ** any more`
+	words, err := lex(text, true)
 	if err != nil {
 		return Pattern{}, err
 	}
-	p := Pattern{words: tokens}
-	if last := tokens[len(tokens)-1]; isDoubleStar(last) && len(tokens) > 1 {
-		p.words, p.variadic = tokens[:len(tokens)-1], true
+	p := Pattern{words: words}
+	if last := len(words) - 1; last > 0 && words[last] == star+star {
+		p = Pattern{words[:last], true}
 	}
-	for i, t := range p.words {
-		if i == 0 && (slices.ContainsFunc(t, isAny) || t.text() == "") {
-			return Pattern{}, refuse(patternRemedy, "the pattern %q does not say which program", text)
-		}
-		for j := range t[1:] {
-			if t[j].any && t[j+1].any {
-				return Pattern{}, refuse(patternRemedy, "in the pattern %q, ** stands somewhere else than at the end", text)
-			}
-		}
+	if p.words[0] == "" || strings.Contains(p.words[0], star) {
+		return Pattern{}, refuse(remedy, "the pattern %q does not say which program", text)
+	}
+	if strings.Contains(strings.Join(p.words, " "), star+star) {
+		return Pattern{}, refuse(remedy, "in the pattern %q, ** stands somewhere else than at the end", text)
 	}
 	return p, nil
 }
 
 // Exactly is the pattern that matches these words and no others.
-func Exactly(w Words) Pattern {
-	p := Pattern{words: make([]token, len(w))}
-	for i, word := range w {
-		p.words[i] = token{{text: word}}
-	}
-	return p
-}
-
-func isAny(p piece) bool { return p.any }
-
-func isDoubleStar(t token) bool { return len(t) == 2 && t[0].any && t[1].any }
-
-func (t token) text() (s string) {
-	for _, p := range t {
-		s += p.text
-	}
-	return s
-}
+func Exactly(w Words) Pattern { return Pattern{words: slices.Clone(w)} }
 
 // Program is the first word.
-func (p Pattern) Program() string { return p.words[0].text() }
+func (p Pattern) Program() string { return p.words[0] }
 
 // String returns a pattern so that ParsePattern gives it back. Two patterns that match the same in the same way
 // have the same string: it is what an approval is bound to.
 func (p Pattern) String() string {
-	var all []string
-	for i, t := range p.words {
-		word := ""
-		for _, one := range t {
-			if one.any {
-				word += "*"
-				continue
+	all := make([]string, len(p.words))
+	for i, word := range p.words {
+		parts := strings.Split(word, star)
+		for j, text := range parts {
+			if text != "" || word == "" {
+				parts[j] = quote(text, i == 0)
 			}
-			word += quote(one.text, i == 0)
 		}
-		if len(t) == 0 {
-			word = "''"
-		}
-		all = append(all, word)
+		all[i] = strings.Join(parts, "*")
 	}
-	if p.variadic {
+	if p.rest {
 		all = append(all, "**")
 	}
 	return strings.Join(all, " ")
 }
 
-// fits reports whether the words after the program match. The program itself is compared by its file.
-func (p Pattern) fits(args []string) bool {
-	return p.each(args, token.matches)
+// fixed are the words after the program up to the first with a star, and whether these are all.
+func (p Pattern) fixed() (args []string, exact bool) {
+	args = p.words[1:]
+	if i := slices.IndexFunc(args, func(word string) bool { return strings.Contains(word, star) }); i >= 0 {
+		return args[:i], false
+	}
+	return args, !p.rest
 }
+
+// fits reports whether the words after the program match. The program itself is compared by its file.
+func (p Pattern) fits(args []string) bool { return p.each(args, allows) }
 
 // each reports whether there are as many args as words after the program, or more where ** allows that, and match
 // holds for each word.
-func (p Pattern) each(args []string, match func(token, string) bool) bool {
+func (p Pattern) each(args []string, match func(pattern, word string) bool) bool {
 	own := p.words[1:]
-	if len(args) < len(own) || len(args) > len(own) && !p.variadic {
+	if len(args) < len(own) || len(args) > len(own) && !p.rest {
 		return false
 	}
-	for i, t := range own {
-		if !match(t, args[i]) {
+	for i, one := range own {
+		if !match(one, args[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t token) matches(word string) bool {
+// allows is how a word matches that a pattern allows.
+func allows(pattern, word string) bool {
 	switch {
-	case !slices.ContainsFunc(t, isAny):
-		return word == t.text()
-	case strings.HasPrefix(word, "-") && t[0].any: // or whoever allows names would allow options
+	case !strings.Contains(pattern, star):
+		return word == pattern
+	case strings.HasPrefix(pattern, star) && strings.HasPrefix(word, "-"): // or whoever allows names would allow options
 		return false
-	case len(t) == 1:
+	case pattern == star:
 		return word != ""
-	case slices.Contains(strings.Split(word, "/"), ".."):
-		return false
 	}
-	return t.glob(word)
+	ok, _ := path.Match(glob.Replace(pattern), word)
+	return ok && !slices.Contains(strings.Split(word, "/"), "..")
 }
 
-// glob matches a word with stars in it. Each star takes as little as it can, which is enough where all of them
-// stand for the same.
-func (t token) glob(word string) bool {
-	first, last := t[0], t[len(t)-1]
-	if !first.any {
-		if !strings.HasPrefix(word, first.text) {
-			return false
-		}
-		word, t = word[len(first.text):], t[1:]
-	}
-	tail := ""
-	if !last.any {
-		tail = last.text
-		t = t[:len(t)-1]
-	}
-	for _, p := range t {
-		if p.any {
-			continue
-		}
-		i := strings.Index(word, p.text)
-		if i < 0 || strings.Contains(word[:i], "/") {
-			return false
-		}
-		word = word[i+len(p.text):]
-	}
-	middle, ok := strings.CutSuffix(word, tail)
-	return ok && !strings.Contains(middle, "/")
+// blocks is how a word matches that a pattern blocks: a star is any characters.
+func blocks(pattern, word string) bool {
+	flat := func(text string) string { return strings.ReplaceAll(text, "/", "\n") }
+	ok, _ := path.Match(flat(glob.Replace(pattern)), flat(word))
+	return ok
 }
 
-// literal are the words after the program up to the first that has a star.
-func (p Pattern) literal() (args []string, whole bool) {
-	for _, t := range p.words[1:] {
-		if slices.ContainsFunc(t, isAny) {
-			return args, false
-		}
-		args = append(args, t.text())
-	}
-	return args, !p.variadic
-}
+// glob makes of a word what path.Match takes.
+var glob = strings.NewReplacer(star, "*", "*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`)

@@ -12,7 +12,7 @@ import (
 type Program struct {
 	Entry string   // where it was found: its directory's real path, and the name in it
 	Path  string   // the real file, with all links followed
-	Names []string // all that it is called: in Entry, by the links on the way, and by hard links next to programs
+	Names []string // all that it is called: in Entry, and by the links on the way
 	file  fs.FileInfo
 }
 
@@ -65,7 +65,12 @@ func (p *Policy) follow(entry string) (prog Program, err error) {
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			prog.Path, prog.file = at, info
-			return p.sound(prog)
+			if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+				return prog, refuse("name a program", "%q is no program", at)
+			}
+			slices.Sort(prog.Names)
+			prog.Names = slices.Compact(prog.Names)
+			return prog, nil
 		}
 		to, err := os.Readlink(at)
 		if err != nil {
@@ -100,25 +105,6 @@ func (p *Policy) doubt(path string, info fs.FileInfo) string {
 			return ""
 		}
 	}
-}
-
-func (p *Policy) sound(prog Program) (Program, error) {
-	if !prog.file.Mode().IsRegular() || prog.file.Mode()&0o111 == 0 {
-		return prog, refuse("name a program", "%q is no program", prog.Path)
-	}
-	if links(prog.file) > 1 { // perl5.36 is perl, whatever the file is called here
-		for _, dir := range append([]string{filepath.Dir(prog.Path)}, p.path()...) {
-			entries, _ := os.ReadDir(dir)
-			for _, e := range entries {
-				if info, err := e.Info(); err == nil && os.SameFile(info, prog.file) {
-					prog.Names = append(prog.Names, e.Name())
-				}
-			}
-		}
-	}
-	slices.Sort(prog.Names)
-	prog.Names = slices.Compact(prog.Names)
-	return prog, nil
 }
 
 // still reports whether the program is the file that was looked at.

@@ -52,7 +52,7 @@ func TestSafeStays(t *testing.T) {
 	for _, tt := range tests {
 		words, err := Parse(tt.command)
 		must(t, err)
-		if _, err := p.Decide(Command{words, filepath.Join(in, tt.dir)}, nil); (err == nil) != tt.allowed {
+		if _, err := p.Decide(Command{Words: words, Directory: filepath.Join(in, tt.dir)}, nil); (err == nil) != tt.allowed {
 			t.Errorf("%s in %s: got %v, want it allowed: %v", tt.command, tt.dir, err, tt.allowed)
 		}
 	}

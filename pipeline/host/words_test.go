@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 func TestParse(t *testing.T) {
@@ -83,15 +85,65 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// shellSees are the words of a line, as a parser of shells reads it; nil if it sees anything else.
+func shellSees(text string, variant syntax.LangVariant) (words []string) {
+	file, err := syntax.NewParser(syntax.Variant(variant), syntax.KeepComments(true)).Parse(strings.NewReader(text), "")
+	if err != nil || len(file.Last) > 0 || len(file.Stmts) != 1 {
+		return nil
+	}
+	s := file.Stmts[0]
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(s.Comments)+len(s.Redirs)+len(call.Assigns) > 0 || s.Negated || s.Background || s.Coprocess || s.Disown || s.Semicolon.IsValid() {
+		return nil
+	}
+	for _, one := range call.Args {
+		word := ""
+		for _, part := range one.Parts {
+			switch part := part.(type) {
+			case *syntax.Lit:
+				if strings.ContainsAny(part.Value, "*?[]{}\\") {
+					return nil
+				}
+				word += part.Value
+			case *syntax.SglQuoted:
+				if part.Dollar {
+					return nil
+				}
+				word += part.Value
+			case *syntax.DblQuoted:
+				for _, part := range part.Parts {
+					lit, ok := part.(*syntax.Lit)
+					if !ok || strings.Contains(lit.Value, `\`) {
+						return nil
+					}
+					word += lit.Value
+				}
+			default:
+				return nil
+			}
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
 func FuzzWords(f *testing.F) {
 	for _, tt := range refusedSyntax {
 		f.Add(tt.text)
 	}
 	f.Add(`git log --format='%h %s' -n 3 "it's"`)
+	f.Add(`a''=b x=~ 1>x :~ a^b %1 +(x) "a"'b'c #`)
+	f.Add("in x")
+	f.Add("eval x")
 	f.Fuzz(func(t *testing.T, text string) {
 		words, err := Parse(text)
 		if err != nil {
 			return
+		}
+		for _, variant := range []syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX, syntax.LangMirBSDKorn} {
+			if sees := shellSees(text, variant); !slices.Equal(sees, words) {
+				t.Fatalf("%q is %q to us, and %q to a shell (%v)", text, words, sees, variant)
+			}
 		}
 		again, err := Parse(words.String())
 		if err != nil || !slices.Equal(again, words) {

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,7 +10,8 @@ import (
 
 // bypasses are commands that got past lists of allowed programs, or would: as published about agents (CVE-2026-22708,
 // CVE-2026-31992, arXiv 2606.15549, advisories about sed, sort, find and git in their read-only lists) and on
-// https://gtfobins.github.io. Each is tried against an operator who has allowed the program with any words.
+// https://gtfobins.github.io. Each is tried against an operator who has allowed the program with any words, and
+// all that a star can stand for in these.
 var bypasses = []struct{ name, command string }{
 	{"python", "python3 -c x"}, {"a python of a version", "python3.12 x"}, {"a python's tool", "python3.12-config"}, {"pypy", "pypy3 x"}, {"node", "node -e x"}, {"nodejs", "nodejs x"},
 	{"perl of a version", "perl5.36-x86_64-linux-gnu -e x"}, {"ruby", "ruby3.1 -e x"}, {"php", "php8.2 -r x"}, {"lua", "lua5.4 x"}, {"R", "R -e x"}, {"java", "java -jar x"},
@@ -70,11 +73,49 @@ var bypasses = []struct{ name, command string }{
 	{"kubectl cp", "kubectl cp x y"}, {"kubectl edit", "kubectl edit x"}, {"a kubectl plugin", "kubectl x"},
 	{"systemctl edit", "systemctl edit x"}, {"systemctl link", "systemctl link /tmp/x.service"}, {"systemctl on another host", "systemctl -H x status"}, {"systemctl set-environment", "systemctl set-environment x=y"},
 	{"systemctl a unit's file", "systemctl start /tmp/x.service"}, {"systemctl --root", "systemctl --root=/tmp status x"}, {"systemctl poweroff", "systemctl poweroff"},
+	{"git log with a signature", "git log --format=%GK"}, {"git tag with a signature", "git tag --format='%(signature)'"}, {"git log and its options apart", "git log --format %h --output=x"},
+	{"git's options behind --", "git -- log"}, {"git's option in quotes", "git '-c' core.pager=id log"}, {"grep -f", "grep -f /etc/shadow x"}, {"wc --files0-from", "wc --files0-from=x"}, {"date in two", "date -u -s x"},
+	{"find's option joined", "find . -maxdepth=1"}, {"find -ok in letters", "find . -aok id"}, {"tar by an old word", "tar tf x -I id"}, {"hostname behind --", "hostname -- x"}, {"id behind --", "id -- -x"},
 	{"journalctl --file", "journalctl --file=/etc/shadow"}, {"journalctl -D", "journalctl -D /x"}, {"journalctl --cursor-file", "journalctl --cursor-file=/etc/x"}, {"journalctl --vacuum", "journalctl --vacuum-size=1"},
 }
 
+// everything is a directory with a program of each of these names, which do nothing.
+func everything(t *testing.T, commands ...string) string {
+	t.Helper()
+	dir := ownDirectory(t)
+	for _, command := range commands {
+		words, err := Parse(command)
+		must(t, err)
+		if _, err := os.Stat(filepath.Join(dir, words[0])); err != nil {
+			write(t, filepath.Join(dir, words[0]), 0o755)
+		}
+	}
+	return dir
+}
+
+// starsFor are patterns with stars that match a command: at its end, for each word and for each word's end.
+func starsFor(words Words) (all []Pattern) {
+	for i := 1; i <= len(words); i++ {
+		all = append(all, Pattern{words[:i], true})
+		if i == len(words) {
+			break
+		}
+		for _, word := range []string{star, words[i][:len(words[i])/2] + star, star + words[i], words[i] + star} {
+			one := Exactly(words)
+			one.words[i] = word
+			all = append(all, one, Pattern{one.words[:i+1], true})
+		}
+	}
+	return all
+}
+
 func TestBypasses(t *testing.T) {
-	p := &Policy{}
+	var commands []string
+	for _, tt := range bypasses {
+		commands = append(commands, tt.command)
+	}
+	p, err := NewPolicy(Rules{Path: []string{everything(t, commands...)}})
+	must(t, err)
 	seen := map[string]bool{}
 	for _, tt := range bypasses {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,64 +124,71 @@ func TestBypasses(t *testing.T) {
 			}
 			seen[tt.command] = true
 			words, err := Parse(tt.command)
-			if err != nil {
-				t.Fatal(err)
+			must(t, err)
+			for _, one := range starsFor(words) {
+				got, err := p.Decide(Command{Words: words, Directory: "/"}, []Pattern{one})
+				if no, is := errors.AsType[*Refusal](err); !is || !no.Ask && !strings.HasPrefix(words[0], "sandboxmcp") {
+					t.Errorf("%s: got %v, %v; want that a person may be asked", one, got.Pattern, err)
+				}
 			}
-			if err := p.block(Program{Names: []string{words[0]}}, words[1:], true); err == nil {
-				t.Errorf("%s is not blocked", tt.command)
+			if _, err := NewPolicy(Rules{Path: p.rules.Path, Allowed: []string{words[0] + " **"}}); grammarNamed(words[0]) == nil && err == nil {
+				t.Errorf("%s ** can be allowed", words[0])
+			}
+			// A person who sees these words can allow them, and no others.
+			_, err = p.Decide(Command{Words: words, Directory: "/"}, []Pattern{Exactly(words)})
+			if ours := strings.HasPrefix(words[0], "sandboxmcp"); (err != nil) != ours {
+				t.Errorf("its exact words: %v", err)
+			}
+			for _, other := range []Words{append(words[:len(words):len(words)], "x"), words[:len(words)-1]} {
+				if _, err := p.Decide(Command{Words: other, Directory: "/"}, []Pattern{Exactly(words)}); err == nil {
+					t.Errorf("%s runs, as %s was allowed", other, words)
+				}
 			}
 		})
 	}
 }
 
-// allowable are commands that people may allow: what blocks them has gone too far.
+// TestAllowable has commands that a pattern may cover: what does not cover them has gone too far.
 func TestAllowable(t *testing.T) {
-	for _, command := range []string{
+	commands := []string{
 		"git status --short", "git log -n 5 --oneline", "git log -5 -p", "git diff HEAD~1 --stat -- x", "git show HEAD:x", "git --no-pager log", "git commit -m 'a: b'", "git push origin main",
-		"git branch --show-current", "git blame -L1,5 x", "git add -A",
+		"git branch --show-current", "git blame -L1,5 x", "git add -A", "git log --format=%h",
 		"docker ps -a", "docker logs --tail=5 web", "docker logs --tail 5 web", "docker restart -t5 web", "docker inspect web", "docker stats --no-stream", "docker ps --format '{{.Names}}'",
 		"find . -name '*.go' -type f", "find . -maxdepth 1 '!' -name x", "tar -tzf x.tgz", "tar -tvf x.tar", "unzip -l x.zip", "date +%s", "date -u", "date -d@0 +%s", "hostname -f",
 		"systemctl status nginx --no-pager", "systemctl restart nginx", "journalctl -u nginx -n 50 --no-pager", "kubectl get pods -n web -o wide",
-		"ls -la", "cat x", "grep -r x .", "echo x", "df -h", "uname -a", "stat x", "head x", "deploy --now", "nproc", "getent passwd",
-	} {
+		"ls -la", "cat x", "grep -r x .", "echo x", "df -h", "uname -a", "stat x", "head x", "head -5 x", "nproc", "diff -ru x y", "which git", "ps aux", "sleep 1", "tail -n 5 /var/log/x",
+	}
+	p, err := NewPolicy(Rules{Path: []string{everything(t, commands...)}})
+	must(t, err)
+	for _, command := range commands {
 		words, err := Parse(command)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := (&Policy{}).block(Program{Names: []string{filepath.Base(words[0])}}, words[1:], true); err != nil {
+		must(t, err)
+		if _, err := p.Decide(Command{Words: words, Directory: "/"}, []Pattern{{words[:1], true}}); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
 }
 
-// TestBlockedWins has an operator allow everything that a pattern can say.
+// TestBlockedWins has an operator block what would be allowed.
 func TestBlockedWins(t *testing.T) {
 	p, err := NewPolicy(Rules{Allowed: []string{"echo **", "sleep *"}, Blocked: []string{"echo secret *", "sleep 9*"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for command, want := range map[string]bool{
-		"echo x": true, "echo secret": true, "echo secret x": false, "echo secret -n": false, "/bin/echo secret x": false, "/usr/bin/echo x": true, "sleep 1": true, "sleep 99": false,
+		"echo x": true, "echo secret": true, "echo secret x": false, "echo secret -n": false, "echo secret /a/b": false, "/bin/echo secret x": false, "/usr/bin/echo x": true, "sleep 1": true, "sleep 99": false,
 	} {
 		words, _ := Parse(command)
 		approved := []Pattern{Exactly(words)}
-		if _, err := p.Decide(Command{words, "/"}, approved); (err == nil) != want {
+		if _, err := p.Decide(Command{Words: words, Directory: "/"}, approved); (err == nil) != want {
 			t.Errorf("%s: %v, want it allowed: %v", command, err, want)
 		}
 	}
-	// What holds an approval back before it is given may not know what a program is called, or what words it gets.
-	for _, command := range []string{"sh -c true", "/bin/sh -c true", "env true", "find . -delete", "tar -xf x", "git -c x=y status"} {
-		words, _ := Parse(command)
-		if _, err := p.Decide(Command{words, "/"}, []Pattern{Exactly(words)}); err == nil {
-			t.Errorf("%s may run, as it was approved", command)
+	for _, pattern := range []string{"python3 **", "git -c *", "docker run **", "docker *", "tar -xf *", "find . -exec **", "sandboxmcp **", "/usr/bin/env *", "deploy *", "./x", "sandboxmcp approve x"} {
+		_, err := NewPolicy(Rules{Allowed: []string{pattern}})
+		if fine := pattern == "docker *"; (err == nil) != fine {
+			t.Errorf("%s: %v", pattern, err)
 		}
 	}
-	for _, pattern := range []string{"python3 **", "git -c *", "docker run **", "docker run", "bash", "tar -xf *", "find . -exec **", "sandboxmcp **", "/usr/bin/env *"} {
-		if _, err := NewPolicy(Rules{Allowed: []string{pattern}}); err == nil {
-			t.Errorf("%s can be allowed", pattern)
-		}
-	}
-	for _, pattern := range []string{"echo secret x", "no-such-program x", "./x", "bin/echo"} {
+	for _, pattern := range []string{"echo secret x", "no-such-program x", "./x", "bin/echo", "env *", "find . -exec **"} {
 		one, err := ParsePattern(pattern)
 		if err == nil {
 			err = p.Askable(one)
@@ -151,23 +199,53 @@ func TestBlockedWins(t *testing.T) {
 	}
 }
 
-// TestWhy has a reason for each entry.
-func TestWhy(t *testing.T) {
-	seen := map[string]string{}
-	for _, b := range Blocks() {
-		for _, name := range b.Programs {
-			if other, ok := seen[name]; ok && other == b.Why {
-				t.Errorf("%s is listed twice", name)
+// TestOtherFiles has files that are called like programs whose options are known, and are others, and other names of programs
+// that nobody may run.
+func TestOtherFiles(t *testing.T) {
+	bin, elsewhere := everything(t, "git x", "python3 x", "which.debianutils x", "busybox x", "deploy x", "reboot x"), everything(t, "git x", "find x")
+	self, err := os.Executable()
+	must(t, err)
+	for name, to := range map[string]string{"find": "python3", "which": "which.debianutils", "ls": "busybox", "report": "git", "tar": filepath.Join(elsewhere, "find"), "ours": self, "halt": "reboot"} {
+		must(t, os.Symlink(to, filepath.Join(bin, name)))
+	}
+	must(t, os.Link(filepath.Join(bin, "reboot"), filepath.Join(bin, "poweroff")))
+	p, err := NewPolicy(Rules{Path: []string{bin, elsewhere}, Blocked: []string{"reboot **"}})
+	must(t, err)
+	t.Setenv("PATH", elsewhere+":"+os.Getenv("PATH"))
+	for _, tt := range []struct {
+		program    string
+		star, word bool
+	}{
+		{"git", true, true}, {filepath.Join(bin, "git"), true, true}, {filepath.Join(elsewhere, "git"), false, true}, {"which", true, true}, {"ls", true, true},
+		{"find", false, true}, {"tar", false, true}, {"report", false, true}, {"deploy", false, true}, {"python3", false, true},
+		{"ours", false, false}, {"reboot", false, false}, {"halt", false, false}, {"poweroff", false, false}, {"GIT", false, false},
+	} {
+		for _, one := range []Pattern{{[]string{tt.program}, true}, Exactly(Words{tt.program, "status"})} {
+			want := tt.word
+			if one.rest {
+				want = tt.star
 			}
-			seen[name] = b.Why
-		}
-		if len(strings.Fields(b.Why)) < 4 {
-			t.Errorf("%s: that is no reason", b.Why)
+			if _, err := p.Decide(Command{Words: Words{tt.program, "status"}, Directory: "/"}, []Pattern{one}); (err == nil) != want {
+				t.Errorf("%s by %s: got %v, want it allowed: %v", tt.program, one, err, want)
+			}
 		}
 	}
-	for _, l := range Limits() {
-		if _, ok := seen[l.Programs[0]]; ok {
-			t.Errorf("%s is blocked as a whole, too", l.Programs[0])
+}
+
+// TestGrammars has each of them say what it is.
+func TestGrammars(t *testing.T) {
+	seen := map[string]bool{}
+	for _, g := range Grammars() {
+		for _, name := range g.Programs {
+			if seen[name] {
+				t.Errorf("%s is listed twice", name)
+			}
+			seen[name] = true
+		}
+		for _, name := range strings.Fields(g.safe) {
+			if _, lacks := g.lacks([]string{name}, true, true); lacks && name != "." {
+				t.Errorf("%s has no %s", g.Programs[0], name)
+			}
 		}
 	}
 }
