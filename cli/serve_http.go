@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,13 +31,19 @@ type web struct {
 func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, log *slog.Logger) (*web, error) {
 	w := &web{mcp: mcp.NewHTTP(m), log: log, drain: time.Duration(cfg.HTTP.DrainSeconds) * time.Second}
 	ids := wiring.Identities(cfg, log)
-	mux := http.NewServeMux()
-	mux.Handle(identity.MetadataPath, ids.Metadata())
-	mux.Handle(identity.MetadataPath+"/", ids.Metadata())
-	mux.Handle("/metrics", ids.Middleware(metricsHandler(m.Pipeline.Stats)))
-	mux.Handle("/", ids.Middleware(w.mcp))
+	metadata, metrics, agents := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline.Stats)), ids.Middleware(w.mcp)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // http.ServeMux would redirect clients that write //mcp
+		switch path := r.URL.Path; {
+		case path == identity.MetadataPath || strings.HasPrefix(path, identity.MetadataPath+"/"):
+			metadata.ServeHTTP(w, r)
+		case path == "/metrics":
+			metrics.ServeHTTP(w, r)
+		default:
+			agents.ServeHTTP(w, r)
+		}
+	})
 	var err error
-	if w.door, err = wiring.ListenHTTP(ctx, cfg, log, w.ready, mux); err != nil {
+	if w.door, err = wiring.ListenHTTP(ctx, cfg, log, w.ready, handler); err != nil {
 		w.mcp.Close()
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ const (
 // transport of 2024-11-05. Each may have /NAMESPACE behind it. An identity has a server of its own for each of its namespaces.
 type HTTP struct {
 	cfg   Config
-	mux   *http.ServeMux
+	paths map[string]http.HandlerFunc
 	held  budget
 	keys  atomic.Int64   // of requests outside of sessions
 	calls sync.WaitGroup // of all sessions
@@ -72,18 +73,26 @@ type httpSession struct {
 
 // NewHTTP returns a handler that works as cfg says. What it serves must have an identity in its context.
 func NewHTTP(cfg Config) *HTTP {
-	h := &HTTP{cfg: cfg, mux: http.NewServeMux(), end: make(chan struct{}), idle: sessionIdle,
-		callers: map[caller]*httpSession{}, sessions: map[string]*httpSession{}}
-	for path, handler := range map[string]func(http.ResponseWriter, *http.Request, caller){"/mcp": h.streamable, "/sse": h.openSSE, "/message": h.postSSE} {
-		h.mux.HandleFunc(path, h.called(handler))
-		h.mux.HandleFunc(path+"/{namespace}", h.called(handler))
-	}
+	h := &HTTP{cfg: cfg, end: make(chan struct{}), idle: sessionIdle, callers: map[caller]*httpSession{}, sessions: map[string]*httpSession{}}
+	h.paths = map[string]http.HandlerFunc{"mcp": h.called(h.streamable), "sse": h.called(h.openSSE), "message": h.called(h.postSSE)}
 	go h.sweep()
 	return h
 }
 
-// ServeHTTP answers one request.
-func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+// ServeHTTP answers one request. http.ServeMux would answer /mcp//NAMESPACE by a redirect, and what it does not know by text.
+func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(r.URL.EscapedPath(), "/") // "", the handler's, and a namespace
+	if len(parts) == 3 && parts[2] != "" {
+		namespace, _ := url.PathUnescape(parts[2]) // which is well-formed
+		r.SetPathValue("namespace", namespace)
+		parts = parts[:2]
+	}
+	if len(parts) == 2 && h.paths[parts[1]] != nil {
+		h.paths[parts[1]](w, r)
+		return
+	}
+	refuseHTTP(w, http.StatusNotFound, "there is nothing at this path: use /mcp or /mcp/NAMESPACE")
+}
 
 // Drain takes no more requests, and ends streams of /sse when all is answered that was sent to them.
 func (h *HTTP) Drain() {

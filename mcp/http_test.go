@@ -149,6 +149,7 @@ func TestHTTPRefused(t *testing.T) {
 	meta := fmt.Sprintf(modern, `{}`)
 	newer := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"echo ran"},` + meta + `}}`
 	const version = "Mcp-Protocol-Version: 2026-07-28"
+	const nowhere = `"message":"there is nothing at this path`
 	session := r.visitor(token).initialize(`{}`).session
 	for _, test := range []struct {
 		name, method, path, body string
@@ -159,7 +160,12 @@ func TestHTTPRefused(t *testing.T) {
 		{"no token", "POST", "/mcp", call, []string{"Authorization: "}, 401, "needs a token"},
 		{"a token that is none", "POST", "/mcp", call, []string{"Authorization: Bearer x"}, 401, "not valid"},
 		{"another namespace", "POST", "/mcp/two", call, nil, 403, "namespace"},
-		{"a namespace with a path", "POST", "/mcp/one/x", call, nil, 404, ""},
+		{"a namespace with a path", "POST", "/mcp/one/x", call, nil, 404, nowhere},
+		{"an empty namespace", "POST", "/mcp/", call, nil, 404, nowhere},
+		{"a namespace behind two slashes", "POST", "/mcp//one", call, nil, 404, nowhere},
+		{"a path with dots", "POST", "/x/../mcp", call, nil, 404, nowhere},
+		{"another path", "GET", "/", "", nil, 404, nowhere},
+		{"another path without a token", "GET", "//mcp", "", []string{"Authorization: "}, 401, "needs a token"},
 		{"a stream", "GET", "/mcp", "", nil, 405, "GET"},
 		{"another method", "PUT", "/mcp", ping, nil, 405, ""},
 		{"no type", "POST", "/mcp", call, []string{"Content-Type: text/plain"}, 415, "application/json"},
