@@ -1,8 +1,6 @@
 package host
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -23,98 +21,85 @@ import (
 //
 // Each directory above is looked at: from a .git that is no repository to it, git goes on upwards.
 func gitDoubt(dir string) string {
-	for _, at := range above(dir) {
-		if _, err := os.Lstat(filepath.Join(filepath.Dir(at), ".gitmodules")); err == nil {
+	places, err := gitPlaces(dir)
+	if err != nil {
+		return err.Error()
+	}
+	for _, place := range places {
+		if _, err := os.Lstat(filepath.Join(place.tree, ".gitmodules")); err == nil {
 			return "it has submodules, whose configurations are their own"
 		}
-		places, why := gitPlaces(at)
-		if why != "" {
-			return why
-		}
-		for _, place := range places {
-			if why := configDoubt(place); why != "" {
-				return why
+		for _, name := range []string{"config", "config.worktree"} {
+			text, err := readSmall(filepath.Join(place.real, name))
+			switch why := doubtful(string(text)); {
+			case err != nil && !os.IsNotExist(err):
+				return err.Error()
+			case why != "":
+				return filepath.Join(place.real, name) + " has " + why
 			}
 		}
 	}
 	return ""
 }
 
-// above lists the .git of a directory and of its parents.
-func above(dir string) (all []string) {
-	for ; ; dir = filepath.Dir(dir) {
+// gitPlace is a real directory that git takes a repository from, and the directory whose .git has led there.
+type gitPlace struct{ real, tree string }
+
+// gitPlaces are those of a directory and of its parents: the one that a .git leads to which is a file, as in a worktree, and
+// the one that a file commondir in it names, which any repository can have.
+func gitPlaces(dir string) (places []gitPlace, err error) {
+	for above := ""; above != dir; above, dir = dir, filepath.Dir(dir) {
 		at := filepath.Join(dir, ".git")
-		if _, err := os.Lstat(at); err == nil {
-			all = append(all, at)
+		if _, err := os.Lstat(at); err != nil {
+			continue
 		}
-		if dir == filepath.Dir(dir) {
-			return all
+		info, err := os.Stat(at)
+		if err != nil {
+			return nil, err
+		}
+		if info.IsDir() {
+			at, err = filepath.EvalSymlinks(at)
+		} else {
+			at, err = named(at, "gitdir: ")
+		}
+		places = append(places, gitPlace{at, dir})
+		common := filepath.Join(at, "commondir")
+		if _, none := os.Lstat(common); err == nil && !os.IsNotExist(none) {
+			common, err = named(common, "")
+			places = append(places, gitPlace{common, dir})
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
+	return places, nil
 }
 
-// gitPlaces are the real directories that git takes a repository from whose .git this is: the one that a .git leads to
-// which is a file, as in a worktree, and the one that a file commondir in it names, which any repository can have.
-func gitPlaces(at string) (places []string, why string) {
-	info, err := os.Stat(at)
-	if err == nil && !info.IsDir() {
-		var b []byte
-		b, err = readSmall(at)
-		to, ok := strings.CutPrefix(string(b), "gitdir: ")
-		if err == nil && !ok {
-			return nil, at + " can't be read"
-		}
-		at = named(to, filepath.Dir(at))
-	}
-	if err == nil {
-		at, err = filepath.EvalSymlinks(at)
-	}
-	if err != nil {
-		return nil, err.Error()
-	}
-	places = []string{at}
-	b, err := readSmall(filepath.Join(at, "commondir"))
-	if os.IsNotExist(err) {
-		return places, ""
-	}
-	var common string
-	if err == nil {
-		common, err = filepath.EvalSymlinks(named(string(b), at))
-	}
-	if err != nil {
-		return nil, err.Error()
-	}
-	return append(places, common), ""
-}
-
-// named is a path in a file of git's, which takes off the ends of lines, and no blanks. It is not made plain: what ..
+// named is the path in a file of git's, which takes off the ends of lines, and no blanks. It is not made plain: what ..
 // means depends on where links lead.
-func named(text, dir string) string {
-	text = strings.TrimRight(text, "\r\n")
-	if filepath.IsAbs(text) {
-		return text
+func named(file, prefix string) (string, error) {
+	text, err := readSmall(file)
+	to, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), prefix)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s can't be read", file)
 	}
-	return dir + "/" + text
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Dir(file) + "/" + to
+	}
+	return filepath.EvalSymlinks(to)
 }
 
 // repositoryWithin reports whether all that git would show of the repository around dir is in these directories:
 // neither its files nor links in it may have another repository's objects shown.
 func repositoryWithin(dir string, directories []string) bool {
-	for _, at := range above(dir) {
-		if !within(filepath.Dir(at), directories) { // git does not look there: GIT_CEILING_DIRECTORIES
-			continue
-		}
-		places, why := gitPlaces(at)
-		if why != "" {
-			return false
-		}
-		for _, place := range places {
-			if !within(place, directories) || !ownObjects(place) {
-				return false
-			}
-		}
-	}
-	return true
+	places, err := gitPlaces(dir)
+	return err == nil && !slices.ContainsFunc(places, func(place gitPlace) bool {
+		looked := within(place.tree, directories) // git does not look further up: GIT_CEILING_DIRECTORIES
+		return looked && (!within(place.real, directories) || !ownObjects(place.real))
+	})
 }
 
 func ownObjects(place string) bool {
@@ -132,22 +117,6 @@ func ownObjects(place string) bool {
 		}
 		return nil
 	}) == nil
-}
-
-func configDoubt(repository string) string {
-	for _, name := range []string{"config", "config.worktree"} {
-		text, err := readSmall(filepath.Join(repository, name))
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return err.Error()
-		}
-		if why := doubtful(bufio.NewScanner(bytes.NewReader(text))); why != "" {
-			return filepath.Join(repository, name) + " has " + why
-		}
-	}
-	return ""
 }
 
 // maxGitFile is the longest file of a repository that is looked into, in bytes.
@@ -177,10 +146,10 @@ var (
 )
 
 // doubtful reads a configuration strictly: git takes more than these lines, and we refuse it.
-func doubtful(lines *bufio.Scanner) string {
+func doubtful(text string) string {
 	in := ""
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' || line[0] == ';' {
 			continue
 		}
@@ -198,9 +167,6 @@ func doubtful(lines *bufio.Scanner) string {
 		if key := strings.ToLower(m[1]); !slices.Contains(strings.Fields(harmlessKeys[in]), key) {
 			return in + "." + key + ", which may run programs"
 		}
-	}
-	if lines.Err() != nil {
-		return lines.Err().Error()
 	}
 	return ""
 }

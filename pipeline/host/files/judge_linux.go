@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,70 +27,70 @@ func identities(places []string) (all []identity) {
 	return all
 }
 
-// judge looks at what was opened, with O_PATH, rather than at its name: kind is what it must be.
-func (a Access) judge(d *rootedPath, f *os.File, kind uint32) (st unix.Stat_t, err error) {
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return st, fmt.Errorf("look at %q: %w", d.asked, err)
+// look opens what is at a path below the root, and judges that rather than its name: kind is what it must be. Only a directory
+// may be opened for more than to be looked at, since nobody notices that.
+func (a Access) look(d *rootedPath, kind uint32, flags int) (f *os.File, st unix.Stat_t, err error) {
+	if f, err = d.open(d.rel, flags); err != nil {
+		return nil, st, err
+	}
+	if err = a.judge(d, f, kind, &st); err != nil {
+		f.Close()
+		return nil, st, err
+	}
+	return f, st, nil
+}
+
+func (a Access) judge(d *rootedPath, f *os.File, kind uint32, st *unix.Stat_t) error {
+	var system unix.Statfs_t
+	err := errors.Join(unix.Fstat(int(f.Fd()), st), unix.Fstatfs(int(f.Fd()), &system))
+	if err != nil {
+		return fmt.Errorf("look at %q: %w", d.asked, err)
 	}
 	if got := st.Mode & unix.S_IFMT; got != kind {
-		return st, deny(d.asked, "is %s, and not %s", kinds[got], kinds[kind])
-	}
-	var system unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &system); err != nil {
-		return st, fmt.Errorf("look at %q: %w", d.asked, err)
+		return deny(d.asked, "is %s, and not %s", kinds[got], kinds[kind])
 	}
 	if slices.Contains(kernels, uint32(system.Type)) {
-		return st, deny(d.asked, "is no file of a disk, but something that the kernel shows or obeys")
+		return deny(d.asked, "is no file of a disk, but something that the kernel shows or obeys")
 	}
 	here := d.spot
 	if here.real, err = nameOf(f); err != nil {
-		return st, err
+		return err
 	}
-	here.asked = d.asked
 	if err := a.Guard.check(here, false); err != nil {
-		return st, err
+		return err
 	}
-	if err := climb(d, &st, slices.Concat(a.Guard.ownIDs, d.private.ids)); err != nil {
-		return st, err
+	if err := climb(d, *st, slices.Concat(a.Guard.ownIDs, d.private.ids)); err != nil {
+		return err
 	}
 	if st.Nlink > 1 && kind == unix.S_IFREG {
-		if place := otherName(identityOf(&st), slices.Concat(a.Guard.ours, d.private.places)); place != "" {
-			return st, deny(d.asked, "is another name of a file in %s, which is kept from agents", place)
+		if place := otherName(identityOf(st), slices.Concat(a.Guard.ours, d.private.places)); place != "" {
+			return deny(d.asked, "is another name of a file in %s, which is kept from agents", place)
 		}
 	}
-	return st, nil
+	return nil
 }
 
 // climb goes from a file up to its root, and refuses if it meets something that is not to be reached: a bind
 // mount may show it under another name.
-func climb(d *rootedPath, st *unix.Stat_t, forbidden []identity) error {
-	meets := func(st *unix.Stat_t) error {
-		if slices.Contains(forbidden, identityOf(st)) {
+func climb(d *rootedPath, st unix.Stat_t, forbidden []identity) error {
+	for at := d.rel; ; {
+		if slices.Contains(forbidden, identityOf(&st)) {
 			return deny(d.asked, "is, or lies in, a directory that is kept from agents under another name")
 		}
-		return nil
-	}
-	if err := meets(st); err != nil {
-		return err
-	}
-	at := d.rel
-	for at != "." {
+		if at == "." {
+			return nil
+		}
 		at = filepath.Dir(at)
 		up, err := d.open(at, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			return err
 		}
-		var st unix.Stat_t
 		err = unix.Fstat(int(up.Fd()), &st)
 		up.Close()
-		if err == nil {
-			err = meets(&st)
-		}
 		if err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // otherName looks for a file with more than one name below places, and returns the place that it is in.

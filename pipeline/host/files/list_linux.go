@@ -47,22 +47,11 @@ type lister struct {
 
 // directory lists the directory at rest, which is called to in the list.
 func (l *lister) directory(ctx context.Context, d *rootedPath, rel, to string) error {
-	found, err := d.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
-	if err != nil {
-		return err
-	}
-	defer found.Close()
-	if isLink(found) {
-		return d.linked(rel)
-	}
 	here := &rootedPath{d.spot, d.dir, rel}
 	here.asked, here.real = path.Join(d.asked, to), path.Join(d.base, rel)
-	if _, err := l.judge(here, found, unix.S_IFDIR); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(self(found), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	f, _, err := l.look(here, unix.S_IFDIR, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
 	if err != nil {
-		return fmt.Errorf("list %q: %w", here.asked, errors.Unwrap(err))
+		return err
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(maxNames)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -26,8 +27,8 @@ func isTemp(name string) bool {
 
 // replace writes content to a file of another name in the same directory, and then gives it the name. A reader
 // sees the old or the new file and nothing between, also if we are killed, or the disk is full.
-func (t *target) replace(content []byte, over bool) (notes []string, err error) {
-	t.tidy()
+func (t *target) replace(a Access, content []byte, over bool) (notes []string, err error) {
+	t.tidy(a)
 	f, name, err := t.temp()
 	if err != nil {
 		return nil, err
@@ -142,18 +143,17 @@ func (t *target) attributes(fd int) (notes []string) {
 }
 
 // tidy removes what others left in the directory that were killed while they wrote: their locks are gone.
-func (t *target) tidy() {
-	list, err := openat2(int(t.parent.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, beneath)
+func (t *target) tidy(a Access) {
+	f, err := os.Open(self(t.parent))
 	if err != nil {
 		return
 	}
-	f := os.NewFile(uintptr(list), t.parent.Name())
 	defer f.Close()
 	for {
 		names, err := f.Readdirnames(1000)
 		for _, name := range names {
 			if isTemp(name) {
-				t.removeStale(name)
+				t.removeStale(a, name)
 			}
 		}
 		if err != nil {
@@ -162,17 +162,13 @@ func (t *target) tidy() {
 	}
 }
 
-func (t *target) removeStale(name string) {
-	found, err := openat2(int(t.parent.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW, beneath)
+func (t *target) removeStale(a Access, name string) {
+	found, _, err := a.look(&rootedPath{t.spot, t.dir, path.Join(path.Dir(t.rel), name)}, unix.S_IFREG, unix.O_PATH)
 	if err != nil {
 		return
 	}
-	defer unix.Close(found)
-	var st unix.Stat_t
-	if unix.Fstat(found, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return
-	}
-	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", found), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	defer found.Close()
+	f, err := os.OpenFile(self(found), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -145,23 +144,17 @@ func (d *rootedPath) open(rel string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path.Join(d.base, rel)), nil
 }
 
-// linked returns an error that says which link a path goes through.
+// linked returns an error that says which link a path goes through: it has the shortest name that can't be opened.
 func (d *rootedPath) linked(rel string) error {
-	words := strings.Split(rel, "/")
-	for i := range words {
-		part := strings.Join(words[:i+1], "/")
-		fd, err := openat2(int(d.dir.Fd()), part, unix.O_PATH|unix.O_NOFOLLOW, beneath)
-		if err != nil {
+	for up := path.Dir(rel); up != "."; up = path.Dir(up) {
+		fd, err := openat2(int(d.dir.Fd()), up, unix.O_PATH, beneath)
+		if err == nil {
+			unix.Close(fd)
 			break
 		}
-		buf := make([]byte, longest)
-		n, err := unix.Readlinkat(fd, "", buf)
-		unix.Close(fd)
-		if err == nil {
-			return deny(d.asked, "goes through the link %s, which leads to %q: links are not followed, so name what it leads to", path.Join(d.base, part), buf[:n])
-		}
+		rel = up
 	}
-	return deny(d.asked, "goes through a link, and those are not followed: name what it leads to")
+	return deny(d.asked, "goes through the link %s, and links are not followed: name what it leads to", path.Join(d.base, rel))
 }
 
 func openat2(dir int, name string, flags int, resolve uint64) (fd int, err error) {

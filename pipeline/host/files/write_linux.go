@@ -22,10 +22,8 @@ type target struct {
 
 func (t *target) Close() {
 	t.rootedPath.Close()
-	t.parent.Close()
-	if t.old != nil {
-		t.old.Close()
-	}
+	t.parent.Close() // of nil, both do nothing
+	t.old.Close()
 }
 
 // Write writes a file, whose directory must be there, in one of the modes. A new one has the permissions that the
@@ -56,7 +54,7 @@ func (a Access) Write(ctx context.Context, name string, content []byte, mode str
 	case mode == Append && w.Had:
 		w.Size, err = a.appendTo(t, content)
 	default:
-		w.Notes, err = t.replace(content, mode == Overwrite)
+		w.Notes, err = t.replace(a, content, mode == Overwrite)
 	}
 	if err != nil {
 		return w, fmt.Errorf("write %q: %w", t.asked, explained(err))
@@ -82,60 +80,31 @@ func (a Access) target(name string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := a.aim(d)
-	if err != nil {
-		d.Close()
+	t := &target{rootedPath: d, base: path.Base(d.rel)}
+	if err := a.aim(t); err != nil {
+		t.Close()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (a Access) aim(d *rootedPath) (*target, error) {
-	if d.rel == "." {
-		return nil, deny(d.asked, "is a directory, and not a regular file")
+func (a Access) aim(t *target) (err error) {
+	if t.rel == "." {
+		return deny(t.asked, "is a directory, and not a regular file")
 	}
-	if isTemp(path.Base(d.rel)) {
-		return nil, deny(d.asked, "has a name that sandboxmcp gives to files which it is writing")
+	if isTemp(t.base) {
+		return deny(t.asked, "has a name that sandboxmcp gives to files which it is writing")
 	}
-	parent, err := d.open(path.Dir(d.rel), unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil, err
+	if t.parent, _, err = a.look(&rootedPath{t.spot, t.dir, path.Dir(t.rel)}, unix.S_IFDIR, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
+		return err
 	}
-	t := &target{rootedPath: d, base: path.Base(d.rel), parent: parent}
-	up := &rootedPath{d.spot, d.dir, path.Dir(d.rel)}
-	if _, err = a.judge(up, parent, unix.S_IFDIR); err == nil {
-		err = t.bare()
+	if err := t.bare(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = a.openOld(t)
-	}
-	if err != nil {
-		parent.Close()
-		return nil, err
-	}
-	return t, nil
-}
-
-// openOld opens the existing file, if there is one.
-func (a Access) openOld(t *target) error {
-	old, err := t.open(t.rel, unix.O_PATH|unix.O_NOFOLLOW)
-	if errors.Is(err, fs.ErrNotExist) {
+	if t.old, t.st, err = a.look(t.rootedPath, unix.S_IFREG, unix.O_PATH); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if isLink(old) {
-		err = t.linked(t.rel)
-	} else {
-		t.st, err = a.judge(t.rootedPath, old, unix.S_IFREG)
-	}
-	if err != nil {
-		old.Close()
-		return err
-	}
-	t.old = old
-	return nil
+	return err
 }
 
 // bare refuses to write into what git takes for a repository, whatever it is called: its config names commands.
@@ -151,20 +120,9 @@ func (t *target) bare() error {
 
 // before reads what is in a file.
 func (a Access) before(ctx context.Context, t *target) (b []byte, large bool, err error) {
-	if t.st.Size > a.MaxBytes {
+	b, err = a.all(ctx, t.asked, t.old, t.st.Size)
+	if errors.Is(err, fs.ErrPermission) || errors.As(err, new(*Denial)) { // it may be written even so
 		return nil, true, nil
-	}
-	f, err := os.OpenFile(self(t.old), os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrPermission) { // it may be written even so
-		return nil, true, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	defer f.Close()
-	b, err = a.all(ctx, f)
-	if errors.As(err, new(*Denial)) {
-		return b, true, nil
 	}
 	return b, false, err
 }
