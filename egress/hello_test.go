@@ -3,38 +3,24 @@ package egress
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 )
 
 // certificate is one that is good for any name to clients that do not look.
-var certificate = sync.OnceValue(func() tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"a.test"}}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		panic(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-})
+func certificate(t testing.TB) tls.Certificate {
+	return tlstest.New(t, "any").Sign(x509.Certificate{DNSNames: []string{"a.test"}})
+}
 
 // tlsServer echoes, and says which names it was asked for.
 func (w *world) tlsServer(name string, c *tls.Config) <-chan string {
@@ -42,9 +28,9 @@ func (w *world) tlsServer(name string, c *tls.Config) <-chan string {
 	if c == nil {
 		c = &tls.Config{}
 	}
+	cert := certificate(w.t)
 	c.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		names <- h.ServerName
-		cert := certificate()
 		return &cert, nil
 	}
 	w.server(name, func(conn *net.TCPConn) {
@@ -472,6 +458,7 @@ func TestSecondHello(t *testing.T) {
 
 func TestPostgres(t *testing.T) {
 	ssl, gss := string(postgresRequests[0]), string(postgresRequests[1])
+	cert := certificate(t)
 	serve := func(answers string) func(*net.TCPConn) {
 		return func(conn *net.TCPConn) {
 			for _, answer := range []byte(answers) {
@@ -480,7 +467,7 @@ func TestPostgres(t *testing.T) {
 				}
 				_, _ = conn.Write([]byte{answer})
 				if answer == 'S' {
-					s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate()}})
+					s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{cert}})
 					_, _ = io.Copy(s, s)
 					return
 				}

@@ -2,18 +2,13 @@ package pipeline
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"image/png"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,6 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -443,28 +439,13 @@ func TestBrowseCapped(t *testing.T) {
 func TestBrowseTLS(t *testing.T) {
 	t.Parallel()
 	p, _, _, w := newPages(t, nil)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "town"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	authority, err := x509.CreateCertificate(rand.Reader, root, root, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: root.NotBefore, NotAfter: root.NotAfter, DNSNames: []string{"web.test"},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, root, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := tlstest.New(t, "town")
 	l, err := net.Listen("tcp", "127.0.0.9:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: html("hello"), ErrorLog: log.New(io.Discard, "", 0)},
-		TLS: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}}
+		TLS: &tls.Config{Certificates: []tls.Certificate{authority.Sign(x509.Certificate{DNSNames: []string{"web.test"}})}}}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	w.mu.Lock()
@@ -481,7 +462,7 @@ func TestBrowseTLS(t *testing.T) {
 	if len(res.Egress) == 0 || !res.Egress[0].Allowed || res.Egress[0].Received < 500 {
 		t.Errorf("%+v", res.Egress)
 	}
-	p.cfg.Web.Authorities = func() [][]byte { return [][]byte{authority} }
+	p.cfg.Web.Authorities = func() [][]byte { return [][]byte{authority.Cert.Raw} }
 	if got := browse(t, p, Browse{URL: "https://" + web + "/"}); !strings.Contains(got.Stdout, "hello") {
 		t.Errorf("%+v", got)
 	}

@@ -2,18 +2,13 @@ package pipeline
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"io/fs"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/cgi"
@@ -24,9 +19,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -66,7 +61,9 @@ func newForge(t *testing.T, w *town, names, private []string) *forge {
 		t.Fatal(err)
 	}
 	f.port = l.Addr().(*net.TCPAddr).Port
-	s := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{f.certificate(names)}}, ErrorLog: log.New(io.Discard, "", 0)}
+	authority := tlstest.New(t, "forge")
+	f.roots = authority.Pool()
+	s := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{authority.Sign(x509.Certificate{DNSNames: names})}}, ErrorLog: log.New(io.Discard, "", 0)}
 	go s.ServeTLS(l, "", "")
 	t.Cleanup(func() { s.Close() })
 	for _, name := range names {
@@ -82,26 +79,6 @@ func (f *forge) git(dir string, args ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		f.Fatalf("git %v: %v: %s", args, err, out)
 	}
-}
-
-func (f *forge) certificate(names []string) tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "forge"}, DNSNames: names, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		f.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.roots = x509.NewCertPool()
-	f.roots.AddCert(leaf)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // ServeHTTP sends what is asked for below /moved to the other host, at which everybody may read.

@@ -1,53 +1,31 @@
 package egresstest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 )
 
 // signed returns a certificate of a new authority, which the world's machines trust if trusted says so.
 func (w *world) signed(trusted bool, name string, until time.Time) tls.Certificate {
 	w.Helper()
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		w.Fatal(err)
-	}
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "another authority " + name}, NotBefore: time.Now().Add(-48 * time.Hour),
-		NotAfter: time.Now().Add(48 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(4), Subject: pkix.Name{CommonName: name}, NotBefore: ca.NotBefore, NotAfter: until,
-		DNSNames: []string{name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	if err != nil {
-		w.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &caKey.PublicKey, caKey)
-	if err != nil {
-		w.Fatal(err)
-	}
+	ca := tlstest.New(w, "another authority "+name)
 	if trusted {
 		f, err := os.OpenFile(w.path("certs/ca-certificates.crt"), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			w.Fatal(err)
 		}
 		defer f.Close()
-		pem.Encode(f, &pem.Block{Type: "CERTIFICATE", Bytes: caDER})
+		f.Write(ca.PEM())
 	}
-	return tls.Certificate{Certificate: [][]byte{der, caDER}, PrivateKey: caKey}
+	return ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotAfter: until})
 }
 
 // TestSecretNeedsTheRealServer has the bound name answered by servers that can't prove who they are.

@@ -2,16 +2,11 @@ package web
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,17 +14,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 )
 
 // town has web servers on loopback, and names for them.
 type town struct {
-	t     *testing.T
-	roots *x509.CertPool
-	key   *ecdsa.PrivateKey
-	root  *x509.Certificate
+	t         *testing.T
+	authority *tlstest.Authority
 
 	state func(net.Conn, http.ConnState) // gets the states of connections to servers that start later
 
@@ -41,22 +34,7 @@ type town struct {
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "town"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, root, root, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if root, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(root)
-	return &town{t: t, roots: pool, key: key, root: root, names: map[string][]netip.Addr{}}
+	return &town{t: t, authority: tlstest.New(t, "town"), names: map[string][]netip.Addr{}}
 }
 
 // LookupNetIP implements egress.Resolver. A name with several addresses answers with one after the other.
@@ -94,16 +72,11 @@ func (w *town) http(host string, h http.HandlerFunc) string {
 
 // https serves a name over TLS with HTTP 2, with a certificate that is good for these.
 func (w *town) https(host string, h http.HandlerFunc, good ...string) string {
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: w.root.NotBefore, NotAfter: w.root.NotAfter, DNSNames: good}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, w.root, &w.key.PublicKey, w.key)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.Config.ConnState = w.state
 	s.EnableHTTP2 = true
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: w.key}}}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{w.authority.Sign(x509.Certificate{DNSNames: good})}}
 	s.StartTLS()
 	w.t.Cleanup(s.Close)
 	return "https://" + w.at(host, s.Listener)
@@ -126,7 +99,7 @@ func (w *town) policy() egress.Policy {
 
 // client reaches loopback, and keeps 1 MiB of a body.
 func (w *town) client() *Client {
-	return NewClient(Config{Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Roots: w.roots, MaxBytes: 1 << 20})
+	return NewClient(Config{Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Roots: w.authority.Pool(), MaxBytes: 1 << 20})
 }
 
 func (w *town) get(address string) (*Response, *Trip, error) {

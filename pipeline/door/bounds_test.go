@@ -103,7 +103,7 @@ func TestSlowBody(t *testing.T) {
 	if got := raw(t, d, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n1"); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
 		t.Errorf("not read: got %s", got)
 	}
-	secure := newAuthority()
+	secure := newAuthority(t)
 	c.Cert, c.Key = secure.server(t, t.TempDir())
 	d, _ = start(t, c, b)
 	body, w := io.Pipe()
@@ -142,7 +142,7 @@ func TestAnswer(t *testing.T) {
 	b := usual
 	b.write = 500 * time.Millisecond
 	dropped := make(chan error, 1)
-	ca := newAuthority()
+	ca := newAuthority(t)
 	c := Config{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error
 		for n := 0; r.URL.Path == "/flood" && err == nil && n < 256; n++ { // 256 MiB are more than all buffers hold

@@ -17,7 +17,7 @@ import (
 
 // Tokens don't go over a network in clear.
 func TestExposed(t *testing.T) {
-	ca := newAuthority()
+	ca := newAuthority(t)
 	cert, key := ca.server(t, t.TempDir())
 	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0"} {
 		d, err := Listen(t.Context(), Config{Address: address})

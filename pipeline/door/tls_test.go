@@ -1,48 +1,28 @@
 package door
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 )
 
-// authority signs certificates.
-type authority struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-}
+// authority signs certificates for 127.0.0.1 and for clients.
+type authority struct{ *tlstest.Authority }
 
-func newAuthority() authority {
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CA"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	return authority{key, must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))))}
-}
+func newAuthority(t *testing.T) authority { return authority{tlstest.New(t, "CA")} }
 
-// pair returns a certificate for 127.0.0.1 and for clients, and its key, as PEM.
+// pair returns a certificate and its key, as PEM.
 func (a authority) pair() (cert, key []byte) {
-	own := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := &x509.Certificate{SerialNumber: must(rand.Int(rand.Reader, big.NewInt(1<<60))), Subject: pkix.Name{CommonName: "Ada"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	der := must(x509.CreateCertificate(rand.Reader, template, a.cert, own.Public(), a.key))
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(own))})
-}
-
-func (a authority) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+	return a.SignPEM(x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
 }
 
 func write(t *testing.T, path string, data []byte) {
@@ -63,8 +43,7 @@ func (a authority) server(t *testing.T, dir string) (certFile, keyFile string) {
 
 // client returns a client that trusts a, uses HTTP/2, and shows a certificate, if there is one whatever the server asks for.
 func (a authority) client(t *testing.T, own ...tls.Certificate) *http.Client {
-	c := &tls.Config{RootCAs: x509.NewCertPool()}
-	c.RootCAs.AddCert(a.cert)
+	c := &tls.Config{RootCAs: a.Pool()}
 	if len(own) > 0 {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own[0], nil }
 	}
@@ -84,7 +63,7 @@ func get(client *http.Client, url string) (string, *tls.ConnectionState, error) 
 
 // A renewal needs no restart, and one that is half done nothing at all.
 func TestRenewal(t *testing.T) {
-	ca, dir := newAuthority(), t.TempDir()
+	ca, dir := newAuthority(t), t.TempDir()
 	cert, key := ca.server(t, dir)
 	d, log := start(t, Config{Cert: cert, Key: key}, usual)
 	serial := func() string {
@@ -132,10 +111,10 @@ func TestRenewal(t *testing.T) {
 }
 
 func TestClientCertificate(t *testing.T) {
-	ca, other, dir := newAuthority(), newAuthority(), t.TempDir()
+	ca, other, dir := newAuthority(t), newAuthority(t), t.TempDir()
 	cert, key := ca.server(t, dir)
 	clientCA := filepath.Join(dir, "ca.pem")
-	write(t, clientCA, ca.pem())
+	write(t, clientCA, ca.PEM())
 	d, _ := start(t, Config{Cert: cert, Key: key, ClientCA: clientCA, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, len(r.TLS.VerifiedChains))
 	})}, usual)
@@ -149,7 +128,7 @@ func TestClientCertificate(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", name, got, err, tt.want)
 		}
 	}
-	write(t, clientCA, append(other.pem(), '\n'))
+	write(t, clientCA, append(other.PEM(), '\n'))
 	known.CloseIdleConnections()
 	if got, _, err := get(known, d.Address()); err == nil {
 		t.Errorf("after a change of the authority: got %s", got)

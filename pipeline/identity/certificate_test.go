@@ -1,15 +1,11 @@
 package identity
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,38 +13,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 )
 
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
 
-// authority signs certificates.
-type authority struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-}
-
-func newAuthority() authority {
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CA"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	return authority{key, must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))))}
-}
-
-func (a authority) sign(template x509.Certificate) tls.Certificate {
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template.SerialNumber, template.NotBefore = big.NewInt(99), time.Now().Add(-time.Hour)
-	if template.NotAfter.IsZero() {
-		template.NotAfter = time.Now().Add(time.Hour)
-	}
-	if template.ExtKeyUsage == nil {
-		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	}
-	der := must(x509.CreateCertificate(rand.Reader, &template, a.cert, key.Public(), a.key))
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
-
 // Certificates are checked by a real server, over TLS.
 func TestCertificates(t *testing.T) {
-	ca, other := newAuthority(), newAuthority()
+	ca, other := tlstest.New(t, "CA"), tlstest.New(t, "CA")
 	s := quick(t.TempDir())
 	token := create(t, s, agent)
 	c := New(Config{Tokens: s, Certificates: map[string]Grant{
@@ -62,9 +35,7 @@ func TestCertificates(t *testing.T) {
 		i, _ := From(r.Context())
 		fmt.Fprintf(w, "%s %s %v", i, i.Kind, i.Namespaces)
 	})))
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.cert)
-	server.TLS = &tls.Config{ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven}
+	server.TLS = &tls.Config{ClientCAs: ca.Pool(), ClientAuth: tls.VerifyClientCertIfGiven}
 	server.Config.ErrorLog = nil
 	server.StartTLS()
 	defer server.Close()
@@ -76,21 +47,21 @@ func TestCertificates(t *testing.T) {
 		status int // 0: no connection
 		body   string
 	}{
-		"URI":           {certificate(ca.sign(x509.Certificate{URIs: []*url.URL{spiffe}})), "", 200, "certificate:uri:spiffe://example.com/ci agent [ci]"},
-		"DNS":           {certificate(ca.sign(x509.Certificate{DNSNames: []string{"CI.example.com"}})), "", 200, "certificate:dns:ci.example.com agent [build]"},
-		"CN":            {certificate(ca.sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 200, "certificate:cn:Ada person []"},
+		"URI":           {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{spiffe}})), "", 200, "certificate:uri:spiffe://example.com/ci agent [ci]"},
+		"DNS":           {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"CI.example.com"}})), "", 200, "certificate:dns:ci.example.com agent [build]"},
+		"CN":            {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 200, "certificate:cn:Ada person []"},
 		"none":          {nil, "", 401, "needs a token"},
-		"unknown":       {certificate(ca.sign(x509.Certificate{DNSNames: []string{"x.example.com"}})), "", 401, "not valid"},
-		"longer URI":    {certificate(ca.sign(x509.Certificate{URIs: []*url.URL{elsewhere}})), "", 401, "not valid"},
-		"wildcard":      {certificate(ca.sign(x509.Certificate{DNSNames: []string{"*.example.com"}})), "", 401, "not valid"},
-		"CN of another": {certificate(ca.sign(x509.Certificate{Subject: pkix.Name{CommonName: "ci.example.com"}})), "", 401, "not valid"},
-		"CN beside DNS": {certificate(ca.sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, DNSNames: []string{"x.example.com"}})), "", 401, "not valid"},
-		"two names":     {certificate(ca.sign(x509.Certificate{URIs: []*url.URL{spiffe}, DNSNames: []string{"ci.example.com"}})), "", 401, "not valid"},
-		"token, too":    {certificate(ca.sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), token, 200, "token:ci agent"},
-		"wrong token":   {certificate(ca.sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), wrongSecret(token), 401, "not valid"},
-		"another CA":    {certificate(other.sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 0, ""},
-		"expired":       {certificate(ca.sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, NotAfter: time.Now().Add(-time.Minute)})), "", 0, ""},
-		"of a server":   {certificate(ca.sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})), "", 0, ""},
+		"unknown":       {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"x.example.com"}})), "", 401, "not valid"},
+		"longer URI":    {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{elsewhere}})), "", 401, "not valid"},
+		"wildcard":      {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"*.example.com"}})), "", 401, "not valid"},
+		"CN of another": {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "ci.example.com"}})), "", 401, "not valid"},
+		"CN beside DNS": {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, DNSNames: []string{"x.example.com"}})), "", 401, "not valid"},
+		"two names":     {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{spiffe}, DNSNames: []string{"ci.example.com"}})), "", 401, "not valid"},
+		"token, too":    {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), token, 200, "token:ci agent"},
+		"wrong token":   {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), wrongSecret(token), 401, "not valid"},
+		"another CA":    {certificate(other.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 0, ""},
+		"expired":       {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, NotAfter: time.Now().Add(-time.Minute)})), "", 0, ""},
+		"of a server":   {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})), "", 0, ""},
 	} {
 		roots := x509.NewCertPool()
 		roots.AddCert(server.Certificate())
@@ -124,17 +95,17 @@ func certificate(c tls.Certificate) *tls.Certificate { return &c }
 // A certificate ends, also on a connection that goes on; and one that the listener has not verified is nothing.
 func TestCertificateLater(t *testing.T) {
 	c := New(Config{Certificates: map[string]Grant{"cn:Ada": {Person, nil}}})
-	ca := newAuthority()
+	ca := tlstest.New(t, "CA")
 	for name, tt := range map[string]struct {
 		until    time.Duration
 		verified bool
 		status   int
 	}{"holds": {time.Minute, true, 200}, "expired": {-time.Minute, true, 401}, "not verified": {time.Minute, false, 401}} {
-		leaf := must(x509.ParseCertificate(ca.sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, NotAfter: time.Now().Add(tt.until)}).Certificate[0]))
+		leaf := must(x509.ParseCertificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, NotAfter: time.Now().Add(tt.until)}).Certificate[0]))
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 		if tt.verified {
-			r.TLS.VerifiedChains = [][]*x509.Certificate{{leaf, ca.cert}}
+			r.TLS.VerifiedChains = [][]*x509.Certificate{{leaf, ca.Cert}}
 		}
 		wantStatus(t, name, send(c, r), tt.status)
 	}

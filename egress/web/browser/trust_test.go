@@ -1,36 +1,19 @@
 package browser
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
-)
 
-// certificate is a new one, in DER.
-func certificate(t *testing.T, authority bool) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour), IsCA: authority, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return der
-}
+	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
+)
 
 func TestAuthorities(t *testing.T) {
 	dir := t.TempDir()
-	one, two, leaf := certificate(t, true), certificate(t, true), certificate(t, false)
+	authority := tlstest.New(t, "one")
+	one, two, leaf := authority.Cert.Raw, tlstest.New(t, "two").Cert.Raw, authority.Sign(x509.Certificate{}).Certificate[0]
 	inPEM := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
 	var files []string
 	for name, content := range map[string][]byte{
