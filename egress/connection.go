@@ -19,6 +19,7 @@ type connection struct {
 	client  net.Conn
 	name    string
 	port    int
+	held    []byte // what was read of the client, for the prelude
 	counts  *entry
 	started time.Time
 	moved   atomic.Int64 // when something last moved, after started
@@ -65,11 +66,16 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 		g.counters.release(g.counters.hold(Decision{Name: d.Name, Port: d.Port, Reason: err.Error()}))
 		return
 	}
-	c := &connection{g: g, client: client, name: name, port: port, counts: counts, started: time.Now()}
+	(&connection{g: g, client: client, name: name, port: port, counts: counts}).serve(ctx)
+}
+
+// serve passes the connection on until it ends.
+func (c *connection) serve(ctx context.Context) {
+	c.started = time.Now()
 	defer c.release()
-	g.fit(client)
-	g.add(c)
-	defer g.remove(c)
+	c.g.fit(c.client)
+	c.g.add(c)
+	defer c.g.remove(c)
 	c.pass(ctx)
 }
 
@@ -123,14 +129,14 @@ func (c *connection) pass(ctx context.Context) {
 	defer c.end()
 	defer context.AfterFunc(ctx, c.end)()
 	c.limit(c.g.config.Idle)
-	if c.name == Local {
+	opens := c.g.config.Relay.TerminatesTLS(c.name, c.port)
+	if c.name == Local && !opens {
 		// Whoever opened a port opened all that is behind it, so the request need not fit a name.
 		if server, err := c.dial(ctx, c.counts); err == nil {
 			c.splice(c.tapped(server, nil), &tap{Conn: c.client, c: c})
 		}
 		return
 	}
-	opens := c.g.config.Relay.TerminatesTLS(c.name, c.port)
 	o := c.start(ctx, opens)
 	s, why, err := o.sniff()
 	switch {
@@ -142,7 +148,7 @@ func (c *connection) pass(ctx context.Context) {
 	case s == protoTLS:
 		c.secure(ctx, o, opens)
 	case opens:
-		c.refuse(ctx, "a secret is bound to this name, and what was sent is neither TLS nor HTTP, where it could be put in")
+		c.refuse(ctx, "all that is sent to this name must be read, since a secret is bound to it or it may only be fetched from, and this is neither TLS nor HTTP")
 	case s == protoPostgres:
 		c.postgres(ctx, o)
 	default:

@@ -33,7 +33,12 @@ type Config struct {
 	// called concurrently, and its ctx outlives the connection, so that the decision can be recorded.
 	Decided func(ctx context.Context, d Decision) error
 
+	// Proxy has programs connect as through an HTTP proxy, on each of Sockets.Ports: to any port of the names that they
+	// name, which may be addresses, too. What they send in a tunnel is checked like the rest.
+	Proxy bool
+
 	Dialer *Dialer      // connects to names; nil is one with the machine's resolver and public addresses only
+	Dial   dialFunc     // in its place; then it is Dial that knows which addresses may be connected to
 	Relay  *relay.Relay // passes HTTP on; nil is one without secrets
 
 	Idle        time.Duration // a connection on which nothing moves for so long is ended; 0 is DefaultIdle
@@ -71,8 +76,10 @@ type dialFunc func(ctx context.Context, name string, port int) (net.Conn, error)
 
 // Open takes over the sockets, and answers on them until Close.
 func Open(c Config, s Sockets) *Gateway {
-	c.Dialer = cmp.Or(c.Dialer, &Dialer{})
-	return openVia(c, s, c.Dialer.Dial)
+	if c.Dial == nil {
+		c.Dial = cmp.Or(c.Dialer, &Dialer{}).Dial
+	}
+	return openVia(c, s, c.Dial)
 }
 
 func openVia(c Config, s Sockets, dial dialFunc) *Gateway {
@@ -131,7 +138,11 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 				return
 			}
 			defer g.config.Budget.give(descriptorsEach)
-			g.serve(ctx, client)
+			if g.config.Proxy {
+				g.serveProxy(ctx, client)
+			} else {
+				g.serve(ctx, client)
+			}
 		})
 	}
 }

@@ -46,7 +46,7 @@ type prelude struct {
 // start begins to dial. opens is that the relay terminates TLS to the name, for the sake of a secret: then nothing is
 // sent that the relay has not read.
 func (c *connection) start(ctx context.Context, opens bool) *prelude {
-	o := &prelude{c: c, dialed: make(chan struct{}), quiet: make(chan struct{})}
+	o := &prelude{c: c, held: c.held, dialed: make(chan struct{}), quiet: make(chan struct{})}
 	o.words = !opens && !slices.Contains(likeWeb[:], c.port)
 	o.reads = readPhase{conn: c.client, done: make(chan struct{})}
 	c.work.Go(func() {

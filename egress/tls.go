@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"net"
 	"slices"
 	"time"
 )
@@ -13,7 +14,7 @@ const farewell = time.Second
 
 // secure passes on TLS whose ClientHello was held.
 func (c *connection) secure(ctx context.Context, o *prelude, opens bool) {
-	if no := checkHello(o.held, c.name, false); no != nil {
+	if no := checkHello(o.held, c.name, net.ParseIP(c.name) != nil); no != nil {
 		c.refuseTLS(ctx, no)
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -97,6 +98,9 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 		return o, broke(StageValidate, err)
 	}
 	o = packages.Order{ID: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: q.Language, Packages: q.Packages, Progress: q.Progress}
+	e := p.cfg.Egress
+	record := outbound.Bounded(p.recorder(r.res.ID, r.res.Namespace, r.clean))
+	o.Egress = egress.Config{Decided: record, Dialer: e.Dialer, Idle: e.Idle, Connections: e.Connections, Budget: p.budget}
 	c, err := p.containmentOf(cmp.Or(into.Backend, q.Backend), into.Profile, nil)
 	if err != nil {
 		return o, err
@@ -133,10 +137,7 @@ func (r *run) addReceipt(x packages.Receipt) {
 	}
 	r.res.Stdout, r.res.Stderr = x.Stdout, x.Stderr
 	r.res.Packages = x.Packages
-	for _, h := range x.Hosts {
-		r.res.Egress = append(r.res.Egress, egress.Record{Decision: h.Decision})
-		r.note(egressKind(h.Allowed), facts{"name": h.Name, "port": h.Port, "reason": h.Reason, "bytes": h.Received, "count": h.Count})
-	}
+	r.decided(x.Hosts)
 }
 
 // packagesOf returns what a run in a language, or the new session id, is shown of a namespace's packages.

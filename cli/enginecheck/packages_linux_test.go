@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/rand"
 	"crypto/sha512"
 	"encoding/base64"
@@ -24,8 +25,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
+
+// recorded is what an order needs to reach anything: decisions are recorded.
+var recorded = egress.Config{Decided: func(context.Context, egress.Decision) error { return nil }}
 
 // registry is an index for Python and Node on this machine's loopback, with one package, tone. Package
 // managers on the host are configured with it.
@@ -147,7 +152,7 @@ func TestPackagesInContainers(t *testing.T) {
 		}
 		defer store.Close()
 		for language, code := range map[string]string{"python": "import tone; print(tone.name, tone.__file__)", "node": "console.log(require('tone'), require.resolve('tone'))"} {
-			r, err := store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: language, Packages: []string{"tone"}, Backend: backend, Require: backends.EngineLayers})
+			r, err := store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: language, Packages: []string{"tone"}, Egress: recorded, Backend: backend, Require: backends.EngineLayers})
 			if err != nil || r.ExitCode != 0 || len(r.Packages) != 1 || r.Packages[0].Hash == "" || len(r.Hosts) != 1 || !r.Hosts[0].Allowed {
 				t.Fatalf("%s: %+v, %v", language, r, err)
 			}
@@ -165,7 +170,7 @@ func TestPackagesInContainers(t *testing.T) {
 		if v, err := store.View(t.Context(), backendOf(t, "process", 0), "default", "", "python"); err != nil || len(v.Mounts) > 0 {
 			t.Errorf("the host is shown %+v, %v", v, err)
 		}
-		_, err = store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: "python", Packages: []string{"tone"}, Backend: engineBackend(t, engineOf(kind, url), images(t, url))})
+		_, err = store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: "python", Packages: []string{"tone"}, Egress: recorded, Backend: engineBackend(t, engineOf(kind, url), images(t, url))})
 		if !errors.As(err, new(*backends.Refusal)) || !strings.Contains(err.Error(), "comes without pip") {
 			t.Errorf("an image without pip: %v", err)
 		}

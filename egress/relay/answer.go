@@ -16,6 +16,11 @@ func (x *exchange) answer(res *http.Response) error {
 			return err
 		}
 	}
+	if f := x.relay.cfg.Fetch; f != nil {
+		if err := f.Answered(res); err != nil {
+			return badAnswer(err.Error())
+		}
+	}
 	if !x.redacts() {
 		return nil
 	}
@@ -27,7 +32,7 @@ func (x *exchange) answer(res *http.Response) error {
 	var body io.Reader = res.Body
 	if hasBody(res) {
 		var err error
-		if body, err = decoded(res); err != nil {
+		if body, err = Decoded(res); err != nil {
 			return err
 		}
 		// What a Mark changes is not known before the end.
@@ -53,7 +58,7 @@ func (x *exchange) text(s string) string {
 // redact removes values from headers or trailers, and headers that would lead the program past this relay.
 func (x *exchange) redact(h http.Header) {
 	h.Del("Alt-Svc") // there is no QUIC inside
-	if slices.ContainsFunc(x.filled, func(s Secret) bool { return s.Require }) {
+	if x.relay.cfg.Fetch != nil || slices.ContainsFunc(x.filled, func(s Secret) bool { return s.Require }) {
 		// Coming back, a cookie would be a credential of the program's own. It may also be worth as much as the secret.
 		h.Del("Set-Cookie")
 	}

@@ -69,7 +69,7 @@ func newAuthority() (*authority, error) {
 
 // handshake ends the TLS of a program that means the route's name. It closes nothing.
 func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
-	config, err := a.config(t.Name)
+	config, err := a.config(t)
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate for %s: %w", t.Name, err)
 	}
@@ -80,14 +80,18 @@ func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
 		return nil, fmt.Errorf("%w for %s: %w", ErrHandshake, t.Name, err)
 	}
 	// A resumed session needs no certificate, so this is the check for all of them.
-	if sni := conn.ConnectionState().ServerName; !sameName(sni, t.Name) {
+	if sni := conn.ConnectionState().ServerName; !t.asked(sni) {
 		return nil, fmt.Errorf("%w for %s: the client asked for %.80q", ErrHandshake, t.Name, sni)
 	}
 	return conn, nil
 }
 
-// config returns the TLS configuration for name, always the same while its certificate is kept.
-func (a *authority) config(name string) (*tls.Config, error) {
+// asked reports whether SNI is the name.
+func (t Route) asked(sni string) bool { return sameName(sni, t.Name) || sni == "" && t.isAddress() }
+
+// config returns the TLS configuration for a name, always the same while its certificate is kept.
+func (a *authority) config(t Route) (*tls.Config, error) {
+	name := t.Name
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c := a.leaves[name]; c != nil {
@@ -103,7 +107,7 @@ func (a *authority) config(name string) (*tls.Config, error) {
 	a.leaves[name] = &tls.Config{
 		NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if !sameName(hello.ServerName, name) {
+			if !t.asked(hello.ServerName) {
 				return nil, fmt.Errorf("the client asked for %.80q", hello.ServerName)
 			}
 			return leaf, nil
@@ -132,6 +136,10 @@ func (a *authority) leaf(name string) (*tls.Certificate, error) {
 		BasicConstraintsValid: true,
 		SubjectKeyId:          id[:20],
 		DNSNames:              []string{name},
+	}
+	if ip := net.ParseIP(name); ip != nil {
+		// Behind a proxy, Node's TLS looks for the name localhost where there is none.
+		template.DNSNames, template.IPAddresses = []string{"localhost"}, []net.IP{ip}
 	}
 	if len(name) <= maxCommonName {
 		template.Subject.CommonName = name

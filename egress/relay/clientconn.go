@@ -66,6 +66,8 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 			}
 		},
 	}
+	// A program that fetches may ask for another name with its next request, as one may ask a proxy.
+	server.SetKeepAlivesEnabled(c.secure || c.relay.cfg.Fetch == nil)
 	server.Serve(&single{conn: conn, ended: ended}) // its only error is that of single
 	handlers.end()                                  // that of a WebSocket goes on for long
 	cancel()

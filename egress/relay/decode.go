@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// decoded returns the body of res without its Content-Encoding, which some servers choose although
+// Decoded returns the body of res without its Content-Encoding, which some servers choose although
 // they were asked for none. Memory is bounded, however much it expands.
-func decoded(res *http.Response) (io.Reader, error) {
+func Decoded(res *http.Response) (io.Reader, error) {
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(res.Header["Content-Encoding"], ",")))
 	var open func(io.Reader) (io.Reader, error)
 	switch encoding {

@@ -34,14 +34,16 @@ func newUpstream(ctx context.Context, c *clientConn) *upstream {
 	one.SetHTTP2(c.secure)
 	two.SetUnencryptedHTTP2(true)
 	u.first = u.transport(&one)
-	u.first.TLSClientConfig = &tls.Config{
-		ServerName: c.route.Name, RootCAs: c.relay.cfg.Roots, ClientSessionCache: c.relay.sessions,
+	u.first.TLSClientConfig = &tls.Config{RootCAs: c.relay.cfg.Roots, ClientSessionCache: c.relay.sessions}
+	if f := c.relay.cfg.Fetch; f != nil {
+		u.first.Proxy, u.first.TLSClientConfig.Certificates = f.Proxy, f.Certificates
+		u.first.TLSClientConfig.InsecureSkipVerify = f.Unverified != nil && f.Unverified(c.route.Name, c.route.Port)
 	}
 	u.second = sync.OnceValue(func() *http.Transport { return u.transport(&two) })
 	return u
 }
 
-// transport has no proxy, not even from the environment: all that it does goes through dial.
+// transport has no proxy from the environment: all that it does goes through dial.
 func (u *upstream) transport(p *http.Protocols) *http.Transport {
 	return &http.Transport{
 		Protocols:             p,

@@ -19,6 +19,10 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
+	if err := c.permit(r); err != nil {
+		c.fail(w, r, err)
+		return
+	}
 	x := &exchange{clientConn: c, key: keepUpgrade(r)}
 	x.others = sync.OnceValue(x.respell)
 	defer x.release()
@@ -46,7 +50,7 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 // client's connection only, and X-Forwarded-Host and its like, which some servers take for Host.
 func (c *clientConn) rewrite(p *httputil.ProxyRequest) {
 	out := p.Out
-	out.URL.Scheme, out.URL.Host, out.URL.User = c.scheme(), c.route.address(), nil
+	out.URL.Scheme, out.URL.Host, out.URL.User = c.scheme(), c.route.host(c.scheme()), nil
 	out.Host = c.route.authority(p.In.Host)
 	// HTTP/2 may bring spaces, which would end the address in an HTTP/1.1 request line. Nothing else is
 	// done about parameters that are not well-formed: programs sign what they sent.

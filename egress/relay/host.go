@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -42,6 +43,10 @@ func (c *clientConn) check(r *http.Request) error {
 
 // means reports whether host, of a request, is the route's name, and whether host has the port.
 func (t Route) means(host string) (withPort, ok bool) {
+	if strings.Contains(t.Name, ":") { // an address of IPv6
+		port, ok := strings.CutPrefix(host, "["+t.Name+"]")
+		return port != "", ok && (port == "" || port == ":"+strconv.Itoa(t.Port))
+	}
 	name, port, withPort := strings.Cut(host, ":")
 	if withPort && port != strconv.Itoa(t.Port) {
 		return false, false
@@ -55,10 +60,21 @@ func (t Route) authority(host string) string {
 	if withPort, _ := t.means(host); withPort {
 		return t.address()
 	}
-	return t.Name
+	return strings.TrimSuffix(t.address(), ":"+strconv.Itoa(t.Port))
 }
 
-func (t Route) address() string { return t.Name + ":" + strconv.Itoa(t.Port) }
+func (t Route) address() string { return net.JoinHostPort(t.Name, strconv.Itoa(t.Port)) }
+
+// host returns the address as URLs have it: without the port of the scheme.
+func (t Route) host(scheme string) string {
+	if scheme == "https" {
+		return strings.TrimSuffix(t.address(), ":443")
+	}
+	return strings.TrimSuffix(t.address(), ":80")
+}
+
+// isAddress reports whether the name is an address, for which TLS has no SNI.
+func (t Route) isAddress() bool { return net.ParseIP(t.Name) != nil }
 
 // sameName compares a name to a canonical name. Only ASCII letters are folded: in Unicode, other letters fold to the
 // same letter.

@@ -46,6 +46,9 @@ func (c *clientConn) fail(w http.ResponseWriter, r *http.Request, err error) {
 		no = refusal{http.StatusForbidden, dial.Error()}
 	default:
 		no = refusal{http.StatusBadGateway, c.explain(err)}
+		if f := c.relay.cfg.Fetch; f != nil {
+			f.Failed(no.reason)
+		}
 	}
 	h := w.Header()
 	clear(h)

@@ -29,6 +29,7 @@ type Config struct {
 
 	SecretsLater bool           // there may be Secrets later, so there has to be an Authority from the beginning
 	Roots        *x509.CertPool // that names' real certificates are verified with; nil are the machine's
+	Fetch        *Fetch         // nil passes all requests on
 }
 
 // Secret is a bound secret. It is put into requests to its names, and nowhere else: into header values, the query,
@@ -74,7 +75,7 @@ type Relay struct {
 // New returns a relay; with a certificate authority of its own if there are or may be secrets.
 func New(c Config) (*Relay, error) {
 	r := &Relay{cfg: c, bodies: make(chan struct{}, maxBodies), sessions: tls.NewLRUClientSessionCache(resumed)}
-	if !c.SecretsLater && len(r.secrets()) == 0 {
+	if !c.SecretsLater && c.Fetch == nil && len(r.secrets()) == 0 {
 		return r, nil
 	}
 	var err error
@@ -112,7 +113,7 @@ func (r *Relay) Authority() []byte {
 
 // TerminatesTLS reports whether TLS to name is terminated here.
 func (r *Relay) TerminatesTLS(name string, port int) bool {
-	return r != nil && r.authority != nil && len(r.bound(name, port)) > 0
+	return r != nil && r.authority != nil && (r.cfg.Fetch != nil || len(r.bound(name, port)) > 0)
 }
 
 // Serve serves HTTP in the clear (HTTP/1.x, and HTTP/2 by prior knowledge) until the connection ends,

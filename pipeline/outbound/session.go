@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -61,13 +62,13 @@ type Session struct {
 
 	mu      sync.Mutex
 	scope   Scope
-	written int // rows of this scope
+	record  Record // of this scope
 	gateway *egress.Gateway
 }
 
 // New returns an egress session that is not open yet.
 func New(c Config) (*Session, error) {
-	o := &Session{cfg: c, scope: Scope{Run: c.Session, Record: c.Record}}
+	o := &Session{cfg: c, scope: Scope{Run: c.Session, Record: c.Record}, record: Bounded(c.Record)}
 	if !o.Leads() {
 		return o, nil
 	}
@@ -133,7 +134,7 @@ func (o *Session) Enter(t Scope) {
 		return
 	}
 	o.mu.Lock()
-	o.scope, o.written = t, 0
+	o.scope, o.record = t, Bounded(t.Record)
 	gateway := o.gateway
 	o.mu.Unlock()
 	if t.Within != nil && gateway != nil {
@@ -148,7 +149,7 @@ func (o *Session) Leave() []egress.Record {
 	}
 	o.mu.Lock()
 	gateway := o.gateway
-	o.scope, o.written = Scope{Run: o.cfg.Session, Record: o.cfg.Record}, 0
+	o.scope, o.record = Scope{Run: o.cfg.Session, Record: o.cfg.Record}, Bounded(o.cfg.Record)
 	o.mu.Unlock()
 	if gateway == nil {
 		return nil
@@ -160,19 +161,24 @@ func (o *Session) Leave() []egress.Record {
 // names up must not fill the log. The rest is in the row of the run's end, as a number.
 const maxRows = 200
 
+// Bounded returns a record of one scope that leaves out refusals beyond a number.
+func Bounded(record Record) Record {
+	var written atomic.Int64
+	return func(ctx context.Context, d egress.Decision) error {
+		n := written.Add(1)
+		switch {
+		case !d.Allowed && (n > maxRows || record == nil):
+			return nil
+		case record == nil:
+			return errors.New("there is nowhere to record it")
+		}
+		return record(ctx, d)
+	}
+}
+
 func (o *Session) decided(ctx context.Context, d egress.Decision) error {
 	o.mu.Lock()
-	o.written++
-	record := o.scope.Record
-	if o.written > maxRows && !d.Allowed {
-		record = nil
-	}
+	record := o.record
 	o.mu.Unlock()
-	switch {
-	case record != nil:
-		return record(ctx, d)
-	case d.Allowed:
-		return errors.New("there is nowhere to record it")
-	}
-	return nil
+	return record(ctx, d)
 }

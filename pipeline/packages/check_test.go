@@ -120,14 +120,6 @@ func TestSaved(t *testing.T) {
 	}
 }
 
-func TestNetrcFile(t *testing.T) {
-	got := netrc("machine A.example login me password \"p\" machine b.example\n\tlogin you account x\ndefault login z password z machine c.example login q")
-	want := map[string]login{"a.example": {"me", "p"}, "b.example": {name: "you"}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 func TestOutput(t *testing.T) {
 	var lines []string
 	o := &output{screen: &screen{show: func(l string) { lines = append(lines, l) }, outwards: func(l string) string { return l }}}

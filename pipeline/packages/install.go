@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -180,33 +181,37 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
+	sites, err := newSites(ctx, j.set, o.Egress.Dialer, 2*j.store.cfg.MaxBytes)
+	if err != nil {
+		return Receipt{}, harvest{}, err
+	}
+	defer sites.secrets.Close()
+	relay, err := sites.relay()
+	if err != nil {
+		return Receipt{}, harvest{}, err
+	}
 	sandbox, err := o.Backend.Start(ctx, backends.Spec{ID: o.ID, Language: o.Language, Profile: o.Profile, Require: o.Require,
-		Limits: j.store.limits(o.Limits), Mounts: r.mounts, Listen: []int{proxyPort}})
+		Limits: j.store.limits(o.Limits), Mounts: r.mounts, Gateway: []int{proxyPort}, Trust: relay.Authority()})
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
 	defer sandbox.Close()
-	listeners := sandbox.Listeners()
-	if len(listeners) != 1 {
-		return Receipt{}, harvest{}, fmt.Errorf("the backend %s opened %d listeners instead of one: this is a bug", o.Backend.Name(), len(listeners))
-	}
-	show := &screen{show: o.Progress}
-	var fetched func(file, host string)
+	show := &screen{show: o.Progress, outwards: sites.secrets.Redact}
 	if o.Progress != nil && o.Language == "node" { // pip says it by itself
-		fetched = func(file, host string) { show.line("fetched " + file + " from " + host) }
+		sites.fetched = func(file, host string) { show.line("fetched " + file + " from " + host) }
 	}
-	g := newProxy(j.set, 2*j.store.cfg.MaxBytes, fetched)
-	show.outwards = func(line string) string { return j.set.redact(g.links.outward(line)) }
-	stop := g.serve(ctx, listeners[0])
-	defer stop()
+	c := o.Egress
+	c.Proxy, c.Decide, c.Dial, c.Relay = true, sites.decide, sites.dial, relay
+	gateway := egress.Open(c, egress.Sockets(sandbox.Gateway()))
+	defer gateway.Close()
 	for name, content := range r.files {
 		if err := sandbox.Files().Put(name, 0o644, strings.NewReader(content)); err != nil {
 			return Receipt{}, harvest{}, fmt.Errorf("prepare the install: %w", err)
 		}
 	}
-	receipt, err := j.exec(ctx, sandbox, r, show, g)
-	stop()
-	receipt.Hosts = g.counters.list()
+	receipt, err := j.exec(ctx, sandbox, r, show, sites)
+	gateway.Close()
+	receipt.Hosts = gateway.Take()
 	if err != nil || receipt.ExitCode != 0 {
 		return receipt, harvest{}, err
 	}
@@ -219,7 +224,7 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 
 // exec runs the plan's command. A failure of the package manager is in the receipt, with hints at the end of Stderr; a
 // missing package manager is an error.
-func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan, show *screen, g *proxy) (Receipt, error) {
+func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan, show *screen, sites *sites) (Receipt, error) {
 	stdout, stderr := &output{screen: show}, &output{screen: show}
 	result, err := sandbox.Exec(ctx, backends.Command{Args: r.command, Dir: "/tmp", Env: r.env}, backends.Streams{Stdout: stdout, Stderr: stderr})
 	if err != nil {
@@ -238,7 +243,7 @@ func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan,
 		return receipt, j.tool.missing()
 	}
 	receipt.ExitCode = max(receipt.ExitCode, 1) // also when a limit ended it
-	hints := g.troubled()
+	hints := sites.troubled()
 	if hint := r.hint(receipt.Stdout + receipt.Stderr); hint != "" && len(hints) == 0 {
 		hints = []string{hint}
 	}

@@ -1,118 +1,115 @@
 package packages
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+
+	"golang.org/x/net/html"
+
+	"github.com/sandboxmcp/sandboxmcp/egress/relay"
 )
 
-// links lists the URLs that the proxy may fetch: everything below the sources, and the files that their pages link to.
-// Inside the sandbox all of it goes by http, so that the proxy sees each request and the encrypted way begins outside,
-// where credentials and certificates are.
-type links struct {
-	mu    sync.Mutex
-	hosts map[string]origin // of sources, by their address inside
-	files map[string]link   // by their URL inside
-	names map[string]string // "https://host/" outside, by "http://host/" inside
+// maxPage bounds a page of an index, in bytes: four times the largest known one.
+const maxPage = 256 << 20
+
+// learn reads a page of an index to its end, and allows its links to be fetched, before anybody can follow them. It reports
+// whether the answer is such a page.
+func (s *sites) learn(res *http.Response) (page bool, err error) {
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	var links func(base *url.URL, page []byte) []*url.URL
+	switch media {
+	case "text/html", "application/vnd.pypi.simple.v1+html", "application/xhtml+xml":
+		links = linksOfHTML
+	case "application/vnd.pypi.simple.v1+json", "application/json", "application/vnd.npm.install-v1+json":
+		links = linksOfJSON
+	default:
+		return false, nil
+	}
+	at := res.Request.URL
+	if res.StatusCode != http.StatusOK || res.Request.Method != http.MethodGet || !s.pageAt(at) {
+		return false, nil
+	}
+	body, err := relay.Decoded(res)
+	if err != nil {
+		return false, err
+	}
+	text, err := io.ReadAll(io.LimitReader(body, maxPage))
+	switch {
+	case err != nil:
+		return false, errors.New("it ends too soon")
+	case len(text) == maxPage:
+		return false, errors.New("the page is too large")
+	}
+	for _, u := range links(at, text) {
+		s.add(u, link{why: "linked from " + at.Host + "'s page"})
+	}
+	res.Header.Del("Content-Length")
+	res.ContentLength = int64(len(text))
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{bytes.NewReader(text), res.Body}
+	return true, nil
 }
 
-// origin is a source's scheme and host outside, and why it may be fetched from.
-type origin struct {
-	scheme, host, why string
-}
-
-// link is a file's URL outside, and why it may be fetched.
-type link struct {
-	to  *url.URL
-	why string
-}
-
-// newLinks returns the links of the sources, without any file yet.
-func newLinks(sources []source) *links {
-	l := &links{hosts: map[string]origin{}, files: map[string]link{}, names: map[string]string{}}
-	for _, s := range sources {
-		in := l.inside(s.base)
-		// One name for both ways: the safe one is used.
-		if old, ok := l.hosts[in.Host]; !ok || old.scheme == "http" {
-			l.hosts[in.Host] = origin{s.base.Scheme, s.base.Host, s.what}
+// linksOfHTML returns the targets of the anchors of PEP 503.
+func linksOfHTML(base *url.URL, page []byte) (all []*url.URL) {
+	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
+		kind := z.Next()
+		if kind == html.ErrorToken {
+			return all
+		}
+		t := z.Token()
+		if kind != html.StartTagToken && kind != html.SelfClosingTagToken || t.Data != "a" && t.Data != "base" {
+			continue
+		}
+		for _, a := range t.Attr {
+			u, err := base.Parse(strings.TrimSpace(a.Val))
+			switch {
+			case a.Key != "href" || err != nil:
+			case t.Data == "base":
+				base = u
+			default:
+				all = append(all, u)
+			}
 		}
 	}
-	return l
 }
 
-// insideURL returns the spelling of a URL in the sandbox.
-func insideURL(u *url.URL) *url.URL {
-	in := *u
-	in.Scheme, in.User = "http", nil
-	in.Host = strings.ToLower(u.Host)
-	if port := u.Port(); port == "80" && u.Scheme == "http" || port == "443" && u.Scheme == "https" {
-		in.Host = strings.TrimSuffix(in.Host, ":"+port)
+// object is a JSON object. Its members are told apart by case, as encoding/json does not: a package's author may choose
+// the names of others.
+type object = map[string]json.RawMessage
+
+// member returns a member of an object, the zero value if it is missing or of another type.
+func member[T any](of object, name string) (value T) {
+	_ = json.Unmarshal(of[name], &value)
+	return value
+}
+
+// linksOfJSON returns the links of PEP 691 ("files", each with a "url") and of npm ("versions", each with a "dist" that has
+// a "tarball", or a single version).
+func linksOfJSON(base *url.URL, page []byte) (all []*url.URL) {
+	var doc object
+	if json.Unmarshal(page, &doc) != nil {
+		return nil
 	}
-	return &in
-}
-
-// inside returns insideURL of u, and records an https host for outward.
-func (l *links) inside(u *url.URL) *url.URL {
-	in := insideURL(u)
-	if u.Scheme == "https" {
-		l.names["http://"+in.Host+"/"] = "https://" + in.Host + "/"
-	}
-	return in
-}
-
-// add allows a file to be fetched, because a page of a source links to it, and returns its URL inside.
-func (l *links) add(u *url.URL, why string) *url.URL {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	in := l.inside(u)
-	to := *u
-	to.Fragment, to.RawFragment = "", ""
-	l.files[key(in)] = link{&to, why}
-	return in
-}
-
-// key returns the host, path and query of a URL inside, in the one spelling by which files are found.
-func key(u *url.URL) string {
-	return strings.ToLower(strings.TrimSuffix(u.Host, ":80")) + "\x00" + u.Path + "?" + u.RawQuery
-}
-
-// find returns the outside URL behind a URL inside, and why it may be fetched; page is set for those of a source, whose
-// pages have links. A nil URL may not be fetched.
-func (l *links) find(in *url.URL) (to *url.URL, why string, page bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f, ok := l.files[key(in)]; ok {
-		return f.to, f.why, false
-	}
-	// PEP 658: a wheel's metadata lies beside it.
-	if base, ok := strings.CutSuffix(in.Path, ".metadata"); ok {
-		wheel := *in
-		wheel.Path = base
-		if f, ok := l.files[key(&wheel)]; ok {
-			to := *f.to
-			to.Path += ".metadata"
-			to.RawPath = ""
-			return &to, f.why, false
+	link := func(of object, name string) {
+		if u, err := base.Parse(member[string](of, name)); err == nil && *u != *base {
+			all = append(all, u)
 		}
 	}
-	o, ok := l.hosts[strings.ToLower(strings.TrimSuffix(in.Host, ":80"))]
-	if !ok {
-		return nil, "", false
+	for _, f := range member[[]object](doc, "files") {
+		link(f, "url")
 	}
-	u := *in
-	u.Scheme, u.Host, u.User = o.scheme, o.host, nil
-	return &u, o.why, true
-}
-
-// outward replaces the URLs of sources in a line of output by those outside.
-func (l *links) outward(line string) string {
-	if !strings.Contains(line, "http://") {
-		return line
+	for _, v := range member[map[string]object](doc, "versions") {
+		link(member[object](v, "dist"), "tarball")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for in, out := range l.names {
-		line = strings.ReplaceAll(line, in, out)
-	}
-	return line
+	link(member[object](doc, "dist"), "tarball")
+	return all
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
 // TestMain lets the test binary be a server that a test kills. That it is its own sandbox child is
@@ -33,7 +35,8 @@ func serve(dir string) {
 		os.Exit(1)
 	}
 	fmt.Println("ready")
-	_, err = s.Install(context.Background(), Order{ID: "slow", Namespace: "default", Language: "python", Packages: []string{"slow"}, Backend: b})
+	_, err = s.Install(context.Background(), Order{ID: "slow", Namespace: "default", Language: "python", Packages: []string{"slow"}, Backend: b,
+		Egress: egress.Config{Decided: func(context.Context, egress.Decision) error { return nil }}})
 	fmt.Println("ended:", err)
 	os.Exit(1)
 }
@@ -43,7 +46,8 @@ type bench struct {
 	*testing.T
 	*Store
 	*registry
-	backend backends.Backend
+	backend  backends.Backend
+	recorded atomic.Int64 // decisions
 }
 
 func newBench(t *testing.T, c Config) *bench {
@@ -77,7 +81,15 @@ func benchWith(t *testing.T, c Config, r *registry) *bench {
 
 func (b *bench) order(language string, packages ...string) Order {
 	return Order{ID: "test", Namespace: "default", Language: language, Packages: packages, Backend: b.backend,
-		Require: backends.ContainmentLayers}
+		Require: backends.ContainmentLayers, Egress: b.egress()}
+}
+
+// egress is an order's, which counts what is recorded.
+func (b *bench) egress() egress.Config {
+	return egress.Config{Decided: func(_ context.Context, d egress.Decision) error {
+		b.recorded.Add(1)
+		return nil
+	}}
 }
 
 // install must do well.

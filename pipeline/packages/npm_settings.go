@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -91,12 +91,12 @@ func (c npmConfig) sources(set *settings) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(insideURL(u).String()))
+		fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(u.String()))
 	}
 	proxyURL := "http://127.0.0.1:" + strconv.Itoa(proxyPort)
-	// npm's own waits of 10 and 60 seconds are for networks that come and go: the proxy is here.
+	// npm's own waits of 10 and 60 seconds are for networks that come and go: the gateway is here.
 	rc.WriteString("fetch-retry-mintimeout = 500\nfetch-retry-maxtimeout = 1500\n")
-	fmt.Fprintf(&rc, "proxy = %s\nhttps-proxy = %s\nnoproxy = \"\"\n", proxyURL, proxyURL)
+	fmt.Fprintf(&rc, "proxy = %s\nhttps-proxy = %s\nnoproxy = \"\"\ncafile = %s\n", proxyURL, proxyURL, backends.TrustFile)
 	for _, name := range []string{"before", "min-release-age", "replace-registry-host", "tag", "fetch-retries", "fetch-timeout"} {
 		if v := c.text(name); v != "" {
 			fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(v))
@@ -175,36 +175,28 @@ func (c npmConfig) credentials(set *settings) error {
 		}
 	}
 	for prefix, c := range found {
-		set.login(prefix, c)
+		for _, scheme := range []string{"https", "http"} { // the prefix has none, nor its port
+			if u, err := url.Parse(scheme + ":" + prefix); err == nil && u.Host != "" {
+				set.npmLogin(nerf(u), c)
+			}
+		}
 	}
 	return nil
 }
 
-// login adds the header for one registry's credentials, for its prefix and its whole host. Of several credentials, a token
-// comes first. Incomplete ones are left out.
-func (s *settings) login(prefix string, c map[string]string) {
-	var header string
-	switch password, err := base64.StdEncoding.DecodeString(c["_password"]); {
+// npmLogin adds one registry's credentials. Of several, a token comes first. Incomplete ones are left out.
+func (s *settings) npmLogin(prefix string, c map[string]string) {
+	password, _ := base64.StdEncoding.DecodeString(c["_password"])
+	name, text := c["username"], string(password)
+	if pair, err := base64.StdEncoding.DecodeString(c["_auth"]); err == nil && len(pair) > 0 {
+		name, text, _ = strings.Cut(string(pair), ":")
+	}
+	switch {
 	case c["_authToken"] != "":
-		header = "Bearer " + c["_authToken"]
-	case c["_auth"] != "":
-		header = "Basic " + c["_auth"]
-	case c["username"] != "" && err == nil && len(password) > 0:
-		r := http.Request{Header: http.Header{}}
-		r.SetBasicAuth(c["username"], string(password))
-		header = r.Header.Get("Authorization")
-	default:
-		return
-	}
-	for _, name := range []string{"_authToken", "_auth", "_password"} {
-		s.hide(c[name])
-	}
-	for _, scheme := range []string{"https", "http"} {
-		u, err := url.Parse(scheme + ":" + prefix)
-		if err != nil || u.Host == "" {
-			return
-		}
-		s.credentials = append(s.credentials, credential{nerf(u), header}, credential{"//" + address(u) + "/", header})
+		placeholder := rand.Text()
+		s.bind(prefix, "Bearer "+placeholder, placeholder, c["_authToken"])
+	case c["_auth"] != "" || name != "" && text != "":
+		s.login(prefix, name, text)
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package packages installs the packages that programs import, and mounts them read-only in sandboxes.
 //
 // A namespace has one layer for each kind of interpreter, of this host or of an image: a directory that runs see and
-// can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a proxy to the configured
-// registries, then puts the new files beside those of the layer, in a new generation, and switches to that at once.
+// can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a gateway to the configured
+// registries that lets nothing but requests for files pass, then puts the new files beside those of the layer, in a new generation, and switches to that at once.
 // Sandboxes that run keep the generation they started with, which lives as long as it is held.
 package packages
 
@@ -138,6 +138,9 @@ type Order struct {
 	Profile   string
 	Require   []string
 	Limits    backends.Limits // zero fields are an install's own
+	// Egress has Decided, which records what the install reaches, and the limits of connections. Its Dialer tells which addresses registries
+	// may lead to. The rest is the install's own.
+	Egress egress.Config
 	// Progress, if not nil, is given lines as the package manager writes them, one at a time.
 	Progress func(line string)
 }
@@ -151,7 +154,7 @@ type Receipt struct {
 	Stderr    string
 	Contained backends.Containment
 	Result    backends.Result
-	Hosts     []egress.Record // requests that the package manager asked for
+	Hosts     []egress.Record // connections that the package manager asked for
 	Layer     string          // hex SHA-256 over the list of the layer's files; "" when nothing has changed
 }
 

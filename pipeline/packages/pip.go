@@ -37,7 +37,7 @@ func (pip) show(content string) View {
 // their versions through constraints, unless the order names them.
 func (pip) plan(o Order, base layer, set settings, scripts bool) (installPlan, error) {
 	r := installPlan{mounts: set.mounts, files: maps.Clone(set.files), env: append(slices.Clone(set.env),
-		"PIP_CONFIG_FILE=/dev/null", "PIP_PROXY=http://127.0.0.1:"+strconv.Itoa(proxyPort),
+		"PIP_CONFIG_FILE=/dev/null", "PIP_PROXY=http://127.0.0.1:"+strconv.Itoa(proxyPort), "PIP_CERT="+backends.TrustFile,
 		"PIP_NO_INPUT=1", "PIP_NO_CACHE_DIR=1", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PIP_PROGRESS_BAR=off",
 		"PIP_NO_WARN_SCRIPT_LOCATION=1", "PIP_ROOT_USER_ACTION=ignore", "PYTHONIOENCODING=utf-8")}
 	if r.files == nil {

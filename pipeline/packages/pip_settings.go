@@ -73,7 +73,11 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 	if err := c.sources(&set); err != nil {
 		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
 	}
-	set.fromNetrc()
+	for _, src := range set.sources { // logins of the user's netrc, which ask.py reads, for hosts whose URLs name none
+		if name, password, ok := strings.Cut(c[":netrc:."+src.base.Hostname()], "\n"); ok && set.authorize(src.base) == "" {
+			set.login("//"+address(src.base)+"/", name, password)
+		}
+	}
 	if err := c.transport(&set); err != nil {
 		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
 	}
@@ -149,9 +153,10 @@ func (c options) sources(set *settings) error {
 		if err != nil {
 			return "", err
 		}
-		in := insideURL(u)
-		trusted = append(trusted, in.Host)
-		return in.String(), nil
+		if u.Scheme == "http" {
+			trusted = append(trusted, u.Host)
+		}
+		return u.String(), nil
 	}
 	list := func(what string, all []string) (string, error) {
 		var in []string
@@ -184,7 +189,6 @@ func (c options) sources(set *settings) error {
 	if c.yes("no-index") {
 		set.env = append(set.env, "PIP_NO_INDEX=1")
 	}
-	// Inside, all of them speak plain http with the proxy.
 	set.env = append(set.env, "PIP_TRUSTED_HOST="+strings.Join(trusted, " "))
 	for _, name := range passedOptions {
 		if v := c.get(name); v != "" {

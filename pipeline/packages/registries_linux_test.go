@@ -160,8 +160,47 @@ func TestProxy(t *testing.T) {
 		if len(via) == 0 || via[0] != "Basic bWU6aHVzaC1odXNo packages.example" {
 			t.Errorf("%s: by way of the proxy: %q", language, via)
 		}
-		if r.Hosts[0].Name+r.Hosts[1].Name != "files.examplepackages.example" || strings.Contains(reportedLines(r, nil, nil), "hush") {
+		if len(r.Hosts) != 2 || r.Hosts[0].Name != "packages.example" || r.Hosts[1].Name != "files.example" || strings.Contains(reportedLines(r, nil, nil), "hush") {
 			t.Errorf("%s: %+v", language, r)
+		}
+	}
+}
+
+// TestProxyTunnel: the operator's proxy tunnels to a registry with TLS, whose certificate is verified behind it.
+func TestProxyTunnel(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	ca := b.secure(t, "")
+	b.filesAt = "https://packages.example/files" // where the certificate's other name is not
+	var tunnels sync.Map
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tunnels.Store(r.Method+" "+r.Host+" "+r.Header.Get("Proxy-Authorization"), true)
+		to, err := net.Dial("tcp", b.index.Listener.Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		client, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go func() { io.Copy(to, client); to.Close() }()
+		go func() { io.Copy(client, to); client.Close() }()
+	}))
+	t.Cleanup(proxy.Close)
+	clearConfig(t)
+	t.Setenv("PIP_INDEX_URL", "https://example.com/simple") // as httptest's certificate says
+	t.Setenv("PIP_CERT", ca)
+	t.Setenv("PIP_PROXY", strings.Replace(proxy.URL, "http://", "http://me:hush-hush@", 1))
+	r := b.fails(b.order("python", "tone"))
+	if !strings.Contains(r.Stderr, "packages.example:443 has no certificate that can be trusted") || strings.Contains(reportedLines(r, nil, nil), "hush") {
+		t.Errorf("stderr %q", r.Stderr)
+	}
+	for _, name := range []string{"example.com", "packages.example"} {
+		if _, ok := tunnels.Load("CONNECT " + name + ":443 Basic bWU6aHVzaC1odXNo"); !ok {
+			t.Errorf("no tunnel to %s", name)
 		}
 	}
 }

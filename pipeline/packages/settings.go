@@ -2,10 +2,11 @@ package packages
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"net"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,11 +14,10 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// settings are the operator's configuration of a package manager, split in two: the part by which the proxy reaches the
-// registries, and the part that the package manager gets inside.
+// settings are the operator's configuration of a package manager, split in two: the part by which the registries are reached, and
+// the part that the package manager gets inside.
 type settings struct {
 	sources     []source
 	credentials []credential
@@ -29,7 +29,7 @@ type settings struct {
 	env    []string          // KEY=VALUE
 	files  map[string]string // by path below the workspace
 	mounts []backends.Mount
-	secret []string // texts that redact removes
+	secret []string // passwords
 }
 
 // source is a URL that packages come from, without credentials.
@@ -38,10 +38,11 @@ type source struct {
 	what string // "pip's index-url"
 }
 
-// credential stands in requests below a URL. Sandboxes never see it: the proxy adds it outside.
+// credential stands in requests below a URL. Sandboxes see neither it nor its placeholder: the relay adds both outside.
 type credential struct {
-	prefix string // "//host:port/path/"
-	header string // Authorization
+	prefix             string // "//host:port/path/"
+	header             string // Authorization, with the placeholder
+	placeholder, value string
 }
 
 // take adds a source, and its credentials separately. It returns the URL without them.
@@ -52,12 +53,7 @@ func (s *settings) take(what, raw string) (*url.URL, error) {
 	}
 	if u.User != nil {
 		password, _ := u.User.Password()
-		s.hide(raw, u.User.String(), password, u.User.Username())
-		request := http.Request{Header: http.Header{}}
-		request.SetBasicAuth(u.User.Username(), password)
-		header := request.Header.Get("Authorization")
-		// Files need not lie below the index, but they are of the same server.
-		s.credentials = append(s.credentials, credential{nerf(u), header}, credential{"//" + address(u) + "/", header})
+		s.login(nerf(u), u.User.Username(), password)
 		u.User = nil
 	}
 	u.Fragment = ""
@@ -70,25 +66,33 @@ type badSetting struct{ what string }
 
 func (b badSetting) Error() string { return b.what + " is not a http or https URL" }
 
-// hide adds texts, and their forms in URLs, to those that redact removes. Forms of less than 6 bytes are left out: they would
-// occur everywhere.
-func (s *settings) hide(all ...string) {
-	const short = 6
-	for _, one := range all {
-		for _, form := range []string{one, url.QueryEscape(one), url.PathEscape(one)} {
-			if len(form) >= short && !slices.Contains(s.secret, form) {
-				s.secret = append(s.secret, form)
-			}
-		}
+// login adds a user's credentials at a prefix. Where there is no password, the name is the secret.
+func (s *settings) login(prefix, name, password string) {
+	placeholder := rand.Text()
+	pair := name + ":" + placeholder
+	if password == "" {
+		password, pair = name, placeholder+":"
+	}
+	s.bind(prefix, "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)), placeholder, password)
+}
+
+// bind adds a credential for a prefix, and for its whole host: files need not lie below the index, but they are of the same server.
+func (s *settings) bind(prefix, header, placeholder, value string) {
+	if value == "" {
+		return
+	}
+	s.hide(value)
+	host, _, _ := strings.Cut(strings.TrimPrefix(prefix, "//"), "/")
+	for _, p := range []string{prefix, "//" + host + "/"} {
+		s.credentials = append(s.credentials, credential{p, header, placeholder, value})
 	}
 }
 
-// redact replaces the operator's secrets in a text of ours by vault.Mark.
-func (s *settings) redact(text string) string {
-	for _, secret := range s.secret {
-		text = strings.ReplaceAll(text, secret, vault.Mark)
+// hide adds a secret.
+func (s *settings) hide(secret string) {
+	if secret != "" && !slices.Contains(s.secret, secret) {
+		s.secret = append(s.secret, secret)
 	}
-	return text
 }
 
 // authorize returns the header for a URL: that of the longest prefix, "" if there is none.
@@ -141,7 +145,7 @@ func (s *settings) viaProxy(what, httpProxy, httpsProxy, except string) error {
 		}
 		if u.User != nil {
 			password, _ := u.User.Password()
-			s.hide(raw, u.User.String(), password)
+			s.hide(password)
 		}
 	}
 	s.proxy = c.ProxyFunc()

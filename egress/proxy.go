@@ -1,0 +1,97 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxProxyHead is the upper bound, in bytes, of the head of a request to a proxy.
+const maxProxyHead = 64 << 10
+
+// target is what a program asks a proxy for.
+type target struct {
+	name   string // or an address
+	port   int
+	tunnel bool   // by CONNECT
+	held   []byte // what is to be read again: all of the request, or what came behind CONNECT
+}
+
+// serveProxy decides about a connection for which the program asks as one asks a proxy, and passes it on. It carries one
+// request, or one tunnel.
+func (g *Gateway) serveProxy(ctx context.Context, client net.Conn) {
+	stop := context.AfterFunc(ctx, func() { reset(client) })
+	t, err := readTarget(client)
+	stop()
+	if err != nil {
+		reject(client, http.StatusBadRequest, "this is a proxy, and "+err.Error())
+		return
+	}
+	d := g.config.Decide(ctx, t.name, t.port)
+	counts, err := g.counters.note(ctx, d)
+	if err != nil {
+		d = Decision{Name: d.Name, Port: d.Port, Reason: err.Error()}
+		counts = g.counters.hold(d)
+	}
+	if !d.Allowed {
+		g.counters.release(counts)
+		reject(client, http.StatusForbidden, d.Host()+" is refused: "+d.Reason)
+		return
+	}
+	if t.tunnel {
+		_, _ = io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n")
+	}
+	(&connection{g: g, client: client, name: t.name, port: t.port, held: t.held, counts: counts}).serve(ctx)
+}
+
+// readTarget reads the head of a request to a proxy.
+func readTarget(client net.Conn) (t target, err error) {
+	_ = client.SetReadDeadline(time.Now().Add(sniffTimeout))
+	defer client.SetReadDeadline(time.Time{})
+	var all bytes.Buffer
+	in := bufio.NewReader(io.TeeReader(io.LimitReader(client, maxProxyHead), &all))
+	r, err := http.ReadRequest(in)
+	if err != nil {
+		return t, errors.New("the request is none of HTTP")
+	}
+	t.tunnel, t.held = r.Method == http.MethodConnect, all.Bytes()
+	port := r.URL.Port()
+	switch {
+	case t.tunnel:
+		t.held, _ = in.Peek(in.Buffered())
+	case r.URL.Scheme != "http":
+		return t, errors.New("the request's address does not begin with http://")
+	case port == "":
+		port = "80"
+	}
+	t.name = strings.ToLower(strings.TrimSuffix(r.URL.Hostname(), "."))
+	if t.port, err = strconv.Atoi(port); err != nil || t.port < 1 || t.port > 65535 || !isHost(t.name) {
+		return t, fmt.Errorf("%s is no host and port", quote(r.URL.Host))
+	}
+	return t, nil
+}
+
+// isHost reports whether a name has only characters of names and addresses.
+func isHost(name string) bool {
+	return name != "" && len(name) <= maxName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.:") == ""
+}
+
+// reject answers a request to a proxy.
+func reject(client net.Conn, status int, why string) {
+	text := "sandboxmcp: " + why + "\n"
+	_ = client.SetDeadline(time.Now().Add(farewell))
+	fmt.Fprintf(client, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		status, http.StatusText(status), len(text), text)
+	if closeWrite(client) == nil {
+		_, _ = io.CopyN(io.Discard, client, maxProxyHead) // or the rest of the request would reset the connection
+	}
+	_ = client.Close()
+}
