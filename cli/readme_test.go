@@ -13,12 +13,12 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
-	"github.com/sandboxmcp/sandboxmcp/cli/transcript"
+	"github.com/sandboxmcp/sandboxmcp/cli/markdowntest"
 )
 
 // readmes calls f with each Markdown file of the repository, by its path.
 func readmes(t *testing.T, f func(path, text string)) {
-	transcript.Files(t, "..", func(name string) {
+	markdowntest.Files(t, "..", func(name string) {
 		path := filepath.Join("..", name)
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
-	"github.com/sandboxmcp/sandboxmcp/cli/transcript"
+	"github.com/sandboxmcp/sandboxmcp/cli/markdowntest"
 )
 
 // TestConsole runs the console blocks about containers: those that cli/sandboxmcp leaves out for want of images.
@@ -34,7 +34,7 @@ func TestConsole(t *testing.T) {
 	for language, image := range images(t, url) {
 		env = append(env, "SANDBOXMCP_IMAGE_"+strings.ToUpper(language)+"="+image)
 	}
-	transcript.Run(t, "../../backends/README.md", transcript.Machine{
+	markdowntest.Run(t, "../../backends/README.md", markdowntest.Machine{
 		Dir: dir, Env: env, With: "../sandboxmcp/testdata/console/backends_README.md.txtar",
 		Need: func(t testing.TB, needs []string) {
 			if !slices.Contains(needs, "images") {

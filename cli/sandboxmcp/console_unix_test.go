@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -10,7 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/sandboxmcp/sandboxmcp/cli/transcript"
+	"github.com/sandboxmcp/sandboxmcp/cli/markdowntest"
 )
 
 var update = flag.Bool("update", false, "write output that differs into the Markdown files")
@@ -21,7 +23,7 @@ func TestConsole(t *testing.T) {
 	need(t, "sandbox", "python", "bash")
 	const root = "../.."
 	ran := 0
-	transcript.Files(t, root, func(name string) {
+	markdowntest.Files(t, root, func(name string) {
 		ran++
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -31,7 +33,7 @@ func TestConsole(t *testing.T) {
 				t.Fatal(err)
 			}
 			env.Vars = slices.DeleteFunc(env.Vars, func(v string) bool { return strings.HasPrefix(v, "XDG_") }) // people read about ~/.config
-			transcript.Run(t, filepath.Join(root, name), transcript.Machine{
+			markdowntest.Run(t, filepath.Join(root, name), markdowntest.Machine{
 				Dir: dir, Env: env.Vars, Need: needBlock, Update: *update,
 				With: filepath.Join("testdata", "console", strings.ReplaceAll(name, "/", "_")+".txtar"),
 			})

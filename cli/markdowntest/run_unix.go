@@ -1,22 +1,21 @@
-// Package transcript runs the console blocks of Markdown files, and compares what they show with what is printed. Only tests import it.
-package transcript
+//go:build unix
+
+package markdowntest
 
 import (
 	"bufio"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
-
-	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // Machine is where the blocks of a file run.
@@ -26,21 +25,6 @@ type Machine struct {
 	With   string                             // txtar archive of the files in work, with a prelude of the shell as its comment; it need not exist
 	Need   func(t testing.TB, needs []string) // skips a block that this machine can't run
 	Update bool                               // writes output that differs into the file
-}
-
-// Files calls f with each Markdown file below root, by its path from there.
-func Files(t *testing.T, root string, f func(name string)) {
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".md" {
-			return err
-		}
-		name, err := filepath.Rel(root, path)
-		f(name)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Run runs the console blocks of the Markdown file path, in order and in one bash. A command that shows no output must succeed; of
@@ -84,63 +68,6 @@ func Run(t *testing.T, path string, m Machine) {
 	}
 }
 
-// block is a console block of a Markdown file.
-type block struct {
-	line     int // of its first command, from 1
-	needs    []string
-	indent   string // of a block in a list
-	commands []*typed
-}
-
-// typed is one command of a block, with the output that the file shows.
-type typed struct {
-	text     string
-	output   []string
-	printed  []string // output, or what was printed in its place
-	from, to int      // the lines of the output
-}
-
-var needsComment = lazy.Regexp(`^<!-- needs: ([a-z, ]+) -->$`)
-
-// blocks returns the console blocks of a file. They may be indented, in a list.
-func blocks(lines []string) (all []block) {
-	var needs []string
-	for i := 0; i < len(lines); i++ {
-		l := strings.TrimSpace(lines[i])
-		if m := needsComment().FindStringSubmatch(l); m != nil {
-			needs = strings.Split(m[1], ", ")
-			continue
-		}
-		if l != "```console" {
-			needs = nil
-			continue
-		}
-		indent := strings.TrimSuffix(lines[i], "```console")
-		b := block{line: i + 2, needs: needs, indent: indent}
-		for i++; i < len(lines) && strings.TrimSpace(lines[i]) != "```"; i++ {
-			l := strings.TrimPrefix(lines[i], indent)
-			if text, prompt := strings.CutPrefix(l, "$ "); prompt {
-				for unfinished(text) && i+1 < len(lines) {
-					i++
-					text += "\n" + strings.TrimPrefix(lines[i], indent)
-				}
-				b.commands = append(b.commands, &typed{text: text, from: i + 1, to: i + 1})
-			} else if n := len(b.commands); n > 0 {
-				c := b.commands[n-1]
-				c.output, c.printed, c.to = append(c.output, lines[i]), append(c.printed, lines[i]), i+1
-			}
-		}
-		all, needs = append(all, b), nil
-	}
-	return all
-}
-
-// unfinished reports whether bash would go on reading.
-func unfinished(text string) bool {
-	out, err := exec.Command("bash", "-n", "-c", text).CombinedOutput()
-	return strings.HasSuffix(text, `\`) || err != nil && strings.Contains(string(out), "unexpected")
-}
-
 // shell is a bash that stays for all blocks of a file.
 type shell struct {
 	in     io.Writer
@@ -174,7 +101,7 @@ func newShell(t *testing.T, m Machine) *shell {
 	}
 	cmd := exec.Command("bash", "--norc", "--noprofile")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = work, append(m.Env, "HOME="+home), w, w
-	alone(cmd)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with what it leaves in the background
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -184,7 +111,7 @@ func newShell(t *testing.T, m Machine) *shell {
 	}
 	w.Close()
 	t.Cleanup(func() {
-		end(cmd)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 		in.Close()
 		_ = cmd.Wait()
 		_, _ = io.Copy(io.Discard, r) // until servers have ended, too: they write to the directory
@@ -244,22 +171,9 @@ func (s *shell) runBlock(t *testing.T, b block, update bool) (differs bool) {
 	return differs
 }
 
-// cut leaves out the lines of got for which want has dots.
-func cut(want, got []string) []string {
-	i := slices.Index(want, "...")
-	rest := len(want) - i - 1
-	if i < 0 || len(got) < i+rest {
-		return got
-	}
-	return slices.Concat(got[:i], []string{"..."}, got[len(got)-rest:])
-}
-
-// value is what differs from run to run.
-var value = lazy.Regexp(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b[0-9a-f]{64}\b|[A-Za-z0-9+/]{43}=`)
-
 // learn remembers which value of this run stands for which of the file.
 func (s *shell) learn(expected, printed []string) {
-	a, b := value().FindAllString(strings.Join(expected, "\n"), -1), value().FindAllString(strings.Join(printed, "\n"), -1)
+	a, b := value.FindAllString(strings.Join(expected, "\n"), -1), value.FindAllString(strings.Join(printed, "\n"), -1)
 	for i := range min(len(a), len(b)) {
 		if _, known := s.names[a[i]]; !known {
 			s.names[a[i]] = b[i]
@@ -267,9 +181,12 @@ func (s *shell) learn(expected, printed []string) {
 	}
 }
 
-// named puts the values of this run into a command, also where only the first characters of an ID are typed.
+// typedValue is a value as it is typed, also by its first characters.
+var typedValue = regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{2,24}\b|\b[0-9a-f]{64}\b`)
+
+// named puts the values of this run into a command.
 func (s *shell) named(text string) string {
-	return regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{2,24}\b|\b[0-9a-f]{64}\b`).ReplaceAllStringFunc(text, func(short string) string {
+	return typedValue.ReplaceAllStringFunc(text, func(short string) string {
 		for example, printed := range s.names {
 			if strings.HasPrefix(example, short) {
 				return printed
@@ -277,45 +194,4 @@ func (s *shell) named(text string) string {
 		}
 		return short
 	})
-}
-
-// varying are the parts of output that differ from machine to machine, or from time to time.
-var varying = []struct {
-	of func() *regexp.Regexp
-	as string
-}{
-	{lazy.Regexp(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
-	{lazy.Regexp(`\b\d+(\.\d+)? ?(ms|s|µs)\b`), "DURATION"},
-	{lazy.Regexp(`\b(just now|DURATION ago)\b`), "AGO"},
-	{lazy.Regexp(`\b(Python|Node|bash) v?\d+\.\d+\.\d+\b`), "$1 VERSION"},
-	{lazy.Regexp(`\bprocess \d+\b`), "process N"},
-	{lazy.Regexp(`\bI am \d+`), "I am UID"},
-	{lazy.Regexp(`,? cgroup\b`), ""}, // not every machine has one
-	{lazy.Regexp(` \(\d+ times\)`), ""},
-	{lazy.Regexp(`-{3,}`), "---"},
-	{lazy.Regexp(` +`), " "}, // columns are as wide as their values
-}
-
-// noCgroup is what verify and the tools say of a run without a cgroup, which not every machine has.
-var noCgroup = lazy.Regexp(`^(missing +cgroup|contained without cgroup \(.*\))$`)
-
-// canonical is output with each value numbered and what varies replaced.
-func canonical(lines []string) (all []string) {
-	numbers := map[string]int{}
-	for _, l := range lines {
-		if noCgroup().MatchString(l) {
-			continue
-		}
-		l = value().ReplaceAllStringFunc(l, func(v string) string {
-			if numbers[v] == 0 {
-				numbers[v] = len(numbers) + 1
-			}
-			return fmt.Sprintf("VALUE%d", numbers[v])
-		})
-		for _, v := range varying {
-			l = v.of().ReplaceAllString(l, v.as)
-		}
-		all = append(all, strings.TrimSpace(l))
-	}
-	return all
 }
