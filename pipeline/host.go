@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -104,23 +105,20 @@ func (p *Pipeline) hostGrants(namespace, session, run string) []approval.Grant {
 	return p.cfg.Approvals.Held(approval.Host, approval.Question{Kind: approval.Host, Namespace: orDefault(namespace), Session: session, Run: run})
 }
 
-// approvedHost returns what people have approved: patterns of commands, and the policy with the approved directories.
-func (p *Pipeline) approvedHost(namespace, session, run string) (patterns []host.Pattern, policy *host.Policy) {
-	var read, write []string
+// approvedHost returns what people have approved just now, exactly as it was asked for.
+func (p *Pipeline) approvedHost(namespace, session, run string) (patterns []host.Pattern, roots []files.Root) {
 	for _, g := range p.hostGrants(namespace, session, run) {
 		verb, what, _ := strings.Cut(g.Question.What, " ")
-		switch verb {
-		case "run":
-			if one, err := host.ParsePattern(what); err == nil && one.String() == what {
-				patterns = append(patterns, one)
-			}
-		case "read":
-			read = append(read, what)
-		case "write":
-			write = append(write, what)
+		one, err := host.ParsePattern(what)
+		if verb == "run" && err == nil && one.String() == what {
+			patterns = append(patterns, one)
+		}
+		clean, err := files.Clean(what)
+		if (verb == "read" || verb == "write") && err == nil && clean == what {
+			roots = append(roots, files.Root{Path: what, Write: verb == "write", Exact: true})
 		}
 	}
-	return patterns, p.cfg.Host.policy().With(read, write)
+	return patterns, roots
 }
 
 // AskForHost returns the question by which a person is asked for access to the host, or why nobody need be asked.

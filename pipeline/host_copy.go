@@ -36,21 +36,17 @@ func (q HostCopy) describe() Request { return q.as("host_file_copy") }
 
 func (q HostCopy) plan(ctx context.Context, r *run) (work, error) {
 	var from, to files.Access
-	return r.planAction(ctx, action{tool: r.res.Name, what: q.Source + " to " + q.Destination,
-		facts: facts{"source": long(q.Source), "destination": long(q.Destination)}, stage: StageBackend, wall: hostFileTime,
-		check: func(ctx context.Context) (err error) {
-			if err := r.checkCopy(q); err != nil {
-				return err
+	return r.planFiles(ctx, q.HostCaller, q.Source+" to "+q.Destination, facts{"source": long(q.Source), "destination": long(q.Destination)},
+		func(ctx context.Context, who HostCaller) error {
+			err := r.checkCopy(q)
+			if err == nil && path.IsAbs(q.Source) {
+				from, err = r.mayReach(ctx, who, q.Source, false)
 			}
-			from, to, err = r.mayCopy(ctx, q)
+			if err == nil && path.IsAbs(q.Destination) {
+				to, err = r.mayReach(ctx, who, q.Destination, true)
+			}
 			return err
-		},
-		do: func(ctx context.Context) (err error) {
-			now := q
-			now.Ask = nil // an approval may have ended while it waited for its turn
-			if from, to, err = r.mayCopy(ctx, now); err != nil {
-				return err
-			}
+		}, func(ctx context.Context) error {
 			content, err := r.copySource(ctx, q, from)
 			if err == nil {
 				err = r.holdsNoSecret(q.Source, content)
@@ -59,19 +55,7 @@ func (q HostCopy) plan(ctx context.Context, r *run) (work, error) {
 				return r.fileError(err, from, q.Source, false)
 			}
 			return r.fileError(r.copyTo(ctx, q, to, content), to, q.Destination, true)
-		},
-	})
-}
-
-// mayCopy is mayReach for those of the two that are on the host.
-func (r *run) mayCopy(ctx context.Context, q HostCopy) (from, to files.Access, err error) {
-	if path.IsAbs(q.Source) {
-		from, err = r.mayReach(ctx, q.HostCaller, q.Source, false)
-	}
-	if err == nil && path.IsAbs(q.Destination) {
-		to, err = r.mayReach(ctx, q.HostCaller, q.Destination, true)
-	}
-	return from, to, err
+		})
 }
 
 // checkCopy refuses paths of which it is not clear what they are in.
@@ -80,17 +64,13 @@ func (r *run) checkCopy(q HostCopy) error {
 		return errHostOff()
 	}
 	from, to := path.IsAbs(q.Source), path.IsAbs(q.Destination)
-	switch {
-	case !from && !to:
-		return refuse(StageValidate, "neither path is on the host", "write the one that is with a / in front")
-	case q.Session != "" && q.Run != "":
-		return refuse(StageValidate, "a copy is of a session or of a run, not of both", "leave one of them out")
-	case q.Run != "" && from:
-		return refuse(StageValidate, "an artifact has no absolute path", "name it as the run's result does")
-	case !from && q.Session == "" && q.Run == "":
-		return refuse(StageValidate, fmt.Sprintf("%.80q is no path on the host, and of no session or run", q.Source), "write an absolute path, or say which session or run it is of")
-	case q.Session != "" && from && to:
-		return refuse(StageValidate, "both paths are on the host, and none is in the session", "write the one in the session relative to its working directory")
+	certain := from == (q.Run == "") && (from || to)
+	if q.Session != "" {
+		certain = q.Run == "" && from != to
+	}
+	if !certain {
+		return refuse(StageValidate, fmt.Sprintf("it is not clear where %.80q and %.80q are", q.Source, q.Destination),
+			"a path with a / in front is on the host; of the two, one is relative with a session, the source with a run, and else at most the destination")
 	}
 	for _, name := range []string{q.Source, q.Destination} {
 		if !path.IsAbs(name) && (!filepath.IsLocal(name) || path.Clean(name) == "." || strings.HasPrefix(path.Clean(name), ".bridge")) {
@@ -102,7 +82,7 @@ func (r *run) checkCopy(q HostCopy) error {
 	}
 	s, err := r.p.own(r.res.Namespace, q.Session)
 	if err == nil {
-		r.leases = slices.Concat(r.leases, s.Leases())
+		r.leases = slices.Concat(r.leases[:1], s.Leases()) // behind that of the namespace
 	}
 	return err
 }

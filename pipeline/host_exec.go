@@ -91,8 +91,8 @@ func (h *hostRun) decide() (err error) {
 			return err
 		}
 	}
-	var approved []host.Pattern
-	approved, h.policy = h.p.approvedHost(h.res.Namespace, h.c.Session, h.res.ID)
+	approved, roots := h.p.approvedHost(h.res.Namespace, h.c.Session, h.res.ID)
+	h.policy = h.p.cfg.Host.policy().With(roots)
 	if h.dir, err = h.policy.Directory(h.c.Directory); err != nil {
 		return err
 	}

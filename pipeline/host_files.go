@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -41,22 +40,26 @@ type HostCaller struct {
 	Ask func(context.Context, *approval.Pending)
 }
 
+// planFiles plans an action on files. What may be reached is looked at twice: an approval may have ended while it waited for its turn.
+func (r *run) planFiles(ctx context.Context, who HostCaller, what string, more facts, reach func(context.Context, HostCaller) error, do func(context.Context) error) (work, error) {
+	return r.planAction(ctx, action{tool: r.res.Name, what: what, facts: more, stage: StageBackend, wall: hostFileTime,
+		check: func(ctx context.Context) error { return reach(ctx, who) },
+		do: func(ctx context.Context) error {
+			if err := reach(ctx, HostCaller{Namespace: who.Namespace, Session: who.Session}); err != nil {
+				return err
+			}
+			return do(ctx)
+		},
+	})
+}
+
 // planFile plans an action on one file or directory.
 func (r *run) planFile(ctx context.Context, who HostCaller, name string, write bool, do func(context.Context, files.Access) error) (work, error) {
 	var access files.Access
-	return r.planAction(ctx, action{tool: r.res.Name, what: name, stage: StageBackend, wall: hostFileTime,
-		check: func(ctx context.Context) (err error) {
-			access, err = r.mayReach(ctx, who, name, write)
-			return err
-		},
-		do: func(ctx context.Context) (err error) {
-			now := HostCaller{Namespace: who.Namespace, Session: who.Session} // an approval may have ended while it waited for its turn
-			if access, err = r.mayReach(ctx, now, name, write); err != nil {
-				return err
-			}
-			return r.fileError(do(ctx, access), access, name, write)
-		},
-	})
+	return r.planFiles(ctx, who, name, nil, func(ctx context.Context, who HostCaller) (err error) {
+		access, err = r.mayReach(ctx, who, name, write)
+		return err
+	}, func(ctx context.Context) error { return r.fileError(do(ctx, access), access, name, write) })
 }
 
 // as returns what rows say of an action of a caller.
@@ -77,30 +80,22 @@ func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write b
 	for _, dir := range cfg.Write {
 		access.Roots = append(access.Roots, files.Root{Path: path.Clean(dir), Write: true})
 	}
-	access.Roots = append(access.Roots, r.approvedRoots(who)...)
+	approve := func() {
+		_, roots := r.p.approvedHost(r.res.Namespace, who.Session, r.res.ID)
+		access.Roots = append(access.Roots, roots...)
+	}
+	approve()
 	clean, err := files.Clean(name)
 	if err == nil && !access.Holds(clean, write) && who.Ask != nil && r.p.cfg.Approvals != nil {
 		if err := r.askForFile(ctx, who, clean, write); err != nil {
 			return access, err
 		}
-		access.Roots = append(access.Roots, r.approvedRoots(who)...)
+		approve()
 	}
 	if err == nil {
 		err = access.Check(name, write)
 	}
 	return access, r.fileError(err, access, name, write)
-}
-
-// approvedRoots are the directories that people allow just now, exactly as they were asked for.
-func (r *run) approvedRoots(who HostCaller) (roots []files.Root) {
-	for _, g := range r.p.hostGrants(r.res.Namespace, who.Session, r.res.ID) {
-		verb, dir, _ := strings.Cut(g.Question.What, " ")
-		clean, err := files.Clean(dir)
-		if err == nil && clean == dir && (verb == "read" || verb == "write") {
-			roots = append(roots, files.Root{Path: dir, Write: verb == "write", Exact: true})
-		}
-	}
-	return roots
 }
 
 // askForFile asks a person for the directory that a file is in.

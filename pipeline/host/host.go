@@ -17,8 +17,10 @@ package host
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -78,7 +80,7 @@ func NewPolicy(rules Rules) (*Policy, error) {
 		}
 		p.allowed = append(p.allowed, one)
 	}
-	for _, dir := range append(append([]string{}, rules.Path...), p.directories()...) {
+	for _, dir := range slices.Concat(rules.Path, rules.Read, rules.Write) {
 		if !filepath.IsAbs(dir) {
 			return nil, fmt.Errorf("directory %q is not absolute", dir)
 		}
@@ -89,9 +91,7 @@ func NewPolicy(rules Rules) (*Policy, error) {
 // Directories are those that may be read, and those that may be written, too. Commands may run below both.
 func (p *Policy) Directories() (read, write []string) { return p.rules.Read, p.rules.Write }
 
-func (p *Policy) directories() []string {
-	return append(append([]string{}, p.rules.Read...), p.rules.Write...)
-}
+func (p *Policy) directories() []string { return slices.Concat(p.rules.Read, p.rules.Write) }
 
 func (p *Policy) path() []string {
 	if p.rules.Path == nil {
@@ -156,9 +156,14 @@ func within(path string, directories []string) bool {
 
 // With returns a policy for somebody who may read and write below more directories: no program may come from where they
 // write.
-func (p *Policy) With(read, write []string) *Policy {
+func (p *Policy) With(roots []files.Root) *Policy {
 	more := *p
-	more.rules.Read = append(append([]string{}, p.rules.Read...), read...)
-	more.rules.Write = append(append([]string{}, p.rules.Write...), write...)
+	for _, r := range roots {
+		to := &more.rules.Read
+		if r.Write {
+			to = &more.rules.Write
+		}
+		*to = append(slices.Clip(*to), r.Path)
+	}
 	return &more
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
 // ownDirectory is one that only root and we can change, whatever the umask is.
@@ -90,7 +92,7 @@ func TestFind(t *testing.T) {
 	if want := []string{"again", "python3", "report"}; err != nil || !slices.Equal(prog.Names, want) {
 		t.Errorf("got the names %v, %v; want %v", prog.Names, err, want)
 	}
-	if _, err := p.With(nil, []string{bin}).Find("deploy"); err == nil || !strings.Contains(err.Error(), "agents may write") {
+	if _, err := p.With([]files.Root{{Path: bin, Write: true}}).Find("deploy"); err == nil || !strings.Contains(err.Error(), "agents may write") {
 		t.Errorf("a program runs from where an agent may write: %v", err)
 	}
 }

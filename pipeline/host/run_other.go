@@ -12,3 +12,12 @@ import (
 func (r Run) Do(context.Context) (End, error) {
 	return End{}, fmt.Errorf("run a command on the host: %w", errors.ErrUnsupported)
 }
+
+// Cage is nothing here.
+type Cage struct{}
+
+// NewCage returns a Cage.
+func NewCage(bool) *Cage { return &Cage{} }
+
+// Close does nothing.
+func (c *Cage) Close() {}

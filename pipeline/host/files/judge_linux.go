@@ -27,9 +27,9 @@ func identities(places []string) (all []identity) {
 	return all
 }
 
-// look opens what is at a path below the root, and judges that rather than its name: kind is what it must be. Only a directory
+// inspect opens what is at a path below the root, and judges that rather than its name: kind is what it must be. Only a directory
 // may be opened for more than to be looked at, since nobody notices that.
-func (a Access) look(d *rootedPath, kind uint32, flags int) (f *os.File, st unix.Stat_t, err error) {
+func (a Access) inspect(d *rootedPath, kind uint32, flags int) (f *os.File, st unix.Stat_t, err error) {
 	if f, err = d.open(d.rel, flags); err != nil {
 		return nil, st, err
 	}

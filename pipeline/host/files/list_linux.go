@@ -49,7 +49,7 @@ type lister struct {
 func (l *lister) directory(ctx context.Context, d *rootedPath, rel, to string) error {
 	here := &rootedPath{d.spot, d.dir, rel}
 	here.asked, here.real = path.Join(d.asked, to), path.Join(d.base, rel)
-	f, _, err := l.look(here, unix.S_IFDIR, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
+	f, _, err := l.inspect(here, unix.S_IFDIR, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (a Access) Read(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer d.Close()
-	found, st, err := a.look(d, unix.S_IFREG, unix.O_PATH)
+	found, st, err := a.inspect(d, unix.S_IFREG, unix.O_PATH)
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func (t *target) tidy(a Access) {
 }
 
 func (t *target) removeStale(a Access, name string) {
-	found, _, err := a.look(&rootedPath{t.spot, t.dir, path.Join(path.Dir(t.rel), name)}, unix.S_IFREG, unix.O_PATH)
+	found, _, err := a.inspect(&rootedPath{t.spot, t.dir, path.Join(path.Dir(t.rel), name)}, unix.S_IFREG, unix.O_PATH)
 	if err != nil {
 		return
 	}

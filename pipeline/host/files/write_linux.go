@@ -95,13 +95,13 @@ func (a Access) aim(t *target) (err error) {
 	if isTemp(t.base) {
 		return deny(t.asked, "has a name that sandboxmcp gives to files which it is writing")
 	}
-	if t.parent, _, err = a.look(&rootedPath{t.spot, t.dir, path.Dir(t.rel)}, unix.S_IFDIR, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
+	if t.parent, _, err = a.inspect(&rootedPath{t.spot, t.dir, path.Dir(t.rel)}, unix.S_IFDIR, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
 		return err
 	}
 	if err := t.bare(); err != nil {
 		return err
 	}
-	if t.old, t.st, err = a.look(t.rootedPath, unix.S_IFREG, unix.O_PATH); errors.Is(err, fs.ErrNotExist) {
+	if t.old, t.st, err = a.inspect(t.rootedPath, unix.S_IFREG, unix.O_PATH); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
