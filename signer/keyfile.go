@@ -141,7 +141,7 @@ func (k *Keys) lock(ctx context.Context) (unlock func(), err error) {
 	if err := k.check(); err != nil {
 		return nil, err
 	}
-	f, err := statefile.LockFile(ctx, filepath.Join(k.dir, "lock"), lockWait)
+	f, err := statefile.LockFile(ctx, filepath.Join(k.dir, "lock"), false, lockWait)
 	if err != nil {
 		return nil, fmt.Errorf("change the keys: %w", err)
 	}

@@ -20,9 +20,9 @@ var ErrLocked = errors.New("another process has it locked")
 const lockPoll = 5 * time.Millisecond
 
 // LockFile opens the file path, which it makes where it is missing, with a directory of mode 0700 around it, and locks it
-// until it is closed, also by the end of the process. The error is ErrLocked where another has held the lock for that
-// long, or until ctx ended.
-func LockFile(ctx context.Context, path string, wait time.Duration) (*os.File, error) {
+// until it is closed, also by the end of the process. Shared locks exclude no other shared one. The error is ErrLocked
+// where another has held the lock for that long, or until ctx ended.
+func LockFile(ctx context.Context, path string, shared bool, wait time.Duration) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func LockFile(ctx context.Context, path string, wait time.Duration) (*os.File, e
 	if err != nil {
 		return nil, err
 	}
-	return locked(ctx, f, wait)
+	return locked(ctx, f, shared, wait)
 }
 
 // LockDir opens and locks a directory, as LockFile does a file. On Windows that is not possible.
@@ -39,20 +39,20 @@ func LockDir(ctx context.Context, dir string, wait time.Duration) (*os.File, err
 	if err != nil {
 		return nil, err
 	}
-	return locked(ctx, f, wait)
+	return locked(ctx, f, false, wait)
 }
 
 // locked returns f with its lock, or closes it.
-func locked(ctx context.Context, f *os.File, wait time.Duration) (*os.File, error) {
+func locked(ctx context.Context, f *os.File, shared bool, wait time.Duration) (*os.File, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("waited %v", wait))
 	defer cancel()
 	again := time.NewTicker(lockPoll)
 	defer again.Stop()
-	err := TryLock(f, false)
+	err := TryLock(f, shared)
 	for errors.Is(err, ErrLocked) {
 		select {
 		case <-again.C:
-			err = TryLock(f, false)
+			err = TryLock(f, shared)
 		case <-ctx.Done():
 			f.Close()
 			return nil, fmt.Errorf("lock %q: %w (%w)", f.Name(), err, context.Cause(ctx))

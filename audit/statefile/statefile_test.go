@@ -162,32 +162,39 @@ func TestLockFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "lock")
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 10 * time.Second
-		held, err := LockFile(t.Context(), path, wait)
+		held, err := LockFile(t.Context(), path, false, wait)
 		if err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if f, err := LockFile(t.Context(), path, wait); !errors.Is(err, ErrLocked) || time.Since(start) != wait || !strings.Contains(err.Error(), "waited 10s") {
+		if f, err := LockFile(t.Context(), path, false, wait); !errors.Is(err, ErrLocked) || time.Since(start) != wait || !strings.Contains(err.Error(), "waited 10s") {
 			t.Errorf("while it is locked: got %v, %v after %v", f, err, time.Since(start))
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		errEnough := errors.New("enough")
 		time.AfterFunc(time.Second, func() { cancel(errEnough) })
-		if f, err := LockFile(ctx, path, wait); !errors.Is(err, ErrLocked) || !errors.Is(err, errEnough) {
+		if f, err := LockFile(ctx, path, false, wait); !errors.Is(err, ErrLocked) || !errors.Is(err, errEnough) {
 			t.Errorf("cancelled: got %v, %v", f, err)
 		}
 		time.AfterFunc(time.Second, func() { held.Close() })
 		start = time.Now()
-		f, err := LockFile(t.Context(), path, wait)
+		f, err := LockFile(t.Context(), path, false, wait)
 		if took := time.Since(start); err != nil || took < time.Second || took > time.Second+lockPoll {
 			t.Fatalf("got %v after %v", err, took)
 		}
-		defer f.Close()
+		f.Close()
+		for _, shared := range []bool{true, true, false} {
+			f, err := LockFile(t.Context(), path, shared, wait)
+			if shared == (err != nil) {
+				t.Errorf("shared: %v: got %v", shared, err)
+			}
+			defer f.Close()
+		}
 	})
 	if left := names(t, filepath.Dir(path)); left != "lock" {
 		t.Errorf("the directory has %s", left)
 	}
-	if f, err := LockFile(t.Context(), filepath.Dir(path), time.Second); err == nil || errors.Is(err, ErrLocked) {
+	if f, err := LockFile(t.Context(), filepath.Dir(path), false, time.Second); err == nil || errors.Is(err, ErrLocked) {
 		t.Errorf("of a directory: got %v, %v", f, err)
 	}
 }

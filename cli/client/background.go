@@ -110,7 +110,7 @@ func recordPath(dir string) string { return filepath.Join(dir, "server.json") }
 
 // Hold makes this process the server in the background of a state directory, until Close or its end.
 func Hold(ctx context.Context, dir string) (*Background, error) {
-	f, err := statefile.LockFile(ctx, recordPath(dir), time.Second)
+	f, err := statefile.LockFile(ctx, recordPath(dir), false, time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("be the server in the background: %w", err)
 	}
@@ -170,7 +170,7 @@ func (p commands) start(c *cli.Context) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	log := filepath.Join(cfg.StateDir, "server.log")
-	only, err := statefile.LockFile(ctx, filepath.Join(cfg.StateDir, "start.lock"), startWait) // one start at a time
+	only, err := statefile.LockFile(ctx, filepath.Join(cfg.StateDir, "start.lock"), false, startWait) // one start at a time
 	if err != nil {
 		return err
 	}

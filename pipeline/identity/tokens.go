@@ -148,7 +148,7 @@ const lockWait = 10 * time.Second
 
 // change replaces the file by what f makes of it, unless f fails, with others locked out.
 func (t *Tokens) change(ctx context.Context, f func(*content) error) error {
-	lock, err := statefile.LockFile(ctx, filepath.Join(t.dir, lockFile), lockWait)
+	lock, err := statefile.LockFile(ctx, filepath.Join(t.dir, lockFile), false, lockWait)
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,17 @@ package packages
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -143,6 +147,32 @@ func TestDropped(t *testing.T) {
 	if _, err := b.Install(t.Context(), b.order("python", "greet")); !errors.Is(err, errClosed) {
 		t.Errorf("install into a closed store: %v", err)
 	}
+}
+
+// TestSweepIsAwaited: a session's directory is made when a sweep is over, and not while its caller has given up.
+func TestSweepIsAwaited(t *testing.T) {
+	s, err := Open(Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		sweep, err := lock(s.sweeping(), true, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ses := &session{dir: filepath.Join(s.sessionsDir(), "s1")}
+		over, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.lockDir(over, ses); !errors.Is(err, statefile.ErrLocked) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that gave up: got %v", err)
+		}
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { sweep.Close() })
+		if err := s.lockDir(t.Context(), ses); err != nil || time.Since(start) < time.Second {
+			t.Errorf("after the sweep: got %v after %v", err, time.Since(start))
+		}
+		ses.lock.Close()
+	})
 }
 
 // TestKilled kills a server in the middle of an install: the layer is as it was, no lock is left,

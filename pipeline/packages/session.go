@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
@@ -59,7 +60,7 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 		return none, fmt.Errorf("open the packages of session %s: they are open already", id)
 	}
 	ses.busy <- struct{}{}
-	err = s.fill(ses)
+	err = s.fill(ctx, ses)
 	<-ses.busy
 	if err != nil {
 		s.DropSession(id)
@@ -69,8 +70,8 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 }
 
 // fill makes the session's directory, with the files of the namespace's layer.
-func (s *Store) fill(ses *session) (err error) {
-	if err := s.lockDir(ses); err != nil {
+func (s *Store) fill(ctx context.Context, ses *session) (err error) {
+	if err := s.lockDir(ctx, ses); err != nil {
 		return err
 	}
 	if err := os.Mkdir(ses.live(), 0o700); err != nil {
@@ -109,14 +110,13 @@ func (s *Store) fill(ses *session) (err error) {
 	return err
 }
 
+// sweepWait is how long a session waits for a sweep, which removes whole directories.
+const sweepWait = time.Minute
+
 // lockDir makes the directory and takes its lock, while no server sweeps: a directory that is not locked yet would look
 // like that of a dead server.
-func (s *Store) lockDir(ses *session) error {
-	sweepLock, err := lock(s.sweeping(), false, true)
-	for err == nil && sweepLock == nil {
-		time.Sleep(time.Millisecond)
-		sweepLock, err = lock(s.sweeping(), false, true)
-	}
+func (s *Store) lockDir(ctx context.Context, ses *session) error {
+	sweepLock, err := statefile.LockFile(ctx, s.sweeping(), true, sweepWait)
 	if err != nil {
 		return err
 	}
