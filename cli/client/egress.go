@@ -75,13 +75,13 @@ Example: sandboxmcp egress deny example.com`,
 }
 
 func (p commands) egressList(c *cli.Context) error {
-	return withEgress(c, func(_ context.Context, all known) error {
+	return WithKnown(c, approval.Egress, func(_ context.Context, all Known) error {
 		return p.Printf(c, all, "%s", all)
 	})
 }
 
 // String returns all questions and approvals for people.
-func (all known) String() string {
+func (all Known) String() string {
 	var b strings.Builder
 	if len(all.Waiting) == 0 {
 		b.WriteString("nothing waits for an answer\n")
@@ -115,7 +115,7 @@ func (p commands) egressApprove(c *cli.Context) error {
 		return err
 	}
 	id := c.Args().First()
-	return withEgress(c, func(ctx context.Context, all known) error {
+	return WithKnown(c, approval.Egress, func(ctx context.Context, all Known) error {
 		for _, q := range all.Waiting {
 			if strings.EqualFold(q.ID, id) {
 				return Give(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list")
@@ -129,32 +129,37 @@ func (p commands) egressDeny(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return exit.Usage("sandboxmcp egress list", "deny needs ids or names")
 	}
-	v := control.Verdict{Reason: c.String("reason")}
-	return withEgress(c, func(ctx context.Context, all known) error {
+	return WithKnown(c, approval.Egress, func(ctx context.Context, all Known) error {
 		for _, word := range c.Args().Slice() {
-			n := 0
-			for _, q := range all.Waiting {
-				if meant(word, q.Question) {
-					n++
-					if err := Give(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list"); err != nil {
-						return err
-					}
-				}
+			n, err := all.Deny(ctx, p.Streams, c, "sandboxmcp egress list", func(q approval.Question) bool { return meant(word, q) })
+			if err == nil && n == 0 {
+				err = exit.Fail("sandboxmcp egress list", "nothing waits for %s, and nothing of that id or name is approved", terminal.Visible(word))
 			}
-			for _, g := range all.Approved {
-				if meant(word, g.Question) {
-					n++
-					if err := Give(ctx, p.Streams, c, g.client, g.Question.ID, v, "sandboxmcp egress list"); err != nil {
-						return err
-					}
-				}
-			}
-			if n == 0 {
-				return exit.Fail("sandboxmcp egress list", "nothing waits for %s, and nothing of that id or name is approved", terminal.Visible(word))
+			if err != nil {
+				return err
 			}
 		}
 		return nil
 	})
+}
+
+// Deny denies the questions, and takes back the approvals, that are meant, and returns how many there are. list is the command that
+// shows them.
+func (all Known) Deny(ctx context.Context, p *command.Streams, c *cli.Context, list string, meant func(approval.Question) bool) (n int, err error) {
+	known := slices.Clone(all.Waiting)
+	for _, g := range all.Approved {
+		known = append(known, waiting{g.Question, g.Server, g.client})
+	}
+	for _, q := range known {
+		if !meant(q.Question) {
+			continue
+		}
+		if err := Give(ctx, p, c, q.client, q.ID, control.Verdict{Reason: c.String("reason")}, list); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // meant reports whether a word is the id of a question, or a name that it asks for, on any port.
@@ -226,10 +231,11 @@ func mayGive(cfg config.Config, domain string) error {
 	return nil
 }
 
-// known are the open questions and the approvals of egress on all servers.
-type known struct {
+// Known are the open questions and the approvals of one kind on all servers.
+type Known struct {
 	Waiting  []waiting  `json:"waiting"`
 	Approved []approved `json:"approved"`
+	Servers  int        `json:"-"`
 }
 
 type waiting struct {
@@ -244,8 +250,8 @@ type approved struct {
 	client *control.Client
 }
 
-// withEgress calls f with the questions and approvals of the servers that the command line means.
-func withEgress(c *cli.Context, f func(context.Context, known) error) error {
+// WithKnown calls f with the questions and approvals of the servers that the command line means.
+func WithKnown(c *cli.Context, kind string, f func(context.Context, Known) error) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
 	clients, err := Servers(ctx, c)
@@ -255,9 +261,9 @@ func withEgress(c *cli.Context, f func(context.Context, known) error) error {
 	if err != nil {
 		return err
 	}
-	all := known{Waiting: []waiting{}, Approved: []approved{}}
+	all := Known{Waiting: []waiting{}, Approved: []approved{}, Servers: len(clients)}
 	for _, client := range clients {
-		if err := all.add(ctx, client); err != nil {
+		if err := all.add(ctx, kind, client); err != nil {
 			return fmt.Errorf("ask server %s: %w", client.Server().Name, err)
 		}
 	}
@@ -292,7 +298,7 @@ func Servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
 	return all, nil
 }
 
-func (k *known) add(ctx context.Context, client *control.Client) error {
+func (k *Known) add(ctx context.Context, kind string, client *control.Client) error {
 	questions, err := client.Approvals(ctx)
 	if err != nil {
 		return err
@@ -303,12 +309,12 @@ func (k *known) add(ctx context.Context, client *control.Client) error {
 	}
 	name := client.Server().Name
 	for _, q := range questions {
-		if q.Kind == approval.Egress {
+		if q.Kind == kind {
 			k.Waiting = append(k.Waiting, waiting{q, name, client})
 		}
 	}
 	for _, g := range grants {
-		if g.Question.Kind == approval.Egress {
+		if g.Question.Kind == kind {
 			k.Approved = append(k.Approved, approved{g, name, client})
 		}
 	}

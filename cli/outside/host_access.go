@@ -138,25 +138,13 @@ func (p commands) hostRequest(c *cli.Context) error {
 
 func (p commands) hostRevoke(c *cli.Context) error {
 	word := c.Args().First()
-	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
-		held, err := server.Grants(ctx)
-		if err != nil {
-			return err
+	return client.WithKnown(c, approval.Host, func(ctx context.Context, all client.Known) error {
+		all.Waiting = nil // which sandboxmcp deny answers
+		n, err := all.Deny(ctx, p.Streams, c, "sandboxmcp host access list", func(q approval.Question) bool { return meantOnHost(word, q) })
+		if err == nil && n == 0 {
+			err = exit.Fail("sandboxmcp host access list", "no approval on the host has the id or the pattern %s", terminal.Visible(word))
 		}
-		n := 0
-		for _, g := range held {
-			if g.Question.Kind != approval.Host || !meantOnHost(word, g.Question) {
-				continue
-			}
-			n++
-			if err := client.Give(ctx, p.Streams, c, server, g.Question.ID, control.Verdict{Reason: c.String("reason")}, "sandboxmcp host access list"); err != nil {
-				return err
-			}
-		}
-		if n == 0 {
-			return exit.Fail("sandboxmcp host access list", "no approval on the host has the id or the pattern %s", terminal.Visible(word))
-		}
-		return nil
+		return err
 	})
 }
 
@@ -192,36 +180,17 @@ func (p commands) hostAccessList(c *cli.Context) error {
 	for _, g := range host.Grammars() {
 		all.Starred = append(all.Starred, ruleOnHost{Programs: g.Programs, Forms: g.Forms})
 	}
-	ctx, stop := command.UntilSignal(c)
-	defer stop()
-	if err := all.ask(ctx, c); err != nil {
+	err = client.WithKnown(c, approval.Host, func(_ context.Context, known client.Known) error {
+		all.Servers = known.Servers
+		for _, g := range known.Approved {
+			all.Held = append(all.Held, g.Grant)
+		}
+		return nil
+	})
+	if _, none := errors.AsType[*exit.Error](err); err != nil && (!none || c.String("server") != "") { // without a server nothing is approved
 		return err
 	}
 	return p.Print(c, all, all.show)
-}
-
-func (all *hostAccess) ask(ctx context.Context, c *cli.Context) error {
-	servers, err := client.Servers(ctx, c)
-	if _, none := errors.AsType[*exit.Error](err); none && c.String("server") == "" {
-		return nil // then nothing is approved
-	}
-	if err != nil {
-		return err
-	}
-	all.Servers = len(servers)
-	for _, server := range servers {
-		defer server.Close()
-		held, err := server.Grants(ctx)
-		if err != nil {
-			return err
-		}
-		for _, g := range held {
-			if g.Question.Kind == approval.Host {
-				all.Held = append(all.Held, g)
-			}
-		}
-	}
-	return nil
 }
 
 func (all *hostAccess) show(w io.Writer) error {
