@@ -51,9 +51,7 @@ func server(t *testing.T, pid int) *approval.Broker {
 		t.Fatal(err)
 	}
 	b := approval.New(approval.Config{Audit: log})
-	l, err := control.Listen(control.Config{
-		Dir: control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""), Server: control.Server{PID: pid, Database: "/x.db"}, Approvals: b,
-	})
+	l, err := control.Listen(control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""), control.New(control.Config{Server: control.Server{PID: pid, Database: "/x.db"}, Approvals: b}))
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("no control socket on this system")
 	}

@@ -21,7 +21,7 @@ import (
 func busServer(t *testing.T, pid int) (*event.Bus, *control.Listener) {
 	t.Helper()
 	bus := event.NewBus()
-	l, err := control.Listen(control.Config{Dir: control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""), Server: control.Server{PID: pid}, Events: bus})
+	l, err := control.Listen(control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""), control.New(control.Config{Server: control.Server{PID: pid}, Events: bus}))
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("no control socket on this system")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 func (p *program) serveCommand() *cli.Command {
@@ -41,7 +42,8 @@ its standard input is open:
   tail -f /dev/null | sandboxmcp serve >/dev/null &
 
 With --listen, or http.listen in the configuration, it answers over HTTP: clients of MCP at /mcp, or /mcp/NAMESPACE, and
-old ones at /sse; /healthz and /readyz tell whether it lives. ADDRESS is HOST:PORT, unix:PATH or systemd, which is the socket that
+old ones at /sse, one operation at /v1/tools/NAME, and the people's API below /v1 (/v1/openapi.json describes it); /healthz and /readyz
+tell whether it lives. ADDRESS is HOST:PORT, unix:PATH or systemd, which is the socket that
 systemd passes; without http.tls_cert it must be of this machine. Each client needs a token: sandboxmcp token create makes one.
 SIGTERM ends it when the requests under way have ended, after http.drain_seconds at most.
 
@@ -109,7 +111,9 @@ func (p *program) serve(c *cli.Context) error {
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,
 	}
 	// Without it there is one way less to answer a question; what nobody answers is denied.
-	listener, err := parts.ListenControl(ctx, cfg, c.String("namespace"), log)
+	api := parts.API(ctx, cfg, c.String("namespace"), mcp.Operations(), log)
+	defer api.End()
+	listener, err := control.Listen(wiring.SocketDir(cfg), api)
 	if err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)
 	} else {
@@ -117,14 +121,12 @@ func (p *program) serve(c *cli.Context) error {
 	}
 	var failed <-chan error
 	if cfg.HTTP.Listen != "" {
-		web, err := listenHTTP(ctx, cfg, served, log)
+		web, err := listenHTTP(ctx, cfg, served, api, log)
 		switch {
 		case err == nil:
 			defer web.close()
 			failed = web.door.Failed()
-			if listener != nil {
-				listener.SetAddress(web.door.Address())
-			}
+			api.SetAddress(web.door.Address())
 			if background != nil {
 				err = background.Answers(web.door.Address())
 			}
@@ -151,9 +153,7 @@ func (p *program) serve(c *cli.Context) error {
 	case err = <-failed:
 		if stdio {
 			log.Error("nothing is answered over HTTP any more, only on standard input and output: start the server again", "error", err)
-			if listener != nil {
-				listener.SetAddress("")
-			}
+			api.SetAddress("")
 			err = <-ended
 		}
 	}

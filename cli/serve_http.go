@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
@@ -22,22 +23,26 @@ import (
 type web struct {
 	door     *door.Door
 	mcp      *mcp.HTTP
+	api      *control.API
 	log      *slog.Logger
 	drain    time.Duration // that requests under way get at the end
 	draining atomic.Bool
 }
 
-// listenHTTP answers over HTTP until close: the agents' protocol to those that have an identity, and to all where they get one.
-func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, log *slog.Logger) (*web, error) {
-	w := &web{mcp: mcp.NewHTTP(m), log: log, drain: time.Duration(cfg.HTTP.DrainSeconds) * time.Second}
+// listenHTTP answers over HTTP until close: the agents' protocol and the people's API to those that have an identity, and to all where they get one.
+func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *control.API, log *slog.Logger) (*web, error) {
+	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, drain: time.Duration(cfg.HTTP.DrainSeconds) * time.Second}
 	ids := wiring.Identities(cfg, log)
-	metadata, metrics, agents := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline.Stats)), ids.Middleware(w.mcp)
+	metadata, metrics := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline.Stats))
+	agents, people := ids.Middleware(w.mcp), ids.Middleware(api)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // http.ServeMux would redirect clients that write //mcp
 		switch path := r.URL.Path; {
 		case path == identity.MetadataPath || strings.HasPrefix(path, identity.MetadataPath+"/"):
 			metadata.ServeHTTP(w, r)
 		case path == "/metrics":
 			metrics.ServeHTTP(w, r)
+		case strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/tools/"):
+			people.ServeHTTP(w, r)
 		default:
 			agents.ServeHTTP(w, r)
 		}
@@ -64,6 +69,7 @@ func (w *web) close() {
 	w.draining.Store(true)
 	w.tell(daemon.SdNotifyStopping)
 	w.mcp.Drain()
+	w.api.End()
 	ctx, cancel := context.WithTimeout(context.Background(), w.drain)
 	defer cancel()
 	if err := w.door.Drain(ctx); err != nil {

@@ -14,7 +14,7 @@ import (
 func TestProgramsCantAnswer(t *testing.T) {
 	r := newRig(t, nil)
 	dir := filepath.Join(t.TempDir(), "run")
-	listener, err := control.Listen(control.Config{Dir: dir, Server: control.Server{PID: os.Getpid()}, Approvals: r.cfg.Approvals})
+	listener, err := control.Listen(dir, control.New(control.Config{Server: control.Server{PID: os.Getpid()}, Approvals: r.cfg.Approvals}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,9 @@ import (
 // dispatch answers a request by its method.
 func (c *conn) dispatch(ctx context.Context, m *message) []byte {
 	result, bad := c.s.serve(ctx, m)
+	if m.plain {
+		return m.withoutProtocol(result, bad)
+	}
 	if bad != nil {
 		bad.text = clip(bad.text, 2000)
 		c.s.log.Info("a request failed", "method", clip(m.method, 100), "error", bad.text)

@@ -38,7 +38,8 @@ const (
 )
 
 // HTTP answers clients that identity has told apart: /mcp is streamable HTTP of all versions of the protocol, and /sse with /message the
-// transport of 2024-11-05. Each may have /NAMESPACE behind it. An identity has a server of its own for each of its namespaces.
+// transport of 2024-11-05. Each may have /NAMESPACE behind it. /v1/tools/NAME is one operation without the protocol.
+// An identity has a server of its own for each of its namespaces.
 type HTTP struct {
 	cfg   Config
 	paths map[string]http.HandlerFunc
@@ -82,6 +83,10 @@ func NewHTTP(cfg Config) *HTTP {
 // ServeHTTP answers one request. http.ServeMux would answer /mcp//NAMESPACE by a redirect, and what it does not know by text.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(r.URL.EscapedPath(), "/") // "", the handler's, and a namespace
+	if tool, ok := strings.CutPrefix(r.URL.Path, toolsPath); ok {
+		h.operate(w, r, tool)
+		return
+	}
 	if len(parts) == 3 && parts[2] != "" {
 		namespace, _ := url.PathUnescape(parts[2]) // which is well-formed
 		r.SetPathValue("namespace", namespace)
@@ -128,21 +133,29 @@ func (h *HTTP) Close() {
 // called returns a handler that knows who calls, in which namespace.
 func (h *HTTP) called(next func(http.ResponseWriter, *http.Request, caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		i, known := identity.From(r.Context())
-		if !known {
-			refuseHTTP(w, http.StatusUnauthorized, "nobody is identified")
+		of, status, text := h.caller(r)
+		if text != "" {
+			refuseHTTP(w, status, text)
 			return
 		}
-		namespace := cmp.Or(r.PathValue("namespace"), h.cfg.Namespace)
-		if namespace == "" && len(i.Namespaces) > 0 {
-			namespace = i.Namespaces[0]
-		}
-		if namespace == "" && i.Kind != identity.Person || namespace != "" && !i.May(namespace) || h.cfg.Namespace != "" && namespace != h.cfg.Namespace {
-			refuseHTTP(w, http.StatusForbidden, "these credentials do not reach this namespace")
-			return
-		}
-		next(w, r, caller{i.Owner(), namespace})
+		next(w, r, of)
 	}
+}
+
+// caller returns who calls, in which namespace, or why nobody does.
+func (h *HTTP) caller(r *http.Request) (of caller, status int, refused string) {
+	i, known := identity.From(r.Context())
+	if !known {
+		return of, http.StatusUnauthorized, "nobody is identified"
+	}
+	namespace := cmp.Or(r.PathValue("namespace"), r.URL.Query().Get("namespace"), h.cfg.Namespace)
+	if namespace == "" && len(i.Namespaces) > 0 {
+		namespace = i.Namespaces[0]
+	}
+	if namespace == "" && i.Kind != identity.Person || namespace != "" && !i.May(namespace) || h.cfg.Namespace != "" && namespace != h.cfg.Namespace {
+		return of, http.StatusForbidden, "these credentials do not reach this namespace"
+	}
+	return caller{i.Owner(), namespace}, 0, ""
 }
 
 // refuseHTTP answers a request that has no message to answer.
@@ -231,12 +244,17 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, of caller) {
 	begun = true
 	// A client that goes away cancels what it waits for since the protocol 2026-07-28; before that, what was begun goes on. Credentials
 	// that end cancel it in any case.
-	defer context.AfterFunc(r.Context(), func() {
-		if cause := context.Cause(r.Context()); m.modern || !errors.Is(cause, context.Canceled) {
+	defer c.cancelWith(r.Context(), m)()
+	a.write(r.Context(), m, s)
+}
+
+// cancelWith cancels what a request began when its client goes away, or its credentials end, until stop.
+func (c *conn) cancelWith(ctx context.Context, m *message) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); m.modern || !errors.Is(cause, context.Canceled) {
 			c.cancel(m.key, cause)
 		}
-	})()
-	a.write(r.Context(), m, s)
+	})
 }
 
 // accepts reports whether the client takes a type of content.
@@ -254,36 +272,47 @@ func accepts(r *http.Request, kind string) bool {
 
 // read reads the message of a request. It answers what can't be read, and returns nil then. The caller gives the size back to h.held.
 func (h *HTTP) read(w http.ResponseWriter, r *http.Request) (m *message, size int) {
-	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		refuseHTTP(w, http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+	body, size, status, text := h.body(w, r)
+	switch status {
+	case 0:
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+		writeFault(w, status, &fault{code: codeBusy, text: text})
 		return nil, 0
+	default:
+		refuseHTTP(w, status, text)
+		return nil, 0
+	}
+	m, bad := parse(line{text: bytes.TrimSpace(body)})
+	if bad != nil {
+		h.held.give(size)
+		writeFault(w, http.StatusBadRequest, bad)
+		return nil, 0
+	}
+	return m, size
+}
+
+// body reads the body of a request, or returns the status and the text of why it can't. The caller gives the size back to h.held.
+func (h *HTTP) body(w http.ResponseWriter, r *http.Request) (body []byte, size, status int, refused string) {
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return nil, 0, http.StatusUnsupportedMediaType, "Content-Type must be application/json"
 	}
 	size = maxLine
 	if 0 <= r.ContentLength && r.ContentLength <= maxLine {
 		size = int(r.ContentLength)
 	}
 	if !h.held.take(size) {
-		w.Header().Set("Retry-After", "1")
-		writeFault(w, http.StatusServiceUnavailable, &fault{code: codeBusy, text: "busy: too many large requests are under way, try again when some have ended"})
-		return nil, 0
+		return nil, 0, http.StatusServiceUnavailable, "busy: too many large requests are under way, try again when some have ended"
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLine))
-	m, bad := (*message)(nil), (*fault)(nil)
 	if err == nil {
-		m, bad = parse(line{text: bytes.TrimSpace(body)})
-	}
-	if err == nil && bad == nil {
-		return m, size
+		return body, size, 0, ""
 	}
 	h.held.give(size)
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		refuseHTTP(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", maxLine))
-	} else if err != nil {
-		refuseHTTP(w, http.StatusBadRequest, "the body can't be read")
-	} else {
-		writeFault(w, http.StatusBadRequest, bad)
+		return nil, 0, http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", maxLine)
 	}
-	return nil, 0
+	return nil, 0, http.StatusBadRequest, "the body can't be read"
 }
 
 // mirrored returns the fault in the headers that repeat what a message says, or nil. Proxies decide by these headers.
@@ -345,7 +374,10 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 		case b := <-a.replied:
 			a.notified()
 			status := http.StatusOK
-			if m.modern && m.task == nil {
+			switch {
+			case m.plain:
+				status = m.status
+			case m.modern && m.task == nil:
 				status = statusOf(m.failed)
 			}
 			switch {
@@ -470,9 +502,18 @@ func (h *HTTP) sessionFor(w http.ResponseWriter, r *http.Request, m *message, of
 	if m.method == string(mcp.MethodInitialize) {
 		return h.open(w, r, of, nil)
 	}
+	s := h.outside(r, of)
+	if s == nil {
+		refuseDraining(w)
+	}
+	return s
+}
+
+// outside returns what a caller's requests outside of sessions have in common, or nil if no more are taken. The caller leaves it.
+func (h *HTTP) outside(r *http.Request, of caller) *httpSession {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ends(w) {
+	if h.draining {
 		return nil
 	}
 	s := h.shared(r, of)
@@ -496,10 +537,14 @@ func (h *HTTP) shared(r *http.Request, of caller) *httpSession {
 // ends reports whether no more requests are taken, and answers then. The mutex is held.
 func (h *HTTP) ends(w http.ResponseWriter) bool {
 	if h.draining {
-		w.Header().Set("Retry-After", "1")
-		refuseHTTP(w, http.StatusServiceUnavailable, "the server ends")
+		refuseDraining(w)
 	}
 	return h.draining
+}
+
+func refuseDraining(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	refuseHTTP(w, http.StatusServiceUnavailable, "the server ends")
 }
 
 // session returns a session of a caller by its id. It answers if there is none, and returns nil then. The caller leaves it.

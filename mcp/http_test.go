@@ -582,3 +582,72 @@ func TestHTTPDrain(t *testing.T) {
 		t.Errorf("after the answer: %q, %v", rest, err)
 	}
 }
+
+// operates asks for one operation without the protocol.
+func (r *httpRig) operates(token, name, arguments string) (int, string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url+"/v1/tools/"+name, strings.NewReader(arguments))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// TestOperationsWithoutProtocol: each operation that agents have answers JSON, in the caller's namespaces only.
+func TestOperationsWithoutProtocol(t *testing.T) {
+	r := newHTTPRig(t, nil)
+	one, other, two := r.token("one", identity.Agent, "one"), r.token("other", identity.Agent, "other"), r.token("two", identity.Agent, "one", "more")
+	boss := r.token("boss", identity.Person)
+	status, body := r.operates(one, "create_session", `{"language":"shell"}`)
+	var made struct {
+		Result struct {
+			ID        string `json:"session_id"`
+			Namespace string
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusOK || made.Result.Namespace != "one" || made.Result.ID == "" {
+		t.Fatalf("got %d %s, %v", status, body, err)
+	}
+	mine := fmt.Sprintf(`{"session_id":%q,"code":"echo hi"}`, made.Result.ID)
+	for _, test := range []struct {
+		token, name, arguments string
+		status                 int
+		want                   string
+	}{
+		{one, "execute_code", mine, 200, `"stdout":"hi\n"`},
+		{two, "execute_code", mine, 200, `"stdout":"hi\n"`},
+		{boss, "execute_code", mine, 200, `"stdout":"hi\n"`},
+		{one, "execute_code", `{"code":"exit 3","language":"shell"}`, 200, `"exit_code":3`},
+		{one, "sandbox_stats", ``, 200, `"uptime_seconds"`},
+		{other, "execute_code", mine, 422, `"error":"`},
+		{other, "execute_code", `{"code":"1","namespace":"one"}`, 400, "this server belongs to the namespace"},
+		{two, "execute_code?namespace=more", mine, 422, `"error":"`},
+		{one, "execute_code?namespace=more", mine, 403, "do not reach this namespace"},
+		{one, "execute_code", `{"kode":"1"}`, 400, `argument \"code\" is missing`},
+		{one, "execute_code", `{"code":`, 400, "not JSON"},
+		{one, "execute_kode", `{}`, 404, "did you mean"},
+		{one, "..%2fsessions", `{}`, 404, `"error"`},
+		{"", "sandbox_stats", ``, 401, ""},
+	} {
+		if status, body := r.operates(test.token, test.name, test.arguments); status != test.status || !strings.Contains(body, test.want) || !json.Valid([]byte(body)) {
+			t.Errorf("%s %s: got %d %s, want %d %s", test.name, test.arguments, status, body, test.status, test.want)
+		}
+	}
+	for _, o := range Operations() {
+		if status, body := r.operates(one, o.Name, `{"no_such":1}`); status != http.StatusBadRequest || !strings.Contains(body, "no_such") {
+			t.Errorf("%s: got %d %s", o.Name, status, body)
+		}
+		compile(t, o.Name, o.Out)
+	}
+}

@@ -27,6 +27,8 @@ type message struct {
 	knowsTasks bool   // its sender declares the extension
 	task       *task  // that it is to become, or may
 	failed     int    // the code of the error that it was answered with; 0 is none
+	plain      bool   // it came without the protocol, and is answered so
+	status     int    // of HTTP, of the answer to a plain one
 }
 
 // parse reads one line. What is no sound message is answered with the fault.

@@ -26,6 +26,8 @@ type common struct {
 
 func (s *common) say(text string) { s.Text = text }
 
+func (s *common) why() *refusal { return s.Refused }
+
 // refusal is an error of ours.
 type refusal struct {
 	Reason string `json:"reason" about:"What was refused, or went wrong."`
@@ -33,6 +35,8 @@ type refusal struct {
 	Stage  string `json:"stage,omitempty" about:"The stage that refused: validate, queue, vault, egress, backend or audit."`
 	Layer  string `json:"layer,omitempty" about:"The layer of containment that it is about."`
 	Denied bool   `json:"denied" about:"True where policy or a missing piece forbids it, false where something broke."`
+
+	arguments bool // they are wrong
 }
 
 func (r refusal) String() string {
@@ -47,7 +51,10 @@ func (r refusal) String() string {
 }
 
 // facts are the structured content of an answer.
-type facts interface{ say(text string) }
+type facts interface {
+	say(text string)
+	why() *refusal // nil is that nothing was refused
+}
 
 // answer is the outcome of a call.
 type answer struct {
@@ -114,7 +121,7 @@ func explain(tool string, err error) refusal {
 	var withheld *results.Withheld
 	switch {
 	case errors.As(err, &arguments):
-		return refusal{Reason: arguments.Error(), Remedy: "correct the arguments and call again", Denied: true}
+		return refusal{Reason: arguments.Error(), Remedy: "correct the arguments and call again", Denied: true, arguments: true}
 	case errors.As(err, &stopped):
 		return explainStopped(tool, stopped)
 	case errors.As(err, &refused): // of a probe: those of runs are the pipeline's

@@ -352,13 +352,14 @@ type notes struct {
 	to      *stream
 	modern  *sender     // nil is that the session's sends it
 	task    bool        // the call is, or may become, a task: its client's user can't be asked meanwhile
+	plain   bool        // see message
 	quiet   atomic.Bool // nothing more may be sent about the request
 }
 
 type notesKey struct{}
 
 func withNotes(ctx context.Context, c *clientSession, to *stream, m *message) context.Context {
-	n := &notes{session: c, to: to}
+	n := &notes{session: c, to: to, plain: m.plain}
 	if m.modern {
 		n.modern = &m.sender
 	}

@@ -35,7 +35,7 @@ func seenClients() []seenClient {
 
 // structured reports whether the client that asks gets structuredContent.
 func (s *Server) structured(ctx context.Context) bool {
-	if s.cfg.Structured {
+	if s.cfg.Structured || notesFrom(ctx).plain {
 		return true
 	}
 	name := strings.ToLower(senderOf(ctx).info.Name)

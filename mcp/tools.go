@@ -72,7 +72,7 @@ func (s *Server) entry(t tool) mcp.Tool {
 func (t tool) entry() mcp.Tool {
 	out := mcp.Tool{
 		Name: t.Name, Title: t.Title, Description: t.About,
-		RawInputSchema: t.In.Schema(), RawOutputSchema: t.Out.Schema(), Annotations: t.annotations(),
+		RawInputSchema: t.In.Schema(), RawOutputSchema: t.Out, Annotations: t.annotations(),
 	}
 	out.Annotations.Title = t.Title
 	if t.Hints&backgrounds != 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -22,7 +24,7 @@ import (
 
 // ServerFlag is --server.
 func ServerFlag() cli.Flag {
-	return &cli.StringFlag{Name: "server", Usage: "talk to the server with this `PID`, if several run, or at this path of a socket"}
+	return &cli.StringFlag{Name: "server", Usage: "talk to the server with this `PID`, if several run, at this path of a socket, or at this URL"}
 }
 
 func (p commands) approvalsCommand() *cli.Command {
@@ -118,7 +120,7 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := control.Dial(ctx, wiring.SocketDir(cfg), c.String("server"))
+	client, err := dial(ctx, cfg, c.String("server"))
 	if err != nil {
 		return nil, noServer(err, c.String("server"))
 	}
@@ -127,6 +129,18 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 			terminal.Visible(client.Server().Name), terminal.Visible(strings.Join(silent, ", ")))
 	}
 	return client, nil
+}
+
+// dial connects to the server of a name, or at a URL with the token of the environment.
+func dial(ctx context.Context, cfg config.Config, name string) (*control.Client, error) {
+	if !strings.Contains(name, "://") {
+		return control.Dial(ctx, wiring.SocketDir(cfg), name)
+	}
+	token := os.Getenv("SANDBOXMCP_TOKEN")
+	if token == "" {
+		return nil, exit.Usage("sandboxmcp token create NAME --person, at the server, makes one", "--server %s needs a person's token in SANDBOXMCP_TOKEN", terminal.Visible(name))
+	}
+	return control.Remote(ctx, name, token)
 }
 
 // noServer adds a hint to the error of a connection: which servers run, or how to start one.

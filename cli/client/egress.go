@@ -276,7 +276,7 @@ func Servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := control.Dial(ctx, wiring.SocketDir(cfg), c.String("server"))
+	client, err := dial(ctx, cfg, c.String("server"))
 	var several *control.Several
 	if !errors.As(err, &several) {
 		if err != nil {

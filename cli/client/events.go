@@ -55,7 +55,7 @@ func (p commands) events(c *cli.Context) error {
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	client, err := control.Dial(ctx, wiring.SocketDir(cfg), c.String("server"))
+	client, err := dial(ctx, cfg, c.String("server"))
 	switch {
 	case errors.Is(err, control.ErrNone) && c.String("server") == "":
 		return exit.Fail("sandboxmcp audit tail -f shows what is written to the log, by whomever", "no server runs: start one with sandboxmcp serve")

@@ -22,6 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // fingerprint returns a digest of all that decides how this process would run something, beside the request: the
@@ -99,16 +100,16 @@ func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q pipeline
 	return control.Offer(ctx, SocketDir(cfg), func() string { return besideLog(fingerprint(ctx, cfg), cfg) }, q)
 }
 
-// ListenControl opens the socket by which the same user's command line looks at this server and answers its questions.
-func (p *Parts) ListenControl(ctx context.Context, cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
-	return control.Listen(control.Config{
-		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
+// API returns what answers people: their command line on this server's socket, and their identities over HTTP.
+func (p *Parts) API(ctx context.Context, cfg config.Config, namespace string, more []operation.Operation, log *slog.Logger) *control.API {
+	return control.New(control.Config{
 		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
 		Pipeline:  p.Pipeline,
 		Runs:      p.runs,
 		Alike:     p.serverFingerprint(ctx, cfg),
 		Approvals: p.Approvals,
 		Events:    p.bus,
+		More:      more,
 		Log:       log,
 	})
 }

@@ -37,6 +37,9 @@ func Elicitation() Channel { return Channel{name: "elicitation"} }
 // CommandLine is a person at a terminal.
 func CommandLine() Channel { return Channel{name: "cli"} }
 
+// OverHTTP is a person's identity over HTTP.
+func OverHTTP() Channel { return Channel{name: "http"} }
+
 // Root is root at a terminal, as the kernel says.
 func Root() Channel { return Channel{"cli", true} }
 
@@ -44,7 +47,9 @@ func Root() Channel { return Channel{"cli", true} }
 func nobody() Channel { return Channel{name: "nobody"} }
 
 // person reports whether a person answers that way.
-func (c Channel) person() bool { return c == Elicitation() || c == CommandLine() || c == Root() }
+func (c Channel) person() bool {
+	return c == Elicitation() || c == CommandLine() || c == OverHTTP() || c == Root()
+}
 
 // String returns the name that the audit log has.
 func (c Channel) String() string { return c.name }

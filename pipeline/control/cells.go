@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -21,10 +20,10 @@ import (
 
 // Cell is code for a session.
 type Cell struct {
-	Code      string  `json:"code"`
-	Name      string  `json:"name,omitempty"`      // of the file that it comes from
-	Timeout   float64 `json:"timeout,omitempty"`   // seconds; 0 is the session's
-	Artifacts string  `json:"artifacts,omitempty"` // an absolute path of a directory to save new files of the session in
+	Code      string  `json:"code" about:"The source code to run." required:"true"`
+	Name      string  `json:"name,omitempty" about:"The name of the file that it comes from."`
+	Timeout   float64 `json:"timeout,omitempty" about:"Seconds after which it is ended. Default: the session's." range:"0..1000000"`
+	Artifacts string  `json:"artifacts,omitempty" about:"An absolute path of a directory to save new files of the session in; only at the server's own socket."`
 }
 
 // Part is one line of what a cell answers with, in this order: the run's id; what it writes and what
@@ -47,31 +46,30 @@ var errInterrupted = fmt.Errorf("interrupted at the command line: %w", context.C
 
 // cell runs code in a session, and says what comes of it as it comes. A client that goes away has
 // interrupted it.
-func (l *Listener) cell(w http.ResponseWriter, r *http.Request) {
-	var c Cell
+func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	var info session.Info
-	err := read(r, maxCellBody, &c)
+	c, err := runCell.Arguments(r)
 	if err == nil {
-		info, err = l.find(r.PathValue("id"))
+		info, err = a.find(r.Context(), c.ID)
 	}
-	if err == nil && c.Artifacts != "" && !filepath.IsAbs(c.Artifacts) {
+	switch {
+	case err != nil:
+	case c.Artifacts != "" && !askerOf(r.Context()).peer: // it is written as the server's user, wherever that may
+		err = failure(http.StatusForbidden, "artifacts is for the server's own socket: fetch the files of the run instead")
+	case c.Artifacts != "" && !filepath.IsAbs(c.Artifacts):
 		err = failure(http.StatusBadRequest, "artifacts is not an absolute path")
-	}
-	if err == nil && !(c.Timeout >= 0 && c.Timeout <= maxSeconds) {
-		err = failure(http.StatusBadRequest, "timeout is no number of seconds")
 	}
 	if err != nil {
 		deny(w, err)
 		return
 	}
-	ctx, id, done := l.cells.begin(r.Context())
+	ctx, id, done := a.cells.begin(r.Context(), info.Namespace)
 	defer done()
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := &parts{w: w, flush: http.NewResponseController(w).Flush, broken: func() { l.cells.interrupt(id) }}
+	out := &parts{lines: newLines(w, r), broken: func() { a.cells.interrupt(id, everything) }}
 	out.send(Part{Run: id})
-	res, _ := l.c.Pipeline.Do(ctx, pipeline.Request{ // what went wrong is in the result
+	res, _ := a.c.Pipeline.Do(ctx, pipeline.Request{ // what went wrong is in the result
 		ID: id, Namespace: info.Namespace, Session: info.ID, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
-		Limits: backends.Limits{Wall: time.Duration(c.Timeout * float64(time.Second))},
+		Limits: backends.Limits{Wall: seconds(c.Timeout)},
 		Stdout: cellOutput{out, 0}, Stderr: cellOutput{out, 1},
 		Ask: func(_ context.Context, p *approval.Pending) { q := p.Question; out.send(Part{Asks: &q}) },
 	})
@@ -80,14 +78,12 @@ func (l *Listener) cell(w http.ResponseWriter, r *http.Request) {
 
 // parts writes the lines of an answer, until the first error.
 type parts struct {
-	w      http.ResponseWriter
-	flush  func() error
+	*lines
 	broken func() // is called when the client is gone
 
 	mu   sync.Mutex
 	sent [2]int // bytes of stdout and stderr
 	over bool
-	err  error
 }
 
 // cellOutput is stdout, 0, or stderr, 1, of a cell.
@@ -136,12 +132,11 @@ func (o *parts) line(p Part) {
 		return
 	}
 	b, err := json.Marshal(p)
-	if err == nil {
-		if _, err = o.w.Write(append(b, '\n')); err == nil {
-			err = o.flush()
-		}
+	if o.err = err; err == nil {
+		o.write(b)
+		o.flush()
 	}
-	if o.err = err; err != nil {
+	if o.err != nil {
 		o.broken()
 	}
 }
@@ -167,15 +162,20 @@ func (o *parts) end(res pipeline.Result) {
 // cells holds the cells under way, by the id of their run.
 type cells struct {
 	mu  sync.Mutex
-	all map[string]context.CancelCauseFunc
+	all map[string]underway
 }
 
-func (s *cells) begin(ctx context.Context) (_ context.Context, id string, done func()) {
+type underway struct {
+	namespace string
+	cancel    context.CancelCauseFunc
+}
+
+func (s *cells) begin(ctx context.Context, namespace string) (_ context.Context, id string, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	id = pipeline.NewID()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[id] = cancel
+	s.all[id] = underway{namespace, cancel}
 	return ctx, id, func() {
 		cancel(nil)
 		s.mu.Lock()
@@ -184,20 +184,20 @@ func (s *cells) begin(ctx context.Context) (_ context.Context, id string, done f
 	}
 }
 
-// interrupt ends a cell, and says whether there was one.
-func (s *cells) interrupt(id string) bool {
+// interrupt ends a cell of a namespace that sees reports, and says whether there was one.
+func (s *cells) interrupt(id string, sees func(namespace string) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	cancel := s.all[id]
-	if cancel != nil {
-		cancel(errInterrupted)
+	c, ok := s.all[id]
+	if ok = ok && sees(c.namespace); ok {
+		c.cancel(errInterrupted)
 	}
-	return cancel != nil
+	return ok
 }
 
-func (l *Listener) interrupt(r *http.Request) (any, error) {
-	if !l.cells.interrupt(strings.ToUpper(r.PathValue("id"))) {
-		return nil, failure(http.StatusNotFound, "no such cell runs")
+func (a *API) interrupt(ctx context.Context, q *ofRun) (nothing, error) {
+	if !a.cells.interrupt(strings.ToUpper(q.ID), askerOf(ctx).sees) {
+		return nothing{}, failure(http.StatusNotFound, "no such cell runs")
 	}
-	return struct{}{}, nil
+	return nothing{}, nil
 }

@@ -34,7 +34,7 @@ type running struct {
 
 func run(t *testing.T) *running {
 	t.Helper()
-	return runAt(t, pace{read: time.Hour, work: time.Hour, write: time.Hour, close: time.Second})
+	return runAt(t, patient)
 }
 
 func runAt(t *testing.T, at pace) *running {

@@ -1,16 +1,15 @@
 package control
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,11 +21,12 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 const (
 	greeting  = 2 * time.Second  // how long a server may take to say who it is
-	maxAnswer = 64 << 20         // bytes of what a server says
+	maxAnswer = 64 << 20         // bytes of one part of a stream
 	maxWait   = 30 * time.Second // for one request
 )
 
@@ -35,7 +35,7 @@ type Client struct {
 	server Server // as it told when we connected
 	socket string
 	silent []string
-	http   http.Client
+	at     *operation.Server
 }
 
 // Dial connects to the server whose socket in dir has this name, or for "" to the only one that
@@ -70,17 +70,43 @@ func Dial(ctx context.Context, dir, name string) (*Client, error) {
 func at(ctx context.Context, path string) (*Client, error) {
 	c := newClient("", "")
 	c.socket = path
-	c.http.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	c.at.HTTP.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", path)
 	}
 	ctx, cancel := context.WithTimeout(ctx, greeting)
 	defer cancel()
-	if err := c.do(ctx, http.MethodGet, "/v1/server", nil, &c.server); err != nil {
+	var err error
+	if c.server, err = getServer.Call(ctx, c.at, nothing{}); err != nil {
 		return nil, fmt.Errorf("ask the server at %q: %w", path, err)
 	}
 	c.server.Name = path
 	return c, nil
+}
+
+// Remote connects to the server that answers over HTTP at a URL, as the person whose token it is. Without TLS it must be on this machine,
+// as others on the way could read the token.
+func Remote(ctx context.Context, address, token string) (*Client, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%.100q is no address of a server, such as https://HOST:PORT", address)
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return nil, fmt.Errorf("the token would be sent to %s without TLS: use https", u.Hostname())
+	}
+	c := &Client{socket: address, at: &operation.Server{URL: strings.TrimSuffix(address, "/"), Token: token, Failed: failed,
+		HTTP: &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), Timeout: maxWait}}}
+	c.at.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if c.server, err = getServer.Call(ctx, c.at, nothing{}); err != nil {
+		return nil, fmt.Errorf("ask the server at %q: %w", address, err)
+	}
+	c.server.Name = address
+	return c, nil
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // greeted is a server that took our connection. With an error it did not say who it is.
@@ -105,8 +131,8 @@ func greet(ctx context.Context, dir, only string) ([]greeted, error) {
 	for i, name := range names {
 		all.Go(func() {
 			c := newClient(dir, name)
-			err := c.do(ctx, http.MethodGet, "/v1/server", nil, &c.server)
-			c.server.Name = name
+			server, err := getServer.Call(ctx, c.at, nothing{})
+			c.server, c.server.Name = server, name
 			if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 				removeStale(dir, name)
 				return
@@ -177,36 +203,36 @@ func newClient(dir, name string) *Client {
 	return &Client{
 		server: Server{Name: name},
 		socket: filepath.Join(dir, name+socketSuffix),
-		http: http.Client{
+		at: &operation.Server{URL: "http://server", Failed: failed, HTTP: &http.Client{
 			Transport: &http.Transport{
 				DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir, name) },
 				DisableCompression: true,
 				IdleConnTimeout:    usual.read / 2, // before the server closes it, just when something is sent
 			},
 			Timeout: maxWait,
-		},
+		}},
 	}
 }
 
 // Close ends the connection.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() { c.at.HTTP.CloseIdleConnections() }
 
 // Approvals returns the questions that wait for an answer, the oldest first.
 func (c *Client) Approvals(ctx context.Context) ([]approval.Question, error) {
-	v, err := call[questions](ctx, c, http.MethodGet, "/v1/approvals", nil)
+	v, err := listApprovals.Call(ctx, c.at, nothing{})
 	return v.Approvals, err
 }
 
 // Grants returns the approvals that hold, the oldest question first.
 func (c *Client) Grants(ctx context.Context) ([]Grant, error) {
-	v, err := call[grants](ctx, c, http.MethodGet, "/v1/grants", nil)
+	v, err := listGrants.Call(ctx, c.at, nothing{})
 	return v.Grants, err
 }
 
 // Answer answers a question, or takes back what was approved. It returns approval.ErrUnknown and
 // approval.ErrAnswered as the server's broker does.
 func (c *Client) Answer(ctx context.Context, id string, v Verdict) (Outcome, error) {
-	return call[Outcome](ctx, c, http.MethodPost, "/v1/approvals/"+url.PathEscape(id), v)
+	return answerApproval.Call(ctx, c.at, answer{id, v})
 }
 
 // Silent names the other servers that live and did not say who they are: the choice was made without them.
@@ -217,49 +243,6 @@ func (c *Client) Socket() string { return c.socket }
 
 // Server returns the description that the server gave of itself when the client connected.
 func (c *Client) Server() Server { return c.server }
-
-// call sends a request, and returns the server's answer as a T.
-func call[T any](ctx context.Context, c *Client, method, path string, body any) (v T, err error) {
-	err = c.do(ctx, method, path, body, &v)
-	return v, err
-}
-
-// do sends a request to the server, and decodes the JSON of its answer into into.
-func (c *Client) do(ctx context.Context, method, path string, body, into any) error {
-	resp, err := send(ctx, &c.http, method, path, body)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return failed(resp.StatusCode, data)
-	}
-	return json.Unmarshal(data, into)
-}
-
-// send sends a request, whose body is JSON, or empty for nil.
-func send(ctx context.Context, by *http.Client, method, path string, body any) (*http.Response, error) {
-	var b []byte
-	if body != nil {
-		var err error
-		if b, err = json.Marshal(body); err != nil {
-			return nil, err
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	resp, err := by.Do(req)
-	if e := (*url.Error)(nil); errors.As(err, &e) {
-		return nil, e.Err // its address is none that means anything to people
-	}
-	return resp, err
-}
 
 // failed returns the error in a server's answer.
 func failed(status int, body []byte) error {

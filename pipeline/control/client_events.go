@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -29,7 +28,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[Line, error
 	return func(yield func(Line, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		body, err := c.open(ctx, http.MethodGet, "/v1/events?"+q.values().Encode(), nil)
+		body, err := streamEvents.Open(ctx, c.endless(), q)
 		if err != nil {
 			if ctx.Err() == nil {
 				yield(Line{}, err)
@@ -59,21 +58,4 @@ func readLine(text []byte) (line Line, err error) {
 		return Line{}, fmt.Errorf("what the server says is no event: %w", err)
 	}
 	return line, nil
-}
-
-// open asks for an answer that has no end.
-func (c *Client) open(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
-	resp, err := send(ctx, &c.endless().http, method, path, body)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode == http.StatusOK {
-		return resp.Body, nil
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxLine))
-	if err != nil {
-		return nil, err
-	}
-	return nil, failed(resp.StatusCode, text)
 }

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -29,57 +29,57 @@ var ErrCut = errors.New("the server has ended")
 
 // Sessions lists the sessions of a namespace, or all for "": those that live, and then the last that have ended.
 func (c *Client) Sessions(ctx context.Context, namespace string) ([]session.Info, error) {
-	return call[[]session.Info](ctx, c, http.MethodGet, "/v1/sessions"+query("namespace", namespace), nil)
+	return listSessions.Call(ctx, c.at, inNamespace{namespace})
 }
 
 // Create starts a session. It takes as long as it takes.
 func (c *Client) Create(ctx context.Context, w NewSession) (session.Info, error) {
-	return call[session.Info](ctx, c.endless(), http.MethodPost, "/v1/sessions", w)
+	return createSession.Call(ctx, c.endless(), w)
 }
 
 // End ends a session, which an id or the beginning of one names, as for all that follow.
 func (c *Client) End(ctx context.Context, id string) (session.Info, error) {
-	return call[session.Info](ctx, c.endless(), http.MethodDelete, "/v1/sessions/"+url.PathEscape(id), nil)
+	return endSession.Call(ctx, c.endless(), ofSession{id})
 }
 
 // Inspect returns the variables, files and environment of a session.
 func (c *Client) Inspect(ctx context.Context, id string) (session.State, error) {
-	return call[session.State](ctx, c.endless(), http.MethodGet, "/v1/sessions/"+url.PathEscape(id)+"/state", nil)
+	return inspect.Call(ctx, c.endless(), ofSession{id})
 }
 
 // Usage returns the usage of living sessions: of the session with this id, or for "" of a namespace, or of all.
 func (c *Client) Usage(ctx context.Context, namespace, id string) ([]Used, error) {
-	return call[[]Used](ctx, c, http.MethodGet, "/v1/usage"+query("namespace", namespace, "session", id), nil)
+	return listUsage.Call(ctx, c.at, ofLimits{inNamespace{namespace}, id})
 }
 
 // Bridge puts a value into a session.
 func (c *Client) Bridge(ctx context.Context, id string, v Value) (pipeline.Result, error) {
-	return call[pipeline.Result](ctx, c.endless(), http.MethodPost, "/v1/sessions/"+url.PathEscape(id)+"/bridge", v)
+	return bridge.Call(ctx, c.endless(), valueIn{ofSession{id}, v})
 }
 
 // Limits returns the limits in force in a namespace, or for the session with this id.
 func (c *Client) Limits(ctx context.Context, namespace, id string) (Limits, error) {
-	return call[Limits](ctx, c, http.MethodGet, "/v1/limits"+query("namespace", namespace, "session", id), nil)
+	return getLimits.Call(ctx, c.at, ofLimits{inNamespace{namespace}, id})
 }
 
 // SetLimits changes limits, and tells what is in force then.
 func (c *Client) SetLimits(ctx context.Context, q Change) (Limits, error) {
-	return call[Limits](ctx, c, http.MethodPost, "/v1/limits", q)
+	return setLimits.Call(ctx, c.at, q)
 }
 
 // Queue returns the requests that run and that wait.
 func (c *Client) Queue(ctx context.Context) (pipeline.Load, error) {
-	return call[pipeline.Load](ctx, c, http.MethodGet, "/v1/queue", nil)
+	return getQueue.Call(ctx, c.at, nothing{})
 }
 
 // Stats returns the server's figures.
 func (c *Client) Stats(ctx context.Context) (pipeline.Stats, error) {
-	return call[pipeline.Stats](ctx, c, http.MethodGet, "/v1/stats", nil)
+	return getStats.Call(ctx, c.at, nothing{})
 }
 
 // Jobs lists the runs in the background of a namespace, or all for "".
 func (c *Client) Jobs(ctx context.Context, namespace string) ([]pipeline.Job, error) {
-	return call[[]pipeline.Job](ctx, c, http.MethodGet, "/v1/jobs"+query("namespace", namespace), nil)
+	return listJobs.Call(ctx, c.at, inNamespace{namespace})
 }
 
 // Watcher receives the events of a cell, in the order of the stream. Fields may be nil.
@@ -95,7 +95,7 @@ type Watcher struct {
 func (c *Client) Exec(ctx context.Context, id string, cell Cell, w Watcher) (pipeline.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	body, err := c.open(ctx, http.MethodPost, "/v1/sessions/"+url.PathEscape(id)+"/cells", cell)
+	body, err := runCell.Open(ctx, c.endless(), cellIn{ofSession{id}, cell})
 	if err != nil {
 		return pipeline.Result{}, err
 	}
@@ -149,24 +149,13 @@ func (w Watcher) tell(p Part) (err error) {
 
 // Interrupt interrupts the cell of a run, whose stream goes on to its end.
 func (c *Client) Interrupt(ctx context.Context, run string) error {
-	return c.do(ctx, http.MethodPost, "/v1/cells/"+url.PathEscape(run)+"/interrupt", nil, &struct{}{})
+	_, err := interruptCell.Call(ctx, c.at, ofRun{run})
+	return err
 }
 
-// query writes what of pairs of a key and a value is not empty.
-func query(pairs ...string) string {
-	v := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			v.Set(pairs[i], pairs[i+1])
-		}
-	}
-	if len(v) == 0 {
-		return ""
-	}
-	return "?" + v.Encode()
-}
-
-// endless is a client on the same connections whose requests may take any time.
-func (c *Client) endless() *Client {
-	return &Client{server: c.server, http: http.Client{Transport: c.http.Transport}}
+// endless is the server for requests that may take any time, on the same connections.
+func (c *Client) endless() *operation.Server {
+	at := *c.at
+	at.HTTP = &http.Client{Transport: at.HTTP.Transport}
+	return &at
 }

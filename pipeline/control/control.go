@@ -1,48 +1,17 @@
-// Package control lets the command line of the same user talk to a running server.
+// Package control is the API of people: what they can ask of a running server, over HTTP and JSON.
 //
-// A server listens on a Unix socket in a directory that only its user can enter, and speaks HTTP/1.1
-// with JSON. Each connection's other end must be the same user, or root, as the kernel says it.
-// Nothing of this is reachable from inside of a sandbox, nor through a browser.
+// The server answers it on a Unix socket in a directory that only its user can enter, where each connection's other end must be the same
+// user, or root, as the kernel says it; and over HTTP to the identities of people, of whom those that have namespaces see nothing of any
+// other. Nothing of this is reachable from inside of a sandbox, nor through a browser. The commands about a running server are clients of it.
 //
-// Whatever lets people look and decide, such as a dashboard, speaks it, too:
+// [Operations] has the table, from which GET /v1/openapi.json is made. An answer is JSON, or for events and cells a stream: one JSON object
+// a line, or with Accept: text/event-stream one an event. Most requests are answered within seconds; those that have something run take as
+// long as programs do, and end with their client. Who asked is in the audit log. An error is {"error": text}, with a "hint" where there is
+// something to do about it, and the status 400 for what can't be understood or was not asked for, 403 for what is not the caller's, 404 where
+// nobody waits for the answer and where there is no such session, 409 where there is an answer and where an id may be several sessions',
+// 410 where a session has ended, 422 for what policy forbids, and 503 where there is too much under way.
 //
-//	GET  /v1/server          [Server]
-//	GET  /v1/stats           figures, as a pipeline.Stats
-//	GET  /v1/queue           a pipeline.Load
-//	GET  /v1/jobs            [pipeline.Job...], the runs in the background
-//	GET  /v1/usage           [Used...], what living sessions use; of one with session={id}
-//	GET  /v1/limits          [Limits] of a namespace, or of session={id}
-//	POST /v1/limits          a [Change], answered with the [Limits] in force then
-//	GET  /v1/approvals       {"approvals": [approval.Question...]}, those that wait for an answer
-//	GET  /v1/grants          {"grants": [Grant...]}, the approvals that hold
-//	GET  /v1/events          a stream of event.Event and [Notice], one JSON object a line
-//	POST /v1/approvals       a [GrantRequest], as for grants, which is asked instead of given; answered with the question
-//	POST /v1/approvals/{id}  {"allow": bool, "reason": text, "scope": "run", "session" or "time", "seconds": n}
-//	                         answered with an [Outcome]
-//	POST /v1/grants          a [GrantRequest]: approves what nobody has asked for; answered with a [Grant]
-//
-//	GET    /v1/sessions              [session.Info...]
-//	POST   /v1/sessions              a [NewSession], answered with a session.Info
-//	DELETE /v1/sessions/{id}         ends one, which is answered with its last session.Info
-//	GET    /v1/sessions/{id}/state   a session.State
-//	POST   /v1/sessions/{id}/bridge  a [Value], answered with a pipeline.Result
-//	POST   /v1/sessions/{id}/cells   a [Cell], answered with a stream of [Part], one JSON object a line
-//	POST   /v1/runs                  a [Handed]: hands a run of the command line over, of this very user alone; see run.go
-//	POST   /v1/cells/{run}/interrupt interrupts a cell, whose stream goes on to its end
-//
-// The beginning of a session's id stands for it where no other has it. What lists things takes a namespace.
-// Other requests are answered within seconds; those of this block, but for the first and the last, take as long as
-// programs do, and end with their client: one that goes away while its cell runs has interrupted it. Who asked
-// is in the audit log.
-//
-// Only "allow" must be there. A no to an approval that holds takes it back; scope and seconds are of a
-// yes, and say less than what was asked for or what was asked for: never more. Events can be asked for
-// by namespace, kind (more than once) and since, the number of the last one seen; the stream begins with
-// those that the server remembers, and goes on until either side ends it, or with follow=false not at all. An error is
-// {"error": text}, with a "hint" where there is something to do about it, and the status 400 for what can't be
-// understood or was not asked for, 404 where nobody waits for the answer and where there is no such session, 409 where
-// there is an answer and where an id may be several sessions', 410 where a session has ended, 422 for what policy forbids, and
-// 503 where there is too much under way. Where only root approves, a yes of others has 403.
+// One request is of the socket alone, and no operation: POST /v1/runs, by which the command line hands over a run with open files; see run.go.
 package control
 
 import (
@@ -123,10 +92,10 @@ type message struct {
 
 // Verdict is a person's answer to a question.
 type Verdict struct {
-	Allow   bool    `json:"allow"`
-	Reason  string  `json:"reason,omitempty"`
-	Scope   string  `json:"scope,omitempty"`   // of a yes: a scope of package approval; "" is all that was asked for
-	Seconds float64 `json:"seconds,omitempty"` // how long a yes holds; 0 is as long as was asked for, which is the most
+	Allow   bool    `json:"allow" about:"Whether it is approved." required:"true" exact:"true"`
+	Reason  string  `json:"reason,omitempty" about:"Why, for the log and the agent."`
+	Scope   string  `json:"scope,omitempty" about:"Of a yes, for what it is. Default: all that was asked for." oneof:"run session time"`
+	Seconds float64 `json:"seconds,omitempty" about:"How long a yes holds. Default: as long as was asked for, which is the most." range:"0..1000000000000"`
 }
 
 // Grant is an approval that holds.

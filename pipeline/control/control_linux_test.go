@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	dir := os.Getenv("CONTROL_TEST_DIR")
 	switch os.Getenv(childVar) {
 	case "serve":
-		l, err := Listen(Config{Dir: dir, Server: Server{PID: os.Getpid()}})
+		l, err := Listen(dir, New(Config{Server: Server{PID: os.Getpid()}}))
 		fmt.Println(filepath.Base(l.socket.path), err)
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -39,8 +39,7 @@ func TestMain(m *testing.M) {
 		guarded(dir)
 		os.Exit(0)
 	case "connect":
-		var s Server
-		err := newClient(dir, os.Getenv("CONTROL_TEST_NAME")).do(context.Background(), http.MethodGet, "/v1/server", nil, &s)
+		s, err := getServer.Call(context.Background(), newClient(dir, os.Getenv("CONTROL_TEST_NAME")).at, nothing{})
 		fmt.Println(s.PID, err)
 		os.Exit(0)
 	}
@@ -66,21 +65,26 @@ func directory(t *testing.T) string { return filepath.Join(t.TempDir(), "run", "
 
 func serve(t *testing.T, c Config) *Listener {
 	t.Helper()
-	return serveAt(t, c, pace{read: time.Hour, work: time.Hour, write: time.Hour, close: time.Second})
+	return serveAt(t, c, patient)
 }
+
+// patient is the pace of a server that waits for whatever comes.
+var patient = pace{read: time.Hour, work: time.Hour, write: time.Hour, close: time.Second}
 
 // impatient is the pace of a server that waits for no more than what comes at once.
 var impatient = pace{read: 200 * time.Millisecond, work: time.Hour, write: time.Hour}
 
 func serveAt(t *testing.T, c Config, p pace) *Listener {
 	t.Helper()
-	if c.Dir == "" {
-		c.Dir = directory(t)
-	}
+	return serveIn(t, directory(t), c, p)
+}
+
+func serveIn(t *testing.T, dir string, c Config, p pace) *Listener {
+	t.Helper()
 	if c.Server.PID == 0 {
 		c.Server.PID = os.Getpid()
 	}
-	l, err := start(c, p)
+	l, err := Listen(dir, newAPI(c, p))
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
@@ -91,7 +95,9 @@ func connect(t *testing.T, l *Listener) *Client {
 	t.Helper()
 	name := strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix)
 	c := newClient(filepath.Dir(l.socket.path), name)
-	must(t, c.do(t.Context(), http.MethodGet, "/v1/server", nil, &c.server))
+	var err error
+	c.server, err = getServer.Call(t.Context(), c.at, nothing{})
+	must(t, err)
 	c.server.Name = name
 	t.Cleanup(c.Close)
 	return c
@@ -316,7 +322,7 @@ func TestClose(t *testing.T) {
 	// What has the name by now is another server's.
 	first := serve(t, Config{})
 	must(t, os.Remove(first.socket.path))
-	second := serve(t, Config{Dir: filepath.Dir(first.socket.path)})
+	second := serveIn(t, filepath.Dir(first.socket.path), Config{}, patient)
 	must(t, first.Close())
 	if second.socket.path != first.socket.path || connect(t, second) == nil {
 		t.Error("another server's socket was removed")

@@ -2,17 +2,15 @@ package control
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 // Copy asks for a copy between the host and a session: see pipeline.HostCopy.
 type Copy struct {
-	Source      string `json:"source"`
-	Destination string `json:"destination"`
-	Overwrite   bool   `json:"overwrite,omitempty"`
+	Source      string `json:"source" about:"A path: absolute on the host, or relative in the session." range:"1..4096" required:"true"`
+	Destination string `json:"destination" about:"Likewise." range:"1..4096" required:"true"`
+	Overwrite   bool   `json:"overwrite,omitempty" about:"Replaces a file that is there."`
 }
 
 // Copied describes the file that a Copy has written.
@@ -24,16 +22,12 @@ type Copied struct {
 	Notes  []string `json:"notes,omitempty"`
 }
 
-func (l *Listener) copy(r *http.Request) (any, error) {
-	var q Copy
-	if err := read(r, maxBody, &q); err != nil {
-		return nil, err
-	}
-	info, err := l.find(r.PathValue("id"))
+func (a *API) copy(ctx context.Context, q *copyIn) (Copied, error) {
+	info, err := a.find(ctx, q.ID)
 	if err != nil {
-		return nil, err
+		return Copied{}, err
 	}
-	res, err := l.c.Pipeline.Do(r.Context(), pipeline.HostCopy{
+	res, err := a.c.Pipeline.Do(ctx, pipeline.HostCopy{
 		HostCaller: pipeline.HostCaller{Namespace: info.Namespace, Session: info.ID},
 		Source:     q.Source, Destination: q.Destination, Overwrite: q.Overwrite,
 	})
@@ -43,5 +37,5 @@ func (l *Listener) copy(r *http.Request) (any, error) {
 
 // Copy copies a file between the host and a session.
 func (c *Client) Copy(ctx context.Context, id string, q Copy) (Copied, error) {
-	return call[Copied](ctx, c.endless(), http.MethodPost, "/v1/sessions/"+url.PathEscape(id)+"/copy", q)
+	return copyFile.Call(ctx, c.endless(), copyIn{ofSession{id}, q})
 }

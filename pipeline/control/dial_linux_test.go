@@ -53,14 +53,14 @@ func TestDial(t *testing.T) {
 	if _, err := dialed(""); err == nil || !strings.Contains(err.Error(), "server 5 does not answer") {
 		t.Errorf("a server that hangs: %v", err)
 	}
-	serve(t, Config{Dir: dir, Server: Server{PID: 7}})
+	serveIn(t, dir, Config{Server: Server{PID: 7}}, patient)
 	if c, err := dialed(""); err != nil || c.server.PID != 7 {
 		t.Errorf("one that hangs and one that lives: %v", err)
 	}
 	if _, err := dialed("5"); err == nil || !strings.Contains(err.Error(), "server 5 does not answer") {
 		t.Errorf("the one that hangs, by name: %v", err)
 	}
-	serve(t, Config{Dir: dir, Server: Server{PID: 123}})
+	serveIn(t, dir, Config{Server: Server{PID: 123}}, patient)
 	_, err = dialed("")
 	var several *Several
 	if !errors.Is(err, ErrSeveral) || !errors.As(err, &several) || len(several.Servers) != 2 || err.Error() != "several servers run: 7, 123" {
@@ -129,7 +129,7 @@ func TestSameProcessID(t *testing.T) {
 	var names []string
 	for range 5 {
 		all.Go(func() {
-			l := serve(t, Config{Dir: dir, Server: Server{PID: 1}})
+			l := serveIn(t, dir, Config{Server: Server{PID: 1}}, patient)
 			for range 3 {
 				_, err := Dial(t.Context(), dir, "")
 				if errors.Is(err, ErrNone) {

@@ -5,14 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // Bounds of the streams of events. Each is a connection, and there is room for others beside them.
@@ -23,55 +21,10 @@ const (
 
 // EventQuery asks for events.
 type EventQuery struct {
-	Namespace string   // "" is all
-	Kinds     []string // names of events; empty is all
-	Since     uint64   // only those after this number
-	Follow    bool     // go on with those that come
-}
-
-func (q EventQuery) values() url.Values {
-	v := url.Values{}
-	if q.Namespace != "" {
-		v.Set("namespace", q.Namespace)
-	}
-	v["kind"] = q.Kinds
-	if q.Since > 0 {
-		v.Set("since", strconv.FormatUint(q.Since, 10))
-	}
-	if !q.Follow {
-		v.Set("follow", "false")
-	}
-	return v
-}
-
-// readQuery is strict: who mistypes a filter must not take its silence for nothing happening.
-func readQuery(v url.Values) (q EventQuery, err error) {
-	q.Follow = true
-	for key, values := range v {
-		if len(values) > 1 && key != "kind" {
-			return q, fmt.Errorf("%.40q is there more than once", key)
-		}
-		switch key {
-		case "namespace":
-			q.Namespace = values[0]
-		case "kind":
-			q.Kinds, err = values, event.Check(values)
-		case "since":
-			if q.Since, err = strconv.ParseUint(values[0], 10, 64); err != nil {
-				err = fmt.Errorf("since=%.40q is no event's number", values[0])
-			}
-		case "follow":
-			if q.Follow = values[0] != "false"; q.Follow && values[0] != "true" {
-				err = fmt.Errorf("follow=%.40q is neither true nor false", values[0])
-			}
-		default:
-			err = fmt.Errorf("events have no filter %.40q", key)
-		}
-		if err != nil {
-			return q, err
-		}
-	}
-	return q, nil
+	Namespace string   `json:"namespace,omitempty" about:"Only events of this namespace. Default: of all that the caller may see." range:"..64"`
+	Kinds     []string `json:"kind,omitempty" about:"Only these; there may be several." range:"..64" each:"The name of an event."`
+	Since     uint64   `json:"since,omitempty" about:"Only events after this number."`
+	Follow    bool     `json:"follow" about:"Go on with those that come." default:"true"`
 }
 
 // filter returns the bus's form of the query.
@@ -100,11 +53,11 @@ func (s *streams) enter(limit int, what string) error {
 	defer s.mu.Unlock()
 	select {
 	case <-s.over:
-		return errors.New("the server ends")
+		return failure(http.StatusServiceUnavailable, "the server ends")
 	default:
 	}
 	if s.n >= limit {
-		return fmt.Errorf("%d clients %s already", s.n, what)
+		return failure(http.StatusServiceUnavailable, "%d clients %s already", s.n, what)
 	}
 	s.n++
 	s.all.Add(1)
@@ -130,81 +83,78 @@ func (s *streams) end() {
 }
 
 // events answers with the events that are remembered, and those that come.
-func (l *Listener) events(w http.ResponseWriter, r *http.Request) {
-	q, err := readQuery(r.URL.Query())
-	switch {
-	case err != nil:
-		refuse(w, http.StatusBadRequest, err)
-		return
-	case l.c.Events == nil:
-		refuse(w, http.StatusNotFound, errors.New("this server has none"))
+func (a *API) events(w http.ResponseWriter, r *http.Request) {
+	q, err := streamEvents.Arguments(r)
+	if err == nil {
+		if e := event.Check(q.Kinds); e != nil {
+			err = operation.Wrong("kind", "%v", e)
+		}
+	}
+	by := askerOf(r.Context())
+	if err == nil && q.Namespace != "" {
+		err = by.reach(q.Namespace)
+	}
+	if err == nil && a.c.Events == nil {
+		err = failure(http.StatusNotFound, "this server has none")
+	}
+	if err == nil {
+		err = a.streams.enter(maxStreams, "listen")
+	}
+	if err != nil {
+		deny(w, err)
 		return
 	}
-	if err := l.streams.enter(maxStreams, "listen"); err != nil {
-		refuse(w, http.StatusServiceUnavailable, err)
-		return
-	}
-	defer l.streams.leave()
+	defer a.streams.leave()
 	// A client may read as slowly as it likes, and for as long: what it costs is bounded.
 	c := http.NewResponseController(w)
 	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
-		refuse(w, http.StatusInternalServerError, err)
+		deny(w, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	s, before, forgotten := l.c.Events.Listen(q.filter(), streamBuffer, q.Since)
+	s, before, forgotten := a.c.Events.Listen(q.filter(), streamBuffer, q.Since)
 	defer s.Cancel()
-	out := &stream{w: w, flush: c.Flush}
+	out := &stream{lines: newLines(w, r), sees: by.sees}
 	if q.Since > 0 && forgotten > 0 {
-		out.line(Notice{Forgotten: forgotten})
+		out.notice(Notice{Forgotten: forgotten})
 	}
 	for _, e := range before {
 		out.event(e)
 	}
-	out.flushed()
+	out.flush()
 	if q.Follow {
-		out.follow(r.Context(), l.streams.over, s)
+		out.follow(r.Context(), a.streams.over, s)
 	}
 }
 
-// stream writes lines until the first error.
+// stream writes events until the first error.
 type stream struct {
-	w     http.ResponseWriter
-	flush func() error
-	err   error
+	*lines
+	sees func(namespace string) bool
 }
 
 func (o *stream) event(e event.Event) {
+	if !o.sees(e.Namespace) {
+		return
+	}
 	b, err := json.Marshal(e)
 	if err != nil {
-		o.line(Notice{Unwritten: e.Seq})
+		o.notice(Notice{Unwritten: e.Seq})
 		return
 	}
 	o.write(b)
 }
 
-func (o *stream) line(n Notice) {
+func (o *stream) notice(n Notice) {
 	b, err := json.Marshal(n)
 	o.err = cmp.Or(o.err, err)
 	o.write(b)
 }
 
-func (o *stream) write(line []byte) {
-	if o.err == nil {
-		_, o.err = o.w.Write(append(line, '\n'))
-	}
-}
-
-func (o *stream) flushed() {
-	if o.err == nil {
-		o.err = o.flush()
-	}
-}
-
 // follow writes what comes, until ctx or the server ends. What a client misses it is told about where
 // that is noticed.
 func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subscription) {
-	reported := uint64(0)
+	reported, alive := uint64(0), time.NewTicker(heartbeat)
+	defer alive.Stop()
 	for o.err == nil {
 		select {
 		case e, ok := <-s.Events():
@@ -212,17 +162,20 @@ func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subs
 				return
 			}
 			o.event(e)
+		case <-alive.C:
+			o.alive()
+			continue
 		case <-ctx.Done():
 			return
 		case <-over:
 			return
 		}
 		if missed := s.Missed(); missed > reported {
-			o.line(Notice{Dropped: missed - reported})
+			o.notice(Notice{Dropped: missed - reported})
 			reported = missed
 		}
 		if len(s.Events()) == 0 {
-			o.flushed()
+			o.flush()
 		}
 	}
 }

@@ -1,12 +1,7 @@
 package control
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"time"
@@ -16,48 +11,48 @@ import (
 
 // GrantRequest is an approval that a person gives without having been asked.
 type GrantRequest struct {
-	Kind      string  `json:"kind"` // of package approval
-	What      string  `json:"what"` // exactly what is approved
-	Namespace string  `json:"namespace"`
-	Session   string  `json:"session,omitempty"` // "" is all of the namespace
-	Seconds   float64 `json:"seconds,omitempty"` // how long it holds; 0 is approval.DefaultFor, and approval.MaxFor the most
-	Reason    string  `json:"reason,omitempty"`
+	Kind      string  `json:"kind" about:"The kind of what is approved." oneof:"egress host package" required:"true"`
+	What      string  `json:"what" about:"Exactly what is approved." range:"1..4096" required:"true"`
+	Namespace string  `json:"namespace" about:"For whom." range:"1..64" required:"true"`
+	Session   string  `json:"session,omitempty" about:"The session that it is for. Default: all of the namespace." range:"..64"`
+	Seconds   float64 `json:"seconds,omitempty" about:"How long it holds, a day at most. Default: an hour." range:"0..1000000000000"`
+	Reason    string  `json:"reason,omitempty" about:"Why, for the log."`
 }
 
 // Grant approves what nobody has asked for, and returns what holds then.
 func (c *Client) Grant(ctx context.Context, g GrantRequest) (Grant, error) {
-	return call[Grant](ctx, c, http.MethodPost, "/v1/grants", g)
+	return giveGrant.Call(ctx, c.at, g)
 }
 
-// grant approves in the name of the user at the other end.
-func (l *Listener) grant(r *http.Request) (any, error) {
-	q, err := l.grantQuestion(r)
+// grant approves in the name of who asks.
+func (a *API) grant(ctx context.Context, g *GrantRequest) (Grant, error) {
+	q, err := a.question(ctx, g)
 	if err != nil {
-		return nil, err
+		return Grant{}, err
 	}
-	a := approval.Answer{Allowed: true, By: channel(r.Context()), User: userName(r.Context()), Reason: q.Reason}
+	by := askerOf(ctx)
+	answer := approval.Answer{Allowed: true, By: by.channel(), User: by.user, Reason: q.Reason}
 	q.Reason = "" // nobody asked
-	held, err := l.c.Approvals.Grant(r.Context(), q, a)
+	held, err := a.c.Approvals.Grant(ctx, q, answer)
 	if status, _ := statusOf(err); status == http.StatusInternalServerError {
-		l.c.Log.Error("control: an approval was not given", "error", err)
+		a.c.Log.Error("control: an approval was not given", "error", err)
 	}
 	return grantOf(held), err
 }
 
-// grantQuestion returns the question that a request wants approved, without secrets.
-func (l *Listener) grantQuestion(r *http.Request) (approval.Question, error) {
-	g, err := readGrant(r.Body)
+// question returns the question that a request wants approved, without secrets.
+func (a *API) question(ctx context.Context, g *GrantRequest) (approval.Question, error) {
 	q := approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session, Reason: g.Reason, For: duration(g.Seconds)}
-	if err == nil && l.c.Pipeline != nil {
-		err = l.c.Pipeline.RedactQuestion(r.Context(), &q)
+	err := askerOf(ctx).reach(g.Namespace)
+	if err == nil && a.c.Pipeline != nil {
+		if e := a.c.Pipeline.RedactQuestion(ctx, &q); e != nil {
+			err = failure(http.StatusBadRequest, "%v", e)
+		}
 	}
-	switch {
-	case err != nil:
-		return q, failure(http.StatusBadRequest, "%v", err)
-	case l.c.Approvals == nil:
-		return q, failure(http.StatusNotFound, "this server has no approvals")
+	if err == nil && a.c.Approvals == nil {
+		err = failure(http.StatusNotFound, "this server has no approvals")
 	}
-	return q, nil
+	return q, err
 }
 
 func grantOf(g approval.Grant) Grant {
@@ -69,62 +64,20 @@ func duration(seconds float64) time.Duration {
 	return time.Duration(math.Ceil(min(seconds, maxSeconds) * float64(time.Second)))
 }
 
-// readGrant is strict: what is misspelt must not become an approval of something wider.
-func readGrant(body io.Reader) (GrantRequest, error) {
-	data, err := readBody(body, maxBody)
-	if err != nil {
-		return GrantRequest{}, err
-	}
-	var g GrantRequest
-	if err := decode(data, &g); err != nil {
-		return GrantRequest{}, fmt.Errorf("read what is approved: %w", err)
-	}
-	switch {
-	case g.Kind == "" || g.What == "":
-		return GrantRequest{}, errors.New(`what is approved has no "kind" or no "what"`)
-	case g.Namespace == "":
-		return GrantRequest{}, errors.New(`what is approved has no "namespace"`)
-	case g.Seconds < 0:
-		return GrantRequest{}, errors.New("an approval can't hold for less than no time")
-	}
-	return g, nil
-}
-
-func readBody(body io.Reader, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(body, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("a request has at most %d bytes", limit)
-	}
-	return data, err
-}
-
-// decode reads one JSON value that has only what v has, and nothing after it.
-func decode(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is something after it")
-	}
-	return nil
-}
-
 // Ask opens a question in the server, as an agent would, and returns it. It waits for an answer like any other.
 func (c *Client) Ask(ctx context.Context, g GrantRequest) (approval.Question, error) {
-	return call[approval.Question](ctx, c, http.MethodPost, "/v1/approvals", g)
+	return openApproval.Call(ctx, c.at, g)
 }
 
-func (l *Listener) ask(r *http.Request) (any, error) {
-	q, err := l.grantQuestion(r)
+func (a *API) ask(ctx context.Context, g *GrantRequest) (approval.Question, error) {
+	q, err := a.question(ctx, g)
 	if err != nil {
-		return nil, err
+		return q, err
 	}
-	q.Client = fmt.Sprintf("the command line (%s)", userName(r.Context()))
-	p, err := l.c.Approvals.Open(r.Context(), q)
+	q.Client = askerOf(ctx).way()
+	p, err := a.c.Approvals.Open(ctx, q)
 	if err != nil {
-		return nil, failure(http.StatusBadRequest, "%v", err)
+		return q, failure(http.StatusBadRequest, "%v", err)
 	}
 	return p.Question, nil
 }

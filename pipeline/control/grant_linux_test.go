@@ -21,14 +21,14 @@ func TestScopeOfAnAnswer(t *testing.T) {
 		"all that was asked":  {"r", "s", Verdict{Allow: true}, approval.ScopeTime, time.Hour, ""},
 		"this run":            {"r", "s", Verdict{Allow: true, Scope: "run"}, approval.ScopeRun, time.Hour, ""},
 		"this session":        {"r", "s", Verdict{Allow: true, Scope: "session", Seconds: 90}, approval.ScopeSession, 90 * time.Second, ""},
-		"longer than asked":   {"", "", Verdict{Allow: true, Seconds: 1e300}, approval.ScopeTime, time.Hour, ""},
+		"longer than asked":   {"", "", Verdict{Allow: true, Seconds: 1e12}, approval.ScopeTime, time.Hour, ""},
 		"for ten minutes":     {"", "", Verdict{Allow: true, Scope: "time", Seconds: 600}, approval.ScopeTime, 10 * time.Minute, ""},
 		"a run that is not":   {"", "s", Verdict{Allow: true, Scope: "run"}, "", 0, "can't be approved for that: no run waits"},
-		"no such scope":       {"r", "s", Verdict{Allow: true, Scope: "forever"}, "", 0, `"forever" is no scope`},
+		"no such scope":       {"r", "s", Verdict{Allow: true, Scope: "forever"}, "", 0, `"forever" is not possible`},
 		"a no with a scope":   {"r", "s", Verdict{Scope: "run"}, "", 0, "a no has no scope"},
-		"less than no time":   {"r", "s", Verdict{Allow: true, Seconds: -1}, "", 0, "less than no time"},
+		"less than no time":   {"r", "s", Verdict{Allow: true, Seconds: -1}, "", 0, "out of range"},
 		"a no that is a no":   {"r", "s", Verdict{Reason: "no"}, "", 0, ""},
-		"no scope in control": {"r", "s", Verdict{Allow: true, Scope: "\x1b[2J"}, "", 0, "is no scope"},
+		"no scope in control": {"r", "s", Verdict{Allow: true, Scope: "\x1b[2J"}, "", 0, "is not possible"},
 	} {
 		p, err := b.Open(t.Context(), approval.Question{Kind: approval.Egress, What: strings.ReplaceAll(name, " ", "-") + ".example", Namespace: "team", Run: tt.run, Session: tt.session})
 		must(t, err)

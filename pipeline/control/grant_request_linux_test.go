@@ -34,7 +34,7 @@ func TestGrant(t *testing.T) {
 	if a, err := waits.Wait(t.Context()); err != nil || !a.Allowed || a.User != me.Username {
 		t.Errorf("who waits is told %+v, %v", a, err)
 	}
-	s, err := c.Grant(t.Context(), GrantRequest{Kind: approval.Host, What: "run git *", Namespace: "team", Session: "s", Seconds: 1e300})
+	s, err := c.Grant(t.Context(), GrantRequest{Kind: approval.Host, What: "run git *", Namespace: "team", Session: "s", Seconds: 1e12})
 	must(t, err)
 	if s.Scope != approval.ScopeSession || s.Until.Sub(s.Question.Asked) != approval.MaxFor {
 		t.Errorf("got %+v", s)
@@ -77,7 +77,7 @@ func TestBadGrants(t *testing.T) {
 		`{"kind":"egress","what":"a.example","namespace":"team","scope":"time"}`,
 		`{"kind":"egress","what":"a.example","namespace":"team","by":"cli","user":"root"}`,
 		`{"kind":"egress","what":"a.example","namespace":"team"}{}`,
-		`{"kind":"egress","what":"a.example","namespace":"team","seconds":"60"}`,
+		`{"kind":"egress","what":"a.example","namespace":"team","seconds":"a minute"}`,
 		`{"kind":"egress","what":["a.example"],"namespace":"team"}`,
 		`{"kind":"egress","what":"` + strings.Repeat("a", maxBody) + `","namespace":"team"}`,
 	} {
@@ -127,7 +127,7 @@ func guarded(dir string) {
 	b := approval.New(approval.Config{Audit: log, Root: true})
 	p, err := b.Open(ctx, approval.Question{Kind: approval.Egress, What: "example.com", Namespace: "team"})
 	fail(err)
-	l, err := Listen(Config{Dir: dir, Server: Server{PID: os.Getpid()}, Approvals: b})
+	l, err := Listen(dir, New(Config{Server: Server{PID: os.Getpid()}, Approvals: b}))
 	fail(err)
 	own, err := Dial(ctx, "", l.socket.path)
 	fail(err)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -20,24 +21,26 @@ type Limits struct {
 
 // Change asks for other limits: of a namespace or, if one is named, of a session. Zero fields stay as they are.
 type Change struct {
-	Namespace string         `json:"namespace,omitempty"`
-	Session   string         `json:"session,omitempty"`
-	Limits    session.Limits `json:"limits"`
+	Namespace string         `json:"namespace,omitempty" about:"Whose runs. Default: \"default\", or that of the session." range:"..64"`
+	Session   string         `json:"session,omitempty" about:"The session, by its id or its beginning." range:"..64"`
+	Limits    session.Limits `json:"limits" about:"The limits; those that are left out, or 0, stay as they are." required:"true"`
 }
 
-func (l *Listener) limits(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	now := Limits{Namespace: q.Get("namespace"), Session: q.Get("session")}
+func (a *API) limits(ctx context.Context, q *ofLimits) (Limits, error) {
+	now := Limits{Namespace: q.Namespace, Session: q.Session}
 	var own *session.Info
 	if now.Session != "" {
-		info, err := l.find(now.Session)
+		info, err := a.find(ctx, now.Session)
 		if err != nil {
-			return nil, err
+			return now, err
 		}
 		now.Namespace, now.Session, own = info.Namespace, info.ID, &info
 	}
 	now.Namespace = cmp.Or(now.Namespace, "default")
-	limits, caps := l.c.Pipeline.InForce(now.Namespace)
+	if err := askerOf(ctx).reach(now.Namespace); err != nil {
+		return now, err
+	}
+	limits, caps := a.c.Pipeline.InForce(now.Namespace)
 	now.Limits, now.Caps = pipeline.LimitsOf(limits), pipeline.LimitsOf(caps)
 	if own != nil {
 		now.Limits = own.Limits
@@ -45,29 +48,28 @@ func (l *Listener) limits(r *http.Request) (any, error) {
 	return now, nil
 }
 
-func (l *Listener) setLimits(r *http.Request) (any, error) {
-	var q Change
-	if err := read(r, maxBody, &q); err != nil {
-		return nil, err
-	}
+func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
 	now := Limits{Namespace: q.Namespace}
 	if q.Session != "" {
-		info, err := l.find(q.Session)
+		info, err := a.find(ctx, q.Session)
 		if err == nil && q.Namespace != "" && q.Namespace != info.Namespace {
 			err = fmt.Errorf("%w: %.40q in the namespace %.40q", session.ErrUnknown, q.Session, q.Namespace)
 		}
 		if err != nil {
-			return nil, err
+			return now, err
 		}
 		now.Namespace, now.Session = info.Namespace, info.ID
 	}
 	now.Namespace = cmp.Or(now.Namespace, "default")
-	if !(q.Limits.Wall <= maxSeconds && q.Limits.RAM <= 1<<40 && q.Limits.Disk <= 1<<40) { // beyond, arithmetic goes wrong; caps are far below
-		return nil, failure(http.StatusBadRequest, "these are no limits")
+	if err := askerOf(ctx).reach(now.Namespace); err != nil {
+		return now, err
 	}
-	res, err := l.c.Pipeline.Do(r.Context(), pipeline.NewLimits{Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits)})
+	if !(q.Limits.Wall <= maxSeconds && q.Limits.RAM <= 1<<40 && q.Limits.Disk <= 1<<40) { // beyond, arithmetic goes wrong; caps are far below
+		return now, failure(http.StatusBadRequest, "these are no limits")
+	}
+	res, err := a.c.Pipeline.Do(ctx, pipeline.NewLimits{Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits)})
 	if err == nil {
-		_, caps := l.c.Pipeline.InForce(now.Namespace)
+		_, caps := a.c.Pipeline.InForce(now.Namespace)
 		now.Limits, now.Caps = pipeline.LimitsOf(res.Answer.(pipeline.Bounds)), pipeline.LimitsOf(caps)
 	}
 	return now, err
@@ -75,31 +77,24 @@ func (l *Listener) setLimits(r *http.Request) (any, error) {
 
 // Value is what to put into a session: Value under Key, or what another session has under From.Key.
 type Value struct {
-	Key   string          `json:"key"`
-	Value json.RawMessage `json:"value,omitempty"`
-	From  string          `json:"from,omitempty"` // a session of the same namespace
-	Its   string          `json:"from_key,omitempty"`
+	Key   string          `json:"key" about:"The variable's name there." range:"1..200" required:"true"`
+	Value json.RawMessage `json:"value,omitempty" about:"The value, any JSON."`
+	From  string          `json:"from,omitempty" about:"The session that has the value, of the same namespace." range:"..64"`
+	Its   string          `json:"from_key,omitempty" about:"The variable's name there. Default: key." range:"..200"`
 }
 
 const maxValueBody = 40 << 20 // bytes: more than the longest value that the pipeline carries
 
-func (l *Listener) bridge(r *http.Request) (any, error) {
-	var v Value
-	if err := read(r, maxValueBody, &v); err != nil {
-		return nil, err
-	}
-	info, err := l.find(r.PathValue("id"))
-	b := pipeline.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value}
+func (a *API) bridge(ctx context.Context, v *valueIn) (pipeline.Result, error) {
+	info, err := a.find(ctx, v.ID)
+	b := pipeline.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value.Value}
 	if err == nil && v.From != "" {
 		var from session.Info
-		from, err = l.find(v.From)
+		from, err = a.find(ctx, v.From)
 		b.From, b.Key = from.ID, cmp.Or(v.Its, b.Key)
 	}
 	if err != nil {
-		return nil, err
+		return pipeline.Result{}, err
 	}
-	if v.Key == "" {
-		return nil, failure(http.StatusBadRequest, "there is no key")
-	}
-	return l.c.Pipeline.Do(r.Context(), b)
+	return a.c.Pipeline.Do(ctx, b)
 }

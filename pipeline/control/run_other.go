@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-func (l *Listener) run(w http.ResponseWriter, _ *http.Request) {
-	refuse(w, http.StatusPreconditionFailed, errUnlike)
+func (a *API) run(w http.ResponseWriter, _ *http.Request) {
+	deny(w, failure(http.StatusPreconditionFailed, "%v", errUnlike))
 }
 
 // Taken is a run that a server has taken on; here none does.

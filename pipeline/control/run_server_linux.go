@@ -16,44 +16,47 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // run has a client's run done here, if it is all the same to the client.
-func (l *Listener) run(w http.ResponseWriter, r *http.Request) {
+func (a *API) run(w http.ResponseWriter, r *http.Request) {
 	uid, known := r.Context().Value(peerKey{}).(int)
-	if like := r.Header.Get(alikeHeader); l.c.Runs == nil || !known || uid != os.Geteuid() || like == "" || like != l.c.Alike() {
-		refuse(w, http.StatusPreconditionFailed, errUnlike)
+	if like := r.Header.Get(alikeHeader); a.c.Runs == nil || !known || uid != os.Geteuid() || like == "" || like != a.c.Alike() {
+		deny(w, failure(http.StatusPreconditionFailed, "%v", errUnlike))
 		return
 	}
 	var q Handed
-	if err := read(r, maxValueBody, &q); err != nil {
-		deny(w, err)
+	body := json.NewDecoder(r.Body)
+	body.DisallowUnknownFields() // what another version asks for is not what is done here
+	if err := body.Decode(&q); err != nil {
+		deny(w, operation.Invalid{"read what is handed over: " + err.Error()})
 		return
 	}
-	if !l.c.Runs.Free(q.Request.Limits) {
-		refuse(w, http.StatusServiceUnavailable, errFull) // in a process of its own it waits for nobody
+	if !a.c.Runs.Free(q.Request.Limits) {
+		deny(w, failure(http.StatusServiceUnavailable, "%v", errFull)) // in a process of its own it waits for nobody
 		return
 	}
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, err)
+		deny(w, err)
 		return
 	}
 	h := &handed{conn: conn, found: make(chan beside, 1)}
 	defer h.obeying.Wait()
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(l.pace.read))
+	_ = conn.SetDeadline(time.Now().Add(a.pace.read))
 	_, err = io.WriteString(conn, ready)
 	if err == nil {
 		h.files, err = pipes(conn)
 	}
 	if err != nil { // the client has gone, or has changed its mind
-		l.c.Log.Debug("control: a run was not begun", "error", err)
+		a.c.Log.Debug("control: a run was not begun", "error", err)
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
 	ctx := pipeline.ByCaller(r.Context(), pipeline.Caller{}) // its rows are those of a process of its own
-	if answer := h.do(ctx, l.c.Runs, q); ctx.Err() == nil {  // else the server ends
+	if answer := h.do(ctx, a.c.Runs, q); ctx.Err() == nil {  // else the server ends
 		h.send(answer)
 	}
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,20 +14,21 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // NewSession asks for a session. Zero fields are the operator's defaults.
 type NewSession struct {
-	Namespace string         `json:"namespace,omitempty"`
-	Language  string         `json:"language"`
-	Backend   string         `json:"backend,omitempty"`
-	Profile   string         `json:"profile,omitempty"`
-	Allow     []string       `json:"allow,omitempty"` // names that its cells may reach
-	NoNetwork bool           `json:"no_network,omitempty"`
-	Limits    session.Limits `json:"limits,omitzero"`
-	Idle      float64        `json:"idle_seconds,omitempty"`
-	Lifetime  float64        `json:"lifetime_seconds,omitempty"`
+	Namespace string         `json:"namespace,omitempty" about:"The namespace that it belongs to. Default: \"default\"." range:"..64"`
+	Language  string         `json:"language" about:"What it runs." required:"true"`
+	Backend   string         `json:"backend,omitempty" about:"What contains it."`
+	Profile   string         `json:"profile,omitempty" about:"The containment profile."`
+	Allow     []string       `json:"allow,omitempty" about:"Names that its cells may reach, and no others." range:"..1000" each:"A host." eachrange:"..300"`
+	NoNetwork bool           `json:"no_network,omitempty" about:"Its cells reach nothing."`
+	Limits    session.Limits `json:"limits,omitzero" about:"Its limits, at most the operator's caps."`
+	Idle      float64        `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends." range:"0..1000000"`
+	Lifetime  float64        `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case." range:"0..1000000"`
 }
 
 // Used is a living session with its current usage.
@@ -48,13 +50,13 @@ func (a *Ambiguous) Error() string {
 var idLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z]{1,26}$`) })
 
 // find returns the session whose id is, or begins with, text: the living come before the dead.
-func (l *Listener) find(text string) (session.Info, error) {
+func (a *API) find(ctx context.Context, text string) (session.Info, error) {
 	unknown := fmt.Errorf("%w: %.40q", session.ErrUnknown, text)
 	if !idLike().MatchString(text) {
 		return session.Info{}, unknown
 	}
 	text = strings.ToUpper(text)
-	all := slices.DeleteFunc(l.c.Pipeline.Sessions(""), func(i session.Info) bool { return !strings.HasPrefix(i.ID, text) })
+	all := slices.DeleteFunc(a.sessions(ctx, ""), func(i session.Info) bool { return !strings.HasPrefix(i.ID, text) })
 	for _, some := range [][]session.Info{
 		slices.DeleteFunc(slices.Clone(all), func(i session.Info) bool { return i.ID != text }),
 		slices.DeleteFunc(slices.Clone(all), func(i session.Info) bool { return i.State == "dead" }),
@@ -64,83 +66,74 @@ func (l *Listener) find(text string) (session.Info, error) {
 		case len(some) == 1:
 			return some[0], nil
 		case len(some) > 1:
-			a := &Ambiguous{Begins: text}
+			several := &Ambiguous{Begins: text}
 			for _, i := range some {
-				a.IDs = append(a.IDs, i.ID)
+				several.IDs = append(several.IDs, i.ID)
 			}
-			return session.Info{}, a
+			return session.Info{}, several
 		}
 	}
 	return session.Info{}, unknown
 }
 
-// answers returns the handler that replies with what f returns.
-func answers(f func(*http.Request) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := f(r)
-		if err != nil {
-			deny(w, err)
-			return
-		}
-		reply(w, http.StatusOK, v)
-	}
+// sessions lists the sessions of a namespace, or of all for "", that the caller may see.
+func (a *API) sessions(ctx context.Context, namespace string) []session.Info {
+	sees := askerOf(ctx).sees
+	return slices.DeleteFunc(a.c.Pipeline.Sessions(namespace), func(i session.Info) bool { return !sees(i.Namespace) })
 }
 
-func (l *Listener) create(r *http.Request) (any, error) {
-	var q NewSession
-	if err := read(r, maxBody, &q); err != nil {
-		return nil, err
-	}
-	if !(min(q.Idle, q.Lifetime) >= 0 && max(q.Idle, q.Lifetime) <= maxSeconds) {
-		return nil, failure(http.StatusBadRequest, "idle_seconds and lifetime_seconds are from 0 to %d", int64(maxSeconds))
+func (a *API) create(ctx context.Context, q *NewSession) (session.Info, error) {
+	if err := askerOf(ctx).reach(cmp.Or(q.Namespace, "default")); err != nil {
+		return session.Info{}, err
 	}
 	n := pipeline.NewSession{Namespace: q.Namespace, Language: q.Language, Backend: q.Backend, Profile: q.Profile, Allow: q.Allow,
 		Limits: pipeline.BoundsOf(q.Limits), Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime)}
 	if q.NoNetwork {
 		n.Allow = []string{}
 	}
-	res, err := l.c.Pipeline.Do(r.Context(), n)
-	return res.Answer, err
+	res, err := a.c.Pipeline.Do(ctx, n)
+	info, _ := res.Answer.(session.Info)
+	return info, err
 }
 
-func (l *Listener) end(r *http.Request) (any, error) {
-	info, err := l.find(r.PathValue("id"))
+func (a *API) end(ctx context.Context, q *ofSession) (session.Info, error) {
+	info, err := a.find(ctx, q.ID)
 	if err != nil {
-		return nil, err
+		return info, err
 	}
-	res, err := l.c.Pipeline.Do(r.Context(), pipeline.EndSession{Namespace: info.Namespace, Session: info.ID})
-	return res.Answer, err
+	res, err := a.c.Pipeline.Do(ctx, pipeline.EndSession{Namespace: info.Namespace, Session: info.ID})
+	last, _ := res.Answer.(session.Info)
+	return last, err
 }
 
-func (l *Listener) state(r *http.Request) (any, error) {
-	info, err := l.find(r.PathValue("id"))
+func (a *API) state(ctx context.Context, q *ofSession) (session.State, error) {
+	info, err := a.find(ctx, q.ID)
 	if err != nil {
-		return nil, err
+		return session.State{}, err
 	}
-	return l.c.Pipeline.Inspect(r.Context(), info.Namespace, info.ID)
+	return a.c.Pipeline.Inspect(ctx, info.Namespace, info.ID)
 }
 
 // usageWorkers is how many sessions are measured at once.
 const usageWorkers = 8
 
 // usage lists what living sessions use: one, those of a namespace, or all.
-func (l *Listener) usage(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	list := l.c.Pipeline.Sessions(q.Get("namespace"))
-	if id := q.Get("session"); id != "" {
-		info, err := l.find(id)
+func (a *API) usage(ctx context.Context, q *ofLimits) ([]Used, error) {
+	list := a.sessions(ctx, q.Namespace)
+	if q.Session != "" {
+		info, err := a.find(ctx, q.Session)
 		if err == nil && info.State == "dead" {
-			_, err = l.c.Pipeline.Usage(info.Namespace, info.ID) // says why
+			_, err = a.c.Pipeline.Usage(info.Namespace, info.ID) // says why
 		}
 		if err != nil {
 			return nil, err
 		}
 		list = []session.Info{info}
 	}
-	return l.used(list), nil
+	return a.used(list), nil
 }
 
-func (l *Listener) used(list []session.Info) []Used {
+func (a *API) used(list []session.Info) []Used {
 	all, sem := make([]Used, len(list)), make(chan struct{}, usageWorkers)
 	var workers sync.WaitGroup
 	for i, info := range list {
@@ -150,7 +143,7 @@ func (l *Listener) used(list []session.Info) []Used {
 		sem <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-sem }()
-			if u, err := l.c.Pipeline.Usage(info.Namespace, info.ID); err == nil {
+			if u, err := a.c.Pipeline.Usage(info.Namespace, info.ID); err == nil {
 				all[i] = Used{info, u}
 			}
 		})
@@ -205,11 +198,13 @@ func deny(w http.ResponseWriter, err error) {
 	status, text := statusOf(err)
 	m := message{Error: text}
 	switch {
+	case errors.As(err, new(operation.Invalid)):
+		status, m.Hint = http.StatusBadRequest, "correct the arguments"
 	case errors.As(err, &failed):
 		status = failed.Status
 	case errors.As(err, &own):
 		m = message{Error: own.Reason, Hint: own.Remedy.String()}
 	}
 	m.Error = cmp.Or(m.Error, "something went wrong that has no name")
-	reply(w, status, m)
+	operation.Reply(w, status, m)
 }

@@ -21,7 +21,7 @@ func TestPrivate(t *testing.T) {
 	dir := filepath.Join(top, "run", "sandboxmcp")
 	must(t, os.MkdirAll(dir, 0o777))
 	must(t, os.Chmod(dir, 0o777))
-	l := serve(t, Config{Dir: dir})
+	l := serveIn(t, dir, Config{}, patient)
 	for path, want := range map[string]fs.FileMode{dir: fs.ModeDir | 0o700, l.socket.path: fs.ModeSocket | 0o600} {
 		if info, err := os.Lstat(path); err != nil || info.Mode() != want {
 			t.Errorf("%s: mode %v, want %v", path, info.Mode(), want)
@@ -39,7 +39,7 @@ func TestPrivate(t *testing.T) {
 		bad = append(bad, other)
 	}
 	for _, dir := range bad {
-		if l, err := Listen(Config{Dir: dir}); err == nil {
+		if l, err := Listen(dir, New(Config{})); err == nil {
 			l.Close()
 			t.Errorf("it listens in %s", dir)
 		}
@@ -52,7 +52,7 @@ func TestPrivate(t *testing.T) {
 // TestDeadServers: a server that begins removes what killed ones left, and nothing of the living.
 func TestDeadServers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sandboxmcp")
-	serve(t, Config{Dir: dir, Server: Server{PID: 9}})
+	serveIn(t, dir, Config{Server: Server{PID: 9}}, patient)
 	for _, name := range []string{"7.sock", "8-2.sock"} {
 		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
 		must(t, err)
@@ -60,7 +60,7 @@ func TestDeadServers(t *testing.T) {
 		must(t, dead.Close())
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "file.sock"), nil, 0o600))
-	serve(t, Config{Dir: dir, Server: Server{PID: 10}})
+	serveIn(t, dir, Config{Server: Server{PID: 10}}, patient)
 	left, err := os.ReadDir(dir)
 	must(t, err)
 	var names []string
@@ -74,7 +74,7 @@ func TestDeadServers(t *testing.T) {
 
 func TestLongPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40), "sandboxmcp")
-	l := serve(t, Config{Dir: dir, Server: Server{PID: 9}})
+	l := serveIn(t, dir, Config{Server: Server{PID: 9}}, patient)
 	if c := connect(t, l); c.server.PID != 9 {
 		t.Errorf("got %+v", c.server)
 	}
@@ -91,7 +91,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	dir := directory(t)
 	var response bytes.Buffer
-	l := serve(t, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&response, nil))})
+	l := serveIn(t, dir, Config{Log: slog.New(slog.NewTextHandler(&response, nil))}, patient)
 	name := strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix)
 	copied := forAll(t)
 	as := func(uid uint32) string {

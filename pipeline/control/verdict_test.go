@@ -2,6 +2,9 @@ package control
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -11,8 +14,17 @@ func FuzzVerdict(f *testing.F) {
 	for _, s := range []string{`{"allow":true}`, `{"allow":false,"reason":"x"}`, `{}`, `null`, `{"allow":"true"}`, `{"allow":true}x`, "[[[", ""} {
 		f.Add(s)
 	}
+	read := func(body string) (Verdict, error) {
+		r := &http.Request{Method: http.MethodPost, URL: &url.URL{}, Body: io.NopCloser(strings.NewReader(body))}
+		r.SetPathValue("id", "x")
+		v, err := answerApproval.Arguments(r)
+		if err != nil {
+			return Verdict{}, err
+		}
+		return v.Verdict, nil
+	}
 	f.Fuzz(func(t *testing.T, body string) {
-		v, err := readVerdict(strings.NewReader(body))
+		v, err := read(body)
 		if err != nil && v.Allow {
 			t.Errorf("%q: an error and a yes", body)
 		}
@@ -23,7 +35,7 @@ func FuzzVerdict(f *testing.F) {
 			t.Errorf("%q was taken for %+v", body, v)
 		}
 		again, _ := json.Marshal(v)
-		if w, err := readVerdict(strings.NewReader(string(again))); err != nil || w != v {
+		if w, err := read(string(again)); err != nil || w != v {
 			t.Errorf("%s: %+v, %v", again, w, err)
 		}
 	})

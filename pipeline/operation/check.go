@@ -127,7 +127,7 @@ func (c *checking) value(f field, raw json.RawMessage, where string, into reflec
 		return f.setNumber(raw, into)
 	case "boolean":
 		b, err := strconv.ParseBool(strings.ToLower(strings.Trim(string(raw), `"`)))
-		if err != nil || !isText && len(raw) == 1 {
+		if err != nil || !isText && len(raw) == 1 || isText && f.exact {
 			return f.wrong(raw)
 		}
 		into.SetBool(b)

@@ -18,6 +18,7 @@ import (
 //	json      its name; other words behind a comma have no meaning here
 //	about     what it is, for people and models
 //	required  "true"
+//	exact     "true": of a boolean, no text is understood
 //	default   what holds if it is left out, which is set then
 //	oneof     the values that it can have, with spaces between them
 //	range     "1..64": of a number, or of how many characters or entries there may be; either end may be left out
@@ -43,6 +44,7 @@ type field struct {
 	each              *field            // entry of an array, or of an object with any names; nil otherwise
 	such              string
 	any               bool // any JSON is understood
+	exact             bool // no text is understood where the schema says boolean
 	loose             bool // a number is understood where the schema says string
 	hidden            bool // it is understood, and offered to nobody
 	at                []int
@@ -96,6 +98,7 @@ func (f *Form) add(t reflect.Type, at []int) {
 // tagged sets what the tags of a field say.
 func (f *field) tagged(tag reflect.StructTag) {
 	f.about, f.such, f.required = tag.Get("about"), tag.Get("such"), tag.Get("required") == "true"
+	f.exact = tag.Get("exact") == "true"
 	if values := tag.Get("oneof"); values != "" {
 		f.oneOf = strings.Fields(values)
 	}
@@ -141,7 +144,7 @@ func typed(t reflect.Type) field {
 		return typed(t.Elem())
 	}
 	var f field
-	zero := reflect.Zero(t).Interface()
+	zero := reflect.New(t).Elem().Interface()
 	if one, ok := zero.(choices); ok {
 		f.oneOf = one.Values()
 	}
@@ -154,6 +157,9 @@ func typed(t reflect.Type) field {
 		return f
 	case t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[[]byte](), written:
 		f.kind = "string"
+		return f
+	case t.Kind() == reflect.Interface, t.Implements(reflect.TypeFor[json.Marshaler]()):
+		f.any = true
 		return f
 	}
 	switch t.Kind() {

@@ -2,14 +2,21 @@
 // route over HTTP, its schemas, the checks of its arguments and the words of their faults come from that.
 package operation
 
+import (
+	"encoding/json"
+	"reflect"
+)
+
 // An Operation is one thing that can be asked of a server.
 type Operation struct {
-	Name  string // as a tool, and in the OpenAPI document
-	Title string // in a few words, for people
-	About string // what it does, for people and models
-	In    Form   // its arguments
-	Out   Form   // its result
-	Hints Hints
+	Name   string          // as a tool, and in the OpenAPI document
+	Title  string          // in a few words, for people
+	About  string          // what it does, for people and models
+	Route  string          // method and path, as http.ServeMux has them; "" is none
+	In     Form            // its arguments
+	Out    json.RawMessage // the JSON Schema of its result
+	Stream bool            // there are any number of results: one a line, or as server-sent events
+	Hints  Hints
 }
 
 // Hints are what clients decide by whether to ask their user first.
@@ -26,5 +33,5 @@ const (
 
 // Of returns the operation whose arguments are an A, and whose result is an R.
 func Of[A, R any](name, title, about string, hints Hints) Operation {
-	return Operation{Name: name, Title: title, About: about, In: FormOf[A](), Out: FormOf[R](), Hints: hints}
+	return Operation{Name: name, Title: title, About: about, In: FormOf[A](), Out: raw(typed(reflect.TypeFor[R]()).schema()), Hints: hints}
 }

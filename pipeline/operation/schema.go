@@ -78,12 +78,13 @@ func (f Form) schema() members {
 }
 
 func (f field) schema() members {
-	m := members{{"type", f.kind}}
+	m := members{}
 	add := func(name string, value any, ok bool) {
 		if ok {
 			m = append(m, member{name, value})
 		}
 	}
+	add("type", f.kind, f.kind != "") // else it is any JSON
 	add("description", f.about, f.about != "")
 	switch f.kind {
 	case "string":

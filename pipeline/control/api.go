@@ -1,0 +1,298 @@
+package control
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// Config holds the parts that an API serves.
+type Config struct {
+	Server    Server
+	Pipeline  *pipeline.Pipeline // nil: nothing can be run
+	Runs      *pipeline.Pipeline // runs what the command line hands over, as a process of its own would; nil: nothing is
+	Alike     func() string      // what such a process goes by, as one text; other ones run for themselves
+	Approvals *approval.Broker
+	Events    *event.Bus            // nil: there are none to listen to
+	More      []operation.Operation // what else is answered at the same address, for the OpenAPI document
+	Log       *slog.Logger          // nil says nothing
+}
+
+// Bounds of one client. One that hangs, or a bug in one, must not hold the server up.
+const (
+	maxClients = 64
+	maxBody    = 64 << 10 // bytes; so the head
+	maxSeconds = 1e6      // of an approval: more than any holds, and less than a Duration can't have
+)
+
+// maxLong is how many requests without an end may be under way, so that there is room for the short ones beside them.
+const maxLong = 32
+
+// pace is how long a client may take, and what it asks for, unless that has no end.
+type pace struct {
+	read  time.Duration
+	work  time.Duration // more than an answer's record takes at most
+	write time.Duration
+	close time.Duration // for answers that are under way at Close
+}
+
+var usual = pace{read: 5 * time.Second, work: 15 * time.Second, write: 20 * time.Second, close: time.Second}
+
+// API answers what people ask of a server. Whoever gives it a request knows who sends that: an identity is in its context.
+type API struct {
+	c       Config
+	pace    pace
+	handler http.Handler
+	address atomic.Pointer[string]
+	streams streams
+	longs   streams
+	cells   cells
+}
+
+// New returns an API that works as c says. End it before what the functions of c show.
+func New(c Config) *API { return newAPI(c, usual) }
+
+func newAPI(c Config, p pace) *API {
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	a := &API{c: c, pace: p, streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}}
+	a.cells.all = map[string]underway{}
+	a.handler = a.routes()
+	return a
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	by := askerOf(r.Context())
+	if !by.person {
+		deny(w, failure(http.StatusForbidden, "this is for people, and these credentials are an agent's: its operations are at /v1/tools and /mcp"))
+		return
+	}
+	if path.Clean(r.URL.EscapedPath()) != r.URL.EscapedPath() { // http.ServeMux would redirect to another one
+		deny(w, failure(http.StatusNotFound, "this server has no %s %.100s", r.Method, r.URL.Path))
+		return
+	}
+	a.handler.ServeHTTP(w, r.WithContext(pipeline.ByCaller(r.Context(), by.caller)))
+}
+
+// End ends the streams and what takes long, and returns when they have ended.
+func (a *API) End() {
+	a.streams.end()
+	a.longs.end()
+	a.streams.all.Wait()
+	a.longs.all.Wait()
+}
+
+// SetAddress sets what the server tells of where it answers over HTTP.
+func (a *API) SetAddress(address string) { a.address.Store(&address) }
+
+func (a *API) self(ctx context.Context, _ *nothing) (Server, error) {
+	s := a.c.Server
+	if address := a.address.Load(); address != nil {
+		s.Address = *address
+	}
+	if !askerOf(ctx).peer {
+		s.Database = "" // where it is on that machine is nothing to others
+	}
+	return s, nil
+}
+
+// routes gives all answers a limited time, other than the streams and what takes as long as programs do.
+func (a *API) routes() http.Handler {
+	short, all := http.NewServeMux(), http.NewServeMux()
+	all.Handle("/", http.TimeoutHandler(short, a.pace.work, `{"error":"the server is too busy to answer"}`))
+	all.HandleFunc(streamEvents.Pattern, a.events)
+	all.HandleFunc(runCell.Pattern, a.long(a.cell))
+	all.HandleFunc("POST /v1/runs", a.long(a.run))
+	on(all, createSession, a.create, a.long)
+	on(all, endSession, a.end, a.long)
+	on(all, inspect, a.state, a.long)
+	on(all, bridge, a.bridge, a.long)
+	on(all, copyFile, a.copy, a.long)
+
+	on(short, getServer, a.self, nil)
+	on(short, listApprovals, a.pending, nil)
+	on(short, listGrants, a.grants, nil)
+	on(short, openApproval, a.ask, nil)
+	on(short, answerApproval, a.answer, nil)
+	on(short, giveGrant, a.grant, nil)
+	on(short, listSessions, func(ctx context.Context, q *inNamespace) ([]session.Info, error) {
+		return a.sessions(ctx, q.Namespace), nil
+	}, a.running)
+	on(short, listUsage, a.usage, a.running)
+	on(short, interruptCell, a.interrupt, a.running)
+	on(short, getLimits, a.limits, a.running)
+	on(short, setLimits, a.setLimits, a.running)
+	on(short, getQueue, a.queue, a.running)
+	on(short, getStats, func(context.Context, *nothing) (pipeline.Stats, error) { return a.c.Pipeline.Stats(), nil }, a.running)
+	on(short, listJobs, a.jobs, a.running)
+	short.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		operation.Reply(w, http.StatusOK, operation.OpenAPI(a.c.Server.Version, append(Operations(), a.c.More...)))
+	})
+	short.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		deny(w, failure(http.StatusNotFound, "this server has no %s %.100s", r.Method, r.URL.Path))
+	})
+	return all
+}
+
+// on has requests for a route answered by do, within what wraps it.
+func on[A, R any](mux *http.ServeMux, o operation.Route[A, R], do func(context.Context, *A) (R, error), within func(http.HandlerFunc) http.HandlerFunc) {
+	h := o.Handler(do, deny)
+	if within != nil {
+		h = within(h)
+	}
+	mux.HandleFunc(o.Pattern, h)
+}
+
+var errNothing = failure(http.StatusNotFound, "this server runs nothing")
+
+// running refuses requests where nothing can be run.
+func (a *API) running(f http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if a.c.Pipeline == nil {
+			deny(w, errNothing)
+			return
+		}
+		f(w, r)
+	}
+}
+
+// long is for what takes as long as programs do. It ends with the client, or with the server.
+func (a *API) long(f http.HandlerFunc) http.HandlerFunc {
+	return a.running(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.longs.enter(maxLong, "have something run"); err != nil {
+			deny(w, err)
+			return
+		}
+		defer a.longs.leave()
+		if err := gather(w, r); err != nil {
+			deny(w, operation.Invalid{err.Error()})
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		go func() {
+			select {
+			case <-a.longs.over:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		f(w, r.WithContext(ctx))
+	})
+}
+
+// gather has the whole body of a request in memory, and then gives its client all the time in the world.
+func gather(w http.ResponseWriter, r *http.Request) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxValueBody+1))
+	if err != nil {
+		return fmt.Errorf("read what is asked for: %w", err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	c := http.NewResponseController(w)
+	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
+}
+
+func (a *API) queue(ctx context.Context, _ *nothing) (pipeline.Load, error) {
+	l, sees := a.c.Pipeline.Load(), askerOf(ctx).sees
+	l.Namespaces = slices.DeleteFunc(l.Namespaces, func(n pipeline.NamespaceLoad) bool { return !sees(n.Namespace) })
+	return l, nil
+}
+
+func (a *API) jobs(ctx context.Context, q *inNamespace) ([]pipeline.Job, error) {
+	sees := askerOf(ctx).sees
+	return slices.DeleteFunc(a.c.Pipeline.Jobs(q.Namespace), func(j pipeline.Job) bool { return !sees(j.Namespace) }), nil
+}
+
+func (a *API) pending(ctx context.Context, _ *nothing) (questions, error) {
+	if a.c.Approvals == nil {
+		return questions{[]approval.Question{}}, nil
+	}
+	sees := askerOf(ctx).sees
+	return questions{slices.DeleteFunc(a.c.Approvals.Pending(), func(q approval.Question) bool { return !sees(q.Namespace) })}, nil
+}
+
+func (a *API) grants(ctx context.Context, _ *nothing) (grants, error) {
+	all := grants{[]Grant{}}
+	if a.c.Approvals == nil {
+		return all, nil
+	}
+	sees := askerOf(ctx).sees
+	for _, g := range a.c.Approvals.Grants() {
+		if sees(g.Question.Namespace) {
+			all.Grants = append(all.Grants, grantOf(g))
+		}
+	}
+	return all, nil
+}
+
+// answer answers a question in the name of who asks. A no to what was approved takes that back.
+func (a *API) answer(ctx context.Context, v *answer) (Outcome, error) {
+	if !v.Allow && (v.Scope != "" || v.Seconds != 0) {
+		return Outcome{}, failure(http.StatusBadRequest, "a no has no scope and no end")
+	}
+	if a.c.Approvals == nil {
+		return Outcome{}, approval.ErrUnknown
+	}
+	by, id := askerOf(ctx), strings.ToUpper(v.ID)
+	verdict := approval.Answer{Allowed: v.Allow, By: by.channel(), User: by.user, Reason: v.Reason, Scope: v.Scope}
+	if v.Seconds > 0 {
+		verdict.Until = time.Now().Add(duration(v.Seconds))
+	}
+	out, err := a.settle(ctx, id, verdict)
+	if status, _ := statusOf(err); status == http.StatusInternalServerError {
+		a.c.Log.Error("control: an answer had no effect", "question", id, "error", err)
+	}
+	return out, err
+}
+
+func (a *API) settle(ctx context.Context, id string, verdict approval.Answer) (Outcome, error) {
+	b, out, sees := a.c.Approvals, Outcome{Allowed: verdict.Allowed}, askerOf(ctx).sees
+	for _, q := range b.Pending() {
+		if q.ID == id {
+			out.Question = q
+		}
+	}
+	held := heldBy(b, id)
+	if held != nil {
+		out.Question = held.Question
+	}
+	if !sees(out.Question.Namespace) { // nor is it told whether there is one
+		return Outcome{}, approval.ErrUnknown
+	}
+	err := b.Answer(ctx, id, verdict)
+	if (errors.Is(err, approval.ErrAnswered) || errors.Is(err, approval.ErrUnknown)) && !verdict.Allowed && held != nil {
+		out.Revoked = true
+		if err = b.Revoke(ctx, id, verdict); errors.Is(err, approval.ErrUnknown) {
+			err = approval.ErrAnswered // by somebody else, a moment ago
+		}
+	}
+	if held = heldBy(b, id); err == nil && held != nil {
+		out.Scope, out.Until = held.Answer.Scope, held.Answer.Until
+	}
+	return out, err
+}
+
+func heldBy(b *approval.Broker, id string) *approval.Grant {
+	for _, g := range b.Grants() {
+		if g.Question.ID == id {
+			return &g
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// people is an API before real sandboxes, to which requests come over HTTP.
+type people struct {
+	*running
+	url  string
+	mine string // a session of team
+	asks *approval.Pending
+}
+
+const who = "Test-Identity"
+
+func overHTTP(t *testing.T) people {
+	r := run(t)
+	b, _ := broker(t)
+	bus := event.NewBus()
+	r.listener.api.c.Approvals, r.listener.api.c.Events = b, bus
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		ctx := q.Context()
+		switch q.Header.Get(who) {
+		case "agent":
+			ctx = identity.With(ctx, identity.Identity{Name: "a", Source: identity.FromToken, Kind: identity.Agent, Namespaces: []string{"team"}})
+		case "all":
+			ctx = identity.With(ctx, identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person})
+		case "other":
+			ctx = identity.With(ctx, identity.Identity{Name: "other", Source: identity.FromToken, Kind: identity.Person, Namespaces: []string{"other"}})
+		}
+		r.listener.api.ServeHTTP(w, q.WithContext(ctx))
+	}))
+	t.Cleanup(s.Close)
+	p := people{r, s.URL, r.create("shell").ID, ask(t, b, "a.example")}
+	bus.Publish(event.Event{Name: event.EgressDenied, Namespace: "team", Data: map[string]any{"name": "secret.example"}})
+	return p
+}
+
+// sends sends one request.
+func (p people) sends(t *testing.T, as, method, path, body string, headers ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
+	must(t, err)
+	req.Header.Set(who, as)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp.StatusCode, string(text)
+}
+
+// requests are one of each operation, about what is of team.
+func (p people) requests() map[string][3]string {
+	id, question := p.mine, p.asks.Question.ID
+	return map[string][3]string{
+		getServer.Pattern: {"/v1/server"}, getStats.Pattern: {"/v1/stats"}, getQueue.Pattern: {"/v1/queue"}, listJobs.Pattern: {"/v1/jobs?namespace=team"},
+		getLimits.Pattern: {"/v1/limits?namespace=team", "", "403"}, setLimits.Pattern: {"/v1/limits", `{"namespace":"team","limits":{"max_ram_mb":64}}`, "403"},
+		listApprovals.Pattern: {"/v1/approvals"}, listGrants.Pattern: {"/v1/grants"},
+		openApproval.Pattern:   {"/v1/approvals", `{"kind":"egress","what":"b.example","namespace":"team"}`, "403"},
+		answerApproval.Pattern: {"/v1/approvals/" + question, `{"allow":true}`, "404"},
+		giveGrant.Pattern:      {"/v1/grants", `{"kind":"egress","what":"b.example","namespace":"team"}`, "403"},
+		listSessions.Pattern:   {"/v1/sessions?namespace=team"}, listUsage.Pattern: {"/v1/usage"},
+		createSession.Pattern: {"/v1/sessions", `{"language":"shell","namespace":"team"}`, "403"},
+		inspect.Pattern:       {"/v1/sessions/" + id + "/state", "", "404"}, bridge.Pattern: {"/v1/sessions/" + id + "/bridge", `{"key":"x","value":1}`, "404"},
+		copyFile.Pattern:      {"/v1/sessions/" + id + "/copy", `{"source":"/etc/hostname","destination":"h"}`, "404"},
+		runCell.Pattern:       {"/v1/sessions/" + id + "/cells", `{"code":"echo it-ran"}`, "404"},
+		interruptCell.Pattern: {"/v1/cells/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", "", "404"},
+		streamEvents.Pattern:  {"/v1/events?follow=false"}, endSession.Pattern: {"/v1/sessions/" + id, "", "404"},
+	}
+}
+
+// TestWhoReachesWhat: nobody and agents get nothing of what people have, and a person of other namespaces learns nothing of this one, by no operation.
+func TestWhoReachesWhat(t *testing.T) {
+	p := overHTTP(t)
+	all := p.requests()
+	for _, o := range Operations() {
+		one, ok := all[o.Route]
+		if !ok {
+			t.Errorf("%s is not tried", o.Name)
+		}
+		method, _, _ := strings.Cut(o.Route, " ")
+		for _, as := range []string{"", "agent"} {
+			if status, text := p.sends(t, as, method, one[0], one[1]); status != http.StatusForbidden {
+				t.Errorf("%s as %q: got %d %s", o.Name, as, status, text)
+			}
+		}
+		want := 200
+		if one[2] != "" {
+			fmt.Sscan(one[2], &want)
+		}
+		status, text := p.sends(t, "other", method, one[0], one[1])
+		if status != want {
+			t.Errorf("%s of another namespace: got %d %s, want %d", o.Name, status, text, want)
+		}
+		for _, name := range []string{p.mine, "a.example", "secret.example", `"team"`, "it-ran", "audit.db"} {
+			if sent := one[0] + one[1]; strings.Contains(text, name) && !strings.Contains(sent, strings.Trim(name, `"`)) {
+				t.Errorf("%s of another namespace learns %q: %s", o.Name, name, text)
+			}
+		}
+	}
+	if pending := p.asks; func() bool {
+		_, text := p.sends(t, "all", "GET", "/v1/approvals", "")
+		return !strings.Contains(text, pending.Question.ID)
+	}() {
+		t.Error("the question is answered")
+	}
+	if s, err := p.Client.Sessions(t.Context(), ""); err != nil || len(s) != 1 || s[0].State == "dead" {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+// TestPeopleOverHTTP: a person of all namespaces does over HTTP what the command line does, and the log says who that was.
+func TestPeopleOverHTTP(t *testing.T) {
+	p := overHTTP(t)
+	status, text := p.sends(t, "all", "POST", "/v1/sessions/"+p.mine[:22]+"/cells", `{"code":"echo it-ran"}`)
+	if status != 200 || !strings.Contains(text, `{"stdout":"it-ran\n"}`) || !strings.Contains(text, `"exit_code":0`) {
+		t.Errorf("got %d %s", status, text)
+	}
+	status, text = p.sends(t, "all", "POST", "/v1/sessions/"+p.mine+"/cells", `{"code":"echo it-ran"}`, "Accept", "text/event-stream")
+	if status != 200 || !strings.Contains(text, "data: {\"stdout\":\"it-ran\\n\"}\n\n") {
+		t.Errorf("as server-sent events: got %d %s", status, text)
+	}
+	if status, text := p.sends(t, "all", "POST", "/v1/sessions/"+p.mine+"/cells", `{"code":"echo x > f","artifacts":"`+t.TempDir()+`"}`); status != http.StatusForbidden {
+		t.Errorf("a directory of the server's machine: got %d %s", status, text)
+	}
+	status, text = p.sends(t, "all", "POST", "/v1/approvals/"+p.asks.Question.ID, `{"allow":true}`)
+	if a, err := p.asks.Wait(t.Context()); status != 200 || err != nil || a.By.String() != "http" || a.User != "token:boss" {
+		t.Errorf("got %d %s: %+v, %v", status, text, a, err)
+	}
+	if status, text := p.sends(t, "all", "POST", "/v1/approvals/"+p.asks.Question.ID+"?allow=true", ""); status != http.StatusBadRequest {
+		t.Errorf("an answer in a query: got %d %s", status, text)
+	}
+	if status, text := p.sends(t, "all", "DELETE", "/v1/sessions/"+p.mine, ""); status != 200 || !strings.Contains(text, `"ended_identity":"token:boss"`) {
+		t.Errorf("got %d %s", status, text)
+	}
+}
+
+// TestOpenAPI: the document has each operation, with schemas that are some.
+func TestOpenAPI(t *testing.T) {
+	p := overHTTP(t)
+	_, text := p.sends(t, "all", "GET", "/v1/openapi.json", "")
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			OperationID string
+			Description string
+			Parameters  []struct{ Name, In string }
+			RequestBody struct {
+				Content map[string]struct{ Schema any }
+			}
+			Responses map[string]struct {
+				Content map[string]struct{ Schema any }
+			}
+		}
+	}
+	must(t, json.Unmarshal([]byte(text), &doc))
+	compiles := func(name string, schema any) {
+		c := jsonschema.NewCompiler()
+		c.DefaultDraft(jsonschema.Draft2020)
+		must(t, c.AddResource(name, schema))
+		if _, err := c.Compile(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var ids []string
+	for _, o := range Operations() {
+		method, path, _ := strings.Cut(o.Route, " ")
+		got, ok := doc.Paths[path][strings.ToLower(method)]
+		if ids = append(ids, got.OperationID); !ok || got.OperationID != o.Name || len(got.Description) < 20 {
+			t.Errorf("%s: got %+v", o.Route, got)
+		}
+		for kind, c := range got.Responses["200"].Content {
+			compiles(o.Name+kind, c.Schema)
+		}
+		for _, c := range got.RequestBody.Content {
+			compiles(o.Name+"arguments", c.Schema)
+		}
+		if strings.Contains(path, "{id}") && (len(got.Parameters) == 0 || got.Parameters[0].Name != "id" || got.Parameters[0].In != "path") {
+			t.Errorf("%s: got the parameters %+v", o.Name, got.Parameters)
+		}
+	}
+	if slices.Sort(ids); doc.OpenAPI != "3.1.0" || len(slices.Compact(ids)) != len(Operations()) {
+		t.Errorf("got %s, %v", doc.OpenAPI, ids)
+	}
+}

@@ -1,0 +1,234 @@
+package operation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A Route is an operation over HTTP and JSON: its arguments are an A, and its result is an R. Arguments stand in the path, in the query, and
+// in the body, which is a JSON object, by their names.
+type Route[A, R any] struct {
+	Pattern string // method and path, as http.ServeMux has them
+	Name    string // in the OpenAPI document
+	About   string
+	Max     int64 // bytes of the body; 0 is 64 KiB
+	Stream  bool  // see Operation
+}
+
+// maxBody is the most bytes that a body has if its route does not say more.
+const maxBody = 64 << 10
+
+// Operation returns the description of the operation.
+func (o Route[A, R]) Operation() Operation {
+	all := Of[A, R](o.Name, "", o.About, 0)
+	all.Route, all.Stream = o.Pattern, o.Stream
+	return all
+}
+
+// Arguments reads the arguments of a request. What is wrong with them is an [Invalid].
+func (o Route[A, R]) Arguments(r *http.Request) (*A, error) {
+	form := FormOf[A]()
+	read := o.inBody
+	if r.Method == http.MethodGet || r.Method == http.MethodDelete {
+		read = o.inQuery
+	}
+	sent, err := read(r, form)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range inPath(o.Pattern) {
+		sent[name] = quoted(r.PathValue(name))
+	}
+	args, err := form.take(sent)
+	if err != nil {
+		return nil, err
+	}
+	return args.(*A), nil
+}
+
+func (o Route[A, R]) inBody(r *http.Request, form Form) (sent map[string]json.RawMessage, err error) {
+	limit := max(o.Max, maxBody)
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	switch {
+	case err != nil:
+		return nil, Invalid{"the body can't be read: " + err.Error()}
+	case int64(len(body)) > limit:
+		return nil, Invalid{fmt.Sprintf("a request has at most %d bytes", limit)}
+	case len(r.URL.RawQuery) > 0:
+		return nil, Invalid{"the arguments are in the body: leave out the query"}
+	case len(body) == 0:
+		return map[string]json.RawMessage{}, nil
+	case json.Unmarshal(body, &sent) != nil || sent == nil:
+		return nil, Invalid{"the body must be a JSON object, such as " + form.example()}
+	}
+	return sent, nil
+}
+
+func (o Route[A, R]) inQuery(r *http.Request, form Form) (map[string]json.RawMessage, error) {
+	sent := map[string]json.RawMessage{}
+	for name, values := range r.URL.Query() {
+		list := slices.ContainsFunc(form.fields, func(f field) bool { return f.name == name && f.kind == "array" })
+		switch {
+		case list:
+			sent[name], _ = json.Marshal(values) // of strings
+		case len(values) > 1:
+			return nil, Invalid{fmt.Sprintf("argument %q is there more than once", clip(name, 80))}
+		default:
+			sent[name] = quoted(values[0])
+		}
+	}
+	return sent, nil
+}
+
+func quoted(s string) json.RawMessage {
+	b, _ := json.Marshal(s) // of a string
+	return b
+}
+
+// inPath are the arguments in the path of a pattern.
+func inPath(pattern string) (names []string) {
+	for _, part := range strings.Split(pattern, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return names
+}
+
+// Handler answers requests by what do returns, and by deny where that is an error.
+func (o Route[A, R]) Handler(do func(context.Context, *A) (R, error), deny func(http.ResponseWriter, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		args, err := o.Arguments(r)
+		if err != nil {
+			deny(w, err)
+			return
+		}
+		result, err := do(r.Context(), args)
+		if err != nil {
+			deny(w, err)
+			return
+		}
+		Reply(w, http.StatusOK, result)
+	}
+}
+
+// Reply writes a JSON value as an answer.
+func Reply(w http.ResponseWriter, status int, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"error":"what the server has to say can't be written as JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
+}
+
+// A Server is where a client finds its routes.
+type Server struct {
+	HTTP   *http.Client
+	URL    string // without a path
+	Token  string // that is sent as bearer; "" sends none
+	Failed func(status int, body []byte) error
+}
+
+// maxAnswer is the most bytes of an answer that is no stream.
+const maxAnswer = 64 << 20
+
+// Call asks a server, and returns its result.
+func (o Route[A, R]) Call(ctx context.Context, s *Server, args A) (result R, err error) {
+	body, err := o.Open(ctx, s, args)
+	if err != nil {
+		return result, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, maxAnswer))
+	if err == nil {
+		err = json.Unmarshal(data, &result)
+	}
+	return result, err
+}
+
+// Open asks a server, and returns its answer, which the caller closes.
+func (o Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadCloser, error) {
+	req, err := o.request(ctx, s.URL, args)
+	if err != nil {
+		return nil, err
+	}
+	if s.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.Token)
+	}
+	resp, err := s.HTTP.Do(req)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // the socket's address is none that means anything to people
+	}
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.Failed(resp.StatusCode, data)
+}
+
+func (o Route[A, R]) request(ctx context.Context, base string, args A) (*http.Request, error) {
+	all := map[string]json.RawMessage{}
+	b, err := json.Marshal(args)
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	if err != nil {
+		return nil, err
+	}
+	method, path, _ := strings.Cut(o.Pattern, " ")
+	for _, name := range inPath(o.Pattern) {
+		path = strings.Replace(path, "{"+name+"}", url.PathEscape(plain(all[name])), 1)
+		delete(all, name)
+	}
+	var body io.Reader
+	if method == http.MethodGet || method == http.MethodDelete {
+		query := url.Values{}
+		for name, value := range all {
+			var list []json.RawMessage
+			if json.Unmarshal(value, &list) != nil {
+				list = []json.RawMessage{value}
+			}
+			for _, one := range list {
+				query.Add(name, plain(one))
+			}
+		}
+		path += "?" + query.Encode()
+	} else if b, err = json.Marshal(all); err == nil {
+		body = bytes.NewReader(b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, base+strings.TrimSuffix(path, "?"), body)
+	if err == nil && body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, err
+}
+
+// plain is a value as it stands in a path or a query.
+func plain(value json.RawMessage) string {
+	var s string
+	if json.Unmarshal(value, &s) == nil {
+		return s
+	}
+	return string(value)
+}
