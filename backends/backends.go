@@ -111,7 +111,12 @@ type File struct {
 	// Open opens the file for reading. It neither blocks on nor follows anything that has replaced the file since: a
 	// replacement is an error.
 	Open func() (io.ReadCloser, error)
+
+	ID FileID // which a file keeps whatever is written to it
 }
+
+// FileID identifies a file of a workspace, and not what has replaced it: its device and inode.
+type FileID [2]uint64
 
 // Spec describes a sandbox. The zero value shows only the system directories of the host, allows no network, and has the
 // default limits.

@@ -4,8 +4,7 @@
 // image and user, idle containers, and the removal of what a killed server left behind. Package call connects the
 // server with PID 1, package inside is PID 1, package image has our own images.
 //
-// Libraries: hashicorp/yamux carries several streams over one connection (in package call); moby/profiles has the list
-// of system calls that ours is made from.
+// Library: moby/profiles has the list of system calls that ours is made from.
 package container
 
 import (

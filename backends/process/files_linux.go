@@ -164,12 +164,19 @@ func (f *files) openDir(name string) (*os.File, error) {
 func (f *files) file(name string, entry fs.FileInfo) backends.File {
 	return backends.File{
 		Name: name, Size: entry.Size(), Mode: uint32(entry.Mode().Perm()), Changed: changed(entry),
-		Open: func() (io.ReadCloser, error) { return f.open(name, entry) },
+		Open: func() (io.ReadCloser, error) { return f.Open(name, fileID(entry)) }, ID: fileID(entry),
 	}
 }
 
-// open opens the regular file of the entry, and no replacement.
-func (f *files) open(name string, entry fs.FileInfo) (io.ReadCloser, error) {
+func fileID(info fs.FileInfo) (id backends.FileID) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		id = backends.FileID{uint64(st.Dev), st.Ino}
+	}
+	return id
+}
+
+// Open opens the regular file with an ID, and no replacement.
+func (f *files) Open(name string, id backends.FileID) (io.ReadCloser, error) {
 	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	file, err := f.root.OpenFile(name, flags, 0)
 	if f.own && errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o600) == nil {
@@ -180,7 +187,7 @@ func (f *files) open(name string, entry fs.FileInfo) (io.ReadCloser, error) {
 	}
 	info, err := file.Stat()
 	// The same number is not enough: on disks it comes again at once, for a fifo if need be.
-	if err == nil && (!os.SameFile(info, entry) || !info.Mode().IsRegular()) {
+	if err == nil && (fileID(info) != id || !info.Mode().IsRegular()) {
 		err = fmt.Errorf("%s was replaced while it was read", name)
 	}
 	if err != nil {

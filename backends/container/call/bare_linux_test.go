@@ -187,7 +187,24 @@ func (f bareFiles) Each(ctx context.Context, do func(backends.File) error) (skip
 		}
 		name, _ := filepath.Rel(f.dir, path)
 		return do(backends.File{Name: name, Size: info.Size(), Mode: uint32(info.Mode().Perm()), Changed: info.ModTime(),
-			Open: func() (io.ReadCloser, error) { return os.Open(path) }})
+			Open: func() (io.ReadCloser, error) { return os.Open(path) }, ID: fileID(info)})
 	})
 	return skipped, err
+}
+
+func fileID(info fs.FileInfo) backends.FileID {
+	st := info.Sys().(*syscall.Stat_t)
+	return backends.FileID{uint64(st.Dev), st.Ino}
+}
+
+func (f bareFiles) Open(name string, id backends.FileID) (io.ReadCloser, error) {
+	r, err := os.Open(filepath.Join(f.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	if info, err := r.Stat(); err != nil || fileID(info) != id {
+		r.Close()
+		return nil, errors.New("it was replaced")
+	}
+	return r, nil
 }

@@ -1,88 +1,134 @@
 package call
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"io"
 	"sync"
-
-	"github.com/hashicorp/yamux"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// runCommand executes a command and sends its result.
-func (s *service) runCommand(ctx context.Context, control *yamux.Stream, c command) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	controls := newControls(cancel)
-	s.work.Go(func() {
-		defer cancel()
-		controls.receive(control)
-	})
-	var end response
-	streams, parts, err := s.streams(ctx, c)
-	if err == nil {
-		streams.Interrupt, streams.Terminate = controls.interrupt, controls.terminate
-		if c.Terminal != nil {
-			streams.Terminal = &backends.Terminal{Size: *c.Terminal, Resized: controls.resized}
-		}
-		var beginErr error
-		streams.Begun = func(held backends.Containment) { beginErr = write(control, response{Begun: &held}, maxInitMessage) }
-		var r backends.Result
-		r, err = s.sandbox.Exec(ctx, backends.Command{Args: toStrings(c.Args), Env: toStrings(c.Env), Dir: string(c.Dir), Main: c.Main}, streams)
-		err = cmp.Or(err, beginErr)
-		r.Contained = backends.Containment{} // Begun has reported it
-		end.Result = &r
-	}
-	if end.Failure = failureOf(err); err != nil {
-		end.Result = nil
-	}
-	// The end of each stream must be there before the result is.
-	parts.close()
-	write(control, end, maxInitMessage)
-}
+// job is a command that runs, as its other requests find it.
+type job struct {
+	ctx    context.Context // until it has ended
+	cancel func()
 
-// controls are the server's requests to a command that runs.
-type controls struct {
+	stderr, channel chan part
+	// The server's signals. A program that so many did not stop will not care for more, and of sizes the last one counts.
 	interrupt, terminate chan struct{}
 	resized              chan backends.Size
-	cancel               func()
 }
 
-func newControls(cancel func()) controls {
-	// A program that so many signals did not stop will not care for more, and of sizes the last one counts.
-	return controls{make(chan struct{}, 64), make(chan struct{}, 64), make(chan backends.Size, 1), cancel}
+// part is a stream of a command that is not the body of its request or response.
+type part struct {
+	*stream
+	done chan struct{} // closed when the command needs it no more
 }
 
-// receive reads requests until the stream ends.
-func (w controls) receive(control io.Reader) {
-	for in := bufio.NewReader(control); ; {
-		b, err := in.ReadByte()
-		if err != nil {
-			return
+// addJob makes a command known until it has ended.
+func (s *service) addJob(ctx context.Context, number uint64) *job {
+	j := &job{
+		stderr: make(chan part), channel: make(chan part), interrupt: make(chan struct{}, 64), terminate: make(chan struct{}, 64),
+		resized: make(chan backends.Size, 1),
+	}
+	j.ctx, j.cancel = context.WithCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs[number] = j
+	close(s.jobAdded)
+	s.jobAdded = make(chan struct{})
+	return j
+}
+
+func (s *service) removeJob(number uint64, j *job) {
+	j.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.jobs, number)
+}
+
+// job returns a command once its request has arrived, nil if ctx ends before.
+func (s *service) job(ctx context.Context, number uint64) *job {
+	for {
+		s.mu.Lock()
+		j, added := s.jobs[number], s.jobAdded
+		s.mu.Unlock()
+		if j != nil {
+			return j
 		}
-		switch b {
-		case controlCancel:
-			w.cancel()
-		case controlInterrupt:
-			trySend(w.interrupt)
-		case controlTerminate:
-			trySend(w.terminate)
-		case controlResize:
-			var size backends.Size
-			if binary.Read(in, binary.BigEndian, &size) != nil {
-				return
-			}
-			select {
-			case <-w.resized: // nobody has it yet
-			default:
-			}
-			w.resized <- size
+		select {
+		case <-added:
+		case <-ctx.Done():
+			return nil
 		}
 	}
+}
+
+// part hands a stream to its command, and keeps it open as long as the command needs it.
+func (s *service) part(ctx context.Context, out *stream, q request) error {
+	j := s.job(ctx, q.Command)
+	if j == nil {
+		return ctx.Err()
+	}
+	to := j.stderr
+	if q.Op == opChannel {
+		to = j.channel
+	}
+	p := part{out, make(chan struct{})}
+	select {
+	case to <- p:
+		<-p.done
+	case <-j.ctx.Done():
+	case <-ctx.Done():
+	}
+	if q.Op == opStderr {
+		return nil
+	}
+	return setTrailer(out.w.Header(), response{})
+}
+
+// take waits for the request of one of a command's streams.
+func (j *job) take(from chan part) (part, error) {
+	select {
+	case p := <-from:
+		return p, nil
+	case <-j.ctx.Done():
+		return part{}, j.ctx.Err()
+	}
+}
+
+// finish ends a stream.
+func (p part) finish() {
+	p.end()
+	close(p.done)
+}
+
+// control passes a signal on to its command.
+func (s *service) control(ctx context.Context, q request) {
+	j := s.job(ctx, q.Command)
+	if j == nil {
+		return
+	}
+	switch q.Op {
+	case opCancel:
+		j.cancel()
+	case opInterrupt:
+		trySend(j.interrupt)
+	case opTerminate:
+		trySend(j.terminate)
+	case opResize:
+		j.resize(*q.Size)
+	}
+}
+
+// resize replaces a size that nobody has yet.
+func (j *job) resize(size backends.Size) {
+	select {
+	case <-j.resized:
+	default:
+	}
+	j.resized <- size
 }
 
 // trySend sends on c if there is room.
@@ -93,69 +139,73 @@ func trySend(c chan<- struct{}) {
 	}
 }
 
-// parts are the streams of one command that end with it.
-type parts struct {
-	stdin   *yamux.Stream
-	outputs []*yamux.Stream
-	channel *yamux.Stream // until the program has it
-}
-
-func (p *parts) close() {
-	if p.stdin != nil {
-		p.stdin.SetReadDeadline(expired)
-		p.stdin.Close()
+// runCommand executes a command. Its response is Begun and standard output, and in the trailer the result.
+func (s *service) runCommand(ctx context.Context, sandbox backends.Sandbox, out *stream, number uint64, c command) error {
+	j := s.addJob(ctx, number)
+	defer s.removeJob(number, j)
+	streams := backends.Streams{Interrupt: j.interrupt, Terminate: j.terminate}
+	if c.Terminal != nil {
+		streams.Terminal = &backends.Terminal{Size: *c.Terminal, Resized: j.resized}
 	}
-	for _, o := range p.outputs {
-		o.Close()
+	if c.Stdin {
+		streams.Stdin = onlyReader{out.in}
 	}
-	if p.channel != nil {
-		p.channel.Close()
+	if c.Stdout {
+		streams.Stdout = out
 	}
-}
-
-// streams takes the streams of a command's parts.
-func (s *service) streams(ctx context.Context, c command) (streams backends.Streams, p *parts, err error) {
-	p = &parts{}
-	part := func(id uint32) *yamux.Stream {
-		if id == 0 || err != nil {
-			return nil
+	if c.Stderr {
+		p, err := j.take(j.stderr)
+		if err != nil {
+			return err
 		}
-		var stream *yamux.Stream
-		stream, err = s.takePart(ctx, id)
-		return stream
+		defer p.finish()
+		streams.Stderr = p
 	}
-	if p.stdin = part(c.Stdin); p.stdin != nil {
-		streams.Stdin = onlyReader{p.stdin}
-	}
-	if o := part(c.Stdout); o != nil {
-		p.outputs, streams.Stdout = append(p.outputs, o), onlyWriter{o}
-	}
-	if o := part(c.Stderr); o != nil {
-		p.outputs, streams.Stderr = append(p.outputs, o), onlyWriter{o}
-	}
-	if p.channel = part(c.Channel); p.channel != nil {
-		stream := p.channel
+	if c.Channel {
 		streams.Channel = func(program io.ReadWriteCloser) {
-			p.channel = nil
-			s.work.Go(func() { copyChannel(program, stream) })
+			p, err := j.take(j.channel)
+			if err != nil {
+				program.Close()
+				return
+			}
+			s.work.Go(func() { copyChannel(program, p) })
 		}
 	}
-	return streams, p, err
+	// Output waits until Begun was written before it.
+	out.mu.Lock()
+	begin := sync.OnceFunc(out.mu.Unlock)
+	defer begin()
+	var begun bool
+	var beginErr error
+	streams.Begun = func(held backends.Containment) {
+		begun = true
+		beginErr = write(writerFunc(out.write), response{Begun: &held})
+		begin()
+	}
+	r, err := sandbox.Exec(j.ctx, backends.Command{Args: toStrings(c.Args), Env: toStrings(c.Env), Dir: string(c.Dir), Main: c.Main}, streams)
+	begin()
+	m := response{Failure: failureOf(cmp.Or(err, beginErr))}
+	if !begun {
+		return write(out, m)
+	}
+	out.end()
+	if m.Failure == nil {
+		r.Contained = backends.Containment{} // Begun has reported it
+		m.Result = &r
+	}
+	return setTrailer(out.w.Header(), m)
 }
 
-// copyChannel moves bytes between a program and the server on the command's channel, until the server closes it. It may
+// copyChannel moves bytes between a program and the server on the command's channel, until either closes it. It may
 // outlast the command, since the program's last bytes must still arrive.
-func copyChannel(program io.ReadWriteCloser, stream *yamux.Stream) {
-	var words sync.WaitGroup
-	words.Go(func() {
-		io.CopyBuffer(onlyWriter{stream}, onlyReader{program}, make([]byte, chunk))
-		stream.Close()
+func copyChannel(program io.ReadWriteCloser, p part) {
+	var down sync.WaitGroup
+	down.Go(func() {
+		copyAll(program, p.in)
+		program.Close()
 	})
-	buf := make([]byte, chunk)
-	io.CopyBuffer(onlyWriter{program}, onlyReader{stream}, buf)
-	// The program may be gone, and the server not know yet.
-	io.CopyBuffer(onlyWriter{io.Discard}, onlyReader{stream}, buf)
-	stream.SetWriteDeadline(expired)
+	copyAll(p, program)
 	program.Close()
-	words.Wait()
+	p.finish()
+	down.Wait()
 }

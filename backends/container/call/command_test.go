@@ -1,7 +1,6 @@
 package call
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -9,13 +8,11 @@ import (
 
 // TestLastSize: of many sizes that come before the terminal is there, it gets the last one.
 func TestLastSize(t *testing.T) {
-	var sent bytes.Buffer
-	for n := range byte(200) {
-		sent.Write([]byte{controlResize, 0, n, 0, n})
+	j := &job{resized: make(chan backends.Size, 1)}
+	for n := range uint16(200) {
+		j.resize(backends.Size{Columns: n, Rows: n})
 	}
-	w := newControls(nil)
-	w.receive(&sent)
-	if got, want := <-w.resized, (backends.Size{Columns: 199, Rows: 199}); got != want {
+	if got, want := <-j.resized, (backends.Size{Columns: 199, Rows: 199}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

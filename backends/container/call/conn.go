@@ -1,62 +1,70 @@
 package call
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net"
+	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/yamux"
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // Conn is the server's end of the connection with an init. Whatever the init sends, the worst it can do is to end the
 // connection.
 type Conn struct {
-	rwc   io.ReadWriteCloser
-	facts Facts
+	wire   *wire
+	facts  Facts
+	client *http.ClientConn
 
 	initTimeout time.Duration // for an answer of the init
 
-	answered chan answer // the init's reply to Build, once
-	done     chan struct{}
-	once     sync.Once
-	work     sync.WaitGroup
+	done chan struct{}
+	once sync.Once
+	work sync.WaitGroup
 
 	mu        sync.Mutex
 	endReason error // the connection ended, if known
 	used      bool  // for a sandbox
-	session   *yamux.Session
-	// accepting is set while a goroutine accepts the streams that the init opens.
-	accepting bool
 }
 
-// answer is the init's reply to Build, with the sockets that follow it.
-type answer struct {
-	built built
-	socks []socket
-	err   error
-}
-
-// Handshake waits for the init's greeting and returns the connection, which owns rwc. Closing rwc must end a Read and a
+// Handshake waits for the init's greeting and returns the connection, which owns conn. Closing conn must end a Read and a
 // Write that wait. An init of another version is an error that says so.
 func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
-	l := &Conn{rwc: conn, initTimeout: defaultInitTimeout, answered: make(chan answer, 1), done: make(chan struct{})}
-	stop := context.AfterFunc(ctx, func() { l.end(ctx.Err()) })
+	c := &Conn{wire: newWire(conn), initTimeout: defaultInitTimeout, done: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { c.end(ctx.Err()) })
 	defer stop()
-	if err := l.readGreeting(); err != nil {
-		err = l.lostError(err)
-		l.Close()
+	err := c.readGreeting()
+	if err == nil {
+		c.wire.takes.Store(c.wire.local())
+		t := &http.Transport{
+			Protocols: protocols(), HTTP2: clientSettings(), DisableCompression: true, MaxResponseHeaderBytes: maxInitMessage,
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return c.wire, nil },
+		}
+		c.client, err = t.NewClientConn(ctx, "http", "init:80")
+	}
+	if err != nil {
+		err = c.lostError(err)
+		c.Close()
 		return nil, err
 	}
-	l.work.Go(l.awaitAnswer)
+	c.work.Go(func() { // the library closes the wire when it can't be read
+		<-c.wire.closed
+		c.end(nil)
+	})
 	if !stop() {
-		l.Close()
+		c.Close()
 		return nil, ctx.Err()
 	}
-	return l, nil
+	return c, nil
 }
 
 // readGreeting checks the init's version and stores its facts.
@@ -65,7 +73,7 @@ func (c *Conn) readGreeting() error {
 		Version int
 		Facts   json.RawMessage // which only the same version understands
 	}
-	if err := read(c.rwc, &g, maxInitMessage); err != nil {
+	if err := read(c.wire, &g, maxInitMessage); err != nil {
 		return err
 	}
 	if g.Version != version {
@@ -75,19 +83,6 @@ func (c *Conn) readGreeting() error {
 		return fmt.Errorf("decode the init's facts: %w", err)
 	}
 	return nil
-}
-
-// awaitAnswer reads the init's next message in the background, so that an idle connection notices its end.
-func (c *Conn) awaitAnswer() {
-	var a answer
-	if a.err = read(c.rwc, &a.built, maxInitMessage); a.err == nil && a.built.Descriptors {
-		a.socks, a.err = c.receiveSockets(a.built)
-	}
-	if a.err != nil {
-		a.err = c.lostError(a.err)
-		c.end(a.err)
-	}
-	c.answered <- a
 }
 
 // Facts returns the facts of the init's greeting.
@@ -100,11 +95,6 @@ func (c *Conn) Done() <-chan struct{} { return c.done }
 func (c *Conn) Close() error {
 	c.end(nil)
 	c.work.Wait()
-	select {
-	case a := <-c.answered: // Build did not take it
-		closeAll(a.socks)
-	default:
-	}
 	return nil
 }
 
@@ -113,13 +103,9 @@ func (c *Conn) end(why error) {
 	c.once.Do(func() {
 		c.mu.Lock()
 		c.endReason = why
-		session := c.session
 		c.mu.Unlock()
 		close(c.done)
-		c.rwc.Close()
-		if session != nil {
-			session.Close()
-		}
+		c.wire.Close()
 	})
 }
 
@@ -132,35 +118,13 @@ func (c *Conn) ended() bool {
 	}
 }
 
-// lostError ends the connection because of err and returns the error to report: ErrLost with its reason, the caller's
+// lostError ends the connection because of err, and returns the error to report: ErrLost with its reason, the caller's
 // own context, or the init's breach of the protocol.
 func (c *Conn) lostError(err error) error {
-	if c.ended() {
-		return c.endError()
-	}
-	c.mu.Lock()
-	known := c.accepting && c.session.IsClosed()
-	c.mu.Unlock()
-	if known {
-		<-c.done // the goroutine that accepts streams learns why, and ends the connection
-	} else {
-		c.endWith(err)
-	}
-	return c.endError()
-}
-
-// endWith ends the connection because of an error in reading or writing it, or of a message that breaks the protocol.
-func (c *Conn) endWith(err error) {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, yamux.ErrSessionShutdown) {
+	if isEnd(err) {
 		err = nil // it just ended
-	} else if errors.Is(err, yamux.ErrTimeout) {
-		err = errors.New("its init does not answer")
 	}
 	c.end(err)
-}
-
-// endError returns the error of a connection that has ended.
-func (c *Conn) endError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch why := c.endReason; {
@@ -178,50 +142,205 @@ func (c *Conn) protocolError(what string, args ...any) error {
 	return c.lostError(fmt.Errorf("its init broke the protocol: "+what, args...))
 }
 
-// maxStreams is how many streams may be open at once. More are the fault of an init that does not close its ends; each
-// holds a window at most.
-const maxStreams = 4096
+// reply is a response of the init's that is under way. Errors of its methods have ended the connection, but for those of
+// the caller: that its context has ended, or that it has closed the reply.
+type reply struct {
+	conn   *Conn
+	res    *http.Response
+	ctx    context.Context // of the request
+	cancel context.CancelCauseFunc
+	within time.Duration // that the init may be silent
+	silent *time.Timer
+	err    error // the first of Read
+}
 
-// openRequest opens a stream and sends a request on it.
-func (c *Conn) openRequest(q request) (*yamux.Stream, error) {
-	c.mu.Lock()
-	session := c.session
-	c.mu.Unlock()
-	if session.NumStreams() > maxStreams {
-		return nil, c.protocolError("it leaves its streams open")
-	}
-	stream, err := session.OpenStream()
+// patient bounds what may take the init as long as it likes.
+const patient = time.Duration(math.MaxInt64)
+
+// contentError is an error of the reader of a request's content.
+type contentError struct{ error }
+
+// ask sends a request, with content if that is not nil, and returns the beginning of the response.
+func (c *Conn) ask(ctx context.Context, q request, content io.ReadCloser, within time.Duration) (*reply, error) {
+	message, err := encode(q, maxServerMessage)
 	if err != nil {
-		return nil, c.lostError(err)
+		return nil, err
 	}
-	stream.SetWriteDeadline(time.Now().Add(ioTimeout))
-	err = write(stream, q, maxServerMessage)
-	stream.SetWriteDeadline(time.Time{})
+	r := &reply{conn: c, within: within}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	post, err := http.NewRequestWithContext(r.ctx, http.MethodPost, "http://init/", nil)
 	if err != nil {
-		stream.Close()
-		if errors.Is(err, errLong) {
-			return nil, err
-		}
-		return nil, c.lostError(err)
+		return nil, err
 	}
-	return stream, nil
+	r.silent = time.AfterFunc(within, func() { r.cancel(errSilent) })
+	body := putMessage(post.Header, message)
+	if content != nil {
+		post.Body = &sent{io.MultiReader(body, content), content, r}
+	} else if body.Len() > 0 {
+		post.Body = io.NopCloser(body)
+	}
+	if r.res, err = c.client.RoundTrip(post); err == nil && r.res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("its init broke the protocol: status %d", r.res.StatusCode)
+	}
+	if err != nil {
+		err = r.failed(err)
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// sent is the body of a request. The time that its content takes does not count as the init's.
+type sent struct {
+	io.Reader
+	io.Closer
+	reply *reply
+}
+
+// Read implements [io.Reader].
+func (s *sent) Read(b []byte) (int, error) {
+	s.reply.silent.Stop()
+	defer s.reply.silent.Reset(s.reply.within)
+	n, err := s.Reader.Read(b)
+	if err != nil && err != io.EOF {
+		err = contentError{err}
+	}
+	return n, err
+}
+
+var errSilent = errors.New("its init does not answer")
+
+// failed returns the error to report.
+func (r *reply) failed(err error) error {
+	why := context.Cause(r.ctx)
+	if failed, is := errors.AsType[contentError](err); is {
+		return failed
+	}
+	if why != nil && why != errSilent && !r.conn.ended() {
+		return why
+	}
+	return r.conn.lostError(cmp.Or(why, err))
+}
+
+// Read implements [io.Reader], of the content.
+func (r *reply) Read(b []byte) (int, error) {
+	r.silent.Reset(r.within)
+	n, err := r.res.Body.Read(b)
+	r.silent.Stop()
+	if err != nil && err != io.EOF {
+		err = r.failed(err)
+		r.err = cmp.Or(r.err, err)
+	}
+	return n, err
+}
+
+// next reads a message.
+func (r *reply) next() (m response, err error) {
+	if err = read(r, &m, maxInitMessage); r.err != nil {
+		return m, r.err
+	}
+	if err != nil {
+		err = r.conn.lostError(err)
+	}
+	return m, err
+}
+
+// end returns the message after the content, which was read to its end.
+func (r *reply) end() (response, error) {
+	m, err := readTrailer(r.res.Trailer)
+	if err != nil {
+		err = r.conn.lostError(err)
+	}
+	return m, err
+}
+
+// Close ends the request.
+func (r *reply) Close() error {
+	r.silent.Stop()
+	r.cancel(net.ErrClosed)
+	if r.res != nil {
+		r.res.Body.Close()
+	}
+	return nil
 }
 
 // roundTrip sends a request and waits for its one response.
-func (c *Conn) roundTrip(q request, within time.Duration) (m response, err error) {
-	stream, err := c.openRequest(q)
+func (c *Conn) roundTrip(ctx context.Context, q request, within time.Duration) (m response, err error) {
+	r, err := c.ask(ctx, q, nil, within)
 	if err != nil {
 		return m, err
 	}
-	defer stream.Close()
-	stream.SetReadDeadline(time.Now().Add(within))
-	if err := read(stream, &m, maxInitMessage); errors.Is(err, yamux.ErrTimeout) {
-		return m, errors.New("the container's init does not answer")
-	} else if err != nil {
-		return m, c.lostError(err)
+	defer r.Close()
+	if m, err = r.next(); err != nil {
+		return m, err
 	}
 	return m, m.Failure.err()
 }
 
-// expired is a deadline that has passed: it ends a Read or Write that waits.
-var expired = time.Unix(1, 0)
+// Prepare has the init prepare for the sandbox that Build will probably ask for. It must precede Build.
+func (c *Conn) Prepare(spec backends.Spec) error {
+	if err := checkEncodable(spec); err != nil {
+		return err
+	}
+	_, err := c.roundTrip(context.Background(), request{Op: opPrepare, Spec: &spec}, ioTimeout)
+	return err
+}
+
+// Build has the init build a sandbox, once. A *backends.Refusal of the init arrives as one. The sandbox's Close ends
+// the connection, and so does any error; a connection that ends by itself makes running calls fail with ErrLost.
+func (c *Conn) Build(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	c.mu.Lock()
+	used := c.used
+	c.used = true
+	c.mu.Unlock()
+	if used {
+		return nil, errors.New("a container's init builds one sandbox, and this one has")
+	}
+	s, err := c.build(ctx, spec)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c *Conn) build(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+	if err := checkEncodable(spec); err != nil {
+		return nil, err
+	}
+	m, err := c.roundTrip(ctx, request{Op: opBuild, Spec: &spec}, patient)
+	if err != nil {
+		return nil, err
+	}
+	b := m.Built
+	if b == nil || b.Listeners != len(spec.Listen) || b.Gateway != spec.Resolves() || b.Ports != len(spec.Gateway) {
+		return nil, c.protocolError("it has other sockets than it was asked for")
+	}
+	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, spec: spec}
+	if !b.Descriptors {
+		s.makeRemoteSockets()
+	} else if s.socks, err = c.wire.takeSockets(b.count()); err != nil {
+		return nil, c.protocolError("%w", err)
+	}
+	c.work.Go(func() {
+		<-c.done
+		s.closeSockets()
+	})
+	return s, nil
+}
+
+// checkEncodable refuses a specification that JSON would change.
+func checkEncodable(spec backends.Spec) error {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return fmt.Errorf("encode what is to be built: %w", err)
+	}
+	var back backends.Spec
+	if err := json.Unmarshal(text, &back); err != nil {
+		return fmt.Errorf("encode what is to be built: %w", err)
+	}
+	if again, err := json.Marshal(back); err != nil || !bytes.Equal(text, again) || !reflect.DeepEqual(spec.Mounts, back.Mounts) || spec.Workspace != back.Workspace {
+		return errors.New("a name in what is to be built is not UTF-8")
+	}
+	return nil
+}

@@ -6,52 +6,101 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// unixConn returns conn as a Unix socket, over which descriptors can be sent, and whether it is one.
-func unixConn(conn io.ReadWriteCloser) (*net.UnixConn, bool) {
-	unix, ok := conn.(*net.UnixConn)
-	return unix, ok
+// local reports whether descriptors can be sent: over a Unix socket.
+func (w *wire) local() bool {
+	_, ok := w.ReadWriteCloser.(*net.UnixConn)
+	return ok
 }
 
-// sendSocket sends the descriptor of a socket, with one byte. A socket stays in the network namespace where it was
-// made, whoever holds it.
-func sendSocket(conn *net.UnixConn, s socket) error {
-	from, ok := s.listener.(syscall.Conn)
-	if s.packets != nil {
-		from, ok = s.packets.(syscall.Conn)
+// maxDescriptors is how many descriptors one side sends at the most.
+const maxDescriptors = backends.MaxSockets + 2
+
+// Read implements [net.Conn], and keeps the descriptors that come along while some are awaited.
+func (w *wire) Read(b []byte) (int, error) {
+	conn, ok := w.ReadWriteCloser.(*net.UnixConn)
+	if !ok || !w.takes.Load() || len(b) == 0 {
+		return w.ReadWriteCloser.Read(b)
 	}
-	if !ok {
-		return errors.New("hand a socket over: it has no descriptor")
-	}
-	c, err := from.SyscallConn()
+	rights := make([]byte, syscall.CmsgSpace(4*maxDescriptors))
+	n, m, flags, _, err := conn.ReadMsgUnix(b, rights)
 	if err != nil {
-		return fmt.Errorf("hand a socket over: %w", err)
+		return 0, err
 	}
-	var sent error
-	if err := c.Control(func(fd uintptr) {
-		_, _, sent = conn.WriteMsgUnix([]byte{0}, syscall.UnixRights(int(fd)), nil)
-	}); err != nil {
-		return fmt.Errorf("hand a socket over: %w", err)
+	files, err := descriptors(rights[:m])
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.taken = append(w.taken, files...)
+	switch {
+	case err != nil:
+		return n, err
+	case flags&syscall.MSG_CTRUNC != 0 || len(w.taken) > maxDescriptors:
+		return n, errors.New("its init broke the protocol: too many descriptors")
+	case n == 0:
+		return 0, io.EOF
 	}
-	return sent
+	return n, nil
 }
 
-// receiveSockets takes the sockets that follow a message.
-func (c *Conn) receiveSockets(b built) (all []socket, err error) {
-	conn, ok := unixConn(c.rwc)
-	n, packets := b.count()
-	if !ok || b.Listeners < 0 || b.Ports < 0 || n > maxSockets {
-		return nil, errors.New("its init broke the protocol: descriptors that can't come")
+// Write implements [net.Conn]. The first bytes carry the descriptors that are to be sent.
+func (w *wire) Write(b []byte) (n int, err error) {
+	if fds := w.rights.Swap(nil); fds != nil {
+		n, _, err = w.ReadWriteCloser.(*net.UnixConn).WriteMsgUnix(b, syscall.UnixRights(*fds...), nil)
+		if n = max(n, 0); err != nil || n == len(b) {
+			return n, err
+		}
 	}
+	m, err := w.ReadWriteCloser.Write(b[n:])
+	return n + m, err
+}
+
+// sendSockets has the next Write send the descriptors of sockets, which flush does. A socket stays in the network namespace
+// where it was made, whoever holds it.
+func (w *wire) sendSockets(all []socket, flush func() error) error {
+	var fds []int
+	for _, s := range all {
+		from, ok := s.either().(interface{ File() (*os.File, error) })
+		if !ok {
+			return errors.New("hand a socket over: it has no descriptor")
+		}
+		f, err := from.File()
+		if err != nil {
+			return fmt.Errorf("hand a socket over: %w", err)
+		}
+		defer f.Close()
+		fds = append(fds, int(f.Fd()))
+	}
+	if len(fds) > 0 {
+		w.rights.Store(&fds)
+	}
+	return flush()
+}
+
+// takeSockets returns the sockets that were received, of which one has packets, or an error if they are not as many.
+func (w *wire) takeSockets(n, packets int) (all []socket, err error) {
+	w.takes.Store(false)
+	w.mu.Lock()
+	files := w.taken
+	w.taken = nil
+	w.mu.Unlock()
 	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
 		if err != nil {
 			closeAll(all)
 		}
 	}()
-	for i := range n {
-		s, err := receiveSocket(conn, i == packets)
+	if len(files) != n {
+		return nil, fmt.Errorf("%d descriptors in place of %d", len(files), n)
+	}
+	for i, f := range files {
+		s, err := openSocket(f, i == packets)
 		if err != nil {
 			return all, fmt.Errorf("take a socket over: %w", err)
 		}
@@ -60,30 +109,20 @@ func (c *Conn) receiveSockets(b built) (all []socket, err error) {
 	return all, nil
 }
 
-func receiveSocket(conn *net.UnixConn, packets bool) (s socket, err error) {
-	f, err := ReceiveDescriptor(conn)
-	if err != nil {
-		return s, err
-	}
-	defer f.Close()
+func openSocket(f *os.File, packets bool) (s socket, err error) {
+	ok := false
 	if packets {
-		if s.packets, err = net.FilePacketConn(f); err != nil {
-			return s, err
+		if s.packets, err = net.FilePacketConn(f); err == nil {
+			_, ok = s.packets.(*net.UDPConn)
 		}
-		if _, ok := s.packets.(*net.UDPConn); !ok {
-			s.close()
-			return s, errors.New("not a socket for UDP")
-		}
-		return s, nil
+	} else if s.listener, err = net.FileListener(f); err == nil {
+		_, ok = s.listener.(*net.TCPListener)
 	}
-	if s.listener, err = net.FileListener(f); err != nil {
-		return s, err
+	if err == nil && !ok {
+		s.either().Close()
+		err = errors.New("not a socket of the Internet")
 	}
-	if _, ok := s.listener.(*net.TCPListener); !ok {
-		s.close()
-		return s, errors.New("not a socket for TCP")
-	}
-	return s, nil
+	return s, err
 }
 
 // ReceiveDescriptor reads one byte and the descriptor that was sent with it.
@@ -93,36 +132,27 @@ func ReceiveDescriptor(conn *net.UnixConn) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := parseDescriptor(rights[:m])
-	if err != nil {
-		return nil, err
+	all, err := descriptors(rights[:m])
+	if err == nil && n == 1 && flags&syscall.MSG_CTRUNC == 0 && len(all) == 1 {
+		return all[0], nil
 	}
-	if n != 1 || flags&syscall.MSG_CTRUNC != 0 {
+	for _, f := range all {
 		f.Close()
-		return nil, errors.New("not one descriptor")
 	}
-	return f, nil
+	return nil, errors.Join(err, errors.New("not one descriptor"))
 }
 
-// parseDescriptor returns the one descriptor of a control message, and closes them all if there are more.
-func parseDescriptor(rights []byte) (*os.File, error) {
+// descriptors returns the descriptors of a control message.
+func descriptors(rights []byte) (all []*os.File, err error) {
 	messages, err := syscall.ParseSocketControlMessage(rights)
-	if err != nil {
-		return nil, err
-	}
-	var all []int
-	for _, m := range messages {
+	for m := range slices.Values(messages) {
 		fds, err := syscall.ParseUnixRights(&m)
 		if err != nil {
 			continue // some other message
 		}
-		all = append(all, fds...)
-	}
-	if len(all) != 1 {
-		for _, fd := range all {
-			syscall.Close(fd)
+		for _, fd := range fds {
+			all = append(all, os.NewFile(uintptr(fd), "socket"))
 		}
-		return nil, fmt.Errorf("%d descriptors", len(all))
 	}
-	return os.NewFile(uintptr(all[0]), "socket"), nil
+	return all, err
 }

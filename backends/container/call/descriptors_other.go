@@ -2,17 +2,13 @@
 
 package call
 
-import (
-	"errors"
-	"io"
-	"net"
-)
+import "errors"
 
-// unixConn reports that no descriptors can be sent: here no container shares our sockets.
-func unixConn(io.ReadWriteCloser) (*net.UnixConn, bool) { return nil, false }
+// local reports that no descriptors can be sent: here no container shares our sockets.
+func (w *wire) local() bool { return false }
 
-func sendSocket(*net.UnixConn, socket) error { return errors.ErrUnsupported }
+func (w *wire) sendSockets([]socket, func() error) error { return errors.ErrUnsupported }
 
-func (c *Conn) receiveSockets(built) ([]socket, error) {
+func (w *wire) takeSockets(int, int) ([]socket, error) {
 	return nil, errors.New("its init hands descriptors over, which this system can't take")
 }

@@ -1,16 +1,15 @@
 package call
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/hashicorp/yamux"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -18,25 +17,12 @@ import (
 // running is the server's end of one command.
 type running struct {
 	conn    *Conn
+	number  uint64
 	streams backends.Streams
-	stream  *yamux.Stream
-	stdin   *yamux.Stream // nil without the caller's
-	outputs []*output
-	channel *channel
-	begun   chan struct{} // closed when output may be passed on
 	busy    atomic.Int32  // writers of the caller's that are at work
-	fault   string        // what the init did wrong
-	done    chan struct{}
+	ended   chan struct{} // closed when the init has told the result
+	done    chan struct{} // closed when all output has reached its writers, too
 }
-
-// The server's requests on a command's stream: one byte, and behind controlResize a size's columns and rows, of two bytes each,
-// high ones first.
-const (
-	controlInterrupt = 'i'
-	controlTerminate = 't'
-	controlCancel    = 'c'
-	controlResize    = 's'
-)
 
 // Exec implements [backends.Sandbox].
 func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
@@ -52,25 +38,23 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		return backends.Result{}, errors.New("the command's arguments and environment are too long")
 	}
 	began := time.Now()
-	r := &running{conn: s.conn, streams: streams, begun: make(chan struct{}), done: make(chan struct{})}
-	if err := r.ask(cmd); err != nil {
-		return backends.Result{}, err
-	}
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		r.watch(ctx, s.wallBound(cmd))
-	}()
-	contained, end, err := r.readResult()
-	r.finish()
-	<-watched
+	r := &running{conn: s.conn, number: s.commands.Add(1), streams: streams, ended: make(chan struct{}), done: make(chan struct{})}
+	// The caller's own context asks for an end, whose result is awaited. This one ends all of the command's requests.
+	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var others sync.WaitGroup
+	others.Go(func() { r.watch(ctx, requests, s.wallBound(cmd)) })
+	contained, end, err := r.run(requests, cmd)
+	cancel()
+	close(r.done)
+	others.Wait()
 	switch {
 	case err != nil:
-		return backends.Result{}, s.conn.lostError(err)
-	case r.fault != "":
-		return backends.Result{}, s.conn.protocolError("%s", r.fault)
+		return backends.Result{}, err
 	case end.Failure != nil:
 		return backends.Result{}, end.Failure.err()
+	case end.Result == nil:
+		return backends.Result{}, s.conn.protocolError("a command without a result")
 	}
 	if wrong := checkResult(ctx, *end.Result); wrong != "" {
 		return backends.Result{}, s.conn.protocolError("%s", wrong)
@@ -95,146 +79,156 @@ func size(cmd backends.Command) (n int) {
 	return n
 }
 
-// ask opens the streams and has the init begin.
-func (r *running) ask(cmd backends.Command) (err error) {
-	c := &command{Args: toBytes(cmd.Args), Env: toBytes(cmd.Env), Dir: []byte(cmd.Dir), Main: cmd.Main}
-	if r.streams.Terminal != nil {
-		c.Terminal = &r.streams.Terminal.Size
+// run has the init run a command, and returns when all output has reached its writers.
+func (r *running) run(ctx context.Context, cmd backends.Command) (contained backends.Containment, end response, err error) {
+	s := r.streams
+	c := &command{
+		Args: toBytes(cmd.Args), Env: toBytes(cmd.Env), Dir: []byte(cmd.Dir), Main: cmd.Main,
+		Stdin: s.Stdin != nil, Stdout: s.Stdout != nil, Stderr: s.Stderr != nil, Channel: s.Channel != nil,
 	}
-	part := func(id *uint32) *yamux.Stream {
-		if err != nil {
-			return nil
-		}
-		var stream *yamux.Stream
-		if stream, err = r.conn.openRequest(request{Op: opPart}); err == nil {
-			*id = stream.StreamID()
-		}
-		return stream
+	if s.Terminal != nil {
+		c.Terminal = &s.Terminal.Size
 	}
-	if r.streams.Stdin != nil {
-		r.stdin = part(&c.Stdin)
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	var stderr sync.WaitGroup
+	var cut error // of standard error
+	defer func() {
+		begin()
+		close(r.ended)
+		stderr.Wait()
+		err = cmp.Or(err, cut)
+	}()
+	if s.Channel != nil {
+		channel, cancel := r.channel()
+		s.Channel(channel)
+		defer func() {
+			if end.Result == nil { // or else it outlasts the command
+				cancel()
+			}
+		}()
 	}
-	for _, o := range []struct {
-		to io.Writer
-		id *uint32
-	}{{r.streams.Stdout, &c.Stdout}, {r.streams.Stderr, &c.Stderr}} {
-		if o.to != nil && err == nil {
-			r.outputs = append(r.outputs, &output{from: part(o.id), to: o.to, busy: &r.busy, done: make(chan struct{})})
-		}
+	if s.Stderr != nil {
+		stderr.Go(func() {
+			var from *reply
+			if from, cut = r.conn.ask(ctx, request{Op: opStderr, Command: r.number}, nil, patient); cut == nil {
+				<-begun
+				cut = r.pass(s.Stderr, from)
+			}
+		})
 	}
-	if r.streams.Channel != nil {
-		r.channel = &channel{stream: part(&c.Channel), conn: r.conn}
+	var stdin io.ReadCloser
+	if s.Stdin != nil {
+		from, to := io.Pipe() // which the library can close while the caller's own Read waits
+		stdin = from
+		go func() {
+			copyAll(to, s.Stdin)
+			to.Close()
+		}()
 	}
-	if err == nil && r.channel != nil {
-		r.streams.Channel(r.channel)
-	}
-	if err == nil {
-		r.stream, err = r.conn.openRequest(request{Op: opExec, Exec: c})
-	}
+	out, err := r.conn.ask(ctx, request{Op: opExec, Exec: c, Command: r.number}, stdin, patient)
 	if err != nil {
-		r.close()
-		return err
+		return contained, end, err
 	}
-	for _, o := range r.outputs {
-		go o.copy(r.begun)
+	first, err := out.next()
+	if err == nil && first.Failure == nil {
+		contained, err = r.confirm(first.Begun)
 	}
-	if r.stdin != nil {
-		go copyInput(r.stdin, r.streams.Stdin)
+	if err != nil || first.Failure != nil {
+		out.Close()
+		return contained, first, err
 	}
-	return nil
+	if s.Begun != nil {
+		s.Begun(contained)
+	}
+	begin()
+	if err := r.pass(s.Stdout, out); err != nil {
+		return contained, end, err
+	}
+	end, err = out.end()
+	return contained, end, err
 }
 
-// readResult reads responses until the command has ended. An error is one of the connection.
-func (r *running) readResult() (contained backends.Containment, end response, err error) {
-	defer close(r.done)
-	begun := false
-	for {
-		var m response
-		if err = read(r.stream, &m, maxInitMessage); err != nil {
-			return contained, m, err
+// channel makes the command's channel.
+func (r *running) channel() (*remoteConn, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := newRemoteConn(r.conn)
+	r.conn.work.Go(func() {
+		if from, err := r.conn.ask(ctx, request{Op: opChannel, Command: r.number}, c.sending, patient); err == nil {
+			c.receive(from)
 		}
-		switch {
-		case m.Begun != nil && !begun:
-			begun = true
-			if contained, r.fault = checkContainment(*m.Begun); r.fault != "" {
-				return contained, m, nil
-			}
-			if r.streams.Begun != nil {
-				r.streams.Begun(contained)
-			}
-			close(r.begun)
-		case m.Failure != nil, m.Result != nil && begun:
-			return contained, m, nil
-		default:
-			r.fault = "a message that a command does not have"
-			return contained, m, nil
-		}
-	}
+		cancel()
+		c.sending.Close()
+		c.received.Close()
+	})
+	return c, cancel
 }
 
-// finish waits until all output has reached its writers: the init sent it before the result.
-func (r *running) finish() {
-	select {
-	case <-r.begun:
-	default:
-		close(r.begun)
+// confirm checks the init's report that the command has begun.
+func (r *running) confirm(c *backends.Containment) (backends.Containment, error) {
+	if c == nil {
+		return backends.Containment{}, r.conn.protocolError("a message that a command does not have")
 	}
-	for _, o := range r.outputs {
-		o.from.SetReadDeadline(expired)
+	contained, fault := checkContainment(*c)
+	if fault != "" {
+		return contained, r.conn.protocolError("%s", fault)
 	}
-	for _, o := range r.outputs {
-		<-o.done
-		if o.short && r.fault == "" {
-			r.fault = "a command has ended, and its output has not"
-		}
-	}
-	r.close()
+	return contained, nil
 }
 
-// close ends the streams, except for the channel, which belongs to the caller.
-func (r *running) close() {
-	if r.stdin != nil {
-		r.stdin.SetWriteDeadline(expired) // nobody reads any more
-		r.stdin.Close()
-	}
-	for _, o := range r.outputs {
-		if o.from != nil {
-			o.from.Close()
+// pass moves output to the caller's writer, and goes on when that fails.
+func (r *running) pass(to io.Writer, from *reply) error {
+	defer from.Close()
+	buf := make([]byte, 2*chunk)
+	for lost := to == nil; ; {
+		n, err := from.Read(buf)
+		if n > 0 && !lost {
+			r.busy.Add(1)
+			m, err := to.Write(buf[:n])
+			r.busy.Add(-1)
+			lost = err != nil || m != n
 		}
-	}
-	if r.stream != nil {
-		r.stream.Close()
-	} else if r.channel != nil && r.channel.stream != nil {
-		r.channel.Close()
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
 }
 
 // watch passes the caller's requests on until the command has ended. A command that must end and does not ends the
 // connection: time that the caller's own writers take does not count.
-func (r *running) watch(ctx context.Context, within time.Duration) {
+func (r *running) watch(ctx, requests context.Context, within time.Duration) {
 	const step = 100 * time.Millisecond
 	var up, tick <-chan time.Time
 	if within > 0 {
 		up = time.After(within)
 	}
-	cancelled := ctx.Done()
+	cancelled, ended := ctx.Done(), r.ended
 	var resized <-chan backends.Size
 	if r.streams.Terminal != nil {
 		resized = r.streams.Terminal.Resized
+	}
+	control := func(q request) {
+		q.Command = r.number
+		r.conn.roundTrip(requests, q, r.conn.initTimeout)
 	}
 	for waited := time.Duration(0); waited < r.conn.initTimeout; {
 		select {
 		case <-r.done:
 			return
 		case <-r.streams.Interrupt:
-			r.control(controlInterrupt)
+			control(request{Op: opInterrupt})
 		case <-r.streams.Terminate:
-			r.control(controlTerminate)
+			control(request{Op: opTerminate})
 		case size := <-resized:
-			r.control(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16([]byte{controlResize}, size.Columns), size.Rows)...)
+			control(request{Op: opResize, Size: &size})
 		case <-cancelled:
 			cancelled = nil
-			r.control(controlCancel)
+			control(request{Op: opCancel})
+			tick = time.Tick(step)
+		case <-ended:
+			ended = nil
 			tick = time.Tick(step)
 		case <-up:
 			tick = time.Tick(step)
@@ -245,12 +239,4 @@ func (r *running) watch(ctx context.Context, within time.Duration) {
 		}
 	}
 	r.conn.protocolError("a command did not end when it had to")
-}
-
-// control sends a request to the init.
-func (r *running) control(what ...byte) {
-	r.stream.SetWriteDeadline(time.Now().Add(time.Second))
-	if _, err := r.stream.Write(what); errors.Is(err, yamux.ErrTimeout) {
-		r.conn.protocolError("a command's words are not read")
-	}
 }

@@ -1,7 +1,7 @@
 package call
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +9,6 @@ import (
 	"path"
 	"strings"
 	"time"
-
-	"github.com/hashicorp/yamux"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -21,88 +19,52 @@ type files struct{ conn *Conn }
 
 // Put implements [backends.Files].
 func (f files) Put(name string, mode uint32, r io.Reader) error {
-	stream, err := f.conn.openRequest(request{Op: opPut, Put: &put{[]byte(name), mode}})
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
-	var m response
+	from, to := io.Pipe() // r is read here alone: the library may go on for a moment
 	answered := make(chan error, 1)
 	go func() {
-		answered <- read(stream, &m, maxInitMessage)
-		stream.SetWriteDeadline(expired) // it may not want the rest
+		reply, err := f.conn.ask(context.Background(), request{Op: opPut, Put: &put{[]byte(name), mode}}, unwanted{from}, ioTimeout)
+		var m response
+		if err == nil {
+			m, err = reply.next()
+			reply.Close()
+		}
+		unwanted{from}.Close()
+		answered <- cmp.Or(err, m.Failure.err())
 	}()
-	broken := fill(stream, r, answered)
-	stream.SetReadDeadline(time.Now().Add(ioTimeout))
-	switch err := <-answered; {
-	case err != nil:
-		return f.conn.lostError(err)
-	case broken != nil:
-		return fmt.Errorf("write %s: %w", name, broken)
+	if err := copyAll(to, r); err != nil && !errors.Is(err, errUnwanted) {
+		to.CloseWithError(err)
+		<-answered
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return m.Failure.err()
+	to.Close()
+	return <-answered
 }
 
-// fill sends a file's content. Its error is the reader's; the end of the content is then missing.
-func fill(stream *yamux.Stream, r io.Reader, answered chan error) error {
-	to := newChunkWriter(stream, chunk)
-	buf := make([]byte, chunk)
-	for {
-		n, err := r.Read(buf)
-		stream.SetWriteDeadline(time.Now().Add(ioTimeout))
-		select {
-		case e := <-answered:
-			answered <- e
-			return nil
-		default:
-		}
-		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return nil // whoever waits for the answer learns why
-			}
-		}
-		if err == io.EOF {
-			to.end()
-			return nil
-		}
-		if err != nil {
-			stream.Close()
-			return err
-		}
-	}
-}
+var errUnwanted = errors.New("the init wants no more of a file")
 
-// maxUnacknowledged is how many files an init may list ahead of the server, and ackEvery after how
-// many the server acknowledges them: an init remembers the files that can be opened at once, and they
-// must still be there when the server asks for them.
-const (
-	maxUnacknowledged = 2048
-	ackEvery          = 256
-)
+// unwanted is a pipe that tells its writer so when it is closed.
+type unwanted struct{ *io.PipeReader }
 
-// The server's one request on a walk's stream, of one byte.
-const walkMore = 'm' // ackEvery more entries were handled
+// Close implements [io.Closer].
+func (u unwanted) Close() error { return u.CloseWithError(errUnwanted) }
 
 // Each implements [backends.Files].
 func (f files) Each(ctx context.Context, do func(backends.File) error) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	stream, err := f.conn.openRequest(request{Op: opEach})
+	r, err := f.conn.ask(ctx, request{Op: opEach}, nil, ioTimeout)
 	if err != nil {
 		return 0, err
 	}
-	defer stream.Close()
-	stop := context.AfterFunc(ctx, func() { stream.SetReadDeadline(expired) })
-	defer stop()
-	from := bufio.NewReader(onlyReader{stream})
-	for n := 1; ; n++ {
-		m, err := f.readResponse(ctx, stream, from)
+	defer r.Close()
+	for {
+		m, err := r.next()
 		switch {
 		case ctx.Err() != nil:
-			return 0, ctx.Err() // and closing the stream ends the walk
+			return 0, ctx.Err()
 		case err != nil:
-			return 0, f.conn.lostError(err)
+			return 0, err
 		case m.Done:
 			return max(m.Skipped, 0), m.Failure.err()
 		}
@@ -113,22 +75,7 @@ func (f files) Each(ctx context.Context, do func(backends.File) error) (int, err
 		if err := do(file); err != nil {
 			return max(m.Skipped, 0), err
 		}
-		if n%ackEvery == 0 {
-			stream.SetWriteDeadline(time.Now().Add(ioTimeout))
-			if _, err := stream.Write([]byte{walkMore}); err != nil {
-				return 0, f.conn.lostError(err)
-			}
-		}
 	}
-}
-
-// readResponse waits for the next entry of a walk.
-func (f files) readResponse(ctx context.Context, stream *yamux.Stream, from *bufio.Reader) (m response, err error) {
-	stream.SetReadDeadline(time.Now().Add(ioTimeout))
-	if ctx.Err() != nil { // and its deadline was just undone
-		return m, ctx.Err()
-	}
-	return m, read(from, &m, maxInitMessage)
 }
 
 // checked converts an entry into a file that can be opened. A name that no workspace has breaks the protocol.
@@ -151,37 +98,30 @@ func (f files) checked(l *fileEntry) (backends.File, error) {
 
 // open opens a file that was listed.
 func (f files) open(l fileEntry) (io.ReadCloser, error) {
-	stream, err := f.conn.openRequest(request{Op: opOpen, Open: &l})
+	r, err := f.conn.ask(context.Background(), request{Op: opOpen, Open: &l}, nil, ioTimeout)
 	if err != nil {
 		return nil, err
 	}
-	stream.SetReadDeadline(time.Now().Add(ioTimeout))
-	var m response
-	if err := read(stream, &m, maxInitMessage); err != nil {
-		stream.Close()
-		return nil, f.conn.lostError(err)
+	m, err := r.next()
+	if err == nil {
+		err = m.Failure.err()
 	}
-	if m.Failure != nil {
-		stream.Close()
-		return nil, m.Failure.err()
+	if err != nil {
+		r.Close()
+		return nil, err
 	}
-	return &fileReader{stream, &chunkReader{from: stream}, f.conn}, nil
+	return fileReader{r}, nil
 }
 
 // fileReader is a file that is open.
-type fileReader struct {
-	stream *yamux.Stream
-	from   *chunkReader
-	conn   *Conn
-}
+type fileReader struct{ *reply }
 
-func (c *fileReader) Read(b []byte) (int, error) {
-	c.stream.SetReadDeadline(time.Now().Add(ioTimeout))
-	n, err := c.from.Read(b)
-	if err == nil || err == io.EOF || errors.As(err, new(*initError)) {
+// Read implements [io.Reader]. Only the trailer tells that the content was whole.
+func (r fileReader) Read(b []byte) (int, error) {
+	n, err := r.reply.Read(b)
+	if err != io.EOF {
 		return n, err
 	}
-	return n, c.conn.lostError(err)
+	m, err := r.end()
+	return n, cmp.Or(err, m.Failure.err(), io.EOF)
 }
-
-func (c *fileReader) Close() error { return c.stream.Close() }

@@ -3,40 +3,38 @@ package call
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"io"
+	"log"
+	"net/http"
 	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/yamux"
-
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// answering is an init that gives the same answer to whatever is asked.
-func answering(t testing.TB, spec backends.Spec, answer func(stream *yamux.Stream, q request)) (*Conn, backends.Sandbox) {
+// answering is an init that gives the same answer to whatever is asked of its sandbox.
+func answering(t testing.TB, spec backends.Spec, answer func(w http.ResponseWriter, r *http.Request, q request)) (*Conn, backends.Sandbox) {
 	t.Helper()
 	l, _ := puppet(t, func(conn io.ReadWriteCloser) {
-		read(conn, &build{}, maxServerMessage)
-		write(conn, built{Listeners: len(spec.Listen)}, maxInitMessage)
-		session, err := newInitSession(conn, true)
-		for err == nil {
-			var stream *yamux.Stream
-			if stream, err = session.AcceptStream(); err != nil {
-				break
+		server := &http.Server{Protocols: protocols(), HTTP2: serverSettings(true), ErrorLog: log.New(io.Discard, "", 0)}
+		server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var q request
+			switch err := takeMessage(r, &q); {
+			case err != nil:
+			case q.Op == opBuild:
+				write(w, response{Built: &built{Listeners: len(spec.Listen)}})
+			default:
+				answer(w, r, q)
 			}
-			go func() {
-				var q request
-				if read(stream, &q, maxServerMessage) == nil && q.Op != opPart {
-					answer(stream, q)
-				}
-			}()
-		}
+		})
+		server.Serve(&only{wire: newWire(conn)})
 	})
 	l.initTimeout = 200 * time.Millisecond
 	s, err := l.Build(t.Context(), spec)
@@ -47,6 +45,23 @@ func answering(t testing.TB, spec backends.Spec, answer func(stream *yamux.Strea
 	return l, s
 }
 
+// trailer is a message in the trailer.
+type trailer response
+
+// say writes messages, and bytes that are none.
+func say(w http.ResponseWriter, words ...any) {
+	for _, word := range words {
+		switch word := word.(type) {
+		case []byte:
+			w.Write(word)
+		case trailer:
+			setTrailer(w.Header(), response(word))
+		case response:
+			write(w, word)
+		}
+	}
+}
+
 // TestLies: a message that our init does not send ends the connection.
 func TestLies(t *testing.T) {
 	begun := response{Begun: &held}
@@ -54,7 +69,7 @@ func TestLies(t *testing.T) {
 	result := func(change func(*backends.Result)) []any {
 		r := ok
 		change(&r)
-		return []any{begun, response{Result: &r}}
+		return []any{begun, trailer{Result: &r}}
 	}
 	for _, c := range []struct {
 		name  string
@@ -62,7 +77,10 @@ func TestLies(t *testing.T) {
 	}{
 		{"nothing", nil},
 		{"a result before it began", []any{response{Result: &ok}}},
-		{"begun twice", []any{begun, begun, response{Result: &ok}}},
+		{"only a trailer", []any{trailer{Result: &ok}}},
+		{"no trailer", []any{begun}},
+		{"an empty trailer", []any{begun, trailer{}}},
+		{"a result in place of the trailer", []any{begun, response{Result: &ok}}},
 		{"a file", []any{begun, response{File: &fileEntry{}}}},
 		{"an empty message", []any{response{}}},
 		{"refused", result(func(r *backends.Result) { r.Ended, r.ExitCode = backends.EndedRefused, 1 })},
@@ -79,19 +97,9 @@ func TestLies(t *testing.T) {
 		{"layers", []any{response{Begun: &backends.Containment{Layers: make([]backends.Layer, 100)}}}},
 		{"no JSON", []any{[]byte("\x00\x00\x00\x01{")}},
 		{"a length", []any{[]byte("\xff\xff\xff\xff")}},
-		{"a result, and output that does not end", []any{begun, response{Result: &ok}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, s := answering(t, backends.Spec{}, func(stream *yamux.Stream, q request) {
-				for _, w := range c.words {
-					if b, ok := w.([]byte); ok {
-						stream.Write(b)
-					} else {
-						write(stream, w, maxInitMessage)
-					}
-				}
-				stream.Close()
-			})
+			l, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) { say(w, c.words...) })
 			r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{Stdout: io.Discard})
 			if !errors.Is(err, ErrLost) || r.Ended != "" {
 				t.Errorf("got %+v, %v", r, err)
@@ -101,12 +109,33 @@ func TestLies(t *testing.T) {
 	}
 }
 
+// TestUnended: a result whose other output does not end ends the connection, and so does a reset of any response.
+func TestUnended(t *testing.T) {
+	for name, stderr := range map[string]func(r *http.Request){
+		"standard error that stays open": func(r *http.Request) { <-r.Context().Done() },
+		"standard error that is reset":   func(*http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		l, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, r *http.Request, q request) {
+			if q.Op == opStderr {
+				w.Write([]byte("x"))
+				http.NewResponseController(w).Flush()
+				stderr(r)
+			}
+			say(w, response{Begun: &held}, trailer{Result: &backends.Result{Ended: backends.EndedOK}})
+		})
+		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{Stderr: io.Discard})
+		if !errors.Is(err, ErrLost) || r.Ended != "" {
+			t.Errorf("%s: got %+v, %v", name, r, err)
+		}
+		<-l.Done()
+	}
+}
+
 // TestBelieved: what may be shown is made harmless.
 func TestBelieved(t *testing.T) {
 	c := backends.Containment{Backend: "b\x1b[2J", Layers: []backends.Layer{{Name: backends.LayerPID, Detail: strings.Repeat("x", 1<<20/2)}}}
-	_, s := answering(t, backends.Spec{}, func(stream *yamux.Stream, q request) {
-		write(stream, response{Begun: &c}, maxInitMessage)
-		write(stream, response{Result: &backends.Result{Ended: backends.EndedOK, Wall: 100 * time.Hour, Contained: backends.Containment{Profile: "other"}}}, maxInitMessage)
+	_, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
+		say(w, response{Begun: &c}, trailer{Result: &backends.Result{Ended: backends.EndedOK, Wall: 100 * time.Hour, Contained: backends.Containment{Profile: "other"}}})
 	})
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{})
 	if err != nil {
@@ -119,68 +148,94 @@ func TestBelieved(t *testing.T) {
 
 func TestLiesAboutFiles(t *testing.T) {
 	for _, name := range []string{"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "a/", ".", "x\x00", strings.Repeat("n", 1<<17)} {
-		_, s := answering(t, backends.Spec{}, func(stream *yamux.Stream, q request) {
-			write(stream, response{File: &fileEntry{Name: []byte(name)}}, maxInitMessage)
+		_, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
+			say(w, response{File: &fileEntry{Name: []byte(name)}})
 		})
 		if _, err := s.Files().Each(t.Context(), func(backends.File) error { t.Errorf("%.20q was shown", name); return nil }); !errors.Is(err, ErrLost) {
 			t.Errorf("%.20q: got %v", name, err)
 		}
 	}
 	// A walk without end ends when nobody wants it any more.
-	_, s := answering(t, backends.Spec{}, func(stream *yamux.Stream, q request) {
-		for write(stream, response{File: &fileEntry{Name: []byte("x")}}, maxInitMessage) == nil {
+	endless := func(w http.ResponseWriter, r *http.Request, _ request) {
+		for write(w, response{File: &fileEntry{Name: []byte("x")}}) == nil {
 		}
-	})
+	}
+	_, s := answering(t, backends.Spec{}, endless)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := s.Files().Each(ctx, func(backends.File) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was cancelled", err)
+	}
+	// A file is whole only if its trailer says so.
+	for _, words := range [][]any{{response{}, []byte("part")}, {response{}, []byte("part"), trailer{Failure: &failure{Text: "broken"}}}} {
+		_, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, q request) {
+			if q.Op == opEach {
+				say(w, response{File: &fileEntry{Name: []byte("x"), Size: 4}}, response{Done: true})
+			} else {
+				say(w, words...)
+			}
+		})
+		if _, err := s.Files().Each(t.Context(), func(f backends.File) error {
+			r, err := f.Open()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if text, err := io.ReadAll(r); string(text) != "part" || err == nil {
+				t.Errorf("a file that was cut: %q, %v", text, err)
+			}
+			return nil
+		}); err != nil && !errors.Is(err, ErrLost) {
+			t.Error(err)
+		}
 	}
 }
 
 var anywhere = netip.MustParseAddrPort("127.0.0.1:1")
 
-// frame is one of yamux.
-func frame(kind byte, flags uint16, id, length uint32) []byte {
-	b := append([]byte{0, kind}, binary.BigEndian.AppendUint16(nil, flags)...)
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, id), length)
+// frame is one of HTTP/2.
+func frame(kind, flags byte, stream uint32, content []byte) []byte {
+	b := append(binary.BigEndian.AppendUint32(nil, uint32(len(content)))[1:], kind, flags)
+	return append(binary.BigEndian.AppendUint32(b, stream), content...)
 }
 
-// TestFloods: frames that would fill the server's memory end the connection.
+// The kinds of frames.
+const (
+	frameData, frameHeaders, frameSettings, framePush, framePing = 0, 1, 4, 5, 6
+)
+
+// TestFloods: frames that would fill the server's memory end the connection or do nothing.
 func TestFloods(t *testing.T) {
 	for _, c := range []struct {
-		name, why string
-		next      func(i int) []byte
+		name  string
+		ends  bool
+		frame []byte
 	}{
-		{"pings", "it pings all the time", func(i int) []byte { return frame(typePing, flagSYN, 0, uint32(i)) }},
-		{"streams in the server's name", "in the server's name", func(i int) []byte { return frame(1, flagSYN, uint32(2*i+1), 0) }},
-		{"streams", "too many connections", func(i int) []byte { return frame(1, flagSYN, uint32(2*i+2), 0) }},
-		{"more than a window", "recv window exceeded", func(i int) []byte {
-			var content bytes.Buffer
-			write(&content, arrival{Local: anywhere, Remote: anywhere}, maxInitMessage)
-			content.Write(make([]byte, 1<<16-content.Len()))
-			return append(frame(typeData, flagSYN*uint16(1-min(i, 1)), 2, 1<<16), content.Bytes()...)
-		}},
+		{"pings", false, frame(framePing, 0, 0, make([]byte, 8))},
+		{"streams in the server's name", false, frame(frameHeaders, 4, 101, []byte{0x88})},
+		{"streams of its own", false, frame(frameHeaders, 4, 2, []byte{0x88})},
+		{"pushes", true, frame(framePush, 4, 1, []byte{0, 0, 0, 2, 0x88})},
+		{"content that nobody asked for", true, frame(frameData, 0, 1001, make([]byte, 1<<14))},
+		{"a frame that is too long", true, []byte{0xff, 0xff, 0xff, frameData, 0, 0, 0, 0, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			l, done := puppet(t, func(conn io.ReadWriteCloser) {
-				read(conn, &build{}, maxServerMessage)
-				write(conn, built{Listeners: 1}, maxInitMessage)
 				go io.Copy(io.Discard, conn)
-				for i := range 1 << 20 {
-					if _, err := conn.Write(c.next(i)); err != nil {
+				conn.Write(frame(frameSettings, 0, 0, nil))
+				for range 1 << 14 {
+					if _, err := conn.Write(c.frame); err != nil {
 						return
 					}
 				}
-				t.Error("all of it was taken")
+				if c.ends {
+					t.Error("all of it was taken")
+				}
 			})
-			if _, err := l.Build(t.Context(), backends.Spec{Listen: []int{1}}); err != nil {
-				t.Fatal(err)
-			}
-			<-l.Done()
 			<-done
-			if err := l.lostError(nil); !strings.Contains(err.Error(), c.why) {
-				t.Errorf("got %v, want %s", err, c.why)
+			<-l.Done()
+			var m runtime.MemStats
+			if runtime.ReadMemStats(&m); m.HeapInuse > 64<<20 {
+				t.Errorf("it took %d bytes", m.HeapInuse)
 			}
 			l.Close()
 			settled(t, before)
@@ -190,24 +245,25 @@ func TestFloods(t *testing.T) {
 
 // TestUnasked: connections that no program can have made end the connection.
 func TestUnasked(t *testing.T) {
-	for _, a := range []arrival{{Socket: -1, Local: anywhere, Remote: anywhere}, {Socket: 1, Local: anywhere, Remote: anywhere}, {Socket: 0}} {
-		l, _ := puppet(t, func(conn io.ReadWriteCloser) {
-			read(conn, &build{}, maxServerMessage)
-			write(conn, built{Listeners: 1}, maxInitMessage)
-			session, err := newInitSession(conn, true)
-			if err != nil {
-				return
-			}
-			if stream, err := session.OpenStream(); err == nil {
-				write(stream, a, maxInitMessage)
-			}
-			<-session.CloseChan()
-		})
-		if _, err := l.Build(t.Context(), backends.Spec{Listen: []int{1}}); err != nil {
-			t.Fatal(err)
+	for _, m := range []response{{}, {Arrival: &arrival{Conn: 1}}, {Arrival: &arrival{Conn: 1, Local: anywhere}}} {
+		l, s := answering(t, backends.Spec{Listen: []int{1}}, func(w http.ResponseWriter, _ *http.Request, _ request) { say(w, m) })
+		if c, err := s.Listeners()[0].Accept(); err == nil {
+			t.Errorf("got %v", c)
 		}
 		<-l.Done()
-		l.Close()
+	}
+	// What a program has sent is whole only if the init says so.
+	_, s := answering(t, backends.Spec{Listen: []int{1}}, func(w http.ResponseWriter, _ *http.Request, q request) {
+		if q.Op == opAccept {
+			say(w, response{Arrival: &arrival{Conn: 1, Local: anywhere, Remote: anywhere}}, []byte("part"))
+		}
+	})
+	c, err := s.Listeners()[0].Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(c); string(text) != "part" || err == nil {
+		t.Errorf("got %q, %v", text, err)
 	}
 }
 
@@ -220,11 +276,10 @@ func (scripted) Close() error                { return nil }
 // FuzzConn reads any bytes as what an init says from the beginning.
 func FuzzConn(f *testing.F) {
 	var hello bytes.Buffer
-	write(&hello, greeting{Version: version}, maxInitMessage)
+	write(&hello, greeting{Version: version})
 	f.Add(hello.Bytes())
-	write(&hello, built{Listeners: 1}, maxInitMessage)
-	f.Add(append(bytes.Clone(hello.Bytes()), frame(1, flagSYN, 2, 0)...))
-	f.Add(append(bytes.Clone(hello.Bytes()), append(frame(typeData, 2, 1, 4), 0, 0, 0, 1)...))
+	f.Add(append(bytes.Clone(hello.Bytes()), frame(frameSettings, 0, 0, nil)...))
+	f.Add(append(bytes.Clone(hello.Bytes()), frame(frameHeaders, 4, 1, []byte{0x88})...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l, err := Handshake(t.Context(), scripted{bytes.NewReader(data)})
 		if err != nil {
@@ -246,7 +301,7 @@ func FuzzConn(f *testing.F) {
 func FuzzAnswer(f *testing.F) {
 	for _, m := range []response{{Begun: &held}, {Result: &backends.Result{Ended: "ok"}}, {File: &fileEntry{Name: []byte("x")}}, {Done: true}, {Failure: &failure{Text: "x"}}} {
 		var b bytes.Buffer
-		write(&b, m, maxInitMessage)
+		write(&b, m)
 		f.Add(b.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -266,29 +321,12 @@ func FuzzAnswer(f *testing.F) {
 			func(s backends.Sandbox) { s.Files().Put("x", 0o644, strings.NewReader("x")) },
 			func(s backends.Sandbox) { s.Usage(); s.Limit(backends.Limits{}) },
 		} {
-			l, s := answering(t, backends.Spec{}, func(stream *yamux.Stream, q request) {
-				stream.Write(data)
-				stream.Close()
+			l, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
+				w.Write(data)
+				w.Header().Set(http.TrailerPrefix+trailerName, base64.StdEncoding.EncodeToString(data[min(4, len(data)):]))
 			})
 			ask(s)
 			l.Close()
-		}
-	})
-}
-
-// FuzzChunks reads any bytes as a file's content, and as packets.
-func FuzzChunks(f *testing.F) {
-	f.Add([]byte("\x00\x00\x00\x02hi\x00\x00\x00\x00"))
-	f.Add([]byte("\x00\x00\x00\x0a\x06\x7f\x00\x00\x01\x00\x35xyz"))
-	f.Add([]byte("\xff\xff\xff\xff\x00\x00\x00\x02{}"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if n, err := io.Copy(io.Discard, onlyReader{&chunkReader{from: bytes.NewReader(data)}}); n > int64(len(data)) {
-			t.Errorf("%d bytes of %d, %v", n, len(data), err)
-		}
-		for p := newPacketReader(bytes.NewReader(data)); ; {
-			if _, _, err := p.next(); err != nil && !errors.Is(err, errPacket) {
-				return
-			}
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand"
 	"net"
+	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -159,38 +160,28 @@ func TestSilent(t *testing.T) {
 	theirs.Close()
 
 	ours, theirs = net.Pipe()
-	go write(theirs, greeting{Version: version + 1}, maxInitMessage)
+	go write(theirs, greeting{Version: version + 1})
 	if _, err := Handshake(t.Context(), ours); err == nil || !strings.Contains(err.Error(), fmt.Sprint("version ", version+1)) {
 		t.Errorf("got %v, want that it is of another version", err)
 	}
 
-	l, _ := puppet(t, func(conn io.ReadWriteCloser) { read(conn, &build{}, maxServerMessage); io.Copy(io.Discard, conn) })
+	l, _ := puppet(t, func(conn io.ReadWriteCloser) { io.Copy(io.Discard, conn) })
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := l.Build(ctx, backends.Spec{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want that it was too late", err)
 	}
 
-	// It answers pings, takes a command, and does nothing.
+	// It takes a command, and does nothing.
 	before := runtime.NumGoroutine()
-	l, s := puppet(t, func(conn io.ReadWriteCloser) {
-		read(conn, &build{}, maxServerMessage)
-		write(conn, built{}, maxInitMessage)
-		session, err := newInitSession(conn, true)
-		for err == nil {
-			_, err = session.AcceptStream()
-		}
-	})
+	l, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, r *http.Request, _ request) { <-r.Context().Done() })
 	l.initTimeout = 300 * time.Millisecond
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if s, err := l.Build(t.Context(), backends.Spec{}); err != nil {
-		t.Error(err)
-	} else if _, err := s.Exec(ctx, backends.Command{Args: []string{"x"}}, backends.Streams{Stdout: io.Discard}); !errors.Is(err, ErrLost) {
+	if _, err := s.Exec(ctx, backends.Command{Args: []string{"x"}}, backends.Streams{Stdout: io.Discard}); !errors.Is(err, ErrLost) {
 		t.Errorf("got %v, want that the container has ended", err)
 	}
 	l.Close()
-	<-s
 	settled(t, before)
 }
 
@@ -201,7 +192,7 @@ func puppet(t testing.TB, f func(io.ReadWriteCloser)) (*Conn, chan struct{}) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		write(theirs, greeting{Version: version}, maxInitMessage)
+		write(theirs, greeting{Version: version})
 		f(theirs)
 		theirs.Close()
 	}()

@@ -1,160 +1,121 @@
 package call
 
 import (
+	"context"
 	"errors"
 	"net"
-	"net/netip"
-	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/yamux"
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // maxConns is how many connections of programs an init carries at once; more wait to be accepted. Each may take a
-// window of 256 KiB where a program does not read.
+// window where a program does not read.
 const maxConns = 128
 
-// relayChunk is how much of a connection an init moves at once, in bytes.
-const relayChunk = 16 << 10
+// expired is a deadline that has passed: it ends what waits.
+var expired = time.Unix(1, 0)
 
-// relayConns accepts the connections of programs and carries them to the server.
-func (s *service) relayConns() {
-	slots := make(chan struct{}, maxConns)
-	for i, socket := range sockets(s.sandbox) {
-		if socket.listener != nil {
-			s.work.Go(func() { s.acceptConns(i, socket.listener, slots) })
-		}
-	}
+// relayed is a program's connection that is carried to the server, by a request for each direction.
+type relayed struct {
+	net.Conn
+	open atomic.Int32 // directions
 }
 
-func (s *service) acceptConns(socket int, l net.Listener, slots chan struct{}) {
+// accept waits for a connection of a program and sends what it says, and in the trailer whether the program closed its end.
+func (s *service) accept(ctx context.Context, sandbox backends.Sandbox, out *stream, which int) error {
+	all := sockets(sandbox)
+	if which < 0 || which >= len(all) || all[which].listener == nil {
+		return errors.New("no listener")
+	}
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	conn, err := acceptConn(ctx, all[which].listener)
+	if err != nil {
+		<-s.slots
+		return err
+	}
+	c := &relayed{Conn: conn}
+	c.open.Store(2)
+	s.mu.Lock()
+	s.accepted++
+	number := s.accepted
+	s.conns[number] = c
+	s.mu.Unlock()
+	defer s.leave(number, c)
+	// The server may have closed its end, and may still send.
+	defer context.AfterFunc(ctx, func() { c.SetReadDeadline(expired) })()
+	if err := write(out, response{Arrival: &arrival{number, addrPort(c.LocalAddr()), addrPort(c.RemoteAddr())}}); err != nil {
+		return err
+	}
+	return setTrailer(out.w.Header(), response{Failure: failureOf(copyAll(out, c))})
+}
+
+// acceptConn accepts until ctx ends.
+func acceptConn(ctx context.Context, l net.Listener) (net.Conn, error) {
+	d, ok := l.(interface{ SetDeadline(time.Time) error })
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	if err := d.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { d.SetDeadline(expired) })()
 	for {
 		c, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) || s.session.IsClosed() {
-			if err == nil {
-				c.Close()
-			}
-			return
+		if err == nil || ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			return c, err
 		}
-		if err != nil { // such as that there is no descriptor left
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		select {
-		case slots <- struct{}{}:
-		case <-s.session.CloseChan():
-			c.Close()
-			return
-		}
-		s.work.Go(func() {
-			s.relayConn(socket, c)
-			<-slots
-		})
+		time.Sleep(10 * time.Millisecond) // such as that there is no descriptor left
 	}
 }
 
-// relayConn carries one connection, until the server closes it. A chunk marks the end of a direction; a stream that
-// ends without one is a connection that is gone.
-func (s *service) relayConn(socket int, c net.Conn) {
-	defer c.Close()
-	stream, err := s.session.OpenStream()
-	if err != nil {
+// send passes the server's bytes on to a program.
+func (s *service) send(ctx context.Context, out *stream, number uint64) error {
+	s.mu.Lock()
+	c := s.conns[number]
+	s.mu.Unlock()
+	if c == nil {
+		return errors.New("no connection")
+	}
+	defer s.leave(number, c)
+	defer context.AfterFunc(ctx, func() { c.SetWriteDeadline(expired) })()
+	if err := copyAll(c, out.in); err != nil {
+		c.Close()
+		return nil
+	}
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+	}
+	return nil
+}
+
+// leave ends one direction of a connection.
+func (s *service) leave(number uint64, c *relayed) {
+	if c.open.Add(-1) > 0 {
 		return
 	}
-	defer stream.Close()
-	a := arrival{Socket: socket, Local: addrPort(c.LocalAddr()), Remote: addrPort(c.RemoteAddr())}
-	if write(stream, a, maxInitMessage) != nil {
-		return
-	}
-	var up sync.WaitGroup
-	up.Go(func() { copyToStream(stream, c) })
-	copyFromStream(c, stream)
 	c.Close()
-	stream.SetWriteDeadline(expired)
-	up.Wait()
+	s.mu.Lock()
+	delete(s.conns, number)
+	s.mu.Unlock()
+	<-s.slots
 }
 
-// copyToStream sends the program's bytes to the server.
-func copyToStream(stream *yamux.Stream, c net.Conn) {
-	to := newChunkWriter(stream, relayChunk)
-	for buf := make([]byte, relayChunk); ; {
-		n, err := c.Read(buf)
-		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-		if isEOF(err) {
-			to.end()
-			return
-		}
+// receivePackets sends what comes to a packet socket.
+func receivePackets(ctx context.Context, out *stream, c net.PacketConn) error {
+	defer context.AfterFunc(ctx, func() { c.SetReadDeadline(expired) })()
+	for buf := make([]byte, maxPacket); ; {
+		n, from, err := c.ReadFrom(buf)
 		if err != nil {
-			stream.Close()
-			return
+			return err
 		}
-	}
-}
-
-// copyFromStream passes the server's bytes on, until the server closes the connection.
-func copyFromStream(c net.Conn, stream *yamux.Stream) {
-	from := &chunkReader{from: stream}
-	buf := make([]byte, relayChunk)
-	for gone := false; ; {
-		n, err := from.Read(buf)
-		if n > 0 && !gone {
-			if _, err := c.Write(buf[:n]); err != nil {
-				gone = true
-				stream.Close() // which tells the server
-			}
+		if err := write(out, response{Packet: &packet{addrPort(from), buf[:n]}}); err != nil {
+			return err
 		}
-		if n < len(buf) {
-			stream.Shrink() // or a window's memory stays with it
-		}
-		if isEOF(err) {
-			if half, ok := c.(interface{ CloseWrite() error }); ok {
-				half.CloseWrite()
-			}
-			stream.Read(buf[:1]) // nothing but the stream's end comes
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// addrPort converts an address for transport; sockets of a sandbox have no other kinds.
-func addrPort(a net.Addr) netip.AddrPort {
-	switch a := a.(type) {
-	case *net.TCPAddr:
-		return a.AddrPort()
-	case *net.UDPAddr:
-		return a.AddrPort()
-	}
-	return netip.AddrPort{}
-}
-
-// relayPackets carries packets between a socket and the server.
-func (s *service) relayPackets(stream *yamux.Stream, c net.PacketConn) {
-	s.work.Go(func() {
-		defer stream.SetReadDeadline(expired)
-		to := newChunkWriter(stream, maxChunk)
-		for buf := make([]byte, maxPacket); ; {
-			n, from, err := c.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			if to.packet(encodeAddr(from), buf[:n]) != nil {
-				return
-			}
-		}
-	})
-	from := newPacketReader(stream)
-	for {
-		packet, to, err := from.next()
-		if err != nil {
-			return
-		}
-		c.WriteTo(packet, net.UDPAddrFromAddrPort(to))
 	}
 }

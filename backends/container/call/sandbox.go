@@ -1,6 +1,7 @@
 package call
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -11,11 +12,11 @@ import (
 
 // sandbox is the server's end of a sandbox that runs in the init.
 type sandbox struct {
-	conn  *Conn
-	spec  backends.Spec
-	wall  time.Duration
-	socks []socket     // in the order of sockets
-	open  atomic.Int64 // connections that came as streams
+	conn     *Conn
+	spec     backends.Spec
+	wall     time.Duration
+	socks    []socket      // in the order of sockets
+	commands atomic.Uint64 // that were run
 
 	mu      sync.Mutex
 	closing bool
@@ -23,7 +24,7 @@ type sandbox struct {
 	using   sync.WaitGroup
 }
 
-// defaultInitTimeout is how long the init may take to answer a request that takes it a moment.
+// defaultInitTimeout is how long the init may take to end a command that must end.
 const defaultInitTimeout = 30 * time.Second
 
 // Files implements [backends.Sandbox].
@@ -31,7 +32,7 @@ func (s *sandbox) Files() backends.Files { return files{s.conn} }
 
 // Usage implements [backends.Sandbox].
 func (s *sandbox) Usage() backends.Usage {
-	m, err := s.conn.roundTrip(request{Op: opUsage}, defaultInitTimeout)
+	m, err := s.conn.roundTrip(context.Background(), request{Op: opUsage}, ioTimeout)
 	if err != nil || m.Usage == nil {
 		return backends.Usage{}
 	}
@@ -48,7 +49,7 @@ func (s *sandbox) Sample(bool) func() backends.Usage {
 
 // Limit implements [backends.Sandbox].
 func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
-	m, err := s.conn.roundTrip(request{Op: opLimit, Limit: &l}, defaultInitTimeout)
+	m, err := s.conn.roundTrip(context.Background(), request{Op: opLimit, Limit: &l}, ioTimeout)
 	if err != nil {
 		var zero backends.Limits
 		if m.Limits != nil {
@@ -101,7 +102,7 @@ func (s *sandbox) closeRemote() {
 	late := time.After(closeTimeout)
 	ended := make(chan struct{})
 	go func() {
-		s.conn.roundTrip(request{Op: opClose}, closeTimeout)
+		s.conn.roundTrip(context.Background(), request{Op: opClose}, patient)
 		s.using.Wait()
 		close(ended)
 	}()

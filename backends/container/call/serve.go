@@ -4,161 +4,205 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
+	"net/http"
 	"sync"
-
-	"github.com/hashicorp/yamux"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// service is the init's end of a connection.
+// service is the init's end of a connection: it answers the server's requests.
 type service struct {
-	sandbox backends.Sandbox
-	session *yamux.Session
-	listing listing
-	work    sync.WaitGroup
+	wire    *wire
+	prepare func(backends.Spec)
+	start   func(context.Context, backends.Spec) (backends.Sandbox, error)
+	slots   chan struct{} // semaphore: of connections that are carried
 
-	mu        sync.Mutex
-	parts     map[uint32]*yamux.Stream // that no command has taken yet
-	partAdded chan struct{}            // closed and made anew when one comes
+	mu       sync.Mutex
+	ended    bool           // no request is served any more
+	work     sync.WaitGroup // requests
+	asked    bool           // for a sandbox
+	sandbox  backends.Sandbox
+	jobs     map[uint64]*job
+	jobAdded chan struct{} // closed and made anew when one comes
+	conns    map[uint64]*relayed
+	accepted uint64 // connections
 }
 
 // Serve runs the init's end. It greets, calls prepare for each specification that it is to prepare for, has start build
 // the sandbox that the server asks for, serves it, and returns when the connection has ended and the sandbox is closed.
 // An end of ctx closes the connection, which must end a Read and a Write that wait.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare func(backends.Spec), start func(context.Context, backends.Spec) (backends.Sandbox, error)) error {
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	s := &service{
+		wire: newWire(conn), prepare: prepare, start: start, slots: make(chan struct{}, maxConns),
+		jobs: map[uint64]*job{}, jobAdded: make(chan struct{}), conns: map[uint64]*relayed{},
+	}
+	defer s.wire.Close()
+	stop := context.AfterFunc(ctx, func() { s.wire.Close() })
 	defer stop()
-	if err := write(conn, greeting{version, facts}, maxInitMessage); err != nil {
+	if err := write(s.wire, greeting{version, facts}); err != nil {
 		return err
 	}
-	var b build
-	for {
-		b = build{} // decoding into the last one would keep its fields
-		if err := read(conn, &b, maxServerMessage); errors.Is(err, io.EOF) {
-			return nil // it was not needed
-		} else if err != nil {
-			return err
-		}
-		if !b.PrepareOnly {
-			break
-		}
-		prepare(b.Spec)
+	server := &http.Server{Handler: s, Protocols: protocols(), HTTP2: serverSettings(s.wire.local()), ErrorLog: log.New(io.Discard, "", 0)}
+	server.Serve(&only{wire: s.wire}) // its error is that the connection has ended
+	s.mu.Lock()
+	s.ended = true
+	sandbox := s.sandbox
+	s.mu.Unlock()
+	if sandbox != nil {
+		sandbox.Close()
 	}
-	sandbox, err := start(ctx, b.Spec)
-	if err != nil {
-		return write(conn, built{Failure: failureOf(err)}, maxInitMessage)
-	}
-	s := &service{sandbox: sandbox, parts: map[uint32]*yamux.Stream{}, partAdded: make(chan struct{})}
-	defer s.work.Wait()
-	defer sandbox.Close()
-	sent, err := answerBuilt(conn, sandbox)
-	if err != nil {
-		return err
-	}
-	_, local := conn.(*net.UnixConn)
-	if s.session, err = newInitSession(conn, local); err != nil {
-		return err
-	}
-	defer s.session.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if !sent {
-		s.relayConns()
-	}
-	for {
-		stream, err := s.session.AcceptStream()
-		if err != nil {
-			return nil
-		}
-		s.work.Go(func() { s.handle(ctx, stream) })
-	}
+	s.work.Wait()
+	return nil
 }
 
-// answerBuilt reports that the sandbox was built, and sends its sockets where descriptors can be sent.
-func answerBuilt(conn io.ReadWriteCloser, sandbox backends.Sandbox) (sent bool, err error) {
-	g := sandbox.Gateway()
-	unix, sent := unixConn(conn)
-	b := built{Descriptors: sent, Listeners: len(sandbox.Listeners()), Gateway: g.DNS != nil, Ports: len(g.Ports)}
-	if err := write(conn, b, maxInitMessage); err != nil || !sent {
-		return sent, err
-	}
-	for _, socket := range sockets(sandbox) {
-		if err := sendSocket(unix, socket); err != nil {
-			return sent, err
-		}
-		socket.close()
-	}
-	return sent, nil
-}
-
-// handle serves one request.
-func (s *service) handle(ctx context.Context, stream *yamux.Stream) {
-	var q request
-	if read(stream, &q, maxServerMessage) != nil {
-		stream.Close()
-		return
-	}
-	if q.Op == opPart {
-		s.addPart(stream)
-		return
-	}
-	defer stream.Close()
-	var m response
-	switch {
-	case q.Op == opExec && q.Exec != nil:
-		s.runCommand(ctx, stream, *q.Exec)
-		return
-	case q.Op == opEach:
-		s.listFiles(ctx, stream)
-		return
-	case q.Op == opOpen && q.Open != nil:
-		s.openFile(ctx, stream, *q.Open)
-		return
-	case q.Op == opPackets && s.sandbox.Gateway().DNS != nil:
-		s.relayPackets(stream, s.sandbox.Gateway().DNS)
-		return
-	case q.Op == opPut && q.Put != nil:
-		m.Failure = failureOf(s.sandbox.Files().Put(string(q.Put.Name), q.Put.Mode, &chunkReader{from: stream}))
-	case q.Op == opClose:
-		m.Failure = failureOf(s.sandbox.Close())
-	case q.Op == opUsage:
-		u := s.sandbox.Usage()
-		m.Usage = &u
-	case q.Op == opLimit && q.Limit != nil:
-		l, err := s.sandbox.Limit(*q.Limit)
-		m.Limits, m.Failure = &l, failureOf(err)
-	default:
-		m.Failure = &failure{Text: "the container's init can't do that: this is our bug"}
-	}
-	write(stream, m, maxInitMessage)
-}
-
-// addPart stores a part until its command takes it.
-func (s *service) addPart(stream *yamux.Stream) {
+// enter has a request be waited for, until leave is called.
+func (s *service) enter() (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parts[stream.StreamID()] = stream
-	close(s.partAdded)
-	s.partAdded = make(chan struct{})
+	if s.ended {
+		return nil, false
+	}
+	s.work.Add(1)
+	return s.work.Done, true
 }
 
-// takePart returns a part once it has arrived.
-func (s *service) takePart(ctx context.Context, id uint32) (*yamux.Stream, error) {
-	for {
-		s.mu.Lock()
-		stream, came := s.parts[id], s.partAdded
-		delete(s.parts, id)
-		s.mu.Unlock()
-		if stream != nil {
-			return stream, nil
-		}
-		select {
-		case <-came:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+// ServeHTTP serves one request. A response that can't be completed is reset.
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	leave, ok := s.enter()
+	if !ok {
+		panic(http.ErrAbortHandler)
 	}
+	defer leave()
+	w.Header()["Content-Type"] = nil // or else the library guesses it from what a program writes
+	out := &stream{w: w, in: r.Body}
+	defer out.end()
+	var q request
+	if takeMessage(r, &q) != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if err := s.answer(r.Context(), out, q); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// answer serves one request. An error resets the response.
+func (s *service) answer(ctx context.Context, out *stream, q request) error {
+	switch {
+	case q.Op == opPrepare && q.Spec != nil:
+		s.prepare(*q.Spec)
+		return write(out, response{})
+	case q.Op == opBuild && q.Spec != nil:
+		return s.build(out, *q.Spec)
+	}
+	s.mu.Lock()
+	sandbox := s.sandbox
+	s.mu.Unlock()
+	var m response
+	switch {
+	case sandbox == nil:
+		m.Failure = failureOf(errors.New("there is no sandbox yet"))
+	case q.Op == opExec && q.Exec != nil:
+		return s.runCommand(ctx, sandbox, out, q.Command, *q.Exec)
+	case q.Op == opStderr, q.Op == opChannel:
+		return s.part(ctx, out, q)
+	case q.Op == opCancel, q.Op == opInterrupt, q.Op == opTerminate, q.Op == opResize && q.Size != nil:
+		s.control(ctx, q)
+	case q.Op == opEach:
+		return listFiles(ctx, sandbox.Files(), out)
+	case q.Op == opOpen && q.Open != nil:
+		return openFile(sandbox.Files(), out, *q.Open)
+	case q.Op == opPut && q.Put != nil:
+		m.Failure = failureOf(sandbox.Files().Put(string(q.Put.Name), q.Put.Mode, onlyReader{out.in}))
+	case q.Op == opAccept:
+		return s.accept(ctx, sandbox, out, q.Socket)
+	case q.Op == opSend:
+		return s.send(ctx, out, q.Conn)
+	case q.Op == opReceive && sandbox.Gateway().DNS != nil:
+		return receivePackets(ctx, out, sandbox.Gateway().DNS)
+	case q.Op == opReply && q.Packet != nil && sandbox.Gateway().DNS != nil:
+		_, err := sandbox.Gateway().DNS.WriteTo(q.Packet.Data, net.UDPAddrFromAddrPort(q.Packet.Remote))
+		m.Failure = failureOf(err)
+	case q.Op == opClose:
+		m.Failure = failureOf(sandbox.Close())
+	case q.Op == opUsage:
+		u := sandbox.Usage()
+		m.Usage = &u
+	case q.Op == opLimit && q.Limit != nil:
+		l, err := sandbox.Limit(*q.Limit)
+		m.Limits, m.Failure = &l, failureOf(err)
+	default:
+		m.Failure = failureOf(errors.New("the container's init can't do that: this is our bug"))
+	}
+	return write(out, m)
+}
+
+// build starts the sandbox, once, and sends its sockets where descriptors can be sent.
+func (s *service) build(out *stream, spec backends.Spec) error {
+	s.mu.Lock()
+	asked := s.asked
+	s.asked = true
+	s.mu.Unlock()
+	if asked {
+		return errors.New("a second sandbox")
+	}
+	// Not in the request's context: a sandbox outlives it, and the end of the connection closes it.
+	sandbox, err := s.start(context.Background(), spec)
+	if err != nil {
+		return write(out, response{Failure: failureOf(err)})
+	}
+	s.mu.Lock()
+	if s.sandbox = sandbox; s.ended {
+		defer sandbox.Close()
+	}
+	s.mu.Unlock()
+	g := sandbox.Gateway()
+	b := &built{Descriptors: s.wire.local(), Listeners: len(sandbox.Listeners()), Gateway: g.DNS != nil, Ports: len(g.Ports)}
+	if !b.Descriptors {
+		return write(out, response{Built: b})
+	}
+	all := sockets(sandbox)
+	defer closeAll(all)
+	return s.wire.sendSockets(all, func() error { return write(out, response{Built: b}) })
+}
+
+// stream is a response under way, with the rest of its request's body. It may be written by programs' copiers that outlast
+// the request.
+type stream struct {
+	in io.Reader
+
+	mu    sync.Mutex
+	w     http.ResponseWriter
+	ended bool
+}
+
+// Write implements [io.Writer], and sends b at once.
+func (s *stream) Write(b []byte) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.write(b)
+}
+
+// write is Write for who holds mu.
+func (s *stream) write(b []byte) (n int, err error) {
+	if s.ended {
+		return 0, io.ErrClosedPipe
+	}
+	if n, err = s.w.Write(b); err == nil {
+		err = http.NewResponseController(s.w).Flush()
+	}
+	return n, err
+}
+
+// writerFunc is an [io.Writer].
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// end has all later writes fail.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
 }

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"io"
 	"net"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -12,18 +13,17 @@ type socket struct {
 	packets  net.PacketConn
 }
 
-func (s socket) close() {
-	if s.listener != nil {
-		s.listener.Close()
-	}
+// either returns the one that it is.
+func (s socket) either() io.Closer {
 	if s.packets != nil {
-		s.packets.Close()
+		return s.packets
 	}
+	return s.listener
 }
 
 func closeAll(all []socket) {
 	for _, s := range all {
-		s.close()
+		s.either().Close()
 	}
 }
 
@@ -72,6 +72,3 @@ func (b built) count() (n, packets int) {
 	}
 	return b.Listeners + 2 + b.Ports, b.Listeners
 }
-
-// maxSockets is far above the number of sockets of any sandbox.
-const maxSockets = 1024

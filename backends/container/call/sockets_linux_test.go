@@ -21,17 +21,17 @@ import (
 func withSockets(t *testing.T, f func(t *testing.T, s backends.Sandbox, real *bare)) {
 	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
-			var real *bare
+			made := make(chan *bare, 1)
 			s, err := start(t.Context(), t, kind, backends.Spec{Listen: []int{1, 2}, Gateway: []int{80, 443}}, starter(func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 				s, err := bareStart(t)(ctx, spec)
-				real = s.(*bare)
+				made <- s.(*bare)
 				return s, err
 			}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			f(t, s, real)
+			f(t, s, <-made)
 		})
 	}
 }
@@ -264,5 +264,34 @@ func TestCrowd(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// TestStalled: connections whose programs do not read hold up nothing else.
+func TestStalled(t *testing.T) {
+	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
+		var all sync.WaitGroup
+		defer all.Wait()
+		stalled := make([]byte, 4<<20)
+		for range maxConns - 28 {
+			_, c := dial(t, s.Gateway().Ports[0], real.gateway.Ports[0])
+			defer c.Close()
+			c.SetWriteDeadline(time.Now().Add(2 * time.Second))
+			all.Go(func() {
+				for err := error(nil); err == nil; { // until the kernel's buffers are full, too
+					_, err = c.Write(stalled)
+				}
+			})
+		}
+		all.Wait()
+		var out bytes.Buffer
+		if sh(t, s, "cat", backends.Streams{Stdin: bytes.NewReader(stalled), Stdout: &out}); !bytes.Equal(out.Bytes(), stalled) {
+			t.Errorf("%d bytes came back", out.Len())
+		}
+		program, c := dial(t, s.Gateway().Ports[1], real.gateway.Ports[1])
+		go func() { c.Write(stalled); c.Close() }()
+		if got, err := io.ReadAll(program); len(got) != len(stalled) || err != nil {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
 	})
 }

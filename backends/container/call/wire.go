@@ -1,0 +1,126 @@
+package call
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// wire is a stream of bytes as net/http wants a connection. Over a Unix socket, descriptors travel beside the bytes.
+type wire struct {
+	io.ReadWriteCloser
+	closed chan struct{}
+	once   sync.Once
+
+	rights atomic.Pointer[[]int] // descriptors that the next Write sends
+	takes  atomic.Bool           // descriptors are received
+	mu     sync.Mutex
+	taken  []*os.File // that were received
+}
+
+func newWire(conn io.ReadWriteCloser) *wire {
+	return &wire{ReadWriteCloser: conn, closed: make(chan struct{})}
+}
+
+// Close implements [net.Conn], as do the next.
+func (w *wire) Close() (err error) {
+	w.once.Do(func() {
+		close(w.closed)
+		err = w.ReadWriteCloser.Close()
+	})
+	return err
+}
+
+// SetWriteDeadline bounds a Write where the stream can, so that the other side can't hold it up for ever.
+func (w *wire) SetWriteDeadline(t time.Time) error {
+	if d, ok := w.ReadWriteCloser.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		return d.SetWriteDeadline(t)
+	}
+	return nil
+}
+
+func (w *wire) SetReadDeadline(time.Time) error { return nil } // net/http only takes back what it never sets
+func (w *wire) SetDeadline(time.Time) error     { return nil }
+func (w *wire) LocalAddr() net.Addr             { return &net.UnixAddr{Net: "unix"} }
+func (w *wire) RemoteAddr() net.Addr            { return &net.UnixAddr{Net: "unix"} }
+
+// only is a listener that accepts one connection, and then waits until that is closed.
+type only struct {
+	*wire
+	accepted atomic.Bool
+}
+
+// Accept implements [net.Listener].
+func (o *only) Accept() (net.Conn, error) {
+	if !o.accepted.Swap(true) {
+		return o.wire, nil
+	}
+	<-o.closed
+	return nil, net.ErrClosed
+}
+
+// Addr implements [net.Listener].
+func (o *only) Addr() net.Addr { return o.LocalAddr() }
+
+// How long one side of a connection waits for the other, and how much it buffers.
+const (
+	// keepAlive is how often a side asks whether the other is still there, and ioTimeout how long one write, or the
+	// answer, may take: the init shares what CPU time the program leaves.
+	keepAlive = 30 * time.Second
+	ioTimeout = 60 * time.Second
+
+	window     = 256 << 10 // bytes that a stream may run ahead of its reader
+	maxStreams = 4096      // open at once; each holds a window at most
+	chunk      = 32 << 10  // bytes of one copy, and of one frame
+)
+
+// protocols is HTTP/2 without TLS.
+func protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// serverSettings returns the settings of the init's end. Streams that nobody reads must hold up no other: so the connection's
+// window is that of all connections that a program may have, and more.
+// Where the kernel reports the end of the server it asks for no sign of life: the server may be stopped for as long as its
+// user likes.
+func serverSettings(local bool) *http.HTTP2Config {
+	c := &http.HTTP2Config{
+		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: chunk,
+		MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: 2 * maxConns * window,
+	}
+	if !local {
+		c.SendPingTimeout, c.PingTimeout, c.WriteByteTimeout = keepAlive, ioTimeout, ioTimeout
+	}
+	return c
+}
+
+// clientSettings returns the settings of the server's end.
+func clientSettings() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		StrictMaxConcurrentRequests: true, MaxReadFrameSize: 2 * chunk, MaxReceiveBufferPerStream: window,
+		SendPingTimeout: keepAlive, PingTimeout: ioTimeout, WriteByteTimeout: ioTimeout,
+	}
+}
+
+// onlyWriter and onlyReader hide methods that io.Copy would use with larger buffers.
+type (
+	onlyWriter struct{ io.Writer }
+	onlyReader struct{ io.Reader }
+)
+
+// copyAll copies until the end, with one small buffer.
+func copyAll(to io.Writer, from io.Reader) error {
+	_, err := io.CopyBuffer(onlyWriter{to}, onlyReader{from}, make([]byte, chunk))
+	return err
+}
+
+func isEnd(err error) bool {
+	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)
+}
