@@ -32,7 +32,7 @@ func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 		if ctx.Err() != nil {
 			return container.Exit{}, ctx.Err()
 		}
-		if !errors.Is(err, errCut) && !isTemporary(err) {
+		if !errors.Is(err, errCut) && !isTemporary(err) && !isEOF(err) {
 			return container.Exit{}, l.explain("wait for container "+id, err)
 		}
 		// The daemon has gone. Its containers may live on (live-restore), or die, or die when it
