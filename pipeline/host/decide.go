@@ -42,15 +42,19 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 	if err := p.forbidden(prog, args); err != nil {
 		return Decision{}, err
 	}
-	if git, err := p.Find("git"); slices.Contains(prog.Names, "git") || err == nil && os.SameFile(git.file, prog.file) {
-		if why := gitDoubt(c.Directory); why != "" {
-			return Decision{}, refuse("have a person look at the repository's configuration", "git is not run here: %s", why)
-		}
-	}
 	grammar := p.grammarOf(prog)
 	word, lacks := c.Words[0], true
 	if grammar != nil {
 		word, lacks = grammar.lacks(args, true, false)
+	}
+	if git, err := p.Find("git"); slices.Contains(prog.Names, "git") || err == nil && os.SameFile(git.file, prog.file) {
+		named := args
+		if !lacks { // then they are paths in the repository, or names
+			named = nil
+		}
+		if why := gitDoubt(c.Directory, named); why != "" {
+			return Decision{}, refuse("have a person look at the repository's configuration", "git is not run here: %s", why)
+		}
 	}
 	but := ""
 	for i, one := range slices.Concat(p.allowed, approved) {

@@ -20,10 +20,33 @@ import (
 // written after we have looked is not seen.
 //
 // Each directory above is looked at: from a .git that is no repository to it, git goes on upwards.
-func gitDoubt(dir string) string {
-	places, err := gitPlaces(dir)
-	if err != nil {
-		return err.Error()
+//
+// The words of a command may name other repositories, as those of -C and --git-dir do: each directory among them is looked at, too.
+func gitDoubt(dir string, args []string) string {
+	var places []gitPlace
+	for i, word := range append([]string{"."}, args...) {
+		for _, name := range []string{word, word[strings.Index(word, "=")+1:]} {
+			if !filepath.IsAbs(name) {
+				name = dir + "/" + name
+			}
+			real, err := filepath.EvalSymlinks(name)
+			if info, errStat := os.Stat(real); err != nil || errStat != nil || !info.IsDir() {
+				continue
+			}
+			more, err := gitPlaces(real)
+			if _, none := os.Lstat(filepath.Join(real, "HEAD")); i > 0 && none == nil && err == nil { // it is one without a .git
+				var own []gitPlace
+				own, err = placesOf(real, real)
+				more = append(more, own...)
+			}
+			if err != nil {
+				return err.Error()
+			}
+			places = append(places, more...)
+			if i > 1 && args[i-2] == "-C" { // which the next is relative to
+				dir = real
+			}
+		}
 	}
 	for _, place := range places {
 		if _, err := os.Lstat(filepath.Join(place.tree, ".gitmodules")); err == nil {
@@ -45,34 +68,41 @@ func gitDoubt(dir string) string {
 // gitPlace is a real directory that git takes a repository from, and the directory whose .git has led there.
 type gitPlace struct{ real, tree string }
 
-// gitPlaces are those of a directory and of its parents: the one that a .git leads to which is a file, as in a worktree, and
-// the one that a file commondir in it names, which any repository can have.
-func gitPlaces(dir string) (places []gitPlace, err error) {
+// gitPlaces are those of a directory and of its parents: the one that a .git leads to, which may be a file, as in a worktree.
+func gitPlaces(dir string) (all []gitPlace, err error) {
 	for above := ""; above != dir; above, dir = dir, filepath.Dir(dir) {
 		at := filepath.Join(dir, ".git")
 		if _, err := os.Lstat(at); err != nil {
 			continue
 		}
 		info, err := os.Stat(at)
-		if err != nil {
-			return nil, err
-		}
-		if info.IsDir() {
-			at, err = filepath.EvalSymlinks(at)
-		} else {
+		if err == nil && !info.IsDir() {
 			at, err = named(at, "gitdir: ")
 		}
-		places = append(places, gitPlace{at, dir})
-		common := filepath.Join(at, "commondir")
-		if _, none := os.Lstat(common); err == nil && !os.IsNotExist(none) {
-			common, err = named(common, "")
-			places = append(places, gitPlace{common, dir})
+		var own []gitPlace
+		if err == nil {
+			own, err = placesOf(at, dir)
 		}
 		if err != nil {
 			return nil, err
 		}
+		all = append(all, own...)
 	}
-	return places, nil
+	return all, nil
+}
+
+// placesOf are a repository's own directory, and the one that a file commondir in it names, which any can have.
+func placesOf(at, tree string) ([]gitPlace, error) {
+	real, err := filepath.EvalSymlinks(at)
+	if err != nil {
+		return nil, err
+	}
+	common := filepath.Join(real, "commondir")
+	if _, err := os.Lstat(common); os.IsNotExist(err) {
+		return []gitPlace{{real, tree}}, nil
+	}
+	common, err = named(common, "")
+	return []gitPlace{{real, tree}, {common, tree}}, err
 }
 
 // named is the path in a file of git's, which takes off the ends of lines, and no blanks. It is not made plain: what ..

@@ -28,7 +28,7 @@ func TestGitHostileFiles(t *testing.T) {
 			dir := t.TempDir()
 			must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, tt.file)), 0o755))
 			must(t, tt.make(filepath.Join(dir, tt.file)))
-			if gitDoubt(dir) == "" { // and it is not waited for
+			if gitDoubt(dir, nil) == "" { // and it is not waited for
 				t.Error("it is no doubt")
 			}
 		})

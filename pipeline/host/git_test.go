@@ -49,12 +49,12 @@ func TestGitDoubt(t *testing.T) {
 			must(os.MkdirAll(filepath.Join(dir, ".git"), 0o755))
 			must(os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
 			must(os.WriteFile(filepath.Join(dir, ".git", "config"), []byte(tt.config), 0o644))
-			if got := gitDoubt(filepath.Join(dir, "sub")); (got != "") != tt.doubt {
+			if got := gitDoubt(filepath.Join(dir, "sub"), nil); (got != "") != tt.doubt {
 				t.Errorf("got %q, want a doubt: %v", got, tt.doubt)
 			}
 			tree := t.TempDir()
 			must(os.WriteFile(filepath.Join(tree, ".git"), []byte("gitdir: "+filepath.Join(dir, ".git")+"\n"), 0o644))
-			if got := gitDoubt(tree); (got != "") != tt.doubt {
+			if got := gitDoubt(tree, nil); (got != "") != tt.doubt {
 				t.Errorf("in a worktree: got %q, want a doubt: %v", got, tt.doubt)
 			}
 		})
@@ -66,7 +66,7 @@ func TestGitDoubt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ".gitmodules"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if gitDoubt(dir) == "" {
+	if gitDoubt(dir, nil) == "" {
 		t.Error("submodules are no doubt")
 	}
 }
@@ -121,9 +121,45 @@ func TestGitPlaces(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "repository")
 			tt.make(dir)
-			if why := gitDoubt(dir); !strings.Contains(why, "diff.external") {
+			if why := gitDoubt(dir, nil); !strings.Contains(why, "diff.external") {
 				t.Errorf("got %q, want the doubt about diff.external", why)
 			}
 		})
+	}
+}
+
+// TestGitElsewhere has words name a repository that is not around.
+func TestGitElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"here/.git", "there/evil/.git", "there/evil/sub", "bare.git"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"bare.git/HEAD": "", "shared/HEAD": "", "shared/commondir": "../bare.git\n", "here/config": "a: [b]\n", "there/config": "a: [b]\n"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"there/evil/.git/config", "bare.git/config"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("[core]\n\tfsmonitor = ./x\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for command, doubt := range map[string]bool{
+		"git status": false, "git -C . status": false, "git -C ../there status": false, "git -C none status": false, "git diff --no-index ../there x": false,
+		"git -C ../there/evil status": true, "git -C ../there/evil/sub status": true, "git -C ../there -C evil status": true, "git --git-dir=../bare.git log": true, "git --git-dir ../bare.git log": true,
+		"git --git-dir=" + dir + "/there/evil/.git log": true, "git --work-tree=../there/evil status": true, "git fetch ../bare.git": true, "git --git-dir=../shared log": true,
+	} {
+		words, err := Parse(command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := gitDoubt(filepath.Join(dir, "here"), words[1:]); (why != "") != doubt {
+			t.Errorf("%s: got %q, want a doubt: %v", command, why, doubt)
+		}
 	}
 }
