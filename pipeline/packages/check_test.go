@@ -78,16 +78,6 @@ func TestDirName(t *testing.T) {
 	}
 }
 
-func TestPythonString(t *testing.T) {
-	for in, want := range map[string]string{
-		`'plain'`: "plain", `"it's"`: "it's", `'a\nb'`: "a\nb", `'\'"'`: `'"`, `'\\x'`: `\x`, `'\xe9'`: "é", `'é'`: "é", `bare`: "bare", `'`: "'", `''`: "",
-	} {
-		if got := pythonString(in); got != want {
-			t.Errorf("%s: got %q, want %q", in, got, want)
-		}
-	}
-}
-
 // TestSaved: a layer is read as it was written, and its hash tells layers apart.
 func TestSaved(t *testing.T) {
 	l := layer{dir: t.TempDir(), packages: []Package{{Name: "a", Version: "1", Hash: "sha256:x", Requested: true}}, files: map[string]file{

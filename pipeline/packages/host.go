@@ -3,10 +3,12 @@ package packages
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +43,37 @@ func (h host) run(ctx context.Context, args ...string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w (%s)", filepath.Base(args[0]), err, shorten(userinfo().ReplaceAllString(line, "//***@")))
 	}
 	return out.Bytes(), nil
+}
+
+// configuration is a package manager's, as ask.py and ask.js print it.
+type configuration struct {
+	Options map[string]string
+	Logins  []login
+}
+
+// login is a name and a password at a host, or a token.
+type login struct {
+	Host                  string // npm's "//host/path/"
+	Name, Password, Token string
+}
+
+func (c configuration) all(name string) []string { return strings.Fields(c.Options[name]) }
+
+// yes reports whether an option is true, in the words of pip's strtobool.
+func (c configuration) yes(name string) bool {
+	return slices.Contains([]string{"1", "true", "yes", "on", "y", "t"}, strings.ToLower(c.Options[name]))
+}
+
+// ask returns what a program that asks a package manager prints.
+func (h host) ask(ctx context.Context, manager string, args ...string) (c configuration, err error) {
+	out, err := h.run(ctx, args...)
+	if err == nil {
+		err = json.Unmarshal(out, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("ask %s for its configuration: %w", manager, err)
+	}
+	return c, nil
 }
 
 // lacks is the error for a package manager that is not on this host, where it is asked for its

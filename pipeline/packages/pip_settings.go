@@ -1,8 +1,6 @@
 package packages
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -16,11 +14,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -50,98 +46,35 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 	if python == "" {
 		return settings{}, h.lacks("pip", p.missing())
 	}
-	out, err := h.run(ctx, python, "-c", pipScript+askScript, "config", "list")
+	c, err := h.ask(ctx, "pip", python, "-c", pipScript+askScript)
 	if exit, is := errors.AsType[*exec.ExitError](err); is && exit.ExitCode() == exitMissing {
 		return settings{}, h.lacks("pip", p.missing())
 	}
 	if err != nil {
-		return settings{}, fmt.Errorf("ask pip for its configuration: %w", err)
+		return settings{}, err
 	}
-	c := pipConfig(out)
-	if c.get("index-url") == "" && !c.yes("no-index") {
-		out, err := h.run(ctx, python, "-c", pipScript+askScript, "install", "--help")
-		if err != nil {
-			return settings{}, fmt.Errorf("ask pip for its index: %w", err)
-		}
-		m := defaultIndex().FindSubmatch(out)
-		if m == nil {
-			return settings{}, backends.Refuse("pip does not say which index it uses", remedy.Command.With("pip config set global.index-url URL"))
-		}
-		c["global.index-url"] = string(m[1])
+	if c.Options["index-url"] = cmp.Or(c.Options["index-url"], c.Options["default-index-url"]); c.Options["index-url"] == "" && !c.yes("no-index") {
+		return settings{}, backends.Refuse("pip does not say which index it uses", remedy.Command.With("pip config set global.index-url URL"))
 	}
 	var set settings
-	if err := c.sources(&set); err != nil {
+	if err = pipSources(c, &set); err == nil {
+		err = pipTransport(c, &set)
+	}
+	if err != nil {
 		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
 	}
-	for _, src := range set.sources { // logins of the user's netrc, which ask.py reads, for hosts whose URLs name none
-		if name, password, ok := strings.Cut(c[":netrc:."+src.base.Hostname()], "\n"); ok && set.authorize(src.base) == "" {
-			set.login("//"+address(src.base)+"/", name, password)
+	for _, src := range set.sources {
+		for _, l := range c.Logins {
+			if strings.EqualFold(l.Host, src.base.Hostname()) && set.authorize(src.base) == "" {
+				set.login("//"+address(src.base)+"/", l)
+			}
 		}
-	}
-	if err := c.transport(&set); err != nil {
-		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
 	}
 	return set, nil
 }
 
-// defaultIndex matches pip's built-in index in its help text, for hosts where none is configured.
-var defaultIndex = lazy.Regexp(`(?s)--index-url <url>.*?\(default\s+(https?://[^\s)]+)\)`)
-
-// options are pip's settings by section and name: "global.index-url", "install.pre", ":env:.proxy".
-type options map[string]string
-
-// pipConfig reads the output of pip config list.
-func pipConfig(out []byte) options {
-	c := options{}
-	lines := bufio.NewScanner(bytes.NewReader(out))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		name, value, ok := strings.Cut(lines.Text(), "=")
-		if ok {
-			c[strings.TrimSpace(name)] = pythonString(value)
-		}
-	}
-	return c
-}
-
-// pythonString returns the string whose repr in Python is s, or s itself if it has no quotes.
-func pythonString(s string) string {
-	s = strings.TrimSpace(s)
-	if len(s) < 2 || s[0] != '\'' && s[0] != '"' || s[len(s)-1] != s[0] {
-		return s
-	}
-	var b strings.Builder
-	for rest := s[1 : len(s)-1]; rest != ""; {
-		if strings.HasPrefix(rest, `\'`) || strings.HasPrefix(rest, `\"`) {
-			b.WriteByte(rest[1])
-			rest = rest[2:]
-			continue
-		}
-		r, _, tail, err := strconv.UnquoteChar(rest, 0)
-		if err != nil {
-			return s[1 : len(s)-1]
-		}
-		b.WriteRune(r)
-		rest = tail
-	}
-	return b.String()
-}
-
-// get returns an option as pip install would see it: the environment is stronger than the section install, and that is
-// stronger than global. "" means that it is not set.
-func (c options) get(name string) string {
-	return cmp.Or(c[":env:."+name], c["install."+name], c["global."+name])
-}
-
-func (c options) all(name string) []string { return strings.Fields(c.get(name)) }
-
-// yes reports whether an option is true, in the words of pip's strtobool.
-func (c options) yes(name string) bool {
-	return slices.Contains([]string{"1", "true", "yes", "on", "y", "t"}, strings.ToLower(c.get(name)))
-}
-
-// sources sets the places that packages come from, and pip's options inside. A directory of the host is mounted inside.
-func (c options) sources(set *settings) error {
+// pipSources sets the places that packages come from, and pip's options inside. A directory of the host is mounted inside.
+func pipSources(c configuration, set *settings) error {
 	var trusted []string
 	place := func(what, raw string) (string, error) {
 		if dir := localDir(raw); dir != "" {
@@ -191,51 +124,39 @@ func (c options) sources(set *settings) error {
 	}
 	set.env = append(set.env, "PIP_TRUSTED_HOST="+strings.Join(trusted, " "))
 	for _, name := range passedOptions {
-		if v := c.get(name); v != "" {
+		if v := c.Options[name]; v != "" {
 			set.env = append(set.env, "PIP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+v)
 		}
 	}
-	return c.constraints(set)
+	if text := c.Options["constraint"]; text != "" {
+		set.files = map[string]string{operatorConstraints: text + "\n"}
+	}
+	return nil
 }
 
 // passedOptions are the options that pip gets inside: for the choice of versions, and timeouts and retries.
 var passedOptions = []string{"pre", "prefer-binary", "uploaded-prior-to", "default-timeout", "timeout", "retries"}
 
-// constraints copies the operator's constraint files from the host into the file operatorConstraints.
-func (c options) constraints(set *settings) error {
-	for _, name := range c.all("constraint") {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return fmt.Errorf("pip's constraint: %w", err)
-		}
-		if set.files == nil {
-			set.files = map[string]string{}
-		}
-		set.files[operatorConstraints] += string(b) + "\n"
-	}
-	return nil
-}
-
 // operatorConstraints is the name of the file of the operator's constraints, below the workspace.
 const operatorConstraints = "constraints-of-the-operator.txt"
 
-// transport sets the proxy and the certificates by which the indexes are reached.
-func (c options) transport(set *settings) error {
+// pipTransport sets the proxy and the certificates by which the indexes are reached.
+func pipTransport(c configuration, set *settings) error {
 	// An option of pip's is stronger than the environment and its exceptions.
-	proxy, except := c.get("proxy"), ""
+	proxy, except := c.Options["proxy"], ""
 	if proxy == "" {
 		except = cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))
 	}
 	if err := set.viaProxy("pip's proxy", proxy, proxy, except); err != nil {
 		return err
 	}
-	if name := cmp.Or(c.get("cert"), os.Getenv("REQUESTS_CA_BUNDLE"), os.Getenv("CURL_CA_BUNDLE")); name != "" {
+	if name := cmp.Or(c.Options["cert"], os.Getenv("REQUESTS_CA_BUNDLE"), os.Getenv("CURL_CA_BUNDLE")); name != "" {
 		set.roots = x509.NewCertPool()
 		if err := addRoots(set.roots, name); err != nil {
 			return fmt.Errorf("pip's cert: %w", err)
 		}
 	}
-	if name := c.get("client-cert"); name != "" {
+	if name := c.Options["client-cert"]; name != "" {
 		pair, err := tls.LoadX509KeyPair(name, name)
 		if err != nil {
 			return fmt.Errorf("pip's client-cert: %w", err)

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,6 +103,56 @@ func TestNetrc(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.install(b.order("python", "greet"))
+}
+
+// TestLogins: wherever a password may stand, it is found for its registry, and for no other.
+func TestLogins(t *testing.T) {
+	b := newBench(t, Config{})
+	clearConfig(t)
+	home := t.TempDir()
+	t.Setenv("NETRC", "")
+	t.Setenv("HOME", home)
+	t.Setenv("TEST_TOKEN", "from-the-environment")
+	for name, text := range map[string]string{
+		".netrc": "machine A.example login me password \"p w\" machine b.example\n\tlogin you account x\ndefault login z password z\n",
+		"userrc": "registry=https://a.example/npm\n; comment\n//a.example/npm/:_authToken = ${TEST_TOKEN}\n//b.example/:_auth='bWU6cDp3'\n" +
+			"@c:registry=https://c.example:8443\n//c.example:8443/:username=me\n//c.example:8443/:_password=\"cHc=\"\n//d.example/:username=nobody\n",
+		"globalrc": "//e.example/:_authToken=${NOT_SET?}global\n",
+	} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PIP_INDEX_URL", "https://a.example/simple")
+	t.Setenv("PIP_EXTRA_INDEX_URL", "https://B.example:8443/x https://u:own@a.example:444/y https://only-a-token@f.example/")
+	t.Setenv("npm_config_userconfig", filepath.Join(home, "userrc"))
+	t.Setenv("npm_config_globalconfig", filepath.Join(home, "globalrc"))
+	t.Setenv("npm_config_//g.example/:_authToken", "by-name")
+	for language, all := range map[string]map[string]string{
+		"python": {"https://a.example/simple/x": "Basic me:p w", "https://b.example:8443/": "Basic you:", "https://a.example:444/y/z": "Basic u:own",
+			"https://f.example/": "Basic only-a-token:", "https://c.example/": "", "https://a.example.b/": ""},
+		"node": {"https://a.example/npm/x": "Bearer from-the-environment", "https://a.example/files": "Bearer from-the-environment", "https://b.example/": "Basic me:p:w",
+			"https://c.example:8443/": "Basic me:pw", "https://c.example/": "", "https://d.example/": "", "https://e.example/x": "Bearer global", "https://g.example/": "Bearer by-name"},
+	} {
+		set, err := b.settings(t.Context(), b.backend, language)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, want := range all {
+			u, _ := url.Parse(at)
+			header := set.authorize(u)
+			if pair, is := strings.CutPrefix(header, "Basic "); is {
+				text, _ := base64.StdEncoding.DecodeString(pair)
+				header = "Basic " + string(text)
+			}
+			for _, c := range set.credentials {
+				header = strings.ReplaceAll(header, c.placeholder, c.value)
+			}
+			if header != want {
+				t.Errorf("%s %s: got %q, want %q", language, at, header, want)
+			}
+		}
+	}
 }
 
 // TestCertificate: a registry whose certificate nobody vouches for is not used, unless the

@@ -53,7 +53,7 @@ func (s *settings) take(what, raw string) (*url.URL, error) {
 	}
 	if u.User != nil {
 		password, _ := u.User.Password()
-		s.login(nerf(u), u.User.Username(), password)
+		s.login(nerf(u), login{Name: u.User.Username(), Password: password})
 		u.User = nil
 	}
 	u.Fragment = ""
@@ -66,21 +66,23 @@ type badSetting struct{ what string }
 
 func (b badSetting) Error() string { return b.what + " is not a http or https URL" }
 
-// login adds a user's credentials at a prefix. Where there is no password, the name is the secret.
-func (s *settings) login(prefix, name, password string) {
+// login adds credentials at a prefix. Where there is no password, the name is the secret. Incomplete ones are left out.
+func (s *settings) login(prefix string, l login) {
 	placeholder := rand.Text()
-	pair := name + ":" + placeholder
-	if password == "" {
-		password, pair = name, placeholder+":"
+	switch {
+	case l.Token != "":
+		s.bind(prefix, "Bearer "+placeholder, placeholder, l.Token)
+	case l.Password != "":
+		s.bind(prefix, basic(l.Name+":"+placeholder), placeholder, l.Password)
+	case l.Name != "":
+		s.bind(prefix, basic(placeholder+":"), placeholder, l.Name)
 	}
-	s.bind(prefix, "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)), placeholder, password)
 }
+
+func basic(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
 
 // bind adds a credential for a prefix, and for its whole host: files need not lie below the index, but they are of the same server.
 func (s *settings) bind(prefix, header, placeholder, value string) {
-	if value == "" {
-		return
-	}
 	s.hide(value)
 	host, _, _ := strings.Cut(strings.TrimPrefix(prefix, "//"), "/")
 	for _, p := range []string{prefix, "//" + host + "/"} {
