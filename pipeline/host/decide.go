@@ -69,7 +69,7 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 		case lacks && !exact:
 			but = ", and " + one.String() + " does not cover " + quote(word, false)
 		case lacks && by == Approval && c.Unseen:
-			but = " with an input: only its words were approved"
+			return Decision{}, refuse("leave the input out; a command of host.allowed in the configuration may have one", "a person has approved the words %s, and no input", one)
 		default:
 			return Decision{prog, one, by}, nil
 		}
@@ -83,12 +83,9 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 // forbidden is the refusal of what nobody can allow. A star in the operator's patterns matches anything: what they block stays
 // blocked with options.
 func (p *Policy) forbidden(prog Program, args []string) error {
-	own, err := os.Executable()
-	if err == nil {
-		own, err = filepath.EvalSymlinks(own)
-	}
-	info, _ := os.Stat(own)
-	if slices.ContainsFunc(prog.Names, func(name string) bool { return strings.HasPrefix(name, "sandboxmcp") }) || err == nil && os.SameFile(info, prog.file) {
+	path, _ := os.Executable()
+	own, err := os.Stat(path)
+	if slices.ContainsFunc(prog.Names, func(name string) bool { return strings.HasPrefix(name, "sandboxmcp") }) || err == nil && os.SameFile(own, prog.file) {
 		return refuse("nobody can allow this: have a person do it", "%s is sandboxmcp, by which an agent could answer its own questions", prog.Names[0])
 	}
 	for _, one := range p.blocked {
