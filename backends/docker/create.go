@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -129,27 +128,6 @@ func isTime(at string) bool {
 }
 
 func (l *link) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
-	r, err := l.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
-	if err != nil {
-		return nil, l.explain("attach to container "+id, err)
-	}
-	return &attached{Reader: engine.Output(r.Reader, stderr), hijacked: &r.HijackedResponse}, nil
-}
-
-// attached is a connection to the standard streams of a container.
-type attached struct {
-	io.Reader
-	hijacked *client.HijackedResponse
-	once     sync.Once
-}
-
-func (a *attached) Write(b []byte) (int, error) { return a.hijacked.Conn.Write(b) }
-
-// Close ends the container's input, and the connection.
-func (a *attached) Close() error {
-	a.once.Do(func() {
-		_ = a.hijacked.CloseWrite()
-		a.hijacked.Close()
-	})
-	return nil
+	c, err := engine.Attach(ctx, l.Client, id, stderr)
+	return c, l.explain("attach to container "+id, err)
 }

@@ -94,7 +94,7 @@ func (l *link) Pull(ctx context.Context, ref string, progress func(string)) erro
 			return l.explain(doing, err)
 		}
 		defer r.Close()
-		return l.explain(doing, printProgress(r, progress))
+		return l.explain(doing, engine.PrintProgress(r, progress))
 	})
 }
 
@@ -121,5 +121,5 @@ func (l *link) Build(ctx context.Context, ref string, archive io.Reader, labels 
 		return l.explain(doing, err)
 	}
 	defer r.Body.Close()
-	return l.explain(doing, printProgress(r.Body, progress))
+	return l.explain(doing, engine.PrintProgress(r.Body, progress))
 }

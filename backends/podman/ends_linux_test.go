@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -171,7 +170,7 @@ func TestAttach(t *testing.T) {
 	if _, err := io.ReadFull(conn, back); err != nil || !bytes.Equal(back, big) {
 		t.Fatalf("what came back differs: %v", err)
 	}
-	if err := conn.(*attached).Conn.(*net.UnixConn).CloseWrite(); err != nil {
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	remaining, err := io.ReadAll(conn)

@@ -1,7 +1,6 @@
 package podman
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -10,11 +9,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
@@ -138,23 +138,13 @@ func refused(res *http.Response) error {
 	f := &failure{status: res.StatusCode}
 	var says struct{ Message string }
 	if json.Unmarshal(data, &says) == nil && says.Message != "" {
-		f.message = shorten(says.Message)
+		f.message = engine.Shorten(says.Message)
 	} else {
 		f.notAPI = true
-		f.message = shorten(string(data))
+		f.message = engine.Shorten(string(data))
 	}
 	f.message = cmp.Or(f.message, engine.Plain(res.Status))
 	return f
-}
-
-// shorten makes a line for people of a message of Podman. It keeps the end, where the cause is: some errors print whole
-// structures.
-func shorten(message string) string {
-	const limit = 600
-	if len(message) > limit {
-		return "..." + engine.Plain(message[len(message)-limit:])
-	}
-	return engine.Plain(message)
 }
 
 // transient reports whether an error is one of the connection, or of a service that is about to be there.
@@ -180,61 +170,23 @@ func decode(res *http.Response, out any) error {
 	return json.NewDecoder(res.Body).Decode(out)
 }
 
-// Attach implements [container.Engine].
+// Attach implements [container.Engine], by a client of Docker's on the connection.
 func (e *Engine) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
-	conn, r, err := e.hijack(ctx, request{
-		method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/attach",
-		query:  url.Values{"stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}, "stream": {"true"}},
-		header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {"tcp"}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("attach to a container: %w", err)
-	}
-	return &attached{Conn: conn, output: engine.Output(r, stderr)}, nil
-}
-
-// hijack sends a request on a connection of its own, which the caller then owns.
-func (e *Engine) hijack(ctx context.Context, r request) (net.Conn, *bufio.Reader, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
-		return nil, nil, err
-	}
-	req, err := r.build(ctx)
-	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	transport, ok := l.conn.Client.Transport.(*http.Transport)
 	if !ok {
-		return nil, nil, errors.New("this connection can't be taken over")
+		return nil, errors.New("attach to a container: this connection can't be taken over")
 	}
-	conn, err := transport.DialContext(ctx, "", "")
+	c, err := client.New(client.WithHost("http://d"), client.WithAPIVersion("1.40"), client.WithDialContext(transport.DialContext))
 	if err != nil {
-		return nil, nil, err
+		return nil, fmt.Errorf("attach to a container: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	reader := bufio.NewReader(conn)
-	err = req.Write(conn)
-	var res *http.Response
-	if err == nil {
-		res, err = http.ReadResponse(reader, req)
-	}
-	if err == nil && res.StatusCode != http.StatusSwitchingProtocols && res.StatusCode != http.StatusOK {
-		err = refused(res)
-	}
-	if !stop() && err == nil {
-		err = ctx.Err()
-	}
+	s, err := engine.Attach(ctx, c, id, stderr)
 	if err != nil {
-		conn.Close()
-		return nil, nil, err
+		return nil, fmt.Errorf("attach to a container: %w", err)
 	}
-	return conn, reader, nil
+	return s, nil
 }
-
-// attached is a container's standard input and output.
-type attached struct {
-	net.Conn
-	output io.Reader
-}
-
-func (a *attached) Read(p []byte) (int, error) { return a.output.Read(p) }

@@ -84,6 +84,16 @@ func Plain(s string) string {
 	}, s[:min(len(s), Longest)]))
 }
 
+// Shorten makes a line for people of an engine's error. It keeps the end, where the cause is: some errors print whole
+// structures.
+func Shorten(message string) string {
+	const limit = 600
+	if len(message) > limit {
+		return "..." + Plain(message[len(message)-limit:])
+	}
+	return Plain(message)
+}
+
 // Tail keeps the end of the text that is written to it, which has the reason when a program fails. It may be used
 // concurrently.
 type Tail struct {

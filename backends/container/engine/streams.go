@@ -2,10 +2,48 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/client"
 )
+
+// Attach connects with the standard streams of a container. Podman understands Docker's request, too.
+func Attach(ctx context.Context, c *client.Client, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
+	r, err := c.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, err
+	}
+	return &attached{Reader: Output(r.Reader, stderr), hijacked: &r.HijackedResponse}, nil
+}
+
+// attached is a connection to the standard streams of a container.
+type attached struct {
+	io.Reader
+	hijacked *client.HijackedResponse
+	once     sync.Once
+}
+
+func (a *attached) Write(b []byte) (int, error) { return a.hijacked.Conn.Write(b) }
+
+// SetWriteDeadline bounds a Write: who reads may not.
+func (a *attached) SetWriteDeadline(t time.Time) error { return a.hijacked.Conn.SetWriteDeadline(t) }
+
+// CloseWrite ends the container's input.
+func (a *attached) CloseWrite() error { return a.hijacked.CloseWrite() }
+
+// Close ends the container's input, and the connection.
+func (a *attached) Close() error {
+	a.once.Do(func() {
+		_ = a.CloseWrite()
+		a.hijacked.Close()
+	})
+	return nil
+}
 
 // Output returns the standard output of a container without a terminal. from carries all its streams in frames: a byte
 // for the stream, three of padding, and a length of four bytes (big endian). Standard error goes to stderr as it

@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"slices"
@@ -21,12 +21,14 @@ func TestPrintProgress(t *testing.T) {
 		{"build, in pieces", `{"stream":"Step 1"}{"stream":"/2\n ---\u003e "}{"stream":"\u001b[31mred\u001b[0m\r\nlast"}`,
 			[]string{"Step 1/2", "---> [31mred[0m", "last"}, ""},
 		{"error", `{"stream":"a\n"}{"errorDetail":{"message":"it broke"},"error":"it broke"}`, []string{"a"}, "it broke"},
+		{"error before the end", `{"stream":"Trying to pull\u001b[31m x...\nGetting"}{"stream":" image\r50%\r"}{"stream":"100%\n\n"}{"error":"no such thing"}{"stream":"end"}`,
+			[]string{"Trying to pull[31m x...", "Getting image", "50%", "100%", "end"}, "no such thing"},
 		{"old error", `{"error":"it broke"}`, nil, "it broke"},
 		{"cut", `{"stream":"a\n"}{"str`, []string{"a"}, "unexpected EOF"},
 		{"terminal", `{"status":"\u001b]0;title\u0007x\u202ey\u0000"}`, []string{"]0;titlexy"}, ""},
 	} {
 		var got []string
-		err := printProgress(strings.NewReader(c.in), func(s string) { got = append(got, s) })
+		err := PrintProgress(strings.NewReader(c.in), func(s string) { got = append(got, s) })
 		if !slices.Equal(got, c.want) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: got %q, %v, want %q, %s", c.name, got, err, c.want, c.err)
 		}
@@ -37,7 +39,7 @@ func FuzzPrintProgress(f *testing.F) {
 	f.Add(`{"status":"Downloading","id":"a","progressDetail":{"current":1,"total":2}}`)
 	f.Add(`{"stream":"a\nb"}{"error":"x"}`)
 	f.Fuzz(func(t *testing.T, s string) {
-		_ = printProgress(strings.NewReader(s), func(line string) {
+		_ = PrintProgress(strings.NewReader(s), func(line string) {
 			if line == "" || strings.ContainsFunc(line, unicode.IsControl) {
 				t.Errorf("got %q", line)
 			}

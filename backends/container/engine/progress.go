@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"encoding/json"
@@ -9,36 +9,32 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/jsonstream"
-
-	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// printProgress reads the engine's messages while it pulls or builds, prints lines of them for people, and returns the
-// error with which it ended, if it did.
-func printProgress(r io.Reader, progress func(string)) error {
+// PrintProgress reads an engine's messages while it pulls or builds, gives lines of them to progress, for people, and returns
+// the error with which it ended, if it did. progress may be nil.
+func PrintProgress(r io.Reader, progress func(string)) error {
 	p := printer{emit: progress, layers: map[string]jsonstream.Progress{}, status: map[string]string{}}
 	if progress == nil {
 		p.emit = func(string) {}
 	}
-	d := json.NewDecoder(r)
-	for {
+	var failed error
+	for d := json.NewDecoder(r); ; {
 		var m struct {
 			jsonstream.Message
 			ErrorText string `json:"error"` // which engines send instead of Error, or beside it
 		}
 		err := d.Decode(&m)
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			p.flush()
-			return nil
-		}
-		if err != nil {
+			return failed
+		case err != nil:
 			return fmt.Errorf("read progress: %w", err)
-		}
-		if m.Error != nil {
-			return errors.New(engine.Plain(m.Error.Message))
-		}
-		if m.ErrorText != "" {
-			return errors.New(engine.Plain(m.ErrorText))
+		case m.Error != nil:
+			failed = errors.New(Shorten(m.Error.Message))
+		case m.ErrorText != "":
+			failed = errors.New(Shorten(m.ErrorText))
 		}
 		p.message(m.Message)
 	}
@@ -92,15 +88,15 @@ func (p *printer) emitTotal() {
 func (p *printer) stream(s string) {
 	p.partial += s
 	for {
-		line, rest, ok := strings.Cut(p.partial, "\n")
-		if !ok {
-			if len(line) > engine.Longest {
-				p.flush()
-			}
-			return
+		end := strings.IndexAny(p.partial, "\r\n")
+		if end < 0 {
+			break
 		}
-		p.partial = rest
-		p.emitLine(line)
+		p.emitLine(p.partial[:end])
+		p.partial = p.partial[end+1:]
+	}
+	if len(p.partial) > Longest {
+		p.flush()
 	}
 }
 
@@ -112,7 +108,7 @@ func (p *printer) flush() {
 }
 
 func (p *printer) emitLine(s string) {
-	if s = engine.Plain(s); s != "" {
+	if s = Plain(s); s != "" {
 		p.emit(s)
 	}
 }
