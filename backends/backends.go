@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -64,10 +63,6 @@ type Sandbox interface {
 
 	// Files returns the workspace, which may be used before, during and after Exec, until Close.
 	Files() Files
-
-	// Listeners accept the connections of programs inside: one for each port of Spec.Listen, in that order. Close closes
-	// them.
-	Listeners() []net.Listener
 
 	// Gateway returns the sockets at which programs inside look up names and connect to them. It is empty unless
 	// Spec.Resolves. Close closes the sockets.
@@ -130,11 +125,8 @@ type Spec struct {
 	// Workspace is a host directory to show as /workspace; "" is an empty one that is removed with the sandbox.
 	Workspace Mount
 	Keep      bool // a session: other processes live on when a command ends
-	// Listen are TCP ports on the sandbox's own loopback address, 127.0.0.1, on which the host
-	// answers: see Sandbox.Listeners.
-	Listen []int
 	// Gateway are TCP ports on which the host accepts connections to every address of 127.0.0.0/8. If there are any, the
-	// host answers DNS, too: see Sandbox.Gateway. Gateway and Listen are the only routes out of the sandbox.
+	// host answers DNS, too: see Sandbox.Gateway. That is the only route out of the sandbox.
 	Gateway []int
 	// DNS has the host answer DNS without any Gateway: a program learns at once that a name does not exist, and the host
 	// learns which name the program asked for.

@@ -9,13 +9,10 @@ import (
 // MaxSockets bounds the sockets inside a sandbox: PID 1 passes all of them to the host in one message.
 const MaxSockets = 24
 
-// CheckPorts refuses ports of Spec.Listen and Spec.Gateway that one sandbox can't all open.
+// CheckPorts refuses ports of Spec.Gateway that one sandbox can't all open.
 func CheckPorts(spec Spec) error {
-	ports := slices.Concat(spec.Listen, spec.Gateway)
-	room := MaxSockets
-	if spec.Resolves() {
-		room -= 2 // for names
-	}
+	const room = MaxSockets - 2 // for names
+	ports := spec.Gateway
 	if len(ports) > room {
 		return Refuse(fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), room), "allow fewer ports")
 	}
@@ -23,7 +20,7 @@ func CheckPorts(spec Spec) error {
 		if port < 1 || port > 65535 {
 			return fmt.Errorf("%d is no port", port)
 		}
-		if port == DNSPort && spec.Resolves() || slices.Contains(ports[:i], port) {
+		if port == DNSPort || slices.Contains(ports[:i], port) {
 			return Refuse(fmt.Sprintf("port %d is taken inside", port), "leave that port out")
 		}
 	}

@@ -94,7 +94,6 @@ func groups() []group {
 		{"Limits", testLimits, true},
 		{"Sessions", testSessions, false},
 		{"Mains", testMains, false},
-		{"Listeners", testListeners, false},
 		{"Gateway", testGateway, false},
 		{"Programs", testPrograms, true},
 		{"Ready", testReady, true},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -78,7 +77,6 @@ func (s *bareSandbox) Exec(ctx context.Context, cmd backends.Command, streams ba
 
 func (s *bareSandbox) Files() backends.Files { return bareFiles{s.dir} }
 
-func (s *bareSandbox) Listeners() []net.Listener { return nil }
 func (s *bareSandbox) Gateway() backends.Sockets { return backends.Sockets{} }
 
 func (s *bareSandbox) Usage() backends.Usage             { return backends.Usage{} }

@@ -371,7 +371,6 @@ func (s *inner) Exec(ctx context.Context, cmd backends.Command, streams backends
 }
 
 func (s *inner) Files() backends.Files             { return nil }
-func (s *inner) Listeners() []net.Listener         { return nil }
 func (s *inner) Gateway() backends.Sockets         { return backends.Sockets{} }
 func (s *inner) Usage() backends.Usage             { return backends.Usage{} }
 func (s *inner) Sample(bool) func() backends.Usage { return s.Usage }

@@ -87,7 +87,6 @@ func (b *bare) result(c *exec.Cmd, err error) (backends.Result, error) {
 }
 
 func (b *bare) Files() backends.Files                            { return nil }
-func (b *bare) Listeners() []net.Listener                        { return nil }
 func (b *bare) Gateway() backends.Sockets                        { return backends.Sockets{} }
 func (b *bare) Usage() backends.Usage                            { return backends.Usage{} }
 func (b *bare) Sample(bool) func() backends.Usage                { return b.Usage }

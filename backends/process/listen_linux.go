@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +19,7 @@ const _ = uint(launch.MaxFiles - 8 - backends.MaxSockets)
 
 // checkListen refuses sockets that can't be opened: without a network namespace they would be the host's.
 func checkListen(spec backends.Spec, landlockOnly bool) error {
-	if landlockOnly && (len(spec.Listen) > 0 || spec.Resolves()) {
+	if landlockOnly && spec.Resolves() {
 		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network of its own that could lead out", Remedy: remedy.Text{remedy.Hardened}}
 	}
 	return backends.CheckPorts(spec)
@@ -44,18 +43,14 @@ func (s *sandbox) insides(spec backends.Spec) []inside {
 			return err
 		}
 	}
-	local := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	var all []inside
-	for _, port := range spec.Listen {
-		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(local, uint16(port)),
-			stream(func(l net.Listener) { s.listeners = append(s.listeners, l) })})
-	}
 	if !spec.Resolves() {
-		return all
+		return nil
 	}
-	dns := netip.AddrPortFrom(local, backends.DNSPort)
-	all = append(all, inside{unix.SOCK_DGRAM, dns, func(f *os.File) (err error) { s.gateway.DNS, err = net.FilePacketConn(f); return err }},
-		inside{unix.SOCK_STREAM, dns, stream(func(l net.Listener) { s.gateway.DNSStream = l })})
+	dns := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), backends.DNSPort)
+	all := []inside{
+		{unix.SOCK_DGRAM, dns, func(f *os.File) (err error) { s.gateway.DNS, err = net.FilePacketConn(f); return err }},
+		{unix.SOCK_STREAM, dns, stream(func(l net.Listener) { s.gateway.DNSStream = l })},
+	}
 	for _, port := range spec.Gateway {
 		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port)),
 			stream(func(l net.Listener) { s.gateway.Ports = append(s.gateway.Ports, l) })})
@@ -109,9 +104,9 @@ func (s *sandbox) open(files []*os.File) error {
 	return nil
 }
 
-// shut closes the listeners and the gateway's sockets.
+// shut closes the gateway's sockets.
 func (s *sandbox) shut() {
-	for _, l := range slices.Concat(s.listeners, s.gateway.Ports) {
+	for _, l := range s.gateway.Ports {
 		l.Close()
 	}
 	if s.gateway.DNSStream != nil {
@@ -121,9 +116,6 @@ func (s *sandbox) shut() {
 		s.gateway.DNS.Close()
 	}
 }
-
-// Listeners implements [backends.Sandbox].
-func (s *sandbox) Listeners() []net.Listener { return s.listeners }
 
 // Gateway implements [backends.Sandbox].
 func (s *sandbox) Gateway() backends.Sockets { return s.gateway }

@@ -65,7 +65,7 @@ const sourceMaps = "--enable-source-maps"
 func onlyCold(spec backends.Spec) string {
 	for why, is := range map[string]bool{
 		"host directories are shown":     len(spec.Mounts) > 0 || spec.Workspace.Host != "",
-		"it has a way to the network":    len(spec.Listen) > 0 || len(spec.Gateway) > 0,
+		"it has a way to the network":    len(spec.Gateway) > 0,
 		"it trusts a certificate":        len(spec.Trust) > 0,
 		"it has files of /etc":           len(spec.Etc) > 0,
 		"it shows GPUs":                  len(spec.GPUs) > 0,

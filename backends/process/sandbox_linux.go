@@ -3,7 +3,6 @@ package process
 import (
 	"cmp"
 	"errors"
-	"net"
 	"os"
 	"slices"
 	"sync"
@@ -55,7 +54,6 @@ type sandbox struct {
 	lives     map[int32]*life     // of programs, by their numbers inside
 	inForce   backends.Limits     // as changed by Limit
 	ram       atomic.Int64        // of inForce
-	listeners []net.Listener      // of spec.Listen
 	gateway   backends.Sockets    // of spec.Gateway
 	begun     atomic.Int32        // number of programs
 	exited    atomic.Bool         // the only program has ended, and only PID 1 was alive

@@ -24,12 +24,11 @@ import (
 // bare is a sandbox that contains nothing, but does all else that one does: what is under test is the way
 // to it.
 type bare struct {
-	dir       string
-	keep      context.Context
-	close     func()
-	once      sync.Once
-	listeners []net.Listener
-	gateway   backends.Sockets
+	dir     string
+	keep    context.Context
+	close   func()
+	once    sync.Once
+	gateway backends.Sockets
 }
 
 var held = backends.Containment{Backend: "bare", Layers: []backends.Layer{{Name: backends.LayerNNP, Detail: "not at all"}}}
@@ -48,9 +47,6 @@ func bareStart(t testing.TB) starter {
 				t.Error(err)
 			}
 			return l
-		}
-		for range spec.Listen {
-			b.listeners = append(b.listeners, listen())
 		}
 		if len(spec.Gateway) == 0 {
 			return b, nil
@@ -136,7 +132,6 @@ func (b *bare) Exec(ctx context.Context, cmd backends.Command, s backends.Stream
 }
 
 func (b *bare) Files() backends.Files     { return bareFiles{b.dir} }
-func (b *bare) Listeners() []net.Listener { return b.listeners }
 func (b *bare) Gateway() backends.Sockets { return b.gateway }
 func (b *bare) Usage() backends.Usage {
 	return backends.Usage{CPU: 3, Memory: 4, Disk: 5, Processes: 6}

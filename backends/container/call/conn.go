@@ -313,7 +313,7 @@ func (c *Conn) build(ctx context.Context, spec backends.Spec) (*sandbox, error) 
 		return nil, err
 	}
 	b := m.Built
-	if b == nil || b.Listeners != len(spec.Listen) || b.Gateway != spec.Resolves() || b.Ports != len(spec.Gateway) {
+	if b == nil || b.Gateway != spec.Resolves() || b.Ports != len(spec.Gateway) {
 		return nil, c.protocolError("it has other sockets than it was asked for")
 	}
 	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, spec: spec}

@@ -81,8 +81,8 @@ func (w *wire) sendSockets(all []socket, flush func() error) error {
 	return flush()
 }
 
-// takeSockets returns the sockets that were received, of which one has packets, or an error if they are not as many.
-func (w *wire) takeSockets(n, packets int) (all []socket, err error) {
+// takeSockets returns the sockets that were received, of which the first one has packets, or an error if they are not as many.
+func (w *wire) takeSockets(n int) (all []socket, err error) {
 	w.takes.Store(false)
 	w.mu.Lock()
 	files := w.taken
@@ -100,7 +100,7 @@ func (w *wire) takeSockets(n, packets int) (all []socket, err error) {
 		return nil, fmt.Errorf("%d descriptors in place of %d", len(files), n)
 	}
 	for i, f := range files {
-		s, err := openSocket(f, i == packets)
+		s, err := openSocket(f, i == 0)
 		if err != nil {
 			return all, fmt.Errorf("take a socket over: %w", err)
 		}

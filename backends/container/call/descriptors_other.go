@@ -9,6 +9,6 @@ func (w *wire) local() bool { return false }
 
 func (w *wire) sendSockets([]socket, func() error) error { return errors.ErrUnsupported }
 
-func (w *wire) takeSockets(int, int) ([]socket, error) {
+func (w *wire) takeSockets(int) ([]socket, error) {
 	return nil, errors.New("its init hands descriptors over, which this system can't take")
 }

@@ -29,7 +29,7 @@ func answering(t testing.TB, spec backends.Spec, answer func(w http.ResponseWrit
 			switch err := takeMessage(r, &q); {
 			case err != nil:
 			case q.Op == opBuild:
-				write(w, response{Built: &built{Listeners: len(spec.Listen)}})
+				write(w, response{Built: &built{Gateway: spec.Resolves(), Ports: len(spec.Gateway)}})
 			default:
 				answer(w, r, q)
 			}
@@ -246,19 +246,19 @@ func TestFloods(t *testing.T) {
 // TestUnasked: connections that no program can have made end the connection.
 func TestUnasked(t *testing.T) {
 	for _, m := range []response{{}, {Arrival: &arrival{Conn: 1}}, {Arrival: &arrival{Conn: 1, Local: anywhere}}} {
-		l, s := answering(t, backends.Spec{Listen: []int{1}}, func(w http.ResponseWriter, _ *http.Request, _ request) { say(w, m) })
-		if c, err := s.Listeners()[0].Accept(); err == nil {
+		l, s := answering(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, _ *http.Request, _ request) { say(w, m) })
+		if c, err := s.Gateway().Ports[0].Accept(); err == nil {
 			t.Errorf("got %v", c)
 		}
 		<-l.Done()
 	}
 	// What a program has sent is whole only if the init says so.
-	_, s := answering(t, backends.Spec{Listen: []int{1}}, func(w http.ResponseWriter, _ *http.Request, q request) {
+	_, s := answering(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, _ *http.Request, q request) {
 		if q.Op == opAccept {
 			say(w, response{Arrival: &arrival{Conn: 1, Local: anywhere, Remote: anywhere}}, []byte("part"))
 		}
 	})
-	c, err := s.Listeners()[0].Accept()
+	c, err := s.Gateway().Ports[0].Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func FuzzConn(f *testing.F) {
 		}
 		defer l.Close()
 		l.initTimeout = time.Millisecond
-		s, err := l.Build(t.Context(), backends.Spec{Listen: []int{1}})
+		s, err := l.Build(t.Context(), backends.Spec{Gateway: []int{1}})
 		if err != nil {
 			return
 		}

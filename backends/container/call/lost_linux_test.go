@@ -64,7 +64,7 @@ func cut(t *testing.T, kind string, after time.Duration, server bool) {
 		<-served
 		return
 	}
-	s, err := l.Build(ctx, backends.Spec{Listen: []int{1}, Gateway: []int{2}})
+	s, err := l.Build(ctx, backends.Spec{Gateway: []int{1, 2}})
 	if err != nil {
 		fine(err)
 		<-served

@@ -85,7 +85,6 @@ type (
 	}
 	built struct {
 		Descriptors bool // the sockets came as descriptors, else their connections have to be asked for
-		Listeners   int
 		Gateway     bool
 		Ports       int
 	}

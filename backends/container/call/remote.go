@@ -24,15 +24,11 @@ func (s *sandbox) makeRemoteSockets() {
 		l.ctx, l.cancel = context.WithCancel(context.Background())
 		s.socks = append(s.socks, socket{listener: l})
 	}
-	loopback := net.IPv4(127, 0, 0, 1)
-	for _, port := range s.spec.Listen {
-		add(loopback, port)
-	}
 	if !s.spec.Resolves() {
 		return
 	}
 	s.socks = append(s.socks, socket{packets: newRemotePacketConn(s.conn)})
-	add(loopback, backends.DNSPort)
+	add(net.IPv4(127, 0, 0, 1), backends.DNSPort)
 	for _, port := range s.spec.Gateway {
 		add(net.IPv4zero, port)
 	}

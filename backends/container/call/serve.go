@@ -158,7 +158,7 @@ func (s *service) build(out *stream, spec backends.Spec) error {
 	}
 	s.mu.Unlock()
 	g := sandbox.Gateway()
-	b := &built{Descriptors: s.wire.local(), Listeners: len(sandbox.Listeners()), Gateway: g.DNS != nil, Ports: len(g.Ports)}
+	b := &built{Descriptors: s.wire.local(), Gateway: g.DNS != nil, Ports: len(g.Ports)}
 	if !b.Descriptors {
 		return write(out, response{Built: b})
 	}

@@ -29,12 +29,9 @@ func closeAll(all []socket) {
 
 // sockets lists a sandbox's sockets in the order in which both sides count them.
 func sockets(sandbox backends.Sandbox) (all []socket) {
-	for _, l := range sandbox.Listeners() {
-		all = append(all, socket{listener: l})
-	}
 	g := sandbox.Gateway()
 	if g.DNS == nil {
-		return all
+		return nil
 	}
 	all = append(all, socket{packets: g.DNS}, socket{listener: g.DNSStream})
 	for _, l := range g.Ports {
@@ -43,32 +40,25 @@ func sockets(sandbox backends.Sandbox) (all []socket) {
 	return all
 }
 
-// Listeners implements [backends.Sandbox].
-func (s *sandbox) Listeners() []net.Listener { return listeners(s.socks[:len(s.spec.Listen)]) }
-
 // Gateway implements [backends.Sandbox].
 func (s *sandbox) Gateway() backends.Sockets {
-	all := s.socks[len(s.spec.Listen):]
-	if len(all) == 0 {
+	if len(s.socks) == 0 {
 		return backends.Sockets{}
 	}
-	return backends.Sockets{DNS: all[0].packets, DNSStream: all[1].listener, Ports: listeners(all[2:])}
-}
-
-func listeners(all []socket) (out []net.Listener) {
-	for _, s := range all {
-		out = append(out, s.listener)
+	g := backends.Sockets{DNS: s.socks[0].packets, DNSStream: s.socks[1].listener}
+	for _, port := range s.socks[2:] {
+		g.Ports = append(g.Ports, port.listener)
 	}
-	return out
+	return g
 }
 
 // closeSockets closes all of them.
 func (s *sandbox) closeSockets() { closeAll(s.socks) }
 
-// count returns how many sockets a message announces, and the index of the packet socket, -1 for none.
-func (b built) count() (n, packets int) {
+// count returns how many sockets a message announces, the packet socket first.
+func (b built) count() int {
 	if !b.Gateway {
-		return b.Listeners, -1
+		return 0
 	}
-	return b.Listeners + 2 + b.Ports, b.Listeners
+	return 2 + b.Ports
 }

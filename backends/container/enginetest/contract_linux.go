@@ -33,10 +33,10 @@ var modes = []mode{
 	{"fresh", 0, false, nil,
 		[]string{"Probe", "Contained", "Files", "Mounts", "Isolation", "Container", "Network", "Kernel", "Limits", "Gateway"},
 		[]string{"Probe", "Mounts", "Isolation", "Container", "Network"}},
-	{"pool", 2, false, []string{"Language", "Streams", "Terminal", "Sessions", "Listeners", "Gateway"}, []string{"Language", "Terminal", "Gateway"}, []string{"Terminal", "Listeners"}},
+	{"pool", 2, false, []string{"Language", "Streams", "Terminal", "Sessions", "Gateway"}, []string{"Language", "Terminal", "Gateway"}, []string{"Terminal"}},
 	{"warm", 2, false, []string{"Language", "Streams", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Network", "Kernel", "Limits", "Programs", "Ready", "Leftovers"},
 		[]string{"Language", "Ready"}, []string{"Ready"}},
-	{"attached", 0, true, []string{"Language", "Streams", "Terminal", "Ends", "Files", "Mains", "Listeners"}, []string{"Streams", "Listeners"}, []string{"Streams"}},
+	{"attached", 0, true, []string{"Language", "Streams", "Terminal", "Ends", "Files", "Mains"}, []string{"Streams"}, []string{"Streams"}},
 }
 
 // Contract runs the attacks that all backends share, in containers of an image whose configuration interferes
