@@ -61,7 +61,7 @@ var mayImport = []struct {
 	{"pipeline/identity", nil},
 	{"pipeline/host/launch", []string{"cli/role"}}, // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},
-	{"pipeline/host", []string{"backends/cgroup", "pipeline/host/launch"}},
+	{"pipeline/host", []string{"backends/cgroup", "pipeline/host/files", "pipeline/host/launch"}},
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},
 	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "signer", "audit", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "signer", "audit"}},

@@ -164,32 +164,50 @@ func subscribe(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
 type callParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
-	Meta      *mcp.Meta       `json:"_meta"`
+	Task      json.RawMessage `json:"task"`
+	Meta      meta            `json:"_meta"`
 	mcp.MultiRoundTripParams
 }
 
-// callTool checks the arguments of a tool, runs its handler, and makes a result of the answer.
+// prepare checks the arguments of a call of a tool, once: what is wrong with them is its answer.
+func (s *Server) prepare(m *message) {
+	if t := s.tool(m.called.Name); t != nil && m.unread == nil {
+		m.call, m.why = s.call(t, m.called)
+	}
+}
+
+// ordered are the tools that wait for the calls before them. One that ends a session must not.
+var ordered = []string{"execute_code", "bridge_data", "install_package"}
+
+// stand takes a call's place in the lines of the sessions that it runs something in. Models write several calls at once, the second of which
+// needs what the first has set, and clients send them without waiting; each is a goroutine of its own, and those start in any order.
+func (s *Server) stand(ctx context.Context, m *message) (_ context.Context, leave func()) {
+	if m.call == nil || !slices.Contains(ordered, m.called.Name) {
+		return ctx, func() {}
+	}
+	in := s.tool(m.called.Name).In
+	return s.cfg.Pipeline.Stand(ctx, m.call.namespace, in.Text(m.call.args, "session_id"), in.Text(m.call.args, "from_session_id"))
+}
+
+// callTool runs the handler of a tool, and makes a result of the answer.
 func (s *Server) callTool(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
-	var p callParams
-	if bad := m.read(&p); bad != nil {
-		return nil, bad
+	name := m.called.Name
+	switch t := s.tool(name); {
+	case m.unread != nil:
+		return nil, m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("unparsable %s request: %v", m.method, m.unread))
+	case t == nil:
+		return nil, m.refuse(mcp.INVALID_PARAMS, s.noTool(name))
+	case m.why != nil:
+		return s.result(ctx, failure(name, m.why)), nil
+	default:
+		m.call.progress = startProgress(ctx, m.called.Meta.ProgressToken)
+		defer m.call.progress.stop()
+		a, err := t.run(ctx, m.call)
+		if err != nil {
+			a = failure(name, err)
+		}
+		return s.result(ctx, a), nil
 	}
-	t := s.tool(p.Name)
-	if t == nil {
-		return nil, m.refuse(mcp.INVALID_PARAMS, s.noTool(p.Name))
-	}
-	c, err := s.call(t, p)
-	if err != nil {
-		return s.result(ctx, failure(t.Name, err)), nil
-	}
-	c.progress = startProgress(ctx, p.Meta)
-	defer c.progress.stop()
-	awaitPredecessors(ctx)
-	a, err := t.run(ctx, c)
-	if err != nil {
-		a = failure(t.Name, err)
-	}
-	return s.result(ctx, a), nil
 }
 
 // call is one call of a tool.

@@ -15,17 +15,27 @@ import (
 // them from requests before it: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning. A connection may
 // carry requests of both.
 
+// meta is what requests say in _meta.
+type meta struct {
+	Version       json.RawMessage `json:"io.modelcontextprotocol/protocolVersion"`
+	Capabilities  json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
+	Client        json.RawMessage `json:"io.modelcontextprotocol/clientInfo"`
+	LogLevel      json.RawMessage `json:"io.modelcontextprotocol/logLevel"`
+	ProgressToken json.RawMessage `json:"progressToken"`
+}
+
 // admit notes the era of a request, and says why it is not served, if it is not.
 func (c *conn) admit(m *message) *fault {
 	var p struct {
-		Meta struct {
-			Version      json.RawMessage `json:"io.modelcontextprotocol/protocolVersion"`
-			Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
-			Client       json.RawMessage `json:"io.modelcontextprotocol/clientInfo"`
-			LogLevel     json.RawMessage `json:"io.modelcontextprotocol/logLevel"`
-		} `json:"_meta"`
+		Meta meta `json:"_meta"`
 	}
-	if bytes.Contains(m.Params, []byte(`"io.modelcontextprotocol/`)) { // large ones are not read for nothing
+	switch {
+	case m.method == string(mcp.MethodToolsCall):
+		if m.Params != nil {
+			m.unread = json.Unmarshal(m.Params, &m.called)
+		}
+		p.Meta = m.called.Meta
+	case m.Params != nil:
 		_ = json.Unmarshal(m.Params, &p) // what is wrong with the rest is said by who reads it
 	}
 	switch {

@@ -93,7 +93,7 @@ func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) {
 	m := &message{
 		key: "\x00" + strconv.FormatInt(h.keys.Add(1), 10), method: string(mcp.MethodToolsCall), modern: true, plain: true,
 		sender: sender{info: mcp.Implementation{Name: i.String()}},
-		Params: marshal(callParams{Name: name, Arguments: body}),
+		called: callParams{Name: name, Arguments: body},
 	}
 	a := response{w: w, to: newStream(), replied: make(chan []byte, 1)}
 	ctx := identity.With(s.ctx, i)

@@ -21,14 +21,18 @@ type message struct {
 	key        string // which request it is among those of its conn
 	method     string
 	size       int
-	version    string // of the protocol that it names; "" is none
-	modern     bool   // of the protocol 2026-07-28, or a later one
-	sender     sender // of a modern one
-	knowsTasks bool   // its sender declares the extension
-	task       *task  // that it is to become, or may
-	failed     int    // the code of the error that it was answered with; 0 is none
-	plain      bool   // it came without the protocol, and is answered so
-	status     int    // of HTTP, of the answer to a plain one
+	version    string     // of the protocol that it names; "" is none
+	modern     bool       // of the protocol 2026-07-28, or a later one
+	sender     sender     // of a modern one
+	knowsTasks bool       // its sender declares the extension
+	called     callParams // of a call of a tool
+	unread     error      // what is wrong with these
+	call       *call      // nil where its arguments are wrong, and why says how
+	why        error
+	task       *task // that it is to become, or may
+	failed     int   // the code of the error that it was answered with; 0 is none
+	plain      bool  // it came without the protocol, and is answered so
+	status     int   // of HTTP, of the answer to a plain one
 }
 
 // parse reads one line. What is no sound message is answered with the fault.

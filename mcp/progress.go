@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -37,11 +38,11 @@ type progress struct {
 }
 
 // startProgress starts telling the client, until stop. It returns nil if the client did not ask.
-func startProgress(ctx context.Context, asked *mcp.Meta) *progress {
-	if asked == nil || asked.ProgressToken == nil {
+func startProgress(ctx context.Context, token json.RawMessage) *progress {
+	if token == nil || string(token) == "null" {
 		return nil
 	}
-	token, n := asked.ProgressToken, notesFrom(ctx)
+	n := notesFrom(ctx)
 	return newProgress(keepAlive, func(seconds float64, message string) {
 		if n.quiet.Load() {
 			return

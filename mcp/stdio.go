@@ -48,7 +48,6 @@ type conn struct {
 	ended   chan struct{} // closed when nobody waits for its requests any more
 
 	calls   sync.WaitGroup
-	order   callOrder
 	workers workers
 
 	tasks     tasks
@@ -230,7 +229,8 @@ func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([
 	if bad != nil {
 		return bad
 	}
-	ctx, leave := c.order.take(ctx, m)
+	c.s.prepare(m)
+	ctx, leave := c.s.stand(ctx, m)
 	ctx = withNotes(ctx, &c.session, to, m)
 	answer := func(b []byte) {
 		if c.leave(m, u) {

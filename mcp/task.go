@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -54,14 +53,8 @@ type task struct {
 
 // asTask notes what a call says about being a task, and refuses it where that can't be.
 func (s *Server) asTask(m *message) *fault {
-	if m.method != string(mcp.MethodToolsCall) || !m.knowsTasks && !bytes.Contains(m.Params, []byte(`"task"`)) {
-		return nil
-	}
-	var p struct {
-		Name string          `json:"name"`
-		Task json.RawMessage `json:"task"`
-	}
-	if json.Unmarshal(m.Params, &p) != nil {
+	p := m.called
+	if p.Name == "" || m.unread != nil {
 		return nil // what is wrong with it is said elsewhere
 	}
 	able := slices.Contains(s.background, p.Name)

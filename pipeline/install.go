@@ -46,6 +46,13 @@ func (q Install) plan(ctx context.Context, r *run) (work, error) {
 	if err := r.permitInstall(ctx, q, o); err != nil {
 		return nil, err
 	}
+	if s, err := r.p.sessions.Get(q.Session); err == nil { // what was sent before it comes first
+		leave, err := s.Wait(ctx)
+		if err != nil {
+			return nil, sessionError(StageQueue, err)
+		}
+		r.releases = append(r.releases, leave)
+	}
 	return &task{run: r, stage: StageBackend, slots: o.Limits, do: func(ctx context.Context) error { return r.install(ctx, o) }}, nil
 }
 

@@ -60,8 +60,10 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	if !p.jobs.add(j) {
 		cancel(ErrClosed) // and so the request is refused before it begins
 	}
+	ctx, leave := p.Stand(ctx, q.Namespace, q.Session)
 	p.jobs.going.Go(func() {
 		defer cancel(nil)
+		defer leave()
 		defer close(j.done)
 		res, _ := p.Do(ctx, q) // what went wrong is in the result
 		p.jobs.finish(j, res)

@@ -64,7 +64,7 @@ func TestOneWayIn(t *testing.T) {
 		"Analyze":          {ctx, validate.Code{Language: "python", Source: []byte("x = 1\n")}, validate.Options{}},
 		"AskFor":           {"example.com"},
 		"AskForHost":       {ctx, "default", "command", "sh -c *", "to see"}, // which nobody is asked for, and that is in the log
-		"Begin":            {Request{Language: "shell", Code: []byte("true")}},
+		"Begin":            {ctx, Request{Language: "shell", Code: []byte("true")}},
 		"CancelJob":        {"default", "none"},
 		"Free":             {backends.Limits{CPU: 1}},
 		"HostAccess":       {"default", info.ID},
@@ -83,6 +83,7 @@ func TestOneWayIn(t *testing.T) {
 		"SecretNames":      {ctx, "default"},
 		"Session":          {"default", info.ID},
 		"Sessions":         {""},
+		"Stand":            {ctx, "default", "none"},
 		"Stats":            {},
 		"Usage":            {"default", info.ID},
 		"WebOn":            {},

@@ -1,12 +1,13 @@
 package pipeline
 
 import (
-	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // Stats are figures of a running server.

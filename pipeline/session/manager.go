@@ -21,6 +21,7 @@ import (
 type Manager struct {
 	cfg   Config
 	ended func(Info)
+	lines sync.Mutex
 
 	mu      sync.Mutex
 	all     map[string]*Session

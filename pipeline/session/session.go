@@ -25,7 +25,8 @@ type Session struct {
 	close    []func() // what else ends with it
 	outbound *outbound.Session
 
-	sem chan struct{} // has a value while nobody uses the session
+	line []*ticket     // guarded by the manager's lines
+	sem  chan struct{} // has a value while nobody uses the session
 
 	mu      sync.Mutex
 	sandbox backends.Sandbox
@@ -57,17 +58,25 @@ type Seen struct {
 // ErrDead is returned for a session that has ended. The text says why.
 var ErrDead = errors.New("the session has ended")
 
-// Acquire waits until nobody else uses the session, and locks it: cells run one after another, in no fixed order.
-// If the interpreter was lost, Acquire starts a new one. Release unlocks the session.
+// Acquire waits for its place in line (see [Place]), and locks the session. If the interpreter was lost, Acquire starts a new one. Release unlocks the
+// session.
 func (s *Session) Acquire(ctx context.Context) (*Guard, error) {
+	leave, err := s.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case <-s.sem:
 	case <-s.dead:
-		return nil, s.ended()
+		err = s.ended()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
-	c := &Guard{Session: s}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	c := &Guard{Session: s, leave: leave}
 	if err := c.ready(ctx); err != nil {
 		c.Release()
 		return nil, err
@@ -101,7 +110,8 @@ var reasons = map[string]string{
 // Guard is the exclusive use of a session, until Release.
 type Guard struct {
 	*Session
-	once sync.Once
+	leave func() // its place in line
+	once  sync.Once
 }
 
 // ready starts a new interpreter if the last one is dead.
@@ -232,6 +242,7 @@ func (c *Guard) Release() {
 	c.once.Do(func() {
 		c.mark("idle")
 		c.sem <- struct{}{}
+		c.leave()
 	})
 }
 

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"context"
+	"slices"
+)
+
+// A Place is a caller's place in the lines of sessions: callers have a session one after another, in the order in which they took their
+// places. Who uses a session without one stands in line for that alone.
+type Place struct {
+	manager *Manager
+	tickets map[*Session]*ticket
+}
+
+// ticket is one place in the line of one session.
+type ticket struct{ first chan struct{} } // closed when nobody is before it
+
+// Stand takes the last place in each of the lines, in all at once: so no two places wait for each other. Leave gives it up.
+func (k *Manager) Stand(in ...*Session) *Place {
+	p := &Place{k, map[*Session]*ticket{}}
+	k.lines.Lock()
+	defer k.lines.Unlock()
+	for _, s := range in {
+		if p.tickets[s] == nil {
+			p.tickets[s] = s.stand()
+		}
+	}
+	return p
+}
+
+// stand appends a ticket. The manager's lines are locked.
+func (s *Session) stand() *ticket {
+	t := &ticket{make(chan struct{})}
+	if s.line = append(s.line, t); len(s.line) == 1 {
+		close(t.first)
+	}
+	return t
+}
+
+// leave removes a ticket. The manager's lines are locked.
+func (s *Session) leave(t *ticket) {
+	i := slices.Index(s.line, t)
+	if s.line = slices.Delete(s.line, i, i+1); i == 0 && len(s.line) > 0 {
+		close(s.line[0].first)
+	}
+}
+
+// Leave gives the place up. It must be called once.
+func (p *Place) Leave() {
+	p.manager.lines.Lock()
+	defer p.manager.lines.Unlock()
+	for s, t := range p.tickets {
+		s.leave(t)
+	}
+	p.tickets = nil
+}
+
+type placeKey struct{}
+
+// In returns a context for requests that have this place.
+func (p *Place) In(ctx context.Context) context.Context {
+	return context.WithValue(ctx, placeKey{}, p)
+}
+
+// Wait waits until nobody is before the caller in the session's line: by its place, which it keeps until it leaves it, or by one that leave
+// gives up.
+func (s *Session) Wait(ctx context.Context) (leave func(), err error) {
+	k := s.manager
+	k.lines.Lock()
+	p, _ := ctx.Value(placeKey{}).(*Place)
+	leave = func() {}
+	var t *ticket
+	if p != nil {
+		t = p.tickets[s]
+	}
+	if t == nil {
+		t = s.stand()
+		leave = func() {
+			k.lines.Lock()
+			defer k.lines.Unlock()
+			s.leave(t)
+		}
+	}
+	k.lines.Unlock()
+	select {
+	case <-t.first:
+		return leave, nil
+	case <-s.dead:
+		err = s.ended()
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	leave()
+	return nil, err
+}
