@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -40,19 +39,6 @@ var listers = map[string]struct{ source, name, command string }{
 // rememberInstalled is how long a list is good for: what a person installs on the host meanwhile is told later.
 const rememberInstalled = 10 * time.Minute
 
-// installedLists remembers lists. They are as many as there are backends, languages and layers of packages.
-type installedLists struct {
-	mu  sync.Mutex
-	all map[string]installedList
-}
-
-type installedList struct {
-	list []Installed
-	when time.Time
-}
-
-const maxInstalledLists = 200
-
 // Installed lists what is installed for a language as programs of a namespace see it, by asking within a sandbox of the backend,
 // "" for the default one. It takes as long as the interpreter's start, and nothing for a while afterwards. Of a language that
 // nobody knows how to ask about it lists nothing.
@@ -71,7 +57,7 @@ func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language s
 	}
 	defer view.Release()
 	key := strings.Join([]string{c.backend.Name(), c.profile, language, view.Layer}, " ")
-	if list, ok := p.installed.get(key); ok {
+	if list, ok := p.installed.Get(key, rememberInstalled); ok {
 		return list, nil
 	}
 	sandbox, err := c.backend.Start(ctx, backends.Spec{ID: NewID(), Language: language, Profile: c.base, Require: c.requires, Mounts: view.Mounts})
@@ -99,24 +85,8 @@ func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language s
 		})
 		list = append(list, Installed{clip(name, 100), clip(version, 40), own})
 	}
-	p.installed.put(key, list)
+	p.installed.Put(key, list)
 	return list, nil
-}
-
-func (l *installedLists) get(key string) ([]Installed, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	found, ok := l.all[key]
-	return found.list, ok && time.Since(found.when) < rememberInstalled
-}
-
-func (l *installedLists) put(key string, list []Installed) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all == nil || len(l.all) >= maxInstalledLists {
-		l.all = map[string]installedList{}
-	}
-	l.all[key] = installedList{list, time.Now()}
 }
 
 // Reachable are the patterns of names that programs reach without asking, sorted.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
@@ -38,7 +39,7 @@ type Pipeline struct {
 
 	analysers analysers
 	pages     pages
-	installed installedLists
+	installed lazy.Answers[[]Installed]
 }
 
 // Config holds the parts and the settings of a pipeline.

@@ -1,4 +1,4 @@
-// Package lazy compiles regular expressions when they are first needed.
+// Package lazy saves work: it compiles regular expressions when they are first needed, and remembers answers.
 package lazy
 
 import (

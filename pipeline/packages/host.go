@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -99,39 +98,25 @@ func beside(names ...string) string {
 	return ""
 }
 
-// asked caches settings for rememberFor: asking takes longer than many an install.
-type asked struct {
-	mu   sync.Mutex
-	when map[string]time.Time
-	what map[string]settings
-}
-
-// rememberFor is the time for which a package manager's settings and an interpreter's kind are cached.
+// rememberFor is the time for which a package manager's settings and an interpreter's kind are remembered: asking takes longer than many an
+// install.
 const rememberFor = time.Minute
 
 // settings returns the configuration of a language's package manager on this host, asked once. It holds for installs in
 // images, too: packages come from where the operator says, and an image's configuration has no effect.
 func (s *Store) settings(ctx context.Context, b backends.Backend, language string) (settings, error) {
 	key := language + " " + b.Name()
-	s.asked.mu.Lock()
-	set, when := s.asked.what[key], s.asked.when[key]
-	s.asked.mu.Unlock()
-	if !when.IsZero() && time.Since(when) < rememberFor {
+	if set, ok := s.asked.Get(key, rememberFor); ok {
 		return set, nil
 	}
 	runtime, err := hostRuntime(ctx, b, language)
 	if err != nil {
 		return settings{}, err
 	}
-	set, err = tools[language].settings(ctx, host{s.cfg.Dir, runtime})
+	set, err := tools[language].settings(ctx, host{s.cfg.Dir, runtime})
 	if err != nil {
 		return settings{}, err
 	}
-	s.asked.mu.Lock()
-	defer s.asked.mu.Unlock()
-	if s.asked.what == nil {
-		s.asked.what, s.asked.when = map[string]settings{}, map[string]time.Time{}
-	}
-	s.asked.what[key], s.asked.when[key] = set, time.Now()
+	s.asked.Put(key, set)
 	return set, nil
 }

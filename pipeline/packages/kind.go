@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
@@ -33,24 +32,15 @@ var askKind = map[string][]string{
 // configuration by path. All others have those of an image.
 const ownBackend = "process"
 
-// kindOf is a kind and the time at which the interpreter reported it. It is used for rememberFor only: an image of the same
-// name may be another one tomorrow, and so may this host's Python.
-type kindOf struct {
-	kind string
-	when time.Time
-}
-
 // kind names the interpreters that a layer is for, such as "python3.11-cpython-311-x86_64-linux-gnu-glibc2.36", or
 // "node20-115-arm64-musl1.2.4-docker": compiled packages fit no other version, ABI, machine or C library, and those of
 // an image were fetched by that image's package manager, which is no reason for this host's programs to trust them. The
 // interpreter is asked, inside: by the id of an image, each update of it would lose all packages. So images that an
 // engine was configured with in turn share layers if their interpreters are alike.
 func (s *Store) kind(ctx context.Context, b backends.Backend, language string) (string, error) {
-	s.mu.Lock()
-	known := s.kinds[b.Name()+" "+language]
-	s.mu.Unlock()
-	if known.kind != "" && time.Since(known.when) < rememberFor {
-		return known.kind, nil
+	// An image of the same name may be another one tomorrow, and so may this host's Python.
+	if known, ok := s.kinds.Get(b.Name()+" "+language, rememberFor); ok {
+		return known, nil
 	}
 	return s.freshKind(ctx, b, language)
 }
@@ -73,9 +63,7 @@ func (s *Store) freshKind(ctx context.Context, b backends.Backend, language stri
 	if !kindName().MatchString(kind) {
 		return "", fmt.Errorf("%s has a version that no layer can be named after: %q", language, shorten(reported))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kinds[b.Name()+" "+language] = kindOf{kind, time.Now()}
+	s.kinds.Put(b.Name()+" "+language, kind)
 	return kind, nil
 }
 

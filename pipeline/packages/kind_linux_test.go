@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -107,7 +108,9 @@ func TestKindIsAName(t *testing.T) {
 }
 
 // TestKindChanges: an image may be replaced by another one of the same name. Who installs asks again.
-func TestKindChanges(t *testing.T) {
+func TestKindChanges(t *testing.T) { synctest.Test(t, testKindChanges) }
+
+func testKindChanges(t *testing.T) {
 	s := openStore(t)
 	i := &image{name: "docker", reported: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"}
 	kind := func(ask func(context.Context, backends.Backend, string) (string, error)) string {
@@ -128,7 +131,7 @@ func TestKindChanges(t *testing.T) {
 		t.Errorf("asked again: %s, after %s", second, first)
 	}
 	i.reported = "3.14-cpython-314-x86_64-linux-gnu-glibc2.36"
-	s.kinds["docker python"] = kindOf{second, time.Now().Add(-2 * rememberFor)}
+	time.Sleep(2 * rememberFor)
 	if got := kind(s.kind); got == second {
 		t.Errorf("after a while it still is %s", got)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
@@ -44,14 +45,14 @@ var errClosed = errors.New("the package store is closed")
 // Store keeps layers. All methods may be called concurrently.
 type Store struct {
 	cfg     Config
-	asked   asked         // cached configuration of the package managers
-	closing chan struct{} // ends installs
+	asked   lazy.Answers[settings] // of the package managers, by language and backend
+	kinds   lazy.Answers[string]   // by backend and language
+	closing chan struct{}          // ends installs
 	work    sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*session
-	kinds    map[string]kindOf // by backend and language
 }
 
 // Open makes the directory, accessible to this user only, and removes the files of killed servers from it.
@@ -60,7 +61,7 @@ func Open(c Config) (*Store, error) {
 		return nil, fmt.Errorf("open package store: %q is not an absolute path", c.Dir)
 	}
 	c.MaxBytes = cmp.Or(max(c.MaxBytes, 0), DefaultMaxBytes)
-	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}, kinds: map[string]kindOf{}}
+	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}}
 	for _, dir := range []string{c.Dir, s.namespaces(), s.sessionsDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("open package store: %w", err)

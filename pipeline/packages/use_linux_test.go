@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
@@ -116,7 +115,7 @@ func BenchmarkView(t *testing.B) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.kinds["process python"] = kindOf{"python9.9", time.Now()}
+	s.kinds.Put("process python", "python9.9")
 	for t.Loop() {
 		v, err := s.View(t.Context(), b, "default", "", "python")
 		if err != nil {
