@@ -204,7 +204,7 @@ func TestAnswers(t *testing.T) {
 	a.ask("write off", "host_file_write", `{"path":"/tmp/x","content":"x"}`)
 
 	dir := t.TempDir()
-	policy, err := host.NewPolicy(host.Rules{Allowed: []string{"echo **", "sleep *", "ls **"}})
+	policy, err := host.NewPolicy(host.Rules{Allowed: []string{"echo **", "sleep *", "ls **"}, Write: []string{dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,9 +212,9 @@ func TestAnswers(t *testing.T) {
 		state := filepath.Join(t.TempDir(), "state")
 		backend := process.New(process.Config{StateDir: state})
 		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(vault.NewMemory()), Results: cfg.Results,
-			Approvals: cfg.Approvals, Files: pipeline.HostFiles{Enabled: true, Write: []string{dir}},
-			Egress: pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("10.0.0.1")}}},
-			Host:   pipeline.Host{Enabled: true, Policy: policy}})
+			Approvals: cfg.Approvals,
+			Egress:    pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("10.0.0.1")}}},
+			Host:      pipeline.Host{Enabled: true, Policy: policy}})
 		t.Cleanup(func() { own.Close(); backend.Close() })
 		cfg.Pipeline = own
 	})

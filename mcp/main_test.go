@@ -88,7 +88,7 @@ func newFullRig(t testing.TB, change func(*Config)) *rig {
 	return newRig(t, func(cfg *Config) {
 		p := pipeline.New(pipeline.Config{Audit: cfg.Log.(*audit.Log), Approvals: cfg.Approvals,
 			Web:  pipeline.Web{Client: web.NewClient(web.Config{})},
-			Host: pipeline.Host{Enabled: true}, Files: pipeline.HostFiles{Enabled: true}})
+			Host: pipeline.Host{Enabled: true}})
 		t.Cleanup(p.Close)
 		cfg.Pipeline = p
 		if change != nil {

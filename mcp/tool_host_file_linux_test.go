@@ -13,6 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -24,12 +25,16 @@ func fileRig(t *testing.T) (p *peer, dir string) {
 		t.Fatal(err)
 	}
 	state := t.TempDir()
+	policy, err := host.NewPolicy(host.Rules{Write: []string{dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := newRig(t, func(cfg *Config) {
 		backend := process.New(process.Config{StateDir: state})
 		memory := vault.NewMemory()
 		memory.Set("default", "TEST_SECRET", []byte("correct-horse"+"-battery-staple"))
 		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(memory), Results: cfg.Results,
-			Approvals: cfg.Approvals, Files: pipeline.HostFiles{Enabled: true, Write: []string{dir}}, Protected: []string{state}})
+			Approvals: cfg.Approvals, Host: pipeline.Host{Enabled: true, Policy: policy}, Protected: []string{state}})
 		t.Cleanup(func() { own.Close(); backend.Close() })
 		cfg.Pipeline = own
 	})

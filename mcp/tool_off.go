@@ -24,11 +24,7 @@ var (
 func (s *Server) whyOff(name string) *policyOff {
 	p := s.cfg.Pipeline
 	switch {
-	case strings.HasPrefix(name, "host_file_"):
-		if p == nil || !p.HostFilesEnabled() {
-			return &hostOff
-		}
-	case name == "host_exec", strings.HasSuffix(name, "_host_access"):
+	case strings.HasPrefix(name, "host_"), strings.HasSuffix(name, "_host_access"):
 		if p == nil || !p.HostEnabled() {
 			return &hostOff
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Host is the policy for commands on the host. The zero value allows none.
+// Host is the policy for commands and files of the host. The zero value allows none.
 type Host struct {
 	Enabled     bool
 	Policy      *host.Policy  // nil allows nothing but what people approve
@@ -28,12 +28,16 @@ type Host struct {
 	Bounds      launch.Bounds // of a command and all that it starts; what is 0 is as in DefaultHostBounds
 	Cage        *host.Cage    // for cgroups; nil has none
 	Environment []string      // names of variables of the server that commands get; see host.CheckEnvironment
+	MaxFile     int64         // bytes of one file that is read or written; 0 is DefaultFileBytes
+	Home        string        // whose credentials are kept from callers, "" if it is not known
+	Obeyed      []string      // what programs take commands from, which is not written: see files.NewGuard
 }
 
-// What a command on the host gets where the operator does not say.
+// What a command on the host gets, and how large a file may be, where the operator does not say.
 const (
 	DefaultHostTimeout = time.Minute
 	DefaultHostOutput  = 1 << 20
+	DefaultFileBytes   = 16 << 20
 )
 
 // DefaultHostBounds are those of a command on the host where the operator does not say: 2 GiB, 256 threads, all cores.
@@ -66,15 +70,13 @@ func (h Host) Access() []HostAccess {
 	for _, one := range policy.Harmless() {
 		all = append(all, HostAccess{Kind: "command", Pattern: one.String(), From: "safe list"})
 	}
-	read, write := policy.Directories()
-	for _, dir := range read {
-		all = append(all, HostAccess{Kind: "read", Pattern: dir, From: host.Configuration})
-	}
-	for _, dir := range write {
-		all = append(all, HostAccess{Kind: "write", Pattern: dir, From: host.Configuration})
+	for _, r := range policy.Roots() {
+		all = append(all, HostAccess{Kind: verbOf(r.Write), Pattern: r.Path, From: host.Configuration})
 	}
 	return all
 }
+
+func (h Host) maxFile() int64 { return cmp.Or(h.MaxFile, DefaultFileBytes) }
 
 func (h Host) policy() *host.Policy {
 	return cmp.Or(h.Policy, &host.Policy{})
@@ -82,9 +84,6 @@ func (h Host) policy() *host.Policy {
 
 // HostEnabled reports whether the operator lets anybody reach the host at all.
 func (p *Pipeline) HostEnabled() bool { return p.cfg.Host.Enabled }
-
-// HostFilesEnabled reports whether the operator lets anybody reach files of the host.
-func (p *Pipeline) HostFilesEnabled() bool { return p.cfg.Files.Enabled }
 
 // HostAccess lists what a namespace, or a session of it, may do on the host now.
 func (p *Pipeline) HostAccess(namespace, session string) []HostAccess {

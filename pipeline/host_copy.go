@@ -60,7 +60,7 @@ func (q HostCopy) plan(ctx context.Context, r *run) (work, error) {
 
 // checkCopy refuses paths of which it is not clear what they are in.
 func (r *run) checkCopy(q HostCopy) error {
-	if !r.p.cfg.Files.Enabled {
+	if !r.p.cfg.Host.Enabled {
 		return errHostOff()
 	}
 	from, to := path.IsAbs(q.Source), path.IsAbs(q.Destination)
@@ -92,7 +92,7 @@ func (r *run) copySource(ctx context.Context, q HostCopy, a files.Access) ([]byt
 	case path.IsAbs(q.Source):
 		return a.Read(ctx, q.Source)
 	case q.Run != "":
-		return r.artifact(q.Run, path.Clean(q.Source), r.p.cfg.Files.maxBytes())
+		return r.artifact(q.Run, path.Clean(q.Source), r.p.cfg.Host.maxFile())
 	}
 	s, err := r.p.own(r.res.Namespace, q.Session)
 	if err != nil {
@@ -135,9 +135,9 @@ func (r *run) readAll(f backends.File) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
-	b, err := io.ReadAll(io.LimitReader(in, r.p.cfg.Files.maxBytes()+1))
-	if err == nil && int64(len(b)) > r.p.cfg.Files.maxBytes() {
-		return nil, tooLarge(f.Name, r.p.cfg.Files.maxBytes())
+	b, err := io.ReadAll(io.LimitReader(in, r.p.cfg.Host.maxFile()+1))
+	if err == nil && int64(len(b)) > r.p.cfg.Host.maxFile() {
+		return nil, tooLarge(f.Name, r.p.cfg.Host.maxFile())
 	}
 	return b, err
 }
@@ -203,7 +203,7 @@ func (r *run) storeFile(ctx context.Context, name string, content []byte) error 
 	}
 	m, err := signer.Collect(ctx, func(_ context.Context, f func(signer.File) error) (int, error) {
 		return 0, f(signer.File{Name: name, Size: int64(len(content)), Mode: 0o644, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }})
-	}, signer.Options{Dir: r.p.cfg.Results.ArtifactDir(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: r.p.cfg.Files.maxBytes(), Redact: r.clean})
+	}, signer.Options{Dir: r.p.cfg.Results.ArtifactDir(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: r.p.cfg.Host.maxFile(), Redact: r.clean})
 	if err != nil {
 		return err
 	}

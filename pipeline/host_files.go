@@ -1,12 +1,12 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -14,20 +14,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
-
-// HostFiles is the policy for files of the host. The zero value allows none.
-type HostFiles struct {
-	Enabled     bool
-	Read, Write []string // directories or files, absolute; what may be written may be read
-	MaxBytes    int64    // of one file that is read or written; 0 is DefaultFileBytes
-	Home        string   // whose credentials are kept from callers, "" if it is not known
-	Obeyed      []string // what programs take commands from, which is not written: see files.NewGuard
-}
-
-// DefaultFileBytes is the largest file that is read or written where the operator does not say.
-const DefaultFileBytes = 16 << 20
-
-func (f HostFiles) maxBytes() int64 { return cmp.Or(f.MaxBytes, DefaultFileBytes) }
 
 // hostFileTime bounds one access: a network file system may hang.
 const hostFileTime = time.Minute
@@ -69,20 +55,14 @@ func (who HostCaller) as(tool string) Request {
 
 // mayReach returns what the caller may reach, and refuses, or asks, if that is not the file.
 func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write bool) (files.Access, error) {
-	cfg := r.p.cfg.Files
+	cfg := r.p.cfg.Host
 	if !cfg.Enabled {
 		return files.Access{}, errHostOff()
 	}
-	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home, cfg.Obeyed), MaxBytes: cfg.maxBytes()}
-	for _, dir := range cfg.Read {
-		access.Roots = append(access.Roots, files.Root{Path: path.Clean(dir)})
-	}
-	for _, dir := range cfg.Write {
-		access.Roots = append(access.Roots, files.Root{Path: path.Clean(dir), Write: true})
-	}
+	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home, cfg.Obeyed), MaxBytes: cfg.maxFile()}
 	approve := func() {
 		_, roots := r.p.approvedHost(r.res.Namespace, who.Session, r.res.ID)
-		access.Roots = append(access.Roots, roots...)
+		access.Roots = slices.Concat(cfg.policy().Roots(), roots)
 	}
 	approve()
 	clean, err := files.Clean(name)

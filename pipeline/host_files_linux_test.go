@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -42,8 +43,12 @@ func newFilesRig(t *testing.T, change func(*Config)) filesRig {
 	t.Cleanup(func() { broker.Close() })
 	memory := vault.NewMemory()
 	memory.Set("default", "TOKEN", []byte(hidden))
+	policy, err := host.NewPolicy(host.Rules{Read: []string{state}, Write: []string{dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg := Config{Audit: log, Vault: vault.New(memory), Approvals: broker, Protected: []string{state},
-		Files: HostFiles{Enabled: true, Read: []string{state}, Write: []string{dir}, MaxBytes: 1 << 20}}
+		Host: Host{Enabled: true, Policy: policy, MaxFile: 1 << 20}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -192,7 +197,7 @@ func TestHostRefusalsRedact(t *testing.T) {
 }
 
 func TestHostOff(t *testing.T) {
-	h := newFilesRig(t, func(c *Config) { c.Files.Enabled = false })
+	h := newFilesRig(t, func(c *Config) { c.Host.Enabled = false })
 	name := h.put(t, "a.txt", "x")
 	_, read := readHostFile(t.Context(), h, HostRead{Path: name})
 	_, write := writeHostFile(t.Context(), h, HostWrite{Path: name, Mode: files.Overwrite})
@@ -305,10 +310,7 @@ func scopeIf(allowed bool) string {
 // The log and the keys are below a root here, and are nobody's.
 func TestHostProtected(t *testing.T) {
 	h := newFilesRig(t, nil)
-	var own string
-	for _, dir := range h.cfg.Files.Read {
-		own = dir + "/audit.db"
-	}
+	own := h.cfg.Host.Policy.Roots()[0].Path + "/audit.db"
 	_, read := readHostFile(t.Context(), h, HostRead{Path: own})
 	_, list := listHostDirectory(t.Context(), h, HostList{Path: filepath.Dir(own)})
 	_, copied := copyHostFile(t.Context(), h, HostCopy{Source: own, Destination: h.dir + "/x"})

@@ -200,7 +200,6 @@ func TestHostApproval(t *testing.T) {
 func TestHostTakenBack(t *testing.T) {
 	r, broker := newCommandRig(t)
 	dir := t.TempDir()
-	r.cfg.Files = HostFiles{Enabled: true}
 	r.cfg.Queue = NewQueue(1, 10)
 	for what, do := range map[string]func() error{
 		"run echo x": func() error { _, err := hostExec(t.Context(), r, HostCommand{Command: "echo x"}); return err },

@@ -58,7 +58,6 @@ type Config struct {
 	Egress    Egress
 	Web       Web
 	Approvals *approval.Broker // asks people; nil: nobody can be asked
-	Files     HostFiles
 
 	Keys      *signer.Keys // sign a receipt of each run; nil signs none
 	Policy    []byte       // what the operator decided, which receipts name by its SHA-256

@@ -32,7 +32,7 @@ func TestDefaultsAreOurs(t *testing.T) {
 		{"sessions", session.Defaults, sessions(cfg)},
 		{"packages", int64(packages.DefaultMaxBytes), cfg.Packages.MaxMB << 20},
 		{"what is kept", int64(results.DefaultMaxBytes), cfg.Keep.MaxMB << 20},
-		{"files of the host", int64(pipeline.DefaultFileBytes), hostFiles(cfg).MaxBytes},
+		{"files of the host", int64(pipeline.DefaultFileBytes), cfg.Host.MaxFileMB << 20},
 		{"languages", backends.Languages, config.Languages()},
 		{"how long it is kept", results.DefaultMaxAge, time.Duration(cfg.Keep.Hours) * time.Hour},
 	} {

@@ -107,14 +107,10 @@ func Host(cfg config.Config) (pipeline.Host, error) {
 	if err := host.CheckEnvironment(h.Environment); err != nil {
 		return pipeline.Host{}, exit.Usage(hint, "host.environment: %v", err)
 	}
-	return pipeline.Host{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
-		Output: h.OutputBytes, Bounds: launch.Bounds{RAM: h.RAMMB << 20, Processes: h.Processes, CPU: float64(h.CPUCores)}, Environment: h.Environment}, nil
-}
-
-// hostFiles returns the policy of host files.
-func hostFiles(cfg config.Config) pipeline.HostFiles {
 	place := setup.Here() // without a home, what is private is known by its names alone
-	return pipeline.HostFiles{Enabled: cfg.Host.Enabled, Read: cfg.Host.Read, Write: cfg.Host.Write, MaxBytes: cfg.Host.MaxFileMB << 20, Home: place.Home, Obeyed: setup.Files(place)}
+	return pipeline.Host{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
+		Output: h.OutputBytes, Bounds: launch.Bounds{RAM: h.RAMMB << 20, Processes: h.Processes, CPU: float64(h.CPUCores)}, Environment: h.Environment,
+		MaxFile: h.MaxFileMB << 20, Home: place.Home, Obeyed: setup.Files(place)}, nil
 }
 
 func profiles(cfg config.Config) map[string]pipeline.Profile {

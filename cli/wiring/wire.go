@@ -164,7 +164,6 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Egress:    out,
 		Web:       web,
 		Approvals: p.Approvals,
-		Files:     hostFiles(cfg),
 		Keys:      keys,
 		Policy:    Policy(cfg),
 		Version:   version.Current().Version,

@@ -33,7 +33,7 @@ func CheckEnvironment(names []string) error {
 
 // Environment returns what a command gets: ours, and the variables of these names as the server has them.
 func (p *Policy) Environment(names []string, lookup func(string) (string, bool)) []string {
-	env := []string{"PATH=" + strings.Join(p.path(), ":"), "LANG=C.UTF-8", "TERM=dumb", "PAGER=cat", "MANPAGER=cat", "SYSTEMD_PAGER=cat",
+	env := []string{"PATH=" + strings.Join(p.search(), ":"), "LANG=C.UTF-8", "TERM=dumb", "PAGER=cat", "MANPAGER=cat", "SYSTEMD_PAGER=cat",
 		"SYSTEMD_PAGERSECURE=1", "LESSSECURE=1", "EDITOR=false", "VISUAL=false"}
 	if home, err := os.UserHomeDir(); err == nil {
 		env = append(env, "HOME="+home)
@@ -43,5 +43,5 @@ func (p *Policy) Environment(names []string, lookup func(string) (string, bool))
 			env = append(env, name+"="+value)
 		}
 	}
-	return append(env, gitEnvironment(p.directories())...)
+	return append(env, gitEnvironment(p.roots)...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
 // gitDoubt describes why git must not run in a directory: a repository's own configuration can name programs for git to run
@@ -122,13 +123,13 @@ func named(file, prefix string) (string, error) {
 	return filepath.EvalSymlinks(to)
 }
 
-// repositoryWithin reports whether all that git would show of the repository around dir is in these directories:
+// holdsRepository reports whether all that git would show of the repository around dir is in directories that agents may reach:
 // neither its files nor links in it may have another repository's objects shown.
-func repositoryWithin(dir string, directories []string) bool {
+func (p *Policy) holdsRepository(dir string) bool {
 	places, err := gitPlaces(dir)
 	return err == nil && !slices.ContainsFunc(places, func(place gitPlace) bool {
-		looked := within(place.tree, directories) // git does not look further up: GIT_CEILING_DIRECTORIES
-		return looked && (!within(place.real, directories) || !ownObjects(place.real))
+		looked := p.holds(place.tree) // git does not look further up: GIT_CEILING_DIRECTORIES
+		return looked && (!p.holds(place.real) || !ownObjects(place.real))
 	})
 }
 
@@ -227,13 +228,13 @@ var harmlessKeys = map[string]string{
 }
 
 // gitEnvironment takes from repositories, and from the user's own configuration, what we know to run programs.
-func gitEnvironment(directories []string) []string {
-	ceilings := make([]string, len(directories))
-	for i, f := range directories {
-		if real, err := filepath.EvalSymlinks(f); err == nil { // git goes up from where it really is
-			f = real
+func gitEnvironment(roots []files.Root) []string {
+	ceilings := make([]string, len(roots))
+	for i, r := range roots {
+		if real, err := filepath.EvalSymlinks(r.Path); err == nil { // git goes up from where it really is
+			r.Path = real
 		}
-		ceilings[i] = filepath.Dir(f)
+		ceilings[i] = filepath.Dir(r.Path)
 	}
 	env := []string{"GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "GIT_EDITOR=false", "GIT_SEQUENCE_EDITOR=false", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_NO_LAZY_FETCH=1", // a look at a partial clone would reach whatever it names as its remote

@@ -131,7 +131,7 @@ func TestBypasses(t *testing.T) {
 					t.Errorf("%s: got %v, %v; want that a person may be asked", one, got.Pattern, err)
 				}
 			}
-			if _, err := NewPolicy(Rules{Path: p.rules.Path, Allowed: []string{words[0] + " **"}}); grammarNamed(words[0]) == nil && err == nil {
+			if _, err := NewPolicy(Rules{Path: p.path, Allowed: []string{words[0] + " **"}}); grammarNamed(words[0]) == nil && err == nil {
 				t.Errorf("%s ** can be allowed", words[0])
 			}
 			// A person who sees these words can allow them, and no others.

@@ -45,20 +45,21 @@ type Rules struct {
 	Allowed []string // patterns, and Safe for those of the safe list
 	Blocked []string // patterns that nobody may allow
 	Path    []string // absolute directories that programs are looked for in; nil is defaultPath
-	Read    []string // directories below which commands may run, and look
-	Write   []string // likewise, where agents may write: no program may come from there
+	Read    []string // directories that agents may read, and below which commands may run; or files
+	Write   []string // likewise, that agents may write, too: no program may come from there
 }
 
 // Policy is Rules, understood. It may be used concurrently.
 type Policy struct {
-	rules            Rules
 	allowed, blocked []Pattern
 	safe             bool
+	path             []string // nil is defaultPath
+	roots            []files.Root
 }
 
 // NewPolicy understands rules. A pattern that could never match anything is an error.
 func NewPolicy(rules Rules) (*Policy, error) {
-	p := &Policy{rules: rules}
+	p := &Policy{path: rules.Path}
 	for _, text := range rules.Blocked {
 		one, err := ParsePattern(text)
 		if err != nil {
@@ -85,19 +86,20 @@ func NewPolicy(rules Rules) (*Policy, error) {
 			return nil, fmt.Errorf("directory %q is not absolute", dir)
 		}
 	}
+	for i, dir := range slices.Concat(rules.Read, rules.Write) {
+		p.roots = append(p.roots, files.Root{Path: filepath.Clean(dir), Write: i >= len(rules.Read)})
+	}
 	return p, nil
 }
 
-// Directories are those that may be read, and those that may be written, too. Commands may run below both.
-func (p *Policy) Directories() (read, write []string) { return p.rules.Read, p.rules.Write }
+// Roots are the directories that may be read, and those that may be written, too. Commands may run below both.
+func (p *Policy) Roots() []files.Root { return p.roots }
 
-func (p *Policy) directories() []string { return slices.Concat(p.rules.Read, p.rules.Write) }
-
-func (p *Policy) path() []string {
-	if p.rules.Path == nil {
-		return defaultPath
-	}
-	return p.rules.Path
+// With returns a policy for somebody who may reach more: no program may come from where they write.
+func (p *Policy) With(roots []files.Root) *Policy {
+	more := *p
+	more.roots = slices.Concat(p.roots, roots)
+	return &more
 }
 
 // Allowed are the patterns of the configuration.
@@ -120,12 +122,11 @@ func (p *Policy) Blocked() []Pattern { return p.blocked }
 // Directory returns where a command is to run: dir, if it is below a directory that is allowed, with its links followed;
 // for "" the first such directory, or "/" where none is.
 func (p *Policy) Directory(dir string) (string, error) {
-	directories := p.directories()
 	if dir == "" {
-		if len(directories) == 0 {
+		if len(p.roots) == 0 {
 			return "/", nil
 		}
-		dir = directories[0]
+		dir = p.roots[0].Path
 	}
 	if !filepath.IsAbs(dir) {
 		return "", refuse(remedy.AllowedDirectory, "the directory %q is not absolute", dir)
@@ -134,36 +135,19 @@ func (p *Policy) Directory(dir string) (string, error) {
 	if err != nil {
 		return "", refuse(remedy.AllowedDirectory, "the directory can't be used: %v", err)
 	}
-	if real == "/" && len(directories) == 0 || within(real, directories) {
+	if real == "/" && len(p.roots) == 0 || p.holds(real) {
 		return real, nil
 	}
 	return "", refuse(remedy.AllowedDirectory, "the directory %q is not below a directory that is allowed", dir)
 }
 
-// within reports whether a real path is one of the directories, or below one.
-func within(path string, directories []string) bool {
-	for _, f := range directories {
-		real, err := filepath.EvalSymlinks(f)
-		if err != nil {
-			continue // what is not there holds nothing
-		}
-		if paths.Within(path, real) {
-			return true
-		}
-	}
-	return false
+// holds reports whether a real path is in a directory that agents may reach.
+func (p *Policy) holds(path string) bool {
+	return slices.ContainsFunc(p.roots, func(r files.Root) bool { return within(path, r.Path) })
 }
 
-// With returns a policy for somebody who may read and write below more directories: no program may come from where they
-// write.
-func (p *Policy) With(roots []files.Root) *Policy {
-	more := *p
-	for _, r := range roots {
-		to := &more.rules.Read
-		if r.Write {
-			to = &more.rules.Write
-		}
-		*to = append(slices.Clip(*to), r.Path)
-	}
-	return &more
+// within reports whether a real path is a directory, or below it. What is not there holds nothing.
+func within(path, dir string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	return err == nil && paths.Within(path, real)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
 // Program is a file that a command's first word means.
@@ -30,6 +31,13 @@ func (p *Policy) Find(name string) (Program, error) {
 	return p.follow(entry)
 }
 
+func (p *Policy) search() []string {
+	if p.path == nil {
+		return defaultPath
+	}
+	return p.path
+}
+
 func (p *Policy) entry(name string) (string, error) {
 	if filepath.Base(name) != name {
 		if !filepath.IsAbs(name) || filepath.Clean(name) != name {
@@ -37,7 +45,7 @@ func (p *Policy) entry(name string) (string, error) {
 		}
 		return name, nil
 	}
-	for _, dir := range p.path() {
+	for _, dir := range p.search() {
 		file := filepath.Join(dir, name)
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return file, nil
@@ -88,7 +96,7 @@ func (p *Policy) follow(entry string) (prog Program, err error) {
 
 // doubt describes why somebody else could put another file in the place of this one, "" if nobody could.
 func (p *Policy) doubt(path string, info fs.FileInfo) string {
-	if within(filepath.Dir(path), p.rules.Write) {
+	if slices.ContainsFunc(p.roots, func(r files.Root) bool { return r.Write && within(filepath.Dir(path), r.Path) }) {
 		return "it lies where agents may write"
 	}
 	if why := changeable(info); why != "" && info.Mode()&fs.ModeSymlink == 0 {

@@ -22,21 +22,21 @@ func (p *Policy) harmless(g *Grammar, args []string, dir string) bool {
 	if _, lacks := g.lacks(args, true, true); lacks || !slices.Contains(bound, name) {
 		return !lacks
 	}
-	if !within(dir, p.directories()) {
+	if !p.holds(dir) {
 		return false
 	}
 	if name == "git" { // its words are paths in the repository, or no paths
 		// Git may take the words of diff for two files, which it compares by whatever links they go where it finds no repository. Two
 		// commits can be compared as A..B.
 		words := operands(args)
-		return repositoryWithin(dir, p.directories()) && (words[0] != "diff" || len(words) <= 2)
+		return p.holdsRepository(dir) && (words[0] != "diff" || len(words) <= 2)
 	}
 	for _, word := range operands(args) {
 		if !filepath.IsAbs(word) {
 			word = filepath.Join(dir, word)
 		}
 		// A directory may be exchanged for a link after this: names and sizes would be seen, no contents.
-		if real, err := filepath.EvalSymlinks(word); err != nil || !within(real, p.directories()) {
+		if real, err := filepath.EvalSymlinks(word); err != nil || !p.holds(real) {
 			return false
 		}
 	}
