@@ -69,7 +69,7 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 		case lacks && !exact:
 			but = ", and " + one.String() + " does not cover " + quote(word, false)
 		case lacks && by == Approval && c.Unseen:
-			return Decision{}, refuse("leave the input out; a command of host.allowed in the configuration may have one", "a person has approved the words %s, and no input", one)
+			return Decision{}, refuse("leave the input out; a command that the operator has in host.allowed may have one", "a person has approved the words %s, and no input", one)
 		default:
 			return Decision{prog, one, by}, nil
 		}
