@@ -10,6 +10,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,7 @@ import (
 // recorded is what an order needs to reach anything: decisions are recorded.
 var recorded = egress.Config{Decided: func(context.Context, egress.Decision) error { return nil }}
 
-// registry is an index for Python and Node on this machine's loopback, with one package, tone. Package
+// registry is an index for Python and Node on this machine's loopback, with TLS and one package, tone. Package
 // managers on the host are configured with it.
 func registry(t *testing.T) {
 	wheel, tarball := toneWheel(t), toneTarball(t)
@@ -45,13 +46,17 @@ func registry(t *testing.T) {
 	mux.HandleFunc("/npm/tone", func(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(map[string]any{"name": "tone", "dist-tags": map[string]string{"latest": "1.0.0"}, "versions": map[string]any{
 			"1.0.0": map[string]any{"name": "tone", "version": "1.0.0", "dist": map[string]string{
-				"tarball": "http://" + r.Host + "/npm/tone.tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}}}})
+				"tarball": "https://" + r.Host + "/npm/tone.tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}}}})
 	})
 	mux.HandleFunc("/npm/tone.tgz", func(w http.ResponseWriter, r *http.Request) { w.Write(tarball) })
-	s := httptest.NewServer(mux)
+	s := httptest.NewTLSServer(mux)
 	t.Cleanup(s.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, value := range map[string]string{
-		"PIP_CONFIG_FILE": os.DevNull, "PIP_INDEX_URL": s.URL + "/simple", "PIP_RETRIES": "0",
+		"PIP_CONFIG_FILE": os.DevNull, "PIP_INDEX_URL": s.URL + "/simple", "PIP_RETRIES": "0", "PIP_CERT": ca, "npm_config_cafile": ca,
 		"npm_config_userconfig": filepath.Join(t.TempDir(), "npmrc"), "npm_config_globalconfig": os.DevNull, "npm_config_registry": s.URL + "/npm/",
 		"HTTP_PROXY": "", "HTTPS_PROXY": "", "http_proxy": "", "https_proxy": "", "NO_PROXY": "127.0.0.1",
 	} {
