@@ -70,22 +70,12 @@ func (s layers) hold() (string, *os.File, error) {
 	return "", nil, fmt.Errorf("hold the generation of %s: it changes all the time", s)
 }
 
+// ownTime is longer than any install, whose own time ends its waiting.
+const ownTime = 24 * time.Hour
+
 // own waits for the exclusive lock of installs and removals here, which closing the file releases.
 func (s layers) own(ctx context.Context) (*os.File, error) {
-	if err := os.MkdirAll(string(s), 0o700); err != nil {
-		return nil, err
-	}
-	for {
-		f, err := lock(s.join("lock"), true, true)
-		if f != nil || err != nil {
-			return f, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return statefile.LockFile(ctx, s.join("lock"), false, ownTime)
 }
 
 // stage makes a directory for a new generation. The caller holds the lock, so stages that others left are abandoned,

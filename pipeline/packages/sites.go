@@ -75,7 +75,7 @@ func (s *sites) relay() (*relay.Relay, error) {
 	for _, c := range s.set.credentials {
 		to := func(name string, port int) bool { return strings.HasPrefix(c.prefix, "//"+join(name, port)+"/") }
 		bound = append(bound, relay.Secret{Name: "of " + c.prefix, Placeholder: c.placeholder, Value: func() string { return c.value }, Bound: to,
-			Clear: func(name string, port int) bool { return s.hosts["http://"+join(name, port)] != "" }})
+			Clear: func(name string, port int) bool { return s.source(&url.URL{Scheme: "http", Host: join(name, port)}) }})
 	}
 	return relay.New(relay.Config{
 		Secrets: func() []relay.Secret { return bound }, Redact: s.secrets.Redact, Redactor: s.secrets.Writer, Roots: s.set.roots,
