@@ -637,7 +637,6 @@ func (h *HTTP) finish(s *httpSession) {
 		go func() {
 			defer h.calls.Done()
 			s.conn.calls.Wait()
-			close(s.conn.ended)
 		}()
 	}
 }

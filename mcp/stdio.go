@@ -45,10 +45,8 @@ type conn struct {
 	s       *Server
 	session clientSession
 	end     context.CancelCauseFunc
-	ended   chan struct{} // closed when nobody waits for its requests any more
 
-	calls   sync.WaitGroup
-	workers workers
+	calls sync.WaitGroup
 
 	tasks     tasks
 	stateless atomic.Bool // a request has named its version
@@ -80,13 +78,12 @@ type underway struct {
 }
 
 func newConn(s *Server, held *budget, end context.CancelCauseFunc) *conn {
-	c := &conn{s: s, held: held, end: end, ended: make(chan struct{}), under: map[string]*underway{}}
+	c := &conn{s: s, held: held, end: end, under: map[string]*underway{}}
 	c.session.waiting = map[string]chan<- *message{}
-	c.workers = newWorkers(c.ended)
 	return c
 }
 
-// serve reads lines until the input ends or ctx does: readLines frames them, take orders and admits each, a worker runs
+// serve reads lines until the input ends or ctx does: readLines frames them, take admits each, a goroutine runs
 // handle, and dispatch finds the method.
 func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	to := newStream()
@@ -115,7 +112,6 @@ func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) err
 		to.abandon()
 		<-ended
 	}
-	close(c.ended)
 	close(to.messages)
 	select {
 	case <-written:
@@ -219,7 +215,7 @@ func (c *conn) cancel(key string, why error) {
 	}
 }
 
-// request has a worker answer a request that is admitted, or says why not. reply is called once with the answer, or with nil if the client
+// request has a goroutine answer a request that is admitted, or says why not. reply is called once with the answer, or with nil if the client
 // wants none any more; what else there is to say of the request goes to a stream.
 func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([]byte)) *fault {
 	if bad := c.s.asTask(m); bad != nil {
@@ -244,10 +240,10 @@ func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([
 		c.held.give(m.size)
 	}
 	work := func(do func()) {
-		c.workers.do(func() {
+		go func() {
 			defer c.calls.Done()
 			do()
-		})
+		}()
 	}
 	switch {
 	case m.method == string(mcp.MethodInitialize): // what comes behind it must find it done

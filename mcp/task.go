@@ -105,11 +105,11 @@ func (c *conn) runTask(ctx context.Context, m *message, u *underway, answer func
 	n := notesFrom(ctx)
 	n.task = true
 	c.calls.Add(1)
-	c.workers.do(func() {
+	go func() {
 		defer c.calls.Done()
 		defer ended()
 		c.tasks.end(t, c.handle(ctx, m))
-	})
+	}()
 	if m.modern {
 		select {
 		case <-t.done:

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -21,11 +20,7 @@ func ReleaseWhenIdle(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		check := func() {}
-		if os.Getenv("GOGC") == "" {
-			check = newGarbageTuner().adjust
-		}
-		watchIdle(ctx, check, func() {
+		watchIdle(ctx, func() {
 			debug.FreeOSMemory()
 			dropProgram()
 		})
@@ -36,8 +31,8 @@ func ReleaseWhenIdle(ctx context.Context) (stop func()) {
 	}
 }
 
-// watchIdle calls look often, and give when times without work follow one with; after the start, the first will do.
-func watchIdle(ctx context.Context, check, release func()) {
+// watchIdle calls release when times without work follow one with; after the start, the first will do.
+func watchIdle(ctx context.Context, release func()) {
 	tick := time.NewTicker(idleEvery)
 	defer tick.Stop()
 	before := cpuTime()
@@ -48,7 +43,6 @@ func watchIdle(ctx context.Context, check, release func()) {
 			return
 		case <-tick.C:
 		}
-		check()
 		now := cpuTime()
 		if now-before > idleCPU {
 			left = wait

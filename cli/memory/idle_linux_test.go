@@ -102,7 +102,7 @@ func TestWatchIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		released := 0
-		go watchIdle(ctx, func() {}, func() { released++ })
+		go watchIdle(ctx, func() { released++ })
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if released != 1 {
