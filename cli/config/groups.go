@@ -134,7 +134,7 @@ func searchEngines(key string, of func(*Config) *[]string) setting {
 type Host struct {
 	Enabled        bool
 	Allowed        []string // command patterns; "@safe" is a list of commands that change nothing
-	Blocked        []string // command patterns that nobody may allow, on top of the built-in list
+	Blocked        []string // command patterns that nobody may allow
 	TimeoutSeconds int      // seconds, of one command
 	OutputBytes    int64    // of a command's stdout, and as many of stderr, that are kept
 	RAMMB          int64    // MB, of a command and all that it starts
