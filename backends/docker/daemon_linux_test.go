@@ -1,9 +1,13 @@
 package docker
 
 import (
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -50,3 +54,35 @@ func TestDaemonKilled(t *testing.T) {
 		t.Errorf("afterwards: got %+v, %v", list, err)
 	}
 }
+
+// A run whose attached streams are cut because the daemon dies fails, whatever the program had said by then.
+func TestDaemonKilledAttached(t *testing.T) {
+	url := enginetest.Docker(t)
+	b := container.New(New(Config{Host: url}), container.Config{Images: enginetest.Images(t, url), Pull: "never",
+		StateDir: filepath.Join(t.TempDir(), "state"), Binary: enginetest.Binary(t), Attach: true})
+	defer b.Close()
+	program := backends.Command{Args: []string{"bash", "-c", "echo all is well; while :; do sleep 0.1; done"}}
+	s, err := b.Start(t.Context(), backends.Spec{ID: "cut", Language: "shell", Program: &program})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	said := make(chan struct{})
+	go func() {
+		<-said
+		enginetest.Restart(t, url)
+	}()
+	r, err := s.Exec(t.Context(), program, backends.Streams{Stdout: firstWrite{sync.OnceFunc(func() { close(said) })}})
+	if err == nil || r.Ended != "" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	t.Log(err)
+	if err := s.Files().Put("x", 0o644, strings.NewReader("x")); err == nil {
+		t.Error("a file was put into a container that can't be reached")
+	}
+}
+
+// firstWrite calls a function when something is written.
+type firstWrite struct{ f func() }
+
+func (o firstWrite) Write(b []byte) (int, error) { o.f(); return len(b), nil }

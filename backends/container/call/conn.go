@@ -73,7 +73,7 @@ func (c *Conn) readGreeting() error {
 		Version int
 		Facts   json.RawMessage // which only the same version understands
 	}
-	if err := read(c.wire, &g, maxInitMessage); err != nil {
+	if err := read(c.wire, &g); err != nil {
 		return err
 	}
 	if g.Version != version {
@@ -162,22 +162,18 @@ type contentError struct{ error }
 
 // ask sends a request, with content if that is not nil, and returns the beginning of the response.
 func (c *Conn) ask(ctx context.Context, q request, content io.ReadCloser, within time.Duration) (*reply, error) {
-	message, err := encode(q, maxServerMessage)
-	if err != nil {
-		return nil, err
-	}
 	r := &reply{conn: c, within: within}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	post, err := http.NewRequestWithContext(r.ctx, http.MethodPost, "http://init/", nil)
+	if err == nil {
+		err = setMessage(post.Header, q)
+	}
 	if err != nil {
 		return nil, err
 	}
 	r.silent = time.AfterFunc(within, func() { r.cancel(errSilent) })
-	body := putMessage(post.Header, message)
 	if content != nil {
-		post.Body = &sent{io.MultiReader(body, content), content, r}
-	} else if body.Len() > 0 {
-		post.Body = io.NopCloser(body)
+		post.Body = &sent{content, r}
 	}
 	if r.res, err = c.client.RoundTrip(post); err == nil && r.res.StatusCode != http.StatusOK {
 		err = fmt.Errorf("its init broke the protocol: status %d", r.res.StatusCode)
@@ -192,8 +188,7 @@ func (c *Conn) ask(ctx context.Context, q request, content io.ReadCloser, within
 
 // sent is the body of a request. The time that its content takes does not count as the init's.
 type sent struct {
-	io.Reader
-	io.Closer
+	io.ReadCloser
 	reply *reply
 }
 
@@ -201,7 +196,7 @@ type sent struct {
 func (s *sent) Read(b []byte) (int, error) {
 	s.reply.silent.Stop()
 	defer s.reply.silent.Reset(s.reply.within)
-	n, err := s.Reader.Read(b)
+	n, err := s.ReadCloser.Read(b)
 	if err != nil && err != io.EOF {
 		err = contentError{err}
 	}
@@ -236,7 +231,7 @@ func (r *reply) Read(b []byte) (int, error) {
 
 // next reads a message.
 func (r *reply) next() (m response, err error) {
-	if err = read(r, &m, maxInitMessage); r.err != nil {
+	if err = read(r, &m); r.err != nil {
 		return m, r.err
 	}
 	if err != nil {

@@ -76,6 +76,9 @@ func TestExec(t *testing.T) {
 		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"/nowhere"}}, backends.Streams{}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v, want that it does not exist", err)
 		}
+		if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", `exit ${#A}`, "\x7f"}, Env: []string{"A=\x7f", "B=" + strings.Repeat("x", 100<<10), "C=" + strings.Repeat("x", 100<<10)}}, backends.Streams{}); err != nil || r.ExitCode != 1 {
+			t.Errorf("a command of 200 kB: %+v, %v", r, err)
+		}
 		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"true", strings.Repeat("x", 20<<20)}}, backends.Streams{Stdout: &out}); err == nil || errors.Is(err, ErrLost) {
 			t.Errorf("a command of 20 MB: %v", err)
 		}
@@ -102,6 +105,18 @@ func TestRefused(t *testing.T) {
 		_, err = start(t.Context(), t, kind, backends.Spec{Mounts: []backends.Mount{{Host: "/\xff"}}}, bareStart(t))
 		if err == nil {
 			t.Errorf("%s: a spec was changed on the way", kind)
+		}
+		var got backends.Spec
+		want := backends.Spec{ID: "\x7f\x00\n\u00e9\u202e"}
+		s, err := start(t.Context(), t, kind, want, func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+			got = spec
+			return bareStart(t)(ctx, spec)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Close(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", kind, got, want)
 		}
 	}
 }

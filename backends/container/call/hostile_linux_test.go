@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
-	"log"
 	"net/http"
 	"net/netip"
 	"runtime"
@@ -23,18 +23,17 @@ import (
 func answering(t testing.TB, spec backends.Spec, answer func(w http.ResponseWriter, r *http.Request, q request)) (*Conn, backends.Sandbox) {
 	t.Helper()
 	l, _ := puppet(t, func(conn io.ReadWriteCloser) {
-		server := &http.Server{Protocols: protocols(), HTTP2: serverSettings(true), ErrorLog: log.New(io.Discard, "", 0)}
-		server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var q request
-			switch err := takeMessage(r, &q); {
+			switch err := json.Unmarshal([]byte(r.Header.Get(messageName)), &q); {
 			case err != nil:
+				t.Error(err)
 			case q.Op == opBuild:
 				write(w, response{Built: &built{Gateway: spec.Resolves(), Ports: len(spec.Gateway)}})
 			default:
 				answer(w, r, q)
 			}
-		})
-		server.Serve(&only{wire: newWire(conn)})
+		}), true).Serve(&only{wire: newWire(conn)})
 	})
 	l.initTimeout = 200 * time.Millisecond
 	s, err := l.Build(t.Context(), spec)
@@ -102,7 +101,7 @@ func TestLies(t *testing.T) {
 			l, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) { say(w, c.words...) })
 			r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{Stdout: io.Discard})
 			if !errors.Is(err, ErrLost) || r.Ended != "" {
-				t.Errorf("got %+v, %v", r, err)
+				t.Fatalf("got %+v, %v", r, err)
 			}
 			<-l.Done()
 		})
@@ -125,7 +124,7 @@ func TestUnended(t *testing.T) {
 		})
 		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{Stderr: io.Discard})
 		if !errors.Is(err, ErrLost) || r.Ended != "" {
-			t.Errorf("%s: got %+v, %v", name, r, err)
+			t.Fatalf("%s: got %+v, %v", name, r, err)
 		}
 		<-l.Done()
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -25,8 +26,8 @@ const (
 	maxServerMessage = 16 << 20 // a Spec with certificates, the arguments of a command
 )
 
-// Messages are a length of four bytes, high ones first, and JSON. Text of arbitrary bytes travels as bytes, since JSON
-// would not keep what is not UTF-8.
+// A request is JSON in a header. The init's messages are a length of four bytes, high ones first, and JSON: content may
+// follow. Text of arbitrary bytes travels as bytes, since JSON would not keep what is not UTF-8.
 type (
 	// greeting is the first thing on a connection, and the only one that is not HTTP.
 	greeting struct {
@@ -34,7 +35,7 @@ type (
 		Facts   Facts
 	}
 
-	// request begins the body of each request. Content may follow.
+	// request is what the server asks for. Its content is the body.
 	request struct {
 		Op      string
 		Spec    *backends.Spec   `json:",omitempty"`
@@ -127,40 +128,39 @@ const (
 
 var errLong = errors.New("a message is too long")
 
-// encode returns the bytes of a message.
-func encode(m any, limit int) ([]byte, error) {
+// write writes a message of the init's with a single Write.
+func write(w io.Writer, m any) error {
 	text, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("encode a message: %w", err)
+		return fmt.Errorf("encode a message: %w", err)
 	}
-	if len(text) > limit {
-		return nil, fmt.Errorf("%w: %d bytes, and it may have %d", errLong, len(text), limit)
+	if err := checkLength(len(text), maxInitMessage); err != nil {
+		return err
 	}
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text))), text...), nil
-}
-
-// write sends a message of the init's with a single Write.
-func write(w io.Writer, m any) error {
-	b, err := encode(m, maxInitMessage)
-	if err == nil {
-		_, err = w.Write(b)
-	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text))), text...))
 	return err
 }
 
-// read reads one message, and not a byte more.
-func read(r io.Reader, m any, limit int) error {
+func checkLength(n, limit int) error {
+	if n > limit {
+		return fmt.Errorf("%w: %d bytes, and it may have %d", errLong, n, limit)
+	}
+	return nil
+}
+
+// read reads one message of the init's, and not a byte more.
+func read(r io.Reader, m any) error {
 	var header [4]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return err
 	}
-	n := int64(binary.BigEndian.Uint32(header[:]))
-	if n > int64(limit) {
-		return fmt.Errorf("%w: %d bytes, and it may have %d", errLong, n, limit)
+	n := int(binary.BigEndian.Uint32(header[:]))
+	if err := checkLength(n, maxInitMessage); err != nil {
+		return err
 	}
 	// A length alone does not make us take memory.
 	var text bytes.Buffer
-	if _, err := io.CopyN(&text, r, n); err != nil {
+	if _, err := io.CopyN(&text, r, int64(n)); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -172,26 +172,17 @@ func read(r io.Reader, m any, limit int) error {
 	return nil
 }
 
-// messageName is the header that has a request's message, if that fits: the body of most requests is then empty.
+// messageName is the header that has a request.
 const messageName = "Message"
 
-// putMessage puts a message into a header if it fits there, and returns the part of it that goes before the content.
-func putMessage(h http.Header, message []byte) *bytes.Reader {
-	const most = 2 << 10 // bytes
-	text := message[4:]
-	if len(text) > most || bytes.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return bytes.NewReader(message)
+// setMessage puts a request into a header, which may have all characters that JSON does not escape but one.
+func setMessage(h http.Header, q request) error {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return fmt.Errorf("encode a message: %w", err)
 	}
-	h[messageName] = []string{string(text)}
-	return bytes.NewReader(nil)
-}
-
-// takeMessage reads the message of a request.
-func takeMessage(r *http.Request, m any) error {
-	if text := r.Header.Get(messageName); text != "" {
-		return json.Unmarshal([]byte(text), m)
-	}
-	return read(r.Body, m, maxServerMessage)
+	h[messageName] = []string{strings.ReplaceAll(string(text), "\x7f", `\u007f`)}
+	return checkLength(len(text), maxServerMessage)
 }
 
 // trailerName is the trailer that ends a response with content: without it, the content was cut.

@@ -2,9 +2,9 @@ package call
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -44,8 +44,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 	if err := write(s.wire, greeting{version, facts}); err != nil {
 		return err
 	}
-	server := &http.Server{Handler: s, Protocols: protocols(), HTTP2: serverSettings(s.wire.local()), ErrorLog: log.New(io.Discard, "", 0)}
-	server.Serve(&only{wire: s.wire}) // its error is that the connection has ended
+	newServer(s, s.wire.local()).Serve(&only{wire: s.wire}) // its error is that the connection has ended
 	s.mu.Lock()
 	s.ended = true
 	sandbox := s.sandbox
@@ -79,7 +78,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &stream{w: w, in: r.Body}
 	defer out.end()
 	var q request
-	if takeMessage(r, &q) != nil {
+	if json.Unmarshal([]byte(r.Header.Get(messageName)), &q) != nil {
 		panic(http.ErrAbortHandler)
 	}
 	if err := s.answer(r.Context(), out, q); err != nil {

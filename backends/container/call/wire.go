@@ -3,6 +3,7 @@ package call
 import (
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -86,11 +87,10 @@ func protocols() *http.Protocols {
 	return p
 }
 
-// serverSettings returns the settings of the init's end. Streams that nobody reads must hold up no other: so the connection's
-// window is that of all connections that a program may have, and more.
-// Where the kernel reports the end of the server it asks for no sign of life: the server may be stopped for as long as its
-// user likes.
-func serverSettings(local bool) *http.HTTP2Config {
+// newServer returns the server that the init is. Streams that nobody reads must hold up no other: so the connection's window
+// is that of all connections that a program may have, and more. Where the kernel reports the end of the other side, no sign
+// of life is asked for: our server may be stopped for as long as its user likes.
+func newServer(h http.Handler, local bool) *http.Server {
 	c := &http.HTTP2Config{
 		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: chunk,
 		MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: 2 * maxConns * window,
@@ -98,7 +98,7 @@ func serverSettings(local bool) *http.HTTP2Config {
 	if !local {
 		c.SendPingTimeout, c.PingTimeout, c.WriteByteTimeout = keepAlive, ioTimeout, ioTimeout
 	}
-	return c
+	return &http.Server{Handler: h, Protocols: protocols(), HTTP2: c, MaxHeaderBytes: maxServerMessage + 1<<10, ErrorLog: log.New(io.Discard, "", 0)}
 }
 
 // clientSettings returns the settings of the server's end.
