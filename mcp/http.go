@@ -436,7 +436,7 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) {
 	w.Header().Set("Cache-Control", "no-store")
 	path := "/message"
 	if named := r.PathValue("namespace"); named != "" {
-		path += "/" + named
+		path += "/" + url.PathEscape(named)
 	}
 	a := response{w: w, to: s.sse}
 	a.chunk("event: endpoint\ndata: " + path + "?sessionId=" + s.id + "\n\n")

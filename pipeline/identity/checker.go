@@ -264,12 +264,12 @@ func (o *OAuth) metadataURL() string {
 func (c *Checker) Metadata() http.Handler {
 	o := c.cfg.OAuth
 	if o == nil {
-		return http.NotFoundHandler()
+		return http.HandlerFunc(noMetadata)
 	}
 	own, _ := url.Parse(o.metadataURL())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead || r.URL.Path != MetadataPath && r.URL.Path != own.Path {
-			http.NotFound(w, r)
+			noMetadata(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -282,4 +282,10 @@ func (c *Checker) Metadata() http.Handler {
 			Name     string   `json:"resource_name"`
 		}{o.Resource, []string{o.Issuer}, o.Scopes, []string{"header"}, "sandboxmcp"})
 	})
+}
+
+func noMetadata(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = w.Write([]byte(`{"error":"there is no metadata at this path","hint":"send Authorization: Bearer TOKEN; sandboxmcp token create makes one"}` + "\n"))
 }

@@ -359,4 +359,7 @@ func TestMetadata(t *testing.T) {
 	w := httptest.NewRecorder()
 	New(Config{}).Metadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, MetadataPath, nil))
 	wantStatus(t, "without an issuer", w, 404)
+	if !json.Valid(w.Body.Bytes()) {
+		t.Errorf("got %s", w.Body)
+	}
 }
