@@ -5,9 +5,10 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // Files calls f with each Markdown file below root, by its path from there.
@@ -41,14 +42,14 @@ type typed struct {
 	from, to int      // the lines of the output
 }
 
-var needsComment = regexp.MustCompile(`^<!-- needs: ([a-z, ]+) -->$`)
+var needsComment = lazy.Regexp(`^<!-- needs: ([a-z, ]+) -->$`)
 
 // blocks returns the console blocks of a file. They may be indented, in a list.
 func blocks(lines []string) (all []block) {
 	var needs []string
 	for i := 0; i < len(lines); i++ {
 		l := strings.TrimSpace(lines[i])
-		if m := needsComment.FindStringSubmatch(l); m != nil {
+		if m := needsComment().FindStringSubmatch(l); m != nil {
 			needs = strings.Split(m[1], ", ")
 			continue
 		}

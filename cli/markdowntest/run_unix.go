@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // Machine is where the blocks of a file run.
@@ -173,7 +173,7 @@ func (s *shell) runBlock(t *testing.T, b block, update bool) (differs bool) {
 
 // learn remembers which value of this run stands for which of the file.
 func (s *shell) learn(expected, printed []string) {
-	a, b := value.FindAllString(strings.Join(expected, "\n"), -1), value.FindAllString(strings.Join(printed, "\n"), -1)
+	a, b := value().FindAllString(strings.Join(expected, "\n"), -1), value().FindAllString(strings.Join(printed, "\n"), -1)
 	for i := range min(len(a), len(b)) {
 		if _, known := s.names[a[i]]; !known {
 			s.names[a[i]] = b[i]
@@ -182,11 +182,11 @@ func (s *shell) learn(expected, printed []string) {
 }
 
 // typedValue is a value as it is typed, also by its first characters.
-var typedValue = regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{2,24}\b|\b[0-9a-f]{64}\b`)
+var typedValue = lazy.Regexp(`\b01[0-9A-HJKMNP-TV-Z]{2,24}\b|\b[0-9a-f]{64}\b`)
 
 // named puts the values of this run into a command.
 func (s *shell) named(text string) string {
-	return typedValue.ReplaceAllStringFunc(text, func(short string) string {
+	return typedValue().ReplaceAllStringFunc(text, func(short string) string {
 		for example, printed := range s.names {
 			if strings.HasPrefix(example, short) {
 				return printed
