@@ -55,7 +55,7 @@ func TestDaemonKilled(t *testing.T) {
 	}
 }
 
-// A run whose attached streams are cut because the daemon dies fails, whatever the program had said by then.
+// A run whose attached streams are cut because the daemon dies fails, whatever the program had written by then.
 func TestDaemonKilledAttached(t *testing.T) {
 	url := enginetest.Docker(t)
 	b := container.New(New(Config{Host: url}), container.Config{Images: enginetest.Images(t, url), Pull: "never",
@@ -67,12 +67,12 @@ func TestDaemonKilledAttached(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	said := make(chan struct{})
+	written := make(chan struct{})
 	go func() {
-		<-said
+		<-written
 		enginetest.Restart(t, url)
 	}()
-	r, err := s.Exec(t.Context(), program, backends.Streams{Stdout: firstWrite{sync.OnceFunc(func() { close(said) })}})
+	r, err := s.Exec(t.Context(), program, backends.Streams{Stdout: firstWrite{sync.OnceFunc(func() { close(written) })}})
 	if err == nil || r.Ended != "" {
 		t.Errorf("got %+v, %v", r, err)
 	}
