@@ -69,7 +69,7 @@ func (w *web) close() {
 	w.draining.Store(true)
 	w.tell(daemon.SdNotifyStopping)
 	w.mcp.Drain()
-	w.api.End()
+	w.api.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), w.drain)
 	defer cancel()
 	if err := w.door.Drain(ctx); err != nil {

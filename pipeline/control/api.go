@@ -90,10 +90,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handler.ServeHTTP(w, r.WithContext(pipeline.ByCaller(r.Context(), by.caller)))
 }
 
-// End ends the streams and what takes long, and returns when they have ended.
-func (a *API) End() {
+// Stop has the streams and what takes long end, and lets no more begin. Where a client neither reads nor sends they end with its connection.
+func (a *API) Stop() {
 	a.streams.end()
 	a.longs.end()
+}
+
+// End stops them, and returns when they have ended.
+func (a *API) End() {
+	a.Stop()
 	a.streams.all.Wait()
 	a.longs.all.Wait()
 }

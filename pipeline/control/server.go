@@ -48,8 +48,7 @@ func Listen(dir string, a *API) (*Listener, error) {
 // Close removes the socket, ends the API, and gives answers that are under way a moment.
 func (l *Listener) Close() error {
 	l.socket.remove()
-	l.api.streams.end()
-	l.api.longs.end()
+	l.api.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), l.api.pace.close)
 	defer cancel()
 	err := l.http.Shutdown(ctx)
