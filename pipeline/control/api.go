@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -41,8 +40,11 @@ const (
 	maxSeconds = 1e6      // of an approval: more than any holds, and less than a Duration can't have
 )
 
-// maxLong is how many requests without an end may be under way, so that there is room for the short ones beside them.
-const maxLong = 32
+// Bounds of the requests without an end: there is room for the short ones beside them.
+const (
+	maxLong = 32        // under way
+	maxHeld = 128 << 20 // bytes of the bodies of those over HTTP, beyond the first
+)
 
 // pace is how long a client may take, and what it asks for, unless that has no end.
 type pace struct {
@@ -63,6 +65,7 @@ type API struct {
 	streams streams
 	longs   streams
 	cells   cells
+	held    atomic.Int64 // see maxHeld
 }
 
 // New returns an API that works as c says. End it before what the functions of c show.
@@ -122,13 +125,13 @@ func (a *API) routes() http.Handler {
 	short, all := http.NewServeMux(), http.NewServeMux()
 	all.Handle("/", http.TimeoutHandler(short, a.pace.work, `{"error":"the server is too busy to answer"}`))
 	all.HandleFunc(streamEvents.Pattern, a.events)
-	all.HandleFunc(runCell.Pattern, a.long(a.cell))
-	all.HandleFunc("POST /v1/runs", a.long(a.run))
-	on(all, createSession, a.create, a.long)
-	on(all, endSession, a.end, a.long)
-	on(all, inspect, a.state, a.long)
-	on(all, bridge, a.bridge, a.long)
-	on(all, copyFile, a.copy, a.long)
+	all.HandleFunc(runCell.Pattern, a.long(runCell.Limit())(a.cell))
+	all.HandleFunc("POST /v1/runs", a.long(maxValueBody)(a.run))
+	on(all, createSession, a.create, a.long(createSession.Limit()))
+	on(all, endSession, a.end, a.long(endSession.Limit()))
+	on(all, inspect, a.state, a.long(inspect.Limit()))
+	on(all, bridge, a.bridge, a.long(bridge.Limit()))
+	on(all, copyFile, a.copy, a.long(copyFile.Limit()))
 
 	on(short, getServer, a.self, nil)
 	on(short, listApprovals, a.pending, nil)
@@ -177,40 +180,61 @@ func (a *API) running(f http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// long is for what takes as long as programs do. It ends with the client, or with the server.
-func (a *API) long(f http.HandlerFunc) http.HandlerFunc {
-	return a.running(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.longs.enter(maxLong, "have something run"); err != nil {
-			deny(w, err)
-			return
-		}
-		defer a.longs.leave()
-		if err := gather(w, r); err != nil {
-			deny(w, operation.Invalid{err.Error()})
-			return
-		}
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		go func() {
-			select {
-			case <-a.longs.over:
-				cancel()
-			case <-ctx.Done():
+// long is for what takes as long as programs do, asked for in at most limit bytes. It ends with the client, or with the server.
+func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
+	return func(f http.HandlerFunc) http.HandlerFunc {
+		return a.running(func(w http.ResponseWriter, r *http.Request) {
+			if err := a.longs.enter(askerOf(r.Context()).room(maxLong), "have something run"); err != nil {
+				deny(w, err)
+				return
 			}
-		}()
-		f(w, r.WithContext(ctx))
-	})
+			defer a.longs.leave()
+			release, err := a.gather(w, r, limit)
+			if err != nil {
+				deny(w, err)
+				return
+			}
+			defer release()
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			go func() {
+				select {
+				case <-a.longs.over:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			f(w, r.WithContext(ctx))
+		})
+	}
 }
 
-// gather has the whole body of a request in memory, and then gives its client all the time in the world.
-func gather(w http.ResponseWriter, r *http.Request) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxValueBody+1))
+// gather has the whole body of a request in memory, or one byte more than limit, and then gives its client all the time in the world.
+func (a *API) gather(w http.ResponseWriter, r *http.Request, limit int64) (release func(), err error) {
+	size := limit + 1
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength)
+	}
+	if askerOf(r.Context()).peer {
+		size = 0 // that memory is the server's own user's
+	}
+	if all := a.held.Add(size); all > maxHeld && all > size {
+		a.held.Add(-size)
+		return nil, failure(http.StatusServiceUnavailable, "too many large requests are under way: try again when some have ended")
+	}
+	release = func() { a.held.Add(-size) }
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
-		return fmt.Errorf("read what is asked for: %w", err)
+		release()
+		return nil, operation.Invalid{"the body can't be read: it came too slowly, or was cut off"}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	c := http.NewResponseController(w)
-	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
+	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 func (a *API) queue(ctx context.Context, _ *nothing) (pipeline.Load, error) {

@@ -47,6 +47,14 @@ func (a asker) reach(namespace string) error {
 	return nil
 }
 
+// room is how many of limit requests may be under way for the asker to get in: a quarter is left to the machine's own command line.
+func (a asker) room(limit int) int {
+	if a.peer {
+		return limit
+	}
+	return limit - limit/4
+}
+
 // channel returns the channel by which the asker answers questions.
 func (a asker) channel() approval.Channel {
 	switch {

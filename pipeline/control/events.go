@@ -98,7 +98,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 		err = failure(http.StatusNotFound, "this server has none")
 	}
 	if err == nil {
-		err = a.streams.enter(maxStreams, "listen")
+		err = a.streams.enter(by.room(maxStreams), "listen")
 	}
 	if err != nil {
 		deny(w, err)

@@ -1,9 +1,11 @@
 package control
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -199,5 +201,62 @@ func TestOpenAPI(t *testing.T) {
 	}
 	if slices.Sort(ids); doc.OpenAPI != "3.1.0" || len(slices.Compact(ids)) != len(Operations()) {
 		t.Errorf("got %s, %v", doc.OpenAPI, ids)
+	}
+}
+
+// begins sends the head of a request, and returns what the server says then: that it goes on with the body, which it gets, or another answer.
+func (p people) begins(t *testing.T, path string, size int, body string) (string, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: server\r\n%s: all\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", path, who, size)
+	must(t, err)
+	answers := bufio.NewReader(conn)
+	status, err := answers.ReadString('\n')
+	must(t, err)
+	_, _ = io.WriteString(conn, body) // whether it is read is what the caller wants to know
+	return strings.TrimSpace(status), answers
+}
+
+// TestLargeRequests: bodies have the server's memory together for so much, and a route's for as much as that takes.
+func TestLargeRequests(t *testing.T) {
+	p := overHTTP(t)
+	to := "/v1/sessions/" + p.mine
+	for range maxHeld / maxValueBody {
+		if status, _ := p.begins(t, to+"/bridge", maxValueBody, "{"); status != "HTTP/1.1 100 Continue" {
+			t.Errorf("got %s", status)
+		}
+	}
+	if status, _ := p.begins(t, to+"/bridge", maxValueBody, ""); status != "HTTP/1.1 503 Service Unavailable" {
+		t.Errorf("one more: got %s", status)
+	}
+	if status, text := p.sends(t, "all", "POST", to+"/cells", `{"code":"echo it-ran"}`); status != 200 || !strings.Contains(text, "it-ran") {
+		t.Errorf("a small one: got %d %s", status, text)
+	}
+	_, answers := p.begins(t, "/v1/sessions", 2<<20, strings.Repeat(" ", 1<<20))
+	_, _ = answers.ReadString('\n')
+	if answer, err := http.ReadResponse(answers, nil); err != nil || answer.StatusCode != http.StatusBadRequest { // before the rest has come
+		t.Errorf("a body that is too large for its route: got %+v, %v", answer, err)
+	}
+}
+
+// TestRoomForTheMachine: clients over HTTP leave some streams to those at the server's own socket.
+func TestRoomForTheMachine(t *testing.T) {
+	p := overHTTP(t)
+	for {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", p.url+"/v1/events", nil)
+		must(t, err)
+		req.Header.Set(who, "all")
+		resp, err := http.DefaultClient.Do(req)
+		must(t, err)
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			break
+		}
+	}
+	for _, err := range p.Client.Events(t.Context(), EventQuery{Follow: true}) {
+		must(t, err)
+		break
 	}
 }

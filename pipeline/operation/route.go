@@ -26,6 +26,9 @@ type Route[A, R any] struct {
 // maxBody is the most bytes that a body has if its route does not say more.
 const maxBody = 64 << 10
 
+// Limit returns the most bytes that the body has.
+func (o Route[A, R]) Limit() int64 { return max(o.Max, maxBody) }
+
 // Operation returns the description of the operation.
 func (o Route[A, R]) Operation() Operation {
 	all := Of[A, R](o.Name, "", o.About, 0)
@@ -55,11 +58,11 @@ func (o Route[A, R]) Arguments(r *http.Request) (*A, error) {
 }
 
 func (o Route[A, R]) inBody(r *http.Request, form Form) (sent map[string]json.RawMessage, err error) {
-	limit := max(o.Max, maxBody)
+	limit := o.Limit()
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	switch {
 	case err != nil:
-		return nil, Invalid{"the body can't be read: " + err.Error()}
+		return nil, Invalid{"the body can't be read: it came too slowly, or was cut off"}
 	case int64(len(body)) > limit:
 		return nil, Invalid{fmt.Sprintf("a request has at most %d bytes", limit)}
 	case len(r.URL.RawQuery) > 0:
