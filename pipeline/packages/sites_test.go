@@ -109,8 +109,7 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 	filesURL := strings.Replace(files.URL, "127.0.0.1", "localhost", 1) // which is no name like others to a gateway
 	other := start(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other server was reached") }))
 	defer other.Close()
-	var index *httptest.Server
-	index = start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	index := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		watch(r)
 		switch r.URL.Path {
 		case "/moved":
