@@ -252,9 +252,12 @@ func TestUnasked(t *testing.T) {
 		<-l.Done()
 	}
 	// What a program has sent is whole only if the init says so.
-	_, s := answering(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, _ *http.Request, q request) {
-		if q.Op == opAccept {
+	_, s := answering(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, r *http.Request, q request) {
+		switch q.Op {
+		case opAccept:
 			say(w, response{Arrival: &arrival{Conn: 1, Local: anywhere, Remote: anywhere}}, []byte("part"))
+		case opReceive: // no packet comes: an empty response would end the connection
+			<-r.Context().Done()
 		}
 	})
 	c, err := s.Gateway().Ports[0].Accept()

@@ -46,13 +46,13 @@ type remoteListener struct {
 // Accept implements [net.Listener].
 func (l *remoteListener) Accept() (net.Conn, error) {
 	c, err := l.accept()
+	if err == nil {
+		return c, nil
+	}
 	if l.ctx.Err() != nil {
 		err = net.ErrClosed
 	}
-	if err != nil {
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.addr, Err: err}
-	}
-	return c, nil
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.addr, Err: err}
 }
 
 func (l *remoteListener) accept() (net.Conn, error) {
