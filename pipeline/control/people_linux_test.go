@@ -150,6 +150,16 @@ func TestPeopleOverHTTP(t *testing.T) {
 	if status, text := p.sends(t, "all", "POST", "/v1/approvals/"+p.asks.Question.ID+"?allow=true", ""); status != http.StatusBadRequest {
 		t.Errorf("an answer in a query: got %d %s", status, text)
 	}
+	for _, query := range []string{"namespace=%zz", "namespace=other;x"} { // which is not that of all namespaces
+		if status, text := p.sends(t, "all", "GET", "/v1/sessions?"+query, ""); status != http.StatusBadRequest {
+			t.Errorf("%s: got %d %s", query, status, text)
+		}
+	}
+	for _, limit := range []string{`"max_ram_mb":17592186044417`, `"max_disk_mb":17592186044416`, `"timeout_seconds":1e300`} { // more than 64 bits have bytes or ns for
+		if status, text := p.sends(t, "all", "POST", "/v1/sessions", `{"language":"shell","limits":{`+limit+`}}`); status != http.StatusBadRequest {
+			t.Errorf("%s: got %d %s", limit, status, text)
+		}
+	}
 	if status, text := p.sends(t, "all", "DELETE", "/v1/sessions/"+p.mine, ""); status != 200 || !strings.Contains(text, `"ended_identity":"token:boss"`) {
 		t.Errorf("got %d %s", status, text)
 	}

@@ -77,7 +77,11 @@ func (o Route[A, R]) inBody(r *http.Request, form Form) (sent map[string]json.Ra
 
 func (o Route[A, R]) inQuery(r *http.Request, form Form) (map[string]json.RawMessage, error) {
 	sent := map[string]json.RawMessage{}
-	for name, values := range r.URL.Query() {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // what is wrong would count as left out, and ask for more
+		return nil, Invalid{"the query is not well-formed: write other characters as % and two digits"}
+	}
+	for name, values := range query {
 		list := slices.ContainsFunc(form.fields, func(f field) bool { return f.name == name && f.kind == "array" })
 		switch {
 		case list:
