@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -63,12 +64,23 @@ func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
 	if err := askerOf(ctx).reach(now.Namespace); err != nil {
 		return now, err
 	}
+	if err := computable(q.Limits); err != nil {
+		return now, err
+	}
 	res, err := a.c.Pipeline.Do(ctx, pipeline.NewLimits{Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits)})
 	if err == nil {
 		_, caps := a.c.Pipeline.InForce(now.Namespace)
 		now.Limits, now.Caps = pipeline.LimitsOf(res.Answer.(pipeline.Bounds)), pipeline.LimitsOf(caps)
 	}
 	return now, err
+}
+
+// computable refuses limits with which arithmetic goes wrong. Caps are far below.
+func computable(l session.Limits) error {
+	if l.Wall <= maxSeconds && l.RAM <= 1<<40 && l.Disk <= 1<<40 {
+		return nil
+	}
+	return failure(http.StatusBadRequest, "these are no limits")
 }
 
 // Value is what to put into a session: Value under Key, or what another session has under From.Key.

@@ -86,6 +86,9 @@ func (a *API) create(ctx context.Context, q *NewSession) (session.Info, error) {
 	if err := askerOf(ctx).reach(cmp.Or(q.Namespace, "default")); err != nil {
 		return session.Info{}, err
 	}
+	if err := computable(q.Limits); err != nil {
+		return session.Info{}, err
+	}
 	n := pipeline.NewSession{Namespace: q.Namespace, Language: q.Language, Backend: q.Backend, Profile: q.Profile, Allow: q.Allow,
 		Limits: pipeline.BoundsOf(q.Limits), Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime)}
 	if q.NoNetwork {

@@ -39,12 +39,12 @@ type Restart struct {
 // Limits bound a session, in the units that people set them in. The about tags are descriptions in the schemas of
 // tools.
 type Limits struct {
-	RAM       int64   `json:"max_ram_mb" about:"MB of memory for all processes together." range:"0..1000000000000"`
+	RAM       int64   `json:"max_ram_mb" about:"MB of memory for all processes together."`
 	CPU       float64 `json:"max_cpu_cores" about:"Cores."`
-	Wall      float64 `json:"timeout_seconds" about:"Seconds of one run or cell." range:"0..1000000"`
+	Wall      float64 `json:"timeout_seconds" about:"Seconds of one run or cell."`
 	Processes int     `json:"max_processes" about:"Processes and threads."`
 	Output    int64   `json:"max_output_bytes" about:"Bytes of stdout that are kept, and as many of stderr."`
-	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together." range:"0..1000000000000"`
+	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together."`
 }
 
 // State holds the variables, files, environment and usage of a session.
