@@ -10,6 +10,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // The library's types are used here, and its server is not: a program that imports that package compiles the schemas of
@@ -181,9 +182,9 @@ var ordered = []string{"execute_code", "bridge_data", "install_package"}
 
 // stand takes a call's place in the lines of the sessions that it runs something in. Models write several calls at once, the second of which
 // needs what the first has set, and clients send them without waiting; each is a goroutine of its own, and those start in any order.
-func (s *Server) stand(ctx context.Context, m *message) (_ context.Context, leave func()) {
+func (s *Server) stand(ctx context.Context, m *message) *session.Place {
 	if m.call == nil || !slices.Contains(ordered, m.called.Name) {
-		return ctx, func() {}
+		return nil
 	}
 	in := s.tool(m.called.Name).In
 	return s.cfg.Pipeline.Stand(ctx, m.call.namespace, in.Text(m.call.args, "session_id"), in.Text(m.call.args, "from_session_id"))

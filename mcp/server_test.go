@@ -372,6 +372,12 @@ func TestCellsInOrder(t *testing.T) {
 	}
 	contains(t, p.read1(p.wait(last)).text, want)
 
+	// One in the background has its place, too.
+	_, begun := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"session_id":%q,"code":"sleep 0.1; all=background","background":true}}`, one))
+	next := run(one, "echo after $all")
+	p.wait(begun)
+	contains(t, p.read1(p.wait(next)).text, "after background")
+
 	// What comes behind one that is cancelled, and what ends a session, waits for nothing more.
 	id, cancelled := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"session_id":%q,"code":"sleep 100"}}`, one))
 	behind := run(one, "echo behind")

@@ -226,8 +226,8 @@ func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([
 		return bad
 	}
 	c.s.prepare(m)
-	ctx, leave := c.s.stand(ctx, m)
-	ctx = withNotes(ctx, &c.session, to, m)
+	place := c.s.stand(ctx, m)
+	ctx = withNotes(place.In(ctx), &c.session, to, m)
 	answer := func(b []byte) {
 		if c.leave(m, u) {
 			b = nil
@@ -235,7 +235,7 @@ func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([
 		reply(b)
 	}
 	ended := func() { // what the request has set is there for those that waited for it, and for the next one
-		leave()
+		place.Leave()
 		u.cancel(nil)
 		c.held.give(m.size)
 	}

@@ -53,6 +53,7 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	if q.ID == "" {
 		q.ID = NewID()
 	}
+	place := p.Stand(ctx, q.Namespace, q.Session)
 	ctx, cancel := identity.Lasting(ctx)
 	j := &job{cancel: cancel, done: make(chan struct{})}
 	j.Job = Job{ID: q.ID, Namespace: orDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
@@ -60,12 +61,11 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	if !p.jobs.add(j) {
 		cancel(ErrClosed) // and so the request is refused before it begins
 	}
-	ctx, leave := p.Stand(ctx, q.Namespace, q.Session)
 	p.jobs.going.Go(func() {
 		defer cancel(nil)
-		defer leave()
+		defer place.Leave()
 		defer close(j.done)
-		res, _ := p.Do(ctx, q) // what went wrong is in the result
+		res, _ := p.Do(place.In(ctx), q) // what went wrong is in the result
 		p.jobs.finish(j, res)
 	})
 	return q.ID, j.done

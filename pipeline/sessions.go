@@ -162,20 +162,19 @@ func (p *Pipeline) own(namespace, id string) (*session.Session, error) {
 	return s, nil
 }
 
-// Stand takes a place in the lines of sessions of a namespace for the requests that get the context: they have these when those that stood
-// there before have left. Sessions that there are not have no line.
-func (p *Pipeline) Stand(ctx context.Context, namespace string, ids ...string) (_ context.Context, leave func()) {
+// Stand takes a place in the lines of sessions of a namespace: requests whose context has it have these when those that stood there before
+// have left. Sessions that there are not have no line. The place of a context is kept.
+func (p *Pipeline) Stand(ctx context.Context, namespace string, ids ...string) *session.Place {
+	if place := session.Keep(ctx); place != nil {
+		return place
+	}
 	var in []*session.Session
 	for _, id := range ids {
 		if s, err := p.own(namespace, id); err == nil {
 			in = append(in, s)
 		}
 	}
-	if len(in) == 0 {
-		return ctx, func() {}
-	}
-	place := p.sessions.Stand(in...)
-	return place.In(ctx), place.Leave
+	return p.sessions.Stand(in...)
 }
 
 func orDefault(namespace string) string {

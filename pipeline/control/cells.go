@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -67,6 +68,7 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	defer done()
 	out := &parts{lines: newLines(w, r), broken: func() { a.cells.interrupt(id, everything) }}
 	out.send(Part{Run: id})
+	defer out.beat()()
 	res, _ := a.c.Pipeline.Do(ctx, pipeline.Request{ // what went wrong is in the result
 		ID: id, Namespace: info.Namespace, Session: info.ID, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
 		Limits: backends.Limits{Wall: seconds(c.Timeout)},
@@ -124,6 +126,30 @@ func (o *parts) send(p Part) {
 	defer o.mu.Unlock()
 	if !o.over {
 		o.line(p)
+	}
+}
+
+// beat says from time to time that the answer lives, until stop.
+func (o *parts) beat() (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		each := time.NewTicker(heartbeat)
+		defer each.Stop()
+		for {
+			select {
+			case <-each.C:
+				o.mu.Lock()
+				o.alive()
+				o.mu.Unlock()
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-ended
 	}
 }
 

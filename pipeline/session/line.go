@@ -10,6 +10,7 @@ import (
 type Place struct {
 	manager *Manager
 	tickets map[*Session]*ticket
+	users   int // that have not left it; guarded by the manager's lines
 }
 
 // ticket is one place in the line of one session.
@@ -17,7 +18,7 @@ type ticket struct{ first chan struct{} } // closed when nobody is before it
 
 // Stand takes the last place in each of the lines, in all at once: so no two places wait for each other. Leave gives it up.
 func (k *Manager) Stand(in ...*Session) *Place {
-	p := &Place{k, map[*Session]*ticket{}}
+	p := &Place{manager: k, tickets: map[*Session]*ticket{}, users: 1}
 	k.lines.Lock()
 	defer k.lines.Unlock()
 	for _, s := range in {
@@ -45,10 +46,31 @@ func (s *Session) leave(t *ticket) {
 	}
 }
 
-// Leave gives the place up. It must be called once.
-func (p *Place) Leave() {
+// Keep returns the place that a context has, for one more who leaves it, or nil if it has none any more.
+func Keep(ctx context.Context) *Place {
+	p, ok := ctx.Value(placeKey{}).(*Place)
+	if !ok {
+		return nil
+	}
 	p.manager.lines.Lock()
 	defer p.manager.lines.Unlock()
+	if p.users == 0 {
+		return nil
+	}
+	p.users++
+	return p
+}
+
+// Leave gives the place up, when all who have it have left. Each must call it once. There is nothing to leave of nil.
+func (p *Place) Leave() {
+	if p == nil {
+		return
+	}
+	p.manager.lines.Lock()
+	defer p.manager.lines.Unlock()
+	if p.users--; p.users > 0 {
+		return
+	}
 	for s, t := range p.tickets {
 		s.leave(t)
 	}
@@ -59,6 +81,9 @@ type placeKey struct{}
 
 // In returns a context for requests that have this place.
 func (p *Place) In(ctx context.Context) context.Context {
+	if p == nil {
+		return ctx
+	}
 	return context.WithValue(ctx, placeKey{}, p)
 }
 

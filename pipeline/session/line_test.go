@@ -42,8 +42,17 @@ func TestLine(t *testing.T) {
 		if _, err := two.Wait(cancelled); err != gone {
 			t.Errorf("got %v", err)
 		}
+		held := Keep(first.In(t.Context()))
 		first.Leave()
 		synctest.Wait()
+		if order != nil || held != first {
+			t.Errorf("%v went before one who holds the first place", order)
+		}
+		held.Leave()
+		synctest.Wait()
+		if Keep(first.In(t.Context())) != nil {
+			t.Error("a place is held that was left")
+		}
 		if want := []string{"both", "both", "crossed", "crossed", "last", "after it"}; len(order) != len(want) {
 			t.Errorf("got %v", order)
 		} else {
