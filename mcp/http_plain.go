@@ -71,7 +71,7 @@ func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) {
 		refuse(status, refused)
 		return
 	}
-	defer h.held.give(size)
+	defer h.held.Give(int64(size))
 	s := h.outside(r, of)
 	if s == nil {
 		refuse(http.StatusServiceUnavailable, "the server ends")

@@ -200,8 +200,8 @@ func TestHTTPRefused(t *testing.T) {
 			t.Errorf("%s: got %s, %s", test.name, res.Status, body)
 		}
 	}
-	if n := len(r.h.sessions); n != 1 || r.h.held.taken.Load() != 0 {
-		t.Errorf("%d sessions and %d bytes are left", n, r.h.held.taken.Load())
+	if n := len(r.h.sessions); n != 1 || r.h.held.Taken() != 0 {
+		t.Errorf("%d sessions and %d bytes are left", n, r.h.held.Taken())
 	}
 	for row, err := range r.cfg.Log.Rows(t.Context(), audit.Filter{}) {
 		t.Errorf("something ran: %+v, %v", row, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
@@ -98,5 +99,5 @@ func (s *Server) add(t tool) {
 func (s *Server) Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	return newConn(s, new(budget), cancel).serve(ctx, stdin, stdout)
+	return newConn(s, &operation.Budget{Max: maxHeld}, cancel).serve(ctx, stdin, stdout)
 }

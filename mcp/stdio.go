@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // The library's own stdio transport does not do here. It reads lines of any length into memory, has
@@ -51,25 +52,11 @@ type conn struct {
 	tasks     tasks
 	stateless atomic.Bool // a request has named its version
 
-	held *budget // bytes of requests under way, tasks included
+	held *operation.Budget // bytes of requests under way, tasks included
 
 	mu    sync.Mutex
 	under map[string]*underway // requests under way, by their keys
 }
-
-// budget is what requests under way take of maxHeld, in bytes.
-type budget struct{ taken atomic.Int64 }
-
-// take reports whether there is room for n bytes, which there always is for the first ones, and notes them.
-func (b *budget) take(n int) bool {
-	if all := b.taken.Add(int64(n)); all > maxHeld && all > int64(n) {
-		b.give(n)
-		return false
-	}
-	return true
-}
-
-func (b *budget) give(n int) { b.taken.Add(-int64(n)) }
 
 // underway is a request that is not answered yet.
 type underway struct {
@@ -77,7 +64,7 @@ type underway struct {
 	mute   bool // the client does not want the answer any more
 }
 
-func newConn(s *Server, held *budget, end context.CancelCauseFunc) *conn {
+func newConn(s *Server, held *operation.Budget, end context.CancelCauseFunc) *conn {
 	c := &conn{s: s, held: held, end: end, under: map[string]*underway{}}
 	c.session.waiting = map[string]chan<- *message{}
 	return c
@@ -237,7 +224,7 @@ func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([
 	ended := func() { // what the request has set is there for those that waited for it, and for the next one
 		place.Leave()
 		u.cancel(nil)
-		c.held.give(m.size)
+		c.held.Give(int64(m.size))
 	}
 	work := func(do func()) {
 		go func() {
@@ -271,8 +258,8 @@ func (c *conn) enter(ctx context.Context, m *message) (context.Context, *underwa
 		return ctx, nil, m.refuse(mcp.INVALID_REQUEST, fmt.Sprintf("a request with the id %s is under way already", clip(string(m.ID), 100)))
 	case len(c.under) >= maxCalls:
 		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: %d requests are under way, try again when some have ended", len(c.under)))
-	case !c.held.take(m.size):
-		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held.taken.Load()>>20))
+	case !c.held.Take(int64(m.size)):
+		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held.Taken()>>20))
 	}
 	u := &underway{}
 	ctx, u.cancel = context.WithCancelCause(ctx)

@@ -65,7 +65,7 @@ type API struct {
 	streams streams
 	longs   streams
 	cells   cells
-	held    atomic.Int64 // see maxHeld
+	held    operation.Budget // bodies of what takes long
 }
 
 // New returns an API that works as c says. End it before what the functions of c show.
@@ -73,7 +73,7 @@ func New(c Config) *API { return newAPI(c, usual) }
 
 func newAPI(c Config, p pace) *API {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	a := &API{c: c, pace: p, streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}}
+	a := &API{c: c, pace: p, held: operation.Budget{Max: maxHeld}, streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}}
 	a.cells.all = map[string]underway{}
 	a.handler = a.routes()
 	return a
@@ -218,11 +218,10 @@ func (a *API) gather(w http.ResponseWriter, r *http.Request, limit int64) (relea
 	if askerOf(r.Context()).peer {
 		size = 0 // that memory is the server's own user's
 	}
-	if all := a.held.Add(size); all > maxHeld && all > size {
-		a.held.Add(-size)
+	if !a.held.Take(size) {
 		return nil, failure(http.StatusServiceUnavailable, "too many large requests are under way: try again when some have ended")
 	}
-	release = func() { a.held.Add(-size) }
+	release = func() { a.held.Give(size) }
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		release()

@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -134,7 +135,7 @@ func (o *parts) beat() (stop func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		each := time.NewTicker(heartbeat)
+		each := time.NewTicker(operation.Heartbeat)
 		defer each.Stop()
 		for {
 			select {

@@ -153,7 +153,7 @@ func (o *stream) notice(n Notice) {
 // follow writes what comes, until ctx or the server ends. What a client misses it is told about where
 // that is noticed.
 func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subscription) {
-	reported, alive := uint64(0), time.NewTicker(heartbeat)
+	reported, alive := uint64(0), time.NewTicker(operation.Heartbeat)
 	defer alive.Stop()
 	for o.err == nil {
 		select {

@@ -4,11 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 )
-
-// heartbeat is how often a stream of server-sent events says that it lives: proxies drop connections that are silent, most after 30 s or 60 s.
-const heartbeat = 15 * time.Second
 
 // lines is an answer of any number of JSON values, until the first error: one a line, or as server-sent events if the client wants these.
 type lines struct {

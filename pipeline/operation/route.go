@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // A Route is an operation over HTTP and JSON: its arguments are an A, and its result is an R. Arguments stand in the path, in the query, and
@@ -22,6 +24,9 @@ type Route[A, R any] struct {
 	Max     int64 // bytes of the body; 0 is 64 KiB
 	Stream  bool  // see Operation
 }
+
+// Heartbeat is how often a stream of server-sent events says that it lives: proxies drop connections that are silent, most after 30 s or 60 s.
+const Heartbeat = 15 * time.Second
 
 // maxBody is the most bytes that a body has if its route does not say more.
 const maxBody = 64 << 10
@@ -37,8 +42,9 @@ func (o Route[A, R]) Operation() Operation {
 }
 
 // Arguments reads the arguments of a request. What is wrong with them is an [Invalid].
-func (o Route[A, R]) Arguments(r *http.Request) (*A, error) {
-	form := FormOf[A]()
+func (o Route[A, R]) Arguments(r *http.Request) (*A, error) { return o.arguments(r, FormOf[A]()) }
+
+func (o Route[A, R]) arguments(r *http.Request, form Form) (*A, error) {
 	read := o.inBody
 	if r.Method == http.MethodGet || r.Method == http.MethodDelete {
 		read = o.inQuery
@@ -112,8 +118,9 @@ func inPath(pattern string) (names []string) {
 
 // Handler answers requests by what do returns, and by deny where that is an error.
 func (o Route[A, R]) Handler(do func(context.Context, *A) (R, error), deny func(http.ResponseWriter, error)) http.HandlerFunc {
+	form := sync.OnceValue(FormOf[A])
 	return func(w http.ResponseWriter, r *http.Request) {
-		args, err := o.Arguments(r)
+		args, err := o.arguments(r, form())
 		if err != nil {
 			deny(w, err)
 			return

@@ -1,0 +1,107 @@
+package mcp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+// refuseHTTP answers a request that has no message to answer.
+func refuseHTTP(w http.ResponseWriter, status int, text string) {
+	writeFault(w, status, &fault{code: mcp.INVALID_REQUEST, text: text})
+}
+
+func writeFault(w http.ResponseWriter, status int, f *fault) { writeMessage(w, status, f.encode()) }
+
+func writeMessage(w http.ResponseWriter, status int, b []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // the client may be gone
+}
+
+// statusOf is the HTTP status that goes with the error of a request of the 2026-07-28 protocol, or of one that was not begun.
+func statusOf(code int) int {
+	switch code {
+	case mcp.METHOD_NOT_FOUND:
+		return http.StatusNotFound
+	case codeBusy:
+		return http.StatusServiceUnavailable
+	case mcp.INVALID_REQUEST, mcp.INVALID_PARAMS, mcp.PARSE_ERROR, mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// response is the response to one request: the answer as JSON, or a stream of events where something else comes before it.
+type response struct {
+	w       http.ResponseWriter
+	to      *stream
+	replied chan []byte // gets the answer, or nil if the client wants none
+	streams bool        // it is one of events
+}
+
+// write writes the response, and returns when the request is answered, also if the client is gone by then.
+func (a *response) write(ctx context.Context, m *message, s *httpSession) {
+	if m.method == string(mcp.MethodInitialize) && s.id != "" {
+		a.w.Header().Set(headerSession, s.id)
+	}
+	defer a.to.abandon()
+	alive := time.NewTicker(operation.Heartbeat)
+	defer alive.Stop()
+	for ctx.Err() == nil {
+		select {
+		case n := <-a.to.notifications:
+			a.event(encodeNotification(n))
+		case b := <-a.to.messages:
+			a.event(b)
+		case <-alive.C:
+			a.chunk(": alive\n\n")
+		case b := <-a.replied:
+			a.notified()
+			status := http.StatusOK
+			switch {
+			case m.plain:
+				status = m.status
+			case m.modern && m.task == nil:
+				status = statusOf(m.failed)
+			}
+			switch {
+			case a.streams && b != nil:
+				a.event(b)
+			case a.streams:
+			case b == nil:
+				a.w.WriteHeader(http.StatusAccepted)
+			default:
+				writeMessage(a.w, status, b)
+			}
+			return
+		case <-ctx.Done():
+		}
+	}
+	a.to.abandon()
+	<-a.replied
+}
+
+func (a *response) event(b []byte) { a.chunk("event: message\ndata: " + string(b) + "\n\n") }
+
+// notified sends the notifications that wait: those before an answer go before it.
+func (a *response) notified() {
+	for range len(a.to.notifications) {
+		a.event(encodeNotification(<-a.to.notifications))
+	}
+}
+
+// chunk sends a piece of a stream at once. A client that is gone is noticed by the end of the request's context.
+func (a *response) chunk(text string) {
+	if !a.streams {
+		a.streams = true
+		a.w.Header().Set("Content-Type", "text/event-stream")
+		a.w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
+	}
+	_, _ = io.WriteString(a.w, text)
+	_ = http.NewResponseController(a.w).Flush()
+}

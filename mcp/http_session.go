@@ -1,0 +1,218 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// httpSession is a client's, or what all requests of a caller outside of sessions have in common.
+type httpSession struct {
+	id   string // "" outside of sessions
+	of   caller
+	conn *conn
+	ctx  context.Context // ends with it, and with its token
+	sse  *stream         // of the transport of 2024-11-05; nil otherwise
+
+	// Guarded by HTTP.mu.
+	busy int // requests that use it
+	used time.Time
+	gone bool
+}
+
+// endAnswered ends the stream of a session that gets no more requests. The mutex is held.
+func (h *HTTP) endAnswered(s *httpSession) {
+	if h.draining && s.sse != nil && s.busy == 1 { // by the stream
+		go func() {
+			s.conn.calls.Wait()
+			s.conn.end(errHangUp)
+		}()
+	}
+}
+
+// sessionFor returns the session of a message, or what those outside of sessions have in common. It answers what has none, and returns nil
+// then. The caller leaves it.
+func (h *HTTP) sessionFor(w http.ResponseWriter, r *http.Request, m *message, of caller) *httpSession {
+	if id := r.Header.Get(headerSession); id != "" {
+		return h.session(w, id, of)
+	}
+	if m.method == string(mcp.MethodInitialize) {
+		return h.open(w, r, of, nil)
+	}
+	s := h.outside(r, of)
+	if s == nil {
+		refuseDraining(w)
+	}
+	return s
+}
+
+// outside returns what a caller's requests outside of sessions have in common, or nil if no more are taken. The caller leaves it.
+func (h *HTTP) outside(r *http.Request, of caller) *httpSession {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.draining {
+		return nil
+	}
+	s := h.shared(r, of)
+	s.busy++
+	return s
+}
+
+// shared returns what a caller's requests outside of sessions have in common. The mutex is held.
+func (h *HTTP) shared(r *http.Request, of caller) *httpSession {
+	s := h.callers[of]
+	if s == nil {
+		cfg := h.cfg
+		cfg.Namespace, cfg.User = of.namespace, of.owner
+		s = h.make(r, of, New(cfg))
+		s.conn.stateless.Store(true)
+		h.callers[of] = s
+	}
+	return s
+}
+
+// ends reports whether no more requests are taken, and answers then. The mutex is held.
+func (h *HTTP) ends(w http.ResponseWriter) bool {
+	if h.draining {
+		refuseDraining(w)
+	}
+	return h.draining
+}
+
+func refuseDraining(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	refuseHTTP(w, http.StatusServiceUnavailable, "the server ends")
+}
+
+// session returns a session of a caller by its id. It answers if there is none, and returns nil then. The caller leaves it.
+func (h *HTTP) session(w http.ResponseWriter, id string, of caller) *httpSession {
+	if id == "" {
+		refuseHTTP(w, http.StatusBadRequest, "the session is missing: send "+headerSession)
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ends(w) {
+		return nil
+	}
+	s := h.sessions[id]
+	if s == nil || s.of != of { // others' are not known
+		refuseHTTP(w, http.StatusNotFound, "there is no such session: send initialize again")
+		return nil
+	}
+	s.busy++
+	return s
+}
+
+// open makes a session. It answers if there are too many, and returns nil then. The caller leaves it.
+func (h *HTTP) open(w http.ResponseWriter, r *http.Request, of caller, sse *stream) *httpSession {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ends(w) {
+		return nil
+	}
+	own := 0
+	for _, s := range h.sessions {
+		if s.of.owner == of.owner {
+			own++
+		}
+	}
+	if own >= maxOwnSessions || len(h.sessions) >= maxSessions {
+		w.Header().Set("Retry-After", "60")
+		writeFault(w, http.StatusServiceUnavailable, &fault{code: codeBusy, text: fmt.Sprintf("busy: an identity may have %d sessions and all together %d: end some with DELETE", maxOwnSessions, maxSessions)})
+		return nil
+	}
+	s := h.make(r, of, h.shared(r, of).conn.s)
+	s.id, s.sse, s.busy = rand.Text(), sse, 1
+	h.sessions[s.id] = s
+	return s
+}
+
+// make returns a session of a caller, which is dropped when the token of its first request does not hold any more. The mutex is held.
+func (h *HTTP) make(r *http.Request, of caller, server *Server) *httpSession {
+	ctx, end := identity.Lasting(r.Context())
+	h.calls.Add(1)
+	s := &httpSession{of: of, ctx: ctx, conn: newConn(server, h.held, end), used: time.Now()}
+	context.AfterFunc(ctx, func() { h.drop(s) })
+	return s
+}
+
+// leave notes that a request does not use a session any more.
+func (h *HTTP) leave(s *httpSession) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.busy--
+	s.used = time.Now()
+	h.finish(s)
+	h.endAnswered(s)
+}
+
+// drop forgets a session, and cancels what it does.
+func (h *HTTP) drop(s *httpSession) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dropLocked(s)
+}
+
+func (h *HTTP) dropLocked(s *httpSession) {
+	if s.gone {
+		return
+	}
+	s.gone = true
+	if s.id == "" {
+		delete(h.callers, s.of)
+	} else {
+		delete(h.sessions, s.id)
+	}
+	s.conn.end(errHangUp)
+	h.finish(s)
+}
+
+// finish lets go of what a session holds that is dropped and not used any more. The mutex is held.
+func (h *HTTP) finish(s *httpSession) {
+	if s.gone && s.busy == 0 {
+		go func() {
+			defer h.calls.Done()
+			s.conn.calls.Wait()
+		}()
+	}
+}
+
+// sweep drops sessions that nobody has used for long.
+func (h *HTTP) sweep() {
+	each := time.NewTicker(h.idle / 60)
+	defer each.Stop()
+	for {
+		select {
+		case <-each.C:
+			h.dropIdle(time.Now())
+		case <-h.end:
+			return
+		}
+	}
+}
+
+func (h *HTTP) dropIdle(now time.Time) {
+	h.dropAll(func(s *httpSession) bool {
+		return s.busy == 0 && now.Sub(s.used) > h.idle && !s.conn.tasks.working()
+	})
+}
+
+// dropAll drops what which reports, of sessions and of what is outside of them.
+func (h *HTTP) dropAll(which func(*httpSession) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range slices.AppendSeq(slices.Collect(maps.Values(h.sessions)), maps.Values(h.callers)) {
+		if which(s) {
+			h.dropLocked(s)
+		}
+	}
+}

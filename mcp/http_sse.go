@@ -1,0 +1,85 @@
+package mcp
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+// openSSE answers GET /sse with a stream of what there is to say to the client, to whose messages it tells the address.
+func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", "GET")
+		refuseHTTP(w, http.StatusMethodNotAllowed, "send GET: messages go to the address that the stream begins with, or use /mcp")
+		return
+	}
+	s := h.open(w, r, of, newStream())
+	if s == nil {
+		return
+	}
+	defer func() {
+		h.drop(s)
+		h.leave(s)
+	}()
+	defer s.sse.abandon()
+	w.Header().Set("Cache-Control", "no-store")
+	path := "/message"
+	if named := r.PathValue("namespace"); named != "" {
+		path += "/" + url.PathEscape(named)
+	}
+	a := response{w: w, to: s.sse}
+	a.chunk("event: endpoint\ndata: " + path + "?sessionId=" + s.id + "\n\n")
+	alive := time.NewTicker(operation.Heartbeat)
+	defer alive.Stop()
+	for {
+		select {
+		case n := <-a.to.notifications:
+			a.event(encodeNotification(n))
+		case b := <-a.to.messages:
+			a.notified()
+			a.event(b)
+		case <-alive.C:
+			a.chunk(": alive\n\n")
+		case <-s.ctx.Done():
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// postSSE takes a message of a client whose stream openSSE writes.
+func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request, of caller) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", "POST")
+		refuseHTTP(w, http.StatusMethodNotAllowed, "send POST")
+		return
+	}
+	m, size := h.read(w, r)
+	if m == nil {
+		return
+	}
+	defer h.held.Give(int64(size))
+	s := h.session(w, r.URL.Query().Get("sessionId"), of)
+	if s == nil {
+		return
+	}
+	defer h.leave(s)
+	if s.sse == nil {
+		refuseHTTP(w, http.StatusNotFound, "this is no session of /sse")
+		return
+	}
+	if !s.conn.heard(m) {
+		m.key = string(m.ID)
+		bad := s.conn.admit(m)
+		if bad == nil {
+			bad = s.conn.request(s.ctx, m, s.sse, s.sse.send)
+		}
+		if bad != nil {
+			s.sse.send(bad.encode())
+		}
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
