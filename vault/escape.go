@@ -1,291 +1,296 @@
 package vault
 
-import "unicode/utf16"
+import (
+	"html"
+	"unicode/utf16"
+	"unicode/utf8"
+)
 
-// maxEscaped bounds how often an escape may itself be escaped: \\\\u0041, %252541, &amp;amp;lt;.
-const maxEscaped = 8
+// char is a character of decoded text: a byte, or a character that was written by its number.
+type char int32
 
-// escape reads a byte of an escape: %2F, %252F and \x2f for a byte, =2F of quoted-printable, \057, and \u002f,
-// \U0000002f, \u{2f}, a pair of surrogates and &#47; for a character, and a backslash with a letter or with the
-// character itself.
-func (p *patterns) escape(k *steps, t thread, b byte) {
-	switch t.state {
-	case slash:
-		p.escapeSlash(k, t, b)
-	case pair:
-		p.escapePair(k, t, b)
-	case unit:
-		if b == '{' && t.count == 0 {
-			k.add(t, brace)
-		} else if p.digit(&t, b, 16, 4, 4) {
-			p.escapeUnit(k, t)
-		}
-	case long:
-		if p.digit(&t, b, 16, 8, 8) {
-			p.complete(k, t, 8)
-		}
-	case brace, ampHex:
-		if b == "};"[min(t.state-brace, 1)] && t.count > 0 {
-			p.spell(k, t, rune(t.value))
-		} else if p.digit(&t, b, 16, 1, 8) {
-			k.add(t, t.state)
-		}
-	case octal:
-		if p.digit(&t, b, 8, 1, 4) {
-			p.spellByte(k, t)
-			k.add(t, octal)
-		}
-	case lowSlash, lowU, low:
-		p.escapeLow(k, t, b)
-	default:
-		p.escapeEntity(k, t, b)
-	}
+const (
+	byNumber char = 1 << 24 // marks the latter
+	nothing  char = -1      // an escape that stands for nothing
+	end      char = -2      // of the text
+	more     char = -3      // what comes next decides
+)
+
+const (
+	levels    = 3  // how many different escapes may be wrapped in each other: JSON in a URL in HTML
+	maxColour = 32 // bytes of a terminal's escape sequence
+	maxEntity = 32 // bytes of a named character of HTML
+)
+
+// escaped is text with escapes in it. Its methods return the character that is spelled at a place, and the number of
+// bytes that spell it: 0 with end and more. A level is how often escapes are resolved: at 0, none are.
+type escaped struct {
+	text []byte
+	last bool // no more text comes
 }
 
-// beginEscape enters the escapes that b may be the first byte of.
-func (p *patterns) beginEscape(k *steps, t thread, b byte) {
-	if b != '\\' && b != '%' && b != '&' && b != '=' || !p.follows(&t, 0, 0xff) && !(b == '\\' && t.inside()) {
-		return
+// at returns the character at place i.
+func (e escaped) at(i, level int) (char, int) {
+	if level == 0 || i < len(e.text) && !bytesOf[e.text[i]].special {
+		return e.raw(i)
 	}
-	t.digits = digits{}
-	switch b {
+	c, n := e.at(i, level-1)
+	var to char
+	var size int
+	switch c {
 	case '\\':
-		t.tight = t.state == afterBreak // no second break
-		t.run = 1
-		k.add(t, slash)
+		to, size = e.backslash(i+n, level-1)
 	case '%':
-		t.run = 1
-		k.add(t, pair)
-	case '=':
-		t.tight = t.state == afterBreak
-		t.run = 0
-		k.add(t, pair)
+		to, size = e.percent(i+n, level-1)
 	case '&':
-		t.run = 1
-		k.add(t, amp)
-	}
-}
-
-func (p *patterns) escapeSlash(k *steps, t thread, b byte) {
-	again := !t.tight && t.inside()
-	if b == '\\' && t.run < maxEscaped {
-		u := t
-		u.run++
-		k.add(u, slash)
-	}
-	t.digits = digits{}
-	switch b {
-	case 'x':
-		t.run = 0
-		t.tight = true // no line break, as behind the = of a mail
-		k.add(t, pair)
-	case 'u':
-		k.add(t, unit)
-	case 'U':
-		k.add(t, long)
-	case '0', '1', '2', '3', '4', '5', '6', '7':
-		if p.digit(&t, b, 8, 1, 4) {
-			p.spellByte(k, t)
-			k.add(t, octal)
-		}
-	case 'n', '\n':
-		if again {
-			k.add(t, afterBreak)
-		}
-	case 'r':
-		if again {
-			k.add(t, breakSlash)
-		}
-	}
-	if c := meant(b); c != 0 {
-		p.accept(k, t, c)
-	}
-}
-
-// meant returns the meaning of b after a backslash, in JSON, JavaScript, Python or a shell, and 0 if it has none.
-func meant(b byte) byte {
-	switch b {
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'v':
-		return '\v'
-	case 'a':
-		return '\a'
-	case 'e':
-		return 0x1b
-	}
-	if ' ' <= b && b < 0x7f && (!isWord(b) || b == '_') {
-		return b
-	}
-	return 0
-}
-
-func (p *patterns) escapePair(k *steps, t thread, b byte) {
-	again := !t.tight && t.inside()
-	switch {
-	case t.count == 0 && t.run == 0 && b == '\n' && again: // the soft line break of a mail
-		k.add(t, afterBreak)
-	case t.count == 0 && t.run == 0 && b == '\r' && again:
-		k.add(t, breakLF)
-	case t.count == 0 && t.run > 0 && b == 'u':
-		k.add(t, unit)
-	case t.count == 0 && t.run == 0 && b == '{':
-		k.add(t, brace)
-	case t.run > 0 && t.run < maxEscaped && t.count == 0 && b == '2' && !p.follows(&t, 0x20, 0x2f):
-		t.value, t.count = 2, 1 // of %25, which stands for the % of another
-		k.add(t, pair)
-	case t.run > 0 && t.run < maxEscaped && t.count == 1 && t.value == 2 && b == '5':
-		p.accept(k, t, '%')
-		t.run++
-		t.digits = digits{}
-		k.add(t, pair)
-	case p.digit(&t, b, 16, 2, 2):
-		if t.count < 2 {
-			k.add(t, pair)
-			return
-		}
-		p.spellByte(k, t)
-	}
-}
-
-// spellByte reads the number as a byte and, if it is not ASCII, also as a character.
-func (p *patterns) spellByte(k *steps, t thread) {
-	if t.value <= 0xff {
-		p.accept(k, t, byte(t.value))
-	}
-	if 0x80 <= t.value && t.value <= 0xff {
-		p.spell(k, t, rune(t.value))
-	}
-}
-
-// complete reads the number as a character once it has all its digits.
-func (p *patterns) complete(k *steps, t thread, width uint8) {
-	if t.count < width {
-		k.add(t, t.state)
-		return
-	}
-	p.spell(k, t, rune(t.value))
-}
-
-func (p *patterns) escapeUnit(k *steps, t thread) {
-	if t.count == 4 && 0xd800 <= t.value && t.value < 0xdc00 {
-		t.value <<= 16
-		t.count = 0
-		k.add(t, lowSlash)
-		return
-	}
-	p.complete(k, t, 4)
-}
-
-func (p *patterns) escapeLow(k *steps, t thread, b byte) {
-	switch {
-	case t.state == lowSlash && (b == '\\' || b == '%'):
-		t.run = 1
-		k.add(t, lowU)
-	case t.state == lowU && b == '\\' && t.run < maxEscaped:
-		t.run++
-		k.add(t, lowU)
-	case t.state == lowU && b == 'u':
-		k.add(t, low)
-	case t.state == low && unhex(b) < 16:
-		second := t.value<<4&0xffff | uint32(unhex(b))
-		t.value = t.value&0xffff0000 | second
-		if t.count++; t.count < 4 {
-			k.add(t, low)
-			return
-		}
-		p.spell(k, t, utf16.DecodeRune(rune(t.value>>16), rune(second)))
-	}
-}
-
-// names are the named entities of characters with a meaning in HTML.
-var names = []struct {
-	name string // at most four letters, so that value holds them
-	char byte
-}{{"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}}
-
-func (p *patterns) escapeEntity(k *steps, t thread, b byte) {
-	switch {
-	case t.state == amp && b == '#':
-		k.add(t, ampNumber)
-	case t.state == ampNumber && b|0x20 == 'x':
-		k.add(t, ampHex)
-	case t.state == ampNumber || t.state == ampDecimal && b != ';':
-		if p.digit(&t, b, 10, 1, 8) {
-			k.add(t, ampDecimal)
-		}
-	case t.state == ampDecimal:
-		p.spell(k, t, rune(t.value))
-	case b == ';':
-		for _, n := range names {
-			if t.value == letters(n.name) {
-				p.accept(k, t, n.char)
-			}
-		}
-		if t.value == letters("amp") && t.run < maxEscaped {
-			t.run++
-			t.digits = digits{}
-			k.add(t, amp)
-		}
+		to, size = e.entity(i+n, level-1)
+	case 0x1b:
+		to, size = e.colour(i+n, level-1)
 	default:
-		t.value = t.value<<8 | uint32(b)
-		t.count++
-		for _, n := range names {
-			c := uint32(n.char)
-			if int(t.count) <= len(n.name) && t.value == letters(n.name[:t.count]) && (c == '&' || p.follows(&t, c, c)) {
-				k.add(t, ampName)
-				return
+		return c, n
+	}
+	switch to {
+	case more:
+		return more, 0
+	case end:
+		if c == '\\' || c == 0x1b {
+			return nothing, n
+		}
+		return c, n
+	}
+	return to, n + size
+}
+
+// raw returns the byte at place i, or nothing for characters without width.
+func (e escaped) raw(i int) (char, int) {
+	if i >= len(e.text) {
+		if e.last {
+			return end, 0
+		}
+		return more, 0
+	}
+	c := e.text[i]
+	if c != 0xc2 && c != 0xe2 && c != 0xef {
+		return char(c), 1
+	}
+	if !e.last && !utf8.FullRune(e.text[i:]) {
+		return more, 0
+	}
+	if r, n := utf8.DecodeRune(e.text[i:]); unseen(r) {
+		return nothing, n
+	}
+	return char(c), 1
+}
+
+// unseen reports whether a character has no width: joiners, marks of direction, a byte order mark.
+func unseen(r rune) bool {
+	return r == 0xad || 0x200b <= r && r <= 0x200f || 0x202a <= r && r <= 0x202e || 0x2060 <= r && r <= 0x206f || r == 0xfeff
+}
+
+// backslash reads an escape of JSON, a programming language, or a shell. Backslashes themselves stand for nothing, so
+// that it does not matter how often an escape was escaped.
+func (e escaped) backslash(i, level int) (char, int) {
+	c, n := e.at(i, level)
+	switch c {
+	case 'x':
+		return e.hex(i, n, level, 2)
+	case 'u':
+		return e.hex(i, n, level, 4)
+	case 'U':
+		return e.hex(i, n, level, 8)
+	case '0', '1', '2', '3', '4', '5', '6', '7':
+		return e.octal(i, level)
+	case 'n':
+		return '\n', n
+	case 'r':
+		return '\r', n
+	case 't':
+		return '\t', n
+	case 'e':
+		return 0x1b, n
+	case 'b', 'f', 'v', 'a':
+		return nothing, n
+	case more:
+		return more, 0
+	}
+	return nothing, 0
+}
+
+// percent reads %2F, and %u002F of JavaScript's escape.
+func (e escaped) percent(i, level int) (char, int) {
+	c, n := e.at(i, level)
+	if c == 'u' {
+		return e.hex(i, n, level, 4)
+	}
+	if c == more {
+		return more, 0
+	}
+	return e.hex(i, 0, level, 2)
+}
+
+// hex reads a number of so many digits, or in braces, after n bytes; with two digits, it is that of a byte.
+func (e escaped) hex(i, n, level, digits int) (char, int) {
+	c, brace := e.at(i+n, level)
+	if c == '{' && n > 0 {
+		return e.number(i, n+brace, level, 16, '}')
+	}
+	var value char
+	for range digits {
+		c, size := e.at(i+n, level)
+		if c == more {
+			return more, 0
+		}
+		d := digit(c)
+		if d >= 16 || value > utf8.MaxRune {
+			return end, 0
+		}
+		value, n = value<<4|d, n+size
+	}
+	if digits == 2 {
+		return value, n
+	}
+	if 0xd800 <= value && value < 0xdc00 {
+		return e.pair(i, n, level, value)
+	}
+	return character(value), n
+}
+
+// character returns the character of a number. Python writes bytes that are not UTF-8 as 0xdc80 to 0xdcff.
+func character(value char) char {
+	if 0xdc80 <= value && value <= 0xdcff {
+		return value & 0xff
+	}
+	if value < 0x80 {
+		return value
+	}
+	return value | byNumber
+}
+
+// pair reads the second half of a pair of surrogates.
+func (e escaped) pair(i, n, level int, high char) (char, int) {
+	c, size := e.at(i+n, level)
+	if c != '\\' && c != '%' {
+		return min(c, end), 0
+	}
+	for c == '\\' || c == '%' {
+		n += size
+		c, size = e.at(i+n, level)
+	}
+	if c != 'u' {
+		return min(c, end), 0
+	}
+	low := char(0)
+	n += size
+	for range 4 {
+		c, size := e.at(i+n, level)
+		if d := digit(c); d >= 16 {
+			return min(c, end), 0
+		} else {
+			low, n = low<<4|d, n+size
+		}
+	}
+	return char(utf16.DecodeRune(rune(high), rune(low))) | byNumber, n
+}
+
+// octal reads up to three digits, or four after a zero, that are the number of a byte.
+func (e escaped) octal(i, level int) (char, int) {
+	value, n := char(0), 0
+	for count := 0; count < 4; count++ {
+		c, size := e.at(i+n, level)
+		if c == more {
+			return more, 0
+		}
+		d := digit(c)
+		if d >= 8 || value<<3|d > 0xff || count == 3 && e.text[i] != '0' {
+			break
+		}
+		value, n = value<<3|d, n+size
+	}
+	return value, n
+}
+
+// number reads digits up to the byte after them.
+func (e escaped) number(i, n, level int, radix, closing char) (char, int) {
+	value := char(0)
+	for count := 0; ; count++ {
+		c, size := e.at(i+n, level)
+		if c == closing && count > 0 {
+			return character(value), n + size
+		}
+		d := digit(c)
+		if c == more {
+			return more, 0
+		}
+		if d >= radix || count == 8 || value > utf8.MaxRune {
+			return end, 0
+		}
+		value, n = value*radix+d, n+size
+	}
+}
+
+// entity reads a character of HTML, by its number or name.
+func (e escaped) entity(i, level int) (char, int) {
+	c, n := e.at(i, level)
+	if c == '#' {
+		x, size := e.at(i+n, level)
+		if x|0x20 == 'x' {
+			return e.number(i, n+size, level, 16, ';')
+		}
+		if x == more {
+			return more, 0
+		}
+		return e.number(i, n, level, 10, ';')
+	}
+	name, n := [maxEntity]byte{'&'}, 0
+	for length := 1; length < len(name); length++ {
+		c, size := e.at(i+n, level)
+		n += size
+		switch {
+		case c == more:
+			return more, 0
+		case c == ';' && length > 2:
+			name[length] = ';'
+			text := html.UnescapeString(string(name[:length+1]))
+			if r, all := utf8.DecodeRuneInString(text); all == len(text) {
+				return character(char(r)), n
 			}
+			return end, 0
+		case c < 0 || c > 'z' || !isWord(byte(c)) || c == '_':
+			return end, 0
 		}
+		name[length] = byte(c)
 	}
+	return end, 0
 }
 
-func letters(s string) (v uint32) {
-	for i := range len(s) {
-		v = v<<8 | uint32(s[i])
+// colour reads an escape sequence of a terminal.
+func (e escaped) colour(i, level int) (char, int) {
+	c, n := e.at(i, level)
+	if c != '[' {
+		return min(c, end), 0
 	}
-	return v
+	for n < maxColour {
+		c, size := e.at(i+n, level)
+		n += size
+		switch {
+		case c == more:
+			return more, 0
+		case '@' <= c && c <= '~':
+			return nothing, n
+		case c < ' ' || c > '~':
+			return end, 0
+		}
+	}
+	return end, 0
 }
 
-// digit reads another digit of a number of minDigits to maxDigits digits, and reports whether b is a digit and the
-// number can become that of a byte or character which may follow.
-func (p *patterns) digit(t *thread, b byte, radix uint32, minDigits, maxDigits uint8) bool {
-	d := uint32(unhex(b))
-	if d >= radix || t.count >= maxDigits {
-		return false
-	}
-	t.value = t.value*radix + d
-	t.count++
-	if t.value > 0x10ffff {
-		return false
-	}
-	from, to := t.value, t.value
-	for n := t.count; ; n++ {
-		if n >= minDigits && p.follows(t, from, to) {
-			return true
-		}
-		if n == maxDigits || from > 0x10ffff {
-			return false
-		}
-		from, to = from*radix, to*radix+radix-1
-	}
-}
-
-// unhex returns the value of a hex digit in either case, and 255 for another byte.
-func unhex(b byte) byte {
+// digit returns the value of a hex digit in either case, and 255 for another character.
+func digit(c char) char {
 	switch {
-	case '0' <= b && b <= '9':
-		return b - '0'
-	case 'a' <= b|0x20 && b|0x20 <= 'f':
-		return b | 0x20 - 'a' + 10
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10
 	}
 	return 255
 }

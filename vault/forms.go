@@ -3,6 +3,7 @@ package vault
 import (
 	"bytes"
 	"encoding/ascii85"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -17,152 +18,200 @@ import (
 )
 
 const (
-	minCaseless = 12  // bytes of a value that is found in upper and lower case; it has digits or both, too
-	minSpaced   = 8   // bytes of a value that is found with something between its characters
-	minGrouped  = 12  // digits of a number that is found with something between some of them
-	minNumbers  = 1e8 // numbers of as many digits, none above its highest: fewer occur by chance where digits stand apart
-	minDerived  = 8   // bytes of a value that is found transformed, and of what it becomes then
-	maxNumber   = 256 // bytes of a value that is found in base58
+	minApart   = 8   // bytes of a value that is found with something between its characters, or transformed
+	minLoose   = 12  // letters and digits of a value that is found with something between some of them, in either case
+	minNumbers = 1e8 // numbers of as many digits, none above its highest: fewer occur by chance where digits stand apart
+	maxNumber  = 256 // bytes of a value that is found in base58
+
+	maxValues = 16384   // values and lines
+	wordSize  = 80      // bytes of a word besides its symbols
+	maxBytes  = 8 << 20 // bytes of words, text, hex and base64 apart: with more, the rarest are left out
 )
 
-// With more values and lines of values in a lease, fewer forms are matched, so that memory and time stay bounded. First
-// the rare forms are left out (see addRare), then all that is transformed or encoded twice, and base32; then lists of
-// characters and numbers, and escaped letters; at last lines. Values come before lines.
-const (
-	maxRare    = 128       // values that are looked for in all forms
-	maxDerived = 1024      // ... transformed or encoded twice
-	maxBasic   = 4096      // ... with letters escaped, and in lists; others only as text, in hex and base64
-	maxValues  = 16384     // values and lines
-	maxBytes   = 256 << 10 // bytes of values that are looked for transformed, encoded twice, or in base32
-)
+// forms are the words of both views, and the room that is left for more.
+type forms struct {
+	all, letters, raw []word
+	room              int
+}
 
-// forms are the words to match in each encoding.
-type forms [numEncodings][]word
-
-// formsOf takes ownership of the values, and returns them with their transformations, which are matched like values.
-func formsOf(values [][]byte) *forms {
-	f := &forms{}
-	size := 0
-	for i, v := range values {
-		size += len(v)
-		if i >= maxBasic {
-			f.add(lower(v), asCaseless)
-			f.addEncoded(v)
-			continue
-		}
-		f.add(v, asText, asHex, asDecimal, asOctal, asBinary)
-		f.addBits(v, asBase64, 6)
-		f.addApart(v)
-		if size <= maxBytes {
-			f.addBits(v, asBase32, 5)
-			f.addBits(v, asBase32Hex, 5)
-		}
+// formsOf returns the words of values, and takes ownership of them. Those of keys are matched as text only. The commonest encodings of all values
+// come before the rarest of the first, so that memory and time stay bounded.
+func formsOf(values, keys [][]byte) *forms {
+	f := &forms{room: math.MaxInt}
+	for _, v := range slices.Concat(values, keys) {
+		f.addText(v)
 	}
-	size = 0
-	for i, v := range values[:min(len(values), maxDerived)] {
-		if size += len(v); size > maxBytes || len(v) < minDerived {
-			continue
-		}
-		f.addDerived(v)
-		if i < maxRare {
-			f.addRare(v)
+	for _, v := range values {
+		f.addEncoded(v)
+	}
+	f.room = maxBytes
+	for _, add := range []func([]byte){f.addRest, f.addApart, f.addNumbers, f.addBase32, f.addDerived, f.addRare} {
+		for _, v := range values {
+			if f.room > 0 {
+				add(v)
+			}
 		}
 	}
 	return f
 }
 
-func (f *forms) add(v []byte, in ...encoding) {
-	for _, w := range in {
-		f[w] = append(f[w], word{symbols: v})
+// views returns the symbols of a value in both views.
+func views(v []byte) (all, letters []byte) {
+	s := scan{inLine: true}
+	for i := 0; i < len(v); {
+		i += s.read(escaped{v, true}, i, int64(i))
 	}
+	return s.all.seen, s.letters.seen
 }
 
-// addApart adds a value that is matched with separators between its characters. Separated digits are usually a list of
-// small numbers, so a number must be too long for chance.
-func (f *forms) addApart(v []byte) {
-	if len(v) < minSpaced {
-		return
-	}
-	if slices.ContainsFunc(v, func(c byte) bool { return !isDigit(c) && c != ' ' && c != '-' }) {
-		f.add(v, asSpaced)
-		return
-	}
-	number := slices.DeleteFunc(bytes.Clone(v), func(c byte) bool { return !isDigit(c) })
-	if rare(number) {
-		f.add(number, asSpaced)
-		if len(number) >= minGrouped {
-			f.add(number, asGrouped)
-		}
-	}
-}
-
-// addText adds a form that is matched as text, in either case, without leading characters that messages end with:
-// these would be held back until the next message.
+// addText adds a value as text. What stands before it may take its first characters into an escape: the n of \new, for
+// one. Its rest is found then.
 func (f *forms) addText(v []byte) {
-	v = bytes.TrimLeft(v, "\n\r \"'.;>)]}")
-	if len(v) >= minDerived {
-		f.add(lower(v), asCaseless)
-	}
-}
-
-// addEncoded adds a form that is matched in hex and base64 only.
-func (f *forms) addEncoded(v []byte) {
-	f.add(v, asHex)
-	f.addBits(v, asBase64, 6)
-}
-
-// addBits adds v as it appears in the middle of other data, encoded in characters of size bits, at all offsets. The
-// bits that it shares with a preceding character are left out, so at most 4 bits of the secret show.
-func (f *forms) addBits(v []byte, in encoding, size int) {
-	for offset := range size {
-		if skip := (size - 8*offset%size) % size; offset == 0 || skip > 0 && (size != 6 || offset < 3) {
-			f[in] = append(f[in], bitsOf(v, skip, size))
+	whole, _ := views(v)
+	if !distinctive(whole) {
+		for _, form := range [][]byte{v, spelled(v, "%%%02x"), spelled(v, "%%%02X"), spelled(v, `\u%04x`), spelled(v, `\u%04X`)} {
+			f.raw = append(f.raw, word{symbols: form, spacing: loose})
 		}
+		return
 	}
-}
-
-// bitsOf returns v without its first bits, as characters of size bits.
-func bitsOf(v []byte, skip, size int) word {
-	n := 8*len(v) - skip
-	w := word{symbols: make([]byte, 0, n/size)}
-	at := func(bit int) byte {
-		window := uint16(v[bit/8]) << 8
-		if bit/8+1 < len(v) {
-			window |= uint16(v[bit/8+1])
+	f.addAll(whole)
+	if v[len(v)-1] == '=' {
+		f.all[len(f.all)-1].tail = 1
+	}
+	for _, before := range []byte{'\\', '%'} {
+		behind, _ := views(append([]byte{before}, v...))
+		n := 0
+		for n < min(len(behind), len(whole)) && behind[len(behind)-1-n] == whole[len(whole)-1-n] {
+			n++
 		}
-		return byte(window>>(16-size-bit%8)) & (1<<size - 1)
+		f.addAll(whole[len(whole)-n:])
 	}
-	for bit := skip; bit+size <= 8*len(v); bit += size {
-		w.symbols = append(w.symbols, at(bit))
-	}
-	if rest := n % size; rest > 0 {
-		pads := map[int]map[int]int{6: {2: 2, 4: 1}, 5: {3: 6, 1: 4, 4: 3, 2: 1}}[size][rest]
-		w.suffix = suffix{bits: at(8*len(v) - rest), known: uint8(rest), size: uint8(size), pads: uint8(pads)}
-	}
-	return w
-}
-
-// addDerived adds a value transformed once, and twice.
-func (f *forms) addDerived(v []byte) {
-	if len(v) >= minCaseless && mixed(v) {
-		f.addText(v)
-	}
-	wide := [][]byte{units(v, binary.LittleEndian, 2)}
 	if !ascii(v) {
-		wide = append(wide, units(v, binary.BigEndian, 2))
-		f.add(bytes.ToUpper(v), asText)
-		f.add(bytes.ToLower(v), asText)
-		f.add(latin1(v), asText, asDecimal)
-		f.addText(reversedRunes(v))
+		for _, form := range [][]byte{bytes.ToUpper(v), bytes.ToLower(v), latin1(v), quoted(v), units(v, binary.LittleEndian, 2), units(v, binary.BigEndian, 2),
+			units(v, binary.LittleEndian, 4), units(v, binary.BigEndian, 4)} {
+			form, _ = views(form)
+			f.addAll(form)
+		}
+	} else if bytes.IndexByte(v, '=') >= 0 {
+		form, _ := views(quoted(v))
+		f.addAll(form)
 	}
-	for _, w := range wide {
-		f.addText(w)
-		f.addEncoded(w)
+}
+
+func (f *forms) addAll(symbols []byte) {
+	if len(symbols) >= window {
+		f.all = append(f.all, word{symbols: symbols, spacing: loose})
+		f.room -= len(symbols) + wordSize
+	}
+}
+
+// addLetters adds the letters and digits of a form.
+func (f *forms) addLetters(form []byte, spacing spacing, tail uint8) {
+	symbols := make([]byte, 0, len(form))
+	behind := tail
+	for _, b := range form {
+		if k := &bytesOf[b]; k.letterSize > 0 {
+			symbols, behind = append(symbols, k.letter), tail
+		} else if tail > 0 {
+			behind++
+		}
+	}
+	if len(symbols) >= window {
+		f.letters = append(f.letters, word{symbols, spacing, behind})
+		f.room -= len(symbols) + wordSize
+	}
+}
+
+// addEncoded adds a value in hex, and in base64 at all offsets.
+func (f *forms) addEncoded(v []byte) {
+	f.addLetters(hex.AppendEncode(nil, v), loose, 0)
+	for offset := range 3 {
+		f.addLetters(inner(base64.RawStdEncoding, 6, offset, v), loose, 2)
+	}
+}
+
+// addRest adds what is left of an encoded value where an escape took its first characters.
+func (f *forms) addRest(v []byte) { f.addEncoded(v[1:]) }
+
+// encoding is base64 or base32.
+type encoding interface {
+	AppendEncode(dst, src []byte) []byte
+}
+
+// inner returns the characters, of so many bits, that encode nothing but v where v is at an offset of the data. The
+// characters that it shares with what stands beside it are left out: at most 4 bits of the secret show before it.
+func inner(e encoding, bits, offset int, v []byte) []byte {
+	data := append(make([]byte, offset, offset+len(v)), v...)
+	defer clear(data)
+	return e.AppendEncode(nil, data)[(8*offset+bits-1)/bits : 8*len(data)/bits]
+}
+
+func (f *forms) addBase32(v []byte) {
+	for offset := range 5 {
+		for _, e := range []*base32.Encoding{base32.StdEncoding, base32.HexEncoding} {
+			f.addLetters(inner(e.WithPadding(base32.NoPadding), 5, offset, v), loose, 2)
+		}
+	}
+}
+
+// addApart adds a value with something between its characters. Digits apart are usually a list of small numbers, so a
+// number must be too long for chance.
+func (f *forms) addApart(v []byte) {
+	_, letters := views(v)
+	if len(v) < minApart {
+		return
+	}
+	how := apart
+	number, up, low := false, false, false
+	for _, c := range v {
+		number, up, low = number || isDigit(c), up || 'A' <= c && c <= 'Z', low || 'a' <= c && c <= 'z'
+	}
+	switch {
+	case !slices.ContainsFunc(v, func(c byte) bool { return !isDigit(c) && c != ' ' && c != '-' }):
+		if !rare(letters) {
+			return
+		}
+		if len(letters) >= minLoose {
+			how = loose
+		}
+	case len(v) >= minLoose && len(letters) >= minApart && number && (up || low):
+		how = loose
+	case len(letters) >= minLoose && up && low:
+		how |= solid
+	}
+	f.addLetters(letters, how, 0)
+}
+
+// addNumbers adds a value as a list of numbers.
+func (f *forms) addNumbers(v []byte) {
+	for _, format := range []string{"0x%02x", "%d", "%o", "%03o", "0o%o", "%08b", "%b", "0b%b", "u%04x", "chr%d"} {
+		f.addLetters(spelled(v, format), loose, 0)
+	}
+}
+
+func spelled(v []byte, format string) []byte {
+	all := make([]byte, 0, 4*len(v))
+	for _, b := range v {
+		all = fmt.Appendf(all, format, b)
+	}
+	return all
+}
+
+// addDerived adds a value that was transformed once, and then encoded.
+func (f *forms) addDerived(v []byte) {
+	if len(v) < minApart {
+		return
 	}
 	for _, form := range [][]byte{reversed(v), rot13(v)} {
-		f.addText(form)
+		all, letters := views(form)
+		if digitsOnly(v) { // numbers that count down are no secret
+			f.addAll(all)
+		} else {
+			f.addLetters(letters, loose, 0)
+		}
 		f.addEncoded(form)
 	}
+	f.addEncoded(units(v, binary.LittleEndian, 2))
 	inHex := hex.AppendEncode(nil, v)
 	f.addEncoded(inHex)
 	f.addEncoded(bytes.ToUpper(inHex))
@@ -173,65 +222,47 @@ func (f *forms) addDerived(v []byte) {
 
 // addRare adds rare transformations of a value.
 func (f *forms) addRare(v []byte) {
-	wide := [][]byte{units(v, binary.LittleEndian, 4)}
+	if len(v) < minApart {
+		return
+	}
 	if !ascii(v) {
-		wide = append(wide, units(v, binary.BigEndian, 4))
+		_, letters := views(reversedRunes(v))
+		f.addLetters(letters, loose, 0)
+		f.addEncoded(units(v, binary.BigEndian, 2))
+		f.addEncoded(units(v, binary.BigEndian, 4))
 	}
-	for _, w := range wide {
-		f.addText(w)
-		f.addEncoded(w)
-	}
-	f.add(units(v, binary.LittleEndian, 2), asDecimal)
-	f.addText(reversed(hex.AppendEncode(nil, v)))
+	f.addEncoded(units(v, binary.LittleEndian, 4))
+	f.addLetters(spelled(units(v, binary.LittleEndian, 2), "%d"), loose, 0)
+	f.addLetters(reversed(hex.AppendEncode(nil, v)), loose, 0)
 	for _, form := range inBase64s(v) {
-		f.addText(reversed(form))
-		f.addText(rot13(form))
+		f.addLetters(reversed(form), loose, 0)
+		f.addLetters(rot13(form), loose, 0)
 	}
-	f.addWhole(v)
-	f.addWhole(append(bytes.Clone(v), '\n'))
-}
-
-func ascii(v []byte) bool {
-	return !slices.ContainsFunc(v, func(c byte) bool { return c >= 0x80 })
+	for _, whole := range [][]byte{v, append(bytes.Clone(v), '\n'), v[:len(v)/4*4]} {
+		for _, form := range base85(whole) {
+			form, _ = views(form)
+			f.addAll(form)
+		}
+		if len(v) <= maxNumber {
+			f.addLetters(base58(whole), loose, 0)
+		}
+	}
 }
 
 // inBase64s returns v in base64 and base64url, at all offsets.
 func inBase64s(v []byte) (all [][]byte) {
 	for offset := range 3 {
-		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			form := inBase64(v, offset, encoding)
-			if len(form) >= minDerived && (encoding == base64.RawStdEncoding || bytes.ContainsAny(form, "-_")) {
-				all = append(all, form)
-			}
+		form := inner(base64.RawStdEncoding, 6, offset, v)
+		all = append(all, form)
+		if bytes.ContainsAny(form, "+/") {
+			all = append(all, inner(base64.RawURLEncoding, 6, offset, v))
 		}
 	}
 	return all
 }
 
-// addWhole adds encodings in which a value can only be recognized when it was encoded by itself.
-func (f *forms) addWhole(v []byte) {
-	for _, whole := range [][]byte{v, v[:len(v)/4*4]} {
-		for _, form := range base85(whole) {
-			f.addText(form)
-		}
-	}
-	for _, zero := range []byte{'`', ' '} {
-		f.addText(uuencode(v, zero))
-		f.addText(uuencode(v[:len(v)/3*3], zero))
-	}
-	if len(v) <= maxNumber {
-		f.addText(base58(v))
-	}
-}
-
-func lower(v []byte) []byte {
-	low := bytes.Clone(v)
-	for i, c := range low {
-		if 'A' <= c && c <= 'Z' {
-			low[i] = c + 'a' - 'A'
-		}
-	}
-	return low
+func ascii(v []byte) bool {
+	return !slices.ContainsFunc(v, func(c byte) bool { return c >= 0x80 })
 }
 
 func digitsOnly(v []byte) bool {
@@ -257,17 +288,6 @@ var counts = sync.OnceValue(func() []byte {
 	return append(all, bytes.Repeat([]byte("9876543210"), 7)...)
 })
 
-// mixed reports whether v is no word: it has digits, or letters of both cases.
-func mixed(v []byte) bool {
-	var up, low, digit bool
-	for _, c := range v {
-		up = up || 'A' <= c && c <= 'Z'
-		low = low || 'a' <= c && c <= 'z'
-		digit = digit || isDigit(c)
-	}
-	return up && low || digit && (up || low)
-}
-
 func reversed(v []byte) []byte {
 	r := bytes.Clone(v)
 	slices.Reverse(r)
@@ -275,13 +295,9 @@ func reversed(v []byte) []byte {
 }
 
 func reversedRunes(v []byte) []byte {
-	var r []byte
-	for len(v) > 0 {
-		_, size := utf8.DecodeLastRune(v)
-		r = append(r, v[len(v)-size:]...)
-		v = v[:len(v)-size]
-	}
-	return r
+	r := bytes.Runes(v)
+	slices.Reverse(r)
+	return []byte(string(r))
 }
 
 func rot13(v []byte) []byte {
@@ -295,15 +311,29 @@ func rot13(v []byte) []byte {
 }
 
 // latin1 returns v with a byte for each character, where there is one.
-func latin1(v []byte) []byte {
-	var l []byte
-	for _, r := range string(v) {
-		if r > unicode.MaxLatin1 {
-			return bytes.Clone(v)
+func latin1(v []byte) (l []byte) {
+	for len(v) > 0 {
+		r, n := utf8.DecodeRune(v)
+		if r <= unicode.MaxLatin1 {
+			l = append(l, byte(r))
+		} else {
+			l = append(l, v[:n]...)
 		}
-		l = append(l, byte(r))
+		v = v[n:]
 	}
 	return l
+}
+
+// quoted returns v as mail has it.
+func quoted(v []byte) (q []byte) {
+	for _, c := range v {
+		if c == '=' || c >= 0x80 {
+			q = fmt.Appendf(q, "=%02X", c)
+		} else {
+			q = append(q, c)
+		}
+	}
+	return q
 }
 
 // units returns v in UTF-16 or UTF-32, of which size is the bytes of a unit, without the zeros at its
@@ -322,26 +352,18 @@ func units(v []byte, order binary.AppendByteOrder, size int) []byte {
 	return bytes.Trim(u, "\x00")
 }
 
-// inBase64 returns the characters that encode nothing but v where v is at an offset of the data.
-func inBase64(v []byte, offset int, encoding *base64.Encoding) []byte {
-	data := append(make([]byte, offset, offset+len(v)), v...)
-	defer clear(data)
-	return encoding.AppendEncode(nil, data)[(8*offset+5)/6 : 8*len(data)/6]
-}
-
-// base85 returns v in Adobe's and btoa's alphabet, in that of RFC 1924, which Python and git use, and in Z85.
+// base85 returns v in Adobe's alphabet, and in that of RFC 1924, which Python and git use.
 func base85(v []byte) [][]byte {
 	const rfc1924 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-	const z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 	adobe := make([]byte, ascii85.MaxEncodedLen(len(v)))
 	adobe = adobe[:ascii85.Encode(adobe, v)]
-	python, zeromq := bytes.Clone(adobe), bytes.Clone(adobe)
+	python := bytes.Clone(adobe)
 	for i, c := range adobe {
 		if c != 'z' {
-			python[i], zeromq[i] = rfc1924[c-'!'], z85[c-'!']
+			python[i] = rfc1924[c-'!']
 		}
 	}
-	return [][]byte{adobe, python, zeromq}
+	return [][]byte{adobe, python}
 }
 
 func base58(v []byte) []byte {
@@ -354,26 +376,4 @@ func base58(v []byte) []byte {
 	}
 	slices.Reverse(b)
 	return b
-}
-
-// uuencode returns the lines of v, the first without its length. Programs differ in how they write six zeros.
-func uuencode(v []byte, zero byte) []byte {
-	var u []byte
-	for line := range slices.Chunk(v, 45) {
-		if len(u) > 0 {
-			u = append(u, '\n', ' '+byte(len(line)))
-		}
-		for group := range slices.Chunk(line, 3) {
-			var g [3]byte
-			copy(g[:], group)
-			for _, sextet := range [4]byte{g[0] >> 2, g[0]&3<<4 | g[1]>>4, g[1]&15<<2 | g[2]>>6, g[2] & 63} {
-				if sextet == 0 {
-					u = append(u, zero)
-				} else {
-					u = append(u, ' '+sextet)
-				}
-			}
-		}
-	}
-	return u
 }

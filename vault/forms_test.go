@@ -8,6 +8,8 @@ import (
 	"testing"
 )
 
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
 // many returns values of so many random letters, of which every so many are a line.
 func many(n, size, line int) []string {
 	r := rand.New(rand.NewPCG(11, 12))

@@ -28,8 +28,8 @@ func FuzzReference(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two string, seed uint64) {
 		values := []string{one, two}
 		for _, v := range values {
-			if len(v) > 60 || checkValue([]byte(v)) != nil {
-				t.Skip("not a value that can be leased, or too slow for the reference")
+			if len(v) > 60 || checkValue([]byte(v)) != nil || strings.ContainsAny(v, `\%`) {
+				t.Skip("not a value that can be leased, too slow for the reference, or with escapes of its own, which it takes for text")
 			}
 		}
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -38,7 +38,7 @@ func FuzzReference(f *testing.F) {
 		covered := make([]bool, len(text))
 		whole := scan{matcher: l.inner().matcher}
 		if whole.matcher != nil {
-			whole.feed([]byte(text))
+			whole.feed([]byte(text), true)
 		}
 		for _, s := range whole.found {
 			for i := s.from; i < s.to; i++ {
@@ -69,11 +69,11 @@ func disorder(r *rand.Rand, values []string) string {
 		case 0, 1:
 			b.WriteString(s)
 		case 2:
-			b.WriteString(s[:r.IntN(len(s)+1)])
+			b.WriteString(s[:r.IntN(len(s)+1)] + " ") // what is cut within an escape takes what follows into it
 		case 3:
 			b.WriteString(s[r.IntN(len(s)+1):])
 		case 4:
-			b.WriteString([]string{"%", "\\", "\\u00", "\\n", "\r\n", "=", "+", "%2", " ", "x"}[r.IntN(10)])
+			b.WriteString([]string{"% ", "\\ ", "\\u00 ", "\\n", "\r\n", "=", "+", "%2 ", " ", "x"}[r.IntN(10)])
 		}
 	}
 	return b.String()
@@ -141,8 +141,10 @@ func inChunks(t testing.TB, l *Lease, text string, r *rand.Rand) (clean string, 
 			t.Fatal(err)
 		}
 		rest = rest[n:]
+		if _, p := w.text().scan.pending(); p {
+			paused = true
+		}
 	}
-	paused = w.text().scan.floor > 0
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -219,13 +221,13 @@ func decoded(s string) []string {
 		all = append(all, text)
 	}
 	flat := strings.NewReplacer("\r", "", "\n", "", `\r`, "", `\n`, "", "-", "+", "_", "/").Replace(s)
-	for _, word := range strings.FieldsFunc(flat, func(r rune) bool { return r > 127 || symbols[asBase64][r] < 0 }) {
+	for _, word := range strings.FieldsFunc(flat, func(r rune) bool { return !strings.ContainsRune(alphabet, r) }) {
 		for skip := range min(4, len(word)) {
 			b, _ := base64.RawStdEncoding.DecodeString(word[skip:])
 			all = append(all, string(b))
 		}
 	}
-	for _, word := range strings.FieldsFunc(flat, func(r rune) bool { return r > 127 || unhex(byte(r)) > 15 }) {
+	for _, word := range strings.FieldsFunc(flat, func(r rune) bool { return r > 127 || digit(char(r)) > 15 }) {
 		for skip := range min(2, len(word)) {
 			b, _ := hex.DecodeString(word[skip:])
 			all = append(all, string(b))

@@ -59,7 +59,7 @@ func newLease(secrets []secret) *Lease {
 			in.unredacted = append(in.unredacted, s.name)
 			continue
 		}
-		for _, key := range joined(s.value) {
+		for _, key := range edges(s.value) {
 			keep(&keys, s, key)
 		}
 	}
@@ -138,14 +138,14 @@ func (l *Lease) Redact(s string) string {
 }
 
 // feed holds the lease's lock only while it scans text.
-func (l *Lease) feed(s *scan, text []byte) (found bool, err error) {
+func (l *Lease) feed(s *scan, text []byte, last bool) (found bool, err error) {
 	m, release, err := l.use()
 	if m == nil || err != nil {
 		return false, err
 	}
 	defer release()
 	s.matcher = m
-	s.feed(text)
+	s.feed(text, last)
 	return len(s.found) > 0, nil
 }
 

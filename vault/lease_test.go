@@ -78,7 +78,7 @@ func TestLines(t *testing.T) {
 			l := lease(t, value)
 			check(t, l, "> "+body[1]+"\n", "> "+Mark+"\n")
 			check(t, l, frame("BEGIN")+" "+body[2], frame("BEGIN")+" "+body[2])
-			if got := l.Redact(value); got != strings.Replace(value, strings.TrimSpace(value), Mark, 1) {
+			if got := l.Redact(value); strings.TrimSuffix(strings.TrimSpace(got), `\n`) != Mark {
 				t.Errorf("whole: %q", got)
 			}
 			indented := "  " + strings.ReplaceAll(key, "\n", "\n  ")
@@ -118,7 +118,7 @@ func TestClose(t *testing.T) {
 	l := lease(t, "hunter2-hunter2")
 	l.Redact("text") // prepares it
 	in := l.inner()
-	value, part := in.secrets[0].value, in.matcher.patterns[0].words[0]
+	value, part := in.secrets[0].value, in.matcher.all.words[0].symbols
 	var out bytes.Buffer
 	w := l.Writer(&out)
 	io.WriteString(w, "text hunter2-")

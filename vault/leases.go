@@ -90,7 +90,7 @@ func (all Leases) Find(r io.Reader) (bool, error) {
 	for {
 		n, err := r.Read(buf)
 		for i, l := range all {
-			if found, closed := l.feed(&scans[i], buf[:n]); found || closed != nil {
+			if found, closed := l.feed(&scans[i], buf[:n], err == io.EOF); found || closed != nil {
 				return found, closed
 			}
 		}

@@ -44,8 +44,7 @@ func partsOf(value []byte) [][]byte {
 	if len(whole) > nodePrefix && distinctive(whole[:nodePrefix]) {
 		parts = append(parts, bytes.Clone(whole[:nodePrefix]))
 	}
-	for _, line := range bytes.Split(bytes.ReplaceAll(whole, []byte(`\n`), []byte("\n")), []byte("\n")) {
-		line = bytes.TrimSpace(line)
+	for _, line := range linesOf(whole) {
 		if len(line) >= minLine && len(line) < len(whole) && distinctive(line) && !bytes.HasPrefix(line, []byte("-----")) {
 			parts = append(parts, bytes.Clone(line))
 		}
@@ -53,24 +52,25 @@ func partsOf(value []byte) [][]byte {
 	return parts
 }
 
-// joined returns a value of several lines that is framed like a PEM key without its line breaks: whole, and its frame
-// with the adjacent lines. A line break, escaped or not, and an indent may stand between any two bytes of a text word.
-// So the frame is redacted with the key, also where only lines of the key are there, and stays where it is alone.
-func joined(value []byte) (all [][]byte) {
-	var lines [][]byte
-	for _, line := range bytes.Split(bytes.ReplaceAll(value, []byte(`\n`), []byte("\n")), []byte("\n")) {
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			lines = append(lines, line)
-		}
-	}
+// edges returns the first and last two lines of a value of several lines that is framed like a PEM key. So the frame is
+// redacted with the key, also where only lines of the key are there, and stays where it is alone.
+func edges(value []byte) [][]byte {
+	lines := linesOf(value)
 	n := len(lines)
 	if n < 3 || !bytes.HasPrefix(lines[0], []byte("-----")) || !bytes.HasPrefix(lines[n-1], []byte("-----")) {
 		return nil
 	}
-	for _, part := range [][][]byte{lines, lines[:2], lines[n-2:]} {
-		all = append(all, bytes.Join(part, nil))
+	return [][]byte{bytes.Join(lines[:2], nil), bytes.Join(lines[n-2:], nil)}
+}
+
+// linesOf returns the lines of a value without white space at their ends. A line end may also be escaped.
+func linesOf(value []byte) (lines [][]byte) {
+	for line := range bytes.Lines(bytes.ReplaceAll(value, []byte(`\n`), []byte("\n"))) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			lines = append(lines, line)
+		}
 	}
-	return all
+	return lines
 }
 
 // distinctive reports whether text that contains v contains it because it is the secret.
@@ -84,7 +84,7 @@ func distinctive(v []byte) bool {
 			seen = append(seen, c)
 		}
 	}
-	number := len(seen) == 2 && len(v) >= minGrouped && digitsOnly(v) && rare(v)
+	number := len(seen) == 2 && len(v) >= minLoose && digitsOnly(v) && rare(v)
 	return (number || len(seen) >= minDistinct) &&
 		!slices.ContainsFunc(common, func(w string) bool { return strings.EqualFold(w, string(v)) })
 }

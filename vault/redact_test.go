@@ -180,6 +180,31 @@ func TestNotUTF8(t *testing.T) {
 	check(t, l, `<key%FF%fe%80end>`, "<"+Mark+">")
 }
 
+// What is redacted of a string of JSON takes the backslashes with it that its first character has.
+func TestJSONStaysJSON(t *testing.T) {
+	for _, v := range []string{`"quoted"-secret-9`, `\x41-secret-9-tail`, "line\nsecret-9-tail"} {
+		l := lease(t, v)
+		for name, encode := range encoders() {
+			inner, _ := json.Marshal(encode(v))
+			text := `["a", ` + string(inner) + `, {"b": ` + string(inner) + `}]`
+			for _, n := range []int{1, 3, len(text)} {
+				if got := stream(t, l, text, n); !json.Valid([]byte(got)) {
+					t.Errorf("%s: %s leaves %s", name, text, got)
+				}
+			}
+		}
+	}
+}
+
+// Reversed, the backslash of a line end stands before what was a letter of its own.
+func TestReversedEscapes(t *testing.T) {
+	for _, letter := range "nrtbfvaeux07q" {
+		v := `{"key": "first-line-` + string(letter) + `\nsecond-line-` + string(letter) + `\nthird"}`
+		l := lease(t, v)
+		checkLeft(t, l, "<"+string(reversed([]byte(v)))+">", len(`{"">}`)+1)
+	}
+}
+
 func percent(s, format string) string {
 	var b strings.Builder
 	for i := range len(s) {

@@ -81,10 +81,11 @@ type redaction struct {
 // is valid until the next call. After the last piece, nothing is held back.
 func (r *redaction) add(m *matcher, p []byte, last bool) []byte {
 	r.scan.matcher = m
-	r.scan.feed(p)
+	r.scan.feed(p, last)
 	limit := r.scan.now
 	if !last {
-		limit = r.scan.pending()
+		limit, _ = r.scan.pending()
+		r.scan.release(limit)
 	}
 	if len(r.held) == 0 && len(r.scan.found) == 0 {
 		n := limit - r.done
@@ -134,7 +135,7 @@ func (r *redaction) settle(limit int64) {
 func redactText(m *matcher, s string) string {
 	r := redaction{scan: scan{matcher: m}, held: []byte(s)}
 	defer r.wipe()
-	r.scan.feed(r.held)
+	r.scan.feed(r.held, true)
 	if len(r.scan.found) == 0 {
 		return s
 	}
@@ -146,5 +147,6 @@ func redactText(m *matcher, s string) string {
 func (r *redaction) wipe() {
 	clear(r.held[:cap(r.held)])
 	clear(r.clean[:cap(r.clean)])
-	r.held, r.clean = nil, nil
+	clear(r.scan.rest[:cap(r.scan.rest)])
+	r.held, r.clean, r.scan.rest = nil, nil, nil
 }

@@ -1,284 +1,353 @@
 package vault
 
-import (
-	"cmp"
-	"math/bits"
-	"slices"
-)
-
-// scan searches for the words of a matcher in text that comes in pieces, in one pass. Its cost per byte is that of a
-// lookup in the filter, plus a step for each live thread; its memory is that of the threads.
+// scan searches text that comes in pieces for the words of a matcher, in one pass, in two views of it. Both have the
+// text's escapes resolved. One is all characters but line breaks with the indent after them, and what is not seen. The
+// other is letters and digits alone, without case: what stands between them is the same whether an encoding is folded,
+// separated, quoted or escaped.
 type scan struct {
 	*matcher
-	now       int64    // bytes of text seen
-	last      uint64   // the last eight of them
-	live      []thread // spellings that the text may be in the middle of
-	spare     steps
-	lookahead steps
-	floor     int64  // matches that began earlier were released in part, and count from here on
-	found     []span // matches in order; overlapping matches are merged
+	now     int64  // bytes of text seen
+	rest    []byte // the last of them, if what comes next decides what they are
+	all     view
+	letters view
+	raw     view   // all bytes, for values that are escapes themselves
+	closed  bool   // the last mark behind the last letter ends a list
+	inLine  bool   // there was something else than blanks in this line
+	dump    dump   // what kind of a line it is
+	slashes int64  // where the backslashes just before this place begin, and 1; 0: there are none
+	growth  growth // of the last match
+	floor   int64  // matches that began earlier were released in part, and count from here on
+	found   []span // matches in order; overlapping matches are merged
 }
 
 // span is a range of text, without the byte at to.
 type span struct{ from, to int64 }
 
+// view is what a scan knows of one view of the text.
+type view struct {
+	*dictionary
+	last   uint64   // the last eight symbols
+	count  uint     // symbols so far
+	begins [8]int64 // where the last symbols begin in the text: symbol number n at n&7
+	end    int64    // of the last symbol
+	live   []candidate
+	seen   []byte // without a dictionary, all symbols
+}
+
+// candidate is a word, or words that begin alike, that the text may be in the middle of.
+type candidate struct {
+	point
+	from, last int64 // where the first and the last symbol begin
+	gaps, wide int32 // symbols that something stands before; that are more bytes of a character
+}
+
+const (
+	maxGap     = 120 // bytes between two symbols of a word: the other columns of a dump
+	maxSlashes = 64  // backslashes before a character: of an escape that was escaped six times
+)
+
 // feed scans the next piece of the text.
-func (s *scan) feed(text []byte) {
-	if len(text) > 0 {
-		s.matcher.prepare()
+func (s *scan) feed(piece []byte, last bool) {
+	s.matcher.prepare()
+	s.all.dictionary, s.letters.dictionary, s.raw.dictionary = s.matcher.all, s.matcher.letters, s.matcher.raw
+	e := escaped{piece, last}
+	base := s.now
+	if len(s.rest) > 0 {
+		e.text, base = append(s.rest, piece...), base-int64(len(s.rest))
 	}
-	breaks := breaks{text: text, newline: -1, slash: -1}
-	for i := 0; i < len(text); i++ {
-		if len(s.live) == 0 && i >= window-1 {
-			to := s.prefixes.skip(text, i-(window-1), breaks.from(i)-(window-1)) + window - 1
-			s.pass(text[i:to])
-			i = to
-			if i == len(text) {
-				return
+	s.now += int64(len(piece))
+	i := 0
+	for i < len(e.text) {
+		if len(s.all.live)+len(s.letters.live) == 0 && s.inLine && s.dump.idle() && s.growth == none && s.slashes == 0 && s.raw.words == nil {
+			if i = s.skip(e.text, i, base); i == len(e.text) {
+				break
 			}
 		}
-		if n := len(s.live); 0 < n && n <= maxWalk {
-			i += s.walk(text[i:])
-			if i == len(text) {
-				return
-			}
+		n := s.read(e, i, base+int64(i))
+		if n == 0 {
+			break
 		}
-		s.step(text[i], text[i+1:])
+		for j := i; j < i+n && s.raw.words != nil; j++ {
+			s.step(&s.raw, e.text[j], base+int64(j), base+int64(j+1))
+		}
+		i += n
 	}
+	s.rest = append(s.rest[:0], e.text[i:]...)
 }
 
-// pass counts bytes at which no word can begin.
-func (s *scan) pass(text []byte) {
-	s.now += int64(len(text))
-	for _, b := range text[max(0, len(text)-8):] {
-		s.last = s.last<<8 | uint64(b)
-	}
-}
-
-// maxWalk bounds the threads that walk advances together.
-const maxWalk = 4
-
-// walk advances all threads over the bytes that are plain symbols, each thread in its only word, and returns the
-// number of bytes. It does the same as step, in less time.
-func (s *scan) walk(text []byte) int {
-	var rest [maxWalk][]byte
-	var of [maxWalk]*[256]int16
-	limit := len(text)
-	for i := range s.live {
-		t := &s.live[i]
-		p := &s.patterns[t.group]
-		if t.state != start || t.tail != inWord || t.hi-t.lo != 1 || p.radix != 0 || p.encoding.separated() {
+// read reads the character at place i, which is at from in the whole text, and returns its length in bytes: 0 if more
+// text is needed.
+func (s *scan) read(e escaped, i int, from int64) int {
+	b := e.text[i]
+	if !s.inLine && b != ' ' && b != '\t' && b != '\n' {
+		if !s.dump.begin(e.text[i:], from, e.last) {
 			return 0
 		}
-		rest[i], of[i] = p.words[t.lo][t.depth:], p.symbols
-		limit = min(limit, len(rest[i])-1)
+		s.inLine = true
 	}
-	n := 0
-walk:
-	for ; n < limit; n++ {
-		b := text[n]
-		last := s.last<<8 | uint64(b)
-		if special.has(b) {
-			break
-		}
-		if key := uint32(simple(last)); s.prefixes.begins(key, text[n+1:]) != 0 {
-			break
-		}
-		for i := range s.live {
-			if of[i][b] != int16(rest[i][n]) {
-				break walk
+	if !bytesOf[b].special {
+		s.put(b, s.began(from), from+1)
+		return 1
+	}
+	c, n := e.at(i, levels)
+	to := from + int64(n)
+	if c == nothing && b == '\\' && n == 1 {
+		s.slashes = s.began(from) + 1
+		return n
+	}
+	if n > 0 {
+		from = s.began(from)
+	}
+	switch {
+	case c >= byNumber:
+		if r := rune(c &^ byNumber); !unseen(r) {
+			for _, b := range []byte(string(r)) {
+				s.put(b, from, to)
 			}
 		}
-		s.last = last
-	}
-	if n == 0 {
-		return 0
-	}
-	s.now += int64(n)
-	for i := range s.live {
-		t := &s.live[i]
-		t.depth += int32(n)
-		t.run, t.digits = 0, digits{}
+	case c >= ' ' || n == 1 && c > 0 || c == '\n' || c == '\r' || c == '\t': // other control characters, escaped, say nothing
+		s.put(byte(c), from, to)
 	}
 	return n
 }
 
-// step reads a byte; rest is the known text after it.
-func (s *scan) step(b byte, rest []byte) {
-	s.now++
-	s.last = s.last<<8 | uint64(b)
-	if len(s.live) > 0 {
-		s.follow(b)
+// began returns where a character at from begins: at the backslashes before it, of which it may have many, and without
+// which it would be another in what is left of the text.
+func (s *scan) began(from int64) int64 {
+	if before := s.slashes - 1; before >= 0 && from-before < maxSlashes {
+		from = before
 	}
-	if s.now >= window {
-		s.begin(s.prefixes.begins(uint32(simple(s.last)), rest), window, rest)
+	s.slashes = 0
+	return from
+}
+
+// put adds a byte to the views.
+func (s *scan) put(b byte, from, to int64) {
+	if s.growth != none {
+		s.grow(b, to)
 	}
-	if b == '\n' || b == '\\' {
-		s.fold(rest)
+	k := &bytesOf[b]
+	if b == '\n' || b == '\r' {
+		s.dump.end(&s.letters, from)
+		s.inLine = false
+		return
+	}
+	if k.plainSize > 0 && (s.inLine || b != ' ' && b != '\t') {
+		s.inLine = true
+		s.step(&s.all, k.plain, from, to)
+	}
+	if from < s.dump.offset {
+		return
+	}
+	switch s.dump.next(b, &s.letters); {
+	case k.letterSize > 0:
+		s.step(&s.letters, k.letter, from, to)
+		s.closed = false
+	case k.breaks:
+		s.letters.last, s.letters.live = 0, s.letters.live[:0]
+	default:
+		s.closed = b > ' ' && closes(b) || b <= ' ' && s.closed
 	}
 }
 
-// follow advances all threads by a byte.
-func (s *scan) follow(b byte) {
-	s.spare.threads = s.spare.threads[:0]
-	for _, t := range s.live {
-		s.patterns[t.group].step(&s.spare, t, b)
-		if s.spare.match {
-			s.match(span{t.from, s.now})
-			s.spare.match = false
-		}
+// step adds a symbol to a view.
+func (s *scan) step(v *view, symbol byte, from, to int64) {
+	if v.dictionary == nil {
+		v.seen = append(v.seen, symbol)
+		return
 	}
-	more := len(s.spare.threads) > len(s.live)
-	s.live, s.spare.threads = s.spare.threads, s.live
-	if more {
-		s.live = unique(s.live)
-	}
-}
-
-// ahead is the number of bytes behind a prefix that are tried before its threads are kept.
-const ahead = 12
-
-// maxLookahead bounds the threads that are tried ahead: more are kept untried.
-const maxLookahead = 16
-
-// begin starts the threads of some groups whose first bytes are the last n bytes read.
-func (s *scan) begin(groups uint16, n int, rest []byte) {
-	for ; groups != 0; groups &= groups - 1 {
-		group := bits.TrailingZeros16(groups)
-		old := len(s.live)
-		if n == window {
-			at, dead := s.precheck(group, rest)
-			if dead {
-				continue
-			}
-			if at.depth > 0 {
-				t := s.root(group, max(s.now-window, s.floor))
-				t.point = at
-				s.enter(old, t)
-				continue
-			}
-		}
-		began := s.replay(group, n)
-		if len(began) == 0 {
+	keep := v.live[:0]
+	for _, c := range v.live {
+		if from-c.last > maxGap {
 			continue
 		}
-		s.enter(old, began...)
-		if !s.survive(rest) {
-			s.live = s.live[:old]
+		if c.point = v.child(c.point, symbol); c.lo < c.hi {
+			if c.count(from, symbol); v.may(&c, 0) {
+				keep = s.follow(v, keep, c, to)
+			}
+		}
+	}
+	v.live = keep
+	v.last = v.last<<8 | uint64(symbol)
+	v.begins[v.count&7] = from
+	v.count++
+	v.end = to
+	if v.filter.has(hash(v.last))&1 == 0 {
+		return
+	}
+	if p, ok := v.at(v.last); ok && v.count >= window {
+		if c, ok := v.candidate(p); ok && v.may(&c, 0) {
+			c.from = max(c.from, s.floor)
+			v.live = s.follow(v, v.live, c, to)
 		}
 	}
 }
 
-// enter adds the threads that are not among the old ones.
-func (s *scan) enter(old int, threads ...thread) {
-	for _, t := range threads {
-		if !slices.Contains(s.live[:old], t) {
-			s.live = append(s.live, t)
+// candidate returns the candidate whose first symbols are the last of the view.
+func (v *view) candidate(p point) (candidate, bool) {
+	c := candidate{point: p}
+	for n := uint(window); n > 0; n-- {
+		from := v.begins[(v.count-n)&7]
+		if n == window {
+			c.from, c.last = from, from
+			continue
+		}
+		if from-c.last > maxGap {
+			return c, false
+		}
+		c.count(from, byte(v.last>>(8*(n-1))))
+	}
+	return c, true
+}
+
+// count counts what stands before the symbol at from.
+func (c *candidate) count(from int64, symbol byte) {
+	switch {
+	case from-c.last > 1:
+		c.gaps++
+	case symbol&0xc0 == 0x80:
+		c.wide++
+	}
+	c.last = from
+}
+
+// allows reports whether what stood between the symbols so far, and so many more gaps, may stand there.
+func (w spacing) allows(c *candidate, gaps int32) bool {
+	return w&loose != 0 || w&solid != 0 && c.gaps+gaps == 0 || w&apart != 0 && c.gaps+c.wide >= c.depth-1
+}
+
+// may reports whether the candidate may still become a word.
+func (v *view) may(c *candidate, gaps int32) bool {
+	for i := c.lo; i < min(c.hi, c.lo+4); i++ {
+		if v.words[i].spacing.allows(c, gaps) {
+			return true
 		}
 	}
+	return c.hi-c.lo > 4
 }
 
-// replay returns the threads of a group after the last n bytes.
-func (s *scan) replay(group, n int) []thread {
-	s.lookahead.threads = append(s.lookahead.threads[:0], s.root(group, max(s.now-int64(n), s.floor)))
-	for i := n - 1; i >= 0; i-- {
-		s.tryStep(byte(s.last >> (8 * i)))
-		if len(s.lookahead.threads) == 0 {
-			break
-		}
+// follow records a match if a word ends at the candidate, and keeps it if it has more.
+func (s *scan) follow(v *view, keep []candidate, c candidate, to int64) []candidate {
+	w, p := v.complete(c.point)
+	if w != nil && w.spacing.allows(&c, 0) {
+		s.match(span{c.from, to}, w)
 	}
-	return s.lookahead.threads
-}
-
-// tryStep advances the lookahead threads by a byte.
-func (s *scan) tryStep(b byte) {
-	old := len(s.lookahead.threads)
-	for i := range old {
-		t := s.lookahead.threads[i]
-		s.patterns[t.group].step(&s.lookahead, t, b)
+	if c.point = p; p.lo < p.hi {
+		keep = append(keep, c)
 	}
-	s.lookahead.threads = append(s.lookahead.threads[:0], s.lookahead.threads[old:]...)
+	return keep
 }
 
-// survive reports whether threads remain after the next bytes, as far as these are known.
-func (s *scan) survive(rest []byte) bool {
-	for _, b := range rest[:min(ahead, len(rest))] {
-		s.tryStep(b)
-		if s.lookahead.match || len(s.lookahead.threads) > maxLookahead {
-			break
-		}
-		if len(s.lookahead.threads) == 0 {
-			return false
-		}
-	}
-	s.lookahead.match = false
-	return true
-}
-
-// unique removes duplicate threads, and keeps the thread that began first. Otherwise a value full of backslashes would
-// double the threads again and again.
-func unique(threads []thread) []thread {
-	slices.SortFunc(threads, func(a, b thread) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.lo, b.lo), cmp.Compare(a.hi, b.hi),
-			cmp.Compare(a.depth, b.depth), cmp.Compare(a.state, b.state), cmp.Compare(a.tail, b.tail),
-			cmp.Compare(a.value, b.value), cmp.Compare(a.count, b.count), cmp.Compare(a.run, b.run), cmp.Compare(a.from, b.from))
-	})
-	return slices.CompactFunc(threads, func(a, b thread) bool {
-		a.from = b.from
-		return a == b
-	})
-}
-
-// match records a match that ends now.
-func (s *scan) match(m span) {
+// match records a match.
+func (s *scan) match(m span, w *word) {
 	for n := len(s.found); n > 0 && s.found[n-1].to > m.from; n-- {
-		m.from = min(m.from, s.found[n-1].from)
+		m.from, m.to = min(m.from, s.found[n-1].from), max(m.to, s.found[n-1].to)
 		s.found = s.found[:n-1]
 	}
 	s.found = append(s.found, m)
+	if s.growth = max(s.growth, growth(w.tail)); s.dump.offset > 0 {
+		s.growth = toLineEnd
+	}
 }
 
-// pauses reports whether the bytes that t has read are released although a word may begin with them: the first number
-// of a list, or one letter at the end of a line, which nearly every line has. If a word does begin there, its rest is
-// found.
-func (s *scan) pauses(t *thread) bool {
-	p := &s.patterns[t.group]
-	return p.pauses(t) || p.radix == 0 && t.depth == 1 && byte(s.last) == '\n'
+// growth is what may belong to the last match behind it: so many characters of base64 less one, and padding.
+type growth uint8
+
+const (
+	none      growth = 0
+	toLineEnd growth = 255 // the column of text of a dump
+)
+
+// grow extends the last match by a byte, or ends its growth.
+func (s *scan) grow(b byte, to int64) {
+	m := &s.found[len(s.found)-1]
+	breaks := b == '\n' || b == '\r'
+	switch {
+	case s.growth == toLineEnd && breaks:
+		s.growth = none
+	case s.growth == toLineEnd, b == '=':
+		m.to = to
+	case breaks, !s.inLine && (b == ' ' || b == '\t'):
+	case s.growth > 1 && (isWord(b) || b == '+' || b == '/' || b == '-'):
+		s.growth--
+		m.to = to
+	default:
+		s.growth = none
+	}
 }
 
-// pending returns the first position at which a secret may have begun: now if there is none.
-func (s *scan) pending() int64 {
-	first, paused := s.now, false
-	for _, t := range s.live {
-		if s.pauses(&t) {
-			paused = true
-		} else {
-			first = min(first, t.from)
-		}
+// pending returns the first position at which a secret may have begun: now if there is none. paused reports that one
+// may have begun before that all the same, see tail.
+func (s *scan) pending() (first int64, paused bool) {
+	known := s.now - int64(len(s.rest)) // the rest waits for more
+	first = known
+	if s.slashes > 0 {
+		first = s.slashes - 1
 	}
-	cut := int64(window - 1)
-	if b := byte(s.last); b == '\r' || b == '=' {
-		cut = maxCut
+	if s.growth != none {
+		first = min(first, s.found[len(s.found)-1].from)
 	}
-	for n := min(cut, s.now); n > 0; n-- {
-		if s.now-n >= first {
-			break
+	for _, v := range s.views() {
+		gap := int32(0)
+		if v == &s.letters && v.end < known {
+			gap = 1
 		}
-		for group := range s.patterns {
-			for _, t := range s.replay(group, int(n)) {
-				if s.pauses(&t) {
-					paused = true
-				} else {
-					first = min(first, t.from)
-				}
+		for _, c := range v.live {
+			if known-c.last <= maxGap && v.may(&c, gap) {
+				first = min(first, c.from)
 			}
 		}
+		if v.dictionary == nil || v == &s.dump.saved && s.dump.offset == 0 {
+			continue
+		}
+		from, p := v.tail(known, v == &s.all && !s.inLine || v != &s.all && v.end < known, s.closed)
+		first, paused = min(first, from), paused || p
 	}
-	if paused {
-		s.floor = first
-		for i := range s.live {
-			s.live[i].from = max(s.live[i].from, first)
+	return max(first, s.floor), paused
+}
+
+func (s *scan) views() [4]*view { return [...]*view{&s.all, &s.letters, &s.raw, &s.dump.saved} }
+
+// release lets the text before a position go: matches that began earlier count from there on.
+func (s *scan) release(floor int64) {
+	s.floor = floor
+	for _, v := range s.views() {
+		for i := range v.live {
+			v.live[i].from = max(v.live[i].from, floor)
 		}
 	}
-	return first
 }
+
+// tail returns where the last symbols begin that a word may begin with, and known if there are none. If something stands
+// behind them, it lets the first go, two that are not a byte in hex, and all if that ends a list: nearly every message
+// ends so. If a word does begin there, its rest is found; paused reports that this may be.
+func (v *view) tail(known int64, behind, closed bool) (from int64, paused bool) {
+	var last [8]byte
+	for i := range last {
+		last[i] = byte(v.last >> (56 - 8*i))
+	}
+	from = known
+	before := v.end
+	for n := uint(1); n < window && n <= v.count; n++ {
+		at := v.begins[(v.count-n)&7]
+		if before-at > maxGap {
+			break
+		}
+		together := before-at == 1
+		if before = at; !v.prefix(last[8-n:]) {
+			continue
+		}
+		if behind && (n == 1 || closed || n == 2 && together && !hexPair(last[6:])) {
+			paused = true
+		} else {
+			from = at
+		}
+	}
+	return from, paused
+}
+
+// closes reports whether b ends a list or a message.
+func closes(b byte) bool { return b == '}' || b == ']' || b == ')' || b == '>' }
+
+// hexPair reports whether two symbols are those of a letter or digit in hex.
+func hexPair(s []byte) bool { return '2' <= s[0] && s[0] <= '7' && digit(char(s[1])) < 16 }

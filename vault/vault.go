@@ -1,31 +1,11 @@
 // Package vault leases secrets to one run and redacts them from its output.
 //
 // A Vault reads the values that a run may have from its stores. The Lease that it returns knows the values until it is
-// closed, and finds each in text, in the encodings that programs use: escapes of JSON, HTML, URLs, mail, shells and
-// programming languages, also of one another; hex, decimal, octal and binary numbers in lists and dumps; base64 and
-// base32 at any offset; and, of values of 8 bytes or more, UTF-16 and UTF-32, reversed, rotated by 13, with something
-// between the characters, in base85, base58 and uuencode by themselves, base64 and hex of hex, of base64 and of these;
-// of 12 bytes with digits or both cases, in upper and lower case. No type of this package shows a value when it is
-// printed, logged or encoded.
+// closed, and finds each in text, in the encodings that programs use: see README.md, which also says what is not
+// found. No type of this package shows a value when it is printed, logged or encoded.
 //
 // Of a secret that is bound to hosts, the program has a placeholder only, and can give no value away.
 // The rest concerns the other secrets, and what a host sends back.
-//
-// A program that wants to give a secret away still can. Not found are:
-//
-//   - a part of a value, other than a whole line of a key: the password in a URL, a value in a JSON
-//     document, the first half that a killed program had printed;
-//   - what is compressed, encrypted, combined with a key or a hash, encoded three times, or base85,
-//     base58 or uuencode of a value together with other data than a line's end;
-//   - characters that are both escaped and set apart, od -c of what is not ASCII, a list or dump whose
-//     commas and line ends are escaped, and an escape whose own punctuation is escaped in another manner;
-//   - other alphabets and spellings of characters, such as full-width letters, Morse code, named
-//     entities other than those of & < > " and ';
-//   - a value that is not UTF-8 after a program replaced what is not by U+FFFD.
-//
-// Beside a Mark, at most 4 bits of the value's first byte are left in base64 and base32, in the character that it
-// shares with what stands before it; of a base64 that was encoded again, a character or two; punctuation at the end of
-// a value that is reversed; and the first character of a list if the program paused right behind it.
 package vault
 
 import (
