@@ -78,7 +78,6 @@ type findings struct {
 	Missing []missing
 	Insert  gap    // where imports go
 	Unread  string // why not all of it was looked at
-	Lower   bool   // it has to be written in older syntax before it can be read
 }
 
 type hit struct {
@@ -177,17 +176,6 @@ func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (
 	}
 	r.note(a.Problems)
 	r.Name, r.Judged = a.Name, len(a.Problems) == 0
-	if !a.Found.Lower {
-		return a.Found, nil
-	}
-	j.Name, j.Lower = a.Name, true
-	a, err = isolate(ctx, j, isolatedTimeout)
-	switch {
-	case ctx.Err() != nil:
-		return findings{}, ctx.Err()
-	case err != nil:
-		return findings{Unread: err.Error()}, nil
-	}
 	return a.Found, nil
 }
 
@@ -204,10 +192,18 @@ func (r *Report) syntaxOnly(ctx context.Context, c Code, why error) (findings, e
 
 // run does a job in this process, or in another if the job might take long, or much memory.
 func (j job) run(ctx context.Context) (answer, error) {
-	if len(j.Source) <= maxHere && !j.heavy() && !(j.Tree && j.Language == Node && backtracks(j.Source)) {
+	if len(j.Source) <= maxHere && !j.heavy() && (j.Language != Node || nests(j.Source) <= maxNests) {
 		return j.do(), nil
 	}
 	return isolate(ctx, j, isolatedTimeout)
+}
+
+// maxNests is the largest number of functions and blocks that esbuild translates in this process: one in the other they
+// take cubic time, 0.2 seconds for these.
+const maxNests = 200
+
+func nests(source []byte) int {
+	return bytes.Count(source, []byte("{")) + bytes.Count(source, []byte("=>"))
 }
 
 // dangers adds the findings to the report, each rule once a line.

@@ -24,7 +24,6 @@ type job struct {
 	TypeScript bool
 
 	Tree  bool     // Found is wanted, too
-	Lower bool     // in older syntax
 	Known []string // names that are bound already
 
 	treeTimeout time.Duration // to inspect the tree; 0 in the process of the caller

@@ -1,75 +1,111 @@
 package validate
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"path"
+	"sort"
 	"strings"
 	utf "unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/evanw/esbuild/pkg/api"
-	"github.com/go-sourcemap/sourcemap"
 )
 
-// inspectNode inspects JavaScript, and TypeScript translated to JavaScript. name is the file name that the script runs
-// under.
+// inspectNode inspects JavaScript, and TypeScript. name is the file name that the script runs under.
 func (j job) inspectNode(name string) findings {
-	source, module := string(j.Source), path.Ext(name) == ".mjs"
-	original := func(at int) int { return at }
-	if j.TypeScript || j.Lower {
-		lowered, at, err := lower(source, j.TypeScript)
-		if err != nil {
+	source := string(j.Source)
+	plain, original, err := canonical(source, j.TypeScript)
+	if err != nil {
+		wrapped := "(function () {\n" + strings.Replace(source, "#!", "//", 1) + "\n});"
+		var at func(int) int
+		if plain, at, err = canonical(wrapped, j.TypeScript); err != nil {
 			return findings{Unread: err.Error()}
 		}
-		source, original = lowered, at
+		original = func(i int) int { return at(i) - strings.IndexByte(wrapped, '\n') - 1 }
 	}
-	tree, err := parseJS(source, module)
-	if err != nil {
-		return findings{Lower: !j.TypeScript && !j.Lower, Unread: err.Error()}
-	}
-	p := programOf(tree)
+	p := programOf(plain)
 	hits, whole := p.dangers()
-	f := findings{Hits: hits, Missing: p.missing(module, j.Known), Insert: importGap(string(j.Source))}
+	f := findings{Insert: importGap(source)}
 	if !whole {
 		f.Unread = "there is too much in it"
 	}
-	for i := range f.Hits {
-		f.Hits[i].At = original(f.Hits[i].At)
+	for _, h := range hits {
+		if h.At = original(h.At); h.At >= 0 { // else it stands in what esbuild adds
+			f.Hits = append(f.Hits, h)
+		}
 	}
-	for i := range f.Missing {
-		f.Missing[i].At = max(0, original(f.Missing[i].At))
+	for _, m := range p.missing(path.Ext(name) == ".mjs", j.Known) {
+		m.At = max(0, original(m.At))
+		f.Missing = append(f.Missing, m)
 	}
 	return f
 }
 
-// lower translates syntax that goja's parser does not know to older syntax, and TypeScript to JavaScript. The returned
-// function maps an offset to the source, or to -1 if the source has no such place: esbuild reports places only in a
-// source map, which go-sourcemap reads.
-func lower(source string, typescript bool) (string, func(int) int, error) {
+// canonical translates TypeScript and JavaScript to JavaScript in esbuild's spelling, in which tokens tell what a parser
+// would: without types, templates and arrow functions. The returned function maps an offset to the source, or to -1 if
+// the source has no such place: esbuild reports places only in a source map.
+func canonical(source string, typescript bool) (string, func(int) int, error) {
 	o := api.TransformOptions{
-		Loader: api.LoaderJS, Target: api.ESNext, Sourcemap: api.SourceMapExternal, LegalComments: api.LegalCommentsNone,
-		Supported: map[string]bool{"decorators": false, "using": false, "async-generator": false, "for-await": false},
+		Loader: api.LoaderJS, Target: api.ESNext, Charset: api.CharsetUTF8, Sourcemap: api.SourceMapExternal, LegalComments: api.LegalCommentsNone,
+		Supported: map[string]bool{"decorators": false, "using": false, "arrow": false, "template-literal": false},
 	}
 	if typescript {
 		o.Loader = api.LoaderTS
 	}
 	r := api.Transform(source, o)
 	if len(r.Errors) > 0 {
-		return "", nil, errUnreadable
+		return "", nil, errors.New("our parser does not know all of its syntax")
 	}
-	places, err := sourcemap.Parse("", r.Map)
-	if err != nil {
-		return "", nil, errors.New("its source map can't be read")
+	var m struct{ Mappings string }
+	if err := json.Unmarshal(r.Map, &m); err != nil {
+		return "", nil, fmt.Errorf("read esbuild's source map: %w", err)
 	}
-	lowered := string(r.Code)
-	return lowered, func(at int) int {
-		line, column := position(lowered, at)
-		_, _, line, column, ok := places.Source(line, column)
-		if !ok {
+	plain, places := string(r.Code), mappings(m.Mappings)
+	return plain, func(at int) int {
+		line, column := position(plain, at)
+		i := sort.Search(len(places), func(i int) bool {
+			return places[i].line > line || places[i].line == line && places[i].column > column
+		})
+		if i > 0 && places[i-1].line == line || i == len(places) || places[i].line != line {
+			i-- // not the parenthesis at the beginning of a line, which has no place
+		}
+		if i < 0 {
 			return -1
 		}
-		return unposition(source, line, column)
+		return unposition(source, places[i].sourceLine, places[i].sourceColumn)
 	}, nil
+}
+
+// mapping is a place of esbuild's output, with the place of the source that it comes from.
+type mapping struct{ line, column, sourceLine, sourceColumn int }
+
+// mappings decodes a source map: for each place up to five numbers, as differences to those before, in digits of 5 bits.
+func mappings(text string) []mapping {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	var out []mapping
+	var sums [5]int
+	line, field, value, shift := 1, 0, 0, 0
+	for _, c := range []byte(text + ";") {
+		switch digit := strings.IndexByte(digits, c); {
+		case digit < 0: // , or ;
+			if field >= 4 {
+				out = append(out, mapping{line, sums[0], sums[2] + 1, sums[3]})
+			}
+			if field = 0; c == ';' {
+				line, sums[0] = line+1, 0
+			}
+		case digit >= 32:
+			value |= digit % 32 << shift
+			shift += 5
+		case field < len(sums):
+			value |= digit << shift
+			sums[field] += value >> 1 * (1 - 2*(value&1))
+			field, value, shift = field+1, 0, 0
+		}
+	}
+	return out
 }
 
 // position returns a line from 1 and a column from 0 in UTF-16, as source maps count.

@@ -3,8 +3,6 @@ package validate
 import (
 	"slices"
 	"strings"
-
-	"github.com/dop251/goja/ast"
 )
 
 // nodeModules are the built-in modules that code uses by their own name, with the members that distinguish a module
@@ -38,49 +36,27 @@ var nodeNames = map[string]string{
 func (p *jsProgram) missing(module bool, known []string) []missing {
 	var out []missing
 	seen := map[string]bool{}
-	free := func(e ast.Expression, s *jsScope) (string, bool) {
-		if o, is := e.(*ast.Optional); is {
-			e = o.Expression
+	for i, t := range p.tokens {
+		name := t.text
+		if t.kind != 'w' || p.is(i-1, ".", "?.") || p.guarded[name] || seen[name] || p.named(name, i) != nil || slices.Contains(known, name) {
+			continue
 		}
-		id, is := e.(*ast.Identifier)
-		if !is {
-			return "", false
-		}
-		name := string(id.Name)
-		return name, !p.guarded[name] && !seen[name] && s.lookup(name) == nil && !slices.Contains(known, name)
-	}
-	// called adds a function or a class that is used by its name alone.
-	called := func(x ast.Node, e ast.Expression, s *jsScope) {
-		name, is := free(e, s)
-		from, known := nodeNames[name]
-		if !is || !known {
-			return
+		members, isModule := nodeModules[name]
+		from, isName := nodeNames[name]
+		statement := ""
+		switch {
+		case isModule && p.is(i+1, ".", "?.") && p.word(i+2) && (members == "" || slices.Contains(strings.Fields(members), p.tokens[i+2].text)):
+			statement = wholeModule(name, module)
+		case !isName || p.is(i+1, "(") && p.params[i+1] || !p.is(i+1, "(") && !p.is(i-1, "extends"):
+			continue
+		case module:
+			statement = "import { " + name + ` } from "node:` + from + `";`
+		default:
+			statement = "const { " + name + ` } = require("node:` + from + `");`
 		}
 		seen[name] = true
-		statement := "const { " + name + ` } = require("node:` + from + `");`
-		if module {
-			statement = "import { " + name + ` } from "node:` + from + `";`
-		}
-		out = append(out, missing{name, statement, p.offset(x)})
+		out = append(out, missing{name, statement, t.at})
 	}
-	for _, n := range p.nodes {
-		switch x := n.node.(type) {
-		case *ast.DotExpression:
-			name, is := free(x.Left, n.scope)
-			members, known := nodeModules[name]
-			if is && known && (members == "" || slices.Contains(strings.Fields(members), string(x.Identifier.Name))) {
-				seen[name] = true
-				out = append(out, missing{name, wholeModule(name, module), p.offset(x)})
-			}
-		case *ast.CallExpression:
-			called(x, x.Callee, n.scope)
-		case *ast.NewExpression:
-			called(x, x.Callee, n.scope)
-		case *ast.ClassLiteral:
-			called(x, x.SuperClass, n.scope)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b missing) int { return a.At - b.At })
 	return out
 }
 
@@ -93,24 +69,15 @@ func wholeModule(name string, module bool) string {
 
 // importGap returns where imports go: below the first comments and directives.
 func importGap(source string) gap {
-	text := []byte(source)
-	at := 0
-	if strings.HasPrefix(source, "\ufeff") {
-		at = len("\ufeff")
-	}
-	if strings.HasPrefix(source[at:], "#!") {
-		if at = strings.IndexByte(source, '\n') + 1; at == 0 {
-			return gap{len(source), true}
+	at := skipJS(source, 0)
+	for at < len(source) {
+		t, end := tokenJS(source, at, true)
+		if t.kind != 's' || !strings.HasPrefix(t.text, "use ") {
+			break
 		}
-	}
-	at = skipJS(text, at)
-	for directive().Match(text[at:]) {
-		_, end := tokenJS(text, at)
-		next := skipJS(text, end)
-		if next < len(text) && text[next] == ';' {
-			next = skipJS(text, next+1)
+		if at = skipJS(source, end); at < len(source) && source[at] == ';' {
+			at = skipJS(source, at+1)
 		}
-		at = next
 	}
 	line := strings.LastIndexByte(source[:at], '\n') + 1
 	if blank := strings.Trim(source[line:at], " \t"); blank == "" || blank == "\ufeff" {

@@ -1,101 +1,346 @@
 package validate
 
 import (
-	"github.com/dop251/goja/ast"
+	"slices"
+	"sort"
+	"strings"
 )
 
-// jsScope is a function or a block, with its bindings.
-type jsScope struct {
-	parent   *jsScope
-	function bool
-	bound    map[string][]jsBinding
+// jsSpan is a range of tokens; it is empty for an expression that is not there.
+type jsSpan struct{ from, to int }
+
+// jsName is a name that is bound in a function or a block.
+type jsName struct {
+	scope  jsSpan
+	values []jsValue
 }
 
-// jsBinding is a value of a name: a path, an expression, or neither if the value can't be known.
-type jsBinding struct {
-	path  string
-	value ast.Expression
-	key   string // of the member of value
-	scope *jsScope
+// jsValue is a value of a name: a path, an expression or a member of it, or neither if the value can't be known.
+type jsValue struct {
+	path string
+	expr jsSpan
+	key  string
 }
 
-// jsNode is a node with its scope and loop.
-type jsNode struct {
-	node  ast.Node
-	scope *jsScope
-	loop  ast.Statement // around it in the same function
-}
-
-// jsProgram is a tree with the bindings of its names. The order of statements does not count.
+// jsProgram is a script with the values of its names. The order of statements does not count. esbuild gives a name that
+// hides another name, or a global one, a name of its own.
 type jsProgram struct {
-	jsTree
-	top     *jsScope
-	nodes   []jsNode
-	sets    []jsSet         // assignments to names
+	tokens  []jsToken
+	names   map[string][]*jsName
 	guarded map[string]bool // names that typeof looks at
-	steps   int
-	memo    map[jsKey][]string
+	params  map[int]bool    // brackets of parameters
+	classes map[int]bool    // braces of classes
+	blocks  []int           // the brace around each token, or -1
+	endless []jsSpan        // bodies of loops that do not end
+
+	steps, depth int
+	memo         map[jsSpan][]string
 }
 
-type jsSet struct {
-	name    string
-	scope   *jsScope
-	binding jsBinding
-}
-
-type jsKey struct {
-	node  ast.Node
-	scope *jsScope
-}
-
-func newScope(parent *jsScope, function bool) *jsScope {
-	return &jsScope{parent, function, map[string][]jsBinding{}}
-}
-
-// newProgram returns an empty program.
-func newProgram() *jsProgram {
-	return &jsProgram{top: newScope(nil, true), guarded: map[string]bool{}, memo: map[jsKey][]string{}}
-}
-
-func programOf(t jsTree) *jsProgram {
-	p := newProgram()
-	p.jsTree = t
-	for _, i := range t.imports {
-		p.top.bind(i.name, jsBinding{path: i.path})
-	}
-	w := jsWalk{p, p.top, nil}
-	for _, s := range t.body {
-		w.node(s)
-	}
-	for _, s := range p.sets {
-		scope := s.scope
-		for scope.parent != nil && scope.bound[s.name] == nil {
-			scope = scope.parent
+func programOf(source string) *jsProgram {
+	p := &jsProgram{tokens: tokensJS(source), names: map[string][]*jsName{}, guarded: map[string]bool{},
+		params: map[int]bool{}, classes: map[int]bool{}, memo: map[jsSpan][]string{}}
+	open := []int{-1}
+	for i, t := range p.tokens {
+		p.blocks = append(p.blocks, open[len(open)-1])
+		switch {
+		case t.kind == 'w' && !p.is(i-1, ".", "?."):
+			p.declaration(i, open[len(open)-1])
+		case p.is(i, "("):
+			if p.is(t.pair+1, "{") && !p.classes[t.pair+1] && p.controls(i) == "" {
+				p.bindings(p.inside(i), jsSpan{i, p.after(t.pair + 1)}, true)
+				p.params[i] = true
+			}
+		case p.is(i, "{"):
+			open = append(open, i)
+		case p.is(i, "}") && len(open) > 1:
+			open = open[:len(open)-1]
 		}
-		scope.bind(s.name, s.binding)
+	}
+	for name, all := range p.names {
+		p.names[name] = merged(all)
+	}
+	for i, t := range p.tokens {
+		if t.kind == 'o' && assigns(t.text) {
+			p.assignment(i)
+		}
 	}
 	return p
 }
 
-// offset returns the byte offset of a node in the source.
-func (p *jsProgram) offset(n ast.Node) int { return int(n.Idx0()) - p.base }
+// is reports whether a token is one of these operators or keywords.
+func (p *jsProgram) is(i int, texts ...string) bool {
+	return i >= 0 && i < len(p.tokens) && (p.tokens[i].kind == 'o' || p.tokens[i].kind == 'w') && slices.Contains(texts, p.tokens[i].text)
+}
 
-func (s *jsScope) bind(name string, b jsBinding) { s.bound[name] = append(s.bound[name], b) }
+// word reports whether a token is a word.
+func (p *jsProgram) word(i int) bool { return i < len(p.tokens) && p.tokens[i].kind == 'w' }
 
-// lookup returns the bindings of a name, nil if there are none.
-func (s *jsScope) lookup(name string) []jsBinding {
-	for ; s != nil; s = s.parent {
-		if b := s.bound[name]; b != nil {
-			return b
+// after returns the index behind a token, or behind the bracket that closes it.
+func (p *jsProgram) after(i int) int {
+	if i < len(p.tokens) && p.tokens[i].pair > i {
+		return p.tokens[i].pair + 1
+	}
+	return i + 1
+}
+
+// inside returns the tokens between brackets.
+func (p *jsProgram) inside(open int) jsSpan { return jsSpan{open + 1, p.after(open) - 1} }
+
+// find returns the first of these operators or keywords outside of brackets, or s.to.
+func (p *jsProgram) find(s jsSpan, texts ...string) int {
+	for i := s.from; i < s.to; i = p.after(i) {
+		if p.is(i, texts...) && !p.is(i-1, ".", "?.") {
+			return i
+		}
+	}
+	return s.to
+}
+
+// split splits at operators outside of brackets.
+func (p *jsProgram) split(s jsSpan, texts ...string) []jsSpan {
+	var out []jsSpan
+	for s.from < s.to {
+		end := p.find(s, texts...)
+		out = append(out, jsSpan{s.from, end})
+		s.from = end + 1
+	}
+	return out
+}
+
+// controls returns the keyword of a statement before a parenthesis.
+func (p *jsProgram) controls(open int) string {
+	if p.is(open-1, "await") && p.is(open-2, "for") {
+		return "for"
+	}
+	if p.is(open-1, jsControl...) && !p.is(open-2, ".", "?.") {
+		return p.tokens[open-1].text
+	}
+	return ""
+}
+
+// declaration records the names that a keyword binds, and what else it says. block is the brace around it.
+func (p *jsProgram) declaration(i, block int) {
+	scope := jsSpan{max(block, 0), len(p.tokens)}
+	if block >= 0 {
+		scope.to = p.after(block)
+	}
+	switch p.tokens[i].text {
+	case "var", "let", "const":
+		if p.word(i+1) || p.is(i+1, "{", "[") {
+			end := p.find(jsSpan{i + 1, len(p.tokens)}, ";", "of", "in", ")", "}")
+			p.bindings(jsSpan{i + 1, end}, scope, p.is(end, "of", "in"))
+		}
+	case "catch":
+		if p.is(i+1, "(") {
+			p.bindings(p.inside(i+1), jsSpan{i, p.after(p.after(i + 1))}, true)
+		}
+	case "function":
+		if name := i + 1; p.word(name) || p.is(name, "*") && p.word(name+1) {
+			if p.is(name, "*") {
+				name++
+			}
+			p.bindings(jsSpan{name, name + 1}, scope, true)
+		}
+	case "class":
+		if p.word(i+1) && !p.is(i+1, "extends") {
+			p.bindings(jsSpan{i + 1, i + 2}, scope, true)
+		}
+		p.classes[p.classBody(i+1)] = true
+	case "import":
+		p.imported(i + 1)
+	case "typeof":
+		if p.word(i + 1) {
+			p.guarded[p.tokens[i+1].text] = true
+		}
+	case "while", "for", "do":
+		p.loop(i)
+	}
+}
+
+// classBody returns the brace of a class: the first that belongs to no expression after extends.
+func (p *jsProgram) classBody(i int) int {
+	for ; i < len(p.tokens) && !p.is(i, "{", ";", ")", "}"); i = p.after(i) {
+		if p.is(i, "extends") && (p.is(i+1, "{") || p.is(i+1, "function", "class")) {
+			i = p.find(jsSpan{i + 1, len(p.tokens)}, "{")
+		}
+	}
+	return i
+}
+
+// bindings binds the names of patterns in a scope. If they are not unknown, their values are those that are assigned.
+func (p *jsProgram) bindings(s, scope jsSpan, unknown bool) {
+	for _, part := range p.split(s, ",") {
+		p.pattern(part, "", func(name, _ string, _ bool) {
+			n := &jsName{scope: scope}
+			if unknown {
+				n.values = []jsValue{{}}
+			}
+			p.names[name] = append(p.names[name], n)
+		})
+	}
+}
+
+// pattern calls bind for each name of a pattern, with the path of the member that the name takes.
+func (p *jsProgram) pattern(s jsSpan, key string, bind func(name, key string, known bool)) {
+	s.to = p.find(s, "=")
+	rest := p.is(s.from, "...")
+	if rest {
+		s.from++
+	}
+	switch {
+	case s.from >= s.to:
+	case s.to == s.from+1 && p.word(s.from):
+		bind(p.tokens[s.from].text, key, !rest && key != "?")
+	case p.is(s.from, "["):
+		for _, part := range p.split(p.inside(s.from), ",") {
+			p.pattern(part, "?", bind)
+		}
+	case p.is(s.from, "{"):
+		for _, part := range p.split(p.inside(s.from), ",") {
+			member, target := "?", part
+			if colon := p.find(part, ":"); colon < part.to {
+				target.from = colon + 1
+			}
+			if t := p.tokens[part.from]; (t.kind == 'w' || t.kind == 's') && key != "?" {
+				member = strings.TrimPrefix(key+"."+t.text, ".")
+			}
+			p.pattern(target, member, bind)
+		}
+	}
+}
+
+// merged sorts names by their scopes, and makes those of the same scope one.
+func merged(all []*jsName) []*jsName {
+	slices.SortStableFunc(all, func(a, b *jsName) int { return a.scope.from - b.scope.from })
+	return slices.CompactFunc(all, func(a, b *jsName) bool {
+		same := a.scope == b.scope
+		if same {
+			a.values = append(a.values, b.values...)
+		}
+		return same
+	})
+}
+
+// named returns the name that a word means at a place, nil if it is bound nowhere.
+func (p *jsProgram) named(name string, at int) *jsName {
+	all := p.names[name]
+	for i := sort.Search(len(all), func(i int) bool { return all[i].scope.from > at }) - 1; i >= 0; i-- {
+		if p.steps++; at < all[i].scope.to {
+			return all[i]
 		}
 	}
 	return nil
 }
 
-// hoist returns the scope in which var binds.
-func (s *jsScope) hoist() *jsScope {
-	for !s.function {
-		s = s.parent
+// imported reads a, {b as c}, * as d from "x".
+func (p *jsProgram) imported(i int) {
+	if p.is(i, "(", ".") {
+		return
 	}
-	return s
+	head := jsSpan{i, i}
+	for head.to < len(p.tokens) && p.tokens[head.to].kind != 's' && !p.is(head.to, ";") {
+		head.to = p.after(head.to)
+	}
+	if head.to == len(p.tokens) || p.tokens[head.to].kind != 's' {
+		return
+	}
+	module := moduleName(p.tokens[head.to].text)
+	bind := func(s jsSpan, braces bool) {
+		if s.from >= s.to {
+			return
+		}
+		member := ""
+		if braces {
+			member = p.tokens[s.from].text
+		}
+		name := p.tokens[s.to-1].text
+		p.names[name] = append(p.names[name], &jsName{jsSpan{0, len(p.tokens)}, []jsValue{{path: jsMember(module, member)}}})
+	}
+	for _, part := range p.split(jsSpan{i, max(i, head.to-1)}, ",") { // without from
+		if !p.is(part.from, "{") {
+			bind(part, false)
+			continue
+		}
+		for _, part := range p.split(p.inside(part.from), ",") {
+			bind(part, true)
+		}
+	}
+}
+
+// assigns reports whether an operator assigns.
+func assigns(operator string) bool {
+	return strings.HasSuffix(operator, "=") && !slices.Contains([]string{"==", "===", "!=", "!==", "<=", ">="}, operator)
+}
+
+// assignment adds the value at the right of an operator to the names at its left.
+func (p *jsProgram) assignment(i int) {
+	left := jsSpan{i - 1, i}
+	if i > 0 && p.tokens[i-1].pair >= 0 {
+		left.from = p.tokens[i-1].pair
+	}
+	if left.from < 0 || p.is(left.from-1, ".", "?.") || p.index(left.from) || p.field(left.from) {
+		return
+	}
+	right := jsSpan{i + 1, p.find(jsSpan{i + 1, len(p.tokens)}, ",", ";", ")", "]", "}")}
+	p.pattern(left, "", func(name, key string, known bool) {
+		n := p.named(name, i)
+		if n == nil {
+			n = &jsName{scope: jsSpan{0, len(p.tokens)}}
+			p.names[name] = slices.Insert(p.names[name], 0, n)
+		}
+		value := jsValue{expr: right, key: key}
+		if !known || !p.is(i, "=", "||=", "??=", "&&=") {
+			value = jsValue{}
+		}
+		n.values = append(n.values, value)
+	})
+}
+
+// field reports whether a name is that of a class's field.
+func (p *jsProgram) field(i int) bool {
+	return p.is(i-1, "{", ";", "}", "static") && p.classes[p.blocks[i]]
+}
+
+// loop records a loop that has no end in its condition and none in its body.
+func (p *jsProgram) loop(i int) {
+	body := jsSpan{i + 1, 0}
+	if !p.is(i, "do") {
+		if !p.is(i+1, "(") {
+			return
+		}
+		body.from = p.after(i + 1)
+	}
+	body.to = p.after(p.find(jsSpan{body.from, len(p.tokens)}, ";", "}"))
+	if p.is(body.from, "{") {
+		body.to = p.after(body.from)
+	}
+	var test jsSpan
+	switch {
+	case p.is(i, "for"):
+		parts := p.inside(i + 1)
+		first := p.find(parts, ";")
+		test = jsSpan{first + 1, p.find(jsSpan{first + 1, parts.to}, ";")}
+		if first == parts.to || test.from < test.to && !p.truth(test) {
+			return
+		}
+	case p.is(i, "do") && p.is(body.to, "while"):
+		test = p.inside(body.to + 1)
+	default:
+		test = p.inside(i + 1)
+	}
+	if !p.is(i, "for") && !p.truth(test) {
+		return
+	}
+	for j := body.from; j < body.to && j < len(p.tokens); j++ {
+		if p.is(j, "break", "return", "await") && !p.is(j-1, ".") {
+			return
+		}
+	}
+	p.endless = append(p.endless, body)
+}
+
+// truth reports whether a condition is always true.
+func (p *jsProgram) truth(s jsSpan) bool {
+	return s.to == s.from+1 && (p.is(s.from, "true") || p.tokens[s.from].kind == 'n' && p.tokens[s.from].text != "0")
 }

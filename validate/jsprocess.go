@@ -3,67 +3,48 @@ package validate
 import (
 	"slices"
 	"strings"
-
-	"github.com/dop251/goja/ast"
-	"github.com/dop251/goja/token"
 )
 
 // process inspects a call of a function of child_process.
-func (l *jsInspector) process(x ast.Expression, name string, args []ast.Expression, n jsNode) {
-	command, known := l.command(argument(args, 0), n.scope)
+func (l *jsInspector) process(c jsCall, name string) {
+	command, _ := l.text(l.argument(c.args, 0))
+	known := command != unknownText
+	command = strings.ReplaceAll(command, unknownText, "_")
 	name = strings.TrimSuffix(name, "Sync")
-	bomb := name == "fork" || name == "spawn" || name == "exec"
 	switch name {
 	case "exec":
-		l.say("node-shell", x)
+		l.say("node-shell", c.start)
 	case "spawn", "execFile", "fork":
-		words, isList := l.words(argument(args, 1), n.scope)
-		shell := slices.ContainsFunc(args[min(1, len(args)):], func(e ast.Expression) bool { return l.option(e, "shell", n.scope) })
-		if shell || known && isShell(command[strings.LastIndexByte(command, '/')+1:]) && slices.ContainsFunc(words, func(w string) bool { return w == "-c" }) {
-			l.say("node-shell", x)
+		words, isList := l.list(l.argument(c.args, 1))
+		shell := slices.ContainsFunc(c.args[min(1, len(c.args)):], func(s jsSpan) bool { return l.option(s, "shell") })
+		if shell || known && isShell(command[strings.LastIndexByte(command, '/')+1:]) && slices.Contains(words, "-c") {
+			l.say("node-shell", c.start)
 		}
-		if isList && known {
-			if shell {
-				command += " " + strings.Join(words, " ")
-			} else {
-				command = quoteWords(append([]string{command}, words...))
-			}
+		switch {
+		case isList && shell:
+			command += " " + strings.Join(words, " ")
+		case isList:
+			command = quoteWords(append([]string{command}, words...))
 		}
 	default:
 		return
 	}
 	if known {
-		l.hits = append(l.hits, commandHits(command, l.offset(x))...)
+		l.hits = append(l.hits, commandHits(command, l.tokens[c.start].at)...)
 	}
-	if bomb && l.endless(n) && (name == "fork" || l.itself(args, n.scope)) {
-		l.say("node-fork-bomb", x)
+	if name != "execFile" && l.forever(c.start) && (name == "fork" || l.itself(c.args)) {
+		l.say("node-fork-bomb", c.start)
 	}
 }
 
-// command returns a command, with unknownText for its unknown parts.
-func (l *jsInspector) command(e ast.Expression, s *jsScope) (string, bool) {
-	if text, known := l.text(e, s, 0); known {
-		return text, true
-	}
-	if t, is := e.(*ast.TemplateLiteral); is && t.Tag == nil {
-		text, _ := l.template(t, s, 0)
-		return strings.ReplaceAll(text, unknownText, "_"), text != ""
-	}
-	if b, is := e.(*ast.BinaryExpression); is && b.Operator == token.PLUS {
-		text := l.file(e, s, 0)
-		return strings.ReplaceAll(text, unknownText, "_"), text != ""
-	}
-	return "", false
-}
-
-func (l *jsInspector) words(e ast.Expression, s *jsScope) ([]string, bool) {
-	list, is := e.(*ast.ArrayLiteral)
-	if !is {
+// list returns the texts of an array.
+func (l *jsInspector) list(s jsSpan) (words []string, is bool) {
+	if !l.is(s.from, "[") || l.after(s.from) != s.to {
 		return nil, false
 	}
-	var words []string
-	for _, v := range list.Value {
-		words = append(words, strings.ReplaceAll(orUnknown(l.file(v, s, 0)), unknownText, "_"))
+	for _, part := range l.split(l.inside(s.from), ",") {
+		text, _ := l.text(part)
+		words = append(words, strings.ReplaceAll(text, unknownText, "_"))
 	}
 	return words, true
 }
@@ -75,97 +56,38 @@ func quoteWords(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// option reports whether an object has a key whose value is not plainly false.
-func (l *jsInspector) option(e ast.Expression, key string, s *jsScope) bool {
-	if id, is := e.(*ast.Identifier); is {
-		if b := s.lookup(string(id.Name)); len(b) == 1 && b[0].value != nil && b[0].key == "" {
-			e = b[0].value
-		}
+// option reports whether an object has a key whose value is true, or text.
+func (l *jsInspector) option(s jsSpan, key string) bool {
+	if expr, is := l.only(s); is {
+		s = expr
 	}
-	o, is := e.(*ast.ObjectLiteral)
-	if !is {
+	if s.from >= s.to || !l.is(s.from, "{") {
 		return false
 	}
-	for _, p := range o.Value {
-		k, is := p.(*ast.PropertyKeyed)
-		if !is || k.Computed {
-			continue
+	for _, part := range l.split(l.inside(s.from), ",") {
+		if part.to == part.from+3 && l.tokens[part.from].text == key && l.is(part.from+1, ":") {
+			value := l.tokens[part.from+2]
+			return value.kind == 'w' && value.text == "true" || value.kind == 's' && value.text != ""
 		}
-		if name, is := k.Key.(*ast.StringLiteral); is && string(name.Value) == key {
-			switch v := k.Value.(type) {
-			case *ast.BooleanLiteral:
-				return v.Value
-			case *ast.StringLiteral:
-				return v.Value != ""
+	}
+	return false
+}
+
+// forever reports whether a token is in a loop that does not end.
+func (l *jsInspector) forever(i int) bool {
+	return slices.ContainsFunc(l.endless, func(body jsSpan) bool { return body.from <= i && i < body.to })
+}
+
+// itself reports whether the arguments start this program again.
+func (l *jsInspector) itself(args []jsSpan) bool {
+	for _, a := range args {
+		for i := a.from; i < a.to; i++ {
+			if l.begins(i) && slices.ContainsFunc(l.chain(i, nil).paths, func(path string) bool {
+				return path == "__filename" || strings.HasPrefix(path, "process.argv") || path == "process.execPath"
+			}) {
+				return true
 			}
 		}
 	}
 	return false
-}
-
-func (l *jsInspector) kill(x ast.Node, args []ast.Expression, s *jsScope) {
-	pid, _ := l.text(argument(args, 0), s, 0)
-	parent := slices.Contains(l.paths(argument(args, 0), s, 0), "process.ppid")
-	if parent || pid == "-1" || pid == "0" || pid == "1" {
-		l.say("node-kill-all", x)
-	}
-}
-
-// endless reports whether a node is in a loop that does not end.
-func (l *jsInspector) endless(n jsNode) bool {
-	var test ast.Expression
-	var body ast.Statement
-	switch x := n.loop.(type) {
-	case *ast.WhileStatement:
-		test, body = x.Test, x.Body
-	case *ast.DoWhileStatement:
-		test, body = x.Test, x.Body
-	case *ast.ForStatement:
-		if test, body = x.Test, x.Body; test == nil {
-			return !breaks(body)
-		}
-	default:
-		return false
-	}
-	switch t := test.(type) {
-	case *ast.BooleanLiteral:
-		return t.Value && !breaks(body)
-	case *ast.NumberLiteral:
-		return t.Literal != "0" && !breaks(body)
-	}
-	return false
-}
-
-// breaks reports whether a loop's body may end the loop.
-func breaks(body ast.Statement) bool {
-	p := newProgram()
-	jsWalk{p, p.top, nil}.node(body)
-	return slices.ContainsFunc(p.nodes, func(n jsNode) bool {
-		switch x := n.node.(type) {
-		case *ast.BranchStatement:
-			return x.Token == token.BREAK
-		case *ast.ReturnStatement, *ast.AwaitExpression:
-			return true
-		}
-		return false
-	})
-}
-
-// itself reports whether the arguments start this program again.
-func (l *jsInspector) itself(args []ast.Expression, s *jsScope) bool {
-	p := newProgram()
-	for _, a := range args {
-		if a != nil {
-			jsWalk{p, s, nil}.node(a)
-		}
-	}
-	return slices.ContainsFunc(p.nodes, func(n jsNode) bool {
-		e, is := n.node.(ast.Expression)
-		if !is {
-			return false
-		}
-		return slices.ContainsFunc(l.paths(e, n.scope, 0), func(path string) bool {
-			return path == "__filename" || path == "process.argv" || path == "process.execPath"
-		})
-	})
 }

@@ -4,9 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/dop251/goja/ast"
-	"github.com/dop251/goja/token"
 )
 
 // jsCalls maps rules to paths: the rule applies to a call of the path, and to new with it.
@@ -35,156 +32,141 @@ var jsCalled = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// jsInspector inspects each node of a program once.
+// jsInspector inspects each call and each assignment of a program once.
 type jsInspector struct {
 	*jsProgram
 	hits []hit
 }
 
-func (l *jsInspector) say(rule string, n ast.Node) { l.hits = append(l.hits, hit{rule, l.offset(n)}) }
+func (l *jsInspector) say(rule string, token int) {
+	l.hits = append(l.hits, hit{rule, l.tokens[token].at})
+}
 
-// dangers inspects all nodes; whole is false if there are too many.
+// dangers inspects all expressions; whole is false if there are too many.
 func (p *jsProgram) dangers() (hits []hit, whole bool) {
 	l := &jsInspector{jsProgram: p}
-	for _, n := range p.nodes {
-		if p.steps > jsSteps || len(l.hits) > 2*maxDangers {
+	for i := range p.tokens {
+		if p.exhausted() || len(l.hits) > 2*maxDangers {
 			return l.hits, false
 		}
-		switch x := n.node.(type) {
-		case *ast.CallExpression:
-			l.call(x, x.Callee, x.ArgumentList, n)
-		case *ast.NewExpression:
-			l.call(x, x.Callee, x.ArgumentList, n)
-		case *ast.AssignExpression:
-			l.assign(x, n.scope)
+		if !p.begins(i) {
+			continue
+		}
+		c := p.chain(i, l.call)
+		if c.shared && c.end < len(p.tokens) && p.tokens[c.end].kind == 'o' && assigns(p.tokens[c.end].text) {
+			l.say("node-prototype", i)
 		}
 	}
 	return l.hits, true
 }
 
-func (l *jsInspector) call(x ast.Expression, callee ast.Expression, args []ast.Expression, n jsNode) {
-	for _, path := range l.paths(callee, n.scope, 0) {
-		args := args
+func (l *jsInspector) call(c jsCall) {
+	for _, path := range c.callee {
+		c := c
 		if path != "util.promisify" {
-			l.callbacks(args, n.scope)
+			l.callbacks(c.args)
 		}
 		if base, is := strings.CutSuffix(path, ".call"); is {
-			path, args = base, args[min(1, len(args)):]
+			path, c.args = base, c.args[min(1, len(c.args)):]
 		} else if base, is := strings.CutSuffix(path, ".apply"); is {
-			path, args = base, nil
+			path, c.args = base, nil
 		}
-		path = strings.TrimSuffix(path, ".default")
-		if rule := jsCalled()[path]; rule != "" {
-			l.say(rule, x)
-			if rule == "node-eval" || rule == "node-function-constructor" || rule == "node-vm" {
-				l.evaluated(x, args, n.scope)
-			}
+		l.calls(strings.TrimSuffix(path, ".default"), c)
+	}
+}
+
+// calls inspects a call of the function of a path.
+func (l *jsInspector) calls(path string, c jsCall) {
+	first := l.argument(c.args, 0)
+	if rule := jsCalled()[path]; rule != "" {
+		l.say(rule, c.start)
+		if rule == "node-eval" || rule == "node-function-constructor" || rule == "node-vm" {
+			l.evaluated(c)
 		}
-		switch {
-		case path == "setTimeout" || path == "setInterval" || path == "setImmediate":
-			if isText(argument(args, 0)) {
-				l.say("node-timer-text", x)
-			}
-		case requires(path):
-			if _, known := l.text(argument(args, 0), n.scope, 0); !known && len(args) > 0 {
-				l.say("node-dynamic-require", x)
-			}
-		case strings.HasPrefix(path, "child_process."):
-			l.process(x, strings.TrimPrefix(path, "child_process."), args, n)
-		case path == "cluster.fork" && l.endless(n):
-			l.say("node-fork-bomb", x)
-		case path == "worker_threads.Worker":
-			if l.option(argument(args, 1), "eval", n.scope) {
-				l.say("node-eval", x)
-			}
-		case path == "process.kill":
-			l.kill(x, args, n.scope)
-		case path == "Object.defineProperty" || path == "Object.assign" || path == "Object.defineProperties" || path == "Reflect.set":
-			if slices.ContainsFunc(l.paths(argument(args, 0), n.scope, 0), sharedPrototype) {
-				l.say("node-prototype", x)
-			}
-		case strings.HasPrefix(path, "fs."):
-			name := strings.TrimPrefix(strings.TrimPrefix(path, "fs."), "promises.")
-			l.writes(x, strings.TrimSuffix(name, "Sync"), args, n.scope)
-		case path == "fs-extra.remove" || path == "fs-extra.removeSync" || path == "rimraf" || path == "rimraf.sync":
-			if everything(l.file(argument(args, 0), n.scope, 0)) {
-				l.say("node-delete-all", x)
-			}
+	}
+	switch {
+	case path == "setTimeout" || path == "setInterval" || path == "setImmediate":
+		if slices.ContainsFunc(l.split(first, "+"), l.isText) {
+			l.say("node-timer-text", c.start)
+		}
+	case requires(path):
+		if _, known := l.text(first); !known && len(c.args) > 0 {
+			l.say("node-dynamic-require", c.start)
+		}
+	case strings.HasPrefix(path, "child_process."):
+		l.process(c, strings.TrimPrefix(path, "child_process."))
+	case path == "cluster.fork" && l.forever(c.start):
+		l.say("node-fork-bomb", c.start)
+	case path == "worker_threads.Worker":
+		if l.option(l.argument(c.args, 1), "eval") {
+			l.say("node-eval", c.start)
+		}
+	case path == "process.kill":
+		pid, _ := l.text(first)
+		if slices.Contains([]string{"-1", "0", "1"}, pid) || slices.Contains(l.paths(first), "process.ppid") {
+			l.say("node-kill-all", c.start)
+		}
+	case path == "Object.defineProperty" || path == "Object.assign" || path == "Object.defineProperties" || path == "Reflect.set":
+		if slices.ContainsFunc(l.paths(first), sharedPrototype) {
+			l.say("node-prototype", c.start)
+		}
+	case strings.HasPrefix(path, "fs."):
+		name := strings.TrimPrefix(strings.TrimPrefix(path, "fs."), "promises.")
+		l.writes(c, strings.TrimSuffix(name, "Sync"))
+	case path == "fs-extra.remove" || path == "fs-extra.removeSync" || path == "rimraf" || path == "rimraf.sync":
+		if everything(l.file(first)) {
+			l.say("node-delete-all", c.start)
 		}
 	}
 }
 
 // callbacks inspects functions in the arguments of a call, which may call them: list.map(eval).
-func (l *jsInspector) callbacks(args []ast.Expression, s *jsScope) {
+func (l *jsInspector) callbacks(args []jsSpan) {
 	for _, a := range args {
-		switch a.(type) {
-		case *ast.Identifier, *ast.DotExpression:
-			for _, path := range l.paths(a, s, 0) {
-				switch path {
-				case "eval":
-					l.say("node-eval", a)
-				case "child_process.exec", "child_process.execSync":
-					l.say("node-shell", a)
-				}
+		for _, path := range l.paths(a) {
+			switch path {
+			case "eval":
+				l.say("node-eval", a.from)
+			case "child_process.exec", "child_process.execSync":
+				l.say("node-shell", a.from)
 			}
 		}
 	}
 }
 
-func argument(args []ast.Expression, i int) ast.Expression {
-	if i >= len(args) || slices.ContainsFunc(args[:i+1], func(e ast.Expression) bool { _, is := e.(*ast.SpreadElement); return is }) {
-		return nil
-	}
-	return args[i]
-}
-
-// isText reports whether an expression can only be text.
-func isText(e ast.Expression) bool {
-	switch x := e.(type) {
-	case *ast.StringLiteral:
-		return true
-	case *ast.TemplateLiteral:
-		return x.Tag == nil
-	case *ast.BinaryExpression:
-		return x.Operator == token.PLUS && (isText(x.Left) || isText(x.Right))
-	}
-	return false
+// isText reports whether an expression begins with text: a string, or a template, which is "a".concat(b).
+func (l *jsInspector) isText(s jsSpan) bool {
+	return s.from < s.to && l.tokens[s.from].kind == 's' && (s.to == s.from+1 || l.is(s.from+2, "concat"))
 }
 
 // evaluated inspects the sources of text that becomes code.
-func (l *jsInspector) evaluated(x ast.Node, args []ast.Expression, s *jsScope) {
-	for _, path := range l.inside(args, s) {
+func (l *jsInspector) evaluated(c jsCall) {
+	for _, path := range l.sources(c.args) {
 		switch {
 		case slices.Contains([]string{"Buffer.from", "buffer.Buffer.from", "atob", "unescape", "decodeURIComponent", "zlib.gunzipSync",
 			"zlib.inflateSync", "zlib.unzipSync", "zlib.brotliDecompressSync", "zlib.inflateRawSync"}, path):
-			l.say("node-encoded-code", x)
+			l.say("node-encoded-code", c.start)
 		case jsCalled()[path] == "node-network":
-			l.say("node-remote-code", x)
+			l.say("node-remote-code", c.start)
 		}
 	}
 }
 
-// inside returns the paths that are called anywhere in expressions, names followed a few steps.
-func (l *jsInspector) inside(list []ast.Expression, s *jsScope) []string {
+// sources returns the paths that are called anywhere in expressions, names followed a few steps.
+func (l *jsInspector) sources(list []jsSpan) []string {
 	var found []string
-	p := newProgram()
-	for _, e := range list {
-		if e != nil {
-			jsWalk{p, s, nil}.node(e)
-		}
-	}
-	seen := map[ast.Expression]bool{}
-	for i := 0; i < len(p.nodes) && i < 2000; i++ {
-		l.steps++
-		n := p.nodes[i]
-		switch x := n.node.(type) {
-		case *ast.CallExpression:
-			found = append(found, l.paths(x.Callee, n.scope, 0)...)
-		case *ast.Identifier:
-			for _, b := range n.scope.lookup(string(x.Name)) {
-				if b.value != nil && !seen[b.value] && len(seen) < 20 {
-					seen[b.value] = true
-					jsWalk{p, b.scope, nil}.node(b.value)
+	list = slices.Clone(list)
+	for n := 0; n < len(list) && n < 20; n++ {
+		for i := list[n].from; i < min(list[n].to, list[n].from+2000); i++ {
+			if !l.begins(i) {
+				continue
+			}
+			l.chain(i, func(c jsCall) { found = append(found, c.callee...) })
+			if name := l.named(l.tokens[i].text, i); name != nil && l.word(i) {
+				for _, v := range name.values {
+					if !slices.Contains(list, v.expr) {
+						list = append(list, v.expr)
+					}
 				}
 			}
 		}
@@ -193,7 +175,7 @@ func (l *jsInspector) inside(list []ast.Expression, s *jsScope) []string {
 }
 
 // writes inspects a call of a function of fs that changes files.
-func (l *jsInspector) writes(x ast.Node, name string, args []ast.Expression, s *jsScope) {
+func (l *jsInspector) writes(c jsCall, name string) {
 	var changed []int
 	switch name {
 	case "writeFile", "appendFile", "createWriteStream", "unlink", "rm", "rmdir", "mkdir", "chmod", "chown", "lchown", "truncate", "utimes":
@@ -203,16 +185,16 @@ func (l *jsInspector) writes(x ast.Node, name string, args []ast.Expression, s *
 	case "copyFile", "cp", "symlink", "link":
 		changed = []int{1}
 	case "open":
-		if flags, _ := l.text(argument(args, 1), s, 0); strings.ContainsAny(flags, "wa+") {
+		if flags, _ := l.text(l.argument(c.args, 1)); strings.ContainsAny(flags, "wa+") {
 			changed = []int{0}
 		}
 	}
 	for _, i := range changed {
-		switch file := l.file(argument(args, i), s, 0); {
-		case (name == "rm" || name == "rmdir") && everything(file) && l.option(argument(args, 1), "recursive", s):
-			l.say("node-delete-all", x)
+		switch file := l.file(l.argument(c.args, i)); {
+		case (name == "rm" || name == "rmdir") && everything(file) && l.option(l.argument(c.args, 1), "recursive"):
+			l.say("node-delete-all", c.start)
 		case diskDevice().MatchString(file), systemFile(file):
-			l.say("node-system-write", x)
+			l.say("node-system-write", c.start)
 		}
 	}
 }
@@ -222,24 +204,4 @@ func sharedPrototype(path string) bool {
 	name, is := strings.CutSuffix(path, ".prototype")
 	builtin := slices.Contains([]string{"Object", "Array", "String", "Number", "Function", "Promise", "Map", "Set", "Boolean", "RegExp", "Date"}, name)
 	return is && (builtin || strings.HasSuffix(name, ".constructor")) || strings.HasSuffix(path, ".__proto__")
-}
-
-func (l *jsInspector) assign(x *ast.AssignExpression, s *jsScope) {
-	left := x.Left
-	for {
-		var name string
-		switch t := left.(type) {
-		case *ast.DotExpression:
-			name, left = string(t.Identifier.Name), t.Left
-		case *ast.BracketExpression:
-			name, _ = l.text(t.Member, s, 0)
-			left = t.Left
-		default:
-			return
-		}
-		if name == "__proto__" || slices.ContainsFunc(l.paths(left, s, 0), sharedPrototype) {
-			l.say("node-prototype", x)
-			return
-		}
-	}
 }

@@ -4,139 +4,239 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dop251/goja/ast"
-	"github.com/dop251/goja/token"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-const (
-	jsDeepest = 40     // levels of an expression that are followed
-	jsSteps   = 300000 // of one program
-)
+// jsDeepest is how many levels of an expression are followed.
+const jsDeepest = 40
 
-// paths returns the paths of the functions and objects that an expression may be: "child_process.exec", "eval". A call
-// adds "()".
-func (p *jsProgram) paths(e ast.Expression, s *jsScope, depth int) []string {
-	p.steps++
-	if e == nil || depth > jsDeepest || p.steps > jsSteps {
-		return nil
-	}
-	key := jsKey{e, s}
-	if found, known := p.memo[key]; known {
-		return found
-	}
-	p.memo[key] = nil // while it is looked for: a name may be made of itself
-	found := p.find(e, s, depth+1)
-	slices.Sort(found)
-	found = slices.Compact(found)
-	p.memo[key] = found[:min(len(found), 8)]
-	return p.memo[key]
+// exhausted reports whether too much was followed already.
+func (p *jsProgram) exhausted() bool { return p.steps > 300_000+20*len(p.tokens) }
+
+// jsCall is a call, or a new with arguments.
+type jsCall struct {
+	start  int // the first token of what is called
+	open   int // the parenthesis
+	callee []string
+	args   []jsSpan
 }
 
-func (p *jsProgram) find(e ast.Expression, s *jsScope, depth int) []string {
-	switch x := e.(type) {
-	case *ast.Identifier:
-		return p.name(string(x.Name), s, depth)
-	case *ast.DotExpression:
-		return p.members(x.Left, string(x.Identifier.Name), s, depth)
-	case *ast.BracketExpression:
-		if key, known := p.text(x.Member, s, depth); known {
-			return p.members(x.Left, key, s, depth)
+// argument returns the tokens of an argument, none if it is not known which it is.
+func (p *jsProgram) argument(args []jsSpan, i int) jsSpan {
+	if i >= len(args) || slices.ContainsFunc(args[:i+1], func(s jsSpan) bool { return p.is(s.from, "...") }) {
+		return jsSpan{}
+	}
+	return args[i]
+}
+
+// index reports whether a bracket follows the value that it takes a member of.
+func (p *jsProgram) index(i int) bool { return p.is(i, "[") && p.operand(i-1) }
+
+// operand reports whether an operand ends at a token.
+func (p *jsProgram) operand(i int) bool {
+	switch {
+	case i < 0:
+		return false
+	case p.tokens[i].kind == 'o':
+		return p.is(i, ")", "]", "?.")
+	}
+	return p.tokens[i].kind != 'w' || !p.is(i, jsOperand...) || p.is(i-1, ".")
+}
+
+// begins reports whether an expression with members and calls may begin at a token.
+func (p *jsProgram) begins(i int) bool {
+	switch t := p.tokens[i]; {
+	case t.kind == 's':
+		return true
+	case t.kind == 'w':
+		return !p.is(i-1, ".", "?.") && !p.is(i, jsOperand...)
+	case p.is(i, "("):
+		return !p.params[i] && p.controls(i) == "" && !p.operand(i-1)
+	case p.is(i, "["):
+		return !p.index(i)
+	}
+	return p.is(i, "{") && p.is(p.after(i), ".")
+}
+
+// jsChain is an expression of members and calls: a.b("c")[d].
+type jsChain struct {
+	end    int // the index behind its last token
+	paths  []string
+	shared bool // it is a member of a prototype that other code shares
+}
+
+// chain reads the expression that begins at a token, and hands on its calls.
+func (p *jsProgram) chain(start int, call func(jsCall)) jsChain {
+	i := p.after(start)
+	c := jsChain{paths: p.primary(start)}
+	if p.is(start, "function") || p.is(start, "async") && p.is(start+1, "function") {
+		i = p.after(p.find(jsSpan{start, len(p.tokens)}, "{", ";", ")"))
+		c.paths = []string{"function"}
+	}
+	for ; i < len(p.tokens); p.steps++ {
+		var key string
+		member := false
+		if p.is(i, "?.") && p.is(i+1, "(", "[") {
+			i++
 		}
-	case *ast.CallExpression:
-		return p.called(x, s, depth)
-	case *ast.NewExpression:
-		return suffixed(p.paths(x.Callee, s, depth), "()")
-	case *ast.AwaitExpression:
-		return p.paths(x.Argument, s, depth)
-	case *ast.OptionalChain:
-		return p.paths(x.Expression, s, depth)
-	case *ast.Optional:
-		return p.paths(x.Expression, s, depth)
-	case *ast.SequenceExpression:
-		return p.paths(x.Sequence[len(x.Sequence)-1], s, depth)
-	case *ast.AssignExpression:
-		return p.paths(x.Right, s, depth)
-	case *ast.ConditionalExpression:
-		return append(slices.Clone(p.paths(x.Consequent, s, depth)), p.paths(x.Alternate, s, depth)...)
-	case *ast.BinaryExpression:
-		if x.Operator == token.LOGICAL_OR || x.Operator == token.COALESCE || x.Operator == token.LOGICAL_AND {
-			return append(slices.Clone(p.paths(x.Left, s, depth)), p.paths(x.Right, s, depth)...)
+		switch {
+		case p.is(i, ".", "?.") && p.word(i+1):
+			key, member = p.tokens[i+1].text, true
+			i += 2
+		case p.index(i):
+			key, member = p.text(p.inside(i))
+			if !member {
+				c.paths = nil
+			}
+			i = p.after(i)
+		case p.is(i, "(") && !p.params[i] && p.operand(i-1):
+			found := jsCall{start, i, c.paths, p.split(p.inside(i), ",")}
+			if call != nil {
+				call(found)
+			}
+			c.paths = p.called(found)
+			i = p.after(i)
+			continue
+		default:
+			c.end = i
+			return c
 		}
-	case *ast.FunctionLiteral, *ast.ArrowFunctionLiteral:
-		return []string{"function"}
-	case *ast.ArrayLiteral:
-		return []string{"[]"}
-	case *ast.ObjectLiteral:
-		return []string{"{}"}
-	case *ast.StringLiteral:
+		if member {
+			c.shared = c.shared || key == "__proto__" || slices.ContainsFunc(c.paths, sharedPrototype)
+			c.paths = members(c.paths, key)
+		}
+	}
+	c.end = i
+	return c
+}
+
+// primary returns the paths of a word, a string, or what stands in brackets.
+func (p *jsProgram) primary(i int) []string {
+	switch t := p.tokens[i]; {
+	case t.kind == 's':
 		return []string{"''"}
-	case *ast.ThisExpression:
-		return []string{"this"}
+	case t.kind == 'w':
+		return p.valuesOf(t.text, i)
+	case p.is(i, "("):
+		return p.paths(p.inside(i))
+	case p.is(i, "["):
+		return []string{"[]"}
 	}
-	return nil
+	return []string{"{}"}
 }
 
-func (p *jsProgram) name(name string, s *jsScope, depth int) []string {
-	bound := s.lookup(name)
-	if bound == nil {
-		if name == jsImport {
-			return []string{"import"}
-		}
+func (p *jsProgram) valuesOf(name string, at int) []string {
+	n := p.named(name, at)
+	if n == nil {
 		return []string{name}
 	}
 	var out []string
-	for _, b := range bound[:min(len(bound), 50)] {
-		switch {
-		case b.path != "":
-			out = append(out, b.path)
-		case b.value != nil && b.key != "":
-			out = append(out, p.members(b.value, b.key, b.scope, depth)...)
-		case b.value != nil:
-			out = append(out, p.paths(b.value, b.scope, depth)...)
+	for _, v := range n.values[:min(len(n.values), 50)] {
+		found := p.paths(v.expr)
+		if v.path != "" {
+			found = []string{v.path}
 		}
+		if v.key != "" {
+			found = members(found, v.key)
+		}
+		out = append(out, found...)
 	}
 	return out
 }
 
-func (p *jsProgram) members(e ast.Expression, name string, s *jsScope, depth int) []string {
+// paths returns the paths of the functions and objects that an expression may be: "child_process.exec", "eval". A call
+// adds "()".
+func (p *jsProgram) paths(s jsSpan) []string {
+	p.steps++
+	if s.from >= s.to || p.depth > jsDeepest || p.exhausted() {
+		return nil
+	}
+	if found, known := p.memo[s]; known {
+		return found
+	}
+	p.memo[s] = nil // while it is looked for: a name may be made of itself
+	p.depth++
+	found := p.expression(s)
+	p.depth--
+	slices.Sort(found)
+	found = slices.Compact(found)
+	p.memo[s] = found[:min(len(found), 8)]
+	return p.memo[s]
+}
+
+func (p *jsProgram) expression(s jsSpan) []string {
+	parts := p.split(s, ",")
+	s = parts[len(parts)-1]
+	for p.is(s.from, "await", "new") {
+		s.from++
+	}
+	for i := s.from; i < s.to; i = p.after(i) {
+		if p.tokens[i].kind == 'o' && assigns(p.tokens[i].text) {
+			return p.paths(jsSpan{i + 1, s.to})
+		}
+	}
+	if s.from >= s.to {
+		return nil
+	}
+	if parts = p.split(s, "?", ":", "||", "&&", "??"); len(parts) > 1 && s.from < s.to {
+		var out []string
+		for _, part := range parts {
+			out = append(out, p.paths(part)...)
+		}
+		return out
+	}
+	if c := p.chain(s.from, nil); c.end >= s.to {
+		return slices.Clone(c.paths)
+	}
+	return nil
+}
+
+func members(paths []string, name string) []string {
 	var out []string
-	for _, path := range p.paths(e, s, depth) {
-		switch {
-		case name == "constructor" && (path == "function" || strings.HasSuffix(path, ".constructor")):
+	for _, path := range paths {
+		if name == "constructor" && (path == "function" || strings.HasSuffix(path, ".constructor")) {
 			out = append(out, "Function")
-		default:
+		} else {
 			out = append(out, jsMember(path, name))
 		}
 	}
 	return out
 }
 
-func suffixed(paths []string, suffix string) []string {
-	var out []string
-	for _, p := range paths {
-		out = append(out, p+suffix)
-	}
-	return out
+// moduleName returns a module's name as it is in rules.
+func moduleName(name string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(name, "node:"), "/", ".")
 }
 
+// jsMember returns the path of a member. The default export of a module of Node is the module itself.
+func jsMember(path, name string) string {
+	switch {
+	case name == "" || name == "default":
+		return path
+	case path == "", globalObject().MatchString(path):
+		return name
+	}
+	return path + "." + name
+}
+
+// globalObject matches the names of the global object.
+var globalObject = lazy.Regexp(`^(globalThis|global|window|self|root)$`)
+
 // called returns the paths of a call's result: a module for require, the function for bind and promisify.
-func (p *jsProgram) called(x *ast.CallExpression, s *jsScope, depth int) []string {
+func (p *jsProgram) called(c jsCall) []string {
 	var out []string
-	for _, path := range p.paths(x.Callee, s, depth) {
-		var first ast.Expression
-		if len(x.ArgumentList) > 0 {
-			first = x.ArgumentList[0]
-		}
+	first := p.argument(c.args, 0)
+	for _, path := range c.callee {
 		base, isBind := strings.CutSuffix(path, ".bind")
 		switch {
 		case requires(path):
-			if name, known := p.text(first, s, depth); known {
+			if name, known := p.text(first); known {
 				out = append(out, moduleName(name))
 			}
 		case path == "module.createRequire":
 			out = append(out, "require")
 		case path == "util.promisify":
-			out = append(out, p.paths(first, s, depth)...)
+			out = append(out, p.paths(first)...)
 		case isBind && !strings.HasSuffix(base, ".call") && !strings.HasSuffix(base, ".apply"):
 			out = append(out, base)
 		default:
@@ -156,190 +256,86 @@ func requires(path string) bool {
 	return false
 }
 
-// text returns the text of an expression, if that is certain.
-func (p *jsProgram) text(e ast.Expression, s *jsScope, depth int) (string, bool) {
+// text returns the text of an expression, with unknownText for its unknown parts and "~" for the user's home, and
+// whether it has no such parts.
+func (p *jsProgram) text(s jsSpan) (text string, known bool) {
 	p.steps++
-	if e == nil || depth > jsDeepest || p.steps > jsSteps {
-		return "", false
+	if s.from >= s.to || p.depth > jsDeepest || p.exhausted() {
+		return unknownText, false
 	}
-	switch x := e.(type) {
-	case *ast.StringLiteral:
-		return x.Value.String(), true
-	case *ast.NumberLiteral:
-		return x.Literal, true
-	case *ast.UnaryExpression:
-		if n, known := p.text(x.Operand, s, depth+1); known && x.Operator == token.MINUS {
-			return "-" + n, true
-		}
-	case *ast.Identifier:
-		if b := s.lookup(string(x.Name)); len(b) == 1 && b[0].value != nil && b[0].key == "" {
-			return p.text(b[0].value, b[0].scope, depth+1)
-		}
-	case *ast.BinaryExpression:
-		if x.Operator == token.PLUS {
-			return p.sum(x, s, depth)
-		}
-	case *ast.TemplateLiteral:
-		if x.Tag == nil {
-			out, all := p.template(x, s, depth)
-			return out, all
-		}
-	case *ast.CallExpression:
-		return p.made(x, s, depth)
+	p.depth++
+	defer func() { p.depth-- }()
+	if parts := p.split(s, "+"); len(parts) > 1 {
+		return p.joined(parts, "")
 	}
-	return "", false
+	switch t := p.tokens[s.from]; {
+	case s.to == s.from+1 && (t.kind == 's' || t.kind == 'n'):
+		return t.text, true
+	case s.to == s.from+2 && p.is(s.from, "-") && p.tokens[s.from+1].kind == 'n':
+		return "-" + p.tokens[s.from+1].text, true
+	case s.to == s.from+1 && t.kind == 'w':
+		if expr, is := p.only(s); is {
+			return p.text(expr)
+		}
+		return unknownText, false
+	case p.is(s.from, "(") && t.pair == s.to-1:
+		return p.text(p.inside(s.from))
+	case t.kind == 's' && p.is(s.from+1, ".") && p.is(s.from+2, "concat") && p.is(s.from+3, "(") && p.after(s.from+3) == s.to:
+		parts := append([]jsSpan{{s.from, s.from + 1}}, p.split(p.inside(s.from+3), ",")...)
+		return p.joined(parts, "") // `a${b}`
+	}
+	return p.home(s)
 }
 
-// sum adds a + b + c ... in a loop: recursion would go as deep as the sum is long.
-func (p *jsProgram) sum(x *ast.BinaryExpression, s *jsScope, depth int) (string, bool) {
-	var parts []ast.Expression
-	var e ast.Expression = x
-	for {
-		b, is := e.(*ast.BinaryExpression)
-		if !is || b.Operator != token.PLUS {
-			break
-		}
-		parts = append(parts, b.Right)
-		e = b.Left
+// home returns the text of an expression that names files by the user's home.
+func (p *jsProgram) home(s jsSpan) (string, bool) {
+	var last jsCall
+	c := p.chain(s.from, func(c jsCall) { last = c })
+	switch {
+	case c.end != s.to:
+	case slices.Contains(c.paths, "process.env.HOME"), slices.Contains(c.paths, "os.homedir()"):
+		return "~", false
+	case last.open > 0 && p.after(last.open) == s.to && slices.ContainsFunc(last.callee, func(path string) bool {
+		return path == "path.join" || path == "path.resolve" || path == "path.posix.join"
+	}):
+		text, _ := p.joined(last.args, "/")
+		return text, false
 	}
-	parts = append(parts, e)
-	slices.Reverse(parts)
-	var out strings.Builder
-	for _, part := range parts {
-		text, known := p.text(part, s, depth+1)
-		if !known || out.Len()+len(text) > maxWord {
-			return "", false
-		}
-		out.WriteString(text)
-	}
-	return out.String(), true
+	return unknownText, false
 }
 
-// template returns the text of a template, with unknownText for its unknown parts.
-func (p *jsProgram) template(x *ast.TemplateLiteral, s *jsScope, depth int) (out string, all bool) {
+// joined returns the texts of several expressions.
+func (p *jsProgram) joined(parts []jsSpan, between string) (string, bool) {
 	var b strings.Builder
-	all = true
-	for i, e := range x.Elements {
-		b.WriteString(e.Parsed.String())
-		if i < len(x.Expressions) {
-			text, known := p.text(x.Expressions[i], s, depth+1)
-			if all = all && known; !known {
-				text = unknownText
-			}
-			b.WriteString(text)
+	all := true
+	for i, part := range parts {
+		if i > 0 {
+			b.WriteString(between)
 		}
-		if b.Len() > maxWord {
-			return "", false
+		text, known := p.text(part)
+		all = all && known
+		if b.WriteString(text); b.Len() > maxWord {
+			return unknownText, false
 		}
 	}
 	return b.String(), all
 }
 
-// made evaluates ["a", "b"].join("") and String.fromCharCode(1, 2).
-func (p *jsProgram) made(x *ast.CallExpression, s *jsScope, depth int) (string, bool) {
-	dot, is := x.Callee.(*ast.DotExpression)
-	if !is {
-		return "", false
-	}
-	switch list, isList := dot.Left.(*ast.ArrayLiteral); {
-	case isList && dot.Identifier.Name == "join" && len(x.ArgumentList) == 1:
-		sep, known := p.text(x.ArgumentList[0], s, depth+1)
-		var parts []string
-		for _, e := range list.Value {
-			part, is := p.text(e, s, depth+1)
-			known = known && is
-			parts = append(parts, part)
+// only returns the expression that a name stands for, if there is no other.
+func (p *jsProgram) only(s jsSpan) (jsSpan, bool) {
+	if s.to == s.from+1 && p.word(s.from) {
+		if n := p.named(p.tokens[s.from].text, s.from); n != nil && len(n.values) == 1 && n.values[0].key == "" {
+			return n.values[0].expr, n.values[0].expr.to > 0
 		}
-		out := strings.Join(parts, sep)
-		return out, known && len(out) <= maxWord
-	case dot.Identifier.Name == "fromCharCode" && slices.Equal(p.paths(dot.Left, s, depth+1), []string{"String"}):
-		var out []rune
-		for _, e := range x.ArgumentList {
-			n, is := e.(*ast.NumberLiteral)
-			if !is {
-				return "", false
-			}
-			code, is := n.Value.(int64)
-			if !is || code < 0 || code > 0xffff {
-				return "", false
-			}
-			out = append(out, rune(code))
-		}
-		return string(out), true
 	}
-	return "", false
+	return s, false
 }
 
-// file returns the known part of a file's path, with "~" for the home; "" if the path is unknown.
-func (p *jsProgram) file(e ast.Expression, s *jsScope, depth int) string {
-	if text, known := p.text(e, s, depth); known {
-		return text
-	}
-	p.steps++
-	if e == nil || depth > jsDeepest || p.steps > jsSteps {
+// file returns the known part of a file's path; "" if its beginning is unknown.
+func (p *jsProgram) file(s jsSpan) string {
+	text, _ := p.text(s)
+	if strings.HasPrefix(text, unknownText) {
 		return ""
 	}
-	switch x := e.(type) {
-	case *ast.Identifier:
-		if b := s.lookup(string(x.Name)); len(b) == 1 && b[0].value != nil && b[0].key == "" {
-			return p.file(b[0].value, b[0].scope, depth+1)
-		}
-	case *ast.TemplateLiteral:
-		out := ""
-		for i, e := range x.Elements {
-			out += e.Parsed.String()
-			if i < len(x.Expressions) {
-				part := p.file(x.Expressions[i], s, depth+1)
-				if part == "" && out == "" {
-					return ""
-				}
-				out += orUnknown(part)
-			}
-			if len(out) > maxWord {
-				return ""
-			}
-		}
-		return out
-	case *ast.BinaryExpression:
-		if left := p.file(x.Left, s, depth+1); left != "" && x.Operator == token.PLUS {
-			return left + orUnknown(p.file(x.Right, s, depth+1))
-		}
-	case *ast.DotExpression:
-		if slices.Contains(p.paths(x, s, depth), "process.env.HOME") {
-			return "~"
-		}
-	case *ast.CallExpression:
-		return p.joined(x, s, depth)
-	}
-	return ""
-}
-
-func (p *jsProgram) joined(x *ast.CallExpression, s *jsScope, depth int) string {
-	for _, path := range p.paths(x.Callee, s, depth) {
-		switch path {
-		case "os.homedir":
-			return "~"
-		case "path.join", "path.resolve", "path.posix.join":
-			out := ""
-			for i, a := range x.ArgumentList {
-				part := p.file(a, s, depth+1)
-				if i == 0 {
-					if out = part; out == "" {
-						return ""
-					}
-					continue
-				}
-				out += "/" + orUnknown(part)
-			}
-			return out
-		}
-	}
-	return ""
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return unknownText
-	}
-	return s
+	return text
 }

@@ -1,0 +1,158 @@
+package validate
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// jsToken is a word, a string, a number, a regular expression or an operator.
+type jsToken struct {
+	kind byte   // 'w', 's', 'n', 'r' or 'o'
+	text string // of a string its value
+	at   int    // its byte offset
+	pair int    // the index of the bracket that belongs to this bracket, else -1
+}
+
+// jsOperand lists the keywords after which an expression begins: what follows them is no member, call or division.
+var jsOperand = strings.Fields("await case delete do else extends in instanceof new of return throw typeof void yield")
+
+// jsControl lists the keywords whose parentheses are neither a call's nor a function's parameters.
+var jsControl = strings.Fields("if for while switch with catch")
+
+// tokensJS splits JavaScript as esbuild prints it: with blanks around operators, with a line for each statement, and
+// without templates.
+func tokensJS(source string) []jsToken {
+	var all []jsToken
+	var open []int
+	for at := skipJS(source, 0); at < len(source); {
+		t, end := tokenJS(source, at, divides(all, source, at))
+		t.at, t.pair = at, -1
+		switch t.text {
+		case "(", "[", "{":
+			if t.kind == 'o' {
+				open = append(open, len(all))
+			}
+		case ")", "]", "}":
+			if n := len(open) - 1; t.kind == 'o' && n >= 0 {
+				t.pair, all[open[n]].pair = open[n], len(all)
+				open = open[:n]
+			}
+		}
+		all = append(all, t)
+		at = skipJS(source, end)
+	}
+	return all
+}
+
+// skipJS returns the offset of the next token.
+func skipJS(source string, at int) int {
+	for at < len(source) {
+		rest := source[at:]
+		end := -1
+		switch {
+		case strings.HasPrefix(rest, "//") || strings.HasPrefix(rest, "#!"):
+			end = strings.IndexAny(rest, "\r\n")
+		case strings.HasPrefix(rest, "/*"):
+			if end = strings.Index(rest[2:], "*/"); end >= 0 {
+				end += 4
+			}
+		case strings.HasPrefix(rest, "\ufeff"), strings.HasPrefix(rest, "\u00a0"):
+			_, end = utf8.DecodeRuneInString(rest)
+		case strings.IndexByte(" \t\r\n\v\f", rest[0]) >= 0:
+			end = 1
+		default:
+			return at
+		}
+		if end < 0 {
+			return len(source)
+		}
+		at += end
+	}
+	return at
+}
+
+// tokenJS reads the token at an offset, and returns the offset of its end.
+func tokenJS(source string, at int, divides bool) (t jsToken, end int) {
+	rest := source[at:]
+	run := func(in func(rune) bool) int {
+		if n := strings.IndexFunc(rest, func(r rune) bool { return !in(r) }); n >= 0 {
+			return max(n, 1)
+		}
+		return len(rest)
+	}
+	isWord := func(r rune) bool {
+		return r >= utf8.RuneSelf || r == '_' || r == '$' || r == '#' || r == '\\' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z'
+	}
+	isOperator := func(r rune) bool { return strings.ContainsRune("-+*%&|^<>=!?~", r) }
+	switch c := rest[0]; {
+	case c == '"' || c == '\'' || c == '/' && !divides:
+		n := closingQuote(rest)
+		if c == '/' {
+			return jsToken{kind: 'r', text: rest[:n]}, at + n
+		}
+		return jsToken{kind: 's', text: stringJS(rest[:n])}, at + n
+	case c >= '0' && c <= '9' || c == '.' && len(rest) > 1 && rest[1] >= '0' && rest[1] <= '9':
+		n := run(func(r rune) bool { return isWord(r) || r == '.' })
+		return jsToken{kind: 'n', text: rest[:n]}, at + n
+	case isWord(rune(c)):
+		n := run(isWord)
+		return jsToken{kind: 'w', text: rest[:n]}, at + n
+	case strings.HasPrefix(rest, "?."):
+		return jsToken{kind: 'o', text: "?."}, at + 2
+	case strings.HasPrefix(rest, "..."), strings.HasPrefix(rest, "/="):
+		n := 2 + strings.Count(rest[:2], "..")
+		return jsToken{kind: 'o', text: rest[:n]}, at + n
+	case isOperator(rune(c)):
+		n := run(isOperator)
+		return jsToken{kind: 'o', text: rest[:n]}, at + n
+	}
+	return jsToken{kind: 'o', text: rest[:1]}, at + 1
+}
+
+// closingQuote returns the length of a string or a regular expression.
+func closingQuote(text string) int {
+	class := false
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case c == '[' || c == ']':
+			class = text[0] == '/' && c == '['
+		case c == text[0] && !class:
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// stringJS returns the value of a string, as far as Go has the same escapes.
+func stringJS(quoted string) string {
+	text := quoted[1:max(1, len(quoted)-1)]
+	if quoted[0] == '\'' {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, `\'`, "'"), `"`, `\"`)
+	}
+	if value, err := strconv.Unquote(`"` + text + `"`); err == nil {
+		return value
+	}
+	return text
+}
+
+// divides reports whether a slash is a division: whether an operand ends before it.
+func divides(before []jsToken, source string, at int) bool {
+	if len(before) == 0 {
+		return false
+	}
+	i := len(before) - 1
+	last := before[i]
+	switch {
+	case last.kind != 'o':
+		return last.kind != 'w' || !slices.Contains(jsOperand, last.text)
+	case last.text == ")":
+		return last.pair < 1 || !slices.Contains(jsControl, before[last.pair-1].text)
+	case last.text == "}":
+		return !strings.Contains(source[last.at:at], "\n")
+	}
+	return last.text == "]" || last.text == "++" || last.text == "--"
+}
