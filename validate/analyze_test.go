@@ -227,7 +227,7 @@ func TestAnalyzeCancelled(t *testing.T) {
 	}
 }
 
-// TestAnalyzeBombs sends what keeps goja's parser, or what looks at its tree, busy.
+// TestAnalyzeBombs sends what keeps a parser, or what looks at its output, busy.
 func TestAnalyzeBombs(t *testing.T) {
 	tests := []struct{ name, file, source string }{
 		{"arrows in parameters", "a.js", strings.Repeat("(a=", 30) + "1" + strings.Repeat(")=>1", 30)},
