@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	filippo.io/age v1.2.1
 	github.com/JohannesKaufmann/html-to-markdown/v2 v2.5.2
-	github.com/PuerkitoBio/goquery v1.13.0
 	github.com/chromedp/cdproto v0.159.0
 	github.com/containers/podman/v5 v5.8.4
 	github.com/elastic/go-seccomp-bpf v1.6.0

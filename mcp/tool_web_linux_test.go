@@ -41,7 +41,7 @@ func newWebRig(t *testing.T, h http.HandlerFunc) (*rig, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engines, err := web.NewEngines([]string{"searxng"}, "http://"+at, policy, nil)
+	engines, err := web.NewEngines(web.EngineConfig{SearXNG: "http://" + at})
 	if err != nil {
 		t.Fatal(err)
 	}

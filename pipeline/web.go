@@ -225,7 +225,7 @@ func (r *run) maySearch(q Search) error {
 		return err
 	}
 	if r.p.cfg.Web.Engines == nil {
-		return refuse(StageValidate, "there is no search engine to ask", "set ", remedy.Setting.With("web.searxng or web.engines"))
+		return refuse(StageValidate, "there is no search engine to ask", "set ", remedy.Setting.With("web.searxng or web.brave_key"))
 	}
 	for _, text := range append([]string{q.Query}, q.Domains...) {
 		if err := r.carries(text); err != nil {

@@ -315,7 +315,7 @@ func TestSearch(t *testing.T) {
 		json.NewEncoder(w).Encode(answer)
 	})
 	var err error
-	if r.cfg.Web.Engines, err = web.NewEngines([]string{"mojeek"}, r.base, egress.Policy{}, nil); err != nil {
+	if r.cfg.Web.Engines, err = web.NewEngines(web.EngineConfig{SearXNG: r.base, BraveKey: func() ([]byte, error) { return []byte("k"), nil }}); err != nil {
 		t.Fatal(err)
 	}
 	h, err := search(t.Context(), r, Search{Query: "x"})
@@ -339,7 +339,7 @@ func TestSearch(t *testing.T) {
 	}
 	delete(answer, "results")
 	_, err = search(t.Context(), r, Search{Query: "x"})
-	if err == nil || !strings.Contains(err.Error(), "searxng: no results were recognized") || !strings.Contains(err.Error(), "mojeek: www.mojeek.com may not be reached") {
+	if err == nil || !strings.Contains(err.Error(), "searxng: no results were recognized") || !strings.Contains(err.Error(), "brave: api.search.brave.com may not be reached") {
 		t.Errorf("%v", err)
 	}
 	if _, err = search(t.Context(), r, Search{Query: "x", Domains: []string{"a b"}}); err == nil || !strings.Contains(err.Error(), "is no domain") {

@@ -114,7 +114,7 @@ redact: {unknown: mask}
 events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied], otlp: "http://localhost:4318"}
 egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], local: [3000, 8080], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
 images: {python: localhost/sandboxmcp/python, node: "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", shell: "registry.example.com:443/a/b:c", r: r-base}
-web: {enabled: true, allow: [docs.example.com], searxng: "https://searx.example.com", engines: [mojeek, searxng], browser: /opt/chrome, timeout_seconds: 23, max_mb: 24}
+web: {enabled: true, allow: [docs.example.com], searxng: "https://searx.example.com", brave_key: ops/BRAVE, browser: /opt/chrome, timeout_seconds: 23, max_mb: 24}
 structured: true
 containers:
   pull: never
@@ -142,7 +142,7 @@ func TestFile(t *testing.T) {
 		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"},
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Structured: true,
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
-		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", []string{"mojeek", "searxng"}, "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
+		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
 		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, 2048, 27, 28, 29, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}, 26},
 		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53", 15, 16},
 		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, []string{"https://app.example.com"}, 32, 31, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", nil}},

@@ -201,6 +201,10 @@ func (d *document) setting(s setting, n *yaml.Node) {
 // unknown reports a key that isn't ours, with the key that was probably meant: one at this place,
 // or one with such a name elsewhere.
 func (d *document) unknown(full string, k *yaml.Node) {
+	if full == "web.engines" {
+		d.fail(d.at(k), full, "pages of search engines are no longer read: remove it, and set web.searxng or web.brave_key")
+		return
+	}
 	known := []string{"profiles", "limits", "caps", "artifacts", "sessions", "packages", "approvals", "validate", "keep", "images", "containers", "redact", "events", "pool", "http", "http.certificates"}
 	byLeaf := map[string]string{}
 	for _, s := range settings() {

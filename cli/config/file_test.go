@@ -16,6 +16,7 @@ func TestBadFiles(t *testing.T) {
 		{"key with a hyphen", "max-queue: 1\n", `:1: max-queue: unknown key (did you mean "max_queue"?)`},
 		{"key with dots", "limits.ram_mb: 512\n", `:1: limits.ram_mb: unknown key`},
 		{"nothing like it", "zzzzzzzzzzzz: 1\n", ":1: zzzzzzzzzzzz: unknown key"},
+		{"engines that are gone", "web:\n  engines: [mojeek]\n", ":2: web.engines: pages of search engines are no longer read: remove it, and set web.searxng or web.brave_key"},
 		{"later feature", "cluster:\n  enabled: true\n", ":1: cluster: unknown key"},
 		{"duplicate", "backend: process\nnetwork: deny\nbackend: podman\n", ":3: backend: the key stands in line 1 already"},
 		{"duplicate section", "limits: {ram_mb: 9}\nlimits: {ram_mb: 10}\n", ":2: limits: the key stands in line 1 already"},

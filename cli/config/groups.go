@@ -3,12 +3,8 @@ package config
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // Limits bound one run, or bound what a run may ask for.
@@ -92,14 +88,11 @@ type Web struct {
 	Enabled        bool
 	Allow          []string // names that may be reached; nil is every public host on ports 80 and 443. Those of egress.deny are denied
 	SearXNG        string   // URL of a SearXNG that is asked first, "" is none
-	Engines        []string // search engines that are asked, nil is all
+	BraveKey       string   // NAMESPACE/KEY of the secret with the key of Brave's search API, "" asks Brave nothing
 	Browser        string   // path of the browser that browser_fetch starts, "" is detected
 	TimeoutSeconds int      // seconds, of one call
 	MaxMB          int64    // MB, of one page
 }
-
-// engineNames are the search engines that web.engines may list.
-var engineNames = []string{"searxng", "duckduckgo", "mojeek", "brave", "yandex"}
 
 // webSettings returns the settings of Web.
 func webSettings() []setting {
@@ -107,27 +100,11 @@ func webSettings() []setting {
 		yesNo("web.enabled", "WEB", func(c *Config) *bool { return &c.Web.Enabled }),
 		list("web.allow", func(c *Config) *[]string { return &c.Web.Allow }),
 		address("web.searxng", "https://searx.example.com", func(c *Config) *string { return &c.Web.SearXNG }),
-		searchEngines("web.engines", func(c *Config) *[]string { return &c.Web.Engines }),
+		secretName("web.brave_key", func(c *Config) *string { return &c.Web.BraveKey }),
 		pathOr(Found, "web.browser", func(c *Config) *string { return &c.Web.Browser }),
 		count("web.timeout_seconds", "", 1, 600, func(c *Config) *int { return &c.Web.TimeoutSeconds }),
 		count("web.max_mb", "", 1, 100, func(c *Config) *int64 { return &c.Web.MaxMB }),
 	}
-}
-
-// searchEngines returns the setting of a list of engineNames.
-func searchEngines(key string, of func(*Config) *[]string) setting {
-	all := list(key, of)
-	return setting{key, "", "a list of " + strings.Join(engineNames, ", "), func(c *Config, v value) error {
-		if err := all.set(c, v); err != nil {
-			return err
-		}
-		for _, name := range *of(c) {
-			if !slices.Contains(engineNames, name) {
-				return fmt.Errorf("%q is no search engine%s: use %s", name, spelling.DidYouMean(name, engineNames), either(engineNames))
-			}
-		}
-		return nil
-	}, all.show}
 }
 
 // Host is the access of agents to the host, outside of any sandbox.

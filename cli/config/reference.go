@@ -105,7 +105,7 @@ func abouts() map[string]string {
 		"web.enabled":                 "agents may use web_search, fetch_webpage and browser_fetch",
 		"web.allow":                   "names that these reach; an empty list is every public host on ports 80 and 443",
 		"web.searxng":                 "URL of a SearXNG that is asked first",
-		"web.engines":                 "search engines that are asked; an empty list is all",
+		"web.brave_key":               "secret of the vault with the key of Brave's search API, which is asked if SearXNG has not answered",
 		"web.browser":                 "Chromium that browser_fetch starts",
 		"web.timeout_seconds":         "seconds of one call",
 		"web.max_mb":                  "MB of one page",

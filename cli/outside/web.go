@@ -42,8 +42,8 @@ func (p commands) webSearchCommand() *cli.Command {
 		Name:      "search",
 		Usage:     "ask a search engine",
 		UsageText: "sandboxmcp web search WORDS... [--limit N] [--domain D] [--namespace NS] [--json]",
-		Description: `The engines of web.engines are asked in turn until one answers; web.searxng first. One that wants to know
-whether a person is asking, or whose page is not understood, is passed over, and it is said why.
+		Description: `web.searxng is asked, and if it does not answer, Brave with web.brave_key. An engine that refuses, or whose answer is
+not understood, is passed over, and it is said why.
 
 Example: sandboxmcp web search landlock kernel --domain kernel.org --limit 5`,
 		Flags: []cli.Flag{

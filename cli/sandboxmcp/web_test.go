@@ -27,7 +27,7 @@ func website(ts *testscript.TestScript, neg bool, args []string) {
 	at := fmt.Sprintf("site.example:%d", site.Listener.Addr().(*net.TCPAddr).Port)
 	ts.Setenv("SITE", "http://"+at)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Appendf(nil, `
-web: {enabled: true, allow: ["%s", metadata.example], searxng: "http://%s", engines: [searxng]}
+web: {enabled: true, allow: ["%s", metadata.example], searxng: "http://%s"}
 egress: {resolver: "%s", networks: [127.0.0.0/8]}
 `, at, at, names.LocalAddr()), 0o600))
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
@@ -26,7 +27,7 @@ type sink interface{ Close() }
 func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
 	hint := "sandboxmcp config shows where it is set"
 	if e := cfg.Events; e.Webhook != "" {
-		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.hookSecret(cfg), Bus: p.bus, Log: log, Version: version.Current().Version})
+		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.secret(cfg, e.WebhookSecret, "webhook"), Bus: p.bus, Log: log, Version: version.Current().Version})
 		if err != nil {
 			return exit.Usage(hint, "events.webhook: %v", err)
 		}
@@ -53,22 +54,26 @@ func (p *Parts) living() (n int) {
 	return n
 }
 
-// hookSecret reads what the webhook is signed with from the vault; nil signs nothing. A secret that is
-// bound to hosts does as well: no program ever has it. That it is used is in the log once, before it is.
-func (p *Parts) hookSecret(cfg config.Config) func() ([]byte, error) {
-	namespace, key, named := strings.Cut(cfg.Events.WebhookSecret, "/")
+// secret returns what reads a secret of the vault, NAMESPACE/KEY, for a use of the server's own: the webhook's signature,
+// say; nil for "". A secret that is bound to hosts does as well: no program ever has it. That it is used is in the log
+// once, before it is. It may be called concurrently.
+func (p *Parts) secret(cfg config.Config, name, use string) func() ([]byte, error) {
+	namespace, key, named := strings.Cut(name, "/")
 	if !named {
 		return nil
 	}
 	secrets, logged := stores(cfg), false
+	var mu sync.Mutex
 	return func() ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		lease, err := secrets.Lease(context.Background(), namespace, []string{key})
 		if err != nil {
 			return nil, err
 		}
 		defer lease.Close()
 		if !logged {
-			if err := p.hookReads(namespace, key); err != nil {
+			if err := p.secretUsed(namespace, key, use); err != nil {
 				return nil, err
 			}
 			logged = true
@@ -84,9 +89,9 @@ func (p *Parts) hookSecret(cfg config.Config) func() ([]byte, error) {
 	}
 }
 
-// hookReads logs, and publishes, that the webhook has a secret from now on.
-func (p *Parts) hookReads(namespace, key string) error {
-	data := map[string]any{"secrets": []string{key}, "for": "webhook"}
+// secretUsed logs, and publishes, that a part of the server has a secret from now on.
+func (p *Parts) secretUsed(namespace, key, use string) error {
+	data := map[string]any{"secrets": []string{key}, "for": use}
 	_, err := p.Log.Append(context.Background(), audit.Entry{Kind: event.VaultAccessed, Namespace: namespace, Data: data})
 	if err == nil {
 		p.bus.Publish(event.Event{Name: event.VaultAccessed, Namespace: namespace, Data: data})

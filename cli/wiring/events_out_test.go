@@ -28,15 +28,15 @@ func TestHookSecret(t *testing.T) {
 		}
 		return n
 	}
-	if read := p.hookSecret(cfg); read != nil {
+	if read := p.secret(cfg, cfg.Events.WebhookSecret, "webhook"); read != nil {
 		t.Error("nothing is named, and something is read")
 	}
 	cfg.Events.WebhookSecret = "ops/NONE"
-	if _, err := p.hookSecret(cfg)(); err == nil || rows() != 0 {
+	if _, err := p.secret(cfg, cfg.Events.WebhookSecret, "webhook")(); err == nil || rows() != 0 {
 		t.Errorf("no such secret: %v, %d rows", err, rows())
 	}
 	cfg.Events.WebhookSecret = "ops/HOOK"
-	read := p.hookSecret(cfg)
+	read := p.secret(cfg, cfg.Events.WebhookSecret, "webhook")
 	for range 3 {
 		if value, err := read(); err != nil || string(value) != "correct-horse-battery-staple" {
 			t.Errorf("got %q, %v", value, err)
@@ -50,7 +50,7 @@ func TestHookSecret(t *testing.T) {
 	if err := p.Log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if value, err := p.hookSecret(cfg)(); err == nil {
+	if value, err := p.secret(cfg, cfg.Events.WebhookSecret, "webhook")(); err == nil {
 		t.Errorf("without the log: got %q", value)
 	}
 }

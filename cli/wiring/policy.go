@@ -143,7 +143,7 @@ func bounds(l config.Limits) pipeline.Bounds {
 }
 
 // webOf returns the policy and the clients of the web tools, over the dialer of all that leaves.
-func webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
+func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
 	if !cfg.Web.Enabled {
 		return w, nil
 	}
@@ -157,7 +157,9 @@ func webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
 		return w, exit.Usage(hint, "web.allow: %v", err)
 	}
 	w.Policy = w.Policy.WithLocal(cfg.Egress.Local)
-	if w.Engines, err = web.NewEngines(cfg.Web.Engines, cfg.Web.SearXNG, w.Policy, cfg.Egress.Deny); err != nil {
+	if w.Engines, err = web.NewEngines(web.EngineConfig{
+		SearXNG: cfg.Web.SearXNG, BraveKey: p.secret(cfg, cfg.Web.BraveKey, "web_search"), Policy: w.Policy, Deny: cfg.Egress.Deny,
+	}); err != nil {
 		return w, exit.Usage(hint, "web: %v", err)
 	}
 	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, MaxBytes: cfg.Web.MaxMB << 20, Version: version.Current().Version})

@@ -119,7 +119,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		return err
 	}
 	out.Dialer.Local = append(out.Dialer.Local, why.Local...)
-	web, err := webOf(cfg, out)
+	web, err := p.webOf(cfg, out)
 	if err != nil {
 		return err
 	}

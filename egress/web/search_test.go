@@ -2,14 +2,12 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 )
@@ -20,106 +18,86 @@ type street struct {
 	t      *testing.T
 	town   *town
 	answer map[string]http.HandlerFunc
-	asked  []string
-	clock  time.Time
 }
 
 func newStreet(t *testing.T, names ...string) *street {
 	t.Helper()
-	s := &street{t: t, town: newTown(t), answer: map[string]http.HandlerFunc{}, clock: time.Unix(1e9, 0)}
-	s.Engines = &Engines{backoffs: map[string]*backoff{}, now: func() time.Time { return s.clock }}
+	s := &street{t: t, town: newTown(t), answer: map[string]http.HandlerFunc{}}
+	s.Engines = &Engines{}
 	for _, name := range names {
-		base := s.town.http(name+".example", func(w http.ResponseWriter, r *http.Request) {
-			s.asked = append(s.asked, name)
-			s.answer[name](w, r)
-		})
-		e, err := engine.Find(name, base)
+		e, err := engine.Find(name, s.town.http(name+".example", func(w http.ResponseWriter, r *http.Request) { s.answer[name](w, r) }))
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.all = append(s.all, asked{Engine: e, policy: s.town.policy(), own: name == engine.SearXNG})
-		s.answer[name] = found
+		one := asked{Engine: e, policy: s.town.policy()}
+		if name == engine.Brave {
+			one.key = func() ([]byte, error) { return []byte("the-key"), nil }
+		}
+		s.all = append(s.all, one)
 	}
 	return s
 }
 
-// found is an answer that each of the engines of HTML could give.
-func found(w http.ResponseWriter, r *http.Request) {
-	fmt.Fprint(w, `<div class="result"><a class="result__a" href="https://a.example/">A</a></div>
-		<ul class="results-standard"><li><h2><a href="https://a.example/">A</a></h2></li></ul>
-		<div class="snippet" data-type="web"><a href="https://a.example/"><div class="title">A</div></a></div>`)
-}
-
 func (s *street) search(q Query) (Found, error) {
 	s.t.Helper()
-	s.asked = nil
 	return s.Search(s.t.Context(), s.town.client(), &Trip{}, q, func(_ context.Context, q reader.Question) (reader.Answer, error) { return reader.Read(q), nil })
 }
 
-func TestRoundRobin(t *testing.T) {
-	s := newStreet(t, "duckduckgo", "mojeek", "brave")
-	for _, want := range []string{"duckduckgo", "mojeek", "brave", "duckduckgo"} {
-		if f, err := s.search(Query{Text: "x", Limit: 3}); err != nil || f.Engine != want || len(f.Results) != 1 || len(f.Passed) != 0 {
-			t.Errorf("%+v %v, want %s", f, err, want)
+// TestKey has the key go to Brave, and neither to SearXNG nor to where Brave redirects to.
+func TestKey(t *testing.T) {
+	s := newStreet(t, "searxng", "brave")
+	keys := map[string]string{}
+	answers := func(name string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			keys[name] = r.Header.Get("X-Subscription-Token")
+			fmt.Fprint(w, `{"type": "search", "web": {"results": [{"url": "https://a.example", "title": "A &amp; <strong>B</strong>"}]}}`)
 		}
 	}
-}
-
-// TestBackoff leaves engines alone that do not want to answer, for longer each time.
-func TestBackoff(t *testing.T) {
-	s := newStreet(t, "duckduckgo", "mojeek")
-	status := func(n int) http.HandlerFunc { return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(n) } }
-	s.answer["duckduckgo"] = status(429)
+	s.answer["searxng"] = func(w http.ResponseWriter, r *http.Request) {
+		keys["searxng"] = r.Header.Get("X-Subscription-Token")
+		w.WriteHeader(http.StatusForbidden)
+	}
+	s.answer["brave"] = answers("brave")
 	f, err := s.search(Query{Text: "x"})
-	if err != nil || f.Engine != "mojeek" || len(f.Passed) != 1 || !strings.Contains(f.Passed[0], "duckduckgo: it refuses to answer (HTTP 429) (left alone for 1m0s)") {
+	if err != nil || f.Engine != "brave" || len(f.Results) != 1 || f.Results[0].Title != "A & B" || len(f.Passed) != 1 {
 		t.Errorf("%+v %v", f, err)
 	}
-	for _, wait := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
-		s.clock = s.clock.Add(wait - time.Second)
-		s.next = 0
-		if f, err := s.search(Query{Text: "x"}); err != nil || slices.Contains(s.asked, "duckduckgo") || !strings.Contains(f.Passed[0], "left alone for another 1s, since it refuses") {
-			t.Errorf("before %s: %+v %v, asked %v", wait, f, err, s.asked)
-		}
-		s.clock = s.clock.Add(time.Second)
-		s.next = 0
-		if _, err := s.search(Query{Text: "x"}); err != nil || !slices.Equal(s.asked, []string{"duckduckgo", "mojeek"}) {
-			t.Errorf("after %s: %v, asked %v", wait, err, s.asked)
-		}
+	if keys["brave"] != "the-key" || keys["searxng"] != "" {
+		t.Errorf("keys %q", keys)
 	}
-	s.answer["duckduckgo"] = found
-	s.clock = s.clock.Add(maxBackoff)
-	s.next = 0
-	if f, err := s.search(Query{Text: "x"}); err != nil || f.Engine != "duckduckgo" || len(s.backoffs) != 0 {
+	other := s.town.http("other.example", answers("other"))
+	s.all[1].policy = s.town.policy()
+	s.answer["brave"] = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusFound) }
+	if f, err = s.search(Query{Text: "x"}); err != nil || f.Engine != "brave" {
 		t.Errorf("%+v %v", f, err)
 	}
-	for i := range 80 { // it does not overflow
-		s.backOff("mojeek", "x")
-		if r := s.backoffs["mojeek"]; i > 10 && r.until.Sub(s.clock) != maxBackoff {
-			t.Fatalf("after %d: %+v", i, r)
-		}
+	if key, reached := keys["other"]; key != "" || !reached {
+		t.Errorf("the key went to another host: %q", keys)
+	}
+	s.all[1].key = func() ([]byte, error) { return nil, errors.New("the vault is closed") }
+	if _, err = s.search(Query{Text: "x"}); err == nil || !strings.Contains(err.Error(), "the vault is closed") {
+		t.Errorf("without a key: %v", err)
 	}
 }
 
 func TestNobodyAnswers(t *testing.T) {
-	s := newStreet(t, "searxng", "duckduckgo", "mojeek", "brave")
+	s := newStreet(t, "searxng", "brave")
 	page := func(status int, text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status); fmt.Fprint(w, text) }
 	}
 	s.answer["searxng"] = page(403, "")
-	s.answer["duckduckgo"] = page(202, "")
-	s.answer["mojeek"] = page(200, "<p>a new design</p>")
-	s.answer["brave"] = page(200, `<div id="pow-captcha"></div>`)
+	s.answer["brave"] = page(200, "<p>a new design</p>")
 	f, err := s.search(Query{Text: "x"})
 	if err == nil || f.Engine != "" {
 		t.Fatalf("%+v %v", f, err)
 	}
-	for _, want := range []string{"searxng: it refuses to answer (HTTP 403);", "duckduckgo: it wants proof", "mojeek: no results were recognized", "brave: it wants proof"} {
+	for _, want := range []string{"searxng: it refuses to answer (HTTP 403);", "brave: no results were recognized"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	s.answer["searxng"] = page(200, `{"results": [{"url": "https://a.example", "title": "A"}]}`)
-	if f, err := s.search(Query{Text: "x"}); err != nil || f.Engine != "searxng" { // the operator's own is always asked
+	if f, err := s.search(Query{Text: "x"}); err != nil || f.Engine != "searxng" {
 		t.Errorf("%+v %v", f, err)
 	}
 	if _, err := (&Engines{}).Search(t.Context(), s.town.client(), &Trip{}, Query{}, nil); err == nil || !strings.Contains(err.Error(), "web.searxng") {
@@ -146,37 +124,37 @@ func TestDomains(t *testing.T) {
 
 func TestNewEngines(t *testing.T) {
 	w := newTown(t)
-	e, err := NewEngines(nil, "http://searx.example:8080/search", w.policy(), nil)
-	if err != nil || len(e.all) != 5 || !e.all[0].own || !strings.HasPrefix(e.all[0].Address("x"), "http://searx.example:8080/search?") {
+	key := func() ([]byte, error) { return nil, nil }
+	c := EngineConfig{SearXNG: "http://searx.example:8080/search", BraveKey: key, Policy: w.policy()}
+	e, err := NewEngines(c)
+	if err != nil || len(e.all) != 2 || e.all[0].key != nil || !strings.HasPrefix(e.all[0].Address("x"), "http://searx.example:8080/search?") {
 		t.Errorf("%+v %v", e, err)
 	}
 	if !e.all[0].policy.Decide("searx.example", 8080).Allowed || e.all[1].policy.Decide("searx.example", 8080).Allowed {
 		t.Error("who may be reached")
 	}
-	if e, err = NewEngines([]string{"mojeek", "searxng"}, "", w.policy(), nil); err != nil || len(e.all) != 1 {
-		t.Errorf("%+v %v", e, err)
-	}
-	if e, err = NewEngines(nil, "http://searx.example", w.policy(), []string{"searx.example"}); err != nil || e.all[0].policy.Decide("searx.example", 80).Allowed {
+	c.Deny = []string{"searx.example"}
+	if e, err = NewEngines(c); err != nil || e.all[0].policy.Decide("searx.example", 8080).Allowed {
 		t.Errorf("%v: what is denied may be reached", err)
 	}
+	if e, err = NewEngines(EngineConfig{}); err != nil || len(e.all) != 0 {
+		t.Errorf("%+v %v", e, err)
+	}
 	for _, bad := range []string{"http://127.0.0.1:8080", "ftp://a.example", "http://u:p@a.example"} {
-		if _, err := NewEngines(nil, bad, w.policy(), nil); err == nil {
+		if _, err := NewEngines(EngineConfig{SearXNG: bad}); err == nil {
 			t.Errorf("%s is fine", bad)
 		}
-	}
-	if _, err := NewEngines([]string{"bing"}, "", w.policy(), nil); err == nil {
-		t.Error("bing is fine")
 	}
 }
 
 // TestSearXNGByAddress says what to do with one that runs on this machine.
 func TestSearXNGByAddress(t *testing.T) {
 	for _, at := range []string{"http://127.0.0.1:8080", "http://localhost:8080/", "http://[::1]:8080"} {
-		if _, err := NewEngines(nil, at, egress.Policy{}, nil); err == nil || !strings.Contains(err.Error(), "hosts file") || !strings.Contains(err.Error(), "egress.networks") {
+		if _, err := NewEngines(EngineConfig{SearXNG: at}); err == nil || !strings.Contains(err.Error(), "hosts file") || !strings.Contains(err.Error(), "egress.networks") {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
-	if _, err := NewEngines(nil, "http://searx.example:8080", egress.Policy{}, nil); err != nil {
+	if _, err := NewEngines(EngineConfig{SearXNG: "http://searx.example:8080"}); err != nil {
 		t.Error(err)
 	}
 }

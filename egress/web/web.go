@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -68,6 +69,11 @@ type Response struct {
 // Get reads an address by HTTP 1.1 or 2. Its errors are a single line; if policy forbids the address, the error is a
 // *Refused. It ends with ctx.
 func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address string) (*Response, error) {
+	return c.get(ctx, t, policy, address, nil)
+}
+
+// get sends a header of its own to the address, and to no place that it redirects to.
+func (c *Client) get(ctx context.Context, t *Trip, policy egress.Policy, address string, header http.Header) (*Response, error) {
 	at, err := Parse(address)
 	if err != nil {
 		return nil, err
@@ -80,7 +86,7 @@ func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address
 		if err := t.clear(ctx, policy, at); err != nil {
 			return nil, err
 		}
-		response, err := c.ask(ctx, transport, at)
+		response, err := c.ask(ctx, transport, at, header)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +102,7 @@ func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address
 		case hop == maxHops:
 			return nil, refused("%s redirects more than %d times", at.Hostname(), maxHops)
 		}
-		at = next
+		at, header = next, nil
 	}
 }
 
@@ -113,13 +119,14 @@ func (c *Client) transport(t *Trip, policy egress.Policy, open *connections) *ht
 	}
 }
 
-func (c *Client) ask(ctx context.Context, transport *http.Transport, at *url.URL) (*http.Response, error) {
+func (c *Client) ask(ctx context.Context, transport *http.Transport, at *url.URL, header http.Header) (*http.Response, error) {
 	request := (&http.Request{Method: http.MethodGet, URL: at, Host: at.Host, Header: http.Header{
 		"User-Agent":      {"Mozilla/5.0 (compatible; sandboxmcp/" + cmp.Or(c.cfg.Version, "dev") + "; +https://github.com/sandboxmcp/sandboxmcp)"},
 		"Accept":          {"text/html,application/xhtml+xml,application/json;q=0.9,text/*;q=0.9,application/pdf;q=0.8,*/*;q=0.5"},
 		"Accept-Language": {"en,*;q=0.5"},
 		"Accept-Encoding": {"gzip"},
 	}}).WithContext(ctx)
+	maps.Copy(request.Header, header)
 	response, err := transport.RoundTrip(request)
 	if err == nil {
 		return response, nil

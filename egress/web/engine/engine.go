@@ -1,23 +1,17 @@
-// Package engine makes queries for web search engines, and parses their pages of results.
-//
-// Most of them have no interface for programs, and change their markup without notice. A page in which nothing is
-// recognized, neither results nor the engine's own word that there are none, is an error and not an empty list.
-// The pages in testdata are modelled on what is known of the engines' markup: they are no recordings.
-//
-// goquery finds elements by their classes.
+// Package engine makes queries for web search engines that answer programs in JSON, and reads their answers. An answer
+// that is not understood is an error and not an empty list.
 package engine
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/PuerkitoBio/goquery"
 
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 )
@@ -32,26 +26,25 @@ type Result struct {
 // Engine is a search engine.
 type Engine struct {
 	Name string
+	base string
 	path string // with %s for the escaped query
 	read func(body []byte) ([]Result, error)
-	base string
 }
 
-// errBlocked is returned for a page by which an engine wants to know whether a person is asking.
-var errBlocked = errors.New("it wants proof that a person is asking")
+// errUnknown is returned for an answer in which nothing was recognized.
+var errUnknown = errors.New("no results were recognized in its answer")
 
-// errUnknown is returned for a page in which nothing was recognized.
-var errUnknown = errors.New("no results were recognized in its page: its markup may have changed")
+// SearXNG is the name of the engine that an operator runs, and Brave that of an engine which wants a key.
+const (
+	SearXNG = "searxng"
+	Brave   = "brave"
+)
 
-// SearXNG is the name of the engine that an operator runs.
-const SearXNG = "searxng"
-
-// Names returns the names of all engines, in the order in which they are asked.
-func Names() (all []string) {
-	for _, e := range engines() {
-		all = append(all, e.Name)
+func engines() []Engine {
+	return []Engine{
+		{SearXNG, "", "/search?categories=general&format=json&q=%s", readSearXNG},
+		{Brave, "https://api.search.brave.com", "/res/v1/web/search?count=20&q=%s", readBrave},
 	}
-	return all
 }
 
 // Find returns the engine of a name. base takes the place of the engine's own scheme and host; "" keeps them.
@@ -65,7 +58,7 @@ func Find(name, base string) (Engine, error) {
 		}
 		return e, nil
 	}
-	return Engine{}, fmt.Errorf("there is no search engine %q: there are %s", name, strings.Join(Names(), ", "))
+	return Engine{}, fmt.Errorf("there is no search engine %q: there are %s and %s", name, SearXNG, Brave)
 }
 
 // Address returns the URL at which the engine answers a query.
@@ -73,14 +66,15 @@ func (e Engine) Address(query string) string {
 	return e.base + fmt.Sprintf(e.path, url.QueryEscape(query))
 }
 
-// Blocks returns why a response does not answer the query, without parsing its page; "" if it may answer.
-func Blocks(status int, at *url.URL, header http.Header) string {
+// Key returns the header that carries the key of Brave's interface for programs.
+func Key(key string) http.Header {
+	return http.Header{"X-Subscription-Token": {key}, "Accept": {"application/json"}}
+}
+
+// Blocks returns why a response does not answer the query, without reading its body; "" if it may answer.
+func Blocks(status int) string {
 	switch {
-	case strings.EqualFold(header.Get("X-Yandex-Captcha"), "captcha"), strings.Contains(at.Path, "showcaptcha"), strings.Contains(at.Path, "/captcha"):
-		return errBlocked.Error()
-	case status == http.StatusAccepted: // with which DuckDuckGo sends its puzzle
-		return errBlocked.Error() + " (HTTP 202)"
-	case status == http.StatusTooManyRequests, status == http.StatusForbidden:
+	case status == http.StatusTooManyRequests, status == http.StatusForbidden, status == http.StatusUnauthorized:
 		return fmt.Sprintf("it refuses to answer (HTTP %d)", status)
 	case status >= 400:
 		return fmt.Sprintf("it answers with HTTP %d", status)
@@ -88,7 +82,7 @@ func Blocks(status int, at *url.URL, header http.Header) string {
 	return ""
 }
 
-// Read finds the results in a page of the engine. An empty list without an error is the engine's own word that
+// Read finds the results in an answer of the engine. An empty list without an error is the engine's own word that
 // there are none.
 func (e Engine) Read(body []byte) ([]Result, error) {
 	found, err := e.read(body)
@@ -116,17 +110,11 @@ func (e Engine) Read(body []byte) ([]Result, error) {
 // tracking are parameters of links that say where a visitor came from, and nothing about the page.
 var tracking = []string{"gclid", "fbclid", "msclkid", "yclid", "dclid", "mc_eid", "igshid", "ref_src", "srsltid"}
 
-// target returns the final target of a link of a page of results, without tracking parameters; "" if that is no page of
-// the web.
+// target returns a link without tracking parameters; "" if that is no page of the web.
 func target(link string) string {
 	u, err := url.Parse(strings.TrimSpace(link))
 	if err != nil || len(link) > 8000 {
 		return ""
-	}
-	if to := u.Query().Get("uddg"); to != "" && (u.Host == "" || u.Host == "duckduckgo.com" || strings.HasSuffix(u.Host, ".duckduckgo.com")) {
-		if u, err = url.Parse(to); err != nil {
-			return ""
-		}
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
 		return ""
@@ -143,43 +131,47 @@ func target(link string) string {
 	return page.Line(u.String(), 8000)
 }
 
-// document reads a page of HTML.
-func document(body []byte) (*goquery.Document, error) {
-	doc, err := goquery.NewDocumentFromReader(bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("%w (%s)", errUnknown, page.Line(err.Error(), 200))
+// readSearXNG reads JSON, with which SearXNG answers programs if its settings name json among search.formats; otherwise it
+// answers with HTTP 403.
+func readSearXNG(body []byte) ([]Result, error) {
+	var answer struct {
+		Results *[]struct {
+			Title, URL, Content string
+		}
+		Unresponsive [][]string `json:"unresponsive_engines"`
 	}
-	return doc, nil
-}
-
-// shape has the selectors of the results in a page.
-type shape struct {
-	item, link, title, summary string
-	blocked, none              string // elements that a puzzle, or a page without results, has
-	emptyMessage               string // text in it, in small letters; "" is any
-}
-
-// read finds the results. Elements that have no link are no results: advertisements, boxes with related things.
-func (s shape) read(body []byte) ([]Result, error) {
-	doc, err := document(body)
-	if err != nil {
-		return nil, err
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Results == nil {
+		return nil, fmt.Errorf("%w, or json is not among search.formats of its settings", errUnknown)
 	}
 	var all []Result
-	doc.Find(s.item).Each(func(_ int, item *goquery.Selection) {
-		link, _ := item.Find(s.link).First().Attr("href")
-		title := item.Find(s.title).First().Text()
-		if link != "" && strings.TrimSpace(title) != "" && len(all) < 200 {
-			all = append(all, Result{title, link, item.Find(s.summary).First().Text()})
-		}
-	})
-	switch {
-	case len(all) > 0:
-		return all, nil
-	case doc.Find(s.blocked).Length() > 0:
-		return nil, errBlocked
-	case strings.Contains(strings.ToLower(doc.Find(s.none).Text()), s.emptyMessage) && doc.Find(s.none).Length() > 0:
-		return nil, nil
+	for _, r := range *answer.Results {
+		all = append(all, Result{r.Title, r.URL, r.Content})
 	}
-	return nil, errUnknown
+	if len(all) == 0 && len(answer.Unresponsive) > 0 {
+		return nil, fmt.Errorf("none of the engines that it asks has answered: %.200q", answer.Unresponsive)
+	}
+	return all, nil
+}
+
+// readBrave reads the JSON of Brave's interface for programs. Its titles and descriptions are HTML.
+func readBrave(body []byte) ([]Result, error) {
+	var answer struct {
+		Type string
+		Web  struct {
+			Results []struct{ Title, URL, Description string }
+		}
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Type != "search" {
+		return nil, errUnknown
+	}
+	var all []Result
+	for _, r := range answer.Web.Results {
+		all = append(all, Result{plain(r.Title), r.URL, plain(r.Description)})
+	}
+	return all, nil
+}
+
+// plain returns the text of HTML that has no more than emphasis and entities.
+func plain(text string) string {
+	return html.UnescapeString(strings.NewReplacer("<strong>", "", "</strong>", "").Replace(text))
 }

@@ -23,7 +23,7 @@ func TestServe(t *testing.T) {
 	if err != nil || a.Page.Text != "text\n" || a.Page.Title != "t" {
 		t.Errorf("%+v %v", a, err)
 	}
-	a = Read(Question{Engine: "mojeek", Body: []byte("<p>new design")})
+	a = Read(Question{Engine: "brave", Body: []byte("<p>new design")})
 	if !strings.Contains(a.Error, "no results were recognized") {
 		t.Errorf("%+v", a)
 	}
