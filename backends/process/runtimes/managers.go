@@ -19,87 +19,58 @@ func (f *finder) versions(shim string, m manager) (target, how string, err error
 	if filepath.Base(filepath.Dir(shim)) != "shims" || !isDir(filepath.Join(root, "versions")) {
 		root = cmp.Or(f.env.get(m.root), f.home(m.hidden))
 	}
-	chosen, from := f.chosen(m, root)
-	for _, want := range chosen {
-		if want == "system" {
-			break
-		}
-		version, ok := installed(filepath.Join(root, "versions"), strings.TrimPrefix(want, "python-"))
-		if !ok {
-			f.note("%s has no version %s, which %s asks for", m.name, want, from)
-			continue
-		}
-		target := filepath.Join(root, "versions", version, "bin", filepath.Base(shim))
-		if executable(target) {
-			return target, fmt.Sprintf("%s %s, chosen by %s", m.name, version, from), nil
-		}
+	chosen, from := strings.Split(f.env.get(m.version), ":"), m.version
+	if chosen[0] == "" {
+		chosen, from = f.nearest([]string{m.file}, filepath.Join(root, "version"), func(path string) (versions []string, ok bool) {
+			text, ok := readSmall(path)
+			for _, w := range words(text) {
+				versions = append(versions, w[0])
+			}
+			return versions, ok && len(versions) > 0
+		})
 	}
-	return "", "", fmt.Errorf("%s chooses no version with %s (see %s versions)", m.name, filepath.Base(shim), m.name)
+	return f.tool(m.name, filepath.Join(root, "versions"), chosen, from, shim)
 }
 
-// chosen returns the versions that pyenv would use, and the variable or file that selects them.
-func (f *finder) chosen(m manager, root string) (versions []string, from string) {
-	if v := f.env.get(m.version); v != "" {
-		return strings.Split(v, ":"), m.version
-	}
-	files := []string{}
+// nearest returns the versions that the first of these files chooses, in the working directory or above it, or those of
+// the user's own file, and the name of the file.
+func (f *finder) nearest(files []string, own string, read func(path string) ([]string, bool)) (versions []string, from string) {
 	for dir := range above(f.env.Dir) {
-		files = append(files, filepath.Join(dir, m.file))
-	}
-	for _, path := range append(files, filepath.Join(root, "version")) {
-		text, ok := readSmall(path)
-		if !ok {
-			continue
-		}
-		for _, w := range words(text) {
-			versions = append(versions, w[0])
-		}
-		if len(versions) > 0 {
-			return versions, path
+		for _, file := range files {
+			path := filepath.Join(dir, file)
+			if versions, ok := read(path); ok {
+				return versions, path
+			}
 		}
 	}
-	return []string{"system"}, "default"
+	versions, _ = read(own)
+	return versions, own
 }
 
 // asdf resolves a shim of asdf: the version in ASDF_<PLUGIN>_VERSION, or in the nearest
 // .tool-versions, or in the home directory's.
 func (f *finder) asdf(shim string) (target, how string, err error) {
 	data := cmp.Or(f.env.get("ASDF_DATA_DIR"), f.env.get("ASDF_DIR"), f.home(".asdf"))
-	installs := filepath.Join(data, "installs", f.plugin)
 	file := cmp.Or(f.env.get("ASDF_DEFAULT_TOOL_VERSIONS_FILENAME"), ".tool-versions")
-	variable := "ASDF_" + strings.ToUpper(f.plugin) + "_VERSION"
-	if v := f.env.get(variable); v != "" {
-		return f.tool("asdf", installs, strings.Fields(v), variable, shim)
+	from := "ASDF_" + strings.ToUpper(f.plugin) + "_VERSION"
+	versions := strings.Fields(f.env.get(from))
+	if len(versions) == 0 {
+		versions, from = f.nearest([]string{file}, f.home(file), func(path string) ([]string, bool) { return toolVersions(path, f.plugin) })
 	}
-	for dir := range above(f.env.Dir) {
-		if versions, ok := toolVersions(filepath.Join(dir, file), f.plugin); ok {
-			return f.tool("asdf", installs, versions, filepath.Join(dir, file), shim)
-		}
-	}
-	versions, _ := toolVersions(f.home(file), f.plugin)
-	return f.tool("asdf", installs, versions, f.home(file), shim)
+	return f.tool("asdf", filepath.Join(data, "installs", f.plugin), versions, from, shim)
 }
 
 // mise resolves a shim of mise: the version in MISE_<TOOL>_VERSION, or in the nearest
 // configuration file that names the tool, or in the user's.
 func (f *finder) mise(shim string) (target, how string, err error) {
-	installs := filepath.Join(f.miseData(), "installs", f.name)
-	variable := "MISE_" + strings.ToUpper(f.name) + "_VERSION"
-	if v := f.env.get(variable); v != "" {
-		return f.tool("mise", installs, strings.Fields(v), variable, shim)
+	from := "MISE_" + strings.ToUpper(f.name) + "_VERSION"
+	versions := strings.Fields(f.env.get(from))
+	if len(versions) == 0 {
+		own := filepath.Join(cmp.Or(f.env.get("XDG_CONFIG_HOME"), f.home(".config")), "mise", "config.toml")
+		files := []string{"mise.local.toml", "mise.toml", ".mise.toml", ".config/mise.toml", ".tool-versions"}
+		versions, from = f.nearest(files, own, f.miseVersions)
 	}
-	for dir := range above(f.env.Dir) {
-		for _, file := range []string{"mise.local.toml", "mise.toml", ".mise.toml", ".config/mise.toml", ".tool-versions"} {
-			path := filepath.Join(dir, file)
-			if versions, ok := f.miseVersions(path); ok {
-				return f.tool("mise", installs, versions, path, shim)
-			}
-		}
-	}
-	config := cmp.Or(f.env.get("XDG_CONFIG_HOME"), f.home(".config"))
-	path := filepath.Join(config, "mise", "config.toml")
-	versions, _ := f.miseVersions(path)
-	return f.tool("mise", installs, versions, path, shim)
+	return f.tool("mise", filepath.Join(f.miseData(), "installs", f.name), versions, from, shim)
 }
 
 // miseData returns mise's data directory, by its own variable, XDG_DATA_HOME or the default.
@@ -116,9 +87,9 @@ func (f *finder) tool(manager, dir string, versions []string, from, shim string)
 		if want == "system" {
 			break
 		}
-		version, ok := installed(dir, strings.Replace(want, "ref:", "ref-", 1))
+		version, ok := installed(dir, strings.TrimPrefix(strings.Replace(want, "ref:", "ref-", 1), "python-"))
 		if !ok {
-			f.note("%s has no %s %s, which %s asks for", manager, f.name, want, from)
+			f.note("%s has no version %s of %s, which %s asks for", manager, want, f.name, from)
 			continue
 		}
 		target := filepath.Join(dir, version, "bin", filepath.Base(shim))
