@@ -139,6 +139,10 @@ func TestPlaces(t *testing.T) {
 	}{
 		{"plain", "a.js", "f();\n  eval(x)", 2, 3},
 		{"wide letters", "a.js", "'\u4f60\u597d'; eval(x)", 1, 7},
+		{"first byte", "a.js", "eval(x)", 1, 1},
+		{"parenthesis first", "a.js", "f();\n(0, eval)(x)", 2, 2},
+		{"await as a name", "a.js", "#!/usr/bin/env node\nvar await = 1;\n  await: eval(x)", 3, 10},
+		{"template", "a.js", "`\n${f(`${1}`)}`;\n eval(`${x}`)", 3, 2},
 		{"module", "a.mjs", "import {\n  a as b,\n} from 'a';\nexport { b };\nexport default 1;\neval(x)", 6, 1},
 		{"exports", "a.mjs", "export * from 'a'\nexport class A {}\nexport default class {}\n;eval(x)", 4, 2},
 		{"lowered", "a.js", "async function* f() {}\nasync function g() { for await (const x of f()) {} }\nusing: {}\nlet o = { async *f() {} };\n\n eval(x)", 6, 2},

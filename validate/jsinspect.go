@@ -18,7 +18,11 @@ func (j job) inspectNode(name string) findings {
 	source := string(j.Source)
 	plain, original, err := canonical(source, j.TypeScript)
 	if err != nil {
-		wrapped := "(function () {\n" + strings.Replace(source, "#!", "//", 1) + "\n});"
+		// In a function, await is an ordinary name, and new.target is allowed.
+		wrapped := "(function () {\n" + source + "\n});"
+		if rest, is := strings.CutPrefix(source, "#!"); is {
+			wrapped = "(function () {\n//" + rest + "\n});"
+		}
 		var at func(int) int
 		if plain, at, err = canonical(wrapped, j.TypeScript); err != nil {
 			return findings{Unread: err.Error()}
@@ -90,7 +94,9 @@ func mappings(text string) []mapping {
 	for _, c := range []byte(text + ";") {
 		switch digit := strings.IndexByte(digits, c); {
 		case digit < 0: // , or ;
-			if field >= 4 {
+			// esbuild repeats a place at the beginning of a line that has none there.
+			again := len(out) > 0 && sums[0] == 0 && out[len(out)-1].sourceLine == sums[2]+1 && out[len(out)-1].sourceColumn == sums[3]
+			if field >= 4 && !again {
 				out = append(out, mapping{line, sums[0], sums[2] + 1, sums[3]})
 			}
 			if field = 0; c == ';' {

@@ -304,35 +304,28 @@ func (p *jsProgram) field(i int) bool {
 
 // loop records a loop that has no end in its condition and none in its body.
 func (p *jsProgram) loop(i int) {
-	body := jsSpan{i + 1, 0}
-	if !p.is(i, "do") {
-		if !p.is(i+1, "(") {
-			return
-		}
-		body.from = p.after(i + 1)
+	open, body := i+1, jsSpan{p.after(i + 1), 0}
+	if p.is(i, "do") {
+		body.from = i + 1
 	}
-	body.to = p.after(p.find(jsSpan{body.from, len(p.tokens)}, ";", "}"))
-	if p.is(body.from, "{") {
+	if body.to = p.after(p.find(jsSpan{body.from, len(p.tokens)}, ";", "}")); p.is(body.from, "{") {
 		body.to = p.after(body.from)
 	}
-	var test jsSpan
-	switch {
-	case p.is(i, "for"):
-		parts := p.inside(i + 1)
-		first := p.find(parts, ";")
-		test = jsSpan{first + 1, p.find(jsSpan{first + 1, parts.to}, ";")}
-		if first == parts.to || test.from < test.to && !p.truth(test) {
+	if p.is(i, "do") {
+		open = body.to + 1
+	}
+	test := p.inside(open)
+	if p.is(i, "for") {
+		parts := p.split(test, ";")
+		if len(parts) < 2 { // for of, for in
 			return
 		}
-	case p.is(i, "do") && p.is(body.to, "while"):
-		test = p.inside(body.to + 1)
-	default:
-		test = p.inside(i + 1)
+		test = parts[1]
 	}
-	if !p.is(i, "for") && !p.truth(test) {
+	if !p.truth(test) && (!p.is(i, "for") || test.from < test.to) {
 		return
 	}
-	for j := body.from; j < body.to && j < len(p.tokens); j++ {
+	for j := body.from; j < min(body.to, len(p.tokens)); j++ {
 		if p.is(j, "break", "return", "await") && !p.is(j-1, ".") {
 			return
 		}
@@ -342,5 +335,5 @@ func (p *jsProgram) loop(i int) {
 
 // truth reports whether a condition is always true.
 func (p *jsProgram) truth(s jsSpan) bool {
-	return s.to == s.from+1 && (p.is(s.from, "true") || p.tokens[s.from].kind == 'n' && p.tokens[s.from].text != "0")
+	return s.to == s.from+1 && s.to <= len(p.tokens) && (p.is(s.from, "true") || p.tokens[s.from].kind == 'n' && p.tokens[s.from].text != "0")
 }
