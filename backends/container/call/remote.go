@@ -17,21 +17,28 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// makeRemoteSockets makes the sockets of a sandbox whose real ones stay in the container.
-func (s *sandbox) makeRemoteSockets() {
-	add := func(ip net.IP, port int) {
-		l := &remoteListener{conn: s.conn, socket: len(s.socks), addr: &net.TCPAddr{IP: ip, Port: port}}
+// remoteGateway returns the sockets of a sandbox whose real ones stay in the container, until the connection ends.
+func (c *Conn) remoteGateway(spec backends.Spec) (g backends.Sockets) {
+	if !spec.Resolves() {
+		return g
+	}
+	listen := func(ip net.IP, port, which int) net.Listener {
+		l := &remoteListener{conn: c, socket: which, addr: &net.TCPAddr{IP: ip, Port: port}}
 		l.ctx, l.cancel = context.WithCancel(context.Background())
-		s.socks = append(s.socks, socket{listener: l})
+		return l
 	}
-	if !s.spec.Resolves() {
-		return
+	g.DNS, g.DNSStream = newRemotePacketConn(c), listen(net.IPv4(127, 0, 0, 1), backends.DNSPort, 0)
+	for i, port := range spec.Gateway {
+		g.Ports = append(g.Ports, listen(net.IPv4zero, port, i+1))
 	}
-	s.socks = append(s.socks, socket{packets: newRemotePacketConn(s.conn)})
-	add(net.IPv4(127, 0, 0, 1), backends.DNSPort)
-	for _, port := range s.spec.Gateway {
-		add(net.IPv4zero, port)
-	}
+	c.work.Go(func() {
+		<-c.done
+		for _, l := range append(g.Ports, g.DNSStream) {
+			l.Close()
+		}
+		g.DNS.Close()
+	})
+	return g
 }
 
 // remoteListener is a listener in the container: Accept asks the init for the next connection.

@@ -13,9 +13,8 @@ import (
 // sandbox is the server's end of a sandbox that runs in the init.
 type sandbox struct {
 	conn     *Conn
-	spec     backends.Spec
 	wall     time.Duration
-	socks    []socket      // in the order of sockets
+	gateway  backends.Sockets
 	commands atomic.Uint64 // that were run
 
 	mu      sync.Mutex
@@ -29,6 +28,9 @@ const defaultInitTimeout = 30 * time.Second
 
 // Files implements [backends.Sandbox].
 func (s *sandbox) Files() backends.Files { return files{s.conn} }
+
+// Gateway implements [backends.Sandbox].
+func (s *sandbox) Gateway() backends.Sockets { return s.gateway }
 
 // Usage implements [backends.Sandbox].
 func (s *sandbox) Usage() backends.Usage {
@@ -92,9 +94,7 @@ func (s *sandbox) Close() error {
 	if first && running > 0 {
 		s.closeRemote()
 	}
-	err := s.conn.Close()
-	s.closeSockets()
-	return err
+	return s.conn.Close()
 }
 
 // closeRemote has the init close the real sandbox, so that the results of running commands still arrive.
