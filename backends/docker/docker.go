@@ -1,17 +1,16 @@
 // Package docker is a client of Docker Engine, 20.10 and later.
 //
-// Library: moby/moby/client is Docker's own client, and negotiates the version of the API.
+// Libraries: moby/moby/client is Docker's own client, and negotiates the version of the API; docker/cli reads the
+// configuration of Docker's command: contexts, certificates, credentials and ssh's addresses.
 package docker
 
 import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
@@ -102,7 +101,7 @@ func dial(ctx context.Context, p endpoint) (*link, error) {
 	}
 	c, err := client.New(options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect with Docker at %s: %w", p.url, err)
+		return nil, fmt.Errorf("connect with Docker at %s: %w", p.Host, err)
 	}
 	l := &link{Client: c, endpoint: p}
 	if err := l.handshake(ctx); err != nil {
@@ -119,7 +118,7 @@ func (l *link) handshake(ctx context.Context) error {
 		return l.explain("connect with Docker", err)
 	}
 	if ping.APIVersion != "" && versions.LessThan(ping.APIVersion, oldest) {
-		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that can be used", l.endpoint.url, ping.APIVersion, oldest),
+		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that can be used", l.endpoint.Host, ping.APIVersion, oldest),
 			"install Docker 20.10 or later: https://docs.docker.com/engine/install/")
 	}
 	if err != nil {
@@ -132,7 +131,7 @@ func (l *link) handshake(ctx context.Context) error {
 	for _, part := range server.Components {
 		// Podman answers to most of Docker's API, but not with Docker's events and errors.
 		if strings.Contains(part.Name, "Podman") {
-			return backends.Refuse(fmt.Sprintf("what answers at %s is Podman", l.endpoint.url), "choose ", remedy.Backend.With("podman"))
+			return backends.Refuse(fmt.Sprintf("what answers at %s is Podman", l.endpoint.Host), "choose ", remedy.Backend.With("podman"))
 		}
 	}
 	return l.fetchInfo(ctx)
@@ -145,7 +144,7 @@ func (l *link) fetchInfo(ctx context.Context) error {
 		return l.explain("ask Docker what it is", err)
 	}
 	if r.Info.OSType != "" && r.Info.OSType != "linux" {
-		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.endpoint.url, r.Info.OSType), "switch Docker Desktop to Linux containers")
+		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.endpoint.Host, r.Info.OSType), "switch Docker Desktop to Linux containers")
 	}
 	l.info = r.Info
 	return nil
@@ -165,23 +164,16 @@ func (l *link) image(ctx context.Context, id string) (container.Image, error) {
 
 // options returns the library's options for connecting to p.
 func (p endpoint) options() ([]client.Opt, error) {
-	options := []client.Opt{client.WithAPIVersion(p.api)}
-	if p.tls != nil {
-		options = append(options, client.WithHTTPClient(&http.Client{
-			Transport:     &http.Transport{TLSClientConfig: p.tls, MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second}, // as the library's own
-			CheckRedirect: client.CheckRedirect,
-		}))
+	if !strings.HasPrefix(p.Host, "ssh://") {
+		return p.ClientOpts()
 	}
-	if !strings.HasPrefix(p.url, "ssh://") {
-		return append(options, client.WithHost(p.url)), nil
-	}
-	target, err := parseSSH(p.url)
+	args, err := sshArgs(p.Host)
 	if err != nil {
 		return nil, err
 	}
 	// The host's name is only for the header: ssh goes to the right place.
-	return append(options, client.WithHost("http://docker.invalid"),
+	return []client.Opt{client.WithAPIVersionFromEnv(), client.WithHost("http://docker.invalid"),
 		client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return target.dial(ctx, p.environ)
-		})), nil
+			return dialSSH(ctx, args, p.login.environ)
+		})}, nil
 }

@@ -87,7 +87,7 @@ func (s engineError) Unwrap() error { return s.error }
 
 // unreachable explains why an engine that was reached before, or one behind a network, can't be reached.
 func (l *link) unreachable(doing string, err error) error {
-	path, ok := strings.CutPrefix(l.endpoint.url, "unix://")
+	path, ok := strings.CutPrefix(l.endpoint.Host, "unix://")
 	if ok {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
@@ -96,8 +96,8 @@ func (l *link) unreachable(doing string, err error) error {
 		}
 		return fmt.Errorf("%s: %w", doing, err) // it answers again
 	}
-	return backends.Refuse(fmt.Sprintf("%s: Docker does not answer at %s: %s", doing, l.endpoint.url, engineMessage(err)),
-		"docker -H ", l.endpoint.url, " version shows whether it can be reached from here")
+	return backends.Refuse(fmt.Sprintf("%s: Docker does not answer at %s: %s", doing, l.endpoint.Host, engineMessage(err)),
+		"docker -H ", l.endpoint.Host, " version shows whether it can be reached from here")
 }
 
 // engineMessage is the engine's message, for people.

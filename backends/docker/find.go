@@ -3,7 +3,6 @@ package docker
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,16 +14,15 @@ import (
 	"syscall"
 	"time"
 
+	contextdocker "github.com/docker/cli/cli/context/docker"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // endpoint is the address of a Docker Engine, with the settings for reaching it.
 type endpoint struct {
-	url     string
-	tls     *tls.Config // nil without
-	api     string      // version of the API that the user insists on (DOCKER_API_VERSION), else ""
-	environ []string
-	login   *settings // for registries
+	contextdocker.Endpoint
+	login *settings // for registries
 }
 
 // find searches in the order of Docker's own command: our configuration, DOCKER_HOST, the context of DOCKER_CONTEXT or
@@ -34,19 +32,19 @@ func find(ctx context.Context, c Config) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
-	p := endpoint{environ: c.Environ, api: variable(c.Environ, "DOCKER_API_VERSION"), login: s}
+	p := endpoint{login: s}
 	name := cmp.Or(variable(c.Environ, "DOCKER_CONTEXT"), s.CurrentContext)
 	host := cmp.Or(c.Host, variable(c.Environ, "DOCKER_HOST"))
 	switch {
 	case host != "":
-		p.url = host
+		p.Host = host
 		if strings.HasPrefix(host, "tcp://") || strings.HasPrefix(host, "https://") {
-			p.tls, err = environTLS(c.Environ, s.dir)
+			p.TLSData, err = s.certificates()
 		}
 	case name != "" && name != "default":
-		p.url, p.tls, err = s.context(name)
+		p.Endpoint, err = s.context(name)
 	default:
-		p.url, err = findSocket(ctx, c.Environ)
+		p.Host, err = findSocket(ctx, c.Environ)
 		return p, err
 	}
 	if err != nil {
@@ -57,9 +55,9 @@ func find(ctx context.Context, c Config) (endpoint, error) {
 
 // check refuses addresses that can't be, and Unix sockets that don't answer: the library would hide why.
 func (p endpoint) check(ctx context.Context) error {
-	scheme, path, ok := strings.Cut(p.url, "://")
+	scheme, path, ok := strings.Cut(p.Host, "://")
 	if !ok || path == "" {
-		return fmt.Errorf("the address of Docker, %q, is no URL such as unix:///run/docker.sock", p.url)
+		return fmt.Errorf("the address of Docker, %q, is no URL such as unix:///run/docker.sock", p.Host)
 	}
 	switch scheme {
 	case "unix":
@@ -67,11 +65,11 @@ func (p endpoint) check(ctx context.Context) error {
 			return refuseSocket(path, err)
 		}
 	case "ssh":
-		_, err := parseSSH(p.url)
+		_, err := sshArgs(p.Host)
 		return err
 	case "tcp", "http", "https", "npipe":
 	default:
-		return fmt.Errorf("the address of Docker, %q, begins with none of unix, tcp, ssh, http, https, npipe", p.url)
+		return fmt.Errorf("the address of Docker, %q, begins with none of unix, tcp, ssh, http, https, npipe", p.Host)
 	}
 	return nil
 }

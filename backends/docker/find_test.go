@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -64,14 +69,14 @@ func TestFind(t *testing.T) {
 		{"current context", "", []string{config}, "tcp://home:1"},
 	} {
 		p, err := find(t.Context(), Config{Host: c.host, Environ: c.environ})
-		if err != nil || p.url != c.want {
-			t.Errorf("%s: got %q, %v, want %q", c.name, p.url, err, c.want)
+		if err != nil || p.Host != c.want {
+			t.Errorf("%s: got %q, %v, want %q", c.name, p.Host, err, c.want)
 		}
 	}
 	if _, err := find(t.Context(), Config{Environ: []string{config, "DOCKER_CONTEXT=../../etc"}}); !refused(err, "no Docker context", "docker context ls") {
 		t.Errorf("a context that there is not: got %v", err)
 	}
-	for _, host := range []string{"docker.sock", "unix://", "ftp://x", "://", "ssh://-oProxyCommand=x"} {
+	for _, host := range []string{"docker.sock", "unix://", "ftp://x", "://"} {
 		if p, err := find(t.Context(), Config{Host: host, Environ: []string{}}); err == nil {
 			t.Errorf("%s: got %+v", host, p)
 		}
@@ -84,26 +89,51 @@ func TestFind(t *testing.T) {
 
 // Certificates are asked for by variables and contexts, and what is asked for and broken is an error.
 func TestCertificates(t *testing.T) {
-	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
 	defer server.Close()
-	dir := t.TempDir()
+	host := "tcp://" + server.Listener.Addr().String()
+	bare, ours, broken := t.TempDir(), t.TempDir(), t.TempDir()
+	write(t, filepath.Join(ours, "ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	write(t, filepath.Join(broken, "ca.pem"), "nothing")
+	id := withContext(t, ours, "work", host)
+	write(t, filepath.Join(ours, "contexts/tls", id, "docker/ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	for name, c := range map[string]struct {
+		host    string
 		environ []string
-		want    bool
+		want    string
 	}{
-		"none":      {[]string{"DOCKER_CONFIG=" + dir}, false},
-		"verify":    {[]string{"DOCKER_CONFIG=" + dir, "DOCKER_TLS_VERIFY=1"}, true},
-		"only path": {[]string{"DOCKER_CERT_PATH=" + dir}, true},
+		"none":        {host, []string{"DOCKER_CONFIG=" + bare}, "HTTP request to an HTTPS server"},
+		"verify":      {host, []string{"DOCKER_CONFIG=" + bare, "DOCKER_TLS_VERIFY=1"}, "unknown authority"},
+		"only path":   {host, []string{"DOCKER_CERT_PATH=" + bare}, "unknown authority"},
+		"configured":  {host, []string{"DOCKER_CONFIG=" + ours, "DOCKER_TLS_VERIFY=1"}, "404"},
+		"known":       {host, []string{"DOCKER_CERT_PATH=" + ours}, "404"},
+		"context":     {"", []string{"DOCKER_CONFIG=" + ours, "DOCKER_CONTEXT=work"}, "404"},
+		"broken path": {host, []string{"DOCKER_CERT_PATH=" + broken}, "ca.pem"},
 	} {
-		p, err := find(t.Context(), Config{Host: "tcp://x:1", Environ: c.environ})
-		if err != nil || (p.tls != nil) != c.want || p.tls != nil && p.tls.InsecureSkipVerify {
-			t.Errorf("%s: got %+v, %v", name, p.tls, err)
+		p, err := find(t.Context(), Config{Host: c.host, Environ: c.environ})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		options, err := p.options()
+		if err == nil {
+			var l *client.Client
+			if l, err = client.New(options...); err != nil {
+				t.Fatal(name, err)
+			}
+			defer l.Close()
+			_, err = l.Info(t.Context(), client.InfoOptions{})
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
 		}
 	}
-	write(t, filepath.Join(dir, "ca.pem"), "nothing")
-	if _, err := find(t.Context(), Config{Host: "tcp://x:1", Environ: []string{"DOCKER_CERT_PATH=" + dir}}); err == nil {
-		t.Error("an authority without a certificate was taken")
-	}
+}
+
+func endpointAt(host string) (p endpoint) {
+	p.Host = host
+	return p
 }
 
 // Where no socket answers, people hear of the one that is closest to it, and what to type.
@@ -130,10 +160,10 @@ func TestSockets(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	if err := (endpoint{url: "unix://" + paths[0]}).check(t.Context()); !refused(err, "not running", "start") && !refused(err, "not running", "open -a") {
+	if err := endpointAt("unix://" + paths[0]).check(t.Context()); !refused(err, "not running", "start") && !refused(err, "not running", "open -a") {
 		t.Errorf("nobody listens: got %v", err)
 	}
-	if err := (endpoint{url: "unix://" + home + "/none"}).check(t.Context()); !refused(err, "there is no socket", "backend") {
+	if err := endpointAt("unix://" + home + "/none").check(t.Context()); !refused(err, "there is no socket", "backend") {
 		t.Errorf("no socket: got %v", err)
 	}
 	if err := refuseSocket("/s", os.ErrPermission); !refused(err, "may not use", "usermod -aG docker") {
@@ -187,24 +217,24 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func TestParseSSH(t *testing.T) {
+func TestSSHArgs(t *testing.T) {
 	for address, want := range map[string]string{
 		"ssh://host":                       "-- host docker system dial-stdio",
-		"ssh://me@host:2222":               "-p 2222 -- me@host docker system dial-stdio",
-		"ssh://me@host/run/my/docker.sock": "-- me@host docker --host unix:///run/my/docker.sock system dial-stdio",
+		"ssh://me@host:2222":               "-l me -p 2222 -T -o BatchMode=yes -o ConnectTimeout=20 -- host docker system dial-stdio",
+		"ssh://me@host/run/my/docker.sock": "-- host docker --host unix:///run/my/docker.sock system dial-stdio",
 		"ssh://[::1]/":                     "-- ::1 docker system dial-stdio",
+		"ssh://-oProxyCommand=id":          "-- '-oProxyCommand=id' docker system dial-stdio",
+		"ssh://host/a;id":                  "-- host docker --host 'unix:///a;id' system dial-stdio",
+		"ssh://host/$(id)":                 "-- host docker --host 'unix:///$(id)' system dial-stdio",
 	} {
-		s, err := parseSSH(address)
-		if got := strings.Join(s.args(), " "); err != nil || !strings.HasSuffix(got, want) {
+		args, err := sshArgs(address)
+		if got := strings.Join(args, " "); err != nil || !strings.HasSuffix(got, want) {
 			t.Errorf("%s: got %q, %v, want %q", address, got, err, want)
 		}
 	}
-	for _, address := range []string{
-		"ssh://", "ssh://-oProxyCommand=id", "ssh://-l@host", "ssh://me:" + "hunter@host", "ssh://@host", "ssh://host/a;id", "ssh://host/$(id)",
-		"ssh://host/a b", "ssh://host/%0aid", "ssh://host?x=1", "ssh://host#x", "ssh://a%40b@host", "ssh://host:-1",
-	} {
-		if s, err := parseSSH(address); err == nil {
-			t.Errorf("%s: got %q", address, s.args())
+	for _, address := range []string{"ssh://", "ssh://me:" + "hunter@host", "ssh://me:" + "hunter@host:-1", "ssh://host?x=1", "ssh://host#x"} {
+		if args, err := sshArgs(address); err == nil {
+			t.Errorf("%s: got %q", address, args)
 		} else if strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%s: the password is in %v", address, err)
 		}

@@ -17,7 +17,7 @@ func (e *docker) Info(ctx context.Context) (container.Info, error) {
 	f := l.info
 	i := container.Info{
 		Version:  f.ServerVersion,
-		Address:  l.endpoint.url,
+		Address:  l.endpoint.Host,
 		Rootless: l.security("rootless"),
 		UserNS:   l.security("rootless") || l.security("userns"),
 		SELinux:  l.security("selinux"),

@@ -68,7 +68,7 @@ func TestInfoNotLocal(t *testing.T) {
 	for name, change := range map[string]func(l *link){
 		"other kernel":  func(l *link) { l.info.KernelVersion += "-linuxkit" },
 		"other host":    func(l *link) { l.info.Name = "docker-desktop" },
-		"tcp":           func(l *link) { l.endpoint.url = "tcp://127.0.0.1:1" },
+		"tcp":           func(l *link) { l.endpoint.Host = "tcp://127.0.0.1:1" },
 		"gVisor":        func(l *link) { l.info.DefaultRuntime = "runsc" },
 		"none of these": func(*link) {},
 	} {

@@ -33,7 +33,7 @@ func (l *link) local(ctx context.Context, dir string) (bool, error) {
 	name, err := os.Hostname()
 	kernel := kernelRelease()
 	if err != nil || kernel == "" || kernel != l.info.KernelVersion || name != l.info.Name ||
-		!strings.HasPrefix(l.endpoint.url, "unix://") || !l.sameKernel() {
+		!strings.HasPrefix(l.endpoint.Host, "unix://") || !l.sameKernel() {
 		return false, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -12,79 +12,40 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/cli/cli/connhelper/ssh"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
-	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// sshTarget is a Docker Engine on a machine that the user's ssh reaches.
-type sshTarget struct {
-	host   string // user@host
-	port   string
-	socket string // path on that machine; "" is what its docker command takes
-}
-
-// safePath matches paths that mean the same to the other machine's shell.
-var safePath = lazy.Regexp(`^/[A-Za-z0-9/._-]+$`)
-
-// parseSSH reads ssh://[user@]host[:port][/path/of/socket]. Nothing in it may become an option of ssh,
-// or more than one word for the shell at the other end.
-func parseSSH(address string) (sshTarget, error) {
+// sshArgs returns ssh's command line to the Docker Engine at ssh://[user@]host[:port][/path/of/socket]. BatchMode, because
+// nobody can answer a question.
+func sshArgs(address string) ([]string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return sshTarget{}, fmt.Errorf("the address of Docker, %q: %w", address, err)
+		return nil, errors.New("the address of Docker is no URL")
 	}
-	t := sshTarget{host: u.Hostname(), port: u.Port()}
-	wrong := func(what string) (sshTarget, error) {
-		return sshTarget{}, fmt.Errorf("the address of Docker, %q, %s", u.Redacted(), what)
+	target, err := ssh.NewSpec(u)
+	if err != nil {
+		return nil, fmt.Errorf("the address of Docker, %q: %w", u.Redacted(), err)
 	}
-	if t.host == "" || strings.HasPrefix(t.host, "-") {
-		return wrong("has no host, or one that begins with a dash")
+	remote := []string{"docker", "system", "dial-stdio"}
+	if strings.Trim(target.Path, "/") != "" {
+		remote = []string{"docker", "--host", "unix://" + target.Path, "system", "dial-stdio"}
 	}
-	if u.User != nil {
-		if _, ok := u.User.Password(); ok {
-			return wrong("has a password: ssh has to get in without one, with a key")
-		}
-		if name := u.User.Username(); name == "" || strings.HasPrefix(name, "-") || strings.Contains(name, "@") {
-			return wrong("has a user that can't be")
-		}
-		t.host = u.User.Username() + "@" + t.host
-	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return wrong("has a query or fragment")
-	}
-	if u.Path != "" && u.Path != "/" {
-		if !safePath().MatchString(u.Path) {
-			return wrong("has a path with more than letters, digits, dots, dashes, underscores and slashes")
-		}
-		t.socket = u.Path
-	}
-	return t, nil
+	return target.Command([]string{"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"}, remote...)
 }
 
-// args is the command line of ssh. BatchMode, because nobody can answer a question.
-func (t sshTarget) args() []string {
-	args := []string{"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"}
-	if t.port != "" {
-		args = append(args, "-p", t.port)
-	}
-	args = append(args, "--", t.host, "docker")
-	if t.socket != "" {
-		args = append(args, "--host", "unix://"+t.socket)
-	}
-	return append(args, "system", "dial-stdio")
-}
-
-// dial starts an ssh for one connection to the engine.
-func (t sshTarget) dial(ctx context.Context, environ []string) (net.Conn, error) {
+// dialSSH starts an ssh for one connection to the engine. The library's own would have our whole environment.
+func dialSSH(ctx context.Context, args, environ []string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ssh, err := engine.Program(variable(environ, "PATH"), "ssh")
+	program, err := engine.Program(variable(environ, "PATH"), "ssh")
 	if err != nil {
 		return nil, backends.Refuse("there is no ssh, which the address of Docker needs", "install OpenSSH's client")
 	}
-	cmd := exec.Command(ssh, t.args()...)
+	cmd := exec.Command(program, args...)
 	in, ours, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start ssh: %w", err)
