@@ -1,6 +1,7 @@
 package podman
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -14,16 +15,11 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+	"github.com/docker/cli/cli/config"
+	"github.com/docker/cli/cli/config/types"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
-
-// login is a registry's credentials.
-type login struct {
-	Username      string `json:"username,omitempty"`
-	Password      string `json:"password,omitempty"`
-	IdentityToken string `json:"identitytoken,omitempty"`
-}
 
 // registryAuth is the header with the credentials for an image's registry, nil if there are none. It names the
 // registry: the service uses it nowhere else, however it reads the reference. Credentials that a helper keeps
@@ -49,7 +45,7 @@ func (env environ) registryAuth(name string) (http.Header, error) {
 		if !ok {
 			continue
 		}
-		all, err := json.Marshal(map[string]login{registry: found})
+		all, err := json.Marshal(map[string]types.AuthConfig{registry: found})
 		if err != nil {
 			return nil, err
 		}
@@ -75,12 +71,10 @@ func (env environ) authFiles() []string {
 }
 
 // findLogin finds credentials in a file. An entry for a part of a registry is stronger than one for all of it.
-func findLogin(data []byte, registry, repository string) (login, bool, error) {
-	var file struct {
-		Auths map[string]struct{ Auth, IdentityToken string }
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		return login{}, false, err
+func findLogin(data []byte, registry, repository string) (types.AuthConfig, bool, error) {
+	file, err := config.LoadFromReader(bytes.NewReader(data))
+	if err != nil {
+		return types.AuthConfig{}, false, err
 	}
 	var names []string
 	for part := repository; part != ""; part = part[:max(0, strings.LastIndexByte(part, '/'))] {
@@ -91,16 +85,10 @@ func findLogin(data []byte, registry, repository string) (login, bool, error) {
 		names = append(names, "index.docker.io", "https://index.docker.io/v1/")
 	}
 	for _, name := range names {
-		entry, ok := file.Auths[name]
-		if !ok || entry.Auth == "" && entry.IdentityToken == "" {
-			continue
+		if a := file.AuthConfigs[name]; a.Username != "" || a.IdentityToken != "" {
+			a.ServerAddress = ""
+			return a, true, nil
 		}
-		decoded, err := base64.StdEncoding.DecodeString(entry.Auth)
-		if err != nil {
-			return login{}, false, fmt.Errorf("the login for %s is not in base64", name)
-		}
-		user, password, _ := strings.Cut(string(decoded), ":")
-		return login{user, strings.TrimRight(password, "\x00"), entry.IdentityToken}, true, nil
 	}
-	return login{}, false, nil
+	return types.AuthConfig{}, false, nil
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docker/cli/cli/config/types"
 )
 
 func TestRegistryAuth(t *testing.T) {
@@ -55,11 +57,11 @@ func TestRegistryAuth(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got map[string]login
+		var got map[string]types.AuthConfig
 		if err := json.Unmarshal(plain, &got); err != nil {
 			t.Fatal(err)
 		}
-		if want := (login{Username: test.user, Password: "word:of " + test.user}); len(got) != 1 || got[test.registry] != want {
+		if want := (types.AuthConfig{Username: test.user, Password: "word:of " + test.user}); len(got) != 1 || got[test.registry] != want {
 			t.Errorf("%s: got %v, want %v for %s", test.reference, got, want, test.registry)
 		}
 	}

@@ -2,17 +2,14 @@ package podman
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 
-	"github.com/BurntSushi/toml"
+	"go.podman.io/common/pkg/config"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -82,82 +79,31 @@ func (p endpoint) redacted() string {
 // ownService is the source of a place where a service of ours listens.
 const ownService = "our own service"
 
-// destination is a connection in containers.conf or podman-connections.json.
-type destination struct {
-	URI       string `toml:"uri"`
-	Identity  string `toml:"identity"`
-	IsMachine bool   `toml:"is_machine"`
-}
-
-// containersConf is the part of containers.conf(5) that names connections.
-type containersConf struct {
-	Engine struct {
-		Remote       bool                   `toml:"remote"`
-		Active       string                 `toml:"active_service"`
-		Destinations map[string]destination `toml:"service_destinations"`
-	} `toml:"engine"`
-}
-
-// connectionsFile is podman-connections.json, which Podman writes since 5.0.
-type connectionsFile struct {
-	Connection struct {
-		Default     string
-		Connections map[string]destination
-	}
-}
-
 // connection is the active connection. On Linux, Podman's own command runs containers here unless "remote" is set or
 // CONTAINER_CONNECTION names one, and so do we: a configured connection to another machine does not mean that programs
 // are to be sent there.
 func (env environ) connection(system string) (endpoint, bool, error) {
-	conf, file, err := env.connections()
+	conf, err := config.New(nil)
 	if err != nil {
-		return endpoint{}, false, err
+		return endpoint{}, false, fmt.Errorf("read podman's configuration: %w", err)
+	}
+	all, err := conf.GetAllConnections()
+	if err != nil {
+		return endpoint{}, false, fmt.Errorf("read podman's connections: %w", err)
 	}
 	name := env["CONTAINER_CONNECTION"]
-	if name == "" && (system != "linux" || conf.Engine.Remote) {
-		name = cmp.Or(file.Connection.Default, conf.Engine.Active)
-	}
-	if name == "" {
+	if name == "" && (len(all) == 0 || system == "linux" && !conf.Engine.Remote) {
 		return endpoint{}, false, nil
 	}
-	d, ok := file.Connection.Connections[name]
-	if !ok {
-		d, ok = conf.Engine.Destinations[name]
+	d, err := conf.GetConnection(name, name == "")
+	if err != nil {
+		return endpoint{}, false, fmt.Errorf("%w: see podman system connection list", err)
 	}
-	if !ok {
-		return endpoint{}, false, fmt.Errorf("podman has no connection %q: see podman system connection list", name)
-	}
-	p := endpoint{url: d.URI, identity: d.Identity, machine: d.IsMachine, named: true, source: fmt.Sprintf("podman's connection %q", name)}
+	p := endpoint{url: d.URI, identity: d.Identity, machine: d.IsMachine, named: true, source: fmt.Sprintf("podman's connection %q", d.Name)}
 	if key := env["CONTAINER_SSHKEY"]; key != "" {
 		p.identity = key
 	}
 	return p, true, nil
-}
-
-// connections reads both files. A file that does not exist is empty.
-func (env environ) connections() (conf containersConf, file connectionsFile, err error) {
-	confs := []string{"/etc/containers/containers.conf", filepath.Join(env.config(), "containers", "containers.conf")}
-	if one := env["CONTAINERS_CONF"]; one != "" {
-		confs = []string{one}
-	}
-	for _, name := range confs {
-		if _, err := toml.DecodeFile(name, &conf); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return conf, file, fmt.Errorf("read %s: %w", name, err)
-		}
-	}
-	name := cmp.Or(env["PODMAN_CONNECTIONS_CONF"], filepath.Join(filepath.Dir(confs[len(confs)-1]), "podman-connections.json"))
-	data, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return conf, file, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &file)
-	}
-	if err != nil {
-		err = fmt.Errorf("read %s: %w", name, err)
-	}
-	return conf, file, err
 }
 
 // config returns the user's directory for settings.

@@ -32,6 +32,11 @@ func TestFind(t *testing.T) {
 		{"session", Config{Environ: []string{"CONTAINERS_CONF=" + conf, "XDG_RUNTIME_DIR=/r"}}, endpoint{url: "unix:///r/podman/podman.sock"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			for _, one := range test.config.Environ { // the library reads our own environment
+				name, value, _ := strings.Cut(one, "=")
+				t.Setenv(name, value)
+			}
+			t.Setenv("PODMAN_CONNECTIONS_CONF", filepath.Join(dir, "podman-connections.json"))
 			if test.name == "session" && (os.Geteuid() == 0 || runtime.GOOS != "linux") {
 				test.want.url = "unix:///run/podman/podman.sock"
 				if runtime.GOOS != "linux" {
@@ -48,6 +53,7 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
+	t.Setenv("CONTAINERS_CONF", conf)
 	if _, err := New(Config{Environ: []string{"CONTAINER_CONNECTION=none", "CONTAINERS_CONF=" + conf}}).Info(t.Context()); err == nil || !strings.Contains(err.Error(), `"none"`) {
 		t.Errorf("a connection that is not there: %v", err)
 	}
