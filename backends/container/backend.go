@@ -17,8 +17,8 @@ type Backend struct {
 	engine  Engine
 	config  Config
 	state   stateCache
-	pulls   pulls
 	pool    pool
+	pulling chan struct{}          // semaphore: held by a fetch of an image
 	probing chan struct{}          // semaphore: held by a probe
 	probes  map[string]cachedProbe // guarded by it
 
@@ -38,10 +38,13 @@ var errClosed = errors.New("the backend is closed")
 
 // New returns the backend. Nothing is asked of the engine before Probe, Start or Warm.
 func New(e Engine, c Config) *Backend {
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
 	b := &Backend{engine: e, config: c, running: map[*sandbox]struct{}{}}
-	b.state.sem, b.probing, b.probes = make(chan struct{}, 1), make(chan struct{}, 1), map[string]cachedProbe{}
+	b.state.sem, b.pulling, b.probing, b.probes = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1), map[string]cachedProbe{}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.pool.buckets, b.pulls.of = map[poolKey]*bucket{}, map[string]*pull{}
+	b.pool.buckets = map[poolKey]*bucket{}
 	return b
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
@@ -22,7 +21,7 @@ func (b *Backend) image(ctx context.Context, s *engineState, language, policy st
 	}
 	image, err := b.engine.Image(ctx, reference)
 	if errors.Is(err, ErrNoImage) && policy != never {
-		if err := b.pull(ctx, reference); err != nil {
+		if err := b.fetch(ctx, reference); err != nil {
 			if ctx.Err() != nil {
 				return Image{}, context.Cause(ctx)
 			}
@@ -57,75 +56,16 @@ func title(reference string, image Image) string {
 	return reference + "@" + image.ID
 }
 
-// pulls are the fetches under way, each reference at most once.
-type pulls struct {
-	mu       sync.Mutex
-	of       map[string]*pull
-	speaking sync.Mutex // Config.Progress is called by one of them at a time
-}
-
-type pull struct {
-	waiting int // callers that wait for it
-	cancel  context.CancelFunc
-	done    chan struct{}
-	err     error
-}
-
-// pull fetches an image, or joins the fetch under way, which continues as long as a caller waits for it.
-func (b *Backend) pull(ctx context.Context, reference string) error {
-	b.pulls.mu.Lock()
-	p := b.pulls.of[reference]
-	if p == nil {
-		done, err := b.use()
-		if err != nil {
-			b.pulls.mu.Unlock()
-			return err
-		}
-		p = b.startPull(reference, done)
-	}
-	p.waiting++
-	b.pulls.mu.Unlock()
+// fetch fetches an image, one at a time: who waits for another's fetch may find the image there.
+func (b *Backend) fetch(ctx context.Context, reference string) error {
 	select {
-	case <-p.done:
-		return p.err
+	case b.pulling <- struct{}{}:
+		defer func() { <-b.pulling }()
 	case <-ctx.Done():
+		return ctx.Err()
 	}
-	b.pulls.mu.Lock()
-	defer b.pulls.mu.Unlock()
-	if p.waiting--; p.waiting == 0 {
-		p.cancel()
-		if b.pulls.of[reference] == p { // nobody may join what ends
-			delete(b.pulls.of, reference)
-		}
+	if _, err := b.engine.Image(ctx, reference); !errors.Is(err, ErrNoImage) {
+		return nil
 	}
-	return context.Cause(ctx)
-}
-
-// startPull begins a fetch; pulls.mu is held.
-func (b *Backend) startPull(reference string, done func()) *pull {
-	ctx, cancel := context.WithCancel(b.ctx)
-	p := &pull{cancel: cancel, done: make(chan struct{})}
-	b.pulls.of[reference] = p
-	go func() {
-		defer done()
-		defer cancel()
-		p.err = b.engine.Pull(ctx, reference, b.progress)
-		b.pulls.mu.Lock()
-		if b.pulls.of[reference] == p {
-			delete(b.pulls.of, reference)
-		}
-		b.pulls.mu.Unlock()
-		close(p.done)
-	}()
-	return p
-}
-
-// progress passes on a line of progress.
-func (b *Backend) progress(line string) {
-	if b.config.Progress == nil {
-		return
-	}
-	b.pulls.speaking.Lock()
-	defer b.pulls.speaking.Unlock()
-	b.config.Progress(line)
+	return b.engine.Pull(ctx, reference, b.config.Progress)
 }
