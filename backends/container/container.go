@@ -37,21 +37,21 @@ type Engine interface {
 	Build(ctx context.Context, reference string, archive io.Reader, labels map[string]string, progress func(line string)) error
 
 	// Create makes a container without starting it, and returns the engine's id. When the container ends, the engine
-	// removes it with its anonymous volumes.
+	// removes it with its anonymous volumes. After an error, the container may have been made: Remove knows its name.
 	Create(ctx context.Context, c Container) (id string, err error)
 	// Attach connects with the standard input and output of a container with Stdin, before it is started. Its standard
 	// error goes to stderr. Closing ends its input.
 	Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error)
-	// Start starts a container, once.
+	// Start starts a container, once. After an error, it may run.
 	Start(ctx context.Context, id string) error
 	// Update changes the limits of a running container.
 	Update(ctx context.Context, id string, r Resources) error
-	// Wait returns the exit of a container once it has ended, also if it was removed since. It may be called before
-	// Start, and must be called to learn how the container ended.
+	// Wait returns the exit of a container once it has ended, also if it was removed since. It is called
+	// once the container was started, and must be called to learn how it ended.
 	Wait(ctx context.Context, id string) (Exit, error)
 	// Remove kills and removes a container with its anonymous volumes, and returns when it is gone. A container that
 	// does not exist is no error.
-	Remove(ctx context.Context, id string) error
+	Remove(ctx context.Context, idOrName string) error
 	// List lists the containers with a label ("key" or "key=value"), also those that do not run.
 	List(ctx context.Context, label string) ([]Entry, error)
 

@@ -11,10 +11,7 @@ import (
 )
 
 // startError reports that an engine could not make or start a container.
-type startError struct {
-	err  error
-	made bool // it was the start that failed: engines try once more themselves to make one
-}
+type startError struct{ err error }
 
 func (e *startError) Error() string { return e.err.Error() + hint(e.err.Error()) }
 func (e *startError) Unwrap() error { return e.err }
@@ -26,9 +23,8 @@ func (e *endedError) Error() string { return e.why }
 
 // transient reports whether a container that failed to start is worth another try. No program was sent.
 func transient(err error) bool {
-	start, is := errors.AsType[*startError](err)
-	return !errors.As(err, new(*backends.Refusal)) &&
-		(is && start.made || errors.As(err, new(*endedError)) || errors.Is(err, call.ErrLost))
+	return !errors.As(err, new(*backends.Refusal)) && !errors.Is(err, ErrNoImage) &&
+		(errors.As(err, new(*startError)) || errors.As(err, new(*endedError)) || errors.Is(err, call.ErrLost))
 }
 
 // handshakeError adds the container's state to an error of the handshake.

@@ -114,8 +114,14 @@ func (h *initHandle) launch(ctx context.Context, id string, listen bool) (err er
 		if streams != nil {
 			streams.Close()
 		}
-		return &startError{err, true}
+		return &startError{err}
 	}
+	waiting, forget := context.WithCancel(context.Background())
+	h.stopWait = forget
+	go func() {
+		h.exit, h.waitErr = b.engine.Wait(waiting, h.id)
+		close(h.ended)
+	}()
 	return h.handshake(ctx, streams)
 }
 
@@ -130,14 +136,8 @@ func (h *initHandle) create(ctx context.Context, c Container) (err error) {
 	defer cancel()
 	h.id, err = h.backend.engine.Create(patient, c)
 	if err != nil {
-		return &startError{err, false}
+		return &startError{err}
 	}
-	waiting, forget := context.WithCancel(context.Background())
-	h.stopWait = forget
-	go func() {
-		h.exit, h.waitErr = h.backend.engine.Wait(waiting, h.id)
-		close(h.ended)
-	}()
 	return nil
 }
 

@@ -165,7 +165,8 @@ func TestTransient(t *testing.T) {
 		made   int
 	}{
 		{"start fails once", "start", nil, nil, 2},
-		{"create fails: the engine has tried again", "create", nil, []string{"flaky engine"}, 1},
+		{"create fails once", "create", nil, nil, 2},
+		{"create always fails", "create!", nil, []string{"flaky engine", "shell:1@sha256:shell", "docker"}, 2},
 		{"start is refused", "start", nil, []string{"flaky engine"}, 1},
 		{"start always fails", "start!", nil, []string{"flaky engine", "shell:1@sha256:shell", "docker"}, 2},
 		{"an init fails once", "", []string{"fail"}, nil, 2},

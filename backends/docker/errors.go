@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -133,13 +131,6 @@ func isTemporary(err error) bool {
 func gotResponse(err error) bool {
 	return err == nil || !client.IsErrConnectionFailed(err) && !errdefs.IsUnavailable(err) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
-}
-
-// sendOnce calls f, and reports whether its request was sent: if not, it has had no effect.
-func sendOnce(ctx context.Context, f func(context.Context) error) (bool, error) {
-	var out atomic.Bool
-	err := f(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { out.Store(true) }}))
-	return out.Load(), err
 }
 
 // isEOF reports whether an error is the end of a stream, clean or not.

@@ -72,12 +72,12 @@ func (l *link) helper(ctx context.Context, volume string, labels map[string]stri
 		},
 	}
 	for deadline := time.Now().Add(helperTimeout); ; {
-		id, err := l.make(ctx, o)
+		r, err := l.ContainerCreate(ctx, o)
 		switch {
 		case errdefs.IsNotFound(err):
 			return "", container.ErrNoImage
 		case !errdefs.IsConflict(err):
-			return id, err
+			return r.ID, err
 		}
 		if time.Now().After(deadline) {
 			if err := l.remove(ctx, name); err != nil {

@@ -90,6 +90,12 @@ func hasEnded(s *api.State) bool {
 	return s != nil && !s.Running && (isTime(s.FinishedAt) || s.Dead)
 }
 
+// isTime reports whether a time of the engine is one: the year 1 means never.
+func isTime(at string) bool {
+	t, err := time.Parse(time.RFC3339Nano, at)
+	return err == nil && t.Year() > 1
+}
+
 // exitEvents collects the events of a container's end.
 type exitEvents struct {
 	oom, died, cut bool

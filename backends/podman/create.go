@@ -44,21 +44,12 @@ func (e *Engine) Create(ctx context.Context, c container.Container) (string, err
 		e.discard(id)
 		return "", err
 	}
-	e.own.add(id)
 	return id, nil
 }
 
-// create makes the container, once more if the connection failed: a container of the first attempt is removed before.
 func (e *Engine) create(ctx context.Context, s spec) (string, error) {
 	var made struct{ ID string }
-	r := request{method: http.MethodPost, path: "/containers/create", json: s}
-	err := e.call(ctx, r, &made)
-	if transient(ctx, err) && s.Name != "" {
-		if err := e.Remove(ctx, s.Name); err != nil {
-			return "", err
-		}
-		err = e.call(ctx, r, &made)
-	}
+	err := e.call(ctx, request{method: http.MethodPost, path: "/containers/create", json: s}, &made)
 	return made.ID, err
 }
 
@@ -120,22 +111,12 @@ func refuseExtra(is inspected, s spec) error {
 	return backends.Refuse("Podman's configuration shows "+strings.Join(more, ", ")+" in every container", "take volumes and devices out of containers.conf")
 }
 
-// Start implements [container.Engine]. If the connection fails on the way, nothing is sent again: the container is
-// inspected instead.
+// Start implements [container.Engine].
 func (e *Engine) Start(ctx context.Context, id string) error {
-	err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/start"}, nil)
-	if transient(ctx, err) {
-		var is inspected
-		looked := e.call(ctx, inspect(id), &is)
-		if looked == nil && is.State.begun() || isGone(looked) { // it has ended already, and was removed
-			err = nil
-		}
-	}
-	if err != nil {
+	if err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/start"}, nil); err != nil {
 		e.forgetInfo()
 		return fmt.Errorf("start a container: %w", err)
 	}
-	e.own.markStarted(id)
 	return nil
 }
 

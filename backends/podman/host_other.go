@@ -5,20 +5,13 @@ package podman
 import (
 	"context"
 	"errors"
-	"os"
 )
 
 // isLocal is always false: containers need Linux, which then is a virtual machine.
 func (h hostInfo) isLocal() bool { return false }
 
-// openPidfd returns nil: a container's first process can't be seen from here.
-func openPidfd(int) *os.File { return nil }
-
-// watchExit reports nothing.
-func watchExit(*os.File) (died <-chan bool, stop func()) { return nil, func() {} }
-
-// killProcess ends nothing.
-func killProcess(*os.File) bool { return false }
+// awaitExit sees no container's first process from here.
+func awaitExit(context.Context, int) bool { return false }
 
 // oomKills counts nothing.
 func oomKills(int) func() int { return func() int { return 0 } }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -37,7 +38,7 @@ type Engine struct {
 	conn   *connection
 	temp   string // a directory, if one was needed
 	closed bool
-	own    ownContainers
+	born   time.Time
 }
 
 // New returns the engine. Nothing is connected before it is used.
@@ -48,7 +49,7 @@ func New(c Config) container.Engine {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	return &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1), own: ownContainers{byID: map[string]*ownContainer{}}}
+	return &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1), born: time.Now()}
 }
 
 // Name implements [container.Engine].

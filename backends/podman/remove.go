@@ -20,9 +20,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	remove := request{method: http.MethodDelete, path: "/containers/" + url.PathEscape(id), again: true, query: url.Values{
 		"force": {"true"}, "volumes": {"true"}, "v": {"true"}, "timeout": {"0"}, "ignore": {"true"},
 	}}
-	if e.own.killInit(id) {
-		e.awaitNotice(ctx, id)
-	}
+	e.awaitNotice(ctx, id)
 	var err error
 	for wait := 10 * time.Millisecond; wait < 6*time.Second; wait *= 2 {
 		err = e.call(ctx, remove, nil)
@@ -31,7 +29,6 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		}
 		there := e.call(ctx, request{method: http.MethodGet, path: remove.path + "/exists", again: true}, nil)
 		if isGone(there) {
-			e.own.removed(id)
 			return nil
 		}
 		engine.Pause(ctx, wait)
@@ -42,13 +39,13 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return fmt.Errorf("remove a container: %w", cmp.Or(err, errors.New("it is still there")))
 }
 
-// awaitNotice waits until Podman has noticed the death of a container, but not for long: before that, Podman would have
-// its runtime kill it, and find out why that failed.
+// awaitNotice waits until Podman has noticed the end of a container, whose first process has been told to end if this is
+// ours, but not for long: before that, Podman would have its runtime kill it, and find out why that failed.
 func (e *Engine) awaitNotice(ctx context.Context, id string) {
 	for begun := time.Now(); time.Since(begun) < time.Second/4; engine.Pause(ctx, 2*time.Millisecond) {
 		var is inspected
 		err := e.call(ctx, inspect(id), &is)
-		if _, ended := is.State.ended(); err != nil || ended {
+		if _, ended := is.State.ended(); err != nil || ended || !is.State.begun() {
 			return
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,30 +25,19 @@ const serviceTimeout = 30 * time.Second
 // and with it forgets whether memory ran out. So its first process is watched where that can be seen from here, and the
 // container is inspected as soon as it has ended. The code is -1 if it is not known.
 func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
-	life := e.own.get(id)
-	if life.notStarted() { // there is nothing to ask yet, and the answer would hold up the start
-		life.wait(ctx)
-	}
 	answered := time.Now()
 	var waiter *exitWaiter
-	defer func() {
-		waiter.stop()
-		if life.started == nil { // it is nobody else's
-			life.pidfd.Close()
-		}
-	}()
+	defer func() { waiter.stop() }()
 	for {
 		var is inspected
 		err := e.call(ctx, inspect(id), &is)
 		exit, ended := is.State.ended()
 		switch {
 		case err == nil && ended:
-			e.own.removed(id)
 			exit.OOM = exit.OOM || waiter.oomKilled()
 			return exit, nil
 		case isGone(err):
-			e.own.removed(id)
-			return e.removedExit(ctx, id, life, waiter)
+			return e.removedExit(ctx, id, waiter)
 		case ctx.Err() != nil:
 			return container.Exit{}, ctx.Err()
 		case errors.Is(err, errClosed), err != nil && time.Since(answered) > serviceTimeout:
@@ -57,13 +45,13 @@ func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
 		case err != nil:
 			engine.Pause(ctx, 200*time.Millisecond)
 			continue
-		case is.State.begun():
-			if waiter == nil {
-				waiter = e.newExitWaiter(ctx, id, is.State.PID, e.own.holdInit(life, is.State.PID))
-			}
+		case !is.State.begun():
+			engine.Pause(ctx, 50*time.Millisecond)
+		case waiter == nil:
+			waiter = e.newExitWaiter(ctx, id, is.State.PID)
 			waiter.wait(ctx)
 		default:
-			life.wait(ctx)
+			waiter.wait(ctx)
 		}
 		answered = time.Now()
 	}
@@ -80,18 +68,16 @@ type exitWaiter struct {
 }
 
 // newExitWaiter starts both.
-func (e *Engine) newExitWaiter(ctx context.Context, id string, pid int, first *os.File) *exitWaiter {
+func (e *Engine) newExitWaiter(ctx context.Context, id string, pid int) *exitWaiter {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &exitWaiter{mayHaveEnded: make(chan struct{}), code: make(chan int, 1), interval: 2 * time.Millisecond}
+	w := &exitWaiter{mayHaveEnded: make(chan struct{}), code: make(chan int, 1), interval: 2 * time.Millisecond, cancel: cancel}
 	notify := sync.OnceFunc(func() { close(w.mayHaveEnded) })
 	kills := oomKills(pid)
-	died, stop := watchExit(first)
-	w.cancel = func() { cancel(); stop() }
 	w.running.Go(func() {
 		defer notify()
 		defer close(w.code)
 		// A service that is asked before looks again and again, and can't end meanwhile.
-		if died != nil && <-died {
+		if awaitExit(ctx, pid) {
 			w.oom = kills() > 0
 			notify()
 		}
@@ -163,7 +149,7 @@ func (e *Engine) waitExit(ctx context.Context, id string) (int, error) {
 
 // removedExit finds the exit of a container that is gone: from the waiter, else from Podman's log of events, which not
 // every Podman keeps.
-func (e *Engine) removedExit(ctx context.Context, id string, l *ownContainer, w *exitWaiter) (container.Exit, error) {
+func (e *Engine) removedExit(ctx context.Context, id string, w *exitWaiter) (container.Exit, error) {
 	exit := container.Exit{Code: -1, Removed: true}
 	if w != nil {
 		select {
@@ -178,7 +164,7 @@ func (e *Engine) removedExit(ctx context.Context, id string, l *ownContainer, w 
 		}
 	}
 	res, err := e.send(ctx, request{method: http.MethodGet, path: "/events", again: true, query: url.Values{
-		"stream": {"false"}, "since": {strconv.FormatInt(l.made.Add(-time.Minute).Unix(), 10)},
+		"stream": {"false"}, "since": {strconv.FormatInt(e.born.Add(-time.Hour).Unix(), 10)},
 		"filters": {fmt.Sprintf(`{"container":[%q],"event":["died"]}`, id)},
 	}})
 	if err != nil {

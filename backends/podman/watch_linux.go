@@ -2,6 +2,7 @@ package podman
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,71 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPidfd opens a container's first process, whose number then can't become another's. It returns nil if there is no
-// such process here, as for an engine on another machine.
-func openPidfd(pid int) *os.File {
+// awaitExit waits for the end of a container's first process, and reports whether it has ended. It is false at once where
+// there is no such process here, as for an engine on another machine, and when ctx ends before.
+func awaitExit(ctx context.Context, pid int) (ended bool) {
 	if pid <= 1 {
-		return nil
+		return false
 	}
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return nil
-	}
-	f := os.NewFile(uintptr(fd), "pidfd")
-	if !isFirst(pid) {
-		f.Close()
-		return nil
-	}
-	return f
-}
-
-// watchExit reports when an open process has ended: true then, and false when stop was called. It returns nil for nil.
-func watchExit(held *os.File) (died <-chan bool, stop func()) {
-	if held == nil {
-		return nil, func() {}
-	}
-	raw, err := held.SyscallConn()
-	if err != nil {
-		return nil, func() {}
-	}
-	held.SetReadDeadline(time.Time{})
-	answer := make(chan bool, 1)
-	go func() {
-		ended := false
-		raw.Read(func(fd uintptr) bool {
-			ended = hasEnded(fd, 0)
-			return ended
-		})
-		answer <- ended
-	}()
-	return answer, func() { held.SetReadDeadline(time.Unix(1, 0)) }
-}
-
-// killProcess ends an open process, and reports whether it has ended soon after. A process that we may not kill may be
-// about to end.
-func killProcess(held *os.File) (ended bool) {
-	raw, err := held.SyscallConn()
-	if err != nil {
 		return false
 	}
-	raw.Control(func(fd uintptr) {
-		soon := time.Second / 4
-		if unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) == unix.EPERM {
-			soon /= 5
-		}
-		ended = hasEnded(fd, soon)
+	process := os.NewFile(uintptr(fd), "pidfd") // its number can't become another's as long as this is open
+	defer process.Close()
+	raw, err := process.SyscallConn()
+	if err != nil || !isFirst(pid) {
+		return false
+	}
+	defer context.AfterFunc(ctx, func() { process.SetReadDeadline(time.Unix(1, 0)) })()
+	_ = raw.Read(func(fd uintptr) bool {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		ended = n > 0
+		return ended
 	})
 	return ended
-}
-
-// hasEnded waits until a process has ended, but no longer than within.
-func hasEnded(pidfd uintptr, within time.Duration) bool {
-	for until := time.Now().Add(within); ; {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(max(0, time.Until(until)).Milliseconds()))
-		if err != unix.EINTR {
-			return n > 0
-		}
-	}
 }
 
 // isFirst reports whether a process is the first of a namespace below ours: a number from another machine can be any
