@@ -43,15 +43,16 @@ var mayImport = []struct {
 	{"backends", nil},
 	{"backends/paths", nil},
 	{"backends/cgroup", nil},
+	{"backends/pool", []string{"backends"}}, // idle sandboxes and containers: the same decisions
 	{"backends/hosttest", nil}, // only tests import it
 	{"backends/podman/...", []string{"backends", "backends/podman/...", "backends/container/..."}},
 	{"backends/docker/...", []string{"backends", "backends/docker/...", "backends/container/..."}},
 	{"backends/container/inside", []string{"backends", "backends/container/call", "backends/process/..."}},                     // PID 1 runs the one in the other
 	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest", "backends/hosttest"}}, // only tests import it
-	{"backends/container/...", []string{"backends", "backends/container/..."}},
+	{"backends/container/...", []string{"backends", "backends/pool", "backends/container/..."}},
 	{"backends/process/launch", nil}, // what the child starts with before all else stays light
 	{"backends/process/seccomp", nil},
-	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/process/..."}},
+	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/pool", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
 	{"backends/backendtest/...", []string{"backends", "backends/hosttest", "backends/backendtest/..."}},
 	{"pipeline/event", nil},

@@ -1,7 +1,6 @@
 package container
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/pool"
 )
 
 // Backend runs programs in containers of one engine. It implements [backends.Backend].
@@ -17,7 +17,8 @@ type Backend struct {
 	engine  Engine
 	config  Config
 	state   stateCache
-	pool    pool
+	pool    *pool.Pool[poolKey, *initHandle]
+	images  sync.Map               // namedImage by language, from the last lookup
 	pulling chan struct{}          // semaphore: held by a fetch of an image
 	probing chan struct{}          // semaphore: held by a probe
 	probes  map[string]cachedProbe // guarded by it
@@ -31,7 +32,8 @@ type Backend struct {
 	finished  bool
 	work      sync.WaitGroup // calls that use the engine
 	running   map[*sandbox]struct{}
-	removeErr error // the first of a removal in the background
+	plans     map[poolKey]*plan // by which idle containers are made
+	removeErr error             // the first of a removal in the background
 }
 
 var errClosed = errors.New("the backend is closed")
@@ -44,7 +46,7 @@ func New(e Engine, c Config) *Backend {
 	b := &Backend{engine: e, config: c, running: map[*sandbox]struct{}{}}
 	b.state.sem, b.pulling, b.probing, b.probes = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1), map[string]cachedProbe{}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.pool.buckets = map[poolKey]*bucket{}
+	b.plans, b.pool = map[poolKey]*plan{}, b.newPool()
 	return b
 }
 
@@ -85,13 +87,7 @@ func (b *Backend) use() (done func(), err error) {
 
 // removeLater removes a container in which nothing runs any more, in the background.
 func (b *Backend) removeLater(h *initHandle) {
-	b.work.Go(func() { // which x is part of still
-		if err := h.remove(); err != nil {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.removeErr = cmp.Or(b.removeErr, err)
-		}
-	})
+	b.work.Go(func() { h.Close() }) // which h is part of still
 }
 
 // withBackend returns ctx, ended also when the backend is closed.
@@ -102,7 +98,7 @@ func (b *Backend) withBackend(ctx context.Context) (context.Context, context.Can
 }
 
 // Pools implements [backends.Backend]. Memory is that of idle inits, as far as it can be seen from here.
-func (b *Backend) Pools() []backends.Pool { return b.pool.pools() }
+func (b *Backend) Pools() []backends.Pool { return b.pool.List() }
 
 // Close implements [backends.Backend]. It returns when the engine has removed all containers.
 func (b *Backend) Close() error {
@@ -121,9 +117,7 @@ func (b *Backend) close() error {
 	for i, s := range open {
 		closing.Go(func() { errs[i] = s.Close() })
 	}
-	for _, h := range b.pool.close() {
-		b.removeLater(h)
-	}
+	b.pool.Close()
 	closing.Wait()
 	b.work.Wait()
 	if s := b.state.known; s != nil { // no container is left: other servers may see that this one has ended

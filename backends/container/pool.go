@@ -1,23 +1,15 @@
 package container
 
 import (
+	"cmp"
 	"context"
-	"slices"
-	"sync"
+	"errors"
+	"math"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/pool"
 )
-
-// pool holds idle containers, which were started ahead: their inits have greeted and wait for a sandbox to build. Each
-// is for one sandbox; a container that ends before is dropped.
-type pool struct {
-	mu       sync.Mutex
-	closed   bool
-	buckets  map[poolKey]*bucket
-	counters backends.PoolCounters
-	images   sync.Map // namedImage by language, from the last lookup
-	uses     int      // a clock
-}
 
 // namedImage is an image with its name in results.
 type namedImage struct {
@@ -25,176 +17,92 @@ type namedImage struct {
 	title string
 }
 
-// bucket holds the idle containers of one pool key.
-type bucket struct {
-	idle    []*initHandle
-	used    int // value of pool.uses at the last request
-	filling bool
+// maxKeys is how many pool keys have idle containers at one time: as many as languages.
+const maxKeys = 4
+
+// newPool returns a pool of containers that were started ahead: their inits have greeted and wait for a sandbox to build.
+// Each is for one sandbox; a container that ends before is dropped.
+func (b *Backend) newPool() *pool.Pool[poolKey, *initHandle] {
+	return pool.New(pool.Config[poolKey, *initHandle]{
+		Max: maxKeys * b.config.Ahead, Memory: math.MaxInt64, Idle: 24 * time.Hour, Keys: maxKeys, Each: b.config.Ahead, Delay: refillAfter,
+		Make: b.spawn,
+	})
 }
 
-// maxBuckets is how many pool keys have idle containers at one time: as many as languages.
-const maxBuckets = 4
+// Kind implements [pool.Key].
+func (k poolKey) Kind() (language string, ram int64) { return k.language, k.limits.RAM }
 
-// take removes and returns an idle container, nil if there is none.
-func (k *pool) take(of poolKey) *initHandle {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := k.buckets[of]
-	if s == nil || len(s.idle) == 0 {
-		return nil
+// take removes and returns an idle container for a plan, or the reason why there is none. The next ones are made for plans
+// like this.
+func (b *Backend) take(p *plan) (*initHandle, string) {
+	next := *p
+	b.mu.Lock()
+	if len(b.plans) > 2*maxKeys {
+		clear(b.plans)
 	}
-	h := s.idle[0]
-	s.idle = s.idle[1:]
-	return h
+	b.plans[p.poolKey()] = &next
+	b.mu.Unlock()
+	return b.pool.Take(p.poolKey())
 }
 
-// put adds an idle container, unless its bucket was evicted.
-func (k *pool) put(of poolKey, h *initHandle) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := k.buckets[of]
-	if k.closed || s == nil {
-		return false
+// spawn starts one container for the pool.
+func (b *Backend) spawn(ctx context.Context, of poolKey) (h *initHandle, note, err error) {
+	b.mu.Lock()
+	last := b.plans[of]
+	b.mu.Unlock()
+	if last == nil {
+		return nil, nil, errors.New("it was not asked for lately")
 	}
-	s.idle = append(s.idle, h)
-	return true
-}
-
-// drop removes an idle container, and reports whether it was still there.
-func (k *pool) drop(h *initHandle) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, s := range k.buckets {
-		if i := slices.Index(s.idle, h); i >= 0 {
-			s.idle = slices.Delete(s.idle, i, i+1)
-			return true
-		}
+	p := *last
+	p.user = p.unprivileged()
+	if h, err = b.launch(ctx, &p, "", false); err != nil {
+		return nil, nil, err
 	}
-	return false
-}
-
-// reserve records a request for a key and returns how many containers to start, 0 if a refill is under way. The key
-// that was not requested for longest is evicted.
-func (k *pool) reserve(of poolKey, ahead int) (missing int, evicted []*initHandle) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closed || ahead <= 0 {
-		return 0, nil
+	if err = h.conn.Prepare(p.spec); h.conn.Facts().Runtime.Path == "" {
+		err = errors.New("the image has no " + of.language)
 	}
-	k.uses++
-	s := k.buckets[of]
-	if s == nil {
-		s = &bucket{}
-		k.buckets[of] = s
-	}
-	s.used = k.uses
-	if len(k.buckets) > maxBuckets {
-		var oldest poolKey
-		for other, o := range k.buckets {
-			if c := k.buckets[oldest]; c == nil || o.used < c.used {
-				oldest = other
-			}
-		}
-		evicted = k.buckets[oldest].idle
-		delete(k.buckets, oldest)
-	}
-	missing = max(0, ahead-len(s.idle))
-	if s.filling {
-		missing = 0
-	} else {
-		s.filling = missing > 0
-	}
-	return missing, evicted
-}
-
-// close returns all idle containers, and takes no more.
-func (k *pool) close() (idle []*initHandle) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, s := range k.buckets {
-		idle = append(idle, s.idle...)
-	}
-	k.closed, k.buckets = true, nil
-	return idle
-}
-
-// refill starts, in the background, the containers that are missing from a plan's bucket.
-func (b *Backend) refill(p *plan) {
-	of := p.poolKey()
-	missing, unwanted := b.pool.reserve(of, b.config.Ahead)
-	for _, h := range unwanted {
-		b.removeLater(h)
-	}
-	if missing == 0 {
-		return
-	}
-	done, err := b.use()
 	if err != nil {
-		return
+		b.removeLater(h)
+		return nil, nil, err
 	}
+	return h, nil, nil
+}
+
+// Watch implements [pool.Item], as do the next.
+func (h *initHandle) Watch(ended func()) {
 	go func() {
-		defer done()
-		for started := true; missing > 0 && started; missing-- {
-			next := *p
-			next.user = p.unprivileged()
-			started = b.spawn(b.ctx, of, &next) // the next Start will say why not, if it fails likewise
-		}
-		b.pool.mu.Lock()
-		defer b.pool.mu.Unlock()
-		if s := b.pool.buckets[of]; s != nil {
-			s.filling = false
-		}
+		<-h.conn.Done()
+		ended()
 	}()
 }
 
-// spawn starts one container and adds it to the pool.
-func (b *Backend) spawn(ctx context.Context, of poolKey, p *plan) bool {
-	h, err := b.launch(ctx, p, "", false)
+// Lease reports whether the init is still there.
+func (h *initHandle) Lease() bool {
+	select {
+	case <-h.conn.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// Memory returns what PID 1 holds for itself, as far as it can be seen from here.
+func (h *initHandle) Memory() int64 { return h.peer.memory() }
+
+// Close removes the container. Backend.Close reports what went wrong.
+func (h *initHandle) Close() error {
+	err := h.remove()
 	if err != nil {
-		return false
+		h.backend.mu.Lock()
+		defer h.backend.mu.Unlock()
+		h.backend.removeErr = cmp.Or(h.backend.removeErr, err)
 	}
-	if h.conn.Facts().Runtime.Path == "" || h.conn.Prepare(p.spec) != nil || !b.pool.put(of, h) {
-		b.removeLater(h)
-		return false
-	}
-	go func() {
-		select {
-		case <-h.conn.Done():
-			if b.pool.drop(h) {
-				b.removeLater(h)
-			}
-		case <-b.ctx.Done(): // Close has it removed
-		}
-	}()
-	return true
+	return err
 }
 
 // countProgram counts a program, if there is one, that found an idle container, or the reason why it did not.
-func (k *pool) countProgram(spec backends.Spec, cold string) {
-	if spec.Program == nil {
-		return
+func (b *Backend) countProgram(spec backends.Spec, cold string) {
+	if spec.Program != nil {
+		b.pool.Record(spec.Language, spec.Limits.WithDefaults().RAM, cold)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := k.counters.Of(spec.Language, spec.Limits.WithDefaults().RAM)
-	if cold == "" {
-		p.Hits++
-		return
-	}
-	p.Miss(cold)
-}
-
-// pools returns the counters, with the containers that are idle now.
-func (k *pool) pools() []backends.Pool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var ready []backends.Pool
-	for of, s := range k.buckets {
-		one := backends.Pool{Language: of.language, RAM: of.limits.RAM, Ready: len(s.idle)}
-		for _, h := range s.idle {
-			one.Memory += h.peer.memory()
-		}
-		ready = append(ready, one)
-	}
-	return k.counters.Pools(ready)
 }

@@ -2,6 +2,8 @@ package container
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -16,14 +18,26 @@ import (
 func waitIdle(t *testing.T, b *Backend, n int) {
 	t.Helper()
 	hosttest.Until(t, fmt.Sprint(n, " containers wait"), func() bool {
-		b.pool.mu.Lock()
-		defer b.pool.mu.Unlock()
 		got := 0
-		for _, s := range b.pool.buckets {
-			got += len(s.idle)
+		for _, p := range b.Pools() {
+			got += p.Ready
 		}
 		return got == n
 	})
+}
+
+// idle returns the containers in which nothing runs.
+func idle(b *Backend) map[*initHandle]bool {
+	b.mu.Lock()
+	keys := slices.Collect(maps.Keys(b.plans))
+	b.mu.Unlock()
+	all := map[*initHandle]bool{}
+	for _, key := range keys {
+		for _, h := range b.pool.Idle(key) {
+			all[h] = true
+		}
+	}
+	return all
 }
 
 func begin(t *testing.T, b *Backend, spec backends.Spec) *sandbox {
@@ -73,14 +87,7 @@ func TestPool(t *testing.T) {
 			func(s *backends.Spec) { s.Trust = []byte("x") },
 			func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} },
 		} {
-			waiting := map[*initHandle]bool{}
-			b.pool.mu.Lock()
-			for _, bucket := range b.pool.buckets {
-				for _, h := range bucket.idle {
-					waiting[h] = true
-				}
-			}
-			b.pool.mu.Unlock()
+			waiting := idle(b)
 			spec := request()
 			change(&spec)
 			s := use(spec)
@@ -102,22 +109,18 @@ func TestPool(t *testing.T) {
 		}
 	})
 	t.Run("dead ones", func(t *testing.T) {
-		b.pool.mu.Lock()
-		var ids []string
-		for _, bucket := range b.pool.buckets {
-			for _, h := range bucket.idle {
-				ids = append(ids, h.id)
-			}
+		dead := idle(b)
+		for h := range dead {
+			d.Remove(t.Context(), h.id)
 		}
-		b.pool.mu.Unlock()
-		for _, id := range ids {
-			d.Remove(t.Context(), id)
-		}
-		waitIdle(t, b, 0)
+		hosttest.Until(t, "the dead ones are replaced", func() bool {
+			now := idle(b)
+			return len(now) == len(dead) && !slices.ContainsFunc(slices.Collect(maps.Keys(now)), func(h *initHandle) bool { return dead[h] })
+		})
 		use(request()).Close()
 	})
 	t.Run("stopped ones", func(t *testing.T) {
-		waitIdle(t, b, 2)
+		waitIdle(t, b, 6)
 		d.mu.Lock()
 		for _, p := range d.all {
 			p.cmd.Process.Signal(syscall.SIGSTOP)
@@ -126,7 +129,6 @@ func TestPool(t *testing.T) {
 		use(request()).Close() // or else it waits for one that does not answer
 	})
 	t.Run("another image of the same name", func(t *testing.T) {
-		waitIdle(t, b, 2)
 		d.mu.Lock()
 		d.images["shell:1"] = Image{ID: "sha256:newer"}
 		d.mu.Unlock()
@@ -144,15 +146,15 @@ func TestBuckets(t *testing.T) {
 	c.Ahead = 1
 	b := New(d, c)
 	defer shut(t, b, d)
-	for i := range 2 * maxBuckets {
+	for i := range 2 * maxKeys {
 		spec := request()
 		spec.Limits.RAM = int64(i+1) << 26
 		begin(t, b, spec).Close()
-		waitIdle(t, b, min(i+1, maxBuckets))
+		waitIdle(t, b, min(i+1, maxKeys))
 	}
 	spec := request()
-	spec.Limits.RAM = 2 * maxBuckets << 26
-	if h := b.pool.take(poolKey{"shell", "sha256:shell", func() backends.Limits { l := spec.Limits.WithDefaults(); l.Wall = 0; return l }()}); h == nil {
+	spec.Limits.RAM = 2 * maxKeys << 26
+	if h, _ := b.pool.Take(poolKey{"shell", "sha256:shell", func() backends.Limits { l := spec.Limits.WithDefaults(); l.Wall = 0; return l }()}); h == nil {
 		t.Error("the last shape was given up")
 	} else {
 		b.removeLater(h)

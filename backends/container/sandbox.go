@@ -66,13 +66,12 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return r, err
 }
 
-// scheduleRefill has next called when a first program has ended, or the sandbox is closed, or refillAfter has passed.
+// scheduleRefill has next called when a first program has ended, or the sandbox is closed. The pool does so itself after
+// refillAfter.
 func (s *sandbox) scheduleRefill(next func()) {
-	next = sync.OnceFunc(next)
 	s.mu.Lock()
-	s.refill = next
-	s.mu.Unlock()
-	time.AfterFunc(refillAfter, next)
+	defer s.mu.Unlock()
+	s.refill = sync.OnceFunc(next)
 }
 
 func (s *sandbox) programEnded() {

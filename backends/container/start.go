@@ -63,19 +63,18 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, erro
 		return b.startCold(ctx, p, spec)
 	}
 	if p.cold = p.coldReason(spec); p.cold != "" {
-		b.pool.countProgram(spec, p.cold)
+		b.countProgram(spec, p.cold)
 		return b.startCold(ctx, p, spec)
 	}
 	s, err := b.startWarm(ctx, p, spec)
 	if err == nil && s == nil {
-		p.cold = "none stood ready"
 		s, err = b.startCold(ctx, p, spec)
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.pool.countProgram(spec, p.cold)
-	s.scheduleRefill(func() { b.refill(p) })
+	b.countProgram(spec, p.cold)
+	s.scheduleRefill(b.pool.Fill)
 	return s, nil
 }
 
@@ -100,7 +99,7 @@ func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s
 	now := *p
 	found := make(chan error, 1)
 	go func() { found <- b.findImage(ctx, &now, b.config.Pull) }()
-	last, known := b.pool.images.Load(spec.Language)
+	last, known := b.images.Load(spec.Language)
 	if known {
 		p.image, p.title = last.(namedImage).image, last.(namedImage).title
 		s, err = b.startIdle(ctx, p, spec)
@@ -111,13 +110,16 @@ func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s
 		}
 		return nil, cmp.Or(failed, err)
 	}
-	b.pool.images.Store(spec.Language, namedImage{now.image, now.title})
+	b.images.Store(spec.Language, namedImage{now.image, now.title})
 	if known && now.image.ID == p.image.ID {
 		return s, nil
 	}
 	if s != nil {
 		s.Close()
 	}
+	b.mu.Lock()
+	delete(b.plans, p.poolKey()) // or more of the old image would be made
+	b.mu.Unlock()
 	p.image, p.title, p.warm = now.image, now.title, false
 	return b.startIdle(ctx, p, spec)
 }
@@ -144,11 +146,12 @@ func (b *Backend) startOnce(ctx context.Context, p *plan, spec backends.Spec, li
 // were tried.
 func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	for {
-		h := b.pool.take(p.poolKey())
+		h, why := b.take(p)
 		if h == nil {
+			p.cold = why
 			return nil, nil
 		}
-		p.warm = true
+		p.warm, p.cold = true, ""
 		s, err := h.openWarm(ctx, p, spec)
 		if err == nil {
 			return s, nil

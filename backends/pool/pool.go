@@ -1,4 +1,6 @@
-package warm
+// Package pool keeps items idle until a caller needs one of their key: sandboxes and containers, which take long to make.
+// It decides on their numbers and lifetimes, and on the consequences of failures, and knows nothing of how they are made.
+package pool
 
 import (
 	"cmp"
@@ -35,6 +37,9 @@ type Config[K Key, I Item] struct {
 	Max    int           // items, of all keys together
 	Memory int64         // bytes that they may hold in RAM
 	Idle   time.Duration // a key that has not been requested for that long is given up
+	Keys   int           // the most recently requested keys have items; 0 is 64
+	Each   int           // items of one key; 0: one, and more when they come faster than they are made
+	Delay  time.Duration // after a Take, until a replacement is begun; 0 is 50 ms: a shorter program then has the machine to itself
 	Once   bool          // items are made by Prepare only, and never given up
 	// Make makes an item. note is a problem to report to callers that find none.
 	Make func(context.Context, K) (one I, note, err error)
@@ -78,18 +83,19 @@ const (
 	defaultBytes = 8 << 20
 	// measureEvery is the number of items between two measurements, which cost as much as a small program.
 	measureEvery = 64
-	// refillDelay is how long after a Take a replacement is begun: a shorter program then has the machine to itself.
+	// refillDelay is the Delay of a zero Config.
 	refillDelay = 50 * time.Millisecond
 	// retryDelay is the time after a failure before the next attempt.
 	retryDelay = time.Minute
-	// maxBuckets bounds the keys: callers choose scripts' names and limits.
-	maxBuckets = 64
+	// maxKeys is the Keys of a zero Config: callers choose scripts' names and limits.
+	maxKeys = 64
 	// maxReason bounds the part of a failure, in bytes, that callers see.
 	maxReason = 150
 )
 
-// NewPool returns a pool, which makes nothing before the first request.
-func NewPool[K Key, I Item](c Config[K, I]) *Pool[K, I] {
+// New returns a pool, which makes nothing before the first request.
+func New[K Key, I Item](c Config[K, I]) *Pool[K, I] {
+	c.Keys, c.Delay = cmp.Or(c.Keys, maxKeys), cmp.Or(c.Delay, refillDelay)
 	p := &Pool[K, I]{config: c, buckets: map[K]*bucket[I]{}}
 	p.made = sync.NewCond(&p.mu)
 	p.enough, p.stop = context.WithCancel(context.Background())
@@ -105,7 +111,7 @@ func (p *Pool[K, I]) Take(key K) (none I, why string) {
 	}
 	b := p.bucket(key)
 	p.later(&p.sweep, p.config.Idle/4, p.tidy)
-	p.later(&p.refill, refillDelay, p.Fill)
+	p.later(&p.refill, p.config.Delay, p.Fill)
 	for len(b.ready) > 0 {
 		one := b.ready[0]
 		b.ready = b.ready[1:]
@@ -115,7 +121,9 @@ func (p *Pool[K, I]) Take(key K) (none I, why string) {
 		p.discard(one)
 	}
 	// They come faster than they are made, or several at once.
-	b.want = min(b.want+1, 2*runtime.NumCPU())
+	if p.config.Each == 0 {
+		b.want = min(b.want+1, 2*runtime.NumCPU())
+	}
 	why = "none stood ready"
 	if cause := cmp.Or(b.failed, b.note); cause != "" {
 		why += ": " + cause
@@ -127,10 +135,10 @@ func (p *Pool[K, I]) Take(key K) (none I, why string) {
 func (p *Pool[K, I]) bucket(key K) *bucket[I] {
 	b := p.buckets[key]
 	if b == nil {
-		if asked := p.byAsked(); len(asked) >= maxBuckets {
+		if asked := p.byAsked(); len(asked) >= p.config.Keys {
 			p.retire(asked[len(asked)-1])
 		}
-		b = &bucket[I]{want: 1}
+		b = &bucket[I]{want: max(1, p.config.Each)}
 		p.buckets[key] = b
 	}
 	b.asked = time.Now()
@@ -345,7 +353,7 @@ func (p *Pool[K, I]) tidy() {
 		return
 	}
 	for key, b := range p.buckets {
-		b.want = max(1, b.want-1)
+		b.want = max(1, p.config.Each, b.want-1)
 		if time.Since(b.asked) > p.config.Idle {
 			b.want = 0
 		}

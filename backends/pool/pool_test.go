@@ -1,4 +1,4 @@
-package warm
+package pool
 
 import (
 	"context"
@@ -125,7 +125,7 @@ func inPool(t *testing.T, c Config[name, *item], f func(*testing.T, *plant, *Poo
 	synctest.Test(t, func(t *testing.T) {
 		made := new(plant)
 		c.Make = made.make
-		p := NewPool(c)
+		p := New(c)
 		defer p.Close()
 		f(t, made, p)
 	})
@@ -309,14 +309,14 @@ func TestPoolForgets(t *testing.T) {
 	c := roomy
 	c.Max = 0
 	inPool(t, c, func(t *testing.T, made *plant, p *Pool[name, *item]) {
-		const asked = 3 * maxBuckets
+		const asked = 3 * maxKeys
 		for i := range asked {
 			sleep(1)
 			_, why := p.Take(name(fmt.Sprint("a", i)))
 			p.Record(fmt.Sprint(i), int64(i), why)
 			p.Record("a", 1, fmt.Sprint("reason ", i))
 		}
-		if n := p.bucketCount(); n != maxBuckets {
+		if n := p.bucketCount(); n != maxKeys {
 			t.Errorf("%d buckets", n)
 		}
 		p.mu.Lock()

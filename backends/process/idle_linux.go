@@ -98,7 +98,7 @@ func (k *idleProcess) close() {
 	}
 }
 
-// Lease implements [warm.Item].
+// Lease implements [pool.Item].
 func (s *sandbox) Lease() bool {
 	s.mu.Lock()
 	s.idle.ended = nil
@@ -107,7 +107,7 @@ func (s *sandbox) Lease() bool {
 	return !over && s.current()
 }
 
-// Watch implements [warm.Item]: the interpreter, or the whole sandbox, may end while idle.
+// Watch implements [pool.Item]: the interpreter, or the whole sandbox, may end while idle.
 func (s *sandbox) Watch(ended func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *sandbox) idleEnded(pid int32) {
 	ended()
 }
 
-// Memory implements [warm.Item]. PID 1's memory is not readable for an ordinary user.
+// Memory implements [pool.Item]. PID 1's memory is not readable for an ordinary user.
 func (s *sandbox) Memory() int64 {
 	var sum int64
 	for _, pid := range []int{s.pid, s.idle.host} {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/pool"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
@@ -28,7 +29,7 @@ type preSpawned struct {
 	spares    warm.Spares[*initHandle]   // by shows
 	templates *warm.Templates[*template] // likewise
 	zygotes   *warm.Templates[*template] // by scriptKind
-	pool      *warm.Pool[poolKey, *sandbox]
+	pool      *pool.Pool[poolKey, *sandbox]
 
 	compiling sync.Mutex
 	compiled  map[string][]byte // bytecode of idle interpreters' start-up code, by interpreter
@@ -94,7 +95,7 @@ func newPreSpawned(b *Backend) *preSpawned {
 		compiled: map[string][]byte{},
 	}
 	c := b.config.Pool
-	a.pool = warm.NewPool(warm.Config[poolKey, *sandbox]{
+	a.pool = pool.New(pool.Config[poolKey, *sandbox]{
 		Max: c.Max, Memory: cmp.Or(c.Memory, 256<<20), Idle: cmp.Or(c.Idle, 5*time.Minute), Once: b.config.Inside,
 		Make: a.newIdle, Tidy: a.zygotes.Tidy,
 	})

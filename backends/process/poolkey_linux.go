@@ -119,7 +119,7 @@ func (r poolKey) args() []string {
 	return append(append([]string{program}, strings.Fields(r.options)...), r.script)
 }
 
-// Kind implements [warm.Key].
+// Kind implements [pool.Key].
 func (r poolKey) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
 
 // needsRewrite reports whether the interpreter's arguments and variables have to be changed from outside.

@@ -10,6 +10,12 @@ import (
 	"time"
 )
 
+// sleep lets so much time pass, and waits for everything that is due by then.
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // spare is one that holds nothing.
 type spare struct{ bad, gone atomic.Bool }
 

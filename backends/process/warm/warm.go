@@ -1,6 +1,6 @@
-// Package warm keeps ready what takes long to make: templates, which are processes that spawn others; spares, spawned
-// before their use is known; and pools of items that are idle until a caller needs one of their key. It decides on their
-// numbers and lifetimes, and on the consequences of failures, and knows nothing of how they are made.
+// Package warm keeps ready what takes long to make: templates, which are processes that spawn others, and spares, spawned
+// before their use is known. It decides on their numbers and lifetimes, and on the consequences of failures, and knows
+// nothing of how they are made.
 package warm
 
 import "errors"
