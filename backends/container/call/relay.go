@@ -85,6 +85,9 @@ func (s *service) send(ctx context.Context, out *stream, number uint64) error {
 	defer s.leave(number, c)
 	defer context.AfterFunc(ctx, func() { c.SetWriteDeadline(expired) })()
 	if err := copyAll(c, out.in); err != nil {
+		if tcp, is := c.Conn.(*net.TCPConn); is {
+			tcp.SetLinger(0) // the server resets it, or is gone
+		}
 		c.Close()
 		return nil
 	}

@@ -106,7 +106,7 @@ type remoteConn struct {
 
 	in, out           net.Conn // our ends of the pipes
 	received, sending net.Conn // the requests' ends
-	closed            atomic.Bool
+	closed, reset     atomic.Bool
 	readErr           atomic.Pointer[error] // why the program's bytes ended before their end
 }
 
@@ -133,10 +133,31 @@ func (c *remoteConn) receive(from *reply) {
 
 // send moves bytes to the program until they end or it is gone.
 func (c *remoteConn) send(q request) {
-	if r, err := c.conn.ask(context.Background(), q, c.sending, patient); err == nil {
+	if r, err := c.conn.ask(context.Background(), q, outgoing{c.sending, &c.reset}, patient); err == nil {
 		r.Close()
 	}
 	c.sending.Close()
+}
+
+// outgoing is the content of a request that sends. Of a connection that is reset, it has no end.
+type outgoing struct {
+	net.Conn
+	reset *atomic.Bool
+}
+
+// Read implements [io.Reader].
+func (o outgoing) Read(b []byte) (int, error) {
+	n, err := o.Conn.Read(b)
+	if err == io.EOF && o.reset.Load() {
+		err = syscall.ECONNRESET
+	}
+	return n, err
+}
+
+// SetLinger is that of [net.TCPConn], for 0: Close then resets the connection.
+func (c *remoteConn) SetLinger(seconds int) error {
+	c.reset.Store(seconds == 0)
+	return nil
 }
 
 // Read implements [net.Conn], as do the next.
