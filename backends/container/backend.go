@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/pool"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // Backend runs programs in containers of one engine. It implements [backends.Backend].
@@ -18,10 +19,10 @@ type Backend struct {
 	config  Config
 	state   stateCache
 	pool    *pool.Pool[poolKey, *initHandle]
-	images  sync.Map               // namedImage by language, from the last lookup
-	pulling chan struct{}          // semaphore: held by a fetch of an image
-	probing chan struct{}          // semaphore: held by a probe
-	probes  map[string]cachedProbe // guarded by it
+	images  sync.Map      // namedImage by language, from the last lookup
+	pulling chan struct{} // semaphore: held by a fetch of an image
+	probing chan struct{} // semaphore: held by a probe
+	probes  lazy.Answers[backends.Probe]
 
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
@@ -44,7 +45,7 @@ func New(e Engine, c Config) *Backend {
 		c.Progress = func(string) {}
 	}
 	b := &Backend{engine: e, config: c, running: map[*sandbox]struct{}{}}
-	b.state.sem, b.pulling, b.probing, b.probes = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1), map[string]cachedProbe{}
+	b.state.sem, b.pulling, b.probing = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.plans, b.pool = map[poolKey]*plan{}, b.newPool()
 	return b

@@ -110,14 +110,8 @@ func (h *prefixBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// cachedProbe is the result of a probe: callers may ask as often as they like, and each probe takes a container for each
-// image.
-type cachedProbe struct {
-	probe backends.Probe
-	at    time.Time
-}
-
-// probeCacheTTL is how long a result is good, if nothing was missing. A new image shows up after that.
+// probeCacheTTL is how long a result is good, if nothing was missing: each probe takes a container for each image. A new
+// image shows up after that.
 const probeCacheTTL = time.Minute
 
 // Probe implements [backends.Backend]. One probe is under way at a time.
@@ -136,15 +130,12 @@ func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe
 		return backends.Probe{Backend: b.Name()}, context.Cause(ctx)
 	}
 	key := fmt.Sprint(spec.Profile, spec.Require, spec.Limits)
-	if f, known := b.probes[key]; known && time.Since(f.at) < probeCacheTTL {
-		return f.probe, nil
+	if known, ok := b.probes.Get(key, probeCacheTTL); ok {
+		return known, nil
 	}
 	p := b.probe(ctx, spec)
 	if p.Usable && ctx.Err() == nil {
-		if len(b.probes) > 16 {
-			clear(b.probes)
-		}
-		b.probes[key] = cachedProbe{p, time.Now()}
+		b.probes.Put(key, p)
 	}
 	return p, nil
 }
