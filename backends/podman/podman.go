@@ -38,7 +38,7 @@ type Engine struct {
 	conn   *connection
 	temp   string // a directory, if one was needed
 	closed bool
-	born   time.Time
+	since  time.Time
 }
 
 // New returns the engine. Nothing is connected before it is used.
@@ -49,7 +49,7 @@ func New(c Config) container.Engine {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	return &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1), born: time.Now()}
+	return &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1), since: time.Now()}
 }
 
 // Name implements [container.Engine].

@@ -164,7 +164,7 @@ func (e *Engine) removedExit(ctx context.Context, id string, w *exitWaiter) (con
 		}
 	}
 	res, err := e.send(ctx, request{method: http.MethodGet, path: "/events", again: true, query: url.Values{
-		"stream": {"false"}, "since": {strconv.FormatInt(e.born.Add(-time.Hour).Unix(), 10)},
+		"stream": {"false"}, "since": {strconv.FormatInt(e.since.Add(-time.Hour).Unix(), 10)},
 		"filters": {fmt.Sprintf(`{"container":[%q],"event":["died"]}`, id)},
 	}})
 	if err != nil {
