@@ -166,8 +166,10 @@ func (b *Backend) engineState(ctx context.Context) (*engineState, error) {
 		return nil, fmt.Errorf("%s: %w", b.Name(), err)
 	}
 	s := &engineState{Info: info, us: currentUser(), attach: b.config.Attach || !info.Local || info.SELinux}
-	if s.binary, err = findBinary(b.config.Binary, info.Arch); err != nil {
-		return nil, err
+	if !info.HasInit {
+		if s.binary, err = findBinary(b.config.Binary, info.Arch); err != nil {
+			return nil, err
+		}
 	}
 	if s.instance, err = newServerLock(b.config.StateDir); err != nil {
 		return nil, fmt.Errorf("say in %s that this server lives: %w", b.config.StateDir, err)

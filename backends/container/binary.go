@@ -117,7 +117,11 @@ func (b *Backend) seedVolume(ctx context.Context, s *engineState, image Image) (
 }
 
 // forgetSeed has the next container ask for the volume again.
-func (e initBinary) forgetSeed() {
+func (s *engineState) forgetSeed() {
+	if s.HasInit {
+		return
+	}
+	e := s.binary
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	*e.seedVolume = ""

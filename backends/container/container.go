@@ -79,6 +79,7 @@ type Info struct {
 	Limits   bool   // memory, pids and cpu limits are in force
 	Runtime  string // the OCI runtime that is used: "runc", "crun"
 	Arch     string // GOARCH of the machine on which containers run
+	HasInit  bool   // its containers have our binary already, and get it from no volume
 	Hint     string // a note for people, such as that crun can't run here and runc is used
 }
 

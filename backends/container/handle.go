@@ -91,9 +91,11 @@ func (b *Backend) launchSync(ctx context.Context, p *plan, id string, listen boo
 func (h *initHandle) launch(ctx context.Context, id string, listen bool) (err error) {
 	b, p := h.backend, h.plan
 	seed := ""
-	if p.attach {
+	switch {
+	case p.HasInit: // and needs nothing of this host
+	case p.attach:
 		seed, err = b.seedVolume(ctx, p.engineState, p.image)
-	} else {
+	default:
 		h.dir, err = newRunDir(p.instance, p.user, p.spec.Trust)
 	}
 	if err != nil {

@@ -115,8 +115,10 @@ func (v evidence) missing(layer string) string {
 		return "the root directory can be written to"
 	case layer == backends.LayerPID && f.PID != 1:
 		return "the init is not the first process"
-	case layer == backends.LayerNet && !onlyLoopback(f.Interfaces):
+	case layer == backends.LayerNet && !onlyLoopback(f.Interfaces) && len(f.Probed) == 0:
 		return fmt.Sprintf("there are interfaces: %v", f.Interfaces)
+	case layer == backends.LayerNet && len(f.Answered) > 0 && len(v.ports) > 0:
+		return fmt.Sprintf("the network policy is not enforced, %s answered: programs can have no internet sockets, and so no gateway", strings.Join(f.Answered, ", "))
 	case layer == backends.LayerUTS && f.Hostname != hostname:
 		return "the host name is " + f.Hostname
 	case layer == backends.LayerCgroupNS && !f.CgroupRoot:
@@ -146,12 +148,29 @@ func (v evidence) detail(layer string) string {
 			return fmt.Sprintf("host uid %d", uid)
 		}
 	case backends.LayerNet:
+		if d := v.probeDetail(); d != "" {
+			return d
+		}
 		if len(v.ports) > 0 {
 			return fmt.Sprintf("loopback only, with a gateway on ports %v", v.ports)
 		}
 		return "empty, loopback only"
 	}
 	return ""
+}
+
+// probeDetail describes a network that is not empty, as far as probes have shown it; "" for one that is.
+func (v evidence) probeDetail() string {
+	f := v.facts
+	switch {
+	case onlyLoopback(f.Interfaces) || len(f.Probed) == 0:
+		return ""
+	case len(f.Answered) > 0: // each program confirms that it has none, or does not start
+		return fmt.Sprintf("programs have no internet sockets: %s answered", strings.Join(f.Answered, ", "))
+	case len(v.ports) > 0:
+		return fmt.Sprintf("network policy: none of %d probes was answered; a gateway on ports %v", len(f.Probed), v.ports)
+	}
+	return fmt.Sprintf("network policy: none of %d probes was answered", len(f.Probed))
 }
 
 // tunnels are devices that some modules of the kernel put into each network namespace; they are down, and have no

@@ -52,6 +52,17 @@ func TestLayers(t *testing.T) {
 			{"all users mapped", func(v *evidence) { v.facts.UIDMap = "0 0 4294967295" }, without(backends.LayerUser)},
 			{"not PID 1", func(v *evidence) { v.facts.PID = 7 }, without(backends.LayerPID)},
 			{"an interface", func(v *evidence) { v.facts.Interfaces = []string{"lo", "eth0"} }, without(backends.LayerNet)},
+			{"a network whose probes nobody answers", func(v *evidence) {
+				v.facts.Interfaces, v.facts.Probed = []string{"lo", "eth0"}, []string{"kubelet 10.0.0.1:10250"}
+			}, all},
+			{"a network that answers, without internet sockets", func(v *evidence) {
+				v.facts.Interfaces, v.facts.Probed = []string{"lo", "eth0"}, []string{"kubelet 10.0.0.1:10250"}
+				v.facts.Answered = v.facts.Probed
+			}, all},
+			{"a network that answers beside a gateway", func(v *evidence) {
+				v.facts.Interfaces, v.facts.Probed = []string{"lo", "eth0"}, []string{"kubelet 10.0.0.1:10250"}
+				v.facts.Answered, v.ports = v.facts.Probed, []int{443}
+			}, without(backends.LayerNet)},
 			{"writable root", func(v *evidence) { v.facts.ReadOnly = false }, without(backends.LayerMount)},
 			{"the host's IPC", func(v *evidence) { v.facts.Namespaces["ipc"] = initialNamespaces["ipc"] }, without(backends.LayerIPC)},
 			{"another name", func(v *evidence) { v.facts.Hostname = "server" }, without(backends.LayerUTS)},

@@ -87,7 +87,7 @@ func (b *Backend) startCold(ctx context.Context, p *plan, spec backends.Spec) (*
 	}
 	s, err := b.startOnce(ctx, p, spec, false)
 	if err != nil && transient(err) && ctx.Err() == nil {
-		p.binary.forgetSeed() // the volume may have been removed, and replaced by the engine with an empty one
+		p.forgetSeed() // the volume may have been removed, and replaced by the engine with an empty one
 		s, err = b.startOnce(ctx, p, spec, true)
 	}
 	return s, err

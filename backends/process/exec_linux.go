@@ -55,7 +55,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 	if b.landlockABI > 0 {
 		landlock(p, s, b.landlockABI)
 	}
-	checkFilter(p)
+	checkFilter(p, s.noInternet())
 	p.report(status, sent...)
 	first := 3
 	if channel != nil {

@@ -71,6 +71,9 @@ type Config struct {
 	// and the limits: the profile "hardened" then adds Landlock, the filter of system calls and limits of each process, and
 	// the workspace is the container's own.
 	Inside bool
+	// NoInternet means that the network of the container leads somewhere: programs get no sockets of IPv4 and IPv6, but in a
+	// sandbox with a gateway, which whoever made the container has to refuse.
+	NoInternet bool
 	// StartTimeout bounds the start of a sandbox, and of a program in it; 30 s if zero.
 	StartTimeout time.Duration
 	// KillTimeout bounds the wait for killed processes; 10 s if zero. Resources of processes that outlast it are removed

@@ -99,5 +99,9 @@ func (s *sandbox) hostUID() int { return cmp.Or(s.uid, os.Geteuid()) }
 // filterKind returns the kind of the sandbox's seccomp filter.
 func (s *sandbox) filterKind() seccomp.Kind {
 	writes := s.landlockOnly || s.writesHost()
-	return seccomp.Kind{Namespaces: !s.landlockOnly, Affinity: s.cpus == nil, WritesHost: writes, Notifies: s.notifies(), InContainer: s.inContainer}
+	return seccomp.Kind{Namespaces: !s.landlockOnly, Affinity: s.cpus == nil, WritesHost: writes, Notifies: s.notifies(), InContainer: s.inContainer,
+		NoInternet: s.noInternet()}
 }
+
+// noInternet reports whether programs get no sockets of IPv4 and IPv6.
+func (s *sandbox) noInternet() bool { return s.backend.config.NoInternet && len(s.gatewayPorts) == 0 }

@@ -263,7 +263,13 @@ func loadFilter(p *plan, code []byte, notifies bool) (listener []arg) {
 }
 
 // checkFilter tests that a program's process has inherited the filter, and that the filter works.
-func checkFilter(p *plan) {
+func checkFilter(p *plan, noInternet bool) {
 	p.want(2, "seccomp self-test", unix.SYS_PRCTL, val(unix.PR_GET_SECCOMP), val(0), val(0), val(0), val(0))
 	p.refused(unix.EPERM, "seccomp self-test", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
+	if noInternet {
+		for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
+			p.refused(unix.EAFNOSUPPORT, "seccomp self-test of sockets", unix.SYS_SOCKET, val(family), val(unix.SOCK_STREAM), val(0))
+			p.refused(unix.EAFNOSUPPORT, "seccomp self-test of sockets", unix.SYS_SOCKET, val(family), val(unix.SOCK_DGRAM), val(0))
+		}
+	}
 }

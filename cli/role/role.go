@@ -9,6 +9,7 @@ import "os"
 // The helpers, by the word that makes the program one of them.
 const (
 	ContainerInit = "/.sandboxmcp/init"       // argument zero of PID 1 in a container; arguments follow
+	PodAttach     = "attach"                  // the only argument, with argument zero of ContainerInit: connects a pod with a server
 	HostCommand   = "sandboxmcp-host-command" // argument zero: the parent of a command on the host
 	Parser        = "sandboxmcp-parse"        // argument zero, and alone: parses scripts
 	PageReader    = "__read-web-page"         // the only argument: parses web pages
@@ -27,7 +28,7 @@ func of(args []string, pid int) string {
 	case len(args) == 0:
 	case args[0] == HostCommand,
 		args[0] == Parser && len(args) == 1,
-		args[0] == ContainerInit && len(args) > 1 && pid == 1:
+		args[0] == ContainerInit && len(args) > 1 && (pid == 1 || len(args) == 2 && args[1] == PodAttach):
 		return args[0]
 	case len(args) == 2 && args[1] == PageReader:
 		return PageReader

@@ -21,6 +21,8 @@ func TestOf(t *testing.T) {
 		{Parser + " more", 7, ""},
 		{ContainerInit + " python", 1, ContainerInit},
 		{ContainerInit + " python", 7, ""},
+		{ContainerInit + " attach", 7, ContainerInit},
+		{ContainerInit + " attach more", 7, ""},
 		{ContainerInit, 1, ""},
 		{"sandboxmcp " + PageReader, 7, PageReader},
 		{"sandboxmcp " + PageReader + " more", 7, ""},

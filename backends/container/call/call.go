@@ -40,6 +40,9 @@ type Facts struct {
 	NoNewPrivs bool
 	Caps       uint64           // the union of its five sets of capabilities
 	Runtime    backends.Runtime // the interpreter of the container's language
+	// Probed are the addresses that the init has tried to reach over the network before any program, and Answered those
+	// from which anything came back. Where one did, programs get no internet sockets, unless there is a gateway.
+	Probed, Answered []string
 }
 
 // ErrLost reports that the container ended while it was needed. The engine knows why.

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -43,7 +44,26 @@ func hostile() map[string]any {
 
 // separateLayers are the layers that are made on their own, on top of others or of nothing.
 func separateLayers() map[string]func(*layerWriter) {
-	return map[string]func(*layerWriter){"volume": volume, "setuid": setuid, "links": links, "full": full, "bare": bare}
+	return map[string]func(*layerWriter){"volume": volume, "setuid": setuid, "links": links, "full": full, "bare": bare, "own": own}
+}
+
+// own has this test binary.
+func own(l *layerWriter) {
+	path, err := static()
+	if path == "" {
+		path = "/proc/self/exe"
+	}
+	f, openErr := os.Open(path)
+	if err = cmp.Or(err, openErr); err != nil {
+		l.err = err
+		return
+	}
+	defer f.Close()
+	size, _ := f.Seek(0, io.SeekEnd)
+	f.Seek(0, io.SeekStart)
+	l.dir("/.sandboxmcp", 0o755)
+	l.dir("/.sandboxmcp/conn", 0o755)
+	l.put(&tar.Header{Typeflag: tar.TypeReg, Name: "/.sandboxmcp/init", Mode: 0o555, Size: size}, f)
 }
 
 // volume has programs in directories that the hostile configuration declares as volumes.

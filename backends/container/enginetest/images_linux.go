@@ -28,6 +28,8 @@ const (
 	Full = "full"
 	// Bare has Python and its libraries, and nothing else: no /etc, no /tmp, no shell.
 	Bare = "bare"
+	// Own has this test binary, as the init of a pod.
+	Own = "own"
 )
 
 // imageSpec is the content of an image.
@@ -44,6 +46,7 @@ func imageSpecs() map[string]imageSpec {
 		Links:   {[]string{"system", "links"}, nil},
 		Full:    {[]string{"system", "full"}, nil},
 		Bare:    {[]string{"bare"}, nil},
+		Own:     {[]string{"own"}, nil},
 	}
 }
 
@@ -89,6 +92,22 @@ func Image(t testing.TB, engineURL, name string) string {
 	t.Logf("image %s: %d MB in %v", name, size>>20, time.Since(begun).Round(time.Millisecond))
 	e.images[name] = true
 	return reference
+}
+
+// Save writes an image as `docker save` does, for the nodes of a cluster. dir is the directory of its layers.
+func Save(to io.Writer, reference, name, dir string) error {
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	spec := imageSpecs()[name]
+	var layers []layer
+	for _, name := range spec.layers {
+		l, err := cachedLayer(dir, name)
+		if err != nil {
+			return err
+		}
+		layers = append(layers, l)
+	}
+	return archive(to, reference, layers, spec.config)
 }
 
 // cachedLayer makes a layer when it is first asked for, in an engine's directory: its supervisor removes it. It

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,7 +27,11 @@ import (
 
 func init() {
 	role.Take(role.ContainerInit, func() int {
-		if err := run(os.Args[1], os.Args[2:]); err != nil {
+		is, err := podHelper(os.Args[1:])
+		if !is {
+			err = run(os.Args[1], os.Args[2:])
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "sandboxmcp in the container:", err)
 			return 1
 		}
@@ -51,12 +56,24 @@ func run(language string, args []string) error {
 	syscall.Umask(0o022)
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 4))
 	makeThreads(8)
+	var network call.Facts
+	if len(args) > 1 && args[0] == podRelayed {
+		targets, err := probeTargets(args[2:])
+		if err != nil {
+			return err
+		}
+		settle, err := time.ParseDuration(args[1])
+		if err != nil {
+			return err
+		}
+		network.Probed, network.Answered = probe(targets, settle)
+	}
 	conn, err := connect(args)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	b := process.New(process.Config{Inside: true})
+	b := process.New(process.Config{Inside: true, NoInternet: len(network.Answered) > 0})
 	defer b.Close()
 	b.Warm()
 	ctx := context.Background()
@@ -66,7 +83,9 @@ func run(language string, args []string) error {
 		}
 		return b.Start(ctx, spec)
 	}
-	return call.Serve(ctx, conn, gatherFacts(b, b.Runtime(ctx, language)), b.Prepare, start)
+	facts := gatherFacts(b, b.Runtime(ctx, language))
+	facts.Probed, facts.Answered = network.Probed, network.Answered
+	return call.Serve(ctx, conn, facts, b.Prepare, start)
 }
 
 // makeThreads has Go's runtime make n threads for later use. A program may take all processes of the container, and Go
@@ -85,15 +104,24 @@ func makeThreads(n int) {
 	all.Wait()
 }
 
-// connect reaches the server by its socket, or over standard input and output.
+// The connection that the argument after the language asks for; without one it is the server's socket. In a pod, the time that
+// a network policy may take and the addresses to probe follow.
+const (
+	standardStreams = "-"
+	podRelayed      = "pod"
+)
+
+// connect reaches the server by its socket, over standard input and output, or by the relay of a pod.
 func connect(args []string) (io.ReadWriteCloser, error) {
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		return Dial(call.SocketPath)
+	case args[0] == standardStreams:
+		return standard()
+	case args[0] == podRelayed:
+		return dialRelay()
 	}
-	if args[0] != "-" {
-		return nil, fmt.Errorf("unknown argument %q", args[0])
-	}
-	return standard()
+	return nil, fmt.Errorf("unknown argument %q", args[0])
 }
 
 // stdio is the standard input and output as one connection.

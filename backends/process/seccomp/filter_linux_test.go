@@ -19,7 +19,7 @@ func TestFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	const garbage = 1 << 40 // above the bits that the kernel looks at
-	wide, landlockOnly := Kind{Namespaces: true, Affinity: true}, Kind{}
+	wide, landlockOnly, noInternet := Kind{Namespaces: true, Affinity: true}, Kind{}, Kind{Namespaces: true, InContainer: true, NoInternet: true}
 	asked := Kind{Affinity: true, WritesHost: true, Notifies: true} // "landlock" of an ordinary user
 	const notified = uint32(unix.SECCOMP_RET_USER_NOTIF)
 	container := Kind{Namespaces: true, Affinity: true, InContainer: true}
@@ -70,6 +70,10 @@ func TestFilter(t *testing.T) {
 		{"alg", wide, "socket", [6]uint64{unix.AF_ALG, unix.SOCK_SEQPACKET}, noFamily},
 		{"netlink route", wide, "socket", [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allowed},
 		{"netlink audit", wide, "socket", [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, noFamily},
+		{"no internet: tcp", noInternet, "socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM}, noFamily},
+		{"no internet: udp6", noInternet, "socket", [6]uint64{unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP}, noFamily},
+		{"no internet: tcp with garbage", noInternet, "socket", [6]uint64{unix.AF_INET | garbage, unix.SOCK_STREAM}, noFamily},
+		{"no internet: unix", noInternet, "socket", [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, allowed},
 		{"affinity", wide, "sched_setaffinity", [6]uint64{}, allowed},
 		{"landlock: affinity", landlockOnly, "sched_setaffinity", [6]uint64{}, eperm},
 		{"landlock: tcp", landlockOnly, "socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM}, eperm},

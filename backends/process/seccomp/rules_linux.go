@@ -179,7 +179,7 @@ func ours(k Kind) []decision {
 		list = append(list, notInit(k)...)
 	}
 	if k.Namespaces {
-		list = append(list, decision{"socket", sockets(), allowed, noFamily}) // as a kernel without them says it
+		list = append(list, decision{"socket", k.sockets(), allowed, noFamily}) // as a kernel without them says it
 	}
 	return list
 }
@@ -267,10 +267,13 @@ func noSetuid() []decision {
 
 // sockets are the kinds of socket that are useful in an empty network namespace: Unix, TCP and UDP, and the one netlink
 // family by which programs list interfaces.
-func sockets() []conditions {
+func (k Kind) sockets() []conditions {
 	list := []conditions{
 		{equal(0, unix.AF_UNIX)},
 		{equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE)},
+	}
+	if k.NoInternet {
+		return list
 	}
 	const kind = 15 // the low four bits are the type; flags such as SOCK_CLOEXEC are above
 	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {

@@ -10,4 +10,5 @@ type Kind struct {
 	WritesHost  bool // they may write to a directory of the host
 	Notifies    bool // the server answers some calls (SECCOMP_RET_USER_NOTIF), since Landlock alone keeps the host's files
 	InContainer bool // PID 1 has threads that programs can name, and its user owns processes of the server
+	NoInternet  bool // the network namespace leads somewhere: there are no sockets of IPv4 and IPv6
 }

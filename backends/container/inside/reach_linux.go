@@ -1,0 +1,118 @@
+package inside
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A network policy is a request to the cluster, which many clusters accept and ignore. So the init tries what a program
+// would: whatever answers, even with a refusal, can be reached.
+
+// probeTarget is an address that must not answer.
+type probeTarget struct{ name, network, address string }
+
+func (t probeTarget) String() string { return t.name + " " + t.address }
+
+// Variables of PID 1's environment that the server, and every kubelet, sets.
+const (
+	nodeVariable = "SANDBOXMCP_NODE" // address of the node
+	apiHost      = "KUBERNETES_SERVICE_HOST"
+	apiPort      = "KUBERNETES_SERVICE_PORT"
+)
+
+// probeTargets returns the server's targets, each as "name=network/address", and those that are known here.
+func probeTargets(args []string) (all []probeTarget, err error) {
+	for _, arg := range args {
+		name, rest, ok := strings.Cut(arg, "=")
+		network, address, ok2 := strings.Cut(rest, "/")
+		if !ok || !ok2 || network != "tcp" && network != "udp" {
+			return nil, fmt.Errorf("unknown argument %q", arg)
+		}
+		all = append(all, probeTarget{name, network, address})
+	}
+	add := func(name, host, port string) {
+		if host != "" {
+			all = append(all, probeTarget{name, "tcp", net.JoinHostPort(host, port)})
+		}
+	}
+	add("API server", os.Getenv(apiHost), cmp.Or(os.Getenv(apiPort), "443"))
+	add("kubelet", os.Getenv(nodeVariable), "10250")
+	add("gateway", defaultGateway(read("/proc/net/route")), "10250")
+	add("metadata", "169.254.169.254", "80")
+	return all, nil
+}
+
+// defaultGateway finds the default route in the text of /proc/net/route.
+func defaultGateway(routes string) string {
+	for line := range strings.Lines(routes) {
+		f := strings.Fields(line)
+		var gateway uint32
+		if len(f) < 3 || f[1] != "00000000" || f[2] == "00000000" {
+			continue
+		}
+		if _, err := fmt.Sscanf(f[2], "%X", &gateway); err != nil {
+			continue
+		}
+		return net.IP(binary.NativeEndian.AppendUint32(nil, gateway)).String()
+	}
+	return ""
+}
+
+const (
+	// answerTimeout is how long an answer may take. Targets are of the same cluster.
+	answerTimeout = 700 * time.Millisecond
+	// settlePause is the time between two rounds, while the policy may not be in force yet for this pod.
+	settlePause = 200 * time.Millisecond
+)
+
+// probe tries to reach all targets until none answers, for as long as the policy may take to come into force.
+func probe(targets []probeTarget, settle time.Duration) (probed, answered []string) {
+	for _, t := range targets {
+		probed = append(probed, t.String())
+	}
+	for end := time.Now().Add(settle); ; time.Sleep(settlePause) {
+		answered = nil
+		reached := make([]bool, len(targets))
+		var all sync.WaitGroup
+		for i, t := range targets {
+			all.Go(func() { reached[i] = t.answers() })
+		}
+		all.Wait()
+		for i, t := range targets {
+			if reached[i] {
+				answered = append(answered, t.String())
+			}
+		}
+		if len(answered) == 0 || time.Now().After(end) {
+			return probed, answered
+		}
+	}
+}
+
+// dnsQuery asks for the name servers of the root, which every resolver answers or refuses.
+var dnsQuery = []byte("\x51\x17\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x01")
+
+// answers reports whether anything comes back from a target. An error of our own kernel, such as no route, is none.
+func (t probeTarget) answers() bool {
+	conn, err := net.DialTimeout(t.network, t.address, answerTimeout)
+	if err == nil {
+		defer conn.Close()
+		if t.network == "tcp" {
+			return true
+		}
+		_ = conn.SetDeadline(time.Now().Add(answerTimeout))
+		if _, err = conn.Write(dnsQuery); err == nil {
+			_, err = conn.Read(make([]byte, 1))
+		}
+	}
+	return err == nil || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ECONNRESET)
+}
