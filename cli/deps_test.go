@@ -47,6 +47,7 @@ var mayImport = []struct {
 	{"backends/hosttest", nil}, // only tests import it
 	{"backends/podman/...", []string{"backends", "backends/podman/...", "backends/container/..."}},
 	{"backends/docker/...", []string{"backends", "backends/docker/...", "backends/container/..."}},
+	{"backends/kubernetes", []string{"backends", "backends/container", "backends/container/engine"}},
 	{"backends/container/inside", []string{"backends", "backends/container/call", "backends/process/..."}},                     // PID 1 runs the one in the other
 	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest", "backends/hosttest"}}, // only tests import it
 	{"backends/container/...", []string{"backends", "backends/pool", "backends/container/..."}},
@@ -83,7 +84,7 @@ var mayImport = []struct {
 	{"cli/manual", nil},
 	{"cli/config", nil},
 	{"cli/markdowntest", nil}, // only tests import it
-	{"cli/setup", []string{"cli/command", "cli/exit", "cli/terminal"}},
+	{"cli/setup", []string{"cli/command", "cli/config", "cli/exit", "cli/terminal"}},
 	{"cli/run", []string{"backends", "backends/container", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/control", "signer", "validate"}},
 	{"cli/client", []string{"audit", "audit/facts", "backends", "backends/kernel", "cli/...", "egress", "pipeline", "pipeline/..."}},
 	{"cli/outside", []string{"backends", "cli/...", "egress", "egress/web/...", "pipeline", "pipeline/..."}},
@@ -112,6 +113,7 @@ var inTests = []struct {
 	{"backends/kernel/...", []string{"backends/process/..."}},
 	{"backends/container/...", []string{"backends/process/...", "backends/podman/...", "backends/docker/..."}},
 	{"backends/docker/...", []string{"backends/process/..."}},
+	{"backends/kubernetes", []string{"backends/container/..."}},
 	{"backends/podman/...", []string{"backends/process/..."}},
 	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},

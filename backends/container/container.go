@@ -63,6 +63,12 @@ type Engine interface {
 	Close() error
 }
 
+// Placed is implemented by an [Engine] that learns only from a running container which image it has, and where it runs.
+type Placed interface {
+	// Place names the image of a container with its digest, and the machine, for receipts.
+	Place(id string) string
+}
+
 // ErrNoImage reports that the engine does not have an image.
 var ErrNoImage = errors.New("no such image")
 

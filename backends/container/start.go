@@ -188,6 +188,9 @@ func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sa
 			remedy.Command.With("sandboxmcp image build --backend "+h.backend.Name()+" "+spec.Language), ", or name another image under ", remedy.Setting.With("images."+spec.Language))
 	}
 	v := evidence{facts: facts, info: p.Info, image: p.title, ports: spec.Gateway, keepID: -1}
+	if e, is := h.backend.engine.(Placed); is {
+		v.image = e.Place(h.id)
+	}
 	if p.Local {
 		v.ownNamespaces = ownNamespaces()
 	}

@@ -12,7 +12,7 @@ import (
 
 // Config are the operator's settings. Get one from [Load]; the zero value is not valid.
 type Config struct {
-	Backend       string   // "process", "podman" or "docker"
+	Backend       string   // "process", "podman", "docker" or "kubernetes"
 	MaxConcurrent int      // runs at the same time; default: the cores of the machine
 	MaxQueue      int      // runs that may wait to start; the next one is refused as busy
 	Network       string   // decision on a name that is not allowed: "deny", or "ask" a person
@@ -42,6 +42,7 @@ type Config struct {
 
 	Images     Images
 	Containers Containers
+	Kubernetes Kubernetes
 
 	// Profiles are the layers that a sandbox must have, by the name that --profile takes. They
 	// include the built-in ones.
@@ -169,6 +170,7 @@ func defaults(cores int) Config {
 			R:      "docker.io/rocker/r-ver:4",
 		},
 		Containers: Containers{Pull: "missing", Ahead: 2},
+		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3},
 		Profiles:   builtin(),
 		origins:    map[string]string{},
 	}

@@ -43,7 +43,7 @@ func Reference() []Entry {
 // abouts are the descriptions of the settings.
 func abouts() map[string]string {
 	return map[string]string{
-		"backend":                     "what contains programs: a hardened process, or containers of an engine",
+		"backend":                     "what contains programs: a hardened process, containers of an engine, or pods of a cluster",
 		"max_concurrent":              "runs at the same time",
 		"max_queue":                   "runs that may wait; the next one is refused as busy",
 		"network":                     "what happens to a name that is not allowed: it is denied, or a person is asked",
@@ -148,5 +148,13 @@ func abouts() map[string]string {
 		"containers.ahead":            "containers that a server keeps started, each for one run",
 		"containers.labels":           "labels of all containers",
 		"containers.gpus":             "graphics processors of runs that ask for none",
+		"kubernetes.kubeconfig":       "file that says how to reach the cluster; auto is KUBECONFIG, the home directory, or the account of the server's own pod",
+		"kubernetes.context":          "context of that file; none is its current one",
+		"kubernetes.namespace":        "namespace of the pods; none is the context's",
+		"kubernetes.image":            "image that has this version of sandboxmcp as /.sandboxmcp/init",
+		"kubernetes.runtime_class":    "RuntimeClass of the pods; none is the cluster's default",
+		"kubernetes.node_selector":    "labels of the nodes that may run sandboxes",
+		"kubernetes.overcommit":       "sandboxes that share what each may use of the CPUs: pods request that part",
+		"kubernetes.policy_seconds":   "seconds that a network policy may take to come into force for a new pod",
 	}
 }

@@ -45,7 +45,7 @@ with .sandboxmcp.bak, until --remove has taken it out again; comments and all ot
 
 Example: sandboxmcp setup cursor --write`,
 		Flags:       flags,
-		Subcommands: []*cli.Command{p.systemdCommand()},
+		Subcommands: []*cli.Command{p.systemdCommand(), p.kubernetesCommand()},
 		Action:      p.setup,
 	}
 }

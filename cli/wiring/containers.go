@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/docker"
+	"github.com/sandboxmcp/sandboxmcp/backends/kubernetes"
 	"github.com/sandboxmcp/sandboxmcp/backends/podman"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
@@ -25,7 +26,10 @@ func EngineNames() []string { return []string{"podman", "docker"} }
 // helpers for credentials.
 func Engine(name string, cfg config.Config) container.Engine {
 	environ := vault.WithoutSecrets(os.Environ())
-	if name == "podman" {
+	switch name {
+	case kubernetes.Name:
+		return kubernetes.New(Cluster(cfg))
+	case "podman":
 		return podman.New(podman.Config{Host: cfg.Containers.Podman, Environ: environ, Dir: cfg.StateDir})
 	}
 	return docker.New(docker.Config{Host: cfg.Containers.Docker, Environ: environ, Dir: cfg.StateDir})
@@ -35,7 +39,7 @@ func Engine(name string, cfg config.Config) container.Engine {
 // used: the others cost nothing until somebody names them.
 func Backends(cfg config.Config, why Purpose) (all []backends.Backend) {
 	begin := cmp.Or(why.Backend, cfg.Backend)
-	for _, name := range append([]string{cfg.Backend, "process"}, EngineNames()...) {
+	for _, name := range append([]string{cfg.Backend, "process", kubernetes.Name}, EngineNames()...) {
 		if slices.ContainsFunc(all, func(b backends.Backend) bool { return b.Name() == name }) {
 			continue
 		}
@@ -67,7 +71,7 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	}
 	c := container.Config{
 		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.Progress,
-		StateDir: cfg.StateDir, Labels: labelsOf(cfg.Containers), Binary: cfg.Containers.Binary, Hidden: ownPlaces(cfg),
+		StateDir: cfg.StateDir, Labels: pairs(cfg.Containers.Labels), Binary: cfg.Containers.Binary, Hidden: ownPlaces(cfg),
 	}
 	for _, l := range config.Languages() {
 		c.Images[l] = cfg.Images.Of(l)
@@ -75,22 +79,37 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	if why.Serve {
 		c.Ahead = cfg.Containers.Ahead
 	}
-	return equipped{container.New(Engine(name, cfg), c), cfg.Containers.GPUs}
+	b := container.New(Engine(name, cfg), c)
+	if name == kubernetes.Name {
+		return kubernetes.Backend{Backend: b}
+	}
+	return equipped{b, cfg.Containers.GPUs}
 }
 
-func labelsOf(c config.Containers) map[string]string {
-	labels := map[string]string{}
-	for _, label := range c.Labels {
-		key, value, _ := strings.Cut(label, "=")
-		labels[key] = value
+// Cluster returns the configuration of the backend kubernetes.
+func Cluster(cfg config.Config) kubernetes.Config {
+	k := cfg.Kubernetes
+	return kubernetes.Config{
+		Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Image: k.Image, RuntimeClass: k.RuntimeClass,
+		NodeSelector: pairs(k.NodeSelector), Never: cfg.Containers.Pull == "never", Overcommit: k.Overcommit,
+		Settle: time.Duration(k.PolicySeconds) * time.Second,
 	}
-	return labels
+}
+
+// pairs splits a list of KEY=VALUE.
+func pairs(list []string) map[string]string {
+	all := map[string]string{}
+	for _, one := range list {
+		key, value, _ := strings.Cut(one, "=")
+		all[key] = value
+	}
+	return all
 }
 
 // checkContainers returns an error that says which settings no container can have, of which package config knows
 // nothing.
 func checkContainers(c config.Containers) error {
-	if err := container.CheckLabels(labelsOf(c)); err != nil {
+	if err := container.CheckLabels(pairs(c.Labels)); err != nil {
 		return fmt.Errorf("containers.labels: %w", err)
 	}
 	if err := container.CheckGPUs(c.GPUs); err != nil {

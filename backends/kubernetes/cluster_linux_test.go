@@ -1,0 +1,175 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // this binary is its own init in a pod
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
+
+// thing is the word by which SANDBOXMCP_TEST_REQUIRE asks for a cluster.
+const thing = "kubernetes"
+
+// Images of the tests, which their node has from us.
+const (
+	ownImage     = "docker.io/sandboxmcp-test/own:local"
+	programImage = "docker.io/sandboxmcp-test/hostile:local"
+)
+
+// images gives the node of KUBECONFIG the images, once. It is one whose containerd we can reach, beside its kubeconfig.
+var images = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "images")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(filepath.Dir(filepath.Dir(kubeconfig)), "ctd", "containerd.sock")
+	if _, err := os.Stat(socket); err != nil {
+		return fmt.Errorf("the cluster's node is not of this machine, and can't be given images: %w", err)
+	}
+	for reference, name := range map[string]string{ownImage: enginetest.Own, programImage: enginetest.Hostile} {
+		file := filepath.Join(dir, name+".tar")
+		f, err := os.Create(file)
+		if err == nil {
+			err = errors.Join(enginetest.Save(f, reference, name, dir), f.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("image %s: %w", name, err)
+		}
+		if out, err := exec.Command("ctr", "-a", socket, "-n", "k8s.io", "images", "import", file).CombinedOutput(); err != nil {
+			return fmt.Errorf("import %s: %w %s", reference, err, out)
+		}
+	}
+	return nil
+})
+
+// kubeconfig is the cluster's, before any test poisons the environment.
+var kubeconfig = os.Getenv("KUBECONFIG")
+
+// testConfig returns the configuration of a namespace of this test's own, which is as restricted as namespaces are.
+func testConfig(t testing.TB) Config {
+	t.Helper()
+	if kubeconfig == "" {
+		hosttest.Missing(t, thing, "KUBECONFIG names no cluster")
+	}
+	if err := images(); err != nil {
+		hosttest.Missing(t, thing, err.Error())
+	}
+	c := Config{Kubeconfig: kubeconfig, Namespace: "test-" + strings.ToLower(ulid.Make().String()), Image: ownImage, Never: true, Overcommit: 20}
+	api := apiOf(t, c)
+	space := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": c.Namespace, "labels": map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}}}
+	if err := api.do(t.Context(), http.MethodPost, "/api/v1/namespaces", nil, space, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.do(context.Background(), http.MethodDelete, "/api/v1/namespaces/"+c.Namespace, nil, nil, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	hosttest.Until(t, "the namespace has its account", func() bool {
+		return api.get(t.Context(), api.in("v1", "serviceaccounts", "default"), nil, nil) == nil
+	})
+	return c
+}
+
+func apiOf(t testing.TB, c Config) *client {
+	t.Helper()
+	api, err := newClient(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+// testBackend is a backend with its engine.
+type testBackend struct {
+	Backend
+	engine *kubernetes
+}
+
+// newBackend returns a backend whose images are those of the tests.
+func newBackend(t testing.TB, c Config, ahead int) testBackend {
+	t.Helper()
+	images := map[string]string{}
+	for _, l := range backends.Languages {
+		images[l] = programImage
+	}
+	delete(images, "r")
+	e := New(c)
+	return testBackend{Backend{container.New(e, container.Config{Images: images, Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Ahead: ahead})}, e.(*kubernetes)}
+}
+
+// closeLater closes a backend at the end of a test.
+func closeLater(t testing.TB, b backends.Backend) {
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// pods lists the pods of a namespace.
+func podsOf(t testing.TB, c Config) []pod {
+	t.Helper()
+	var list struct{ Items []pod }
+	api := apiOf(t, c)
+	if err := api.get(context.Background(), api.in("v1", "pods", ""), nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// output is what a program wrote, and how it ended.
+type output struct {
+	backends.Result
+	stdout, stderr string
+}
+
+func execute(t testing.TB, s backends.Sandbox, args ...string) output {
+	t.Helper()
+	var out, errs bytes.Buffer
+	r, err := s.Exec(t.Context(), backends.Command{Args: args}, backends.Streams{Stdout: &out, Stderr: &errs})
+	if err != nil {
+		t.Fatalf("%.80q: %v", args, err)
+	}
+	return output{r, out.String(), errs.String()}
+}
+
+func start(t testing.TB, b backends.Backend, spec backends.Spec) backends.Sandbox {
+	t.Helper()
+	if spec.ID == "" {
+		spec.ID = ulid.Make().String()
+	}
+	if spec.Limits.Wall == 0 {
+		spec.Limits.Wall = time.Minute
+	}
+	s, err := b.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close sandbox: %v", err)
+		}
+	})
+	return s
+}

@@ -1,0 +1,211 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+)
+
+// Create implements [container.Engine], as do the next. A pod starts by itself.
+func (c *cluster) Create(ctx context.Context, of container.Container) (string, error) {
+	if len(of.GPUs) > 0 {
+		return "", backends.Refuse("pods get no graphics processors from here", "use ", remedy.Backend.With("docker"), " or ", remedy.Backend.With("podman"))
+	}
+	p, err := c.manifest(of)
+	if err != nil {
+		return "", err
+	}
+	err = c.do(ctx, http.MethodPost, c.in("v1", "pods", ""), nil, p, &p)
+	if err == nil {
+		c.pods.put(p, false)
+		return of.Name, nil
+	}
+	if failed, is := errors.AsType[*statusError](err); is && failed.Code == http.StatusForbidden {
+		return "", backends.Refuse("create pod "+of.Name+": "+engine.Plain(failed.Message), remedy.Command.With("sandboxmcp setup kubernetes"), " prints the rights and the quota")
+	}
+	return "", fmt.Errorf("create pod %s: %w", of.Name, err)
+}
+
+// Attach returns the connection that Start makes.
+func (c *cluster) Attach(_ context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
+	s := &stream{stderr: stderr}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams[id] = s
+	return s, nil
+}
+
+// hopeless are the reasons for which a container waits that only a person can end.
+var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+// Start waits until the pod runs, and connects with its init.
+func (c *cluster) Start(ctx context.Context, id string) error {
+	c.mu.Lock()
+	s := c.streams[id]
+	delete(c.streams, id)
+	c.mu.Unlock()
+	if s == nil {
+		return errors.New("start pod " + id + ": nobody is attached: this is our bug")
+	}
+	var failed error
+	p, gone, err := c.pods.await(ctx, id, func(p pod) (ready bool) {
+		ready, failed = running(p)
+		return ready || failed != nil
+	})
+	switch {
+	case gone:
+		return fmt.Errorf("start pod %s: somebody removed it", id)
+	case err != nil:
+		return fmt.Errorf("start pod %s: %w%s", id, err, waits(p))
+	case failed != nil:
+		return fmt.Errorf("start pod %s: %w%s", id, failed, c.log(id))
+	}
+	return s.connect(ctx, c.client, id)
+}
+
+// running reports whether the containers run that stay, or why they never will.
+func running(p pod) (bool, error) {
+	for _, s := range slices.Concat(p.Status.InitContainers, p.Status.Containers) {
+		switch w, t := s.State.Waiting, s.State.Terminated; {
+		case w != nil && slices.Contains(hopeless, w.Reason):
+			return false, backends.Refuse(fmt.Sprintf("container %s can't start: %s: %s", s.Name, w.Reason, engine.Plain(w.Message)), "check the images of the settings images and kubernetes.image")
+		case t != nil && (s.Name != initContainer || t.ExitCode != 0):
+			return false, fmt.Errorf("container %s ended with code %d: %s", s.Name, t.ExitCode, engine.Plain(t.Reason+" "+t.Message))
+		}
+	}
+	if p.Status.Phase == "Failed" {
+		return false, fmt.Errorf("it failed: %s", engine.Plain(p.Status.Reason+" "+p.Status.Message))
+	}
+	return p.Status.container(relayName).State.Running != nil && p.Status.container(programName).State.Running != nil, nil
+}
+
+// waits says for what a pod that does not run waits, if the cluster does.
+func waits(p pod) string {
+	for _, d := range p.Status.Conditions {
+		if d.Type == "PodScheduled" && d.Status == "False" {
+			return ": " + engine.Plain(d.Message)
+		}
+	}
+	for _, s := range slices.Concat(p.Status.InitContainers, p.Status.Containers) {
+		if w := s.State.Waiting; w != nil {
+			return fmt.Sprintf(": container %s waits: %s %s", s.Name, w.Reason, engine.Plain(w.Message))
+		}
+	}
+	return ""
+}
+
+// log returns the last lines of the containers that wrote any.
+func (c *cluster) log(id string) (all string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, name := range []string{initContainer, relayName, programName} {
+		params := query("container", name)
+		params.Set("tailLines", "3")
+		r, err := c.open(ctx, http.MethodGet, c.in("v1", "pods", id)+"/log", params, nil, "")
+		if err != nil {
+			continue
+		}
+		text, _ := io.ReadAll(io.LimitReader(r, 4<<10))
+		r.Close()
+		if t := engine.Plain(string(text)); t != "" {
+			all += fmt.Sprintf("; %s wrote: %s", name, t)
+		}
+	}
+	return all
+}
+
+// Place implements [container.Placed].
+func (c *cluster) Place(id string) string {
+	p, _ := c.pods.last(id)
+	image := ""
+	for _, of := range p.Spec.Containers {
+		if of.Name == programName {
+			image = of.Image
+		}
+	}
+	_, digest, found := strings.Cut(p.Status.container(programName).ImageID, "@")
+	if !found {
+		digest = p.Status.container(programName).ImageID
+	}
+	name, _, _ := strings.Cut(image, "@")
+	return fmt.Sprintf("%s@%s, pod %s/%s on node %s", name, digest, c.namespace, id, p.Spec.NodeName)
+}
+
+// Wait implements [container.Engine], as do the next.
+func (c *cluster) Wait(ctx context.Context, id string) (container.Exit, error) {
+	var ended *stateReason
+	p, gone, err := c.pods.await(ctx, id, func(p pod) bool {
+		ended = p.Status.container(programName).State.Terminated
+		return ended != nil || p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded"
+	})
+	switch {
+	case err != nil:
+		return container.Exit{}, err
+	case ended != nil:
+		e := container.Exit{Code: ended.ExitCode, OOM: ended.Reason == "OOMKilled"}
+		if p.Status.Reason != "" || ended.ExitCode != 0 && ended.Reason != "Error" && !e.OOM {
+			e.Why = engine.Plain(strings.TrimSpace(p.Status.Reason + " " + p.Status.Message + " " + ended.Reason + " " + ended.Message))
+		}
+		return e, nil
+	case gone:
+		return container.Exit{Removed: true}, nil
+	}
+	return container.Exit{Code: -1, Why: engine.Plain(p.Status.Reason + " " + p.Status.Message)}, nil
+}
+
+// Remove deletes a pod and returns when its node has ended all of it. An API server that does not answer is asked again.
+func (c *cluster) Remove(ctx context.Context, id string) error {
+	c.mu.Lock()
+	delete(c.streams, id)
+	c.mu.Unlock()
+	return c.remove(ctx, id)
+}
+
+func (c *cluster) remove(ctx context.Context, id string) error {
+	now := map[string]any{"gracePeriodSeconds": 1}
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := c.do(ctx, http.MethodDelete, c.in("v1", "pods", id), nil, now, nil)
+		switch failed, answered := errors.AsType[*statusError](err); {
+		case isStatus(err, http.StatusNotFound):
+			c.pods.put(pod{Meta: meta{Name: id}}, true)
+			c.pods.forget(id)
+			return nil
+		case err == nil: // it is being removed: asking again is how we learn that it is gone, if the watch is late
+			if _, gone := c.pods.last(id); gone {
+				continue
+			}
+			soon, cancel := context.WithTimeout(ctx, time.Second)
+			_, _, _ = c.pods.await(soon, id, func(pod) bool { return false })
+			cancel()
+		case answered && failed.Code < 500 && failed.Code != http.StatusTooManyRequests && failed.Code != http.StatusConflict:
+			return fmt.Errorf("remove pod %s: %w", id, err)
+		case !engine.Pause(ctx, pause):
+			return fmt.Errorf("remove pod %s: %w", id, err)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("remove pod %s: %w", id, context.Cause(ctx))
+		}
+	}
+}
+
+func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, error) {
+	var list struct{ Items []pod }
+	if err := c.get(ctx, c.in("v1", "pods", ""), query("labelSelector", label+","+labelRole+"="+roleBox), &list); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	var all []container.Entry
+	for _, p := range list.Items {
+		all = append(all, container.Entry{ID: p.Meta.Name, Labels: p.Meta.Labels})
+	}
+	return all, nil
+}

@@ -1,0 +1,255 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	gorilla "github.com/gorilla/websocket"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/client-go/transport/websocket"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
+)
+
+// The channels of an exec by WebSocket: the first byte of each message.
+const (
+	channelStdin = iota
+	channelStdout
+	channelStderr
+	channelError
+)
+
+// The versions of its protocol, the newest first.
+var protocols = []string{"v5.channel.k8s.io", "v4.channel.k8s.io"}
+
+// stream is the connection with the init of a pod: the standard streams of one exec.
+type stream struct {
+	stderr io.Writer
+
+	mu     sync.Mutex
+	closed bool
+	line   io.ReadWriteCloser // nil before Start
+}
+
+// connect executes the attach in the relay. Clusters before 1.29 take SPDY only.
+func (s *stream) connect(ctx context.Context, c *client, id string) error {
+	params := url.Values{"container": {relayName}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"},
+		"command": {container.InitPath, role.PodAttach}}
+	at := *c.base
+	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.in("v1", "pods", id)+"/exec", params.Encode()
+	line, err := c.webSocket(ctx, at.String(), s.stderr)
+	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
+		var old error
+		if line, old = c.spdy(ctx, at.String(), s.stderr); old != nil {
+			err = fmt.Errorf("%w; and by SPDY: %w", err, old)
+		} else {
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("execute in pod %s: %w", id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		line.Close()
+		return net.ErrClosed
+	}
+	s.line = line
+	return nil
+}
+
+// Read implements [io.ReadWriteCloser], as do the next.
+func (s *stream) Read(b []byte) (int, error) {
+	line := s.connected()
+	if line == nil {
+		return 0, net.ErrClosed
+	}
+	return line.Read(b)
+}
+
+func (s *stream) Write(b []byte) (int, error) {
+	line := s.connected()
+	if line == nil {
+		return 0, net.ErrClosed
+	}
+	return line.Write(b)
+}
+
+func (s *stream) connected() io.ReadWriteCloser {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.line
+}
+
+// SetWriteDeadline bounds a Write: who reads may not.
+func (s *stream) SetWriteDeadline(t time.Time) error {
+	if line, ok := s.connected().(interface{ SetWriteDeadline(time.Time) error }); ok {
+		return line.SetWriteDeadline(t)
+	}
+	return nil
+}
+
+func (s *stream) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.line == nil {
+		return nil
+	}
+	return s.line.Close()
+}
+
+// webSocket is an exec by WebSocket.
+type webSocket struct {
+	conn   *gorilla.Conn
+	stderr io.Writer
+	from   io.Reader // the rest of a message of standard output
+	mu     sync.Mutex
+}
+
+func (c *client) webSocket(ctx context.Context, at string, stderr io.Writer) (io.ReadWriteCloser, error) {
+	trip, holder, err := websocket.RoundTripperFor(c.rest)
+	if err != nil {
+		return nil, err
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := websocket.Negotiate(trip, holder, q, protocols...)
+	if err != nil {
+		return nil, err
+	}
+	return &webSocket{conn: conn, stderr: cmp.Or(stderr, io.Discard)}, nil
+}
+
+// Read implements [io.Reader], of standard output. The end of the command is the end, however it comes: the init says
+// what became of a program, and the pod what became of the init.
+func (w *webSocket) Read(b []byte) (int, error) {
+	for {
+		if w.from != nil {
+			n, err := w.from.Read(b)
+			if err == io.EOF {
+				w.from = nil
+				err = nil
+			}
+			if n > 0 || err != nil {
+				return n, err
+			}
+			continue
+		}
+		_, r, err := w.conn.NextReader()
+		if err != nil {
+			if gorilla.IsCloseError(err, gorilla.CloseNormalClosure, gorilla.CloseGoingAway) {
+				err = io.EOF
+			}
+			return 0, err
+		}
+		var channel [1]byte
+		if _, err := io.ReadFull(r, channel[:]); err != nil {
+			continue // an empty message
+		}
+		switch channel[0] {
+		case channelStdout:
+			w.from = r
+		case channelStderr:
+			_, _ = io.Copy(w.stderr, r)
+		case channelError:
+			return 0, endOf(r)
+		}
+	}
+}
+
+// endOf reads how a command ended.
+func endOf(r io.Reader) error {
+	var status struct{ Status, Message string }
+	text, _ := io.ReadAll(io.LimitReader(r, 64<<10))
+	if len(text) == 0 || json.Unmarshal(text, &status) != nil || status.Status == "Success" {
+		return io.EOF
+	}
+	return errors.New("the cluster says: " + engine.Plain(status.Message))
+}
+
+// Write implements [io.Writer], as do the next.
+func (w *webSocket) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m, err := w.conn.NextWriter(gorilla.BinaryMessage)
+	if err != nil {
+		return 0, err
+	}
+	if _, err = m.Write([]byte{channelStdin}); err == nil {
+		_, err = m.Write(b)
+	}
+	if err = errors.Join(err, m.Close()); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func (w *webSocket) SetWriteDeadline(t time.Time) error { return w.conn.NetConn().SetWriteDeadline(t) }
+
+func (w *webSocket) Close() error { return w.conn.Close() }
+
+// spdyLine is an exec by SPDY.
+type spdyLine struct {
+	httpstream.Connection
+	stdin, stdout httpstream.Stream
+}
+
+func (c *client) spdy(ctx context.Context, at string, stderr io.Writer) (io.ReadWriteCloser, error) {
+	trip, upgrader, err := spdy.RoundTripperFor(c.rest)
+	if err != nil {
+		return nil, err
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	conn, _, err := spdy.Negotiate(upgrader, &http.Client{Transport: trip}, q, "v4.channel.k8s.io")
+	if err != nil {
+		return nil, err
+	}
+	s := spdyLine{Connection: conn}
+	for _, kind := range []string{"error", "stdin", "stdout", "stderr"} { // the order in which the server counts them
+		one, err := conn.CreateStream(http.Header{"Streamtype": {kind}})
+		if err != nil {
+			conn.Close()
+			return nil, err
+		}
+		switch kind {
+		case "stdin":
+			s.stdin = one
+		case "stdout":
+			s.stdout = one
+		case "stderr":
+			go func() { _, _ = io.Copy(cmp.Or(stderr, io.Discard), one) }()
+		case "error":
+			one.Close() // we write nothing to it
+		}
+	}
+	return s, nil
+}
+
+// Read implements [io.ReadWriteCloser], as do the next.
+func (s spdyLine) Read(b []byte) (int, error)  { return s.stdout.Read(b) }
+func (s spdyLine) Write(b []byte) (int, error) { return s.stdin.Write(b) }
+func (s spdyLine) Close() error {
+	_ = s.stdin.Reset()
+	_ = s.stdout.Reset() // or a Read would wait on
+	return s.Connection.Close()
+}

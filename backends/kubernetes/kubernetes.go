@@ -1,0 +1,195 @@
+// Package kubernetes makes containers as pods of a cluster: it is the engine of package container that has no machine of
+// its own. A sandbox is one pod, whose containers package inside describes.
+//
+// Library: k8s.io/client-go has the rules for kubeconfig files, credentials and exec streams. Of the API's types we
+// decode only the fields that we use: the generated ones cost milliseconds of every start of this program.
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// Config locates a cluster and says how pods are made there.
+type Config struct {
+	Kubeconfig string // file; "" goes by KUBECONFIG, the home directory, and the account of the pod that we run in
+	Context    string // of the file; "" is its current one
+	Namespace  string // "" is the context's
+	// Image has this program, of this version, as /.sandboxmcp/init.
+	Image        string
+	RuntimeClass string            // "" is the cluster's default
+	NodeSelector map[string]string // labels of the nodes that may run sandboxes
+	Never        bool              // images are not pulled: nodes have them
+	// Overcommit divides the CPU time that pods request by it: 4 has four sandboxes share what each may use; 1 if zero.
+	Overcommit int
+	// Settle is how long a network policy may take to come into force for a new pod.
+	Settle time.Duration
+	// Lease is how long this server may be silent before others take it for dead; 30 s if zero.
+	Lease time.Duration
+}
+
+// Name is the value of --backend.
+const Name = "kubernetes"
+
+// New returns the engine. Nothing is connected before it is used.
+func New(c Config) container.Engine {
+	return &kubernetes{config: c, sem: make(chan struct{}, 1)}
+}
+
+// Promised are the layers that every sandbox has: those of all engines, but for the view of cgroups, which nodes with
+// cgroup v1 share.
+func Promised() []string {
+	var all []string
+	for _, l := range backends.EngineLayers {
+		if l != backends.LayerCgroupNS {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// Backend is [container.Backend] with the promises of pods.
+type Backend struct{ *container.Backend }
+
+// Promises implements [backends.Backend].
+func (b Backend) Promises(profile string) []string {
+	if b.Backend.Promises(profile) == nil {
+		return nil
+	}
+	return Promised()
+}
+
+// kubernetes implements [container.Engine], by its cluster once Info has connected.
+type kubernetes struct {
+	config Config
+	sem    chan struct{} // semaphore: held while connecting
+	*cluster
+}
+
+// cluster is a connection with a cluster.
+type cluster struct {
+	*client
+	config  Config
+	info    container.Info
+	targets []string // of probes, as package inside takes them
+	lease   *lease
+	pods    *watcher
+
+	mu      sync.Mutex
+	streams map[string]*stream // by pod, between Attach and Start
+}
+
+func (e *kubernetes) Name() string { return Name }
+
+// Info connects, once: it takes a lease, asks for the network policy, and follows our pods.
+func (e *kubernetes) Info(ctx context.Context) (container.Info, error) {
+	select {
+	case e.sem <- struct{}{}:
+		defer func() { <-e.sem }()
+	case <-ctx.Done():
+		return container.Info{}, ctx.Err()
+	}
+	if e.cluster != nil {
+		return e.info, nil
+	}
+	c, err := connect(ctx, e.config)
+	if err != nil {
+		return container.Info{}, err
+	}
+	e.cluster = c
+	return c.info, nil
+}
+
+func connect(ctx context.Context, config Config) (*cluster, error) {
+	if config.Image == "" {
+		return nil, backends.Refuse("no image has sandboxmcp for the pods of the cluster", "name it in kubernetes.image: sandboxmcp setup kubernetes says how it is made")
+	}
+	api, err := newClient(config)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{client: api, config: config, streams: map[string]*stream{}}
+	if c.info, err = c.describe(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.denyAll(ctx); err != nil {
+		return nil, err
+	}
+	c.targets = c.probeTargets(ctx)
+	if c.lease, err = c.acquire(ctx); err != nil {
+		return nil, err
+	}
+	c.pods = c.watch(labelLease + "=" + c.lease.name)
+	return c, nil
+}
+
+// describe asks the cluster for its version, and what its nodes can do.
+func (c *cluster) describe(ctx context.Context) (container.Info, error) {
+	var version struct{ GitVersion, Platform string }
+	if err := c.get(ctx, "/version", nil, &version); err != nil {
+		return container.Info{}, fmt.Errorf("ask the API server at %s for its version: %w", c.base.Host, err)
+	}
+	i := container.Info{Version: version.GitVersion, Address: c.base.Host + ", namespace " + c.namespace, HasInit: true, Runtime: c.config.RuntimeClass}
+	var nodes struct{ Items []node }
+	switch err := c.get(ctx, "/api/v1/nodes", query("labelSelector", selector(c.config.NodeSelector)), &nodes); {
+	case isStatus(err, 403): // the namespace's administrator need not be the cluster's
+		return i, nil
+	case err != nil:
+		return i, fmt.Errorf("list nodes: %w", err)
+	case len(nodes.Items) == 0:
+		return i, backends.Refuse("the cluster has no node for sandboxes", "check kubernetes.node_selector")
+	}
+	i.UserNS, i.Users = true, 1<<16
+	for _, n := range nodes.Items {
+		i.UserNS = i.UserNS && n.mapsUsers(c.config.RuntimeClass)
+	}
+	if !i.UserNS {
+		i.Users = 0
+	}
+	return i, nil
+}
+
+// Close ends the lease, after whose pods nobody will look again.
+func (e *kubernetes) Close() error {
+	e.sem <- struct{}{}
+	defer func() { <-e.sem }()
+	if e.cluster == nil {
+		return nil
+	}
+	err := e.lease.close()
+	e.pods.close()
+	e.http.CloseIdleConnections()
+	return err
+}
+
+// Image implements [container.Engine], as do the next. An API server knows nothing of images before a node has them.
+func (c *cluster) Image(_ context.Context, reference string) (container.Image, error) {
+	return container.Image{ID: reference, Names: []string{reference}}, nil
+}
+
+func (c *cluster) Images(context.Context, string) ([]container.Image, error) { return nil, nil }
+
+var errNodes = errors.New("images of a cluster are those of its registry: push them there")
+
+func (c *cluster) Pull(context.Context, string, func(string)) error { return errNodes }
+
+func (c *cluster) Build(context.Context, string, io.Reader, map[string]string, func(string)) error {
+	return errNodes
+}
+
+// Seed implements [container.Engine], and is not called: see [container.Info.HasInit].
+func (c *cluster) Seed(context.Context, string, map[string]string, io.Reader, string) error {
+	return errors.ErrUnsupported
+}
+
+// Update is not called where the engine limits nothing: a pod's processes have no limit of their own.
+func (c *cluster) Update(context.Context, string, container.Resources) error {
+	return errors.ErrUnsupported
+}

@@ -1,0 +1,144 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+const (
+	leaseGroup   = "coordination.k8s.io/v1"
+	defaultLease = 30 * time.Second
+	microTime    = "2006-01-02T15:04:05.000000Z07:00"
+	removed      = "removed" // holder of a lease whose pods are being removed
+)
+
+// lease is this server's sign of life for all others: an object that it renews. Its pods name it, and are its
+// dependents, so that the cluster removes what no server does.
+type lease struct {
+	client   *cluster
+	name     string
+	object   leaseObject
+	duration time.Duration
+	cancel   context.CancelFunc
+	done     chan struct{}
+}
+
+// acquire makes a lease, and begins to renew it and to look for those that nobody renews.
+func (c *cluster) acquire(ctx context.Context) (*lease, error) {
+	l := &lease{client: c, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), duration: cmp.Or(c.config.Lease, defaultLease), done: make(chan struct{})}
+	host, _ := os.Hostname()
+	l.object = leaseObject{APIVersion: leaseGroup, Kind: "Lease", Meta: meta{Name: l.name, Labels: map[string]string{labelRole: roleServer}},
+		Spec: leaseSpec{Holder: cmp.Or(host, "server"), Seconds: max(1, int(l.duration/time.Second)), RenewTime: now()}}
+	if err := c.do(ctx, http.MethodPost, c.in(leaseGroup, "leases", ""), nil, l.object, &l.object); err != nil {
+		return nil, fmt.Errorf("take a lease in namespace %s: %w", c.namespace, err)
+	}
+	var renewing context.Context
+	renewing, l.cancel = context.WithCancel(context.Background())
+	go l.keep(renewing)
+	return l, nil
+}
+
+func now() string { return time.Now().UTC().Format(microTime) }
+
+// owner makes a pod a dependent of the lease.
+func (l *lease) owner() owner { return owner{leaseGroup, "Lease", l.name, l.object.Meta.UID} }
+
+// keep renews the lease, and removes what dead servers left.
+func (l *lease) keep(ctx context.Context) {
+	defer close(l.done)
+	others := map[string]seen{}
+	for {
+		l.sweep(ctx, others)
+		if !pause(ctx, l.duration/3) {
+			return
+		}
+		patch := map[string]any{"spec": map[string]any{"renewTime": now()}}
+		soon, cancel := context.WithTimeout(ctx, l.duration/3)
+		_ = l.client.do(soon, http.MethodPatch, l.client.in(leaseGroup, "leases", l.name), nil, patch, nil) // the next may succeed
+		cancel()
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// close gives the lease up. Its pods are gone.
+func (l *lease) close() error {
+	l.cancel()
+	<-l.done
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := l.client.do(ctx, http.MethodDelete, l.client.in(leaseGroup, "leases", l.name), nil, nil, nil)
+	if err != nil && !isStatus(err, http.StatusNotFound) {
+		return fmt.Errorf("give up lease %s: %w", l.name, err)
+	}
+	return nil
+}
+
+// seen is a state of another server's lease, and since when we have seen no other. Clocks of two machines need not agree.
+type seen struct {
+	version string
+	since   time.Time
+}
+
+// sweep removes the pods of servers that have not renewed their lease for as long as it lasts.
+func (l *lease) sweep(ctx context.Context, others map[string]seen) {
+	var list struct{ Items []leaseObject }
+	if l.client.get(ctx, l.client.in(leaseGroup, "leases", ""), query("labelSelector", labelRole+"="+roleServer), &list) != nil {
+		return
+	}
+	there := map[string]bool{}
+	for _, o := range list.Items {
+		name := o.Meta.Name
+		if name == l.name {
+			continue
+		}
+		there[name] = true
+		if last := others[name]; last.version != o.Meta.ResourceVersion {
+			others[name] = seen{o.Meta.ResourceVersion, time.Now()}
+		} else if time.Since(last.since) > time.Duration(o.Spec.Seconds)*time.Second {
+			l.bury(ctx, o)
+		}
+	}
+	for name := range others {
+		if !there[name] {
+			delete(others, name)
+		}
+	}
+}
+
+// bury takes a dead server's lease over, which fails if it has been renewed meanwhile, and removes its pods.
+func (l *lease) bury(ctx context.Context, dead leaseObject) {
+	if dead.Spec.Holder != removed {
+		claim := map[string]any{"metadata": map[string]any{"resourceVersion": dead.Meta.ResourceVersion}, "spec": map[string]any{"holderIdentity": removed}}
+		if l.client.do(ctx, http.MethodPatch, l.client.in(leaseGroup, "leases", dead.Meta.Name), nil, claim, nil) != nil {
+			return
+		}
+	}
+	left, err := l.client.List(ctx, labelLease+"="+dead.Meta.Name)
+	if err != nil {
+		return
+	}
+	now := map[string]any{"gracePeriodSeconds": 1}
+	for _, p := range left {
+		if err := l.client.do(ctx, http.MethodDelete, l.client.in("v1", "pods", p.ID), nil, now, nil); err != nil && !isStatus(err, http.StatusNotFound) {
+			return
+		}
+	}
+	if len(left) == 0 { // or else the next round finds that they are gone
+		_ = l.client.do(ctx, http.MethodDelete, l.client.in(leaseGroup, "leases", dead.Meta.Name), nil, nil, nil)
+	}
+}

@@ -1,0 +1,66 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+)
+
+// policyName is our network policy's.
+const policyName = "sandboxmcp-sandboxes"
+
+// networkPolicy denies sandboxes all traffic, in both directions.
+func networkPolicy(namespace string) map[string]any {
+	return map[string]any{
+		"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+		"metadata": map[string]any{"name": policyName, "namespace": namespace},
+		"spec": map[string]any{
+			"podSelector": map[string]any{"matchLabels": map[string]string{labelRole: roleBox}},
+			"policyTypes": []string{"Ingress", "Egress"},
+		},
+	}
+}
+
+// denyAll makes the network policy, unless it is there or is not ours to make: that it holds is for the inits to prove.
+func (c *cluster) denyAll(ctx context.Context) error {
+	err := c.do(ctx, http.MethodPost, c.in("networking.k8s.io/v1", "networkpolicies", ""), nil, networkPolicy(c.namespace), nil)
+	if err == nil || isStatus(err, http.StatusConflict) || isStatus(err, http.StatusForbidden) {
+		return nil
+	}
+	return fmt.Errorf("deny sandboxes the network: %w", err)
+}
+
+// probeTargets are the addresses that only we know of: the API server as we reach it, the cluster's names, a neighbour.
+func (c *cluster) probeTargets(ctx context.Context) (targets []string) {
+	add := func(name, network, host, port string) {
+		if net.ParseIP(host) != nil {
+			targets = append(targets, name+"="+network+"/"+net.JoinHostPort(host, port))
+		}
+	}
+	port := c.base.Port()
+	if port == "" {
+		port = "443"
+	}
+	addresses, _ := net.DefaultResolver.LookupHost(ctx, c.base.Hostname())
+	for _, a := range addresses {
+		add("API server", "tcp", a, port)
+	}
+	var dns struct{ Spec struct{ ClusterIP string } }
+	if c.get(ctx, "/api/v1/namespaces/kube-system/services/kube-dns", nil, &dns) == nil {
+		add("cluster DNS", "udp", dns.Spec.ClusterIP, "53")
+		add("cluster DNS", "tcp", dns.Spec.ClusterIP, "53")
+	}
+	var pods struct{ Items []pod }
+	params := query("fieldSelector", "status.phase=Running")
+	params.Set("limit", "20")
+	if c.get(ctx, c.in("v1", "pods", ""), params, &pods) == nil {
+		for _, p := range pods.Items {
+			if p.Status.PodIP != "" {
+				add("neighbour", "tcp", p.Status.PodIP, "10250")
+				break
+			}
+		}
+	}
+	return targets
+}

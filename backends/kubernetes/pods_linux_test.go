@@ -1,0 +1,295 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+// reach tries, from inside, all that a pod of the cluster could: the API server, the kubelet, metadata, names, the
+// neighbour, and the account's token. It prints what it could.
+const reach = `
+import os, socket, sys
+for name, kind, host, port in [a.split(",") for a in sys.argv[1:]]:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            s = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+            s.settimeout(2)
+            s.connect(("::ffff:" + host if family == socket.AF_INET6 else host, int(port)))
+            if kind == "udp":
+                s.send(b"\x51\x17\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x01"); s.recv(1)
+            print("reached", name)
+        except ConnectionRefusedError:
+            print("refused by", name)
+        except OSError:
+            pass
+for path in ("/var/run/secrets", "/run/secrets", "/run/sandboxmcp/attach", "/.sandboxmcp/conn/socket"):
+    if os.path.exists(path):
+        print("there is", path)
+for name in os.environ:
+    if "KUBERNETES" in name or "SANDBOXMCP" in name:
+        print("variable", name)
+try:
+    open("/.sandboxmcp/init", "r+b"); print("our binary can be written")
+except OSError:
+    pass
+print("done")
+`
+
+// TestReach attacks what is around a pod.
+func TestReach(t *testing.T) {
+	c := testConfig(t)
+	b := newBackend(t, c, 0)
+	closeLater(t, b)
+	neighbour := start(t, b, backends.Spec{Language: "shell", Keep: true})
+	s := start(t, b, backends.Spec{Language: "python", Require: Promised()})
+	var targets []string
+	for _, p := range podsOf(t, c) {
+		if p.Status.PodIP != "" {
+			targets = append(targets, "neighbour,tcp,"+p.Status.PodIP+",10250")
+		}
+	}
+	if len(targets) == 0 {
+		t.Fatal("no pod has an address")
+	}
+	api := apiOf(t, c)
+	host, port := api.base.Hostname(), api.base.Port()
+	targets = append(targets, "API server,tcp,"+host+","+port, "kubelet,tcp,"+host+",10250", "metadata,tcp,169.254.169.254,80", "DNS,udp,10.96.64.10,53")
+	if o := execute(t, s, append([]string{"python", "-c", reach}, targets...)...); o.stdout != "done\n" {
+		t.Errorf("got %q, %q", o.stdout, o.stderr)
+	}
+	_ = neighbour
+}
+
+// TestPolicyNotEnforced has a cluster that accepts a network policy and does not enforce it: what needs it is refused, and
+// says why; what does not has no sockets.
+func TestPolicyNotEnforced(t *testing.T) {
+	c := testConfig(t)
+	b := newBackend(t, c, 0)
+	closeLater(t, b)
+	s := start(t, b, backends.Spec{Language: "shell"})
+	o := execute(t, s, "bash", "-c", "true")
+	i := slices.IndexFunc(o.Contained.Layers, func(l backends.Layer) bool { return l.Name == backends.LayerNet })
+	if i < 0 || !o.Contained.Layers[i].InForce {
+		t.Fatalf("got %+v", o.Contained.Layers)
+	}
+	if !strings.Contains(o.Contained.Layers[i].Detail, "no internet sockets") {
+		t.Skipf("this cluster enforces network policies: %s", o.Contained.Layers[i].Detail)
+	}
+	_, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Gateway: []int{443}, Require: []string{backends.LayerNet}})
+	refused, is := errors.AsType[*backends.Refusal](err)
+	if !is || refused.Layer != backends.LayerNet || !strings.Contains(refused.Reason, "answered") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestReceipt looks for the pod, the node and the image in what a receipt has.
+func TestReceipt(t *testing.T) {
+	c := testConfig(t)
+	b := newBackend(t, c, 0)
+	closeLater(t, b)
+	s := start(t, b, backends.Spec{Language: "shell"})
+	o := execute(t, s, "bash", "-c", "true")
+	p := podsOf(t, c)[0]
+	for _, l := range o.Contained.Layers {
+		if l.Name == backends.LayerMount {
+			for _, want := range []string{programImage + "@sha256:", c.Namespace + "/" + p.Meta.Name, "on node " + p.Spec.NodeName} {
+				if !strings.Contains(l.Detail, want) {
+					t.Errorf("%q is not in %q", want, l.Detail)
+				}
+			}
+			return
+		}
+	}
+	t.Error("there is no layer mount")
+}
+
+// TestDeadServer has a server end without a word: another removes its pods, and touches none of a live one's.
+func TestDeadServer(t *testing.T) {
+	c := testConfig(t)
+	c.Lease = 3 * time.Second
+	dead, live := newBackend(t, c, 0), newBackend(t, c, 0)
+	closeLater(t, live)
+	kept := start(t, live, backends.Spec{Language: "shell", Keep: true})
+	if _, err := dead.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Keep: true}); err != nil {
+		t.Fatal(err)
+	}
+	engine := dead.engine
+	name := engine.lease.name
+	engine.lease.cancel() // no renewal, no sweep, and no removal
+	hosttest.Until(t, "the dead server's pods and lease are gone", func() bool {
+		for _, p := range podsOf(t, c) {
+			if p.Meta.Labels[labelLease] == name {
+				return false
+			}
+		}
+		return isStatus(engine.get(context.Background(), engine.in(leaseGroup, "leases", name), nil, nil), http.StatusNotFound)
+	})
+	if o := execute(t, kept, "bash", "-c", "echo alive"); o.stdout != "alive\n" {
+		t.Errorf("the live server's sandbox says %q", o.stdout)
+	}
+	if err := dead.Close(); err != nil {
+		t.Errorf("close the dead one: %v", err)
+	}
+}
+
+// TestOneAttach has two servers connect with one pod: one gets the init, the other nothing.
+func TestOneAttach(t *testing.T) {
+	c := testConfig(t)
+	b := newBackend(t, c, 0)
+	closeLater(t, b)
+	s := start(t, b, backends.Spec{Language: "shell", Keep: true})
+	id := podsOf(t, c)[0].Meta.Name
+	other := &stream{stderr: io.Discard}
+	if err := other.connect(t.Context(), apiOf(t, c), id); err == nil {
+		ended := make(chan int)
+		go func() {
+			n, _ := other.Read(make([]byte, 1))
+			ended <- n
+		}()
+		if o := execute(t, s, "bash", "-c", "echo alive"); o.stdout != "alive\n" {
+			t.Errorf("got %q", o.stdout)
+		}
+		other.Close()
+		if n := <-ended; n > 0 {
+			t.Error("a second server reads from the init")
+		}
+	}
+	if o := execute(t, s, "bash", "-c", "echo alive"); o.stdout != "alive\n" {
+		t.Errorf("got %q", o.stdout)
+	}
+}
+
+// proxied starts a proxy before the cluster's API server and returns the configuration that goes through it.
+func proxied(t *testing.T, c Config, handle func(http.Handler, http.ResponseWriter, *http.Request)) (through Config, cut func()) {
+	t.Helper()
+	api := apiOf(t, c)
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: api.base.Scheme, Host: api.base.Host})
+	proxy.Transport = api.http.Transport
+	proxy.ErrorLog = nil
+	proxy.FlushInterval = -1
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracked := &trackedListener{Listener: l}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(proxy, w, r) })}
+	go server.Serve(tracked)
+	cut = func() {
+		server.Close()
+		tracked.closeAll() // a server does not know of connections that were upgraded
+	}
+	t.Cleanup(cut)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: k, cluster: {server: 'http://" + l.Addr().String() + "'}}]\n" +
+		"users: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Kubeconfig = file
+	return c, cut
+}
+
+// trackedListener closes all that it has accepted.
+type trackedListener struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// Accept implements [net.Listener].
+func (l *trackedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conns = append(l.conns, c)
+	}
+	return c, err
+}
+
+func (l *trackedListener) closeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		c.Close()
+	}
+}
+
+// TestSPDY has a cluster that knows no WebSocket.
+func TestSPDY(t *testing.T) {
+	c := testConfig(t)
+	var mu sync.Mutex
+	var kinds []string
+	through, _ := proxied(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		if up := r.Header.Get("Upgrade"); up != "" {
+			mu.Lock()
+			kinds = append(kinds, up)
+			mu.Unlock()
+			if strings.EqualFold(up, "websocket") {
+				http.Error(w, "unable to upgrade: no such thing", http.StatusBadRequest)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+	b := newBackend(t, through, 0)
+	closeLater(t, b)
+	s := start(t, b, backends.Spec{Language: "shell"})
+	if o := execute(t, s, "bash", "-c", "head -c 3000000 /dev/zero"); len(o.stdout) != 3_000_000 || o.Ended != backends.EndedOK {
+		t.Errorf("%d bytes, ended %s", len(o.stdout), o.Ended)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.ContainsFunc(kinds, func(k string) bool { return strings.HasPrefix(k, "SPDY/") }) {
+		t.Errorf("upgrades: %q", kinds)
+	}
+}
+
+// TestOutage cuts the API server off while a program runs: the run ends in an error and never as a success, and so does
+// each later one.
+func TestOutage(t *testing.T) {
+	c := testConfig(t)
+	through, cut := proxied(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) })
+	through.Lease = 3 * time.Second
+	b := newBackend(t, through, 0)
+	s := start(t, b, backends.Spec{Language: "shell"})
+	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo begun; sleep 1000"}},
+		backends.Streams{Stdout: writerFunc(func(text []byte) { cut() })})
+	if err == nil {
+		t.Errorf("ended %s", r.Ended)
+	}
+	if _, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell"}); err == nil {
+		t.Error("a sandbox was started without an API server")
+	}
+	// Another server removes what is left.
+	other := newBackend(t, c, 0)
+	closeLater(t, other)
+	if _, err := other.engine.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Until(t, "all pods are gone", func() bool { return len(podsOf(t, c)) == 0 })
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f(b)
+	return len(b), nil
+}

@@ -1,0 +1,124 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// manifests are the objects that `sandboxmcp setup kubernetes` prints, as JSON.
+func manifests(t *testing.T, namespace string) (all []map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile("../../cli/setup/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := strings.NewReplacer("@NAMESPACE@", namespace, "@IMAGE@", ownImage, "@MEMORY@", "64", "@PODS@", "20").Replace(string(text))
+	for d := yaml.NewDecoder(strings.NewReader(filled)); ; {
+		var o map[string]any
+		if err := d.Decode(&o); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, o)
+	}
+}
+
+// TestRights runs a sandbox with the rights that setup gives a server, and no others.
+func TestRights(t *testing.T) {
+	c := testConfig(t)
+	admin := apiOf(t, c)
+	paths := map[string]string{
+		"NetworkPolicy": admin.in("networking.k8s.io/v1", "networkpolicies", ""), "ResourceQuota": admin.in("v1", "resourcequotas", ""),
+		"ServiceAccount": admin.in("v1", "serviceaccounts", ""), "Role": admin.in("rbac.authorization.k8s.io/v1", "roles", ""),
+		"RoleBinding": admin.in("rbac.authorization.k8s.io/v1", "rolebindings", ""), "StatefulSet": admin.in("apps/v1", "statefulsets", ""),
+		"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+	}
+	strict := url.Values{"fieldValidation": {"Strict"}}
+	for _, o := range manifests(t, c.Namespace) {
+		kind := o["kind"].(string)
+		params := strict
+		if kind == "Namespace" { // the test's own is as restricted
+			continue
+		}
+		if kind == "StatefulSet" { // its image is no server's
+			params = url.Values{"fieldValidation": {"Strict"}, "dryRun": {"All"}}
+		}
+		if err := admin.do(t.Context(), http.MethodPost, paths[kind], params, o, nil); err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		if strings.HasPrefix(kind, "Cluster") {
+			t.Cleanup(func() {
+				admin.do(context.Background(), http.MethodDelete, paths[kind]+"/sandboxmcp-"+c.Namespace, nil, nil, nil)
+			})
+		}
+	}
+	server := c
+	server.Kubeconfig = accountConfig(t, admin)
+	b := newBackend(t, server, 1)
+	closeLater(t, b)
+	for range 2 { // of a new pod, and of the pool
+		s := start(t, b, backends.Spec{Language: "shell", Require: Promised()})
+		if o := execute(t, s, "bash", "-c", "echo it runs"); o.stdout != "it runs\n" {
+			t.Errorf("got %q, %q", o.stdout, o.stderr)
+		}
+	}
+	api := apiOf(t, server)
+	for _, path := range []string{
+		"/api/v1/namespaces/default/pods", "/api/v1/namespaces", api.in("v1", "secrets", ""), api.in("v1", "configmaps", ""),
+		api.in("v1", "serviceaccounts", ""), "/api/v1/namespaces/kube-system/secrets",
+	} {
+		if err := api.get(t.Context(), path, nil, nil); !isStatus(err, http.StatusForbidden) {
+			t.Errorf("%s: got %v, want forbidden", path, err)
+		}
+	}
+	privileged := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "root"}, "spec": map[string]any{
+		"containers": []any{map[string]any{"name": "a", "image": programImage, "securityContext": map[string]any{"privileged": true}}}}}
+	if err := api.do(t.Context(), http.MethodPost, api.in("v1", "pods", ""), nil, privileged, nil); !isStatus(err, http.StatusForbidden) {
+		t.Errorf("a privileged pod: got %v, want forbidden", err)
+	}
+}
+
+// accountConfig returns a kubeconfig with a token of the server's account.
+func accountConfig(t *testing.T, admin *client) string {
+	t.Helper()
+	var made struct{ Status struct{ Token string } }
+	ask := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{"expirationSeconds": 3600}}
+	if err := admin.do(t.Context(), http.MethodPost, admin.in("v1", "serviceaccounts", "sandboxmcp")+"/token", nil, ask, &made); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]any
+	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&config); err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range config["users"].([]any) {
+		u.(map[string]any)["user"] = map[string]any{"token": made.Status.Token}
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	out, err := json.Marshal(config) // which is YAML, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

@@ -1,0 +1,162 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// watcher follows our pods by one request.
+type watcher struct {
+	client *client
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu   sync.Mutex
+	pods map[string]*watched
+}
+
+// watched is a pod as it was last seen.
+type watched struct {
+	pod     pod
+	gone    bool
+	changed chan struct{} // closed, and made anew, when it changes
+}
+
+func (c *client) watch(labels string) *watcher {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &watcher{client: c, cancel: cancel, done: make(chan struct{}), pods: map[string]*watched{}}
+	go func() {
+		defer close(w.done)
+		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
+			if w.follow(ctx, labels) {
+				pause = 50 * time.Millisecond
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	}()
+	return w
+}
+
+func (w *watcher) close() {
+	w.cancel()
+	<-w.done
+}
+
+// follow lists all pods and then watches, until the server ends that. It reports whether the list could be had.
+func (w *watcher) follow(ctx context.Context, labels string) bool {
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+		Items    []pod
+	}
+	asked := w.names()
+	path := w.client.in("v1", "pods", "")
+	if err := w.client.get(ctx, path, query("labelSelector", labels), &list); err != nil {
+		return false
+	}
+	for _, p := range list.Items {
+		delete(asked, p.Meta.Name)
+		w.put(p, false)
+	}
+	for name := range asked {
+		w.put(pod{Meta: meta{Name: name}}, true)
+	}
+	events, err := w.client.open(ctx, "GET", path, url.Values{
+		"labelSelector": {labels}, "watch": {"1"}, "resourceVersion": {list.Metadata.ResourceVersion}}, nil, "")
+	if err != nil {
+		return true
+	}
+	defer events.Close()
+	for d := json.NewDecoder(events); ; {
+		var e struct {
+			Type   string
+			Object pod
+		}
+		if d.Decode(&e) != nil || e.Type == "ERROR" {
+			return true
+		}
+		w.put(e.Object, e.Type == "DELETED")
+	}
+}
+
+// names returns the pods that are there as far as we know: a list that is asked for now has them.
+func (w *watcher) names() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := map[string]bool{}
+	for name, p := range w.pods {
+		if !p.gone {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// put stores the state of a pod. Where it is gone, its last state stays.
+func (w *watcher) put(p pod, gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.pods[p.Meta.Name]
+	if known == nil {
+		if gone {
+			return
+		}
+		known = &watched{changed: make(chan struct{})}
+		w.pods[p.Meta.Name] = known
+	}
+	if known.gone { // the answer to its creation was slower than its end
+		return
+	}
+	if known.gone = gone; p.Meta.UID != "" {
+		known.pod = p
+	}
+	close(known.changed)
+	known.changed = make(chan struct{})
+}
+
+// forget drops a pod that nobody will ask for.
+func (w *watcher) forget(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.pods[name]; p != nil && p.gone {
+		delete(w.pods, name)
+	}
+}
+
+// last returns the last state of a pod.
+func (w *watcher) last(name string) (p pod, gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.pods[name]; known != nil {
+		return known.pod, known.gone
+	}
+	return pod{}, true
+}
+
+// await calls f with each state of a pod until f returns true, the pod is gone, or ctx ends.
+func (w *watcher) await(ctx context.Context, name string, f func(pod) bool) (last pod, gone bool, err error) {
+	for {
+		w.mu.Lock()
+		known := w.pods[name]
+		if known == nil {
+			w.mu.Unlock()
+			return last, true, nil
+		}
+		var changed chan struct{}
+		last, gone, changed = known.pod, known.gone, known.changed
+		w.mu.Unlock()
+		if gone || f(last) {
+			return last, gone, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return last, false, context.Cause(ctx)
+		}
+	}
+}
