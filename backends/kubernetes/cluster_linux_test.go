@@ -46,7 +46,7 @@ var images = sync.OnceValue(func() error {
 		return fmt.Errorf("the cluster's node is not of this machine, and can't be given images: %w", err)
 	}
 	for reference, name := range map[string]string{ownImage: enginetest.Own, programImage: enginetest.Hostile} {
-		file := filepath.Join(dir, name+".tar")
+		file := filepath.Join(dir, "image-"+name+".tar")
 		f, err := os.Create(file)
 		if err == nil {
 			err = errors.Join(enginetest.Save(f, reference, name, dir), f.Close())

@@ -25,6 +25,7 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 	if err != nil {
 		return "", err
 	}
+	c.pods.track(of.Name)
 	err = c.do(ctx, http.MethodPost, c.in("v1", "pods", ""), nil, p, &p)
 	if err == nil {
 		c.pods.put(p, false)
@@ -177,7 +178,6 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 		err := c.do(ctx, http.MethodDelete, c.in("v1", "pods", id), nil, now, nil)
 		switch failed, answered := errors.AsType[*statusError](err); {
 		case isStatus(err, http.StatusNotFound):
-			c.pods.put(pod{Meta: meta{Name: id}}, true)
 			c.pods.forget(id)
 			return nil
 		case err == nil: // it is being removed: asking again is how we learn that it is gone, if the watch is late

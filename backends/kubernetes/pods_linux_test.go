@@ -45,10 +45,11 @@ for path in ("/var/run/secrets", "/run/secrets", "/run/sandboxmcp/attach", "/.sa
 for name in os.environ:
     if "KUBERNETES" in name or "SANDBOXMCP" in name:
         print("variable", name)
-try:
-    open("/.sandboxmcp/init", "r+b"); print("our binary can be written")
-except OSError:
-    pass
+for path in ("/.sandboxmcp/init", "/dev/termination-log", "/etc/hosts", "/etc/resolv.conf"):
+    try:
+        open(path, "r+b"); print("written to:", path)
+    except OSError:
+        pass
 print("done")
 `
 

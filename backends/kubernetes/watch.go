@@ -84,17 +84,24 @@ func (w *watcher) follow(ctx context.Context, labels string) bool {
 	}
 }
 
-// names returns the pods that are there as far as we know: a list that is asked for now has them.
+// names returns the pods that were made and are there as far as we know: a list that is asked for now has them.
 func (w *watcher) names() map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names := map[string]bool{}
 	for name, p := range w.pods {
-		if !p.gone {
+		if !p.gone && p.pod.Meta.UID != "" {
 			names[name] = true
 		}
 	}
 	return names
+}
+
+// track begins to follow a pod, which may be made next.
+func (w *watcher) track(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pods[name] = &watched{changed: make(chan struct{})}
 }
 
 // put stores the state of a pod. Where it is gone, its last state stays.
@@ -102,14 +109,7 @@ func (w *watcher) put(p pod, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.pods[p.Meta.Name]
-	if known == nil {
-		if gone {
-			return
-		}
-		known = &watched{changed: make(chan struct{})}
-		w.pods[p.Meta.Name] = known
-	}
-	if known.gone { // the answer to its creation was slower than its end
+	if known == nil || known.gone { // an event that came after all else
 		return
 	}
 	if known.gone = gone; p.Meta.UID != "" {
@@ -119,13 +119,12 @@ func (w *watcher) put(p pod, gone bool) {
 	known.changed = make(chan struct{})
 }
 
-// forget drops a pod that nobody will ask for.
+// forget drops a pod that is gone.
 func (w *watcher) forget(name string) {
+	w.put(pod{Meta: meta{Name: name}}, true)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p := w.pods[name]; p != nil && p.gone {
-		delete(w.pods, name)
-	}
+	delete(w.pods, name)
 }
 
 // last returns the last state of a pod.
