@@ -53,6 +53,9 @@ func title(reference string, image Image) string {
 	if _, digest, ok := strings.Cut(image.Digest, "@"); ok {
 		return reference + "@" + digest
 	}
+	if image.ID == reference { // the engine has no other name for it
+		return reference
+	}
 	return reference + "@" + image.ID
 }
 

@@ -94,6 +94,8 @@ type podContainer struct {
 	Resources       resources         `json:"resources"`
 	Mounts          []mount           `json:"volumeMounts,omitempty"`
 	Security        containerSecurity `json:"securityContext"`
+	// TerminationPath is where the kubelet mounts a file of the node that the container may write.
+	TerminationPath string `json:"terminationMessagePath"`
 }
 
 type envar struct {

@@ -26,6 +26,10 @@ const (
 // relayUser is the user of containers in which no program runs.
 const relayUser = 65532
 
+// terminationPath is a file that every container has, whose content the kubelet would report. The usual one is in /dev,
+// where programs may write; Landlock keeps them from this one.
+const terminationPath = "/.sandboxmcp-end"
+
 // longestPod is how long a pod may exist, in seconds, whatever becomes of its server.
 const longestPod = 7 * 24 * 3600
 
@@ -61,6 +65,7 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 	program := podContainer{
 		Name: programName, Image: of.Image, ImagePullPolicy: c.pull(), WorkingDir: "/",
 		Command: c.command(of.Args), Env: environ(of.Env), Resources: c.resources(of.Resources), Security: closed(uid, gid),
+		TerminationPath: terminationPath,
 		Mounts: []mount{{"home", container.Home, true}, {"line", path.Dir(container.SocketPath), true}},
 	}
 	tmpfs := append(slices.Clone(of.Tmpfs), container.Tmpfs{Path: "/dev/shm", Size: of.Shm})
@@ -82,6 +87,7 @@ func (c *cluster) helper(name string, command []string, mounts ...mount) podCont
 		Name: name, Image: c.config.Image, ImagePullPolicy: c.pull(), Command: command, WorkingDir: "/", Mounts: mounts,
 		Env:       []envar{{Name: "GOMAXPROCS", Value: "1"}},
 		Resources: resources{map[string]string{"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "64Mi"}, few}, Security: closed(relayUser, relayUser),
+		TerminationPath: terminationPath,
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"k8s.io/client-go/rest"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -45,7 +46,7 @@ for path in ("/var/run/secrets", "/run/secrets", "/run/sandboxmcp/attach", "/.sa
 for name in os.environ:
     if "KUBERNETES" in name or "SANDBOXMCP" in name:
         print("variable", name)
-for path in ("/.sandboxmcp/init", "/dev/termination-log", "/etc/hosts", "/etc/resolv.conf"):
+for path in ("/.sandboxmcp/init", "/dev/termination-log", "/.sandboxmcp-end", "/etc/hosts", "/etc/resolv.conf"):
     try:
         open(path, "r+b"); print("written to:", path)
     except OSError:
@@ -182,7 +183,13 @@ func proxied(t *testing.T, c Config, handle func(http.Handler, http.ResponseWrit
 	t.Helper()
 	api := apiOf(t, c)
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: api.base.Scheme, Host: api.base.Host})
-	proxy.Transport = api.http.Transport
+	old := rest.CopyConfig(api.rest)
+	old.NextProtos = []string{"http/1.1"} // or Go would have SPDY upgrade a stream of HTTP/2
+	transport, err := rest.TransportFor(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Transport = transport
 	proxy.ErrorLog = nil
 	proxy.FlushInterval = -1
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -270,7 +277,10 @@ func TestOutage(t *testing.T) {
 	through, cut := proxied(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) })
 	through.Lease = 3 * time.Second
 	b := newBackend(t, through, 0)
-	s := start(t, b, backends.Spec{Language: "shell"})
+	s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo begun; sleep 1000"}},
 		backends.Streams{Stdout: writerFunc(func(text []byte) { cut() })})
 	if err == nil {
