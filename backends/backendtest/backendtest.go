@@ -42,6 +42,8 @@ type Options struct {
 	Left func(t testing.TB, id string) []string
 	// Dirs are directories on the host that must be the same before and after.
 	Dirs []string
+	// Mounted are paths that the engine mounts in each sandbox so that they may be written: Landlock keeps programs from them.
+	Mounted []string
 	// Has lists the offers of a sandbox ("python", "node", "shell", "numpy") if they differ from the host's:
 	// SANDBOXMCP_TEST_REQUIRE asks for nothing else there. Nil is everything on the host.
 	Has []string

@@ -16,6 +16,7 @@ import (
 func testFiles(t *testing.T, b *bench) {
 	t.Run("of the host", func(t *testing.T) {
 		target, check := filesTarget(t)
+		target["mounted"] = b.o.Mounted
 		var seen []string
 		if !b.promises(backends.LayerMount) { // names can be found out there, users are no secret, and mounts are the host's
 			seen = []string{"stat_", "password_file_of_the_host", "mounts_that_may_be_written"}

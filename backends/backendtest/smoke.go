@@ -25,6 +25,7 @@ func testSmoke(t *testing.T, b *bench) {
 	t.Run("files of the host", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
 		target, check := filesTarget(t)
+		target["mounted"] = b.o.Mounted
 		b.attack(t, "files.py", target)
 		check(t)
 	})

@@ -57,7 +57,7 @@ func trueIn(b *testing.B, c *cluster) {
 		}
 	}
 	c.pods.mu.Unlock()
-	params := url.Values{"container": {programName}, "stdout": {"true"}, "stderr": {"true"}, "command": {"true"}}
+	params := url.Values{"container": {programName}, "stdout": {"true"}, "stderr": {"true"}, "command": {"/usr/bin/id"}}
 	at := *c.base
 	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.in("v1", "pods", id)+"/exec", params.Encode()
 	line, err := c.webSocket(b.Context(), at.String(), io.Discard)

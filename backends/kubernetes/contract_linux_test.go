@@ -14,13 +14,28 @@ import (
 // TestContract runs the attacks that all backends share, in pods of an image whose configuration interferes.
 func TestContract(t *testing.T) {
 	c := testConfig(t)
-	o := backendtest.Options{Profile: "hardened", Layers: Promised(), OwnDisks: true, OneAddress: true, Left: left(c),
+	// The kubelet mounts the first, and containerd the volumes of the image.
+	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
+	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, OneAddress: true, Left: left(c),
 		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)
 	}
-	o.Only = []string{"Smoke"}
-	backendtest.Run(t, func(t testing.TB) backends.Backend { return newBackend(t, c, 0) }, o)
+	for _, m := range []struct {
+		name   string
+		ahead  int
+		groups []string
+	}{
+		{"fresh", 0, []string{"Smoke", "Streams", "Isolation"}},
+		{"pool", 2, []string{"Ends"}},
+	} {
+		if o.Only = m.groups; hosttest.Long(0, 1) > 0 {
+			o.Only = []string{"Probe", "Language", "Streams", "Terminal", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Container", "Kernel", "Limits", "Sessions", "Mains"}
+		}
+		t.Run(m.name, func(t *testing.T) {
+			backendtest.Run(t, func(t testing.TB) backends.Backend { return newBackend(t, c, m.ahead) }, o)
+		})
+	}
 }
 
 // left waits until the cluster has no pod of a sandbox.

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,6 +80,7 @@ type cluster struct {
 	*client
 	config  Config
 	info    container.Info
+	minor   int      // of the cluster's version, 1.minor
 	targets []string // of probes, as package inside takes them
 	lease   *lease
 	pods    *watcher
@@ -132,10 +135,11 @@ func connect(ctx context.Context, config Config) (*cluster, error) {
 
 // describe asks the cluster for its version, and what its nodes can do.
 func (c *cluster) describe(ctx context.Context) (container.Info, error) {
-	var version struct{ GitVersion, Platform string }
+	var version struct{ GitVersion, Minor string }
 	if err := c.get(ctx, "/version", nil, &version); err != nil {
 		return container.Info{}, fmt.Errorf("ask the API server at %s for its version: %w", c.base.Host, err)
 	}
+	c.minor, _ = strconv.Atoi(strings.TrimRight(version.Minor, "+"))
 	i := container.Info{Version: version.GitVersion, Address: c.base.Host + ", namespace " + c.namespace, HasInit: true, Runtime: c.config.RuntimeClass}
 	var nodes struct{ Items []node }
 	switch err := c.get(ctx, "/api/v1/nodes", query("labelSelector", selector(c.config.NodeSelector)), &nodes); {

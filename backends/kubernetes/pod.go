@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -54,9 +55,8 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 		RestartPolicy: "Never", ActiveDeadline: longestPod, GracePeriod: 1,
 		DNSPolicy: "None", DNSConfig: dnsConfig{[]string{"127.0.0.1"}, []dnsOption{{"timeout", "1"}, {"attempts", "1"}}},
 		SecurityContext: podSecurity{RunAsNonRoot: true, Seccomp: seccomp{"RuntimeDefault"},
-			// The gateway's ports are low. The others of of.Sysctls are not safe ones to Kubernetes.
-			Sysctls: []envar{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}},
-		Volumes: []volume{{"home", emptyDir{SizeLimit: "512Mi"}}, {"line", emptyDir{"Memory", "64Ki"}}, {"attach", emptyDir{"Memory", "64Ki"}}},
+			Sysctls: c.sysctls(of.Sysctls)},
+		Volumes: []volume{{"home", emptyDir{SizeLimit: "512Mi"}}, {"line", emptyDir{"Memory", "64Ki"}}, {"attach", emptyDir{"Memory", "64Ki"}}, {"empty", emptyDir{"Memory", "4Ki"}}},
 	}
 	if c.info.UserNS {
 		p.Spec.HostUsers = new(bool)
@@ -66,7 +66,14 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 		Name: programName, Image: of.Image, ImagePullPolicy: c.pull(), WorkingDir: "/",
 		Command: c.command(of.Args), Env: environ(of.Env), Resources: c.resources(of.Resources), Security: closed(uid, gid),
 		TerminationPath: terminationPath,
-		Mounts: []mount{{"home", container.Home, true}, {"line", path.Dir(container.SocketPath), true}},
+		Mounts: []mount{{Name: "home", MountPath: container.Home, ReadOnly: true}, {Name: "line", MountPath: path.Dir(container.SocketPath), ReadOnly: true},
+			// Or else the kubelet mounts a file that may be written, and has the pod's address.
+			{Name: "home", MountPath: "/etc/hosts", ReadOnly: true, SubPath: "hosts"}},
+	}
+	for _, dir := range of.Masked {
+		if slices.Contains(masked, dir) && c.config.RuntimeClass == "" {
+			program.Mounts = append(program.Mounts, mount{Name: "empty", MountPath: dir, ReadOnly: true})
+		}
 	}
 	tmpfs := append(slices.Clone(of.Tmpfs), container.Tmpfs{Path: "/dev/shm", Size: of.Shm})
 	for i, t := range tmpfs {
@@ -78,6 +85,21 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 		mount{Name: "line", MountPath: path.Dir(container.SocketPath)}, mount{Name: "attach", MountPath: "/run/sandboxmcp"})
 	p.Spec.Containers = []podContainer{relay, program}
 	return p, nil
+}
+
+// masked are the directories that every kernel of Linux has, and that can be covered: a volume can't be mounted where there
+// is none. Other runtimes show less of the node.
+var masked = []string{"/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/kernel", "/sys/module"}
+
+// sysctls returns those that pods of the cluster may have: of low ports, which are the gateway's, and since 1.32 of TCP's
+// buffers.
+func (c *cluster) sysctls(of map[string]string) (all []envar) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if name == "net.ipv4.ip_unprivileged_port_start" || c.minor >= 32 && (name == "net.ipv4.tcp_rmem" || name == "net.ipv4.tcp_wmem") {
+			all = append(all, envar{Name: name, Value: of[name]})
+		}
+	}
+	return all
 }
 
 // helper returns a container of our own image.

@@ -210,7 +210,7 @@ def names_of_the_host_in_mountinfo():
 @attack(bare=False)
 def mounts_that_may_be_written():
     """Rights and Landlock keep a program from the system's files anyway; this is the wall behind them."""
-    ours = {"/workspace", "/tmp", "/var/tmp", "/run/disk/all"}
+    ours = {"/workspace", "/tmp", "/var/tmp", "/run/disk/all"} | set(TARGET.get("mounted") or ())
     with open("/proc/self/mountinfo") as f:
         found = {fields[4] for fields in map(str.split, f) if "ro" not in fields[5].split(",")} - ours
     found = [path for path in sorted(found) if path.split("/")[1] not in ("dev", "proc", "sys")]

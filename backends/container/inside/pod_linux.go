@@ -45,7 +45,7 @@ func podHelper(args []string) (is bool, err error) {
 	return false, nil
 }
 
-// copySelf writes this program and the directory of its socket into an empty volume.
+// copySelf writes this program, the directory of its socket and the program's /etc/hosts into an empty volume.
 func copySelf(dir string) error {
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -57,7 +57,7 @@ func copySelf(dir string) error {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Close(), os.Mkdir(filepath.Join(dir, filepath.Base(filepath.Dir(call.SocketPath))), 0o555))
+	return errors.Join(err, to.Close(), os.WriteFile(filepath.Join(dir, "hosts"), []byte("127.0.0.1 localhost\n"), 0o444), os.Mkdir(filepath.Join(dir, filepath.Base(filepath.Dir(call.SocketPath))), 0o555))
 }
 
 // relay hands the init's connection to the attach, and ends with it.
