@@ -15,9 +15,9 @@ import (
 	"time"
 
 	gorilla "github.com/gorilla/websocket"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/transport/websocket"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
@@ -220,7 +220,7 @@ func (c *client) spdy(ctx context.Context, at string, stderr io.Writer) (io.Read
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := spdy.Negotiate(upgrader, &http.Client{Transport: trip}, q, "v4.channel.k8s.io")
+	conn, _, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: trip}, q, "v4.channel.k8s.io")
 	if err != nil {
 		return nil, err
 	}

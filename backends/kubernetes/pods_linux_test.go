@@ -190,7 +190,9 @@ func proxied(t *testing.T, c Config, handle func(http.Handler, http.ResponseWrit
 		t.Fatal(err)
 	}
 	proxy.Transport = transport
-	proxy.ErrorLog = nil
+	proxy.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+	}
 	proxy.FlushInterval = -1
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
