@@ -35,7 +35,7 @@ Examples:
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` that the packages are for: python or node"},
 			command.NamespaceFlag(),
 			&cli.StringFlag{Name: "session", Usage: "only for the session `ID`", Hidden: true}, // refused, with what to do instead,
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman or docker", DefaultText: command.Configured},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman, docker or kubernetes", DefaultText: command.Configured},
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "as much as configured, at most ten minutes"},
 			&cli.BoolFlag{Name: "quiet", Usage: "do not show what the package manager says meanwhile"},
 			command.JSONFlag(),

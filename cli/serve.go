@@ -50,7 +50,7 @@ SIGTERM ends it when the requests under way have ended, after http.drain_seconds
 Example: sandboxmcp serve --namespace my-agent
 Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: command.Configured},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman, docker or kubernetes", DefaultText: command.Configured},
 			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, and not on standard input and output", DefaultText: command.Configured},
 			&cli.BoolFlag{Name: "background", Usage: "be the server that sandboxmcp stop ends", Hidden: true}, // for start
 			&cli.BoolFlag{Name: "stdio", Usage: "with --listen: answer on standard input and output, too"},

@@ -26,11 +26,11 @@ func TestContract(t *testing.T) {
 		ahead  int
 		groups []string
 	}{
-		{"fresh", 0, []string{"Smoke", "Streams", "Isolation"}},
+		{"fresh", 0, []string{"Smoke", "Streams"}},
 		{"pool", 2, []string{"Ends"}},
 	} {
 		if o.Only = m.groups; hosttest.Long(0, 1) > 0 {
-			o.Only = []string{"Probe", "Language", "Streams", "Terminal", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Container", "Kernel", "Limits", "Sessions", "Mains"}
+			o.Only = []string{"Probe", "Language", "Streams", "Terminal", "Ends", "Contained", "Files", "Artifacts", "Container", "Limits", "Sessions", "Mains"}
 		}
 		t.Run(m.name, func(t *testing.T) {
 			backendtest.Run(t, func(t testing.TB) backends.Backend { return newBackend(t, c, m.ahead) }, o)

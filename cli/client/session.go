@@ -132,7 +132,7 @@ Example: sandboxmcp session create --language python --namespace my-agent --ram 
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE`: python, node, shell or r", Value: "python"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it belongs to", DefaultText: serversNamespace},
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman or docker", DefaultText: "the server's"},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman, docker or kubernetes", DefaultText: "the server's"},
 			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile", DefaultText: "the server's"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "let its cells connect to `DOMAIN[:PORT]`, where the configuration or a person allows it, and to nothing else"},
 			&cli.BoolFlag{Name: "no-network", Usage: "let them connect to nothing, whatever the configuration allows"},

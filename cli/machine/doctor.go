@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kubernetes"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -34,7 +35,7 @@ The exit code is 1 if the default profile can't run here.
 
 Example: sandboxmcp doctor`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman or docker", DefaultText: command.Configured},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman, docker or kubernetes", DefaultText: command.Configured},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.doctor),
@@ -101,7 +102,11 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 		return d, nil
 	}
 	checks := []check{{"backend", cfg.Backend, probeTimeout, func(ctx context.Context) (diagnosis, error) { return probed(ctx, cfg) }}}
-	for _, name := range wiring.EngineNames() {
+	engines := wiring.EngineNames()
+	if cfg.Kubernetes.Image != "" { // or else no cluster is meant, whatever a kubeconfig names
+		engines = append(engines, kubernetes.Name)
+	}
+	for _, name := range engines {
 		checks = append(checks, check{"engine", name, checkTimeout, func(ctx context.Context) (diagnosis, error) {
 			return diagnosis{Usable: true, Found: surveyOne(ctx, cfg, name).findings()}, nil
 		}})

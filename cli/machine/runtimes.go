@@ -27,7 +27,7 @@ says then what to do.
 
 Example: sandboxmcp runtimes`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "only the backend `NAME`: process, podman or docker"},
+			&cli.StringFlag{Name: "backend", Usage: "only the backend `NAME`: process, podman, docker or kubernetes"},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.runtimes),
