@@ -87,6 +87,10 @@ func (s surveyed) findings() []finding {
 		return []finding{f}
 	}
 	f.Detail = described(s.info)
+	if s.info.HasInit { // a cluster, which has an image once a node has pulled it
+		f.Detail = "version " + s.info.Version + " at " + s.info.Address + map[bool]string{true: ", with users mapped", false: ", without user namespaces"}[s.info.UserNS]
+		return []finding{f}
+	}
 	all := []finding{f}
 	for _, i := range s.images {
 		all = append(all, i.finding(s.name))
