@@ -60,12 +60,12 @@ func trueIn(b *testing.B, c *cluster) {
 	params := url.Values{"container": {programName}, "stdout": {"true"}, "stderr": {"true"}, "command": {"/usr/bin/id"}}
 	at := *c.base
 	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.in("v1", "pods", id)+"/exec", params.Encode()
-	line, err := c.webSocket(b.Context(), at.String(), io.Discard)
+	conn, err := c.webSocket(b.Context(), at.String(), io.Discard)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer line.Close()
-	if _, err := io.ReadAll(line); err != nil {
+	defer conn.Close()
+	if _, err := io.ReadAll(conn); err != nil {
 		b.Fatal(err)
 	}
 }

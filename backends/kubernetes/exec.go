@@ -41,7 +41,7 @@ type stream struct {
 
 	mu     sync.Mutex
 	closed bool
-	line   io.ReadWriteCloser // nil before Start
+	conn   io.ReadWriteCloser // nil before Start
 }
 
 // connect executes the attach in the relay. Clusters before 1.29 take SPDY only.
@@ -50,10 +50,10 @@ func (s *stream) connect(ctx context.Context, c *client, id string) error {
 		"command": {container.InitPath, role.PodAttach}}
 	at := *c.base
 	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.in("v1", "pods", id)+"/exec", params.Encode()
-	line, err := c.webSocket(ctx, at.String(), s.stderr)
+	conn, err := c.webSocket(ctx, at.String(), s.stderr)
 	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
 		var old error
-		if line, old = c.spdy(ctx, at.String(), s.stderr); old != nil {
+		if conn, old = c.spdy(ctx, at.String(), s.stderr); old != nil {
 			err = fmt.Errorf("%w; and by SPDY: %w", err, old)
 		} else {
 			err = nil
@@ -65,40 +65,40 @@ func (s *stream) connect(ctx context.Context, c *client, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		line.Close()
+		conn.Close()
 		return net.ErrClosed
 	}
-	s.line = line
+	s.conn = conn
 	return nil
 }
 
 // Read implements [io.ReadWriteCloser], as do the next.
 func (s *stream) Read(b []byte) (int, error) {
-	line := s.connected()
-	if line == nil {
+	conn := s.connected()
+	if conn == nil {
 		return 0, net.ErrClosed
 	}
-	return line.Read(b)
+	return conn.Read(b)
 }
 
 func (s *stream) Write(b []byte) (int, error) {
-	line := s.connected()
-	if line == nil {
+	conn := s.connected()
+	if conn == nil {
 		return 0, net.ErrClosed
 	}
-	return line.Write(b)
+	return conn.Write(b)
 }
 
 func (s *stream) connected() io.ReadWriteCloser {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.line
+	return s.conn
 }
 
 // SetWriteDeadline bounds a Write: who reads may not.
 func (s *stream) SetWriteDeadline(t time.Time) error {
-	if line, ok := s.connected().(interface{ SetWriteDeadline(time.Time) error }); ok {
-		return line.SetWriteDeadline(t)
+	if conn, ok := s.connected().(interface{ SetWriteDeadline(time.Time) error }); ok {
+		return conn.SetWriteDeadline(t)
 	}
 	return nil
 }
@@ -107,10 +107,10 @@ func (s *stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if s.line == nil {
+	if s.conn == nil {
 		return nil
 	}
-	return s.line.Close()
+	return s.conn.Close()
 }
 
 // webSocket is an exec by WebSocket.
@@ -205,8 +205,8 @@ func (w *webSocket) SetWriteDeadline(t time.Time) error { return w.conn.NetConn(
 
 func (w *webSocket) Close() error { return w.conn.Close() }
 
-// spdyLine is an exec by SPDY.
-type spdyLine struct {
+// spdyConn is an exec by SPDY.
+type spdyConn struct {
 	httpstream.Connection
 	stdin, stdout httpstream.Stream
 }
@@ -224,7 +224,7 @@ func (c *client) spdy(ctx context.Context, at string, stderr io.Writer) (io.Read
 	if err != nil {
 		return nil, err
 	}
-	s := spdyLine{Connection: conn}
+	s := spdyConn{Connection: conn}
 	for _, kind := range []string{"error", "stdin", "stdout", "stderr"} { // the order in which the server counts them
 		one, err := conn.CreateStream(http.Header{"Streamtype": {kind}})
 		if err != nil {
@@ -246,9 +246,9 @@ func (c *client) spdy(ctx context.Context, at string, stderr io.Writer) (io.Read
 }
 
 // Read implements [io.ReadWriteCloser], as do the next.
-func (s spdyLine) Read(b []byte) (int, error)  { return s.stdout.Read(b) }
-func (s spdyLine) Write(b []byte) (int, error) { return s.stdin.Write(b) }
-func (s spdyLine) Close() error {
+func (s spdyConn) Read(b []byte) (int, error)  { return s.stdout.Read(b) }
+func (s spdyConn) Write(b []byte) (int, error) { return s.stdin.Write(b) }
+func (s spdyConn) Close() error {
 	_ = s.stdin.Reset()
 	_ = s.stdout.Reset() // or a Read would wait on
 	return s.Connection.Close()

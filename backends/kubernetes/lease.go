@@ -41,7 +41,7 @@ func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 	}
 	var renewing context.Context
 	renewing, l.cancel = context.WithCancel(context.Background())
-	go l.keep(renewing)
+	go l.renew(renewing)
 	return l, nil
 }
 
@@ -50,8 +50,8 @@ func now() string { return time.Now().UTC().Format(microTime) }
 // owner makes a pod a dependent of the lease.
 func (l *lease) owner() owner { return owner{leaseGroup, "Lease", l.name, l.object.Meta.UID} }
 
-// keep renews the lease, and removes what dead servers left.
-func (l *lease) keep(ctx context.Context) {
+// renew renews the lease, and removes what dead servers left.
+func (l *lease) renew(ctx context.Context) {
 	defer close(l.done)
 	others := map[string]seen{}
 	for {
@@ -110,7 +110,7 @@ func (l *lease) sweep(ctx context.Context, others map[string]seen) {
 		if last := others[name]; last.version != o.Meta.ResourceVersion {
 			others[name] = seen{o.Meta.ResourceVersion, time.Now()}
 		} else if time.Since(last.since) > time.Duration(o.Spec.Seconds)*time.Second {
-			l.bury(ctx, o)
+			l.reap(ctx, o)
 		}
 	}
 	for name := range others {
@@ -120,8 +120,8 @@ func (l *lease) sweep(ctx context.Context, others map[string]seen) {
 	}
 }
 
-// bury takes a dead server's lease over, which fails if it has been renewed meanwhile, and removes its pods.
-func (l *lease) bury(ctx context.Context, dead leaseObject) {
+// reap takes a dead server's lease over, which fails if it has been renewed meanwhile, and removes its pods.
+func (l *lease) reap(ctx context.Context, dead leaseObject) {
 	if dead.Spec.Holder != removed {
 		claim := map[string]any{"metadata": map[string]any{"resourceVersion": dead.Meta.ResourceVersion}, "spec": map[string]any{"holderIdentity": removed}}
 		if l.client.do(ctx, http.MethodPatch, l.client.in(leaseGroup, "leases", dead.Meta.Name), nil, claim, nil) != nil {

@@ -56,7 +56,7 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 		DNSPolicy: "None", DNSConfig: dnsConfig{[]string{"127.0.0.1"}, []dnsOption{{"timeout", "1"}, {"attempts", "1"}}},
 		SecurityContext: podSecurity{RunAsNonRoot: true, Seccomp: seccomp{"RuntimeDefault"},
 			Sysctls: c.sysctls(of.Sysctls)},
-		Volumes: []volume{{"home", emptyDir{SizeLimit: "512Mi"}}, {"line", emptyDir{"Memory", "64Ki"}}, {"attach", emptyDir{"Memory", "64Ki"}}, {"empty", emptyDir{"Memory", "4Ki"}}},
+		Volumes: []volume{{"home", emptyDir{SizeLimit: "512Mi"}}, {"socket", emptyDir{"Memory", "64Ki"}}, {"attach", emptyDir{"Memory", "64Ki"}}, {"empty", emptyDir{"Memory", "4Ki"}}},
 	}
 	if c.info.UserNS {
 		p.Spec.HostUsers = new(bool)
@@ -64,9 +64,9 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 	p.Spec.InitContainers = []podContainer{c.helper(initContainer, []string{container.InitPath, "copy", "/copy"}, mount{Name: "home", MountPath: "/copy"})}
 	program := podContainer{
 		Name: programName, Image: of.Image, ImagePullPolicy: c.pull(), WorkingDir: "/",
-		Command: c.command(of.Args), Env: environ(of.Env), Resources: c.resources(of.Resources), Security: closed(uid, gid),
+		Command: c.command(of.Args), Env: environ(of.Env), Resources: c.resources(of.Resources), Security: restricted(uid, gid),
 		TerminationPath: terminationPath,
-		Mounts: []mount{{Name: "home", MountPath: container.Home, ReadOnly: true}, {Name: "line", MountPath: path.Dir(container.SocketPath), ReadOnly: true},
+		Mounts: []mount{{Name: "home", MountPath: container.Home, ReadOnly: true}, {Name: "socket", MountPath: path.Dir(container.SocketPath), ReadOnly: true},
 			// Or else the kubelet mounts a file that may be written, and has the pod's address.
 			{Name: "home", MountPath: "/etc/hosts", ReadOnly: true, SubPath: "hosts"}},
 	}
@@ -82,7 +82,7 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 		program.Mounts = append(program.Mounts, mount{Name: name, MountPath: t.Path})
 	}
 	relay := c.helper(relayName, []string{container.InitPath, "relay"},
-		mount{Name: "line", MountPath: path.Dir(container.SocketPath)}, mount{Name: "attach", MountPath: "/run/sandboxmcp"})
+		mount{Name: "socket", MountPath: path.Dir(container.SocketPath)}, mount{Name: "attach", MountPath: "/run/sandboxmcp"})
 	p.Spec.Containers = []podContainer{relay, program}
 	return p, nil
 }
@@ -108,13 +108,13 @@ func (c *cluster) helper(name string, command []string, mounts ...mount) podCont
 	return podContainer{
 		Name: name, Image: c.config.Image, ImagePullPolicy: c.pull(), Command: command, WorkingDir: "/", Mounts: mounts,
 		Env:       []envar{{Name: "GOMAXPROCS", Value: "1"}},
-		Resources: resources{map[string]string{"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "64Mi"}, few}, Security: closed(relayUser, relayUser),
+		Resources: resources{map[string]string{"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "64Mi"}, few}, Security: restricted(relayUser, relayUser),
 		TerminationPath: terminationPath,
 	}
 }
 
-// closed is the security context of all containers.
-func closed(uid, gid int) containerSecurity {
+// restricted is the security context of all containers.
+func restricted(uid, gid int) containerSecurity {
 	s := containerSecurity{RunAsUser: uid, RunAsGroup: gid, ReadOnlyRoot: true}
 	s.Capabilities.Drop = []string{"ALL"}
 	return s

@@ -70,18 +70,18 @@ func relay() error {
 	if err != nil {
 		return err
 	}
-	line, err := acceptLine(inits)
+	init, err := acceptInit(inits)
 	if err != nil {
 		return err
 	}
 	conn, err := accept(servers)
 	if err != nil {
-		line.Close()
+		init.Close()
 		return err
 	}
 	defer conn.Close()
-	_, _, err = conn.WriteMsgUnix([]byte{0}, unix.UnixRights(int(line.Fd())), nil)
-	line.Close()
+	_, _, err = conn.WriteMsgUnix([]byte{0}, unix.UnixRights(int(init.Fd())), nil)
+	init.Close()
 	if err != nil {
 		return fmt.Errorf("hand over the connection: %w", err)
 	}
@@ -110,8 +110,8 @@ func accept(l *net.UnixListener) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// acceptLine takes the init's connection.
-func acceptLine(l *net.UnixListener) (*os.File, error) {
+// acceptInit takes the init's connection.
+func acceptInit(l *net.UnixListener) (*os.File, error) {
 	conn, err := accept(l)
 	if err != nil {
 		return nil, err
@@ -131,12 +131,12 @@ func attach() error {
 		return err
 	}
 	defer relay.Close() // the relay ends with us
-	line, err := call.ReceiveDescriptor(relay.(*net.UnixConn))
+	file, err := call.ReceiveDescriptor(relay.(*net.UnixConn))
 	if err != nil {
 		return err
 	}
-	defer line.Close()
-	init, err := net.FileConn(line)
+	defer file.Close()
+	init, err := net.FileConn(file)
 	if err != nil {
 		return err
 	}
