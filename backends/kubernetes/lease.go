@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -24,19 +25,18 @@ const (
 type lease struct {
 	client   *cluster
 	name     string
-	object   leaseObject
 	duration time.Duration
 	cancel   context.CancelFunc
 	done     chan struct{}
+
+	mu     sync.Mutex
+	object leaseObject // as it was made
 }
 
 // acquire makes a lease, and begins to renew it and to look for those that nobody renews.
 func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 	l := &lease{client: c, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), duration: cmp.Or(c.config.Lease, defaultLease), done: make(chan struct{})}
-	host, _ := os.Hostname()
-	l.object = leaseObject{APIVersion: leaseGroup, Kind: "Lease", Meta: meta{Name: l.name, Labels: map[string]string{labelRole: roleServer}},
-		Spec: leaseSpec{Holder: cmp.Or(host, "server"), Seconds: max(1, int(l.duration/time.Second)), RenewTime: now()}}
-	if err := c.do(ctx, http.MethodPost, c.in(leaseGroup, "leases", ""), nil, l.object, &l.object); err != nil {
+	if err := l.make(ctx); err != nil {
 		return nil, fmt.Errorf("take a lease in namespace %s: %w", c.namespace, err)
 	}
 	var renewing context.Context
@@ -45,23 +45,52 @@ func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 	return l, nil
 }
 
+// make makes the object.
+func (l *lease) make(ctx context.Context) error {
+	o := leaseObject{APIVersion: leaseGroup, Kind: "Lease", Meta: meta{Name: l.name, Labels: map[string]string{labelRole: roleServer}},
+		Spec: leaseSpec{Holder: holder(), Seconds: max(1, int(l.duration/time.Second)), RenewTime: now()}}
+	if err := l.client.do(ctx, http.MethodPost, l.client.in(leaseGroup, "leases", ""), nil, o, &o); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.object = o
+	return nil
+}
+
+// holder names this machine, for people.
+func holder() string {
+	host, _ := os.Hostname()
+	return cmp.Or(host, "server")
+}
+
 func now() string { return time.Now().UTC().Format(microTime) }
 
 // owner makes a pod a dependent of the lease.
-func (l *lease) owner() owner { return owner{leaseGroup, "Lease", l.name, l.object.Meta.UID} }
+func (l *lease) owner() owner {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return owner{leaseGroup, "Lease", l.name, l.object.Meta.UID}
+}
 
-// renew renews the lease, and removes what dead servers left.
+// renew renews the lease, and removes what dead servers left. A server that was silent for too long, on a machine that slept,
+// has lost its pods and its lease, and makes that anew.
 func (l *lease) renew(ctx context.Context) {
 	defer close(l.done)
 	others := map[string]seen{}
 	for {
-		l.sweep(ctx, others)
-		if !pause(ctx, l.duration/3) {
+		soon, cancel := context.WithTimeout(ctx, l.duration/3)
+		l.sweep(soon, others)
+		cancel()
+		if !pause(ctx, l.duration/4) {
 			return
 		}
-		patch := map[string]any{"spec": map[string]any{"renewTime": now()}}
-		soon, cancel := context.WithTimeout(ctx, l.duration/3)
-		_ = l.client.do(soon, http.MethodPatch, l.client.in(leaseGroup, "leases", l.name), nil, patch, nil) // the next may succeed
+		soon, cancel = context.WithTimeout(ctx, l.duration/4)
+		patch := map[string]any{"spec": map[string]any{"holderIdentity": holder(), "renewTime": now()}}
+		err := l.client.do(soon, http.MethodPatch, l.client.in(leaseGroup, "leases", l.name), nil, patch, nil)
+		if isStatus(err, http.StatusNotFound) {
+			_ = l.make(soon) // or else the next round does
+		}
 		cancel()
 	}
 }

@@ -151,6 +151,25 @@ func TestDeadServer(t *testing.T) {
 	}
 }
 
+// TestLeaseLost has somebody remove a live server's lease, and with it its pods: it goes on with another.
+func TestLeaseLost(t *testing.T) {
+	c := testConfig(t)
+	c.Lease = 3 * time.Second
+	b := newBackend(t, c, 0)
+	closeLater(t, b)
+	start(t, b, backends.Spec{Language: "shell"})
+	l := b.engine.lease
+	before := l.owner().UID
+	if err := b.engine.do(t.Context(), http.MethodDelete, b.engine.in(leaseGroup, "leases", l.name), nil, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Until(t, "the server has a lease again", func() bool { return l.owner().UID != before })
+	s := start(t, b, backends.Spec{Language: "shell"})
+	if o := execute(t, s, "bash", "-c", "echo alive"); o.stdout != "alive\n" {
+		t.Errorf("got %q", o.stdout)
+	}
+}
+
 // TestOneAttach has two servers connect with one pod: one gets the init, the other nothing.
 func TestOneAttach(t *testing.T) {
 	c := testConfig(t)

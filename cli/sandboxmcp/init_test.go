@@ -33,6 +33,7 @@ func dearInits() map[string]string {
 		"go.yaml.in/yaml/v2":                           "kubeconfig files: client-go, as all of the next",
 		"k8s.io/apimachinery/pkg/api/meta":             "client-go",
 		"k8s.io/apimachinery/pkg/api/validate/content": "client-go",
+		"k8s.io/apimachinery/pkg/apis/meta/v1":         "client-go",
 		"k8s.io/apimachinery/pkg/util/validation":      "client-go",
 		"k8s.io/client-go/features":                    "client-go",
 		"k8s.io/client-go/plugin/pkg/client/auth/exec": "credentials of clusters by a program, as clouds have them",
