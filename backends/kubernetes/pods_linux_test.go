@@ -170,6 +170,52 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
+// TestTwoServers has two servers with pools take sandboxes at the same time: no pod serves two.
+func TestTwoServers(t *testing.T) {
+	c := testConfig(t)
+	var mu sync.Mutex
+	served := map[string]int{}
+	var all sync.WaitGroup
+	for range 2 {
+		b := newBackend(t, c, 2)
+		closeLater(t, b)
+		for range 2 {
+			all.Go(func() {
+				for range hosttest.Long(2, 25) {
+					s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Program: &backends.Command{Args: []string{"bash"}}})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "[ ! -e left ] && echo >left"}}, backends.Streams{})
+					if err != nil || r.Ended != backends.EndedOK {
+						t.Errorf("ended %s, %v: the sandbox was used before", r.Ended, err)
+					}
+					for _, l := range r.Contained.Layers {
+						if l.Name == backends.LayerMount {
+							mu.Lock()
+							served[l.Detail]++
+							mu.Unlock()
+						}
+					}
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	for pod, n := range served {
+		if n != 1 {
+			t.Errorf("%s served %d", pod, n)
+		}
+	}
+	if want := 4 * hosttest.Long(2, 25); len(served) != want {
+		t.Errorf("%d pods served, want %d", len(served), want)
+	}
+}
+
 // TestOneAttach has two servers connect with one pod: one gets the init, the other nothing.
 func TestOneAttach(t *testing.T) {
 	c := testConfig(t)
