@@ -20,9 +20,11 @@ type Filter struct {
 	Until     time.Time // the first moment that does not
 	Kinds     []string  // any of these
 	Run       string
-	After     int64 // only rows with a greater Seq
-	Limit     int   // only the newest so many; 0 or less is no limit
-	Sealed    bool  // also rows that were moved into segments
+	After     int64    // only rows with a greater Seq
+	Before    int64    // only rows with a smaller Seq; 0 is no limit
+	Contains  []string // only rows whose data, as JSON, contains each of these texts
+	Limit     int      // only the newest so many; 0 or less is no limit
+	Sealed    bool     // also rows that were moved into segments
 
 	// Missing is called for each segment that may have such rows and whose file is not here, and the rows after
 	// it follow. If it is nil, that is an error.
@@ -166,6 +168,12 @@ func (f Filter) where(from int64) (clause string, args []any) {
 	}
 	if !f.Until.IsZero() {
 		and("time < ?", nanos(f.Until))
+	}
+	if f.Before > 0 {
+		and("seq < ?", f.Before)
+	}
+	for _, text := range f.Contains {
+		and("instr(data, ?) > 0", text)
 	}
 	return clause, args
 }

@@ -34,7 +34,7 @@ func TestRows(t *testing.T) {
 	at := func(seq int) time.Time { return start.Add(time.Duration(seq) * time.Minute) }
 	for i := range 12 { // row n is written at minute n, by namespaces a and b in turn, kinds k0 to k2
 		l.now = func() time.Time { return at(i + 1) }
-		e := Entry{Kind: fmt.Sprint("k", (i+1)%3), Run: fmt.Sprint("r", i/2), Namespace: string(rune('a' + i%2))}
+		e := Entry{Kind: fmt.Sprint("k", (i+1)%3), Run: fmt.Sprint("r", i/2), Namespace: string(rune('a' + i%2)), Data: map[string]any{"n": i + 1, "of": fmt.Sprintf("%%_%d'", i%4)}}
 		if _, err := l.Append(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -69,6 +69,15 @@ func TestRows(t *testing.T) {
 		{"after the largest number", Filter{After: math.MaxInt64}, ""},
 		{"after the largest number, with limit", Filter{After: math.MaxInt64, Limit: 3}, ""},
 		{"after and limit", Filter{After: 8, Limit: 2}, "11 12"},
+		{"before", Filter{Before: 3}, "1 2"},
+		{"before and limit", Filter{Before: 8, Limit: 2, Namespace: "a"}, "5 7"},
+		{"before and after", Filter{Before: 8, After: 5}, "6 7"},
+		{"before the first", Filter{Before: 1, Limit: 5}, ""},
+		{"before with kinds", Filter{Before: 8, Kinds: []string{"k0", "k1"}, Limit: 3}, "4 6 7"},
+		{"a text", Filter{Contains: []string{`"n":1`}}, "1 10 11 12"},
+		{"a text that is no pattern", Filter{Contains: []string{"%_2'"}}, "3 7 11"},
+		{"texts", Filter{Contains: []string{"%_2'", `"n":1`}, Before: 12}, "11"},
+		{"texts that are not there", Filter{Contains: []string{"%_2'", "none"}}, ""},
 		{"everything", Filter{After: 1, Limit: 2, Namespace: "a", Kinds: []string{"k0", "k1"}, Since: at(2), Until: at(9)}, "3 7"},
 	} {
 		if got := seqs(collect(t, l, test.f)); got != test.want {

@@ -101,7 +101,7 @@ func (l *Log) newest(ctx context.Context, f Filter, do func(Row) bool) error {
 
 // mayHave reports whether rows that f chooses can be in a segment, as far as that is known without its file.
 func (f Filter) mayHave(s Segment) bool {
-	return s.Last > f.After &&
+	return s.Last > f.After && (f.Before <= 0 || s.First < f.Before) &&
 		(f.Since.IsZero() || !s.Newest.Before(f.Since)) &&
 		(f.Until.IsZero() || s.Oldest.Before(f.Until)) &&
 		!s.Newest.Before(began(f.Run).Add(-clockSlack))
@@ -133,7 +133,8 @@ func began(run string) time.Time {
 // chooses reports whether f chooses r, as the SQL of where does.
 func (f Filter) chooses(r Row) bool {
 	at := r.Time.UnixNano()
-	return r.Seq > f.After &&
+	lacks := func(text string) bool { return !strings.Contains(string(r.Data), text) }
+	return r.Seq > f.After && (f.Before <= 0 || r.Seq < f.Before) && !slices.ContainsFunc(f.Contains, lacks) &&
 		(f.Namespace == "" || r.Namespace == f.Namespace) &&
 		(f.Run == "" || r.Run == f.Run) &&
 		(f.Since.IsZero() || at >= nanos(f.Since)) &&

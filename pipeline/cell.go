@@ -164,6 +164,7 @@ func (r *run) display() func(kernel.Bundle) {
 			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxDisplays>>20)}
 		}
 		r.res.Displays = append(r.res.Displays, b)
+		r.live.display(r.cleaner(b))
 	}
 }
 

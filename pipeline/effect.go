@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Effect is anything that is done for a caller: a [Request], [Install], [NewSession], [EndSession], [Bridge], [NewLimits], [Fetch],
+// Effect is anything that is done for a caller: a [Request], [Install], [NewSession], [EndSession], [Bridge], [NewLimits], [Interrupt], [Fetch],
 // [Search], [Browse], [HostCommand], [HostRead], [HostWrite], [HostList], [HostCopy] or [Denial]. Do is the only way to have it.
 type Effect interface {
 	// describe returns what rows and the result say of the effect from its beginning.
@@ -37,7 +37,11 @@ type work interface {
 // done may not be told; the result then holds the request's id and the reason, and nothing of the program. When ctx
 // ends, a program is killed, and the result says so.
 func (p *Pipeline) Do(ctx context.Context, e Effect) (Result, error) {
-	r := p.begin(e.describe())
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	q := e.describe()
+	r := p.begin(q)
+	defer p.under.enter(r, q, cancel)()
 	defer r.release()
 	w, err := e.plan(ctx, r)
 	if err != nil {
@@ -90,6 +94,7 @@ func (t *task) start(ctx context.Context) error { return t.recordStart(ctx) }
 // perform does what is asked for within its time.
 func (t *task) perform(ctx context.Context) error {
 	defer t.time(&t.res.Timings.Exec)()
+	t.live.state("running")
 	if t.wall > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, t.wall, &Error{Stage: t.stage, Reason: t.res.Name + " timed out after " + formatNumber(t.wall.Seconds()) + " s",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -56,14 +57,22 @@ func (r *run) scrub() {
 	}
 	res.StateLost = r.clean(res.StateLost)
 	for _, b := range append(res.Displays, res.Value) {
-		for kind, data := range maps.Clone(b) {
-			delete(b, kind) // which the program has named, such as after a secret
-			b[r.clean(kind)] = r.cleanCut(data)
-		}
+		clean := r.cleaner(b)
+		clear(b)
+		maps.Copy(b, clean)
 	}
 	if e := res.Error; e != nil {
 		e.Type, e.Message, e.Traceback = r.cleanBrief(e.Type), r.cleanCut(e.Message), r.cleanCut(e.Traceback)
 	}
+}
+
+// cleaner returns a bundle without secrets, also in the names of its forms, which the program has chosen.
+func (r *run) cleaner(b kernel.Bundle) kernel.Bundle {
+	clean := kernel.Bundle{}
+	for kind, data := range b {
+		clean[r.clean(kind)] = r.cleanCut(data)
+	}
+	return clean
 }
 
 // seal signs what the program left, redacts the result, and notes the rows of the run's end. The sandbox is taken down meanwhile.

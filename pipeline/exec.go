@@ -28,6 +28,12 @@ func (e *execution) perform(ctx context.Context) error {
 	q := e.request
 	out := &outcome{stdout: newStream(e.limits.Output, q.Stdout, q.Whole), stderr: newStream(e.limits.Output, q.Stderr, q.Whole)}
 	e.out = out
+	if q.Stop == nil && e.guard == nil {
+		e.request.Stop = &Stop{Grace: interruptGrace}
+		q.Stop = e.request.Stop
+	}
+	e.live.begin(e, out)
+	defer e.live.state("ending")
 	masked1, masked2 := e.unknown.writer(out.stdout), e.unknown.writer(out.stderr)
 	stdout, stderr := e.leases.Writer(masked1), e.leases.Writer(masked2)
 	var err error

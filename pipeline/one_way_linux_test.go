@@ -66,6 +66,7 @@ func TestOneWayIn(t *testing.T) {
 		"AskForHost":      {ctx, "default", "command", "sh -c *", "to see"}, // which nobody is asked for, and that is in the log
 		"Begin":           {ctx, Request{Language: "shell", Code: []byte("true")}},
 		"CancelJob":       {"default", "none"},
+		"Follow":          {ctx, "default", "none", Follower{}},
 		"Free":            {backends.Limits{CPU: 1}},
 		"HostAccess":      {"default", info.ID},
 		"HostEnabled":     {},
@@ -80,6 +81,8 @@ func TestOneWayIn(t *testing.T) {
 		"Reachable":       {},
 		"RedactQuestion":  {ctx, &approval.Question{Namespace: "default", What: "run true"}},
 		"SecretNames":     {ctx, "default"},
+		"Running":         {""},
+		"RunningCode":     {"default", "none"},
 		"Session":         {"default", info.ID},
 		"Sessions":        {""},
 		"Stand":           {ctx, "default", "none"},

@@ -33,6 +33,7 @@ type Pipeline struct {
 	sessions        *session.Manager
 	namespaceLimits namespaceLimits
 	jobs            jobs
+	under           under
 	counters        *counters
 	budget          *egress.Budget
 	policy          string // SHA-256 of cfg.Policy

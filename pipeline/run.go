@@ -33,6 +33,7 @@ type run struct {
 	code  string // SHA-256 of its code in hex
 	own   int    // files that come with its code: the script, none of a command
 	facts facts  // what every row about the run says
+	live  *live  // as others see it
 	redactor
 	entries  []audit.Entry   // not yet in the log
 	releases []func()        // what gives back all that the run has acquired, the last first

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	hashing "hash"
@@ -151,6 +152,22 @@ func (s *stream) next(after int) ([]byte, bool) {
 		return part, len(part) > 0
 	}
 	for s.safe <= after && !s.closed {
+		s.more.Wait()
+	}
+	return s.text[after:s.safe:s.safe], s.safe > after
+}
+
+// kept waits for what is kept after the first bytes, until the stream is closed or ctx ends. What it returns is never changed.
+func (s *stream) kept(ctx context.Context, after int) ([]byte, bool) {
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.more.Broadcast()
+	})
+	defer stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.safe <= after && !s.closed && ctx.Err() == nil {
 		s.more.Wait()
 	}
 	return s.text[after:s.safe:s.safe], s.safe > after

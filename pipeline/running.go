@@ -1,0 +1,279 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// Running describes an effect that is under way.
+type Running struct {
+	Run       string         `json:"run"`
+	Namespace string         `json:"namespace"`
+	Session   string         `json:"session,omitempty"`
+	Language  string         `json:"language,omitempty"`
+	Name      string         `json:"name"`             // of the file, of the tool or of the change
+	Client    string         `json:"client,omitempty"` // what the caller's program calls itself
+	State     string         `json:"state"`            // "waiting", "running", or "ending" once the program has ended
+	Began     time.Time      `json:"began"`            // when it was asked for
+	Started   time.Time      `json:"started,omitzero"` // when the program was started
+	Limits    session.Limits `json:"limits,omitzero"`  // of a program
+	Usage     *session.Usage `json:"usage,omitempty"`  // of a program that runs; that of its session where it has one
+	Program   bool           `json:"program"`          // it is a program, whose output can be followed
+}
+
+// under is the registry of the effects under way.
+type under struct {
+	mu  sync.Mutex
+	all map[string]*live
+}
+
+// live is an effect under way, as others see it. What is not behind mu is set before begun is closed.
+type live struct {
+	namespace string
+	cancel    context.CancelCauseFunc
+	begun     chan struct{} // closed when a program begins
+	over      chan struct{} // closed when the effect is
+	code      func() []byte // of a program, free of secrets
+	out       [2]*stream    // stdout and stderr of a program
+	use       func() backends.Usage
+	stop      *Stop // of a program that has a sandbox of its own
+
+	mu       sync.Mutex
+	info     Running
+	displays []kernel.Bundle
+	shown    chan struct{} // closed at the next display
+}
+
+// enter adds an effect, until leave.
+func (u *under) enter(r *run, q Request, cancel context.CancelCauseFunc) (leave func()) {
+	l := &live{namespace: r.res.Namespace, cancel: cancel, begun: make(chan struct{}), over: make(chan struct{}), shown: make(chan struct{})}
+	l.info = Running{Run: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: r.res.Language, Name: clip(r.res.Name, maxText),
+		Client: q.Client, State: "waiting", Began: r.began.UTC()}
+	r.live = l
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.all == nil {
+		u.all = map[string]*live{}
+	}
+	u.all[r.res.ID] = l
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		close(l.over)
+		if u.all[r.res.ID] == l {
+			delete(u.all, r.res.ID)
+		}
+	}
+}
+
+// begin makes the program of an execution one that others can follow.
+func (l *live) begin(e *execution, out *outcome) {
+	sandbox := e.sandbox
+	l.code = func() []byte { return []byte(e.clean(string(e.unfenced))) }
+	l.out, l.use = [2]*stream{out.stdout, out.stderr}, func() backends.Usage { return sandbox.Usage() }
+	if e.guard == nil {
+		l.stop = e.request.Stop
+	}
+	l.mu.Lock()
+	l.info.State, l.info.Started, l.info.Program = "running", time.Now().UTC(), true
+	l.info.Language, l.info.Name, l.info.Limits = e.res.Language, clip(e.clean(e.res.Name), maxText), LimitsOf(e.limits)
+	l.mu.Unlock()
+	close(l.begun)
+}
+
+// state says where the effect is. Whoever calls it may take the sandbox down afterwards.
+func (l *live) state(now string) {
+	if l == nil { // nothing is done
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.info.State = now
+}
+
+// display shows others what the program shows. It is free of secrets.
+func (l *live) display(b kernel.Bundle) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.displays = append(l.displays, b)
+	close(l.shown)
+	l.shown = make(chan struct{})
+}
+
+// snapshot describes the effect, with the usage of a program that runs.
+func (l *live) snapshot(usage bool) Running {
+	l.mu.Lock()
+	now := l.info
+	l.mu.Unlock()
+	if usage && now.Program && now.State == "running" {
+		u := usageOf(l.use())
+		now.Usage = &u
+	}
+	return now
+}
+
+// Running lists what is under way in a namespace, or in all for "", the oldest first.
+func (p *Pipeline) Running(namespace string) []Running {
+	list := []Running{}
+	for _, l := range p.under.list() {
+		if namespace == "" || l.namespace == namespace {
+			list = append(list, l.snapshot(true))
+		}
+	}
+	slices.SortFunc(list, func(a, b Running) int { return strings.Compare(a.Run, b.Run) })
+	return list
+}
+
+func (u *under) list() []*live {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Collect(maps.Values(u.all))
+}
+
+// of returns the effect of a namespace that is under way, or nil.
+func (u *under) of(namespace, id string) *live {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if l := u.all[id]; l != nil && l.namespace == orDefault(namespace) {
+		return l
+	}
+	return nil
+}
+
+// ErrNotRunning is the error for a run that is not under way.
+var ErrNotRunning = errors.New("no such run is under way")
+
+// RunningCode returns the code of a program of a namespace that runs, free of secrets, and its language.
+func (p *Pipeline) RunningCode(namespace, id string) (code []byte, language string, err error) {
+	l := p.under.of(namespace, id)
+	if l == nil {
+		return nil, "", ErrNotRunning
+	}
+	select {
+	case <-l.begun:
+		return l.code(), l.snapshot(false).Language, nil
+	default:
+		return nil, "", ErrNotRunning
+	}
+}
+
+// A Follower gets what a program has written and shown, and what it goes on to. An error ends it. Its functions are called concurrently.
+type Follower struct {
+	Output  func(n int, b []byte) error // of stdout, 0, or stderr, 1
+	Display func(kernel.Bundle) error
+}
+
+// Follow tells f what a program of a namespace that is under way writes, from its beginning, until it ends or ctx does. All of it is free of
+// secrets, and cut as the result's output is.
+func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower) error {
+	l := p.under.of(namespace, id)
+	if l == nil {
+		return ErrNotRunning
+	}
+	select {
+	case <-l.begun:
+	case <-l.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for n, s := range l.out {
+		all.Go(func() {
+			for done := 0; ; {
+				part, ok := s.kept(ctx, done)
+				if !ok {
+					return
+				}
+				if err := f.Output(n, part); err != nil {
+					cancel(err)
+					return
+				}
+				done += len(part)
+			}
+		})
+	}
+	all.Go(func() { l.showTo(ctx, f.Display, cancel) })
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// showTo calls f for each display, until the effect is over.
+func (l *live) showTo(ctx context.Context, f func(kernel.Bundle) error, cancel context.CancelCauseFunc) {
+	for next := 0; ; {
+		l.mu.Lock()
+		fresh, more := l.displays[next:len(l.displays):len(l.displays)], l.shown
+		l.mu.Unlock()
+		for _, b := range fresh {
+			if err := f(b); err != nil {
+				cancel(err)
+				return
+			}
+		}
+		next += len(fresh)
+		if len(fresh) > 0 {
+			continue
+		}
+		select {
+		case <-more:
+		case <-l.over:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Interrupt ends what is under way: a program by SIGINT, and SIGKILL some seconds later; a cell as its language interrupts code; all else, and
+// with Kill a program at once, as if its caller had gone. Who did is in the audit log before it takes effect.
+type Interrupt struct {
+	Namespace, Run string
+	Kill           bool
+}
+
+// interruptGrace is how long a program has after an interrupt before it is killed.
+const interruptGrace = 5 * time.Second
+
+func (q Interrupt) describe() Request { return Request{Namespace: q.Namespace, Name: "interrupt"} }
+
+func (q Interrupt) plan(_ context.Context, r *run) (work, error) {
+	l := r.p.under.of(q.Namespace, q.Run)
+	if l == nil || l == r.live {
+		e := refuse(StageValidate, ErrNotRunning.Error())
+		e.err = ErrNotRunning
+		return nil, e
+	}
+	row := facts{"of": q.Run, "kill": q.Kill}
+	session := l.snapshot(false).Session
+	row.add("session", session, len(session))
+	return &change{task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
+		if l.stop == nil || q.Kill || !l.stop.Signal(syscall.SIGINT) {
+			l.cancel(interrupted(ctx))
+		}
+		return nil
+	}}, "execution.interrupted", row}, nil
+}
+
+// interrupted is why a run ends that somebody interrupts.
+func interrupted(ctx context.Context) error {
+	who := caller(ctx)
+	return &interruption{by: strings.Join(slices.DeleteFunc([]string{who.By, who.User, who.Identity}, func(s string) bool { return s == "" }), ", ")}
+}
+
+type interruption struct{ by string }
+
+func (i *interruption) Error() string { return "interrupted by " + i.by }
+
+func (i *interruption) Unwrap() error { return context.Canceled }

@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+)
+
+// follower keeps what it is told.
+type follower struct {
+	mu    sync.Mutex
+	out   [2]bytes.Buffer
+	shown []kernel.Bundle
+}
+
+func (f *follower) all() Follower {
+	return Follower{
+		Output: func(n int, b []byte) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.out[n].Write(b)
+			return nil
+		},
+		Display: func(b kernel.Bundle) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.shown = append(f.shown, b)
+			return nil
+		},
+	}
+}
+
+func (f *follower) text(n int) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out[n].String()
+}
+
+// begun starts an effect, and returns its run once that is under way with a program. wait returns its result.
+func begun(t *testing.T, p *Pipeline, q Request) (r Running, wait func() Result) {
+	t.Helper()
+	results := make(chan Result, 1)
+	go func() {
+		res, _ := p.Do(context.Background(), q) // a test that ends interrupts it
+		results <- res
+	}()
+	hosttest.Until(t, "it runs", func() bool {
+		list := p.Running("")
+		if len(list) == 1 && list[0].Program {
+			r = list[0]
+		}
+		return r.Run != ""
+	})
+	return r, func() Result { return <-results }
+}
+
+// TestFollow: whoever comes later sees all that a program writes, as it writes it, and no secret; namespaces see nothing of each other.
+func TestFollow(t *testing.T) {
+	p, _, memory := newReal(t, nil)
+	memory.Set("team", "TOKEN", []byte("abc123def456ghi"))
+	r, wait := begun(t, p, Request{Namespace: "team", Language: "shell", Client: "agent", Secrets: []string{"TOKEN"},
+		Code: []byte("echo begins; echo $TOKEN abc123def456ghi; echo two >&2; while ! [ -e go ]; do sleep 0.05; done; echo ends")})
+	if r.Namespace != "team" || r.Client != "agent" || r.State != "running" || r.Limits.RAM == 0 || r.Usage == nil || r.Usage.Processes == 0 {
+		t.Errorf("got %+v", r)
+	}
+	if list := p.Running("other"); len(list) != 0 {
+		t.Errorf("another namespace sees %+v", list)
+	}
+	var f follower
+	if err := p.Follow(t.Context(), "other", r.Run, f.all()); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("of another namespace: %v", err)
+	}
+	if _, _, err := p.RunningCode("other", r.Run); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("code of another namespace: %v", err)
+	}
+	if code, language, err := p.RunningCode("team", r.Run); err != nil || language != "shell" || !strings.Contains(string(code), "echo begins") || strings.Contains(string(code), "abc123def456ghi") {
+		t.Errorf("got %q, %s, %v", code, language, err)
+	}
+	followed := make(chan error, 1)
+	go func() { followed <- p.Follow(context.Background(), "team", r.Run, f.all()) }()
+	hosttest.Until(t, "the output is there", func() bool { return strings.Contains(f.text(0), "REDACTED") && f.text(1) == "two\n" })
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Follow(left, "team", r.Run, f.all()); !errors.Is(err, context.Canceled) {
+		t.Errorf("a follower that leaves: %v", err)
+	}
+	if _, err := p.Do(t.Context(), Interrupt{Namespace: "other", Run: r.Run, Kill: true}); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("another namespace kills it: %v", err)
+	}
+	if _, err := p.Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), Interrupt{Namespace: "team", Run: r.Run, Kill: true}); err != nil {
+		t.Error(err)
+	}
+	if res := wait(); res.Ended != backends.EndedCancelled {
+		t.Errorf("got %+v", res)
+	}
+	if err := <-followed; err != nil {
+		t.Error(err)
+	}
+	if text := f.text(0); !strings.HasPrefix(text, "begins\n") || strings.Contains(text, "abc123") || strings.Contains(text, "ends") {
+		t.Errorf("got %q", text)
+	}
+	if list := p.Running(""); len(list) != 0 {
+		t.Errorf("it is over, and %+v", list)
+	}
+	if err := p.Follow(t.Context(), "team", r.Run, f.all()); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("it is over: %v", err)
+	}
+}
+
+// TestInterrupt: a program gets a signal that it can handle, a cell its language's exception, and the log says who sent it.
+func TestInterrupt(t *testing.T) {
+	p, log, _ := newReal(t, nil)
+	r, wait := begun(t, p, Request{Language: "shell", Code: []byte("trap 'echo handled; exit 3' INT; echo ready; while :; do sleep 0.05; done")})
+	var f follower
+	go func() { _ = p.Follow(context.Background(), r.Namespace, r.Run, f.all()) }()
+	hosttest.Until(t, "it has set its trap", func() bool { return f.text(0) == "ready\n" })
+	if _, err := p.Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), Interrupt{Namespace: r.Namespace, Run: r.Run}); err != nil {
+		t.Fatal(err)
+	}
+	if res := wait(); res.ExitCode != 3 || res.Stdout != "ready\nhandled\n" {
+		t.Errorf("got %+v", res)
+	}
+	info := open(t, p, NewSession{})
+	r, wait = begun(t, p, Request{Session: info.ID, Code: []byte("x = 5\nwhile True: pass")})
+	_, _ = p.Do(t.Context(), Interrupt{Namespace: r.Namespace, Run: r.Run})
+	if res := wait(); res.Ended == backends.EndedOK || res.Session != info.ID {
+		t.Errorf("got %+v", res)
+	}
+	if res := cell(t, p, info.ID, "print(6*7)", nil); res.Stdout != "42\n" {
+		t.Errorf("the session is gone: %+v", res)
+	}
+	found := 0
+	for row, err := range log.Rows(t.Context(), audit.Filter{Kinds: []string{"execution.interrupted"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found++
+		if found == 1 && (!strings.Contains(string(row.Data), `"user":"ada"`) || !strings.Contains(string(row.Data), `"by":"page"`) || !strings.Contains(string(row.Data), `"kill":false`)) {
+			t.Errorf("got %s", row.Data)
+		}
+	}
+	if found == 0 {
+		t.Error("no row says who did it")
+	}
+}
