@@ -40,6 +40,9 @@ func CommandLine() Channel { return Channel{name: "cli"} }
 // OverHTTP is a person's identity over HTTP.
 func OverHTTP() Channel { return Channel{name: "http"} }
 
+// Page is a person's browser, on the server's page.
+func Page() Channel { return Channel{name: "page"} }
+
 // Root is root at a terminal, as the kernel says.
 func Root() Channel { return Channel{"cli", true} }
 
@@ -48,7 +51,7 @@ func nobody() Channel { return Channel{name: "nobody"} }
 
 // person reports whether a person answers that way.
 func (c Channel) person() bool {
-	return c == Elicitation() || c == CommandLine() || c == OverHTTP() || c == Root()
+	return c == Elicitation() || c == CommandLine() || c == OverHTTP() || c == Page() || c == Root()
 }
 
 // String returns the name that the audit log has.

@@ -17,8 +17,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // Config holds the parts that an API serves.
@@ -28,9 +31,15 @@ type Config struct {
 	Runs      *pipeline.Pipeline // runs what the command line hands over, as a process of its own would; nil: nothing is
 	Alike     func() string      // what such a process goes by, as one text; other ones run for themselves
 	Approvals *approval.Broker
-	Events    *event.Bus            // nil: there are none to listen to
-	More      []operation.Operation // what else is answered at the same address, for the OpenAPI document
-	Log       *slog.Logger          // nil says nothing
+	Events    *event.Bus                               // nil: there are none to listen to
+	Records   Records                                  // the audit log; nil shows none
+	Keys      *signer.Keys                             // whose public halves are shown
+	Results   *results.Store                           // what is kept of runs; nil is nothing
+	Settings  func() []Setting                         // those in force; nil shows none
+	Doctor    func(context.Context) ([]Finding, error) // nil looks at nothing
+	Disk      func() (Disk, error)                     // nil is unknown
+	More      []operation.Operation                    // what else is answered at the same address, for the OpenAPI document
+	Log       *slog.Logger                             // nil says nothing
 }
 
 // Bounds of one client. One that hangs, or a bug in one, must not hold the server up.
@@ -62,8 +71,11 @@ type API struct {
 	pace    pace
 	handler http.Handler
 	address atomic.Pointer[string]
+	page    atomic.Pointer[func(identity.Identity) string]
 	streams streams
 	longs   streams
+	watches streams
+	sums    figures
 	cells   cells
 	held    operation.Budget // bodies of what takes long
 }
@@ -73,7 +85,7 @@ func New(c Config) *API { return newAPI(c, usual) }
 
 func newAPI(c Config, p pace) *API {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	a := &API{c: c, pace: p, held: operation.Budget{Max: maxHeld}, streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}}
+	a := &API{c: c, pace: p, held: operation.Budget{Max: maxHeld}, streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}, watches: streams{over: make(chan struct{})}}
 	a.cells.all = map[string]underway{}
 	a.handler = a.routes()
 	return a
@@ -81,6 +93,9 @@ func newAPI(c Config, p pace) *API {
 
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, peer := r.Context().Value(peerKey{}).(int); peer && r.Header.Get(pageHeader) != "" {
+		r = r.WithContext(context.WithValue(r.Context(), pageKey{}, true))
+	}
 	by := askerOf(r.Context())
 	if !by.person {
 		deny(w, failure(http.StatusForbidden, "this is for people, and these credentials are an agent's: its operations are at /v1/tools and /mcp"))
@@ -97,6 +112,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *API) Stop() {
 	a.streams.end()
 	a.longs.end()
+	a.watches.end()
 }
 
 // End stops them, and returns when they have ended.
@@ -104,6 +120,7 @@ func (a *API) End() {
 	a.Stop()
 	a.streams.all.Wait()
 	a.longs.all.Wait()
+	a.watches.all.Wait()
 }
 
 // SetAddress sets what the server tells of where it answers over HTTP.
@@ -132,6 +149,10 @@ func (a *API) routes() http.Handler {
 	on(all, inspect, a.state, a.long(inspect.Limit()))
 	on(all, bridge, a.bridge, a.long(bridge.Limit()))
 	on(all, copyFile, a.copy, a.long(copyFile.Limit()))
+	all.HandleFunc(watchRun.Pattern, a.running(a.watch))
+	on(all, showCode, a.runningCode, a.long(showCode.Limit()))
+	on(all, reviewCode, a.review, a.long(reviewCode.Limit()))
+	on(all, runDoctor, a.doctor, a.long(runDoctor.Limit()))
 
 	on(short, getServer, a.self, nil)
 	on(short, listApprovals, a.pending, nil)
@@ -149,6 +170,18 @@ func (a *API) routes() http.Handler {
 	on(short, getQueue, a.queue, a.running)
 	on(short, getStats, func(context.Context, *nothing) (pipeline.Stats, error) { return a.c.Pipeline.Stats(), nil }, a.running)
 	on(short, listJobs, a.jobs, a.running)
+	on(short, listRunning, a.underway, a.running)
+	on(short, interruptRun, a.interruptRun, a.running)
+	on(short, searchLog, a.search, nil)
+	on(short, getStory, a.story, nil)
+	on(short, getEvidence, a.evidence, nil)
+	on(short, listKept, a.kept, nil)
+	on(short, readKept, a.keptPart, nil)
+	on(short, getPolicy, a.policy, nil)
+	on(short, listSecrets, a.secrets, a.running)
+	on(short, getDisk, a.disk, nil)
+	on(short, getFigures, a.figuresOf, nil)
+	on(short, openPage, a.invite, nil)
 	short.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		operation.Reply(w, http.StatusOK, operation.OpenAPI(a.c.Server.Version, append(Operations(), a.c.More...)))
 	})

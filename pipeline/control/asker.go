@@ -16,7 +16,9 @@ import (
 type asker struct {
 	peer   bool // at the other end of the server's own socket: its user, or root
 	root   bool // as the kernel says
+	page   bool // through the page
 	person bool
+	all    bool   // sees all namespaces
 	user   string // as the audit log has it
 	sees   func(namespace string) bool
 	caller pipeline.Caller
@@ -26,15 +28,23 @@ type peerKey struct{}
 
 // askerOf returns who sends the request that ctx is of.
 func askerOf(ctx context.Context) asker {
+	page := ctx.Value(pageKey{}) != nil
 	if uid, ok := ctx.Value(peerKey{}).(int); ok {
-		name := userName(uid)
-		return asker{peer: true, root: uid == 0, person: true, user: name, sees: everything, caller: pipeline.Caller{By: "command line", User: name}}
+		name, by := userName(uid), "command line"
+		if page {
+			by = "page"
+		}
+		return asker{peer: true, root: uid == 0, page: page, person: true, all: true, user: name, sees: everything, caller: pipeline.Caller{By: by, User: name}}
 	}
 	i, ok := identity.From(ctx)
 	if !ok {
 		return asker{sees: func(string) bool { return false }}
 	}
-	return asker{person: i.Kind == identity.Person, user: i.String(), sees: i.May, caller: pipeline.Caller{By: "http"}}
+	by := "http"
+	if page {
+		by = "page"
+	}
+	return asker{page: page, person: i.Kind == identity.Person, all: i.Kind == identity.Person && len(i.Namespaces) == 0, user: i.String(), sees: i.May, caller: pipeline.Caller{By: by}}
 }
 
 func everything(string) bool { return true }
@@ -58,6 +68,8 @@ func (a asker) room(limit int) int {
 // channel returns the channel by which the asker answers questions.
 func (a asker) channel() approval.Channel {
 	switch {
+	case a.page: // also root's: what a browser sends is nothing that the kernel vouches for
+		return approval.Page()
 	case a.root:
 		return approval.Root()
 	case a.peer:
@@ -68,6 +80,9 @@ func (a asker) channel() approval.Channel {
 
 // way says how the asker asks, as people read it.
 func (a asker) way() string {
+	if a.page {
+		return fmt.Sprintf("the page (%s)", a.user)
+	}
 	if a.peer {
 		return fmt.Sprintf("the command line (%s)", a.user)
 	}

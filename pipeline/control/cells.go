@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -39,6 +40,7 @@ type Part struct {
 	StderrRaw []byte             `json:"stderr_base64,omitempty"`
 	Asks      *approval.Question `json:"asks,omitempty"`
 	Display   kernel.Bundle      `json:"display,omitempty"`
+	Event     *event.Event       `json:"event,omitempty"` // about a run that is watched
 	Result    *pipeline.Result   `json:"result,omitempty"`
 }
 

@@ -2,7 +2,8 @@
 //
 // The server answers it on a Unix socket in a directory that only its user can enter, where each connection's other end must be the same
 // user, or root, as the kernel says it; and over HTTP to the identities of people, of whom those that have namespaces see nothing of any
-// other. Nothing of this is reachable from inside of a sandbox, nor through a browser. The commands about a running server are clients of it.
+// other. Nothing of this is reachable from inside of a sandbox, and through a browser
+// only as far as package page lets it. The commands about a running server and the page are clients of it.
 //
 // [Operations] has the table, from which GET /v1/openapi.json is made. An answer is JSON, or for events and cells a stream: one JSON object
 // a line, or with Accept: text/event-stream one an event. Most requests are answered within seconds; those that have something run take as

@@ -43,6 +43,31 @@ var (
 	interruptCell = operation.Route[ofRun, nothing]{Pattern: "POST /v1/cells/{id}/interrupt", Name: "interrupt_cell",
 		About: "Interrupts a cell, whose stream goes on to its end."}
 
+	listRunning = operation.Route[inNamespace, []pipeline.Running]{Pattern: "GET /v1/running", Name: "list_running",
+		About: "Lists what is under way, whoever has asked for it, with what it uses."}
+	watchRun = operation.Route[ofRun, Part]{Pattern: "GET /v1/running/{id}/output", Name: "watch_run", Stream: true,
+		About: "Streams what a program that is under way writes, from its beginning, what it shows, and the events about it."}
+	showCode = operation.Route[ofRun, Code]{Pattern: "GET /v1/running/{id}/code", Name: "show_code",
+		About: "Shows the code of a program that is under way, and what is dangerous in it."}
+	interruptRun = operation.Route[interruptIn, nothing]{Pattern: "POST /v1/running/{id}/interrupt", Name: "interrupt_run",
+		About: "Interrupts what is under way, or ends it at once. The log has who did."}
+	reviewCode = operation.Route[codeIn, Code]{Pattern: "POST /v1/review", Name: "review_code", Max: maxReview, About: "Finds what is dangerous in code, without running it."}
+
+	searchLog   = operation.Route[LogQuery, Found]{Pattern: "GET /v1/log", Name: "search_log", About: "Finds rows of the audit log, the newest first."}
+	getStory    = operation.Route[ofRun, Story]{Pattern: "GET /v1/log/{id}", Name: "get_story", About: "Shows all that the audit log has about one run."}
+	getEvidence = operation.Route[ofRun, Evidence]{Pattern: "GET /v1/log/{id}/evidence", Name: "get_evidence",
+		About: "Hands out the signed receipt of a run, the proof that its row is in the log, and the public keys."}
+	listKept = operation.Route[keptIn, []Kept]{Pattern: "GET /v1/kept", Name: "list_kept", About: "Lists the runs that output and files are kept of, the newest first."}
+	readKept = operation.Route[partIn, KeptPart]{Pattern: "GET /v1/kept/{id}", Name: "read_kept", About: "Reads a piece of what is kept of a run."}
+
+	getPolicy   = operation.Route[nothing, []Setting]{Pattern: "GET /v1/policy", Name: "get_policy", About: "Shows the settings in force, and where each comes from."}
+	listSecrets = operation.Route[secretsIn, Secrets]{Pattern: "GET /v1/secrets", Name: "list_secrets", About: "Lists the names of a namespace's secrets, and no values."}
+	runDoctor   = operation.Route[nothing, []Finding]{Pattern: "GET /v1/doctor", Name: "run_doctor", About: "Says what the machine can contain programs with, and what is missing."}
+	getDisk     = operation.Route[nothing, Disk]{Pattern: "GET /v1/disk", Name: "get_disk", About: "Shows the space that the server's state has and takes."}
+	getFigures  = operation.Route[figuresIn, Figures]{Pattern: "GET /v1/figures", Name: "get_figures",
+		About: "Sums up the last days: runs, refusals, durations, memory, names that were reached."}
+	openPage = operation.Route[invitationIn, Invitation]{Pattern: "POST /v1/page", Name: "open_page", About: "Makes a code that lets a browser into the page, once and soon."}
+
 	streamEvents = operation.Route[EventQuery, Line]{Pattern: "GET /v1/events", Name: "stream_events", Stream: true,
 		About: "Streams the events that the server remembers, and those that come. A line without a number is a notice about what is missing there."}
 )
@@ -54,6 +79,9 @@ func Operations() []operation.Operation {
 		listApprovals.Operation(), listGrants.Operation(), openApproval.Operation(), answerApproval.Operation(), giveGrant.Operation(),
 		listSessions.Operation(), listUsage.Operation(), createSession.Operation(), endSession.Operation(), inspect.Operation(), bridge.Operation(),
 		copyFile.Operation(), runCell.Operation(), interruptCell.Operation(), streamEvents.Operation(),
+		listRunning.Operation(), watchRun.Operation(), showCode.Operation(), interruptRun.Operation(), reviewCode.Operation(),
+		searchLog.Operation(), getStory.Operation(), getEvidence.Operation(), listKept.Operation(), readKept.Operation(),
+		getPolicy.Operation(), listSecrets.Operation(), runDoctor.Operation(), getDisk.Operation(), getFigures.Operation(), openPage.Operation(),
 	}
 }
 

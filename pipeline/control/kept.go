@@ -1,0 +1,84 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// Kept is a run that something is kept of.
+type Kept struct {
+	Run       string            `json:"run"`
+	Namespace string            `json:"namespace"`
+	Session   string            `json:"session,omitempty"`
+	Language  string            `json:"language"`
+	Name      string            `json:"name"`
+	Ended     string            `json:"ended"`
+	ExitCode  int               `json:"exit_code"`
+	Time      time.Time         `json:"time"`
+	Artifacts []signer.Artifact `json:"artifacts"`
+}
+
+type keptIn struct {
+	inNamespace
+	Run   string `json:"run,omitempty" about:"Only what is kept of this run." range:"..64"`
+	Limit int    `json:"limit" about:"At most so many, the newest." default:"100" range:"1..1000"`
+}
+
+func (a *API) kept(ctx context.Context, q *keptIn) ([]Kept, error) {
+	list := []Kept{}
+	if a.c.Results == nil {
+		return list, nil
+	}
+	var records []results.Record
+	if q.Run == "" {
+		records = a.c.Results.List(results.Filter{Namespace: q.Namespace})
+	} else if r, err := a.c.Results.Metadata(strings.ToUpper(q.Run)); err == nil && (q.Namespace == "" || q.Namespace == r.Namespace) {
+		records = []results.Record{r}
+	}
+	sees := askerOf(ctx).sees
+	records = slices.DeleteFunc(records, func(r results.Record) bool { return !sees(r.Namespace) })
+	for _, r := range records[:min(len(records), q.Limit)] {
+		list = append(list, Kept{r.ID, r.Namespace, r.Session, r.Language, r.Name, r.Ended, r.ExitCode, r.Time, append([]signer.Artifact{}, r.Artifacts...)})
+	}
+	return list, nil
+}
+
+type partIn struct {
+	ofRun
+	Name   string `json:"name" about:"What of it: stdout, stderr, or files/ and the name of an artifact." required:"true" range:"1..4096"`
+	Offset int64  `json:"offset,omitempty" about:"From which byte on."`
+	Length int64  `json:"length" about:"At most so many bytes." default:"1048576" range:"1..4194304"`
+}
+
+// KeptPart is a piece of something that is kept.
+type KeptPart struct {
+	Data []byte `json:"data"` // base64
+	Size int64  `json:"size"` // bytes of the whole
+	MIME string `json:"mime"`
+}
+
+func (a *API) keptPart(ctx context.Context, q *partIn) (KeptPart, error) {
+	unknown := failure(http.StatusNotFound, "nothing of that is kept")
+	if a.c.Results == nil {
+		return KeptPart{}, unknown
+	}
+	r, err := a.c.Results.Metadata(strings.ToUpper(q.ID))
+	if err != nil || !askerOf(ctx).sees(r.Namespace) {
+		return KeptPart{}, unknown
+	}
+	p, err := a.c.Results.Read(r.ID, q.Name, q.Offset, q.Length)
+	switch withheld := (*results.Withheld)(nil); {
+	case errors.As(err, &withheld):
+		return KeptPart{}, failure(http.StatusForbidden, "%v", withheld)
+	case err != nil:
+		return KeptPart{}, unknown
+	}
+	return KeptPart{p.Data, p.Size, p.MIME}, nil
+}

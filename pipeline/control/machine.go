@@ -1,0 +1,124 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// Setting is one setting in force, and where it comes from.
+type Setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	From  string `json:"from"` // "default", "FILE:LINE", "environment NAME" or "flag"
+}
+
+// general are the beginnings of settings that people of some namespaces see: what holds for their programs, and nothing about others.
+var general = []string{"backend", "profile", "network", "limits.", "caps.", "egress.", "validate.", "sessions.", "artifacts.", "keep.", "max_", "packages.", "approvals.", "redact.", "audit.capture", "pool."}
+
+func (a *API) policy(ctx context.Context, _ *nothing) ([]Setting, error) {
+	list := []Setting{}
+	if a.c.Settings == nil {
+		return list, nil
+	}
+	all := askerOf(ctx).all
+	for _, s := range a.c.Settings() {
+		if all || slices.ContainsFunc(general, func(p string) bool {
+			return s.Key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(s.Key, p) || p == "max_" && strings.HasPrefix(s.Key, p)
+		}) {
+			if !all && strings.Contains(s.From, ":") {
+				s.From = "file" // where on that machine is nothing to others
+			}
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// Secrets are the names of a namespace's secrets.
+type Secrets struct {
+	Namespace string   `json:"namespace"`
+	Names     []string `json:"names"`
+}
+
+type secretsIn struct {
+	Namespace string `json:"namespace" about:"Whose secrets." required:"true" range:"1..64"`
+}
+
+func (a *API) secrets(ctx context.Context, q *secretsIn) (Secrets, error) {
+	if err := askerOf(ctx).reach(q.Namespace); err != nil {
+		return Secrets{}, err
+	}
+	return Secrets{q.Namespace, append([]string{}, a.c.Pipeline.SecretNames(ctx, q.Namespace)...)}, nil
+}
+
+// Finding is a line of what doctor says of the server's machine.
+type Finding struct {
+	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state" or "backend"
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Needed bool   `json:"needed"` // the default profile can't run without it
+	Detail string `json:"detail,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func (a *API) doctor(ctx context.Context, _ *nothing) ([]Finding, error) {
+	if a.c.Doctor == nil {
+		return nil, failure(http.StatusNotFound, "this server does not look at its machine")
+	}
+	list, err := a.c.Doctor(ctx)
+	if !askerOf(ctx).all {
+		list = slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Kind == "state" })
+	}
+	return append([]Finding{}, list...), err
+}
+
+// Disk is the space that the state of a server has and takes, in bytes.
+type Disk struct {
+	Free  int64 `json:"free"`
+	Total int64 `json:"total"`
+	Log   int64 `json:"log"` // the audit log's file
+}
+
+func (a *API) disk(context.Context, *nothing) (Disk, error) {
+	if a.c.Disk == nil {
+		return Disk{}, nil
+	}
+	return a.c.Disk()
+}
+
+// Invitation lets a browser in, once.
+type Invitation struct {
+	Address string `json:"address,omitempty"` // where the page is, as a URL; "" is nowhere
+	Code    string `json:"code,omitempty"`
+}
+
+type invitationIn struct {
+	Namespaces []string `json:"namespace,omitempty" about:"Only for these namespaces. Default: for all that the caller may see." range:"..64" each:"A namespace."`
+}
+
+// SetPage sets what makes invitations to the server's page.
+func (a *API) SetPage(invite func(identity.Identity) string) { a.page.Store(&invite) }
+
+func (a *API) invite(ctx context.Context, q *invitationIn) (Invitation, error) {
+	by, invite, address := askerOf(ctx), a.page.Load(), a.address.Load()
+	if invite == nil || address == nil || !strings.HasPrefix(*address, "http") {
+		return Invitation{}, nil
+	}
+	for _, n := range q.Namespaces {
+		if err := by.reach(n); err != nil {
+			return Invitation{}, err
+		}
+	}
+	i, ok := identity.From(ctx)
+	if !ok {
+		i = identity.Identity{Name: by.user, Kind: identity.Person, Source: identity.FromPeer}
+	}
+	if len(q.Namespaces) > 0 {
+		i.Namespaces = q.Namespaces
+	}
+	return Invitation{*address, (*invite)(i)}, nil
+}

@@ -1,0 +1,201 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// What people can do about runs that are under way, whoever has asked for them.
+
+// Code is the code of a program, and what is worth a look in it.
+type Code struct {
+	Language string            `json:"language"`
+	Code     string            `json:"code"`
+	Dangers  []validate.Danger `json:"dangers"`
+	Note     string            `json:"note,omitempty"` // why there may be more dangers
+}
+
+// maxWatches bounds how many runs are watched at once.
+const maxWatches = 64
+
+// pipelines are those that run something: what clients hand over has one of its own.
+func (a *API) pipelines() []*pipeline.Pipeline {
+	return slices.DeleteFunc([]*pipeline.Pipeline{a.c.Pipeline, a.c.Runs}, func(p *pipeline.Pipeline) bool { return p == nil })
+}
+
+func (a *API) underway(ctx context.Context, q *inNamespace) ([]pipeline.Running, error) {
+	list, sees := []pipeline.Running{}, askerOf(ctx).sees
+	for i, p := range a.pipelines() {
+		if i == 0 || p != a.c.Pipeline {
+			list = append(list, slices.DeleteFunc(p.Running(q.Namespace), func(r pipeline.Running) bool { return !sees(r.Namespace) })...)
+		}
+	}
+	slices.SortStableFunc(list, func(x, y pipeline.Running) int { return strings.Compare(x.Run, y.Run) })
+	return list, nil
+}
+
+// runs returns a run that is under way and that the caller may see, and the pipeline that has it.
+func (a *API) runs(ctx context.Context, id string) (*pipeline.Pipeline, pipeline.Running, error) {
+	sees := askerOf(ctx).sees
+	for _, p := range a.pipelines() {
+		for _, r := range p.Running("") {
+			if r.Run == strings.ToUpper(id) && sees(r.Namespace) {
+				return p, r, nil
+			}
+		}
+	}
+	return nil, pipeline.Running{}, failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)
+}
+
+func (a *API) runningCode(ctx context.Context, q *ofRun) (Code, error) {
+	p, r, err := a.runs(ctx, q.ID)
+	if err != nil {
+		return Code{}, err
+	}
+	code, language, err := p.RunningCode(r.Namespace, r.Run)
+	if err != nil {
+		return Code{}, failure(http.StatusNotFound, "%v", err)
+	}
+	return a.reviewed(ctx, language, string(code), r.Session != ""), nil
+}
+
+type codeIn struct {
+	Language string `json:"language" about:"What it is written in." required:"true" range:"1..64"`
+	Code     string `json:"code" about:"The source code." required:"true"`
+}
+
+const maxReview = 2 << 20 // bytes of a body with code to review
+
+func (a *API) review(ctx context.Context, q *codeIn) (Code, error) {
+	return a.reviewed(ctx, q.Language, q.Code, true), nil
+}
+
+// reviewTime bounds a review for a person who waits to decide.
+const reviewTime = 5 * time.Second
+
+// reviewed finds what is dangerous in code. That it can't be looked at is no error: a person reads it.
+func (a *API) reviewed(ctx context.Context, language, code string, cell bool) Code {
+	c := Code{Language: language, Code: code, Dangers: []validate.Danger{}}
+	ctx, cancel := context.WithTimeout(ctx, reviewTime)
+	defer cancel()
+	name := language
+	if language == validate.Command {
+		name = validate.Shell
+	}
+	report, err := a.c.Pipeline.Analyze(ctx, validate.Code{Language: name, Source: []byte(code)}, validate.Options{Cell: cell, Notebook: true})
+	switch {
+	case err != nil:
+		c.Note = "what is dangerous in it could not be looked for: " + err.Error()
+	case !report.Valid:
+		c.Note = "it has errors of syntax, so not all that is dangerous in it may have been found"
+	}
+	c.Dangers = append(c.Dangers, report.Dangers...)
+	return c
+}
+
+type interruptIn struct {
+	ofRun
+	Kill bool `json:"kill,omitempty" about:"End it at once, instead of by a signal or exception that it can handle."`
+}
+
+func (a *API) interruptRun(ctx context.Context, q *interruptIn) (nothing, error) {
+	p, r, err := a.runs(ctx, q.ID)
+	if err == nil {
+		_, err = p.Do(ctx, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: q.Kill})
+	}
+	if errors.Is(err, pipeline.ErrNotRunning) { // it has just ended
+		err = failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)
+	}
+	return nothing{}, err
+}
+
+// watch tells what a program that is under way writes and shows, and what happens about it.
+func (a *API) watch(w http.ResponseWriter, r *http.Request) {
+	q, err := watchRun.Arguments(r)
+	var p *pipeline.Pipeline
+	var run pipeline.Running
+	if err == nil {
+		p, run, err = a.runs(r.Context(), q.ID)
+	}
+	if err == nil {
+		err = a.watches.enter(askerOf(r.Context()).room(maxWatches), "watch runs")
+	}
+	if err != nil {
+		deny(w, err)
+		return
+	}
+	defer a.watches.leave()
+	c := http.NewResponseController(w)
+	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
+		deny(w, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	out := &parts{lines: newLines(w, r), broken: cancel}
+	out.send(Part{Run: run.Run})
+	defer out.beat()()
+	told := make(chan struct{})
+	events, before, _ := a.c.Events.Listen(event.Filter{Namespace: run.Namespace}, streamBuffer, 0)
+	tell := func(e event.Event) {
+		if e.Run == run.Run {
+			out.send(Part{Event: &e})
+		}
+	}
+	go func() {
+		defer close(told)
+		for _, e := range before {
+			tell(e)
+		}
+		for e := range events.Events() {
+			tell(e)
+		}
+	}()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.Follow(ctx, run.Namespace, run.Run, pipeline.Follower{
+			Output: func(n int, b []byte) error { return out.pieces(n, b) },
+			Display: func(b kernel.Bundle) error {
+				out.send(Part{Display: b})
+				return nil
+			},
+		})
+	}()
+	select {
+	case <-ended:
+	case <-a.watches.over:
+		cancel()
+		<-ended
+	}
+	events.Cancel() // what has come before is told
+	<-told
+}
+
+// pieceSize is how much of an output one part has at most, in bytes.
+const pieceSize = 64 << 10
+
+// pieces sends output in parts that a client can take one by one, each of whole characters where there are any.
+func (o *parts) pieces(n int, b []byte) error {
+	for len(b) > 0 {
+		size := min(len(b), pieceSize)
+		for back := 0; size < len(b) && back < utf8.UTFMax && !utf8.RuneStart(b[size]); back++ {
+			size--
+		}
+		if _, err := (cellOutput{o, n}).Write(b[:size]); err != nil {
+			return err
+		}
+		b = b[size:]
+	}
+	return nil
+}

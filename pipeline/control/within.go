@@ -1,0 +1,127 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+// pageKey marks the context of what somebody asks for on the page.
+type pageKey struct{}
+
+// pageHeader says at the server's own socket that its user asks on the page. Anybody else's is not heeded.
+const pageHeader = "Sandboxmcp-Page"
+
+// Within returns a client of an API of this process, for the page: the identity that a call's context has is who asks.
+func Within(a *API) *Client {
+	return &Client{server: a.c.Server, at: &operation.Server{URL: "http://server", Failed: failed, HTTP: &http.Client{Transport: within{a}, Timeout: maxWait}}}
+}
+
+// ForPage returns a client on the same connections, whose requests the log has as the page's.
+func (c *Client) ForPage() *Client {
+	own := *c
+	at := *c.at
+	at.HTTP = &http.Client{Transport: marked{at.HTTP.Transport}, Timeout: maxWait}
+	own.at = &at
+	return &own
+}
+
+// marked sends requests as the page's.
+type marked struct{ http.RoundTripper }
+
+func (m marked) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(pageHeader, "yes")
+	return m.RoundTripper.RoundTrip(r)
+}
+
+// within is a transport to an API of this process.
+type within struct{ api *API }
+
+func (t within) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, ok := identity.From(r.Context()); !ok {
+		return nil, errors.New("nobody asks: this is a bug of sandboxmcp")
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), pageKey{}, true))
+	body, out := io.Pipe()
+	w := &answering{header: http.Header{}, out: out, begun: make(chan struct{})}
+	r = r.Clone(ctx)
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	go func() {
+		defer cancel()
+		defer func() {
+			p := recover()
+			if p != nil {
+				t.api.c.Log.Error("control: a handler panicked: this is a bug of sandboxmcp")
+				out.CloseWithError(io.ErrUnexpectedEOF)
+			}
+			w.WriteHeader(http.StatusInternalServerError)
+			out.Close()
+		}()
+		t.api.ServeHTTP(w, r)
+		w.WriteHeader(http.StatusOK)
+	}()
+	select {
+	case <-w.begun:
+	case <-ctx.Done():
+		select {
+		case <-w.begun: // it has ended, and said so
+		default:
+			body.CloseWithError(context.Cause(ctx))
+			return nil, context.Cause(ctx)
+		}
+	}
+	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		ContentLength: -1, Request: r, Body: &reading{body, cancel}}, nil
+}
+
+// reading ends the request where its client closes the answer, as a connection that ends does.
+type reading struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (r *reading) Close() error {
+	r.cancel()
+	return r.PipeReader.Close()
+}
+
+// answering is an answer that its client reads as it comes.
+type answering struct {
+	header http.Header
+	out    *io.PipeWriter
+	once   sync.Once
+	status int
+	begun  chan struct{}
+}
+
+func (w *answering) Header() http.Header { return w.header }
+
+func (w *answering) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.status = status
+		close(w.begun)
+	})
+}
+
+func (w *answering) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.out.Write(b)
+}
+
+// FlushError is for http.ResponseController, as those of deadlines are: there is nothing on the way that they could be for.
+func (w *answering) FlushError() error { return nil }
+
+// SetReadDeadline does nothing: the request is there.
+func (w *answering) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing: who reads the answer is this process.
+func (w *answering) SetWriteDeadline(time.Time) error { return nil }
