@@ -12,11 +12,13 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/page"
 )
 
 // web is what a server answers over HTTP.
@@ -24,16 +26,23 @@ type web struct {
 	door     *door.Door
 	mcp      *mcp.HTTP
 	api      *control.API
+	page     *page.Page // nil is none
 	log      *slog.Logger
 	drain    time.Duration // that requests under way get at the end
 	draining atomic.Bool
 }
 
-// listenHTTP answers over HTTP until close: the agents' protocol and the people's API to those that have an identity, and to all where they get one.
+// listenHTTP answers over HTTP until close: the agents' protocol and the people's API to those that have an identity, and to all where they get one;
+// and people's browsers on the page.
 func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *control.API, log *slog.Logger) (*web, error) {
 	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, drain: time.Duration(cfg.HTTP.DrainSeconds) * time.Second}
 	ids := wiring.Identities(cfg, log)
 	metadata, metrics := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline.Stats))
+	if cfg.HTTP.Page {
+		w.page = page.New(page.Config{Client: control.Within(api), Identify: ids.Identify, Watch: ids.Watch, Origins: cfg.HTTP.Origins, Version: version.Current().Version, Log: log})
+		api.SetPage(w.page.Invite)
+	}
+	shown := w.page
 	agents, people := ids.Middleware(w.mcp), ids.Middleware(api)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // http.ServeMux would redirect clients that write //mcp
 		switch path := r.URL.Path; {
@@ -43,6 +52,8 @@ func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *contr
 			metrics.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/tools/"):
 			people.ServeHTTP(w, r)
+		case shown != nil && page.Mine(path):
+			shown.ServeHTTP(w, r)
 		default:
 			agents.ServeHTTP(w, r)
 		}
@@ -69,6 +80,9 @@ func (w *web) close() {
 	w.draining.Store(true)
 	w.tell(daemon.SdNotifyStopping)
 	w.mcp.Drain()
+	if w.page != nil {
+		w.page.Close()
+	}
 	w.api.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), w.drain)
 	defer cancel()

@@ -162,7 +162,7 @@ func defaults(cores int) Config {
 		Keep:      Keep{MaxMB: 1024, Hours: 24},
 		Pool:      Pool{Enabled: true, MemoryMB: 128, IdleSeconds: 300},
 		Host:      Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},
-		HTTP:      HTTP{DrainSeconds: 10, Requests: 1000, OAuth: OAuth{Namespaces: "namespaces"}},
+		HTTP:      HTTP{Page: true, DrainSeconds: 10, Requests: 1000, OAuth: OAuth{Namespaces: "namespaces"}},
 		Images: Images{
 			Python: "docker.io/library/python:3.12-slim",
 			Node:   "docker.io/library/node:22-slim",

@@ -17,6 +17,7 @@ type HTTP struct {
 	Group        string                 // who may connect to the Unix socket besides its owner; "" is nobody
 	Cert, Key    string                 // paths of the certificate and its key; "" is no TLS
 	Hosts        []string               // names of the server besides its address and the loopback's
+	Page         bool                   // people have a page there
 	Origins      []string               // of pages that may send requests besides the server's own
 	DrainSeconds int                    // seconds that requests under way have to end when the server ends
 	Requests     int                    // per second, of one identity
@@ -50,6 +51,7 @@ func httpSettings() []setting {
 		pathOr(None, "http.tls_cert", func(c *Config) *string { return &c.HTTP.Cert }),
 		pathOr(None, "http.tls_key", func(c *Config) *string { return &c.HTTP.Key }),
 		list("http.hosts", func(c *Config) *[]string { return &c.HTTP.Hosts }),
+		yesNo("http.page", "", func(c *Config) *bool { return &c.HTTP.Page }),
 		list("http.origins", func(c *Config) *[]string { return &c.HTTP.Origins }),
 		count("http.drain_seconds", "", 0, 3600, func(c *Config) *int { return &c.HTTP.DrainSeconds }),
 		count("http.requests", "", 1, 1_000_000, func(c *Config) *int { return &c.HTTP.Requests }),

@@ -64,6 +64,7 @@ func abouts() map[string]string {
 		"caps.processes":              "the highest limits.processes that a caller can ask for",
 		"caps.output_bytes":           "the highest limits.output_bytes that a caller can ask for",
 		"caps.disk_mb":                "the highest limits.disk_mb that a caller can ask for",
+		"http.page":                   "people have a page at the address, which sandboxmcp page opens",
 		"audit.enabled":               "the log is always on: a run without a row has no result",
 		"audit.capture":               "what rows hold beside hashes, redacted, 64 KiB of each",
 		"audit.checkpoint_rows":       "rows after which the state of the log is signed",

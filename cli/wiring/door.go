@@ -7,12 +7,16 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/page"
 )
 
 // ListenHTTP takes requests over HTTP where the configuration says, and gives them to h. ready says why the server is not ready, or nil.
 func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready func() error, h http.Handler) (*door.Door, error) {
 	c := doorOf(cfg.HTTP)
 	c.Handler, c.Ready, c.Log = h, ready, log
+	if cfg.HTTP.Page {
+		c.Linked = page.Linked
+	}
 	return door.Listen(ctx, c)
 }
 

@@ -4,6 +4,15 @@ package wiring
 
 import "syscall"
 
+// space returns the space of the file system that has a directory, in bytes.
+func space(dir string) (free, total int64) {
+	var s syscall.Statfs_t
+	if syscall.Statfs(dir, &s) != nil {
+		return 0, 0
+	}
+	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize)
+}
+
 // maxFiles returns how many files this process may open. Go's runtime has raised that to the hard limit.
 func maxFiles() uint64 {
 	var limit syscall.Rlimit

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -18,11 +17,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
-	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // fingerprint returns a digest of all that decides how this process would run something, beside the request: the
@@ -98,18 +95,4 @@ func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q pipeline
 		return nil
 	}
 	return control.Offer(ctx, SocketDir(cfg), func() string { return besideLog(fingerprint(ctx, cfg), cfg) }, q)
-}
-
-// API returns what answers people: their command line on this server's socket, and their identities over HTTP.
-func (p *Parts) API(ctx context.Context, cfg config.Config, namespace string, more []operation.Operation, log *slog.Logger) *control.API {
-	return control.New(control.Config{
-		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
-		Pipeline:  p.Pipeline,
-		Runs:      p.runs,
-		Alike:     p.serverFingerprint(ctx, cfg),
-		Approvals: p.Approvals,
-		Events:    p.bus,
-		More:      more,
-		Log:       log,
-	})
 }

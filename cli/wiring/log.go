@@ -107,6 +107,24 @@ func (l *pendingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
 	return log.Receipt(ctx, run)
 }
 
+// Ended implements control.Records.
+func (l *pendingLog) Ended(ctx context.Context, run string) (audit.Row, []byte, error) {
+	log, err := l.opened(ctx)
+	if err != nil {
+		return audit.Row{}, nil, err
+	}
+	return log.Ended(ctx, run)
+}
+
+// Proof implements control.Records.
+func (l *pendingLog) Proof(ctx context.Context, id string) ([]byte, error) {
+	log, err := l.opened(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return log.Proof(ctx, id)
+}
+
 // Close closes the log, if it could be opened. It gives an opening that hangs a moment only.
 func (l *pendingLog) Close() error {
 	select {

@@ -29,6 +29,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // minFiles is how many descriptors a single run takes, and a few: the log has ten, each sandbox a dozen.
@@ -65,6 +66,7 @@ type Parts struct {
 	runs      *pipeline.Pipeline // of a server: for what the command line hands over
 	backends  []backends.Backend // the default first
 	Log       *pendingLog
+	keys      *signer.Keys
 	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
 	Results   *results.Store   // of a server
 	cage      *host.Cage       // of commands on the host
@@ -136,6 +138,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	if err != nil {
 		return err
 	}
+	p.keys = keys
 	if p.Places, err = Places(cfg); err != nil {
 		return err
 	}

@@ -125,6 +125,9 @@ func (d *Door) rightOrigin(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 { // browsers leave it out of requests for links, images and the like
 		site := r.Header.Get("Sec-Fetch-Site")
+		if d.c.Linked != nil && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && d.c.Linked(r.URL.Path) {
+			return true
+		}
 		return site == "" || site == "same-origin" || site == "none"
 	}
 	scheme, host, ok := strings.Cut(origins[0], "://")

@@ -195,6 +195,14 @@ func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, conte
 	return ctx, func(cause error) { timer.Stop(); cancel(cause) }
 }
 
+// Watch returns a context of an identity that ends when its credentials do, and whether they hold now: for those that were proved to
+// another one, such as a page where a person has signed in.
+func (c *Checker) Watch(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, bool) {
+	ctx, end := c.watch(ctx, i)
+	ended := !i.Expires.IsZero() && !time.Now().Before(i.Expires)
+	return ctx, end, !ended && (i.Source != FromToken || c.cfg.Tokens.holds(i))
+}
+
 // Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when its
 // credentials do. They have no Authorization header any more, so that nothing behind it can tell the token. Others are refused.
 func (c *Checker) Middleware(next http.Handler) http.Handler {

@@ -1,0 +1,189 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/page"
+)
+
+func (p commands) pageCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "page",
+		Usage:     "open the page of a running server: what asks, what runs, what ran",
+		UsageText: "sandboxmcp page [--namespace NS]... [--url URL] [--no-open] [--json] [--server PID]",
+		Description: `It prints a link that is good once, within two minutes, and opens it where there is a desktop. Whoever has the link is let in as you are, or for
+the namespaces that --namespace names. The browser stays signed in for twelve hours, or until an hour has passed without the page.
+
+A server that answers over HTTP (serve --listen, unless http.page is no) has the page at its address; --url says by which URL browsers reach it, through
+a proxy or a tunnel. For any other server the page is of this command, at an address of this machine alone, for as long as it runs: Ctrl-C ends it.
+
+Example: sandboxmcp page
+Example: sandboxmcp page --no-open --namespace team --url https://agents.example.com/sandbox/`,
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "namespace", Usage: "show only the namespace `NS` (may be given more than once)"},
+			&cli.StringFlag{Name: "url", Usage: "print a link to this `URL`, by which browsers reach the server"},
+			&cli.BoolFlag{Name: "no-open", Usage: "only print the link"},
+			command.JSONFlag(),
+			ServerFlag(),
+		},
+		Action: command.NoWords(p.page),
+	}
+}
+
+// link is what lets a browser in.
+type link struct {
+	URL string `json:"url"`
+}
+
+func (p commands) page(c *cli.Context) error {
+	if text := c.String("url"); text != "" {
+		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+			return exit.Usage("sandboxmcp page --url https://agents.example.com/", "--url is the address of the page, such as https://HOST/")
+		}
+	}
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		in, err := client.Invite(ctx, c.StringSlice("namespace"))
+		if err != nil {
+			return err
+		}
+		if in.Code != "" {
+			base := in.Address
+			if c.IsSet("url") {
+				base = c.String("url")
+			}
+			return p.handLink(c, base, in.Code)
+		}
+		if strings.Contains(client.Socket(), "://") {
+			return exit.Fail("set http.page to yes there", "the server has no page")
+		}
+		if set := c.StringSlice("namespace"); len(set) > 0 || c.IsSet("url") {
+			return exit.Usage("start the server with --listen, which has a page of its own", "--namespace and --url are for servers that answer over HTTP")
+		}
+		return p.ownPage(ctx, c, client)
+	})
+}
+
+// handLink prints the link, and opens it.
+func (p commands) handLink(c *cli.Context, base, code string) error {
+	l := link{strings.TrimSuffix(base, "/") + "/#" + code}
+	err := p.Print(c, l, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, l.URL)
+		return err
+	})
+	if err == nil && !c.Bool("no-open") && !c.Bool("json") && terminal.IsTerminal(p.Out) {
+		if why := openLink(l.URL); why != nil {
+			p.Say("open the link in a browser: %v", why)
+		}
+	}
+	return err
+}
+
+// ownPage is a page of this process, on the server's socket, until a signal comes or the server ends.
+func (p commands) ownPage(ctx context.Context, c *cli.Context, client *control.Client) error {
+	shown := page.New(page.Config{Client: client.ForPage(), Version: version.Current().Version})
+	d, err := listenLocally(ctx, door.Config{Handler: shown, Linked: page.Linked})
+	if err != nil {
+		return err
+	}
+	code := shown.Invite(identity.Identity{Name: console.User(), Kind: identity.Person, Source: identity.FromPeer})
+	err = p.handLink(c, d.Address(), code)
+	if err == nil {
+		p.Say("the page is there until Ctrl-C")
+		err = untilEnd(ctx, client, d.Failed())
+	}
+	shown.Close()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = d.Drain(last) // what a browser still reads is cut off
+	return err
+}
+
+// listenLocally listens at an address of this machine. On Linux each of 127.0.0.0/8 is one: browsers keep cookies by address and not by
+// port, so at one that nothing else uses, no other server of this machine gets the page's.
+func listenLocally(ctx context.Context, c door.Config) (*door.Door, error) {
+	if runtime.GOOS == "linux" {
+		b := make([]byte, 3)
+		_, _ = rand.Read(b) // never fails
+		c.Address = fmt.Sprintf("127.%d.%d.%d:0", 1+b[0]%254, b[1], 1+b[2]%254)
+		if d, err := door.Listen(ctx, c); err == nil {
+			return d, nil
+		}
+	}
+	c.Address = "127.0.0.1:0"
+	return door.Listen(ctx, c)
+}
+
+// untilEnd waits for a signal, or for the end of the server.
+func untilEnd(ctx context.Context, client *control.Client, failed <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-time.After(glances):
+		}
+		if _, err := client.Queue(ctx); err != nil && ctx.Err() == nil && !errors.As(err, new(*control.Failure)) {
+			return exit.Fail("sandboxmcp serve starts another one", "the server has ended")
+		}
+	}
+}
+
+// browserTime is how long a browser has to read the file with the link once it was asked to.
+const browserTime = 5 * time.Second
+
+// openLink has the desktop open a link. The link stands in a file that only its user can read: all users of a machine can read what
+// programs are started with.
+func openLink(link string) error {
+	name, args := "xdg-open", []string(nil)
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler"}
+	default:
+		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+			return errors.New("there is no desktop here")
+		}
+	}
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "sandboxmcp-page-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "page.html")
+	if err := os.WriteFile(file, []byte(`<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=`+html.EscapeString(link)+`">`), 0o600); err != nil {
+		return err
+	}
+	if err := exec.Command(program, append(args, file)...).Run(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	time.Sleep(browserTime)
+	return nil
+}

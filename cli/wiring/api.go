@@ -1,0 +1,75 @@
+package wiring
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+// API returns what answers people: their command line on this server's socket, their identities over HTTP, and their browsers on the page.
+func (p *Parts) API(ctx context.Context, cfg config.Config, namespace string, more []operation.Operation, log *slog.Logger) *control.API {
+	return control.New(control.Config{
+		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
+		Pipeline:  p.Pipeline,
+		Runs:      p.runs,
+		Alike:     p.serverFingerprint(ctx, cfg),
+		Approvals: p.Approvals,
+		Events:    p.bus,
+		Records:   p.Log,
+		Keys:      p.keys,
+		Results:   p.Results,
+		Settings:  func() []control.Setting { return settingsOf(cfg) },
+		Doctor:    func(ctx context.Context) ([]control.Finding, error) { return doctor(ctx, cfg) },
+		Disk:      func() (control.Disk, error) { return disk(cfg) },
+		More:      more,
+		Log:       log,
+	})
+}
+
+func settingsOf(cfg config.Config) (all []control.Setting) {
+	for _, s := range cfg.Origins() {
+		all = append(all, control.Setting{Key: s.Key, Value: s.Value, From: s.From})
+	}
+	return all
+}
+
+// doctor asks another process of ours: it opens the log, which no process may do twice, and begins what it looks for.
+func doctor(ctx context.Context, cfg config.Config) ([]control.Finding, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find sandboxmcp itself: %w", err)
+	}
+	args := []string{"--db", cfg.SQLitePath, "doctor", "--json"}
+	if cfg.File != "" {
+		args = append([]string{"--config", cfg.File}, args...)
+	}
+	out, err := exec.CommandContext(ctx, self, args...).Output()
+	var d struct {
+		Findings []control.Finding `json:"findings"`
+	}
+	if json.Unmarshal(out, &d) == nil && d.Findings != nil { // that the default profile can't run is one of them, and its exit code
+		return d.Findings, nil
+	}
+	return nil, fmt.Errorf("run sandboxmcp doctor: %w", errors.Join(err, ctx.Err()))
+}
+
+// disk measures the space that the state has and takes.
+func disk(cfg config.Config) (d control.Disk, err error) {
+	d.Free, d.Total = space(cfg.StateDir)
+	for _, suffix := range []string{"", "-wal"} {
+		if info, err := os.Stat(cfg.SQLitePath + suffix); err == nil {
+			d.Log += info.Size()
+		}
+	}
+	return d, nil
+}

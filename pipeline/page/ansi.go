@@ -1,0 +1,268 @@
+package page
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+)
+
+// span is a piece of a program's output, and how it looks: names of classes. The text has no control character but line ends, tabs and
+// carriage returns, and nothing that would be invisible or change the order of what stands beside it.
+type span struct {
+	Class string `json:"c,omitempty"`
+	Text  string `json:"t"`
+}
+
+// screen reads the output of one stream, piece by piece. Of escape sequences it obeys those that set colours and faces, and drops the others.
+type screen struct {
+	state  int
+	params []byte
+	rest   []byte // the beginning of a character
+	look   look
+}
+
+type look struct {
+	fore, back                        int // 1 to 16; 0 is the usual one
+	bold, dim, italic, under, inverse bool
+}
+
+// States of a screen.
+const (
+	inText    = iota
+	inEscape  // after ESC
+	inControl // after ESC [
+	inString  // after ESC ] P ^ _ X, until BEL or ESC \
+	inEnd     // after ESC in a string
+	inCharset // one more character
+)
+
+// maxParams bounds the parameters of a sequence: what has more is dropped as a whole.
+const maxParams = 64
+
+// write returns what a piece of output adds.
+func (s *screen) write(b []byte) (all []span) {
+	var text []byte
+	flush := func() {
+		if len(text) == 0 {
+			return
+		}
+		shown := shown(string(text))
+		if class := s.look.class(); len(all) > 0 && all[len(all)-1].Class == class {
+			all[len(all)-1].Text += shown
+		} else {
+			all = append(all, span{class, shown})
+		}
+		text = text[:0]
+	}
+	b = append(s.rest, b...)
+	s.rest = nil
+	if n := partial(b); n > 0 {
+		s.rest, b = append([]byte{}, b[len(b)-n:]...), b[:len(b)-n]
+	}
+	for _, c := range b {
+		switch s.state {
+		case inText:
+			if c == 0x1b {
+				s.state = inEscape
+			} else if c == 7 || c == 0 || c == 0x0e || c == 0x0f { // a bell, and what selects sets of characters
+			} else if c == 8 { // a backspace, as of overstruck text
+				if _, size := utf8.DecodeLastRune(text); size > 0 && text[len(text)-1] != '\n' {
+					text = text[:len(text)-size]
+				}
+			} else {
+				text = append(text, c)
+			}
+		case inEscape:
+			s.params = s.params[:0]
+			switch {
+			case c == '[':
+				s.state = inControl
+			case strings.IndexByte("]P^_X", c) >= 0:
+				s.state = inString
+			case strings.IndexByte("()*+#% ", c) >= 0:
+				s.state = inCharset
+			case c == 0x1b:
+			default:
+				s.state = inText
+			}
+		case inControl:
+			switch {
+			case c == 0x1b:
+				s.state = inEscape
+			case c >= 0x40 && c <= 0x7e:
+				if c == 'm' && len(s.params) <= maxParams {
+					flush()
+					s.look.set(string(s.params))
+				}
+				s.state = inText
+			case len(s.params) <= maxParams:
+				s.params = append(s.params, c)
+			}
+		case inString:
+			if c == 7 {
+				s.state = inText
+			} else if c == 0x1b {
+				s.state = inEnd
+			}
+		case inEnd:
+			s.state = inString
+			if c == '\\' {
+				s.state = inText
+			}
+		case inCharset:
+			s.state = inText
+		}
+	}
+	flush()
+	return all
+}
+
+// shown writes out what must not reach a reader as it is. A carriage return stays: it begins the line anew.
+func shown(text string) string {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	parts := strings.Split(text, "\r")
+	for i, part := range parts {
+		parts[i] = safetext.Text(part)
+	}
+	return strings.Join(parts, "\r")
+}
+
+// partial is the length of the unfinished character at the end of b.
+func partial(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// set changes the look as the parameters of SGR say (ECMA-48, 8.3.117).
+func (l *look) set(params string) {
+	if strings.Trim(params, "0123456789;:") != "" {
+		return
+	}
+	codes := strings.FieldsFunc(params, func(r rune) bool { return r == ';' || r == ':' })
+	if len(codes) == 0 {
+		codes = []string{"0"}
+	}
+	for i := 0; i < len(codes); i++ {
+		n, _ := strconv.Atoi(codes[i])
+		switch {
+		case n == 0:
+			*l = look{}
+		case n == 1:
+			l.bold = true
+		case n == 2:
+			l.dim = true
+		case n == 3:
+			l.italic = true
+		case n == 4:
+			l.under = true
+		case n == 7:
+			l.inverse = true
+		case n == 22:
+			l.bold, l.dim = false, false
+		case n == 23:
+			l.italic = false
+		case n == 24:
+			l.under = false
+		case n == 27:
+			l.inverse = false
+		case n >= 30 && n <= 37:
+			l.fore = n - 29
+		case n >= 90 && n <= 97:
+			l.fore = n - 81
+		case n >= 40 && n <= 47:
+			l.back = n - 39
+		case n >= 100 && n <= 107:
+			l.back = n - 91
+		case n == 39:
+			l.fore = 0
+		case n == 49:
+			l.back = 0
+		case n == 38 || n == 48:
+			colour, used := extended(codes[i+1:])
+			i += used
+			if n == 38 {
+				l.fore = colour
+			} else {
+				l.back = colour
+			}
+		}
+	}
+}
+
+// extended returns the nearest of our 16 colours to one of 256, or to one of red, green and blue, and how many parameters that has.
+func extended(codes []string) (colour, used int) {
+	number := func(i int) int {
+		if i >= len(codes) {
+			return 0
+		}
+		n, _ := strconv.Atoi(codes[i])
+		return min(max(n, 0), 255)
+	}
+	switch {
+	case number(0) == 2:
+		return nearest(number(1), number(2), number(3)), min(4, len(codes))
+	case number(0) != 5:
+		return 0, min(1, len(codes))
+	}
+	n := number(1)
+	switch {
+	case n < 16:
+		return n + 1, min(2, len(codes))
+	case n >= 232:
+		grey := 8 + 10*(n-232)
+		return nearest(grey, grey, grey), min(2, len(codes))
+	}
+	level := func(v int) int { return []int{0, 95, 135, 175, 215, 255}[v%6] }
+	n -= 16
+	return nearest(level(n/36), level(n/6), level(n)), min(2, len(codes))
+}
+
+// palette is about what terminals show for the 16 colours.
+var palette = [16][3]int{{0, 0, 0}, {170, 0, 0}, {0, 170, 0}, {170, 85, 0}, {0, 0, 170}, {170, 0, 170}, {0, 170, 170}, {170, 170, 170},
+	{85, 85, 85}, {255, 85, 85}, {85, 255, 85}, {255, 255, 85}, {85, 85, 255}, {255, 85, 255}, {85, 255, 255}, {255, 255, 255}}
+
+func nearest(r, g, b int) int {
+	best, least := 0, 1<<30
+	for i, c := range palette {
+		dr, dg, db := r-c[0], g-c[1], b-c[2]
+		if d := dr*dr + dg*dg + db*db; d < least {
+			best, least = i+1, d
+		}
+	}
+	return best
+}
+
+// class names the classes of a look.
+func (l look) class() string {
+	fore, back := l.fore, l.back
+	var all []string
+	if l.inverse {
+		fore, back = back, fore
+		if fore == 0 && back == 0 {
+			all = append(all, "inv")
+		}
+	}
+	if fore > 0 {
+		all = append(all, "f"+strconv.Itoa(fore))
+	}
+	if back > 0 {
+		all = append(all, "k"+strconv.Itoa(back))
+	}
+	for name, on := range map[string]bool{"b": l.bold, "d": l.dim, "i": l.italic, "u": l.under} {
+		if on {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,150 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// contentPolicy lets a browser load and run our own files, send requests to us alone, and show us in no frame. Pictures may stand in the page,
+// as those that a program has shown do; a picture runs nothing. HTML is made of text by one function of our script alone.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types sandboxmcp"
+
+// secure has browsers be as strict as they can.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+	h.Set("Cache-Control", "no-store")
+}
+
+// own reports whether a request that changes something was sent by our own page, as far as the browser says.
+func (p *Page) own(r *http.Request) bool {
+	if site := r.Header.Values("Sec-Fetch-Site"); len(site) > 1 || len(site) == 1 && site[0] != "same-origin" {
+		return false
+	}
+	origins := r.Header.Values("Origin")
+	if len(origins) != 1 {
+		return false
+	}
+	_, host, ok := strings.Cut(origins[0], "://")
+	return ok && strings.EqualFold(host, r.Host) || slices.Contains(p.c.Origins, origins[0])
+}
+
+// gate is where a browser gets in.
+func (p *Page) gate(w http.ResponseWriter, r *http.Request, status int, problem string) {
+	up := ""
+	if strings.HasPrefix(r.URL.Path, "/~") {
+		up = "../"
+	}
+	p.render(w, status, "gate", view{Title: word("gate_title"), Up: up, Data: map[string]any{
+		"Room": secret(), "Problem": problem, "Out": r.URL.Query().Has("out"), "Tokens": p.c.Identify != nil}})
+}
+
+// enter begins a session for who has a code, or a person's token.
+func (p *Page) enter(w http.ResponseWriter, r *http.Request, room string) {
+	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+	if r.ParseForm() != nil {
+		p.fail(w, r, http.StatusBadRequest, word("old_page"))
+		return
+	}
+	i, problem := p.admits(r)
+	if problem != "" {
+		p.gate(w, r, http.StatusForbidden, problem)
+		return
+	}
+	cookie := p.visitors.admit(i, room)
+	if cookie == "" {
+		p.gate(w, r, http.StatusServiceUnavailable, word("too_many"))
+		return
+	}
+	// Without a path a cookie is for the directory of the request, as the browser sees it: also below the path of a proxy.
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: cookie, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")})
+	w.Header().Set("Location", "./")
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// admits returns who may enter, or why nobody may.
+func (p *Page) admits(r *http.Request) (identity.Identity, string) {
+	if code := r.PostForm.Get("code"); code != "" {
+		i, ok := p.visitors.take(code)
+		if !ok {
+			return i, word("bad_code")
+		}
+		return i, ""
+	}
+	if p.c.Identify == nil {
+		return identity.Identity{}, word("bad_code")
+	}
+	q := r.Clone(r.Context())
+	q.Header.Set("Authorization", "Bearer "+strings.TrimSpace(r.PostForm.Get("bearer")))
+	i, err := p.c.Identify(q)
+	switch refused := (*identity.Refused)(nil); {
+	case errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests:
+		return i, word("too_often")
+	case err != nil:
+		return i, word("bad_token")
+	case i.Kind != identity.Person:
+		return i, word("agents_token")
+	}
+	return i, ""
+}
+
+// leave ends the session.
+func (p *Page) leave(w http.ResponseWriter, _ *http.Request, v *visitor) {
+	p.visitors.drop(v)
+	http.SetCookie(w, &http.Cookie{Name: cookieName, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	w.Header().Set("Clear-Site-Data", `"storage"`)
+	w.Header().Set("Location", "../?out")
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// fail says that a request has no effect. Scripts get a line of text.
+func (p *Page) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
+	if r.Header.Get("Sec-Fetch-Mode") == "cors" || r.Header.Get("Accept") == "text/event-stream" {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(status)
+		fmt.Fprintln(w, text)
+		return
+	}
+	up := "./"
+	if strings.HasPrefix(r.URL.Path, "/~") && strings.Count(r.URL.Path, "/") == 1 {
+		up = "../"
+	}
+	p.render(w, status, "failed", view{Title: word("failed_title"), Data: map[string]any{"Problem": text, "Back": up}})
+}
+
+// failed says why the API refused something, or that we could not ask it.
+func (p *Page) failed(w http.ResponseWriter, r *http.Request, err error) {
+	status, text := http.StatusBadGateway, err.Error()
+	if f := (*control.Failure)(nil); errors.As(err, &f) {
+		status = f.Status
+		if f.Hint != "" {
+			text += ": " + f.Hint
+		}
+	} else if s := statusOf(err); s != 0 {
+		status = s
+	}
+	p.fail(w, r, status, text)
+}
+
+// done goes back to the page that a form was on. Scripts only want to know that it is done.
+func (p *Page) done(w http.ResponseWriter, r *http.Request, to string) {
+	if r.Header.Get("Sec-Fetch-Mode") == "cors" {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}

@@ -1,0 +1,306 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// asking is what waits for an answer, and what was approved.
+type asking struct {
+	Questions []question
+	Grants    []control.Grant
+	Token     string
+}
+
+type question struct {
+	approval.Question
+	Seconds float64 // that an approval holds at most
+	Hour    float64 // or an hour, if that is less
+	Left    time.Duration
+	First   bool
+	Token   string
+}
+
+// busy is what runs.
+type busy struct {
+	Runs     []pipeline.Running
+	Sessions []control.Used
+	Load     pipeline.Load
+	Token    string
+}
+
+func (p *Page) asks(ctx context.Context, v *visitor) (asking, error) {
+	a := asking{Token: v.token}
+	list, err := p.c.Client.Approvals(ctx)
+	if err != nil {
+		return a, err
+	}
+	for i, q := range list {
+		seconds := q.For.Seconds()
+		a.Questions = append(a.Questions, question{q, seconds, min(seconds, 3600), time.Until(q.Expires), i == 0, v.token})
+	}
+	a.Grants, err = p.c.Client.Grants(ctx)
+	return a, err
+}
+
+func (p *Page) runs(ctx context.Context, v *visitor) (b busy, err error) {
+	b.Token = v.token
+	if b.Runs, err = p.c.Client.Running(ctx, ""); err != nil {
+		return b, err
+	}
+	b.Runs = slices.DeleteFunc(b.Runs, func(r pipeline.Running) bool { return r.Name == "interrupt" && !r.Program })
+	if b.Sessions, err = p.c.Client.Usage(ctx, "", ""); err != nil {
+		return b, err
+	}
+	b.Load, err = p.c.Client.Queue(ctx)
+	return b, err
+}
+
+// now shows what asks and what runs.
+func (p *Page) now(w http.ResponseWriter, r *http.Request, v *visitor) {
+	a, err := p.asks(r.Context(), v)
+	var b busy
+	if err == nil {
+		b, err = p.runs(r.Context(), v)
+	}
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.show(w, v, "now", word("now"), map[string]any{"Asking": a, "Running": b})
+}
+
+// How often what a browser shows is looked at: a question that an agent waits with, and the usage of programs.
+const (
+	askEvery = 250 * time.Millisecond
+	runEvery = time.Second
+)
+
+// live sends what has changed of what asks and what runs, until the browser goes.
+func (p *Page) live(w http.ResponseWriter, r *http.Request, v *visitor) {
+	out := newStream(w)
+	ctx := r.Context()
+	var asked, ran string
+	var looked time.Time
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for out.err == nil {
+		a, err := p.asks(ctx, v)
+		if err == nil {
+			if html := p.part("asking", a); strip(html) != asked {
+				asked = strip(html)
+				out.send("asking", map[string]any{"html": html, "n": len(a.Questions), "first": firstOf(a)})
+			}
+		}
+		if err == nil && time.Since(looked) >= runEvery {
+			looked = time.Now()
+			p.visitors.touch(v)
+			var b busy
+			if b, err = p.runs(ctx, v); err == nil {
+				if html := p.part("running", b); html != ran {
+					ran = html
+					out.send("running", map[string]any{"html": html})
+				} else {
+					out.alive()
+				}
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			out.send("gone", map[string]any{"why": err.Error()})
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func firstOf(a asking) string {
+	if len(a.Questions) == 0 {
+		return ""
+	}
+	return a.Questions[0].ID
+}
+
+// strip takes what counts down out of a part: it is no news, and the browser counts by itself.
+func strip(html string) string {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(html, ` data-left="`)
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		_, html, _ = strings.Cut(rest, "</time>")
+	}
+}
+
+// answer answers a question, or takes an approval back.
+func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) {
+	f := r.PostForm
+	verdict := control.Verdict{Reason: f.Get("reason")}
+	switch how := f.Get("how"); how {
+	case "deny":
+	case approval.ScopeRun, approval.ScopeSession:
+		verdict.Allow, verdict.Scope = true, how
+	case approval.ScopeTime:
+		verdict.Allow, verdict.Scope = true, how
+		verdict.Seconds, _ = strconv.ParseFloat(f.Get("seconds"), 64)
+	default:
+		p.fail(w, r, http.StatusBadRequest, word("old_page"))
+		return
+	}
+	if _, err := p.c.Client.Answer(r.Context(), f.Get("id"), verdict); err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.done(w, r, "./")
+}
+
+// statusOf is the status of errors that the client makes of an answer's text.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, approval.ErrUnknown):
+		return http.StatusNotFound
+	case errors.Is(err, approval.ErrAnswered):
+		return http.StatusConflict
+	case errors.Is(err, approval.ErrRoot):
+		return http.StatusForbidden
+	}
+	return 0
+}
+
+func (p *Page) interrupt(w http.ResponseWriter, r *http.Request, _ *visitor) {
+	if err := p.c.Client.InterruptRun(r.Context(), r.PostForm.Get("id"), r.PostForm.Get("how") == "kill"); err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.done(w, r, "./")
+}
+
+func (p *Page) endSession(w http.ResponseWriter, r *http.Request, _ *visitor) {
+	if _, err := p.c.Client.End(r.Context(), r.PostForm.Get("id")); err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.done(w, r, "./")
+}
+
+// code shows the code of a run that is under way, with what is dangerous marked.
+func (p *Page) code(w http.ResponseWriter, r *http.Request, v *visitor) {
+	c, err := p.c.Client.RunningCode(r.Context(), r.URL.Query().Get("id"))
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte(p.part("code", marked(c))))
+}
+
+// session shows one session, with a line to type code at.
+func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) {
+	id := r.URL.Query().Get("id")
+	s, err := p.c.Client.Inspect(r.Context(), id)
+	ended := ""
+	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status != http.StatusNotFound { // it has ended, and there is what it was
+		list, e := p.c.Client.Sessions(r.Context(), "")
+		i := slices.IndexFunc(list, func(i session.Info) bool { return i.ID == strings.ToUpper(id) })
+		if e == nil && i >= 0 {
+			s, ended, err = session.State{Info: list[i]}, f.Text, nil
+		}
+	}
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	p.show(w, v, "session", word("session")+" "+s.ID, map[string]any{"State": s, "Token": v.token, "Ended": cmp.Or(ended, s.Ended)})
+}
+
+// maxCells is how many cells that were typed here run at once.
+const maxCells = 16
+
+// cell runs code in a session, and says which run that is. It goes on when the browser goes.
+func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) {
+	id, code := r.PostForm.Get("id"), r.PostForm.Get("code")
+	if strings.TrimSpace(code) == "" {
+		p.fail(w, r, http.StatusBadRequest, word("no_code"))
+		return
+	}
+	if p.ctx.Err() != nil {
+		p.fail(w, r, http.StatusServiceUnavailable, word("signed_out"))
+		return
+	}
+	began, failed := make(chan string, 1), make(chan error, 1)
+	ctx := context.WithoutCancel(r.Context())
+	p.cells.Go(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(p.ctx, cancel)()
+		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, control.Watcher{Began: func(run string) { began <- run }})
+		if err == nil && res.Refused != nil {
+			err = errors.New(res.Refused.Error())
+		}
+		failed <- err
+	})
+	select {
+	case run := <-began:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"run": run})
+	case err := <-failed:
+		p.failed(w, r, cmp.Or(err, errors.New(word("no_code"))))
+	case <-r.Context().Done():
+	}
+}
+
+// stream is an answer of server-sent events, until the first error.
+type stream struct {
+	w   http.ResponseWriter
+	err error
+}
+
+func newStream(w http.ResponseWriter) *stream {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // nginx would wait for more
+	c := http.NewResponseController(w)
+	_, _ = c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})
+	return &stream{w: w}
+}
+
+func (s *stream) send(name string, value any) {
+	b, err := json.Marshal(value)
+	s.err = cmp.Or(s.err, err)
+	if s.err == nil {
+		_, s.err = fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", name, bytes.TrimSpace(b))
+	}
+	s.flush()
+}
+
+func (s *stream) alive() {
+	if s.err == nil {
+		_, s.err = s.w.Write([]byte(": alive\n\n"))
+	}
+	s.flush()
+}
+
+func (s *stream) flush() {
+	if s.err == nil {
+		s.err = http.NewResponseController(s.w).Flush()
+	}
+}

@@ -1,0 +1,193 @@
+package page
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// said is one thing that a browser is told about a run.
+type said struct {
+	Stream  string `json:"stream,omitempty"` // "out" or "err"
+	Spans   []span `json:"spans,omitempty"`
+	Picture string `json:"picture,omitempty"` // a data URL
+	Value   string `json:"value,omitempty"`   // in text
+	Event   string `json:"event,omitempty"`   // in words
+	Bad     bool   `json:"bad,omitempty"`     // it was refused, or went wrong
+	Time    string `json:"time,omitempty"`
+}
+
+// Output comes at the pace of a browser: what is not sent yet when more has come is cut in the middle, and the end is what people look at.
+const (
+	sendEvery = 50 * time.Millisecond
+	maxUnsent = 256 << 10 // bytes
+)
+
+// output sends what a run writes as it comes.
+func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) {
+	out := newStream(w)
+	q := &queue{more: make(chan struct{}, 1)}
+	watched := make(chan error, 1)
+	go func() { watched <- p.c.Client.Watch(r.Context(), r.URL.Query().Get("id"), q.add) }()
+	var err error
+	for over := false; !over && out.err == nil; {
+		select {
+		case err = <-watched:
+			over = true
+		case <-q.more:
+		case <-time.After(15 * time.Second): // proxies drop connections that are silent
+			out.alive()
+			p.visitors.touch(v)
+		}
+		for _, s := range q.take() {
+			out.send("said", s)
+		}
+		if !over {
+			time.Sleep(sendEvery) // so that many small pieces are one; the first of them was sent at once
+		}
+	}
+	if r.Context().Err() != nil || out.err != nil {
+		return
+	}
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	out.send("over", map[string]string{"why": why})
+}
+
+// queue holds what a browser is to be told, bounded.
+type queue struct {
+	mu      sync.Mutex
+	screens [2]screen
+	said    []said
+	size    int
+	more    chan struct{}
+}
+
+// add takes a part of a run's stream.
+func (q *queue) add(part control.Part) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for n, text := range [][]byte{append([]byte(part.Stdout), part.StdoutRaw...), append([]byte(part.Stderr), part.StderrRaw...)} {
+		if len(text) > 0 {
+			q.put(said{Stream: []string{"out", "err"}[n], Spans: q.screens[n].write(text)}, len(text))
+		}
+	}
+	if part.Display != nil {
+		s := shows(part.Display)
+		q.put(s, len(s.Picture)+len(s.Value))
+	}
+	if part.Event != nil {
+		if s, ok := told(*part.Event); ok {
+			q.put(s, len(s.Event))
+		}
+	}
+	select {
+	case q.more <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// put adds, and drops the oldest output when there is too much.
+func (q *queue) put(s said, size int) {
+	q.said = append(q.said, s)
+	q.size += size
+	if q.size <= maxUnsent {
+		return
+	}
+	kept := q.said[:0]
+	dropped := false
+	for _, s := range slices.Clone(q.said) {
+		n := 0
+		for _, one := range s.Spans {
+			n += len(one.Text)
+		}
+		if n > 0 && q.size > maxUnsent/2 {
+			q.size -= n
+			if !dropped {
+				dropped = true
+				kept = append(kept, said{Event: word("output_left_out")})
+			}
+			continue
+		}
+		kept = append(kept, s)
+	}
+	q.said = kept
+}
+
+func (q *queue) take() []said {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.said
+	q.said, q.size = nil, 0
+	return all
+}
+
+// raster are the types of pictures that are shown. What is drawn by rules, as SVG, is text here.
+var raster = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// maxPicture bounds a picture, in bytes of base64.
+const maxPicture = 8 << 20
+
+// shows returns a display as a picture, or else as text.
+func shows(b kernel.Bundle) said {
+	for _, kind := range raster {
+		data := strings.Join(strings.Fields(b[kind]), "")
+		if _, err := base64.StdEncoding.DecodeString(data); data != "" && err == nil && len(data) <= maxPicture {
+			return said{Picture: "data:" + kind + ";base64," + data, Value: short(b["text/plain"])}
+		}
+	}
+	if text, ok := b["text/plain"]; ok {
+		return said{Value: short(text)}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(b)) {
+		return said{Value: safetext.Line(safetext.Clip(kind, 100)) + "\n" + short(b[kind])}
+	}
+	return said{}
+}
+
+// maxValue is how much of a value is shown, in bytes.
+const maxValue = 64 << 10
+
+func short(text string) string { return safetext.Text(safetext.Clip(text, maxValue)) }
+
+// told puts an event about a run into words.
+func told(e event.Event) (said, bool) {
+	s := said{Time: e.Time.Local().Format(time.TimeOnly)}
+	text := func(key string) string {
+		t, _ := e.Data[key].(string)
+		return safetext.Line(safetext.Clip(t, 500))
+	}
+	switch {
+	case strings.HasPrefix(e.Name, "egress."):
+		s.Bad = e.Name == event.EgressDenied
+		s.Event = word(e.Name) + " " + cmp.Or(text("name"), text("what"))
+		if why := text("reason"); why != "" {
+			s.Event += ": " + why
+		}
+	case e.Name == event.ResourceExceeded:
+		s.Bad, s.Event = true, word("limit_hit")+" "+text("limit")
+	case e.Name == event.ExecutionCompleted, e.Name == event.ExecutionTimeout, e.Name == event.ExecutionFailed:
+		s.Bad = text("ended") != "ok"
+		s.Event = word("ended") + " " + cmp.Or(text("ended"), text("reason"))
+		if code, err := json.Marshal(e.Data["exit_code"]); err == nil && text("ended") == "exit" {
+			s.Event += " " + string(code)
+		}
+	default:
+		return s, false
+	}
+	return s, true
+}

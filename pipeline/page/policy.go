@@ -1,0 +1,90 @@
+package page
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+// group is the settings of one section of the configuration.
+type group struct {
+	Name string
+	All  []control.Setting
+}
+
+// policy shows what is allowed, and the machine.
+func (p *Page) policy(w http.ResponseWriter, r *http.Request, v *visitor) {
+	ctx := r.Context()
+	settings, err := p.c.Client.Policy(ctx)
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	load, err := p.c.Client.Queue(ctx)
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	stats, err := p.c.Client.Stats(ctx)
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	disk, _ := p.c.Client.Disk(ctx)
+	p.show(w, v, "policy", word("policy"), map[string]any{"Groups": groups(settings), "Load": load, "Stats": stats, "Disk": disk,
+		"Secrets": p.secretNames(r, v), "Server": p.c.Client.Server()})
+}
+
+// groups sorts settings by what is before the first dot.
+func groups(all []control.Setting) (list []group) {
+	for _, s := range all {
+		name, _, ok := strings.Cut(s.Key, ".")
+		if !ok {
+			name = ""
+		}
+		i := slices.IndexFunc(list, func(g group) bool { return g.Name == name })
+		if i < 0 {
+			list = append(list, group{Name: name})
+			i = len(list) - 1
+		}
+		list[i].All = append(list[i].All, s)
+	}
+	slices.SortStableFunc(list, func(a, b group) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// secretNames are the names of the secrets of the namespaces that something ran in.
+func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets) {
+	names := slices.Clone(v.identity.Namespaces)
+	if len(names) == 0 {
+		f, err := p.c.Client.Figures(r.Context(), "", 400)
+		if err == nil {
+			names = f.Namespaces
+		}
+		names = append(names, "default", p.c.Client.Server().Namespace)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if name == "" {
+			continue
+		}
+		if s, err := p.c.Client.Secrets(r.Context(), name); err == nil && len(s.Names) > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// doctor says what doctor says, as a part of a page: it takes a while.
+func (p *Page) doctor(w http.ResponseWriter, r *http.Request, _ *visitor) {
+	findings, err := p.c.Client.Doctor(r.Context())
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte(p.part("doctor", findings)))
+}

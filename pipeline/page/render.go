@@ -1,0 +1,129 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+)
+
+// view is what a page is made of.
+type view struct {
+	Title   string
+	Section string
+	User    string // who is signed in; "" is nobody
+	Token   string
+	Up      string // where our files are, from here
+	Data    map[string]any
+}
+
+// words are all that the page says by itself, in one file: to translate it is to translate that.
+var words = sync.OnceValue(func() map[string]string {
+	body, _ := assets.ReadFile("assets/words.json")
+	all := map[string]string{}
+	_ = json.Unmarshal(body, &all) // tests read it
+	return all
+})
+
+// word returns what the page says at a place.
+func word(key string) string {
+	if text, ok := words()[key]; ok {
+		return text
+	}
+	return key
+}
+
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"w":       word,
+		"line":    safetext.Line,
+		"text":    safetext.Text,
+		"bytes":   bytesText,
+		"ms":      millis,
+		"local":   func(t time.Time) string { return t.Local().Format(time.DateTime) },
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"ago":     ago,
+		"short":   func(n int, s string) string { return safetext.Line(safetext.Clip(s, n)) },
+		"json":    indented,
+		"add":     func(a, b int64) int64 { return a + b },
+		"edition": edition,
+		"mega":    func(mb int64) string { return bytesText(mb << 20) },
+		"left":    func(d time.Duration) string { return max(0, d).Round(time.Second).String() },
+		"num":     func(f float64) string { return fmt.Sprintf("%.2f", f) },
+		"coord":   func(f float64) string { return fmt.Sprintf("%.1f", f) },
+		"part":    func(a, b int64) float64 { return float64(a) / float64(max(b, 1)) },
+		"pair":    func(a, b any) [2]any { return [2]any{a, b} },
+		"hold":    holds,
+		"mega20":  func(mb int64) int64 { return mb << 20 },
+	}).ParseFS(assets, "assets/*.html"))
+})
+
+// holds says how long an approval holds that is given now.
+func holds(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	text := d.String()
+	if d >= time.Minute {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if d >= time.Hour {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// ago says how long something has been going on.
+func ago(t time.Time) string {
+	d := time.Since(t)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", max(0, d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d d", int(d.Hours()/24))
+}
+
+// indented is JSON for people, in which nothing is hidden.
+func indented(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return safetext.Text(string(raw))
+	}
+	return safetext.Text(b.String())
+}
+
+// part returns a part of a page as HTML.
+func (p *Page) part(name string, data any) string {
+	var b strings.Builder
+	if err := templates().ExecuteTemplate(&b, name, data); err != nil {
+		p.c.Log.Error("page: a part can't be made: this is a bug of sandboxmcp", "part", name, "error", err)
+		return ""
+	}
+	return b.String()
+}
+
+// show answers with a page for who is signed in.
+func (p *Page) show(w http.ResponseWriter, v *visitor, section, title string, data map[string]any) {
+	p.render(w, http.StatusOK, section, view{Title: title, Section: section, User: v.identity.String(), Token: v.token, Data: data})
+}
+
+// render answers with a page, or says that we could not make it.
+func (p *Page) render(w http.ResponseWriter, status int, name string, v view) {
+	var b bytes.Buffer
+	if err := templates().ExecuteTemplate(&b, name+"_page", v); err != nil {
+		p.c.Log.Error("page: a page can't be made: this is a bug of sandboxmcp", "page", name, "error", err)
+		http.Error(w, word("failed_title"), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}

@@ -1,0 +1,170 @@
+package page
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// How long a browser is let in.
+const (
+	inviteTime = 2 * time.Minute
+	idleTime   = time.Hour // without a request; an open page makes some
+	fullTime   = 12 * time.Hour
+	maxVisits  = 256
+)
+
+const cookieName = "sandboxmcp"
+
+// visitors are the browsers that were let in, and the codes by which others will be.
+type visitors struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	invited map[[32]byte]invited
+	inside  map[[32]byte]*visitor // by the hash of the cookie
+	closed  bool
+}
+
+type invited struct {
+	identity identity.Identity
+	until    time.Time
+}
+
+// visitor is a browser's session.
+type visitor struct {
+	key      [32]byte
+	room     string // the path that it is below
+	token    string // that forms must have, against requests that others make the browser send
+	identity identity.Identity
+	ends     time.Time
+	seen     time.Time // guarded by visitors.mu
+	ctx      context.Context
+	end      context.CancelFunc
+}
+
+// secret returns 160 bits of the system's random generator, as small letters and digits.
+func secret() string {
+	b := make([]byte, 20)
+	_, _ = rand.Read(b) // never fails
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b))
+}
+
+// isRoom reports whether a text is as secret returns it.
+func isRoom(s string) bool {
+	return len(s) == 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+func (s *visitors) invite(i identity.Identity) string {
+	code := secret()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tidy()
+	if s.invited == nil {
+		s.invited = map[[32]byte]invited{}
+	}
+	if len(s.invited) < maxVisits {
+		s.invited[sha256.Sum256([]byte(code))] = invited{i, s.now().Add(inviteTime)}
+	}
+	return code
+}
+
+// take returns whom a code is for. It is good once.
+func (s *visitors) take(code string) (identity.Identity, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tidy()
+	key := sha256.Sum256([]byte(strings.TrimSpace(code)))
+	i, ok := s.invited[key]
+	delete(s.invited, key)
+	return i.identity, ok
+}
+
+// admit begins a session, and returns its cookie; "" if there are too many.
+func (s *visitors) admit(i identity.Identity, room string) string {
+	cookie := secret()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tidy()
+	if s.closed || len(s.inside) >= maxVisits {
+		return ""
+	}
+	v := &visitor{key: sha256.Sum256([]byte(cookie)), room: room, token: secret(), identity: i, seen: s.now(), ends: s.now().Add(fullTime)}
+	if !i.Expires.IsZero() && i.Expires.Before(v.ends) {
+		v.ends = i.Expires
+	}
+	v.ctx, v.end = context.WithDeadline(context.Background(), time.Now().Add(v.ends.Sub(s.now())))
+	if s.inside == nil {
+		s.inside = map[[32]byte]*visitor{}
+	}
+	s.inside[v.key] = v
+	return cookie
+}
+
+// of returns the session of a request below a room, or nil.
+func (s *visitors) of(r *http.Request, room string) *visitor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tidy()
+	for _, c := range r.CookiesNamed(cookieName) {
+		v := s.inside[sha256.Sum256([]byte(c.Value))]
+		if v != nil && subtle.ConstantTimeCompare([]byte(v.room), []byte(room)) == 1 {
+			v.seen = s.now()
+			return v
+		}
+	}
+	return nil
+}
+
+// touch notes that a page is open.
+func (s *visitors) touch(v *visitor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.seen = s.now()
+}
+
+// tidy drops what is over. The caller holds the lock.
+func (s *visitors) tidy() {
+	now := s.now()
+	for key, i := range s.invited {
+		if !now.Before(i.until) {
+			delete(s.invited, key)
+		}
+	}
+	for key, v := range s.inside {
+		if !now.Before(v.ends) || now.Sub(v.seen) >= idleTime {
+			v.end()
+			delete(s.inside, key)
+		}
+	}
+}
+
+func (s *visitors) drop(v *visitor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.end()
+	delete(s.inside, v.key)
+}
+
+func (s *visitors) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.invited = true, nil
+	for key, v := range s.inside {
+		v.end()
+		delete(s.inside, key)
+	}
+}
+
+// rightToken reports whether a form, or a script's request, has the token of its session.
+func (v *visitor) rightToken(r *http.Request) bool {
+	return subtle.ConstantTimeCompare([]byte(v.token), []byte(r.PostForm.Get("token"))) == 1
+}
