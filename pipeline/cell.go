@@ -136,6 +136,12 @@ func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Wr
 		return err
 	}
 	e.res.Value, e.res.Error = came.Value, came.Error
+	if came.Value != nil {
+		e.live.display(e.cleaner(came.Value))
+	}
+	if failed := came.Error; failed != nil {
+		e.live.display(kernel.Bundle{"text/plain": e.cleanCut(failed.Traceback)})
+	}
 	out.Result = cellResult(came, e.guard)
 	out.Contained, out.Wall = e.guard.Contained(), came.Wall
 	if came.Lost && over != nil {

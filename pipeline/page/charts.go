@@ -12,10 +12,11 @@ import (
 
 // chart is a picture of some numbers a day, in units of its own: it grows with the page.
 type chart struct {
-	Title, About string
-	Bars         []bar
-	Lines        []mark // of the scale
-	Days         []mark
+	Title  string
+	Legend []layer
+	Bars   []bar
+	Lines  []mark // of the scale
+	Days   []mark
 }
 
 // bar is a column, or a part of one. What it says is what people read who point at it.
@@ -45,7 +46,7 @@ type layer struct {
 
 // newChart draws days; show writes a number out.
 func newChart(title string, days []control.Day, n int, stacked bool, show func(float64) string, layers ...layer) chart {
-	c := chart{Title: title}
+	c := chart{Title: title, Legend: layers}
 	top := 0.0
 	for _, d := range days {
 		sum := 0.0
@@ -120,6 +121,8 @@ func millis(ms float64) string {
 		return fmt.Sprintf("%.1f min", ms/60_000)
 	case ms >= 1000:
 		return fmt.Sprintf("%.1f s", ms/1000)
+	case ms == 0:
+		return "0"
 	case ms >= 10:
 		return fmt.Sprintf("%.0f ms", ms)
 	}
@@ -152,7 +155,7 @@ func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) {
 		p.failed(w, r, err)
 		return
 	}
-	mega := func(v float64) string { return bytesText(int64(v)) }
+	mega := func(v float64) string { return bytesText(int64(v * (1 << 20))) }
 	all := []chart{
 		newChart(word("chart_runs"), f.Days, n, true, count,
 			layer{"good", word("runs_ok"), func(d control.Day) float64 { return float64(d.Runs - d.Failed) }},
@@ -161,7 +164,7 @@ func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) {
 		newChart(word("chart_time"), f.Days, n, false, millis,
 			layer{"one", word("p50"), func(d control.Day) float64 { return d.P50 }},
 			layer{"two", word("p95"), func(d control.Day) float64 { return d.P95 }}),
-		newChart(word("chart_memory"), f.Days, n, false, mega, layer{"one", word("at_most"), func(d control.Day) float64 { return float64(d.Memory) }}),
+		newChart(word("chart_memory"), f.Days, n, false, mega, layer{"one", word("at_most"), func(d control.Day) float64 { return float64(d.Memory) / (1 << 20) }}),
 	}
 	most := int64(1)
 	for _, d := range f.Domains {

@@ -53,8 +53,11 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) {
 		for _, s := range q.take() {
 			out.send("said", s)
 		}
-		if !over {
-			time.Sleep(sendEvery) // so that many small pieces are one; the first of them was sent at once
+		if !over { // many small pieces are one; the first of them was sent at once
+			select {
+			case <-time.After(sendEvery):
+			case <-r.Context().Done():
+			}
 		}
 	}
 	if r.Context().Err() != nil || out.err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,12 +29,19 @@ const pageRows = 100
 
 // listed is a row of a list.
 type listed struct {
-	audit.Row
+	Row audit.Row
 	facts.Facts
 	Summary string
 }
 
 func listedOf(r audit.Row) listed { f := facts.Of(r); return listed{r, f, f.Summary(r)} }
+
+// Time is when the row was written, Namespace whose it is, and so on: parts of the row for templates.
+func (l listed) Time() time.Time       { return l.Row.Time }
+func (l listed) Namespace() string     { return l.Row.Namespace }
+func (l listed) Seq() int64            { return l.Row.Seq }
+func (l listed) Hash() string          { return l.Row.Hash }
+func (l listed) Data() json.RawMessage { return l.Row.Data }
 
 // Outcome is how a run ended, in one word.
 func (l listed) Outcome() string {
@@ -41,6 +49,30 @@ func (l listed) Outcome() string {
 		return "refused"
 	}
 	return cmp.Or(l.Ended, strings.TrimPrefix(l.Row.Kind, "execution."))
+}
+
+// Headline says what ran, in a few words, or of any other row what it is about.
+func (l listed) Headline() string {
+	if l.Row.Kind == "execution.started" || !slices.Contains(ends, l.Row.Kind) {
+		return l.Summary
+	}
+	words := []string{cmp.Or(strings.Join(l.Command, " "), l.Facts.Name, strings.TrimSpace(l.Tool+" "+l.What), l.Language)}
+	if l.Language != "" && l.Command == nil {
+		words = append(words, l.Language)
+	}
+	for _, d := range l.Egress[:min(len(l.Egress), 3)] {
+		words = append(words, d.Name)
+	}
+	switch {
+	case l.Artifacts == 1:
+		words = append(words, word("one_file"))
+	case l.Artifacts > 1:
+		words = append(words, fmt.Sprintf("%d %s", l.Artifacts, word("n_files")))
+	}
+	if l.Facts.Reason != "" {
+		words = append(words, l.Facts.Reason)
+	}
+	return strings.Join(words, " · ")
 }
 
 // query is what a search asks for, as its form has it.

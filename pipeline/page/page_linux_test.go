@@ -1,0 +1,363 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// TestHeaders: no answer of any kind comes without what keeps browsers strict.
+func TestHeaders(t *testing.T) {
+	s := serve(t)
+	v := s.as(boss)
+	for _, at := range []string{s.base, s.base + "page.css", s.base + "page.js?v=" + edition(), s.base + "~x/", v.room, v.room + "ran", v.room + "run?id=none", v.room + "policy",
+		v.room + "charts", v.room + "doctor", v.room + "nothing", v.room + "page.js", v.room + "file?id=x&name=y", v.room + "enter", v.room + "session?id=x"} {
+		resp, _ := v.send("GET", at, nil)
+		for name, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
+			if got := resp.Header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", at, name, got)
+			}
+		}
+		policy := resp.Header.Get("Content-Security-Policy")
+		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+			if !strings.Contains(policy, part) {
+				t.Errorf("%s: the policy lacks %s: %s", at, part, policy)
+			}
+		}
+		if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http:") || strings.Contains(policy, "*") {
+			t.Errorf("%s: %s", at, policy)
+		}
+		if resp.Header.Get("Cache-Control") != "no-store" && !strings.Contains(at, edition()) {
+			t.Errorf("%s may be kept: %s", at, resp.Header.Get("Cache-Control"))
+		}
+	}
+}
+
+// TestGetIn: a code is good once and for two minutes, and makes a cookie that neither scripts nor other sites have.
+func TestGetIn(t *testing.T) {
+	s := serve(t)
+	v := s.visitor()
+	code := s.Invite(boss)
+	resp, _ := v.enter(url.Values{"code": {code}})
+	cookies := resp.Cookies()
+	if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "./" || len(cookies) != 1 {
+		t.Fatalf("got %d, %v", resp.StatusCode, resp.Header)
+	}
+	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "" || c.Domain != "" || c.Secure || len(c.Value) != 32 {
+		t.Errorf("got %+v", c)
+	}
+	if resp, _ := v.get(""); resp.StatusCode != http.StatusOK {
+		t.Errorf("inside: got %d", resp.StatusCode)
+	}
+	if resp, text := s.visitor().enter(url.Values{"code": {code}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, word("bad_code")) {
+		t.Errorf("a second time: got %d", resp.StatusCode)
+	}
+	late := s.Invite(boss)
+	s.visitors.now = func() time.Time { return time.Now().Add(inviteTime) }
+	if resp, _ := s.visitor().enter(url.Values{"code": {late}}); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("too late: got %d", resp.StatusCode)
+	}
+	for _, bad := range []string{"", "x", strings.Repeat("a", 32), strings.Repeat("a", 10_000)} {
+		if resp, _ := s.visitor().enter(url.Values{"code": {bad}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 {
+			t.Errorf("%.40q: got %d", bad, resp.StatusCode)
+		}
+	}
+	s.visitors.now = time.Now
+	resp, _ = s.visitor().enter(url.Values{"code": {s.Invite(boss)}}, "Origin", "https://agents.example.com")
+	if c := resp.Cookies(); len(c) != 1 || !c[0].Secure {
+		t.Errorf("behind a proxy with TLS: got %+v", c)
+	}
+}
+
+// TestOtherSites: no request has an effect that another site, another port or a frame made the browser send, with the cookie or a stolen one.
+func TestOtherSites(t *testing.T) {
+	s := serve(t)
+	v := s.as(boss)
+	question, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "git push", Namespace: "team"})
+	must(t, err)
+	token := v.token()
+	form := func() url.Values {
+		return url.Values{"id": {question.Question.ID}, "how": {approval.ScopeTime}, "token": {token}}
+	}
+	for name, headers := range map[string][]string{
+		"another site":              {"Origin", "https://evil.example"},
+		"another port":              {"Origin", "http://127.0.0.1:1"},
+		"a sandboxed frame":         {"Origin", "null"},
+		"no origin":                 {"-Origin", ""},
+		"a neighbour":               {"Sec-Fetch-Site", "same-site"},
+		"another site, as it says":  {"Sec-Fetch-Site", "cross-site"},
+		"a suffix of the host":      {"Origin", s.base + ".evil.example"},
+		"a name that is not a host": {"Origin", strings.TrimPrefix(strings.TrimSuffix(s.base, "/"), "http://")},
+	} {
+		if resp, _ := v.post("answer", form(), headers...); resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: got %d", name, resp.StatusCode)
+		}
+		if resp, _ := s.visitor().enter(url.Values{"code": {s.Invite(boss)}}, headers...); len(resp.Cookies()) > 0 {
+			t.Errorf("%s lets a browser in", name)
+		}
+	}
+	for name, bad := range map[string]string{"no token": "", "another token": strings.Repeat("a", 32), "another session's": s.as(boss).token()} {
+		f := form()
+		f.Set("token", bad)
+		if resp, _ := v.post("answer", f); resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: got %d", name, resp.StatusCode)
+		}
+	}
+	for _, path := range []string{"answer", "interrupt", "end", "cell", "leave"} {
+		if resp, _ := v.get(path + "?" + form().Encode()); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("GET %s: got %d", path, resp.StatusCode)
+		}
+	}
+	// A cookie that another server of this host was sent is nothing without the path that it belongs to.
+	at, err := url.Parse(v.room)
+	must(t, err)
+	stolen := v.http.Jar.Cookies(at)[0].Value
+	thief := s.visitor()
+	for _, room := range []string{s.base + "~" + secret() + "/", s.base + "~" + strings.Repeat("a", 32) + "/", s.base} {
+		if resp, text := thief.send("GET", room, nil, "Cookie", cookieName+"="+stolen); strings.Contains(text, "git push") || resp.StatusCode == http.StatusOK && room != s.base {
+			t.Errorf("%s with a stolen cookie: got %d", room, resp.StatusCode)
+		}
+	}
+	if cookies := v.http.Jar.Cookies(&url.URL{Scheme: "http", Host: at.Host, Path: "/"}); len(cookies) > 0 {
+		t.Errorf("the cookie goes beyond its path: %v", cookies)
+	}
+	if len(s.broker.Pending()) != 1 {
+		t.Error("the question was answered")
+	}
+	if resp, _ := v.post("answer", form()); resp.StatusCode != http.StatusSeeOther || len(s.broker.Pending()) != 0 {
+		t.Errorf("our own page: got %d", resp.StatusCode)
+	}
+}
+
+// TestSessionsEnd: without use, after half a day, when somebody signs out, and with the token.
+func TestSessionsEnd(t *testing.T) {
+	s := serve(t)
+	gone := func(name string, v *visit) {
+		t.Helper()
+		if resp, text := v.get(""); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "../?out" || text != "" {
+			t.Errorf("%s: got %d %s", name, resp.StatusCode, text)
+		}
+		if resp, _ := v.get("live", "Accept", "text/event-stream"); resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: a stream is %d", name, resp.StatusCode)
+		}
+	}
+	v := s.as(boss)
+	if resp, _ := v.post("leave", url.Values{}); resp.StatusCode != http.StatusSeeOther {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+	gone("signed out", v)
+	v = s.as(boss)
+	s.visitors.now = func() time.Time { return time.Now().Add(idleTime) }
+	gone("unused", v)
+	v = s.as(boss)
+	for after := idleTime; after < fullTime+idleTime; after += idleTime / 2 {
+		s.visitors.now = func() time.Time { return time.Now().Add(after) }
+		if resp, _ := v.get(""); (resp.StatusCode == http.StatusOK) != (after < fullTime+idleTime) {
+			t.Errorf("after %v: got %d", after, resp.StatusCode)
+		}
+	}
+	s.visitors.now = func() time.Time { return time.Now().Add(fullTime + 2*idleTime) }
+	gone("after half a day", v)
+	s.visitors.now = time.Now
+
+	unlogged := func(identity.Token) error { return nil }
+	token, made, err := s.tokens.Create(t.Context(), identity.Token{Name: "bob", Kind: identity.Person, Namespaces: []string{"team"}, Expires: time.Now().Add(time.Hour)}, unlogged)
+	must(t, err)
+	v = s.visitor()
+	if resp, text := v.enter(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
+		t.Fatalf("a person's token: got %d %s", resp.StatusCode, text)
+	}
+	if resp, _ := v.get(""); resp.StatusCode != http.StatusOK {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+	_, err = s.tokens.Revoke(t.Context(), made.ID, unlogged)
+	must(t, err)
+	hosttest.Until(t, "the session ends with its token", func() bool { resp, _ := v.get(""); return resp.StatusCode == http.StatusSeeOther })
+	agents, _, err := s.tokens.Create(t.Context(), identity.Token{Name: "ci", Kind: identity.Agent, Namespaces: []string{"team"}, Expires: time.Now().Add(time.Hour)}, unlogged)
+	must(t, err)
+	if resp, text := s.visitor().enter(url.Values{"bearer": {agents}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, "agent") {
+		t.Errorf("an agent's token: got %d %s", resp.StatusCode, text)
+	}
+}
+
+// TestNamespaces: who has some namespaces learns nothing of others, and changes nothing there, by no part of the page.
+func TestNamespaces(t *testing.T) {
+	s := serve(t)
+	res := s.ran("covert", "shell", "echo OUTPUT-OF-HIDDEN > left.txt; echo OUTPUT-OF-HIDDEN")
+	_, err := s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "covert", Language: "shell"})
+	must(t, err)
+	session := s.pipe.Sessions("covert")[0].ID
+	question, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "WHAT-IS-HIDDEN", Namespace: "covert"})
+	must(t, err)
+	ended := make(chan pipeline.Result, 1)
+	go func() { ended <- s.ran("covert", "shell", "echo RUNS-HIDDEN; while ! [ -e /x ]; do sleep 0.05; done") }()
+	running := ""
+	hosttest.Until(t, "it runs", func() bool {
+		for _, r := range s.pipe.Running("covert") {
+			if r.Program {
+				running = r.Run
+			}
+		}
+		return running != ""
+	})
+	v := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: []string{"team"}})
+	for _, path := range []string{"", "ran", "ran?rows=all", "ran?namespace=covert", "ran?text=covert", "run?id=" + res.ID, "run?id=" + running, "evidence?id=" + res.ID, "file?id=" + res.ID + "&name=stdout",
+		"file?id=" + res.ID + "&name=files/left.txt", "file?id=" + res.ID + "&name=receipt", "export?format=jsonl&rows=all", "export?format=csv", "code?id=" + running, "output?id=" + running,
+		"session?id=" + session, "policy", "charts", "charts?namespace=covert", "doctor"} {
+		_, text := v.get(path)
+		for _, secret := range []string{"OUTPUT-OF-HIDDEN", "WHAT-IS-HIDDEN", "RUNS-HIDDEN", "agent-of-covert", "secret-place", "/etc/x.yaml", ">covert<", `"covert"`} {
+			if strings.Contains(text, secret) && !strings.Contains(path, strings.Trim(secret, `<>"`)) {
+				t.Errorf("%s tells %s: %s", path, secret, text)
+			}
+		}
+		if strings.Contains(text, res.ID) && !strings.Contains(path, res.ID) || strings.Contains(text, session) && !strings.Contains(path, session) {
+			t.Errorf("%s tells an id", path)
+		}
+	}
+	for path, form := range map[string]url.Values{
+		"answer": {"id": {question.Question.ID}, "how": {"deny"}}, "interrupt": {"id": {running}, "how": {"kill"}}, "end": {"id": {session}}, "cell": {"id": {session}, "code": {"echo x"}},
+	} {
+		if resp, text := v.post(path, form); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: got %d %s", path, resp.StatusCode, text)
+		}
+	}
+	all := s.as(boss)
+	for path, want := range map[string]string{"": "WHAT-IS-HIDDEN", "ran": res.ID, "run?id=" + res.ID: "OUTPUT-OF-HIDDEN", "code?id=" + running: "RUNS-HIDDEN", "session?id=" + session: session,
+		"policy": "secret-place", "charts": "covert", "file?id=" + res.ID + "&name=files/left.txt": "OUTPUT-OF-HIDDEN", "doctor": "layer", "export?format=jsonl": `"agent-of-covert"`} {
+		if resp, text := all.get(path); resp.StatusCode != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("the operator, %s: got %d without %s", path, resp.StatusCode, want)
+		}
+	}
+	if resp, text := all.post("interrupt", url.Values{"id": {running}, "how": {"kill"}}); resp.StatusCode != http.StatusSeeOther {
+		t.Errorf("got %d %s", resp.StatusCode, text)
+	}
+	<-ended
+}
+
+// TestDecisions: each decision that is made on the page is a row with who made it and that it was there.
+func TestDecisions(t *testing.T) {
+	s := serve(t)
+	v := s.as(boss)
+	for _, how := range []string{approval.ScopeTime, "deny"} {
+		q, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "git " + how, Namespace: "team", Reason: "<b>really</b>"})
+		must(t, err)
+		if _, text := v.get(""); !strings.Contains(text, "git "+how) || !strings.Contains(text, "&lt;b&gt;really") {
+			t.Errorf("the question is not there: %s", text)
+		}
+		if resp, text := v.post("answer", url.Values{"id": {q.Question.ID}, "how": {how}, "seconds": {"60"}}, "Sec-Fetch-Mode", "cors", "Sec-Fetch-Site", "same-origin"); resp.StatusCode != http.StatusNoContent {
+			t.Errorf("%s: got %d %s", how, resp.StatusCode, text)
+		}
+		if a, err := q.Wait(t.Context()); err != nil || a.Allowed != (how != "deny") || a.By != approval.Page() || a.User != "peer:ada" || a.Allowed && time.Until(a.Until) > time.Minute {
+			t.Errorf("%s: got %+v, %v", how, a, err)
+		}
+		if resp, _ := v.post("answer", url.Values{"id": {q.Question.ID}, "how": {"time"}}); resp.StatusCode != http.StatusConflict {
+			t.Errorf("a second answer: got %d", resp.StatusCode)
+		}
+	}
+	for _, how := range []string{"", "root", "yes"} {
+		if resp, _ := v.post("answer", url.Values{"id": {"x"}, "how": {how}}); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%q: got %d", how, resp.StatusCode)
+		}
+	}
+	n := 0
+	for row, err := range s.log.Rows(t.Context(), audit.Filter{Kinds: []string{"approval.approved", "approval.denied"}}) {
+		must(t, err)
+		if n++; !strings.Contains(string(row.Data), `"by":"page"`) || !strings.Contains(string(row.Data), `"user":"peer:ada"`) {
+			t.Errorf("got %s", row.Data)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// TestHostileText: whatever a program, an agent or a file is called or says, it is text.
+func TestHostileText(t *testing.T) {
+	s := serve(t)
+	const script, bidi, escape = "<script>pwned()</script><img src=x onerror=pwned()>", "\u202e", "\x1b]0;pwned\x07"
+	res := s.ran("team", "python", fmt.Sprintf(`
+import sys
+text = %q
+print(text); print(text, file=sys.stderr)
+open('a<img src=x onerror=pwned()>%s.svg', 'w').write('<svg xmlns="http://www.w3.org/2000/svg" onload="pwned()"/>')
+print("y" * (10 << 20))
+`, script+bidi+escape, bidi))
+	if res.Ended != "ok" {
+		t.Fatalf("got %+v", res)
+	}
+	_, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: script + bidi, Namespace: "team", Client: script, Reason: script + bidi + escape, CodeHead: script + bidi})
+	must(t, err)
+	refused, _ := s.pipe.Do(t.Context(), pipeline.Denial{Tool: "host_exec", Namespace: "team", What: script + bidi, Reason: script + bidi})
+	v := s.as(boss)
+	for _, path := range []string{"", "ran", "ran?rows=all", "ran?text=" + url.QueryEscape(script+bidi), "ran?agent=" + url.QueryEscape(`"><script>pwned()`), "run?id=" + res.ID, "run?id=" + refused.ID, "run?id=" + url.QueryEscape(script+bidi),
+		"session?id=" + url.QueryEscape(script), "charts?namespace=" + url.QueryEscape(`"><script>`), "policy"} {
+		resp, text := v.get(path)
+		if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
+			t.Errorf("%s is %s", path, resp.Header.Get("Content-Type"))
+		}
+		body := text[strings.Index(text, "<body"):]
+		for _, bad := range []string{"<script", "<img src=x", "\x1b", "\x07", "onload=\"pwned"} {
+			if strings.Contains(body, bad) {
+				t.Errorf("%s has %q", path, bad)
+			}
+		}
+		if found := strings.Index(body, bidi); found >= 0 && !strings.Contains(body[max(0, found-300):found], "<input") { // what somebody has typed is theirs
+			t.Errorf("%s has a character that turns text around: %q", path, body[max(0, found-60):found+20])
+		}
+		if len(text) > 2<<20 {
+			t.Errorf("%s has %d bytes", path, len(text))
+		}
+	}
+	svg := res.Artifacts[0].Name
+	resp, text := v.get("file?id=" + res.ID + "&name=" + url.QueryEscape("files/"+svg))
+	if h := resp.Header; resp.StatusCode != http.StatusOK || h.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment;") ||
+		strings.ContainsAny(h.Get("Content-Disposition"), "<>\u202e") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || !strings.Contains(text, "<svg") {
+		t.Errorf("an SVG: got %d %v", resp.StatusCode, resp.Header)
+	}
+	if resp, text := v.get("file?id=" + res.ID + "&name=stdout"); resp.StatusCode != http.StatusOK || len(text) < 10<<20 {
+		t.Errorf("all of the output: got %d, %d bytes", resp.StatusCode, len(text))
+	}
+	for _, name := range []string{"../../keys/signing.key", "files/../../x", "/etc/passwd", "files/"} {
+		if resp, text := v.get("file?id=" + res.ID + "&name=" + url.QueryEscape(name)); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: got %d %.100s", name, resp.StatusCode, text)
+		}
+	}
+}
+
+// TestSearch: each field of the form finds what it is for, and nothing else.
+func TestSearch(t *testing.T) {
+	s := serve(t)
+	hit := s.ran("team", "shell", "echo x > report.txt; exit 3")
+	miss := s.ran("else", "shell", "true")
+	v := s.as(boss)
+	for _, q := range []string{"namespace=team", "outcome=exit", "agent=agent-of-TEAM", "artifact=" + hit.Artifacts[0].SHA256[:12], "text=report.txt", "since=" + time.Now().AddDate(0, 0, -1).Format(time.DateOnly) + "&namespace=team"} {
+		_, text := v.get("ran?" + q)
+		if !strings.Contains(text, hit.ID) || strings.Contains(text, miss.ID) {
+			t.Errorf("%s: it is there: %v, and so is the other: %v", q, strings.Contains(text, hit.ID), strings.Contains(text, miss.ID))
+		}
+	}
+	for _, q := range []string{"until=2020-01-01", "secret=NONE", "domain=example.com", "text=" + url.QueryEscape("%"), "before=1"} {
+		if _, text := v.get("ran?" + q); strings.Contains(text, hit.ID) {
+			t.Errorf("%s finds it", q)
+		}
+	}
+	if resp, text := v.get("ran?since=yesterday"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "yesterday") || !strings.Contains(text, `role="alert"`) {
+		t.Errorf("no time: got %d", resp.StatusCode)
+	}
+	for range pageRows {
+		s.pipe.Do(t.Context(), pipeline.Denial{Tool: "host_exec", Namespace: "team", What: "x", Reason: "y"})
+	}
+	_, text := v.get("ran?namespace=team")
+	if n := strings.Count(text, "<tr>") - 1; n != pageRows || !strings.Contains(text, `id="older"`) || strings.Contains(text, hit.ID) {
+		t.Errorf("%d rows", n)
+	}
+}
