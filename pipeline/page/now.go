@@ -232,9 +232,6 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) {
 	p.show(w, v, "session", word("session")+" "+s.ID, map[string]any{"State": s, "Token": v.token, "Ended": cmp.Or(ended, s.Ended)})
 }
 
-// maxCells is how many cells that were typed here run at once.
-const maxCells = 16
-
 // cell runs code in a session, and says which run that is. It goes on when the browser goes.
 func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) {
 	id, code := r.PostForm.Get("id"), r.PostForm.Get("code")
@@ -252,10 +249,17 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(p.ctx, cancel)()
-		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, control.Watcher{Began: func(run string) { began <- run }})
+		said := &typed{}
+		defer said.over()
+		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, said.watcher(func(run string) {
+			p.typed.Store(run, said)
+			time.AfterFunc(typedTime, func() { p.typed.Delete(run) })
+			began <- run
+		}))
 		if err == nil && res.Refused != nil {
 			err = errors.New(res.Refused.Error())
 		}
+		said.end(res, err)
 		failed <- err
 	})
 	select {

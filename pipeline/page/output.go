@@ -45,6 +45,10 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) {
 		select {
 		case err = <-watched:
 			over = true
+			if s, ok := p.typed.Load(strings.ToUpper(r.URL.Query().Get("id"))); ok && !q.spoke {
+				err = nil
+				s.(*typed).tell(q)
+			}
 		case <-q.more:
 		case <-time.After(15 * time.Second): // proxies drop connections that are silent
 			out.alive()
@@ -77,12 +81,14 @@ type queue struct {
 	said    []said
 	size    int
 	more    chan struct{}
+	spoke   bool // the run has said or shown something
 }
 
 // add takes a part of a run's stream.
 func (q *queue) add(part control.Part) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.spoke = q.spoke || part.Stdout != "" || part.Stderr != "" || part.StdoutRaw != nil || part.StderrRaw != nil || part.Display != nil
 	for n, text := range [][]byte{append([]byte(part.Stdout), part.StdoutRaw...), append([]byte(part.Stderr), part.StderrRaw...)} {
 		if len(text) > 0 {
 			q.put(said{Stream: []string{"out", "err"}[n], Spans: q.screens[n].write(text)}, len(text))

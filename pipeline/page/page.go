@@ -40,6 +40,7 @@ type Page struct {
 	c        Config
 	visitors visitors
 	cells    sync.WaitGroup
+	typed    sync.Map        // *typed by the run's id
 	ctx      context.Context // of cells, which outlast the request that began them
 	end      context.CancelFunc
 }

@@ -132,7 +132,7 @@ document.addEventListener("submit", async e => {
 });
 
 // A pane shows what one run says. Its lines are elements: a carriage return begins the last one anew, and old ones go.
-const maxLines = 2000, maxLine = 4096;
+const maxLines = 2000, maxLine = 4096, maxText = 256 << 10;
 class Pane {
   constructor(root) {
     this.pane = $(".pane", root); this.happens = $(".happens", root);
@@ -140,8 +140,13 @@ class Pane {
     this.line();
   }
   line() {
+    this.total = (this.total || 0) + (this.size || 0);
+    if (this.last) this.last.size = this.size;
     this.last = el("div", {className: "l"}); this.size = 0; this.pane.append(this.last);
-    if (this.pane.childElementCount > maxLines) this.pane.firstChild.remove();
+    while (this.pane.childElementCount > maxLines || this.total > maxText && this.pane.childElementCount > 2) {
+      this.total -= this.pane.firstChild.size || 0;
+      this.pane.firstChild.remove();
+    }
   }
   text(spans, err) {
     for (const {c, t} of spans || []) for (const [i, part] of t.split("\n").entries()) {
@@ -162,7 +167,11 @@ class Pane {
     this.last.append(...kids); this.line();
   }
   said(m) {
-    const low = this.pane.scrollHeight - this.pane.scrollTop - this.pane.clientHeight < 40;
+    if (!this.waits) { // one look at the layout for all that comes at once
+      this.waits = true;
+      const low = this.pane.scrollHeight - this.pane.scrollTop - this.pane.clientHeight < 40;
+      requestAnimationFrame(() => { this.waits = false; if (low) this.pane.scrollTop = this.pane.scrollHeight; });
+    }
     if (m.spans) this.text(m.spans, m.stream === "err");
     if (m.picture) this.block(el("img", {src: m.picture, alt: m.value || ""}));
     else if (m.value) this.block(el("span", {className: "value", textContent: m.value}));
@@ -170,7 +179,6 @@ class Pane {
       const one = el("li", {className: m.bad ? "bad" : ""}, el("time", {textContent: m.time || ""}), " " + m.event);
       if (this.happens) { this.happens.append(one); if (this.happens.childElementCount > 500) this.happens.firstChild.remove(); }
     }
-    if (low) this.pane.scrollTop = this.pane.scrollHeight;
   }
 }
 function follow(run, pane, over) {

@@ -1,0 +1,69 @@
+package page
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+// typed is what came of a cell that was typed here. Most have ended before the browser has asked for what they say.
+type typed struct {
+	mu    sync.Mutex
+	parts []control.Part
+	size  int
+	ended chan struct{}
+	once  sync.Once
+}
+
+// typedTime is how long that is remembered.
+const typedTime = time.Minute
+
+func (s *typed) done() chan struct{} {
+	s.once.Do(func() { s.ended = make(chan struct{}) })
+	return s.ended
+}
+
+func (s *typed) over() { close(s.done()) }
+
+func (s *typed) add(p control.Part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.size += len(p.StdoutRaw) + len(p.StderrRaw); s.size <= maxShown {
+		s.parts = append(s.parts, p)
+	}
+}
+
+func (s *typed) watcher(began func(run string)) control.Watcher {
+	return control.Watcher{
+		Began:   began,
+		Stdout:  func(b []byte) error { s.add(control.Part{StdoutRaw: b}); return nil },
+		Stderr:  func(b []byte) error { s.add(control.Part{StderrRaw: b}); return nil },
+		Display: func(b kernel.Bundle) { s.add(control.Part{Display: b}) },
+	}
+}
+
+// end adds how it ended.
+func (s *typed) end(res pipeline.Result, err error) {
+	if res.Value != nil {
+		s.add(control.Part{Display: res.Value})
+	}
+	if res.Error != nil {
+		s.add(control.Part{Display: kernel.Bundle{"text/plain": res.Error.Traceback}})
+	}
+	if err != nil {
+		s.add(control.Part{StderrRaw: []byte(err.Error() + "\n")})
+	}
+}
+
+// tell gives all of it to a browser that has seen nothing of it.
+func (s *typed) tell(q *queue) {
+	<-s.done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		_ = q.add(p)
+	}
+}
