@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // people is an API before real sandboxes, to which requests come over HTTP.
@@ -25,6 +26,7 @@ type people struct {
 	url  string
 	mine string // a session of team
 	asks *approval.Pending
+	told string // a run of team
 }
 
 const who = "Test-Identity"
@@ -47,7 +49,12 @@ func overHTTP(t *testing.T) people {
 		r.listener.api.ServeHTTP(w, q.WithContext(ctx))
 	}))
 	t.Cleanup(s.Close)
-	p := people{r, s.URL, r.create("shell").ID, ask(t, b, "a.example")}
+	p := people{r, s.URL, r.create("shell").ID, ask(t, b, "a.example"), ""}
+	res, _ := r.exec(p.mine, "echo of-team > secret.example.txt")
+	p.told, r.listener.api.c.Records = res.ID, r.log
+	var err error
+	r.listener.api.c.Keys, err = signer.OpenKeys(t.TempDir(), nil)
+	must(t, err)
 	bus.Publish(event.Event{Name: event.EgressDenied, Namespace: "team", Data: map[string]any{"name": "secret.example"}})
 	return p
 }
@@ -85,7 +92,15 @@ func (p people) requests() map[string][3]string {
 		copyFile.Pattern:      {"/v1/sessions/" + id + "/copy", `{"source":"/etc/hostname","destination":"h"}`, "404"},
 		runCell.Pattern:       {"/v1/sessions/" + id + "/cells", `{"code":"echo it-ran"}`, "404"},
 		interruptCell.Pattern: {"/v1/cells/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", "", "404"},
-		streamEvents.Pattern:  {"/v1/events?follow=false"}, endSession.Pattern: {"/v1/sessions/" + id, "", "404"},
+		listRunning.Pattern:   {"/v1/running"}, watchRun.Pattern: {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/output", "", "404"},
+		showCode.Pattern:     {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/code", "", "404"},
+		interruptRun.Pattern: {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", `{"kill":true}`, "404"},
+		reviewCode.Pattern:   {"/v1/review", `{"language":"shell","code":"rm -rf /"}`},
+		searchLog.Pattern:    {"/v1/log"}, getStory.Pattern: {"/v1/log/" + p.told, "", "404"}, getEvidence.Pattern: {"/v1/log/" + p.told + "/evidence", "", "404"},
+		listKept.Pattern: {"/v1/kept"}, readKept.Pattern: {"/v1/kept/" + p.told + "?name=stdout", "", "404"},
+		getPolicy.Pattern: {"/v1/policy"}, listSecrets.Pattern: {"/v1/secrets?namespace=team", "", "403"}, runDoctor.Pattern: {"/v1/doctor", "", "404"}, getDisk.Pattern: {"/v1/disk"},
+		getFigures.Pattern: {"/v1/figures"}, openPage.Pattern: {"/v1/page", "{}"},
+		streamEvents.Pattern: {"/v1/events?follow=false"}, endSession.Pattern: {"/v1/sessions/" + id, "", "404"},
 	}
 }
 

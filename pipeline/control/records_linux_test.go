@@ -1,0 +1,122 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// TestRecords: rows are found page by page, the newest first and each once, and a run's story has all of it.
+func TestRecords(t *testing.T) {
+	p := overHTTP(t)
+	c := Within(p.listener.api)
+	ctx := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person})
+	for range 5 {
+		p.exec(p.mine, "exit 3")
+	}
+	all, err := c.Log(ctx, LogQuery{Limit: 1000})
+	must(t, err)
+	var paged []int64
+	for q := (LogQuery{Limit: 3}); ; {
+		found, err := c.Log(ctx, q)
+		must(t, err)
+		for _, r := range found.Rows {
+			paged = append(paged, r.Seq)
+		}
+		if q.Before = found.Next; found.Next == 0 {
+			break
+		}
+	}
+	if len(paged) != len(all.Rows) || len(paged) < 12 || !slices.IsSortedFunc(paged, func(a, b int64) int { return int(b - a) }) {
+		t.Errorf("got %v of %d", paged, len(all.Rows))
+	}
+	found, err := c.Log(ctx, LogQuery{Outcome: "exit", Session: strings.ToLower(p.mine)})
+	if err != nil || len(found.Rows) != 5 {
+		t.Errorf("got %+v, %v", found, err)
+	}
+	story, err := c.Story(ctx, strings.ToLower(p.told))
+	if err != nil || story.Run != p.told || story.Namespace != "team" || len(story.Rows) < 2 {
+		t.Errorf("got %+v, %v", story, err)
+	}
+	var f *Failure
+	if _, err := c.Story(ctx, "none"); !errors.As(err, &f) || f.Status != http.StatusNotFound {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Log(ctx, LogQuery{Since: "yesterday"}); !errors.As(err, &f) || f.Status != http.StatusBadRequest {
+		t.Errorf("got %v", err)
+	}
+	figures, err := c.Figures(ctx, "", 2)
+	if err != nil || len(figures.Days) == 0 || figures.Days[len(figures.Days)-1].Runs != 6 || figures.Days[len(figures.Days)-1].Failed != 5 || !slices.Equal(figures.Namespaces, []string{"team"}) {
+		t.Errorf("got %+v, %v", figures, err)
+	}
+	p.exec(p.mine, "true")
+	if figures, err = c.Figures(ctx, "team", 2); err != nil || figures.Days[len(figures.Days)-1].Runs != 7 {
+		t.Errorf("one more: got %+v, %v", figures, err)
+	}
+	if _, err := c.Queue(t.Context()); err == nil {
+		t.Error("nobody is answered")
+	}
+}
+
+// TestWatch: a person at the socket and one over the page follow what another one runs, and end it; the row says through what.
+func TestWatch(t *testing.T) {
+	p := overHTTP(t)
+	results := make(chan pipeline.Result, 1)
+	go func() {
+		res, _ := p.Exec(context.Background(), p.mine, Cell{Code: "echo first; while :; do sleep 0.05; done"}, Watcher{})
+		results <- res
+	}()
+	var run string
+	hosttest.Until(t, "it runs", func() bool {
+		list, err := p.Running(t.Context(), "team")
+		must(t, err)
+		for _, r := range list {
+			if r.Program {
+				run = r.Run
+			}
+		}
+		return run != ""
+	})
+	page := p.Client.ForPage()
+	code, err := page.RunningCode(t.Context(), run)
+	if err != nil || !strings.Contains(code.Code, "echo first") {
+		t.Errorf("got %+v, %v", code, err)
+	}
+	text, seen := "", errors.New("seen")
+	err = page.Watch(t.Context(), run, func(part Part) error {
+		if text += part.Stdout; strings.Contains(text, "first\n") {
+			return seen
+		}
+		return nil
+	})
+	if !errors.Is(err, seen) {
+		t.Errorf("got %q, %v", text, err)
+	}
+	must(t, page.InterruptRun(t.Context(), run, true))
+	if res := <-results; res.Ended != "cancelled" {
+		t.Errorf("got %+v", res)
+	}
+	found, err := p.Log(t.Context(), LogQuery{Kinds: []string{"execution.interrupted"}})
+	if err != nil || len(found.Rows) != 1 || !strings.Contains(string(found.Rows[0].Data), `"by":"page"`) || !strings.Contains(string(found.Rows[0].Data), run) {
+		t.Errorf("got %+v, %v", found.Rows, err)
+	}
+	if err := page.Watch(t.Context(), run, func(Part) error { return nil }); err == nil {
+		t.Error("it is over, and can be watched")
+	}
+}
+
+// TestPageHeader: only the server's own user says that a request is the page's.
+func TestPageHeader(t *testing.T) {
+	p := overHTTP(t)
+	status, text := p.sends(t, "all", "POST", "/v1/approvals/"+p.asks.Question.ID, `{"allow":true}`, pageHeader, "yes")
+	if a, err := p.asks.Wait(t.Context()); status != 200 || err != nil || a.By.String() != "http" {
+		t.Errorf("got %d %s: %+v, %v", status, text, a, err)
+	}
+}
