@@ -42,7 +42,7 @@ func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *contr
 		w.page = page.New(page.Config{Client: control.Within(api), Identify: ids.Identify, Watch: ids.Watch, Origins: cfg.HTTP.Origins, Version: version.Current().Version, Log: log})
 		api.SetPage(w.page.Invite)
 	}
-	shown := w.page
+	site := w.page
 	agents, people := ids.Middleware(w.mcp), ids.Middleware(api)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // http.ServeMux would redirect clients that write //mcp
 		switch path := r.URL.Path; {
@@ -52,8 +52,8 @@ func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *contr
 			metrics.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/tools/"):
 			people.ServeHTTP(w, r)
-		case shown != nil && page.Mine(path):
-			shown.ServeHTTP(w, r)
+		case site != nil && page.Mine(path):
+			site.ServeHTTP(w, r)
 		default:
 			agents.ServeHTTP(w, r)
 		}

@@ -51,12 +51,12 @@ type live struct {
 	mu       sync.Mutex
 	info     Running
 	displays []kernel.Bundle
-	shown    chan struct{} // closed at the next display
+	fresh    chan struct{} // closed at the next display
 }
 
 // enter adds an effect, until leave.
 func (u *under) enter(r *run, q Request, cancel context.CancelCauseFunc) (leave func()) {
-	l := &live{namespace: r.res.Namespace, cancel: cancel, begun: make(chan struct{}), over: make(chan struct{}), shown: make(chan struct{})}
+	l := &live{namespace: r.res.Namespace, cancel: cancel, begun: make(chan struct{}), over: make(chan struct{}), fresh: make(chan struct{})}
 	l.info = Running{Run: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: r.res.Language, Name: clip(r.res.Name, maxText),
 		Client: q.Client, State: "waiting", Began: r.began.UTC()}
 	r.live = l
@@ -106,8 +106,8 @@ func (l *live) display(b kernel.Bundle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.displays = append(l.displays, b)
-	close(l.shown)
-	l.shown = make(chan struct{})
+	close(l.fresh)
+	l.fresh = make(chan struct{})
 }
 
 // snapshot describes the effect, with the usage of a program that runs.
@@ -193,7 +193,7 @@ func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower)
 	for n, s := range l.out {
 		all.Go(func() {
 			for done := 0; ; {
-				part, ok := s.kept(ctx, done)
+				part, ok := s.stored(ctx, done)
 				if !ok {
 					return
 				}
@@ -214,7 +214,7 @@ func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower)
 func (l *live) showTo(ctx context.Context, f func(kernel.Bundle) error, cancel context.CancelCauseFunc) {
 	for next := 0; ; {
 		l.mu.Lock()
-		fresh, more := l.displays[next:len(l.displays):len(l.displays)], l.shown
+		fresh, more := l.displays[next:len(l.displays):len(l.displays)], l.fresh
 		l.mu.Unlock()
 		for _, b := range fresh {
 			if err := f(b); err != nil {

@@ -16,9 +16,9 @@ import (
 
 // follower keeps what it is told.
 type follower struct {
-	mu    sync.Mutex
-	out   [2]bytes.Buffer
-	shown []kernel.Bundle
+	mu      sync.Mutex
+	out     [2]bytes.Buffer
+	bundles []kernel.Bundle
 }
 
 func (f *follower) all() Follower {
@@ -32,7 +32,7 @@ func (f *follower) all() Follower {
 		Display: func(b kernel.Bundle) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.shown = append(f.shown, b)
+			f.bundles = append(f.bundles, b)
 			return nil
 		},
 	}

@@ -157,8 +157,8 @@ func (s *stream) next(after int) ([]byte, bool) {
 	return s.text[after:s.safe:s.safe], s.safe > after
 }
 
-// kept waits for what is kept after the first bytes, until the stream is closed or ctx ends. What it returns is never changed.
-func (s *stream) kept(ctx context.Context, after int) ([]byte, bool) {
+// stored waits for what is kept after the first bytes, until the stream is closed or ctx ends. What it returns is never changed.
+func (s *stream) stored(ctx context.Context, after int) ([]byte, bool) {
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

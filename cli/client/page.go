@@ -102,18 +102,18 @@ func (p commands) handLink(c *cli.Context, base, code string) error {
 
 // ownPage is a page of this process, on the server's socket, until a signal comes or the server ends.
 func (p commands) ownPage(ctx context.Context, c *cli.Context, client *control.Client) error {
-	shown := page.New(page.Config{Client: client.ForPage(), Version: version.Current().Version})
-	d, err := listenLocally(ctx, door.Config{Handler: shown, Linked: page.Linked})
+	site := page.New(page.Config{Client: client.ForPage(), Version: version.Current().Version})
+	d, err := listenLocally(ctx, door.Config{Handler: site, Linked: page.Linked})
 	if err != nil {
 		return err
 	}
-	code := shown.Invite(identity.Identity{Name: console.User(), Kind: identity.Person, Source: identity.FromPeer})
+	code := site.Invite(identity.Identity{Name: console.User(), Kind: identity.Person, Source: identity.FromPeer})
 	err = p.handLink(c, d.Address(), code)
 	if err == nil {
 		p.Say("the page is there until Ctrl-C")
 		err = untilEnd(ctx, client, d.Failed())
 	}
-	shown.Close()
+	site.Close()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = d.Drain(last) // what a browser still reads is cut off

@@ -74,14 +74,14 @@ func (c *Client) Evidence(ctx context.Context, run string) (Evidence, error) {
 	return getEvidence.Call(ctx, c.at, ofRun{run})
 }
 
-// Kept lists the runs that something is kept of; of one, if it is named.
-func (c *Client) Kept(ctx context.Context, namespace, run string) ([]Kept, error) {
-	return listKept.Call(ctx, c.at, keptIn{inNamespace{namespace}, run, 100})
+// Stored lists the runs that something is kept of; of one, if it is named.
+func (c *Client) Stored(ctx context.Context, namespace, run string) ([]Stored, error) {
+	return listStored.Call(ctx, c.at, storedIn{inNamespace{namespace}, run, 100})
 }
 
-// KeptPart returns a piece of what is kept of a run.
-func (c *Client) KeptPart(ctx context.Context, run, name string, offset, length int64) (KeptPart, error) {
-	return readKept.Call(ctx, c.at, partIn{ofRun{run}, name, offset, length})
+// StoredPart returns a piece of what is kept of a run.
+func (c *Client) StoredPart(ctx context.Context, run, name string, offset, length int64) (StoredPart, error) {
+	return readStored.Call(ctx, c.at, partIn{ofRun{run}, name, offset, length})
 }
 
 // Policy returns the settings in force.

@@ -57,8 +57,8 @@ var (
 	getStory    = operation.Route[ofRun, Story]{Pattern: "GET /v1/log/{id}", Name: "get_story", About: "Shows all that the audit log has about one run."}
 	getEvidence = operation.Route[ofRun, Evidence]{Pattern: "GET /v1/log/{id}/evidence", Name: "get_evidence",
 		About: "Hands out the signed receipt of a run, the proof that its row is in the log, and the public keys."}
-	listKept = operation.Route[keptIn, []Kept]{Pattern: "GET /v1/kept", Name: "list_kept", About: "Lists the runs that output and files are kept of, the newest first."}
-	readKept = operation.Route[partIn, KeptPart]{Pattern: "GET /v1/kept/{id}", Name: "read_kept", About: "Reads a piece of what is kept of a run."}
+	listStored = operation.Route[storedIn, []Stored]{Pattern: "GET /v1/stored", Name: "list_stored", About: "Lists the runs that output and files are kept of, the newest first."}
+	readStored = operation.Route[partIn, StoredPart]{Pattern: "GET /v1/stored/{id}", Name: "read_stored", About: "Reads a piece of what is kept of a run."}
 
 	getPolicy   = operation.Route[nothing, []Setting]{Pattern: "GET /v1/policy", Name: "get_policy", About: "Shows the settings in force, and where each comes from."}
 	listSecrets = operation.Route[secretsIn, Secrets]{Pattern: "GET /v1/secrets", Name: "list_secrets", About: "Lists the names of a namespace's secrets, and no values."}
@@ -80,7 +80,7 @@ func Operations() []operation.Operation {
 		listSessions.Operation(), listUsage.Operation(), createSession.Operation(), endSession.Operation(), inspect.Operation(), bridge.Operation(),
 		copyFile.Operation(), runCell.Operation(), interruptCell.Operation(), streamEvents.Operation(),
 		listRunning.Operation(), watchRun.Operation(), showCode.Operation(), interruptRun.Operation(), reviewCode.Operation(),
-		searchLog.Operation(), getStory.Operation(), getEvidence.Operation(), listKept.Operation(), readKept.Operation(),
+		searchLog.Operation(), getStory.Operation(), getEvidence.Operation(), listStored.Operation(), readStored.Operation(),
 		getPolicy.Operation(), listSecrets.Operation(), runDoctor.Operation(), getDisk.Operation(), getFigures.Operation(), openPage.Operation(),
 	}
 }

@@ -26,7 +26,7 @@ type people struct {
 	url  string
 	mine string // a session of team
 	asks *approval.Pending
-	told string // a run of team
+	run  string // a run of team
 }
 
 const who = "Test-Identity"
@@ -51,7 +51,7 @@ func overHTTP(t *testing.T) people {
 	t.Cleanup(s.Close)
 	p := people{r, s.URL, r.create("shell").ID, ask(t, b, "a.example"), ""}
 	res, _ := r.exec(p.mine, "echo of-team > secret.example.txt")
-	p.told, r.listener.api.c.Records = res.ID, r.log
+	p.run, r.listener.api.c.Records = res.ID, r.log
 	var err error
 	r.listener.api.c.Keys, err = signer.OpenKeys(t.TempDir(), nil)
 	must(t, err)
@@ -96,8 +96,8 @@ func (p people) requests() map[string][3]string {
 		showCode.Pattern:     {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/code", "", "404"},
 		interruptRun.Pattern: {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", `{"kill":true}`, "404"},
 		reviewCode.Pattern:   {"/v1/review", `{"language":"shell","code":"rm -rf /"}`},
-		searchLog.Pattern:    {"/v1/log"}, getStory.Pattern: {"/v1/log/" + p.told, "", "404"}, getEvidence.Pattern: {"/v1/log/" + p.told + "/evidence", "", "404"},
-		listKept.Pattern: {"/v1/kept"}, readKept.Pattern: {"/v1/kept/" + p.told + "?name=stdout", "", "404"},
+		searchLog.Pattern:    {"/v1/log"}, getStory.Pattern: {"/v1/log/" + p.run, "", "404"}, getEvidence.Pattern: {"/v1/log/" + p.run + "/evidence", "", "404"},
+		listStored.Pattern: {"/v1/stored"}, readStored.Pattern: {"/v1/stored/" + p.run + "?name=stdout", "", "404"},
 		getPolicy.Pattern: {"/v1/policy"}, listSecrets.Pattern: {"/v1/secrets?namespace=team", "", "403"}, runDoctor.Pattern: {"/v1/doctor", "", "404"}, getDisk.Pattern: {"/v1/disk"},
 		getFigures.Pattern: {"/v1/figures"}, openPage.Pattern: {"/v1/page", "{}"},
 		streamEvents.Pattern: {"/v1/events?follow=false"}, endSession.Pattern: {"/v1/sessions/" + id, "", "404"},

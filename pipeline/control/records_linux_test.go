@@ -41,8 +41,8 @@ func TestRecords(t *testing.T) {
 	if err != nil || len(found.Rows) != 5 {
 		t.Errorf("got %+v, %v", found, err)
 	}
-	story, err := c.Story(ctx, strings.ToLower(p.told))
-	if err != nil || story.Run != p.told || story.Namespace != "team" || len(story.Rows) < 2 {
+	story, err := c.Story(ctx, strings.ToLower(p.run))
+	if err != nil || story.Run != p.run || story.Namespace != "team" || len(story.Rows) < 2 {
 		t.Errorf("got %+v, %v", story, err)
 	}
 	var f *Failure

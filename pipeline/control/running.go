@@ -145,7 +145,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 	out := &parts{lines: newLines(w, r), broken: cancel}
 	out.send(Part{Run: run.Run})
 	defer out.beat()()
-	told := make(chan struct{})
+	sent := make(chan struct{})
 	events, before, _ := a.c.Events.Listen(event.Filter{Namespace: run.Namespace}, streamBuffer, 0)
 	tell := func(e event.Event) {
 		if e.Run == run.Run {
@@ -153,7 +153,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	go func() {
-		defer close(told)
+		defer close(sent)
 		for _, e := range before {
 			tell(e)
 		}
@@ -179,7 +179,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 		<-ended
 	}
 	events.Cancel() // what has come before is told
-	<-told
+	<-sent
 }
 
 // pieceSize is how much of an output one part has at most, in bytes.

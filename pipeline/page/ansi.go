@@ -21,10 +21,10 @@ type screen struct {
 	state  int
 	params []byte
 	rest   []byte // the beginning of a character
-	look   look
+	style  style
 }
 
-type look struct {
+type style struct {
 	fore, back                        int // 1 to 16; 0 is the usual one
 	bold, dim, italic, under, inverse bool
 }
@@ -49,11 +49,11 @@ func (s *screen) write(b []byte) (all []span) {
 		if len(text) == 0 {
 			return
 		}
-		shown := shown(string(text))
-		if class := s.look.class(); len(all) > 0 && all[len(all)-1].Class == class {
-			all[len(all)-1].Text += shown
+		plain := visible(string(text))
+		if class := s.style.class(); len(all) > 0 && all[len(all)-1].Class == class {
+			all[len(all)-1].Text += plain
 		} else {
-			all = append(all, span{class, shown})
+			all = append(all, span{class, plain})
 		}
 		text = text[:0]
 	}
@@ -95,7 +95,7 @@ func (s *screen) write(b []byte) (all []span) {
 			case c >= 0x40 && c <= 0x7e:
 				if c == 'm' && len(s.params) <= maxParams {
 					flush()
-					s.look.set(string(s.params))
+					s.style.set(string(s.params))
 				}
 				s.state = inText
 			case len(s.params) <= maxParams:
@@ -120,8 +120,8 @@ func (s *screen) write(b []byte) (all []span) {
 	return all
 }
 
-// shown writes out what must not reach a reader as it is. A carriage return stays: it begins the line anew.
-func shown(text string) string {
+// visible writes out what must not reach a reader as it is. A carriage return stays: it begins the line anew.
+func visible(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	parts := strings.Split(text, "\r")
 	for i, part := range parts {
@@ -144,7 +144,7 @@ func partial(b []byte) int {
 }
 
 // set changes the look as the parameters of SGR say (ECMA-48, 8.3.117).
-func (l *look) set(params string) {
+func (l *style) set(params string) {
 	if strings.Trim(params, "0123456789;:") != "" {
 		return
 	}
@@ -156,7 +156,7 @@ func (l *look) set(params string) {
 		n, _ := strconv.Atoi(codes[i])
 		switch {
 		case n == 0:
-			*l = look{}
+			*l = style{}
 		case n == 1:
 			l.bold = true
 		case n == 2:
@@ -242,8 +242,8 @@ func nearest(r, g, b int) int {
 	return best
 }
 
-// class names the classes of a look.
-func (l look) class() string {
+// class names the classes of a style.
+func (l style) class() string {
 	fore, back := l.fore, l.back
 	var all []string
 	if l.inverse {

@@ -104,7 +104,7 @@ func TestLiveOutput(t *testing.T) {
 	s := serve(t)
 	c := browse(t, s, boss)
 	_, wait := s.begin("shell", `printf '\033[31mred\033[0m plain\n'; echo two >&2; while :; do sleep 0.05; done`)
-	c.until("the run is listed with what it uses", `!!document.querySelector("#running .live meter")`)
+	c.until("the run is entry with what it uses", `!!document.querySelector("#running .live meter")`)
 	c.ask(`document.querySelector("[data-watch]").click()`)
 	c.until("its output is there", `document.querySelector("#watch .pane").textContent.includes("red plain")`)
 	c.until("in colour", `document.querySelector("#watch .pane .f2")?.textContent === "red"`)

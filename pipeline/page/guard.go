@@ -41,8 +41,8 @@ func (p *Page) own(r *http.Request) bool {
 	return ok && strings.EqualFold(host, r.Host) || slices.Contains(p.c.Origins, origins[0])
 }
 
-// gate is where a browser gets in.
-func (p *Page) gate(w http.ResponseWriter, r *http.Request, status int, problem string) {
+// signIn shows where a browser gets in.
+func (p *Page) signIn(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	up := ""
 	if strings.HasPrefix(r.URL.Path, "/~") {
 		up = "../"
@@ -60,12 +60,12 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, room string) {
 	}
 	i, problem := p.admits(r)
 	if problem != "" {
-		p.gate(w, r, http.StatusForbidden, problem)
+		p.signIn(w, r, http.StatusForbidden, problem)
 		return
 	}
 	cookie := p.visitors.admit(i, room)
 	if cookie == "" {
-		p.gate(w, r, http.StatusServiceUnavailable, word("too_many"))
+		p.signIn(w, r, http.StatusServiceUnavailable, word("too_many"))
 		return
 	}
 	// Without a path a cookie is for the directory of the request, as the browser sees it: also below the path of a proxy.

@@ -249,17 +249,17 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(p.ctx, cancel)()
-		said := &typed{}
-		defer said.over()
-		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, said.watcher(func(run string) {
-			p.typed.Store(run, said)
+		came := &typed{}
+		defer came.over()
+		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, came.watcher(func(run string) {
+			p.typed.Store(run, came)
 			time.AfterFunc(typedTime, func() { p.typed.Delete(run) })
 			began <- run
 		}))
 		if err == nil && res.Refused != nil {
 			err = errors.New(res.Refused.Error())
 		}
-		said.end(res, err)
+		came.end(res, err)
 		failed <- err
 	})
 	select {

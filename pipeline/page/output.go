@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// said is one thing that a browser is told about a run.
-type said struct {
+// update is one thing that a browser is told about a run.
+type update struct {
 	Stream  string `json:"stream,omitempty"` // "out" or "err"
 	Spans   []span `json:"spans,omitempty"`
 	Picture string `json:"picture,omitempty"` // a data URL
@@ -78,7 +78,7 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) {
 type queue struct {
 	mu      sync.Mutex
 	screens [2]screen
-	said    []said
+	updates []update
 	size    int
 	more    chan struct{}
 	spoke   bool // the run has said or shown something
@@ -91,7 +91,7 @@ func (q *queue) add(part control.Part) error {
 	q.spoke = q.spoke || part.Stdout != "" || part.Stderr != "" || part.StdoutRaw != nil || part.StderrRaw != nil || part.Display != nil
 	for n, text := range [][]byte{append([]byte(part.Stdout), part.StdoutRaw...), append([]byte(part.Stderr), part.StderrRaw...)} {
 		if len(text) > 0 {
-			q.put(said{Stream: []string{"out", "err"}[n], Spans: q.screens[n].write(text)}, len(text))
+			q.put(update{Stream: []string{"out", "err"}[n], Spans: q.screens[n].write(text)}, len(text))
 		}
 	}
 	if part.Display != nil {
@@ -99,7 +99,7 @@ func (q *queue) add(part control.Part) error {
 		q.put(s, len(s.Picture)+len(s.Value))
 	}
 	if part.Event != nil {
-		if s, ok := told(*part.Event); ok {
+		if s, ok := describe(*part.Event); ok {
 			q.put(s, len(s.Event))
 		}
 	}
@@ -111,15 +111,15 @@ func (q *queue) add(part control.Part) error {
 }
 
 // put adds, and drops the oldest output when there is too much.
-func (q *queue) put(s said, size int) {
-	q.said = append(q.said, s)
+func (q *queue) put(s update, size int) {
+	q.updates = append(q.updates, s)
 	q.size += size
 	if q.size <= maxUnsent {
 		return
 	}
-	kept := q.said[:0]
+	rest := q.updates[:0]
 	dropped := false
-	for _, s := range slices.Clone(q.said) {
+	for _, s := range slices.Clone(q.updates) {
 		n := 0
 		for _, one := range s.Spans {
 			n += len(one.Text)
@@ -128,20 +128,20 @@ func (q *queue) put(s said, size int) {
 			q.size -= n
 			if !dropped {
 				dropped = true
-				kept = append(kept, said{Event: word("output_left_out")})
+				rest = append(rest, update{Event: word("output_left_out")})
 			}
 			continue
 		}
-		kept = append(kept, s)
+		rest = append(rest, s)
 	}
-	q.said = kept
+	q.updates = rest
 }
 
-func (q *queue) take() []said {
+func (q *queue) take() []update {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := q.said
-	q.said, q.size = nil, 0
+	all := q.updates
+	q.updates, q.size = nil, 0
 	return all
 }
 
@@ -152,20 +152,20 @@ var raster = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 const maxPicture = 8 << 20
 
 // shows returns a display as a picture, or else as text.
-func shows(b kernel.Bundle) said {
+func shows(b kernel.Bundle) update {
 	for _, kind := range raster {
 		data := strings.Join(strings.Fields(b[kind]), "")
 		if _, err := base64.StdEncoding.DecodeString(data); data != "" && err == nil && len(data) <= maxPicture {
-			return said{Picture: "data:" + kind + ";base64," + data, Value: short(b["text/plain"])}
+			return update{Picture: "data:" + kind + ";base64," + data, Value: short(b["text/plain"])}
 		}
 	}
 	if text, ok := b["text/plain"]; ok {
-		return said{Value: short(text)}
+		return update{Value: short(text)}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(b)) {
-		return said{Value: safetext.Line(safetext.Clip(kind, 100)) + "\n" + short(b[kind])}
+		return update{Value: safetext.Line(safetext.Clip(kind, 100)) + "\n" + short(b[kind])}
 	}
-	return said{}
+	return update{}
 }
 
 // maxValue is how much of a value is shown, in bytes.
@@ -173,9 +173,9 @@ const maxValue = 64 << 10
 
 func short(text string) string { return safetext.Text(safetext.Clip(text, maxValue)) }
 
-// told puts an event about a run into words.
-func told(e event.Event) (said, bool) {
-	s := said{Time: e.Time.Local().Format(time.TimeOnly)}
+// describe puts an event about a run into words.
+func describe(e event.Event) (update, bool) {
+	s := update{Time: e.Time.Local().Format(time.TimeOnly)}
 	text := func(key string) string {
 		t, _ := e.Data[key].(string)
 		return safetext.Line(safetext.Clip(t, 500))

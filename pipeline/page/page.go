@@ -125,7 +125,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && !p.own(r):
 		p.fail(w, r, http.StatusForbidden, word("other_site"))
 	case room == "" && path == "" && r.Method == http.MethodGet:
-		p.gate(w, r, http.StatusOK, "")
+		p.signIn(w, r, http.StatusOK, "")
 	case room == "":
 		p.fail(w, r, http.StatusNotFound, word("nothing_here"))
 	case path == "enter" && r.Method == http.MethodPost:

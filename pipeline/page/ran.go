@@ -27,24 +27,24 @@ var ends = []string{"execution.completed", "execution.failed", "execution.timeou
 // pageRows is how many rows one page has.
 const pageRows = 100
 
-// listed is a row of a list.
-type listed struct {
+// entry is a row of a list.
+type entry struct {
 	Row audit.Row
 	facts.Facts
 	Summary string
 }
 
-func listedOf(r audit.Row) listed { f := facts.Of(r); return listed{r, f, f.Summary(r)} }
+func entryOf(r audit.Row) entry { f := facts.Of(r); return entry{r, f, f.Summary(r)} }
 
 // Time is when the row was written, Namespace whose it is, and so on: parts of the row for templates.
-func (l listed) Time() time.Time       { return l.Row.Time }
-func (l listed) Namespace() string     { return l.Row.Namespace }
-func (l listed) Seq() int64            { return l.Row.Seq }
-func (l listed) Hash() string          { return l.Row.Hash }
-func (l listed) Data() json.RawMessage { return l.Row.Data }
+func (l entry) Time() time.Time       { return l.Row.Time }
+func (l entry) Namespace() string     { return l.Row.Namespace }
+func (l entry) Seq() int64            { return l.Row.Seq }
+func (l entry) Hash() string          { return l.Row.Hash }
+func (l entry) Data() json.RawMessage { return l.Row.Data }
 
 // Outcome is how a run ended, in one word.
-func (l listed) Outcome() string {
+func (l entry) Outcome() string {
 	if l.Row.Kind == "execution.refused" {
 		return "refused"
 	}
@@ -52,7 +52,7 @@ func (l listed) Outcome() string {
 }
 
 // Headline says what ran, in a few words, or of any other row what it is about.
-func (l listed) Headline() string {
+func (l entry) Headline() string {
 	if l.Row.Kind == "execution.started" || !slices.Contains(ends, l.Row.Kind) {
 		return l.Summary
 	}
@@ -110,9 +110,9 @@ func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) {
 		p.failed(w, r, err)
 		return
 	}
-	rows := []listed{}
+	rows := []entry{}
 	for _, row := range found.Rows {
-		rows = append(rows, listedOf(row))
+		rows = append(rows, entryOf(row))
 	}
 	older := ""
 	if found.Next > 0 {
@@ -137,15 +137,15 @@ func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) {
 type tale struct {
 	control.Story
 	Live     bool
-	End      *listed
-	Start    *listed
-	Rows     []listed
-	About    []listed
-	Egress   []listed // decisions, as they were made
+	End      *entry
+	Start    *entry
+	Rows     []entry
+	About    []entry
+	Egress   []entry // decisions, as they were made
 	Code     *codeView
 	Stdout   *outputView
 	Stderr   *outputView
-	Kept     *control.Kept
+	Stored   *control.Stored
 	Evidence bool
 	Token    string
 }
@@ -185,7 +185,7 @@ func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) {
 // tell sorts the rows of a story.
 func (t *tale) tell() {
 	for _, row := range t.Story.Rows {
-		l := listedOf(row)
+		l := entryOf(row)
 		t.Rows = append(t.Rows, l)
 		switch {
 		case row.Kind == "execution.started":
@@ -200,7 +200,7 @@ func (t *tale) tell() {
 		}
 	}
 	for _, row := range t.Story.About {
-		t.About = append(t.About, listedOf(row))
+		t.About = append(t.About, entryOf(row))
 	}
 }
 
@@ -224,16 +224,16 @@ func (t *tale) captured(row audit.Row) {
 	}
 }
 
-// maxShown is how much of an output stands in a page, in bytes; the rest is for who fetches it.
-const maxShown = 128 << 10
+// maxInline is how much of an output stands in a page, in bytes; the rest is for who fetches it.
+const maxInline = 128 << 10
 
 // remains adds what is kept of a run, and what is dangerous in its code.
 func (p *Page) remains(r *http.Request, t *tale) {
 	ctx := r.Context()
-	if kept, err := p.c.Client.Kept(ctx, "", t.Run); err == nil && len(kept) == 1 {
-		t.Kept = &kept[0]
+	if stored, err := p.c.Client.Stored(ctx, "", t.Run); err == nil && len(stored) == 1 {
+		t.Stored = &stored[0]
 		for name, to := range map[string]**outputView{"stdout": &t.Stdout, "stderr": &t.Stderr} {
-			part, err := p.c.Client.KeptPart(ctx, t.Run, name, 0, maxShown)
+			part, err := p.c.Client.StoredPart(ctx, t.Run, name, 0, maxInline)
 			if err == nil && len(part.Data) > 0 {
 				*to = &outputView{name, new(screen).write(part.Data), part.Size, part.Size > int64(len(part.Data))}
 			}
@@ -243,7 +243,7 @@ func (p *Page) remains(r *http.Request, t *tale) {
 		return
 	}
 	language := ""
-	for _, l := range []*listed{t.End, t.Start} {
+	for _, l := range []*entry{t.End, t.Start} {
 		if l != nil {
 			language = cmp.Or(language, l.Language)
 		}
@@ -342,7 +342,7 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) {
 		return
 	}
 	for offset := int64(0); ; {
-		part, err := p.c.Client.KeptPart(ctx, id, name, offset, filePart)
+		part, err := p.c.Client.StoredPart(ctx, id, name, offset, filePart)
 		switch {
 		case err != nil && offset == 0:
 			p.failed(w, r, err)

@@ -31,7 +31,7 @@ func (s *typed) over() { close(s.done()) }
 func (s *typed) add(p control.Part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.size += len(p.StdoutRaw) + len(p.StderrRaw); s.size <= maxShown {
+	if s.size += len(p.StdoutRaw) + len(p.StderrRaw); s.size <= maxInline {
 		s.parts = append(s.parts, p)
 	}
 }

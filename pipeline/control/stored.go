@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Kept is a run that something is kept of.
-type Kept struct {
+// Stored is a run that something is kept of.
+type Stored struct {
 	Run       string            `json:"run"`
 	Namespace string            `json:"namespace"`
 	Session   string            `json:"session,omitempty"`
@@ -25,14 +25,14 @@ type Kept struct {
 	Artifacts []signer.Artifact `json:"artifacts"`
 }
 
-type keptIn struct {
+type storedIn struct {
 	inNamespace
 	Run   string `json:"run,omitempty" about:"Only what is kept of this run." range:"..64"`
 	Limit int    `json:"limit" about:"At most so many, the newest." default:"100" range:"1..1000"`
 }
 
-func (a *API) kept(ctx context.Context, q *keptIn) ([]Kept, error) {
-	list := []Kept{}
+func (a *API) stored(ctx context.Context, q *storedIn) ([]Stored, error) {
+	list := []Stored{}
 	if a.c.Results == nil {
 		return list, nil
 	}
@@ -45,7 +45,7 @@ func (a *API) kept(ctx context.Context, q *keptIn) ([]Kept, error) {
 	sees := askerOf(ctx).sees
 	records = slices.DeleteFunc(records, func(r results.Record) bool { return !sees(r.Namespace) })
 	for _, r := range records[:min(len(records), q.Limit)] {
-		list = append(list, Kept{r.ID, r.Namespace, r.Session, r.Language, r.Name, r.Ended, r.ExitCode, r.Time, append([]signer.Artifact{}, r.Artifacts...)})
+		list = append(list, Stored{r.ID, r.Namespace, r.Session, r.Language, r.Name, r.Ended, r.ExitCode, r.Time, append([]signer.Artifact{}, r.Artifacts...)})
 	}
 	return list, nil
 }
@@ -57,28 +57,28 @@ type partIn struct {
 	Length int64  `json:"length" about:"At most so many bytes." default:"1048576" range:"1..4194304"`
 }
 
-// KeptPart is a piece of something that is kept.
-type KeptPart struct {
+// StoredPart is a piece of something that is kept.
+type StoredPart struct {
 	Data []byte `json:"data"` // base64
 	Size int64  `json:"size"` // bytes of the whole
 	MIME string `json:"mime"`
 }
 
-func (a *API) keptPart(ctx context.Context, q *partIn) (KeptPart, error) {
+func (a *API) storedPart(ctx context.Context, q *partIn) (StoredPart, error) {
 	unknown := failure(http.StatusNotFound, "nothing of that is kept")
 	if a.c.Results == nil {
-		return KeptPart{}, unknown
+		return StoredPart{}, unknown
 	}
 	r, err := a.c.Results.Metadata(strings.ToUpper(q.ID))
 	if err != nil || !askerOf(ctx).sees(r.Namespace) {
-		return KeptPart{}, unknown
+		return StoredPart{}, unknown
 	}
 	p, err := a.c.Results.Read(r.ID, q.Name, q.Offset, q.Length)
 	switch withheld := (*results.Withheld)(nil); {
 	case errors.As(err, &withheld):
-		return KeptPart{}, failure(http.StatusForbidden, "%v", withheld)
+		return StoredPart{}, failure(http.StatusForbidden, "%v", withheld)
 	case err != nil:
-		return KeptPart{}, unknown
+		return StoredPart{}, unknown
 	}
-	return KeptPart{p.Data, p.Size, p.MIME}, nil
+	return StoredPart{p.Data, p.Size, p.MIME}, nil
 }
