@@ -25,7 +25,7 @@ import (
 var ends = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused"}
 
 // pageRows is how many rows one page has.
-const pageRows = 100
+const pageRows = 50
 
 // entry is a row of a list.
 type entry struct {
