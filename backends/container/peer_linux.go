@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
 // peer is PID 1 of a container as seen from outside: its end is the end of everything that runs there, and we learn of
@@ -77,20 +79,10 @@ func (p *peer) kill() {
 // of any socket in their network namespace (/proc/net/unix), and the accepted one has ours.
 func receiveConn(conn *net.UnixConn) (*net.UnixConn, error) {
 	defer conn.Close()
-	buf, rights := make([]byte, 1), make([]byte, unix.CmsgLen(4)) // room for one: the kernel closes others
-	_, n, _, _, err := conn.ReadMsgUnix(buf, rights)
+	f, err := call.ReceiveDescriptor(conn)
 	if err != nil {
 		return nil, fmt.Errorf("its init sent no connection: %w", err)
 	}
-	messages, err := unix.ParseSocketControlMessage(rights[:n])
-	if err != nil || len(messages) != 1 {
-		return nil, errors.New("its init sent no connection")
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		return nil, errors.New("its init sent no connection")
-	}
-	f := os.NewFile(uintptr(fds[0]), "connection")
 	defer f.Close()
 	file, err := net.FileConn(f)
 	if err != nil {
