@@ -125,6 +125,12 @@ type Spec struct {
 	// Workspace is a host directory to show as /workspace; "" is an empty one that is removed with the sandbox.
 	Workspace Mount
 	Keep      bool // a session: other processes live on when a command ends
+	// Home, if not "", is the home directory of programs, directly below /home; its last part is the user's name, and it is the
+	// working directory of commands that name none. In the process backend it shows the same files as /workspace; in a container
+	// it is a file system of its own. The profile landlock has none.
+	Home string
+	// Guest shows this program itself at GuestPath, for package guest. The profile landlock does not show it.
+	Guest bool
 	// Gateway are TCP ports on which the host accepts connections to every address of 127.0.0.0/8. If there are any, the
 	// host answers DNS, too: see Sandbox.Gateway. That is the only route out of the sandbox.
 	Gateway []int
@@ -151,12 +157,17 @@ type Command struct {
 	Args []string
 	// Env is a list of KEY=VALUE, which override the sandbox's own minimal environment.
 	Env []string
-	// Dir is the working directory, "/workspace" if empty.
+	// Dir is the working directory; "" is Spec.Home, or /workspace without one.
 	Dir string
 	// Main marks the interpreter of a session: it may run as long as the sandbox exists, and when it ends, all other
 	// processes of the sandbox end with it.
 	Main bool
+	// Endless lets a command of a session run as long as the sandbox exists, as Main does; nothing ends with it.
+	Endless bool
 }
+
+// Lasting reports whether the command may run as long as the sandbox exists.
+func (c Command) Lasting() bool { return c.Main || c.Endless }
 
 // Streams connects a command with its caller. Each writer is called from one goroutine. If a writer returns an error, the
 // rest of that stream is lost, and the program runs on.

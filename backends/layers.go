@@ -12,6 +12,7 @@ type Containment struct {
 	Backend string
 	Profile string
 	Layers  []Layer // in the order of the Layer constants
+	PID     int     `json:",omitempty"` // of the program, inside
 }
 
 // Layer is one containment or resource layer of a sandbox.

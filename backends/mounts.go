@@ -10,8 +10,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Workspace is the directory of the program's files, inside.
-const Workspace = "/workspace"
+// Workspace is the directory of the program's files, inside, and GuestPath this program's own file, with [Spec.Guest].
+const (
+	Workspace = "/workspace"
+	GuestPath = "/.sandboxmcp/init"
+)
 
 // SystemDirs are the operating system's own directories, besides /etc. Programs see them read-only.
 var SystemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
@@ -62,13 +65,34 @@ type Mount struct {
 	Write  bool   // read-only unless set
 }
 
-// Etc returns files that replace the host's or the image's in a sandbox's /etc, by name. The sandbox's user has these
+// User returns the name of the sandbox's user and its home directory.
+func (s Spec) User() (name, home string) {
+	if s.Home == "" {
+		return "sandbox", Workspace
+	}
+	return path.Base(s.Home), s.Home
+}
+
+// CheckHome refuses a home directory that is not directly below /home.
+func CheckHome(spec Spec) error {
+	if spec.Home == "" {
+		return nil
+	}
+	name, below := strings.CutPrefix(spec.Home, "/home/")
+	if !below || name == "" || strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
+		return Refuse(fmt.Sprintf("the home directory %q is not of the form /home/NAME, in small letters and digits", spec.Home))
+	}
+	return nil
+}
+
+// EtcFiles returns files that replace the host's or the image's in a sandbox's /etc, by name. The sandbox's user has these
 // numbers inside, and DNS queries go to the address that Spec.Gateway serves.
-func Etc(uid, gid int) map[string]string {
+func (s Spec) EtcFiles(uid, gid int) map[string]string {
+	name, home := s.User()
 	return map[string]string{
-		"passwd": fmt.Sprintf("root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:%d:%d:sandbox:/workspace:/bin/sh\n"+
-			"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", uid, gid),
-		"group":       fmt.Sprintf("root:x:0:\nsandbox:x:%d:\nnogroup:x:65534:\n", gid),
+		"passwd": fmt.Sprintf("root:x:0:0:root:/root:/usr/sbin/nologin\n%s:x:%d:%d:%[1]s:%[4]s:/bin/sh\n"+
+			"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", name, uid, gid, home),
+		"group":       fmt.Sprintf("root:x:0:\n%s:x:%d:\nnogroup:x:65534:\n", name, gid),
 		"hosts":       "127.0.0.1 localhost sandbox\n::1 localhost\n",
 		"resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
 	}

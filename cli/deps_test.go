@@ -44,7 +44,7 @@ var mayImport = []struct {
 	{"backends/paths", nil},
 	{"backends/cgroup", nil},
 	{"backends/pool", []string{"backends"}}, // idle sandboxes and containers: the same decisions
-	{"backends/hosttest", nil}, // only tests import it
+	{"backends/hosttest", nil},              // only tests import it
 	{"backends/podman/...", []string{"backends", "backends/podman/...", "backends/container/..."}},
 	{"backends/docker/...", []string{"backends", "backends/docker/...", "backends/container/..."}},
 	{"backends/kubernetes", []string{"backends", "backends/container", "backends/container/engine"}},
@@ -55,6 +55,7 @@ var mayImport = []struct {
 	{"backends/process/seccomp", nil},
 	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/pool", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
+	{"backends/guest", []string{"backends"}}, // it asks any backend's sandbox to execute itself
 	{"backends/backendtest/...", []string{"backends", "backends/hosttest", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
 	{"pipeline/remedy", nil},
@@ -67,8 +68,8 @@ var mayImport = []struct {
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},
 	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/control", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API, which shows what that says
 	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/kernel", "pipeline", "pipeline/...", "signer", "validate"}},
-	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "signer", "audit", "pipeline/..."}},
-	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "signer", "audit"}},
+	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "backends/guest", "signer", "audit", "pipeline/..."}},
+	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "backends/guest", "signer", "audit"}},
 	{"cli/bench", []string{"backends", "backends/process", "backends/process/launch", "backends/process/runtimes"}},
 	{"cli/bench/...", []string{"cli/bench"}}, // what draws, and what knows other sandboxes
 	{"cli/role", nil},
@@ -113,6 +114,7 @@ var inTests = []struct {
 	{"...", []string{"backends/hosttest", "egress/tlstest"}},
 	{"backends/...", []string{"backends/backendtest/..."}},
 	{"backends/kernel/...", []string{"backends/process/..."}},
+	{"backends/guest", []string{"backends/process/..."}},
 	{"backends/container/...", []string{"backends/process/...", "backends/podman/...", "backends/docker/..."}},
 	{"backends/docker/...", []string{"backends/process/..."}},
 	{"backends/kubernetes", []string{"backends/container/..."}},

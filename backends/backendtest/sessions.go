@@ -48,6 +48,27 @@ func testSessions(t *testing.T, b *bench) {
 			t.Errorf("got %q", o.Stdout)
 		}
 	})
+	t.Run("home", func(t *testing.T) {
+		b.layer(t, backends.LayerMount)
+		b.parallel(t)
+		spec := b.spec("shell")
+		spec.Keep, spec.Home, spec.Guest = true, "/home/user", true
+		spec.Limits.Wall = 300 * time.Millisecond
+		s := b.start(t, spec)
+		o, err := try(t, s, backends.Command{Endless: true, Args: []string{"bash", "-c",
+			"pwd; echo $HOME $USER; echo one >file; cat ~/file; chmod +x file && ls -d /workspace; test -x " + backends.GuestPath + " && echo shown; sleep 1; echo after its time"}}, nil)
+		want := "/home/user\n/home/user user\none\n/workspace\nshown\nafter its time\n"
+		if err != nil || o.Ended != backends.EndedOK || o.Stdout != want || o.Contained.PID < 2 {
+			t.Errorf("got %q, %s, %q, %v", o.Stdout, o.Ended, o.Stderr, err)
+		}
+		for _, home := range []string{"/", "/home", "/home/a/b", "/home/..", "/home/A", "/tmp/x"} {
+			spec.Home = home
+			if s, err := b.backend.Start(t.Context(), spec); err == nil {
+				s.Close()
+				t.Errorf("a sandbox has its home directory at %s", home)
+			}
+		}
+	})
 	t.Run("after each end", func(t *testing.T) {
 		// A session outlives its commands, however those end.
 		b.parallel(t)

@@ -50,6 +50,9 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	if err := CheckGPUs(spec.GPUs); err != nil {
 		return nil, err
 	}
+	if err := backends.CheckHome(spec); err != nil {
+		return nil, err
+	}
 	if err := CheckLabels(b.config.Labels); err != nil {
 		return nil, err
 	}
@@ -143,6 +146,8 @@ func (p *plan) coldReason(asked backends.Spec) string {
 		return "host directories are shown"
 	case len(asked.GPUs) > 0:
 		return "it has GPUs"
+	case asked.Home != "":
+		return "it has a home directory"
 	case len(asked.Trust) > 0:
 		return "it trusts a certificate"
 	}
@@ -187,6 +192,9 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 	}
 	if p.spec.Workspace.Host == "" {
 		c.Tmpfs = append(c.Tmpfs, Tmpfs{Path: Workspace, Size: l.Disk, Mode: 0o777, Exec: true})
+	}
+	if p.spec.Home != "" {
+		c.Tmpfs = append(c.Tmpfs, Tmpfs{Path: p.spec.Home, Size: l.Disk, Mode: 0o777, Exec: true})
 	}
 	if p.attach {
 		c.Args, c.Stdin = append(c.Args, "-"), true

@@ -27,18 +27,18 @@ type runDir struct {
 const trustName = "trust.pem"
 
 // newRunDir makes the directory of a container whose programs run as user, and listens there.
-func newRunDir(i *serverLock, user identity, trust []byte) (*runDir, error) {
+func newRunDir(i *serverLock, user identity, spec backends.Spec) (*runDir, error) {
 	f := &runDir{path: filepath.Join(i.runs, i.name, strconv.FormatInt(i.dirs.Add(1), 36))}
 	if err := os.MkdirAll(filepath.Join(f.path, "conn"), 0o711); err != nil {
 		return nil, fmt.Errorf("make the directory of a container: %w", err)
 	}
-	if err := f.setUp(user, trust); err != nil {
+	if err := f.setUp(user, spec); err != nil {
 		return nil, errors.Join(err, f.remove())
 	}
 	return f, nil
 }
 
-func (d *runDir) setUp(user identity, trust []byte) error {
+func (d *runDir) setUp(user identity, spec backends.Spec) error {
 	for dir := range 3 { // whatever our umask is
 		up := d.path
 		for range dir {
@@ -51,9 +51,9 @@ func (d *runDir) setUp(user identity, trust []byte) error {
 	if err := os.Chmod(filepath.Join(d.path, "conn"), 0o711); err != nil {
 		return err
 	}
-	files := backends.Etc(user.uid, user.gid)
-	if len(trust) > 0 {
-		files[trustName] = string(backends.Trusted(trust))
+	files := spec.EtcFiles(user.uid, user.gid)
+	if len(spec.Trust) > 0 {
+		files[trustName] = string(backends.Trusted(spec.Trust))
 	}
 	for name, content := range files {
 		path := filepath.Join(d.path, name)
@@ -70,7 +70,7 @@ func (d *runDir) setUp(user identity, trust []byte) error {
 // binds returns the mounts of the directory.
 func (d *runDir) binds(trust bool) []Bind {
 	list := []Bind{{Host: filepath.Join(d.path, "conn"), Inside: filepath.Dir(SocketPath)}}
-	for _, name := range slices.Sorted(maps.Keys(backends.Etc(0, 0))) {
+	for _, name := range slices.Sorted(maps.Keys(backends.Spec{}.EtcFiles(0, 0))) {
 		list = append(list, Bind{Host: filepath.Join(d.path, name), Inside: "/etc/" + name})
 	}
 	if trust {

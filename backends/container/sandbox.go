@@ -125,7 +125,7 @@ func (s *sandbox) lostReason() error {
 
 // contained completes the init's report of a program's containment.
 func (s *sandbox) contained(inner backends.Containment) backends.Containment {
-	return backends.Containment{Backend: s.handle.backend.Name(), Profile: hardened, Layers: mergeLayers(s.layers, s.cgroup, inner.Layers)}
+	return backends.Containment{Backend: s.handle.backend.Name(), Profile: hardened, Layers: mergeLayers(s.layers, s.cgroup, inner.Layers), PID: inner.PID}
 }
 
 // Limit implements [backends.Sandbox]. Where the engine may not set limits, only RAM can be changed, which the init

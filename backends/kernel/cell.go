@@ -18,6 +18,8 @@ type Cell struct {
 	Name string   // in tracebacks, such as "cell 3"
 	Env  []string // KEY=VALUE, set before the code runs, for good
 
+	Charts bool // figures and tables come with their data, under e2b/chart and e2b/data
+
 	// Stdout and Stderr receive the output since the cell before, of all processes of the session. They are not called
 	// after Run has returned. nil discards.
 	Stdout, Stderr io.Writer
@@ -62,7 +64,7 @@ func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
 	if c.Timeout <= 0 {
 		return Outcome{}, errors.New("run a cell: it has no timeout")
 	}
-	q := request{Op: "run", Code: c.Code, Name: c.Name, Env: map[string]string{}, Mark: newMark()}
+	q := request{Op: "run", Code: c.Code, Name: c.Name, Env: map[string]string{}, Charts: c.Charts, Mark: newMark()}
 	for _, kv := range c.Env {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || name == "" || strings.ContainsRune(kv, 0) {

@@ -26,14 +26,15 @@ const (
 
 // request is sent to a driver. Code, Name and Env are always present, if only empty.
 type request struct {
-	Op    string            `json:"op"` // "run", "set", "get" or "vars"
-	ID    int64             `json:"id"`
-	Code  string            `json:"code"`
-	Name  string            `json:"name"`
-	Env   map[string]string `json:"env"`
-	Mark  string            `json:"mark,omitempty"` // without its NUL bytes
-	Key   string            `json:"key,omitempty"`
-	Value json.RawMessage   `json:"value,omitempty"`
+	Op     string            `json:"op"` // "run", "set", "get" or "vars"
+	ID     int64             `json:"id"`
+	Code   string            `json:"code"`
+	Name   string            `json:"name"`
+	Env    map[string]string `json:"env"`
+	Charts bool              `json:"charts,omitempty"`
+	Mark   string            `json:"mark,omitempty"` // without its NUL bytes
+	Key    string            `json:"key,omitempty"`
+	Value  json.RawMessage   `json:"value,omitempty"`
 }
 
 // reply is sent by a driver.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,9 +42,14 @@ type Kernel struct {
 // exitTimeout bounds the time in which an interpreter that has closed its channel may end before it is killed.
 const exitTimeout = 2 * time.Second
 
-// Start starts the driver for language ("python", "node", "shell", "r") in a sandbox, with env added to the sandbox's
-// environment, and waits until it is ready.
+// Start starts the driver for language ("python", "node", "shell", "r") as the sandbox's main program, with env added to the
+// sandbox's environment, and waits until it is ready.
 func Start(ctx context.Context, sb backends.Sandbox, name string, env []string) (*Kernel, error) {
+	return StartAs(ctx, sb, name, backends.Command{Env: env, Main: true})
+}
+
+// StartAs is Start with the directory and the lifetime of as: several interpreters can run in one sandbox if they are Endless.
+func StartAs(ctx context.Context, sb backends.Sandbox, name string, as backends.Command) (*Kernel, error) {
 	lang, ok := languageNamed(name)
 	if !ok {
 		return nil, fmt.Errorf("no kernel for language %q", name)
@@ -59,7 +65,8 @@ func Start(ctx context.Context, sb backends.Sandbox, name string, env []string) 
 		out: &cutter{}, err: &cutter{}, interrupt: make(chan struct{}, 1),
 		kill: kill, begun: make(chan struct{}), done: make(chan struct{}),
 	}
-	go k.live(life, sb, lang, source, env)
+	as.Args, as.Env = lang.args, append(slices.Clone(lang.env), as.Env...)
+	go k.live(life, sb, as, source)
 	if err := k.greet(ctx); err != nil {
 		k.Close()
 		return nil, fmt.Errorf("start the %s kernel: %w", name, err)
@@ -69,15 +76,11 @@ func Start(ctx context.Context, sb backends.Sandbox, name string, env []string) 
 }
 
 // live runs the interpreter until its end.
-func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, lang language, source []byte, env []string) {
+func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, as backends.Command, source []byte) {
 	defer close(k.done)
 	var fault error
 	var talk sync.WaitGroup
-	result, err := sb.Exec(ctx, backends.Command{
-		Args: lang.args,
-		Env:  append(lang.env, env...),
-		Main: true,
-	}, backends.Streams{
+	result, err := sb.Exec(ctx, as, backends.Streams{
 		Stdout: k.out, Stderr: k.err, Interrupt: k.interrupt,
 		Channel: func(c io.ReadWriteCloser) {
 			k.channel = c
@@ -174,7 +177,7 @@ func (k *Kernel) Death() (backends.Result, error) {
 	return k.death, k.fault
 }
 
-// Close ends the interpreter and all processes of the sandbox, and waits for that.
+// Close ends the interpreter, and all processes of the sandbox if it is the main program, and waits for that.
 func (k *Kernel) Close() error {
 	k.kill()
 	<-k.done

@@ -51,7 +51,7 @@ func languageNamed(name string) (language, bool) {
 // pythonDriver returns the driver in one piece, in the order of its parts' dependencies.
 func pythonDriver() string {
 	var b strings.Builder
-	b.WriteString("NOTEBOOK = " + pythonText(notebook.Python()) + "\f")
+	b.WriteString("NOTEBOOK = " + pythonText(notebook.Python()) + "\fCHARTS = " + pythonText(pythonFile("chart")) + "\f")
 	for _, part := range []string{"begin", "private", "json", "frames", "signals", "modules", "settle", "show", "errors", "streams", "units",
 		"cells", "plain", "values", "serve"} {
 		b.WriteString(pythonFile(part))

@@ -50,6 +50,9 @@ func (s *sandbox) statDisks() []unix.Statfs_t {
 	if s.host.Host != "" {
 		names = disks[1:]
 	}
+	if s.home != "" {
+		names = append(slices.Clone(names), s.home)
+	}
 	st := make([]unix.Statfs_t, len(names))
 	for i, name := range names {
 		unix.Statfs(name, &st[i])

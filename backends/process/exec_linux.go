@@ -45,7 +45,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 	}
 	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
 	p.do("umask", unix.SYS_UMASK, val(0o022))
-	limit(p, s, cmd.Main)
+	limit(p, s, cmd.Lasting())
 	// When the host runs out of memory, let it be the sandbox that pays.
 	self := p.get("open oom_score_adj", unix.SYS_OPENAT, cwd, p.str("/proc/self/oom_score_adj"), val(unix.O_WRONLY|unix.O_CLOEXEC), val(0))
 	p.try("write oom_score_adj", unix.SYS_WRITE, self, p.str("1000"), val(4))

@@ -119,14 +119,18 @@ func (s *sandbox) path() string {
 // left in the workspace.
 func (s *sandbox) environ(extra []string) []string {
 	home, tmp := workspace, "/tmp"
-	if s.landlockOnly {
+	user := "sandbox"
+	switch {
+	case s.landlockOnly:
 		home, tmp = s.dir, s.tmp
+	case s.home != "":
+		user, home = backends.Spec{Home: s.home}.User()
 	}
 	// Numeric libraries start a thread for each CPU of the machine, which the limits may not allow.
 	threads := strconv.Itoa(max(1, int(s.limits.CPU)))
 	env := []string{
 		"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
-		"PATH=" + s.path(), "HOME=" + home, "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
+		"PATH=" + s.path(), "HOME=" + home, "USER=" + user, "LOGNAME=" + user, "SHELL=/bin/sh",
 		"LANG=C.UTF-8", "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + tmp + "/.cache", "XDG_CONFIG_HOME=" + tmp + "/.config",
 		"npm_config_cache=" + tmp + "/.npm",
 		"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
@@ -155,7 +159,7 @@ func merge(env, extra []string) []string {
 
 // inside returns the path inside of a directory of a command: in the profile "landlock" the workspace is elsewhere.
 func (s *sandbox) inside(dir string) string {
-	dir = cmp.Or(dir, workspace)
+	dir = cmp.Or(dir, s.home, workspace)
 	if s.landlockOnly && paths.Within(dir, workspace) {
 		rest, _ := filepath.Rel(workspace, dir)
 		return filepath.Join(s.dir, rest)

@@ -62,6 +62,9 @@ func (s *sandbox) rules() []rule {
 	if s.landlockOnly {
 		rules = landlockRules(s)
 	}
+	if s.home != "" {
+		rules = append(rules, rule{s.home, all})
+	}
 	for _, m := range s.mounts {
 		access := uint64(fsRead)
 		if m.Write {

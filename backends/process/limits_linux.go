@@ -19,10 +19,10 @@ func boundsOf(l backends.Limits, tasks uint64) cgroup.Bounds {
 }
 
 // limit sets the limits of each process. The limits of the whole tree are enforced by the cgroup or the watcher.
-func limit(p *plan, s *sandbox, main bool) {
+func limit(p *plan, s *sandbox, lasting bool) {
 	const unlimited = unix.RLIM_INFINITY
 	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
-	if main { // the session's own limits bound it
+	if lasting { // the session's own limits bound it
 		seconds = unlimited
 	}
 	// Where the sandbox has a file system of its own, that bounds its files, and files with holes are no harm. In a

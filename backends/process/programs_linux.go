@@ -120,6 +120,7 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 				failed = p.explain(m.Message)
 			case launch.Status:
 				c := s.contained(m.text)
+				c.PID = int(pid)
 				contained = &c
 				if len(m.files) > 0 {
 					p.master = m.files[0]

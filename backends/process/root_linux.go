@@ -209,7 +209,7 @@ func (r *root) etc() {
 	for _, name := range etcNames() {
 		r.same("/etc/" + name)
 	}
-	for _, files := range []map[string]string{etcFiles, backends.Etc(insideID, insideID)} {
+	for _, files := range []map[string]string{etcFiles, backends.Spec{}.EtcFiles(insideID, insideID)} {
 		for name, content := range files {
 			r.write(newRoot+"/etc/"+name, content, unix.O_CREAT, 0o644)
 		}

@@ -22,7 +22,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		return backends.Result{}, err
 	}
 	defer done()
-	w := s.watch(cmd.Main)
+	w := s.watch(cmd.Lasting())
 	defer w.stop()
 	begun := time.Now()
 	one, err := s.startCommand(ctx, cmd, streams, w)
@@ -30,7 +30,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		return backends.Result{}, s.backend.diagnose(s, err)
 	}
 	defer one.pipes.close()
-	end, failed := s.await(ctx, one.pid, w, cmd.Main, streams)
+	end, failed := s.await(ctx, one.pid, w, cmd.Lasting(), streams)
 	switch {
 	case !s.keep && end.alone && !s.noNamespaces():
 		s.exited.Store(true)
@@ -100,9 +100,9 @@ type end struct {
 }
 
 // await waits for the program's end, or causes it. failed is set if its execve did not succeed after its status was sent.
-func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, streams backends.Streams) (e end, failed *launch.Message) {
+func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool, streams backends.Streams) (e end, failed *launch.Message) {
 	var up <-chan time.Time
-	if !main {
+	if !lasting {
 		up = time.After(s.limits.Wall)
 	}
 	life := s.life(pid)

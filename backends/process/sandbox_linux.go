@@ -30,6 +30,8 @@ type sandbox struct {
 	gatewayPorts []int             // of spec.Gateway
 	trust        []byte            // of spec.Trust
 	etc          map[string]string // of spec.Etc
+	home         string            // of spec.Home
+	guest        string            // the file of this program, if it is shown
 	owned        []owned           // mounts with another owner on the host
 	hostDir      string            // landlockOnly: its directory on the host, with
 	dir          string            // the workspace, unless that is the host's,

@@ -3,6 +3,7 @@ package process
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
@@ -172,23 +174,26 @@ func dropCapabilities(p *plan) {
 
 // moveIn adds the files and mounts of sandbox s to the new root, and makes it the only one.
 func moveIn(p *plan, s *sandbox) {
-	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned, hide: s.backend.config.Hidden}
+	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true, "/home": true, "/etc": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
 	r.disk(s, newRoot)
 	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the
 	// program's. Unmounting it instead would cost an RCU grace period, 0.1 ms.
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
 	r.trust(s.trust)
-	for name, content := range s.etc {
+	for name, content := range s.etcFiles() {
 		at := "/etc/" + name
 		r.mkdir(path.Dir(at))
-		r.write(newRoot+at, content, unix.O_CREAT, 0o644)
+		r.write(newRoot+at, content, unix.O_CREAT|unix.O_TRUNC, 0o644)
 	}
 	for _, m := range s.mounts {
 		r.bind(m.Host, m.Inside, !m.Write)
 	}
 	for at, target := range s.runtime.Links {
 		r.link(target, at)
+	}
+	if s.guest != "" {
+		r.bind(s.guest, backends.GuestPath, true)
 	}
 	enter(p)
 }
@@ -218,6 +223,20 @@ func (r *root) disk(s *sandbox, base string) {
 		}
 		r.do("mount "+d.at, unix.SYS_MOUNT, r.str(dir), r.str(base+d.at), val(0), val(unix.MS_BIND), val(0))
 	}
+	if s.home != "" { // only where the root is new
+		r.mkdir(s.home)
+		r.do("mount "+s.home, unix.SYS_MOUNT, r.str(base+workspace), r.str(base+s.home), val(0), val(unix.MS_BIND), val(0))
+	}
+}
+
+// etcFiles are the files of /etc that this sandbox has in addition, or instead.
+func (s *sandbox) etcFiles() map[string]string {
+	if s.home == "" {
+		return s.etc
+	}
+	files := backends.Spec{Home: s.home}.EtcFiles(insideID, insideID)
+	maps.Copy(files, s.etc)
+	return files
 }
 
 // join has the process that executes p join its v1 cgroups. A v2 cgroup is joined by clone3.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -89,6 +90,9 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 		if len(spec.Etc) > 0 {
 			return nil, backends.Refuse("the profile landlock shows no files of /etc but the host's")
 		}
+		if spec.Home != "" || spec.Guest {
+			return nil, backends.Refuse("the profile landlock, which can't mount, has no home directory of its own, and no agent of ours inside", "use the profile hardened")
+		}
 		s.landlockOnly = true
 	default:
 		return nil, backends.Refuse(fmt.Sprintf("the process backend has no profile %q", spec.Profile), "use hardened or landlock")
@@ -111,7 +115,15 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 			return nil, err
 		}
 	}
-	s.host = spec.Workspace
+	if err := backends.CheckHome(spec); err != nil {
+		return nil, err
+	}
+	s.host, s.home = spec.Workspace, spec.Home
+	if spec.Guest && !s.inContainer { // where it is there already
+		if s.guest, err = ownFile(); err != nil {
+			return nil, err
+		}
+	}
 	if err := checkListen(spec, s.landlockOnly); err != nil {
 		return nil, err
 	}
@@ -138,6 +150,25 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 		s.dir, s.tmp = workspace, "/tmp"
 	}
 	return s, nil
+}
+
+// ownFile returns the file of this program, which the sandbox's user must be able to execute.
+func ownFile() (string, error) {
+	name, err := os.Executable()
+	if err == nil {
+		name, err = filepath.EvalSymlinks(name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the file of this program: %w", err)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return "", fmt.Errorf("find the file of this program: %w", err)
+	}
+	if info.Mode().Perm()&0o005 != 0o005 {
+		return "", backends.Refuse(name+" can't be run by the unprivileged user of a sandbox", remedy.Command.With("chmod 755 "+name))
+	}
+	return name, nil
 }
 
 // start spawns PID 1 and has it set up the sandbox.

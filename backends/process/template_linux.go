@@ -267,7 +267,7 @@ func (n *template) Good() bool {
 
 // hostIndependent reports whether the sandbox shows of the host only the system and its runtime, as a template's root does.
 func (s *sandbox) hostIndependent() bool {
-	return !s.noNamespaces() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && len(s.etc) == 0 && !covers(s.runtime)
+	return !s.noNamespaces() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && len(s.etc) == 0 && s.home == "" && s.guest == "" && !covers(s.runtime)
 }
 
 // current reports whether its template, if any, would still be used for another.

@@ -39,7 +39,7 @@ const interval = 10 * time.Millisecond
 const lazy = 320 * time.Millisecond
 
 // watch starts a watcher. Most programs end before its first check, and cost no goroutine.
-func (s *sandbox) watch(main bool) *watcher {
+func (s *sandbox) watch(lasting bool) *watcher {
 	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), pause: interval, longest: interval, poll: s.pollProcesses}
 	switch {
 	case s.cgroup != nil && s.inContainer:
@@ -47,7 +47,7 @@ func (s *sandbox) watch(main bool) *watcher {
 	case s.cgroup != nil:
 		w.poll = s.pollCgroup
 	}
-	if main {
+	if lasting {
 		w.longest = lazy
 	}
 	w.mu.Lock() // until tick is set

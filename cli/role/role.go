@@ -12,6 +12,7 @@ const (
 	PodAttach     = "attach"                  // the only argument, with argument zero of ContainerInit: connects a pod with a server
 	HostCommand   = "sandboxmcp-host-command" // argument zero: the parent of a command on the host
 	Parser        = "sandboxmcp-parse"        // argument zero, and alone: parses scripts
+	Guest         = "guest"                   // the only argument, behind argument zero of ContainerInit: an agent inside of a sandbox
 	PageReader    = "__read-web-page"         // the only argument: parses web pages
 )
 
@@ -30,6 +31,8 @@ func of(args []string, pid int) string {
 		args[0] == Parser && len(args) == 1,
 		args[0] == ContainerInit && len(args) > 1 && (pid == 1 || len(args) == 2 && args[1] == PodAttach):
 		return args[0]
+	case len(args) == 2 && args[0] == ContainerInit && args[1] == Guest:
+		return Guest
 	case len(args) == 2 && args[1] == PageReader:
 		return PageReader
 	}

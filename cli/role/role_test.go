@@ -24,6 +24,8 @@ func TestOf(t *testing.T) {
 		{ContainerInit + " attach", 7, ContainerInit},
 		{ContainerInit + " attach more", 7, ""},
 		{ContainerInit, 1, ""},
+		{ContainerInit + " " + Guest, 7, Guest},
+		{"sandboxmcp " + Guest, 7, ""},
 		{"sandboxmcp " + PageReader, 7, PageReader},
 		{"sandboxmcp " + PageReader + " more", 7, ""},
 		{"sandboxmcp run " + PageReader, 7, ""},

@@ -65,7 +65,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 
 // wallBound is the time within which a command must end, however long it took to start; 0 for none.
 func (s *sandbox) wallBound(cmd backends.Command) time.Duration {
-	if cmd.Main {
+	if cmd.Lasting() {
 		return 0
 	}
 	return 2*s.wall + s.conn.initTimeout
@@ -83,7 +83,7 @@ func size(cmd backends.Command) (n int) {
 func (r *running) run(ctx context.Context, cmd backends.Command) (contained backends.Containment, end response, err error) {
 	s := r.streams
 	c := &command{
-		Args: toBytes(cmd.Args), Env: toBytes(cmd.Env), Dir: []byte(cmd.Dir), Main: cmd.Main,
+		Args: toBytes(cmd.Args), Env: toBytes(cmd.Env), Dir: []byte(cmd.Dir), Main: cmd.Main, Endless: cmd.Endless,
 		Stdin: s.Stdin != nil, Stdout: s.Stdout != nil, Stderr: s.Stderr != nil, Channel: s.Channel != nil,
 	}
 	if s.Terminal != nil {

@@ -53,6 +53,7 @@ type (
 		Args, Env [][]byte
 		Dir       []byte
 		Main      bool
+		Endless   bool           `json:",omitempty"`
 		Terminal  *backends.Size `json:",omitempty"`
 		// Which streams the caller has. Those that are not the body of the request or its response have requests of their own.
 		Stdin, Stdout, Stderr, Channel bool

@@ -45,7 +45,7 @@ func checkContainment(c backends.Containment) (backends.Containment, string) {
 	if len(c.Layers) > limit {
 		return c, "too many layers"
 	}
-	out := backends.Containment{Backend: engine.Plain(c.Backend), Profile: engine.Plain(c.Profile)}
+	out := backends.Containment{Backend: engine.Plain(c.Backend), Profile: engine.Plain(c.Profile), PID: max(0, c.PID)}
 	for _, l := range c.Layers {
 		if !slices.Contains(reportedLayers, l.Name) {
 			return c, "a layer that there is not"

@@ -5,7 +5,7 @@ def run(frame):
     mend_streams()
     main.__dict__['__builtins__'] = builtins
     modules['__main__'] = main
-    state.shown = []
+    state.shown, state.charts = [], frame.get('charts', False)
     done = {'op': 'done', 'id': state.cell, 'value': None, 'error': None, 'exit': None}
     name = name_of(frame)
     value, e = guarded(execute, frame['code'], name)

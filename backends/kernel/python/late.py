@@ -1,5 +1,6 @@
 class state:
     cell = 1     # what is displayed has a reader
+    charts = False  # nobody asks for the data of figures
     shown = []   # figures that were displayed, which are not displayed again at the end
 
 

@@ -31,12 +31,24 @@ def show_figures(pyplot):
     figure = modules.get('matplotlib.figure')
     if figure is not None:
         figure.Figure.show = lambda self, warn=True: display(self)
+    if 'CHARTS' in globals() and with_charts():
+        remember_boxes(modules['matplotlib.axes'].Axes)
     if not isinstance(dict.get(pyplot.rcParams, 'backend'), str):
         pyplot.switch_backend('agg')  # or it looks for a screen, and says that there is none
 
 
 def show_images(image):
     image.Image.show = lambda self, *args, **kwargs: display(self)
+    if 'CHARTS' not in globals():  # a script, of which nobody asks for the data of figures
+        return
+    inner = image.Image.save
+
+    def save(self, fp, *args, **kwargs):
+        inner(self, fp, *args, **kwargs)
+        if state.charts and (isinstance(fp, (str, bytes)) or hasattr(fp, '__fspath__')):
+            display(self)
+    bring('functools').update_wrapper(save, inner)
+    image.Image.save = save
 
 
 def show_displayed(module):

@@ -25,5 +25,6 @@ class state:
     future = 0          # flags of the __future__ imports so far
     sources = {}        # text of each cell, by its name in tracebacks
     trace = profile = None
+    charts = False      # the data of figures and tables is wanted
     shown = []          # figures that the cell has shown, which it need not at its end
     mine = frozenset()  # names in __main__ that no cell made

@@ -66,7 +66,16 @@ def bundle(value):
             rich(value, data)
     if 'text/plain' not in data:
         data['text/plain'] = text_of(value)
+    if state.charts and with_charts():
+        add_data(value, data)
     return checked(data)
+
+
+def with_charts():
+    """Compiles what tells the data of figures, which most sessions don't need, and reports whether there is such a part."""
+    if 'CHARTS' in globals() and 'add_data' not in globals():
+        exec(compile(CHARTS, DRIVER, 'exec'), globals())
+    return 'add_data' in globals()
 
 
 def rich(value, data):

@@ -1,0 +1,314 @@
+package guest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+const (
+	headerEntry = "Entry"
+	maxStreams  = 512 // requests to one agent at once
+	// startTimeout bounds the agent's start, and answerTimeout the beginning of an answer on a busy machine.
+	startTimeout  = 30 * time.Second
+	answerTimeout = 60 * time.Second
+)
+
+// protocols is HTTP/2 without TLS.
+func protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// Client is the server's end of an agent. Its methods may be called concurrently.
+type Client struct {
+	http *http.ClientConn
+	kill context.CancelFunc
+	done chan struct{} // closed when the agent has ended
+	err  error         // why
+}
+
+// Start starts an agent in a sandbox whose Spec has Guest. The agent ends with the sandbox.
+func Start(ctx context.Context, sandbox backends.Sandbox) (*Client, error) {
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Client{kill: kill, done: make(chan struct{})}
+	opened := make(chan io.ReadWriteCloser, 1)
+	go func() {
+		defer close(c.done)
+		r, err := sandbox.Exec(life, backends.Command{Args: []string{backends.GuestPath, Argument}, Endless: true,
+			Env: []string{"GOMAXPROCS=2", "GOGC=50", "GOMEMLIMIT=48MiB"}},
+			backends.Streams{Channel: func(s io.ReadWriteCloser) { opened <- s }})
+		if c.err = err; err == nil {
+			c.err = fmt.Errorf("the agent in the sandbox ended: %s", r.Ended)
+		}
+		kill()
+		select {
+		case s := <-opened:
+			s.Close()
+		default:
+		}
+	}()
+	select {
+	case s := <-opened:
+		return c, c.connect(ctx, s)
+	case <-c.done:
+		return nil, c.err
+	case <-ctx.Done():
+		kill()
+		<-c.done
+		return nil, context.Cause(ctx)
+	}
+}
+
+// connect opens HTTP/2 on the channel.
+func (c *Client) connect(ctx context.Context, s io.ReadWriteCloser) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	t := &http.Transport{
+		Protocols: protocols(), DisableCompression: true, MaxResponseHeaderBytes: 128 << 10,
+		HTTP2:       &http.HTTP2Config{StrictMaxConcurrentRequests: true, MaxReadFrameSize: chunk, MaxReceiveBufferPerStream: 4 * chunk},
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return asConn(s), nil },
+	}
+	if c.http, err = t.NewClientConn(ctx, "http", "guest:80"); err != nil {
+		c.Close()
+		return fmt.Errorf("connect to the agent in the sandbox: %w", err)
+	}
+	return nil
+}
+
+// Ended reports whether the agent is gone.
+func (c *Client) Ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return c.http.Err() != nil
+	}
+}
+
+// Close ends the agent, and waits for that.
+func (c *Client) Close() {
+	c.kill()
+	<-c.done
+}
+
+// do sends a request. A response of the agent's own error is that error.
+func (c *Client) do(ctx context.Context, method, path string, args url.Values, body io.Reader) (*http.Response, context.CancelFunc, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	r, err := http.NewRequestWithContext(ctx, method, "http://guest"+path+"?"+args.Encode(), body)
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	res, err := c.http.RoundTrip(r)
+	if err == nil && res.StatusCode != http.StatusOK {
+		why := &Error{Reason: Failed, Message: "the agent in the sandbox failed"}
+		json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(why)
+		res.Body.Close()
+		err = why
+	}
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	return res, cancel, nil
+}
+
+// ask sends a request and decodes its answer.
+func (c *Client) ask(ctx context.Context, method, path string, args url.Values, body io.Reader, answer any) error {
+	res, cancel, err := c.do(ctx, method, path, args, body)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	defer res.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(answer); err != nil {
+		return fmt.Errorf("read the answer of the agent in the sandbox: %w", err)
+	}
+	return nil
+}
+
+// Stat describes a path.
+func (c *Client) Stat(ctx context.Context, path string) (e Entry, err error) {
+	return e, c.ask(ctx, http.MethodGet, "/stat", url.Values{"path": {path}}, nil, &e)
+}
+
+// List describes what is in a directory, depth levels deep.
+func (c *Client) List(ctx context.Context, path string, depth int) (list []Entry, err error) {
+	return list, c.ask(ctx, http.MethodGet, "/list", url.Values{"path": {path}, "depth": {strconv.Itoa(depth)}}, nil, &list)
+}
+
+// Mkdir makes a directory, with its parents.
+func (c *Client) Mkdir(ctx context.Context, path string) (e Entry, err error) {
+	return e, c.ask(ctx, http.MethodPost, "/mkdir", url.Values{"path": {path}}, nil, &e)
+}
+
+// Move renames a file or a directory.
+func (c *Client) Move(ctx context.Context, from, to string) (e Entry, err error) {
+	return e, c.ask(ctx, http.MethodPost, "/move", url.Values{"path": {from}, "to": {to}}, nil, &e)
+}
+
+// Compose writes the content of files into one, and removes them.
+func (c *Client) Compose(ctx context.Context, from []string, to string) (e Entry, err error) {
+	return e, c.ask(ctx, http.MethodPost, "/compose", url.Values{"path": from, "to": {to}}, nil, &e)
+}
+
+// Remove removes a file, or a directory with all that is in it. It is no error if there is none.
+func (c *Client) Remove(ctx context.Context, path string) error {
+	return c.ask(ctx, http.MethodPost, "/remove", url.Values{"path": {path}}, nil, &struct{}{})
+}
+
+// Write writes a file.
+func (c *Client) Write(ctx context.Context, p Put, content io.Reader) (e Entry, err error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return e, err
+	}
+	return e, c.ask(ctx, http.MethodPut, "/file", url.Values{"put": {string(text)}}, io.NopCloser(content), &e)
+}
+
+// Read opens a file. The caller closes it.
+func (c *Client) Read(ctx context.Context, path string) (e Entry, content io.ReadCloser, err error) {
+	res, cancel, err := c.do(ctx, http.MethodGet, "/file", url.Values{"path": {path}}, nil)
+	if err != nil {
+		return e, nil, err
+	}
+	head, err := strconv.Unquote(res.Header.Get(headerEntry))
+	if err == nil {
+		err = json.Unmarshal([]byte(head), &e)
+	}
+	if err != nil {
+		res.Body.Close()
+		cancel()
+		return e, nil, fmt.Errorf("read the answer of the agent in the sandbox: %w", err)
+	}
+	return e, body{res.Body, cancel}, nil
+}
+
+// body ends its request when it is closed.
+type body struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close implements [io.Closer].
+func (b body) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
+
+// Watch configures [Client.Watch].
+type Watch struct {
+	Path      string
+	Recursive bool
+	Entries   bool // events come with the entry
+}
+
+// Watch calls begun when the directory is watched, and then event for each change, until ctx ends, event returns an error or the
+// directory is gone.
+func (c *Client) Watch(ctx context.Context, w Watch, begun func() error, event func(Event) error) error {
+	args := url.Values{"path": {w.Path}}
+	if w.Recursive {
+		args.Set("recursive", "1")
+	}
+	if w.Entries {
+		args.Set("entries", "1")
+	}
+	res, cancel, err := c.do(ctx, http.MethodGet, "/watch", args, nil)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, maxLine)
+	for first := true; lines.Scan(); first = false {
+		if first {
+			if err := begun(); err != nil {
+				return err
+			}
+			continue
+		}
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return fmt.Errorf("read an event of the agent in the sandbox: %w", err)
+		}
+		if err := event(e); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return lines.Err()
+}
+
+// Dial connects to a port of the sandbox's loopback.
+func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
+	in, out := io.Pipe()
+	// The connection outlives the request's context, and is bounded by its Close.
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	res, end, err := c.do(life, http.MethodPost, "/dial", url.Values{"port": {strconv.Itoa(port)}}, in)
+	if !stop() && err == nil {
+		end()
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return &dialled{Reader: res.Body, Writer: out, close: sync.OnceFunc(func() {
+		out.CloseWithError(net.ErrClosed)
+		end()
+		cancel()
+		res.Body.Close()
+	})}, nil
+}
+
+// dialled is a connection through the agent. It has no deadlines.
+type dialled struct {
+	io.Reader
+	io.Writer
+	close func()
+}
+
+// Close implements [net.Conn], as do the next.
+func (d *dialled) Close() error {
+	d.close()
+	return nil
+}
+
+func (d *dialled) LocalAddr() net.Addr                { return &net.UnixAddr{Net: "unix"} }
+func (d *dialled) RemoteAddr() net.Addr               { return &net.UnixAddr{Net: "unix"} }
+func (d *dialled) SetDeadline(time.Time) error        { return nil }
+func (d *dialled) SetReadDeadline(time.Time) error    { return nil }
+func (d *dialled) SetWriteDeadline(t time.Time) error { return nil }
+
+// asConn makes a connection of a channel.
+func asConn(s io.ReadWriteCloser) net.Conn {
+	if c, is := s.(net.Conn); is {
+		return c
+	}
+	return &dialled{Reader: s, Writer: s, close: sync.OnceFunc(func() { s.Close() })}
+}
+
+// ReasonOf returns the reason of an agent's error; "" for another.
+func ReasonOf(err error) string {
+	if e, is := errors.AsType[*Error](err); is {
+		return e.Reason
+	}
+	return ""
+}

@@ -1,0 +1,384 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stat describes one path, without following a link at its end.
+func stat(path string) (*Entry, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	return entry(path, info), nil
+}
+
+func entry(path string, info fs.FileInfo) *Entry {
+	e := &Entry{Name: info.Name(), Path: path, Kind: kind(info.Mode()), Size: info.Size(), Mode: uint32(info.Mode().Perm()),
+		Text: info.Mode().String(), Modified: info.ModTime(), Metadata: metadata(path)}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		e.Owner, e.Group = strconv.Itoa(int(st.Uid)), strconv.Itoa(int(st.Gid))
+		if u, err := user.LookupId(e.Owner); err == nil {
+			e.Owner = u.Username
+		}
+		if g, err := user.LookupGroupId(e.Group); err == nil {
+			e.Group = g.Name
+		}
+	}
+	if e.Kind != Symlink {
+		return e
+	}
+	e.Target = path
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		e.Target = target
+	}
+	if to, err := os.Stat(path); err == nil {
+		e.Kind, e.Mode = kind(to.Mode()), uint32(to.Mode().Perm())
+	}
+	return e
+}
+
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return File
+	case mode.IsDir():
+		return Directory
+	case mode&fs.ModeSymlink != 0:
+		return Symlink
+	}
+	return Other
+}
+
+// metadata returns what an upload has brought with the file; none where it can't be read.
+func metadata(path string) map[string]string {
+	var m map[string]string
+	for _, name := range attributes(path) {
+		value := make([]byte, maxMetadata)
+		n, err := unix.Lgetxattr(path, name, value)
+		if err != nil || !printable(string(value[:n])) {
+			continue
+		}
+		if m == nil {
+			m = map[string]string{}
+		}
+		m[strings.TrimPrefix(name, attribute)] = string(value[:n])
+	}
+	return m
+}
+
+// attributes returns the names of a file's metadata.
+func attributes(path string) (names []string) {
+	list := make([]byte, 64<<10)
+	n, err := unix.Llistxattr(path, list)
+	if err != nil {
+		return nil
+	}
+	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
+		if strings.HasPrefix(name, attribute) && printable(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// setMetadata replaces the metadata of an open file.
+func setMetadata(f *os.File, m map[string]string) error {
+	list := make([]byte, 64<<10)
+	if n, err := unix.Flistxattr(int(f.Fd()), list); err == nil {
+		for name := range strings.SplitSeq(string(list[:n]), "\x00") {
+			if strings.HasPrefix(name, attribute) {
+				unix.Fremovexattr(int(f.Fd()), name)
+			}
+		}
+	}
+	for k, v := range m {
+		if err := unix.Fsetxattr(int(f.Fd()), attribute+k, []byte(v), 0); err != nil {
+			return fmt.Errorf("set the metadata of %s: %w", f.Name(), err)
+		}
+	}
+	return nil
+}
+
+// list walks a directory in lexical order, depth levels deep. Links in it are not followed.
+func list(dir string, depth int) ([]*Entry, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil && strings.Contains(err.Error(), "too many links") {
+		return nil, errorf(Invalid, "%s: too many links", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return nil, errorf(NotDirectory, "path is not a directory: %s", dir)
+	}
+	entries := []*Entry{}
+	err = filepath.WalkDir(real, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) && path != real {
+			return nil
+		}
+		if err != nil || path == real {
+			return err
+		}
+		rest, err := filepath.Rel(real, path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil // it is gone
+		}
+		if len(entries) == maxEntries {
+			return errorf(TooMany, "%s has more than %d entries: list its directories one by one", dir, maxEntries)
+		}
+		e := entry(path, info)
+		e.Path = filepath.Join(dir, rest)
+		entries = append(entries, e)
+		if d.IsDir() && strings.Count(rest, "/")+1 >= depth {
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	return entries, err
+}
+
+// read sends a regular file.
+func read(w http.ResponseWriter, r *http.Request) error {
+	path := r.FormValue("path")
+	f, info, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head, err := json.Marshal(entry(path, info))
+	if err != nil {
+		return err
+	}
+	w.Header().Set(headerEntry, strconv.QuoteToASCII(string(head)))
+	if _, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{f}, make([]byte, chunk)); err != nil {
+		panic(http.ErrAbortHandler) // it can't be told otherwise any more
+	}
+	return nil
+}
+
+// openRegular opens a file for reading. A fifo must not block it, and a device is no content.
+func openRegular(path string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = errorf(IsDirectory, "path '%s' is a directory", path)
+	case !info.Mode().IsRegular():
+		err = errorf(Invalid, "path '%s' is not a regular file", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// put writes a file from the body, and makes its parent directories.
+func put(w http.ResponseWriter, r *http.Request) error {
+	var p Put
+	if err := json.Unmarshal([]byte(r.FormValue("put")), &p); err != nil {
+		return errorf(Invalid, "%v", err)
+	}
+	if err := CheckMetadata(p.Metadata); err != nil {
+		return err
+	}
+	if info, err := os.Stat(p.Path); err == nil && info.IsDir() {
+		return errorf(IsDirectory, "path is a directory: %s", p.Path)
+	}
+	if _, err := parents(p.Path); err != nil {
+		return err
+	}
+	if p.Mode == 0 {
+		p.Mode = 0o644
+	}
+	write := inPlace
+	if p.Whole {
+		write = whole
+	}
+	if err := write(p, r.Body); err != nil {
+		return err
+	}
+	return answer(w)(stat(p.Path))
+}
+
+func parents(path string) (string, error) {
+	dir := filepath.Dir(path)
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// inPlace writes the file itself.
+func inPlace(p Put, body io.Reader) error {
+	f, err := os.OpenFile(p.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, fs.FileMode(p.Mode&0o777))
+	if err != nil {
+		return err
+	}
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		f.Close()
+		return errorf(Invalid, "path '%s' is not a regular file", p.Path)
+	}
+	return fill(f, p, body)
+}
+
+// whole writes a new file beside the old one, and then puts it in its place.
+func whole(p Put, body io.Reader) error {
+	if target, err := filepath.EvalSymlinks(p.Path); err == nil {
+		p.Path = target
+	}
+	f, err := os.CreateTemp(filepath.Dir(p.Path), ".upload-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // unless it is in its place
+	mode := fs.FileMode(p.Mode & 0o777)
+	if old, err := os.Stat(p.Path); err == nil {
+		mode = old.Mode().Perm()
+	}
+	if err := f.Chmod(mode); err != nil {
+		f.Close()
+		return err
+	}
+	if err := fill(f, p, body); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), p.Path)
+}
+
+// fill writes the body and the metadata, and closes the file.
+func fill(f *os.File, p Put, body io.Reader) error {
+	_, err := io.CopyBuffer(struct{ io.Writer }{f}, body, make([]byte, chunk))
+	if err == nil {
+		err = setMetadata(f, p.Metadata)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// compose writes the content of several files into one, in order, and removes them.
+func compose(w http.ResponseWriter, r *http.Request) error {
+	to := r.FormValue("to")
+	sources := r.Form["path"]
+	var parts []io.Reader
+	for _, path := range sources {
+		f, _, err := openRegular(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		parts = append(parts, f)
+	}
+	if _, err := parents(to); err != nil {
+		return err
+	}
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		return errorf(IsDirectory, "path is a directory: %s", to)
+	}
+	if err := whole(Put{Path: to, Mode: 0o644}, io.MultiReader(parts...)); err != nil {
+		return err
+	}
+	for _, path := range sources {
+		if path != to {
+			os.Remove(path)
+		}
+	}
+	return answer(w)(stat(to))
+}
+
+// mkdir makes a directory and its parents. One that is there is an error.
+func mkdir(path string) (*Entry, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, errorf(Exists, "directory already exists: %s", path)
+	} else if err == nil {
+		return nil, errorf(NotDirectory, "path already exists but it is not a directory: %s", path)
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	return stat(path)
+}
+
+// move renames a file or directory, and makes the parents of its new place.
+func move(from, to string) (*Entry, error) {
+	if _, err := os.Lstat(from); err != nil {
+		return nil, err
+	}
+	if _, err := parents(to); err != nil {
+		return nil, err
+	}
+	err := os.Rename(from, to)
+	if errors.Is(err, unix.EXDEV) { // /home and /tmp are mounts of their own
+		err = carry(from, to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return stat(to)
+}
+
+// carry moves a file or a directory to another mount: a copy takes the place of what is there, and then the original is removed.
+func carry(from, to string) error {
+	temp, err := os.MkdirTemp(filepath.Dir(to), ".move-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	copied := filepath.Join(temp, "it")
+	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		at := copied + strings.TrimPrefix(path, from)
+		if d.IsDir() {
+			return os.Mkdir(at, info.Mode().Perm()|0o700)
+		}
+		return copyOne(path, at, info)
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(copied, to); err != nil {
+		return err
+	}
+	return os.RemoveAll(from)
+}
+
+// copyOne copies a link or a regular file.
+func copyOne(from, to string, info fs.FileInfo) error {
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	}
+	f, _, err := openRegular(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return inPlace(Put{Path: to, Mode: uint32(info.Mode().Perm()), Metadata: metadata(from)}, f)
+}

@@ -1,0 +1,123 @@
+// Package guest is an agent inside of a sandbox: it serves the sandbox's files, changes of directories and ports to the server.
+//
+// It is this program itself, executed as a process of the sandbox like any other (backends.GuestPath), and speaks HTTP/2 on its
+// private channel. So each access has the sandbox's own rights and layers: no link, rename or mount of a program's can lead the
+// server to a file of the host, because the server opens none. A program may end the agent, which is started again; it can't
+// trace it, and whatever the agent answers is checked and bounded as a program's own words are.
+package guest
+
+import (
+	"fmt"
+	"time"
+)
+
+// Argument is the only argument with which this program becomes the agent.
+const Argument = "guest"
+
+// Kinds of an entry.
+const (
+	File      = "file"
+	Directory = "dir"
+	Symlink   = "symlink" // that leads nowhere, or in circles
+	Other     = "other"   // a socket, a device, a fifo
+)
+
+// Entry is a file or a directory of the sandbox. Names that are not UTF-8 are shown with U+FFFD.
+type Entry struct {
+	Name, Path string
+	Kind       string // of what a symbolic link leads to
+	Size       int64  // bytes
+	Mode       uint32 // permission bits of what a link leads to
+	Text       string // type and permissions as "-rw-r--r--"
+	Owner      string // user name, or number
+	Group      string
+	Modified   time.Time
+	Target     string            `json:",omitempty"` // where a symbolic link leads to; "" for no link
+	Metadata   map[string]string `json:",omitempty"` // of uploads, in extended attributes
+}
+
+// Operations of an event.
+const (
+	Created = "create"
+	Written = "write"
+	Removed = "remove"
+	Renamed = "rename" // away
+	Chmod   = "chmod"
+)
+
+// Event is a change in a watched directory.
+type Event struct {
+	Name  string // relative to the directory
+	Op    string
+	Entry *Entry `json:",omitempty"` // if it was asked for, and the file is there
+}
+
+// Reasons of an [Error].
+const (
+	NotFound     = "not found"
+	Exists       = "exists"
+	NotDirectory = "not a directory"
+	IsDirectory  = "is a directory"
+	NoSpace      = "no space"
+	Denied       = "denied"
+	Invalid      = "invalid"
+	Failed       = "failed"
+	TooMany      = "too many"
+)
+
+// Error is why the agent could not do something.
+type Error struct {
+	Reason  string
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func errorf(reason, format string, args ...any) *Error {
+	return &Error{reason, fmt.Sprintf(format, args...)}
+}
+
+// Put describes a file to write.
+type Put struct {
+	Path     string
+	Mode     uint32 // permission bits of a new file; 0 is 0644
+	Metadata map[string]string
+	// Whole writes a new file and puts it into the place of the old one once it is complete. Otherwise the file itself is written,
+	// through links, as a program would.
+	Whole bool
+}
+
+// Bounds of one answer.
+const (
+	maxEntries  = 50_000    // in a list
+	maxAnswer   = 64 << 20  // bytes of a list
+	maxLine     = 256 << 10 // bytes of an event
+	maxWatches  = 4096      // directories of one recursive watch
+	attribute   = "user.e2b."
+	chunk       = 64 << 10
+	maxMetadata = 4 << 10 // bytes of all metadata of a file
+)
+
+// CheckMetadata refuses metadata that a file can't have.
+func CheckMetadata(m map[string]string) error {
+	size := 0
+	for k, v := range m {
+		size += len(attribute) + len(k) + len(v)
+		if k == "" || len(k) > 255-len(attribute) || !printable(k) || !printable(v) {
+			return errorf(Invalid, "metadata %.40q is not printable ASCII, or its key is empty or too long", k)
+		}
+	}
+	if size > maxMetadata {
+		return errorf(Invalid, "the metadata has %d bytes, more than %d", size, maxMetadata)
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}

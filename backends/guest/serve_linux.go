@@ -1,0 +1,195 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
+)
+
+func init() {
+	role.Take(role.Guest, func() int {
+		if err := serve(os.NewFile(3, "channel")); err != nil {
+			fmt.Fprintln(os.Stderr, "sandboxmcp in the sandbox:", err)
+			return 1
+		}
+		return 0
+	})
+}
+
+// serve answers the server until the channel ends.
+func serve(channel *os.File) error {
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	// Programs have our number, and with it could open our memory and the channel.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
+	}
+	unix.Umask(0o022)
+	conn, err := net.FileConn(channel)
+	channel.Close()
+	if err != nil {
+		return fmt.Errorf("open the channel: %w", err)
+	}
+	l := &single{Conn: conn, closed: make(chan struct{})}
+	s := &http.Server{
+		Handler: handler(), Protocols: protocols(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	s.Serve(l) // its error is that the channel has ended
+	return nil
+}
+
+// single is a listener with one connection.
+type single struct {
+	net.Conn
+	accepted atomic.Bool
+	closed   chan struct{}
+	once     atomic.Bool
+}
+
+// Accept implements [net.Listener].
+func (s *single) Accept() (net.Conn, error) {
+	if !s.accepted.Swap(true) {
+		return s, nil
+	}
+	<-s.closed
+	return nil, net.ErrClosed
+}
+
+// Close implements [net.Listener] and [net.Conn].
+func (s *single) Close() error {
+	if !s.once.Swap(true) {
+		close(s.closed)
+	}
+	return s.Conn.Close()
+}
+
+// Addr implements [net.Listener].
+func (s *single) Addr() net.Addr { return s.LocalAddr() }
+
+// handler returns the operations.
+func handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"GET /stat": func(w http.ResponseWriter, r *http.Request) error { return answer(w)(stat(r.FormValue("path"))) },
+		"GET /list": func(w http.ResponseWriter, r *http.Request) error {
+			depth, _ := strconv.Atoi(r.FormValue("depth"))
+			return answer(w)(list(r.FormValue("path"), max(1, depth)))
+		},
+		"GET /file":   read,
+		"PUT /file":   put,
+		"POST /mkdir": func(w http.ResponseWriter, r *http.Request) error { return answer(w)(mkdir(r.FormValue("path"))) },
+		"POST /move": func(w http.ResponseWriter, r *http.Request) error {
+			return answer(w)(move(r.FormValue("path"), r.FormValue("to")))
+		},
+		"POST /compose": compose,
+		"POST /remove": func(w http.ResponseWriter, r *http.Request) error {
+			return answer(w)(struct{}{}, os.RemoveAll(r.FormValue("path")))
+		},
+		"GET /watch": watch,
+		"POST /dial": dial,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := h(w, r); err != nil {
+				fail(w, err)
+			}
+		})
+	}
+	return mux
+}
+
+// answer writes a value as JSON, unless there is an error.
+func answer(w http.ResponseWriter) func(any, error) error {
+	return func(v any, err error) error {
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(w).Encode(v)
+	}
+}
+
+// fail writes an error.
+func fail(w http.ResponseWriter, err error) {
+	w.WriteHeader(http.StatusUnprocessableEntity)
+	json.NewEncoder(w).Encode(explain(err))
+}
+
+// explain returns an error with its reason.
+func explain(err error) *Error {
+	if own, is := errors.AsType[*Error](err); is {
+		return own
+	}
+	reason := Failed
+	if errors.Is(err, unix.EROFS) {
+		reason = Denied
+	}
+	for kind, sentinel := range map[string]error{
+		NotFound: fs.ErrNotExist, Exists: fs.ErrExist, Denied: fs.ErrPermission, NotDirectory: unix.ENOTDIR,
+		IsDirectory: unix.EISDIR, NoSpace: unix.ENOSPC,
+	} {
+		if errors.Is(err, sentinel) {
+			reason = kind
+		}
+	}
+	return &Error{reason, err.Error()}
+}
+
+// dial connects to a port of the sandbox's loopback. The bodies of request and response are the connection.
+func dial(w http.ResponseWriter, r *http.Request) error {
+	port, err := strconv.ParseUint(r.FormValue("port"), 10, 16)
+	if err != nil {
+		return errorf(Invalid, "%.20q is not a port", r.FormValue("port"))
+	}
+	var conn net.Conn
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		if conn, err = net.Dial("tcp", net.JoinHostPort(host, strconv.FormatUint(port, 10))); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return errorf(NotFound, "nothing listens on port %d", port)
+	}
+	defer conn.Close()
+	control := http.NewResponseController(w)
+	control.Flush()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		io.Copy(conn, r.Body)
+		conn.(*net.TCPConn).CloseWrite()
+	}()
+	copyFlushed(w, conn)
+	conn.Close()
+	r.Body.Close()
+	<-done
+	return nil
+}
+
+// copyFlushed copies, and sends each part at once.
+func copyFlushed(w http.ResponseWriter, from io.Reader) {
+	control := http.NewResponseController(w)
+	buf := make([]byte, chunk)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil || control.Flush() != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package guest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// watching is what changes below one directory.
+type watching struct {
+	dir       string
+	recursive bool
+	entries   bool
+	events    *os.File // the inotify instance
+	out       *json.Encoder
+	dirs      map[int32]string // by watch: directories relative to dir
+}
+
+// changes of a directory that are told.
+const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ATTRIB | unix.IN_ONLYDIR | unix.IN_DELETE_SELF
+
+// watch sends an empty line when it has begun, and then each event, until the client has gone.
+func watch(w http.ResponseWriter, r *http.Request) error {
+	v := &watching{dir: r.FormValue("path"), recursive: r.FormValue("recursive") != "", entries: r.FormValue("entries") != "", dirs: map[int32]string{}}
+	info, err := os.Stat(v.dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return errorf(NotDirectory, "path %s not a directory", v.dir)
+	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return errorf(Failed, "watch %s: %v", v.dir, err)
+	}
+	v.events = os.NewFile(uintptr(fd), "inotify") // which the runtime polls
+	defer v.events.Close()
+	if err := v.add("."); err != nil {
+		return err
+	}
+	control := http.NewResponseController(w)
+	if _, err := w.Write([]byte("{}\n")); err != nil || control.Flush() != nil {
+		return nil
+	}
+	go func() {
+		<-r.Context().Done()
+		v.events.Close()
+	}()
+	v.out = json.NewEncoder(w)
+	buf := make([]byte, chunk)
+	for {
+		n, err := v.events.Read(buf)
+		if err != nil {
+			return nil
+		}
+		over, err := v.tell(buf[:n])
+		if err != nil || control.Flush() != nil || over {
+			return nil
+		}
+	}
+}
+
+// add watches a directory, and if asked for all below it.
+func (v *watching) add(dir string) error {
+	var id int
+	var err error
+	conn, e := v.events.SyscallConn()
+	if e != nil {
+		return e
+	}
+	e = conn.Control(func(fd uintptr) { id, err = unix.InotifyAddWatch(int(fd), filepath.Join(v.dir, dir), changes) })
+	switch {
+	case e != nil:
+		return e
+	case err != nil:
+		return errorf(explain(err).Reason, "watch %s: %v", filepath.Join(v.dir, dir), err)
+	case len(v.dirs) >= maxWatches:
+		return errorf(TooMany, "%s has more than %d directories", v.dir, maxWatches)
+	}
+	v.dirs[int32(id)] = dir
+	if !v.recursive {
+		return nil
+	}
+	below, err := os.ReadDir(filepath.Join(v.dir, dir))
+	if err != nil {
+		return nil // it is gone
+	}
+	for _, d := range below {
+		if d.IsDir() {
+			if err := v.add(filepath.Join(dir, d.Name())); err != nil && explain(err).Reason != NotFound {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tell sends the events in buf. It is over when the directory itself is gone.
+func (v *watching) tell(buf []byte) (over bool, err error) {
+	for len(buf) >= unix.SizeofInotifyEvent {
+		e := (*unix.InotifyEvent)(unsafe.Pointer(&buf[0]))
+		size := unix.SizeofInotifyEvent + int(e.Len)
+		if size > len(buf) {
+			break
+		}
+		name, _, _ := bytes.Cut(buf[unix.SizeofInotifyEvent:size], []byte{0})
+		buf = buf[size:]
+		dir, known := v.dirs[e.Wd]
+		switch {
+		case e.Mask&unix.IN_Q_OVERFLOW != 0 || !known:
+			continue
+		case e.Mask&unix.IN_IGNORED != 0:
+			if delete(v.dirs, e.Wd); dir == "." {
+				return true, nil
+			}
+			continue
+		case len(name) == 0: // about the directory itself, which its parent tells
+			continue
+		}
+		path := filepath.Join(dir, string(name))
+		for _, op := range []struct {
+			mask uint32
+			op   string
+		}{{unix.IN_CREATE | unix.IN_MOVED_TO, Created}, {unix.IN_MOVED_FROM, Renamed}, {unix.IN_ATTRIB, Chmod}, {unix.IN_MODIFY, Written}, {unix.IN_DELETE, Removed}} {
+			if e.Mask&op.mask == 0 {
+				continue
+			}
+			arrived := op.op == Created && e.Mask&unix.IN_ISDIR != 0 && v.recursive
+			if arrived {
+				if err := v.add(path); err != nil && explain(err).Reason != NotFound {
+					return false, err
+				}
+			}
+			if err := v.send(path, op.op); err != nil {
+				return false, err
+			}
+			if arrived {
+				err = v.found(path)
+			}
+		}
+	}
+	return false, err
+}
+
+// found tells of what was in a new directory before it was watched.
+func (v *watching) found(dir string) error {
+	return filepath.WalkDir(filepath.Join(v.dir, dir), func(path string, d fs.DirEntry, err error) error {
+		name, e := filepath.Rel(v.dir, path)
+		if err != nil || e != nil || name == dir {
+			return nil
+		}
+		return v.send(name, Created)
+	})
+}
+
+func (v *watching) send(name, op string) error {
+	e := Event{Name: name, Op: op}
+	if v.entries && op != Removed && op != Renamed {
+		e.Entry, _ = stat(filepath.Join(v.dir, name))
+	}
+	e.Name = strings.ToValidUTF8(name, "\uFFFD")
+	return v.out.Encode(e)
+}
