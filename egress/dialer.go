@@ -34,6 +34,17 @@ type Dialer struct {
 // Dial connects to a port of name by TCP. Its errors are one line that says what happened, and that
 // can be shown to whoever asked.
 func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
+	return d.dial(ctx, name, port, nil)
+}
+
+// Without returns a Dial that connects to no address in what networks returns then, whatever name leads there.
+func (d *Dialer) Without(networks func() []netip.Prefix) func(ctx context.Context, name string, port int) (net.Conn, error) {
+	return func(ctx context.Context, name string, port int) (net.Conn, error) {
+		return d.dial(ctx, name, port, networks())
+	}
+}
+
+func (d *Dialer) dial(ctx context.Context, name string, port int, without []netip.Prefix) (net.Conn, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("%d is no TCP port: ports are 1 to 65535", port)
 	}
@@ -52,7 +63,7 @@ func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, err
 	}
 	addrs = interleave(addrs)
 	addrs = addrs[:min(len(addrs), maxAttempts)]
-	conn, failures := d.race(ctx, addrs, uint16(port))
+	conn, failures := d.race(ctx, addrs, uint16(port), without)
 	if conn == nil {
 		return nil, sum(ctx, host, failures)
 	}
@@ -87,9 +98,9 @@ type attempt struct {
 
 // race connects to the first address that answers, in the manner of RFC 8305: the next one is
 // tried when one fails, or has not answered for a while. No attempt is left when it returns.
-func (d *Dialer) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, []attempt) {
+func (d *Dialer) race(ctx context.Context, addrs []netip.Addr, port uint16, without []netip.Prefix) (net.Conn, []attempt) {
 	if len(addrs) == 1 {
-		a := d.connect(ctx, netip.AddrPortFrom(addrs[0], port))
+		a := d.connect(ctx, netip.AddrPortFrom(addrs[0], port), without)
 		return a.conn, []attempt{a}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -104,7 +115,7 @@ func (d *Dialer) race(ctx context.Context, addrs []netip.Addr, port uint16) (net
 		case <-next.C:
 			if won == nil && len(addrs) > 0 {
 				to := netip.AddrPortFrom(addrs[0], port)
-				go func() { results <- d.connect(ctx, to) }()
+				go func() { results <- d.connect(ctx, to, without) }()
 				addrs = addrs[1:]
 				running++
 				next.Reset(stagger)
@@ -127,7 +138,7 @@ func (d *Dialer) race(ctx context.Context, addrs []netip.Addr, port uint16) (net
 }
 
 // connect checks the address once more at the last moment: the kernel is about to get it.
-func (d *Dialer) connect(ctx context.Context, to netip.AddrPort) attempt {
+func (d *Dialer) connect(ctx context.Context, to netip.AddrPort, without []netip.Prefix) attempt {
 	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
@@ -135,6 +146,10 @@ func (d *Dialer) connect(ctx context.Context, to netip.AddrPort) attempt {
 		}
 		if why := d.Refuses(at.Addr()); why != "" {
 			return &Blocked{Addr: at.Addr(), Why: why}
+		}
+		to := at.Addr().Unmap().WithZone("")
+		if slices.ContainsFunc(without, func(p netip.Prefix) bool { return p.Contains(to) }) {
+			return &Blocked{Addr: at.Addr(), Own: true}
 		}
 		return nil
 	}}

@@ -128,7 +128,7 @@ func TestRebinding(t *testing.T) {
 func TestCheckBeforeConnect(t *testing.T) {
 	at := greeter(t, "127.0.0.1:0").AddrPort()
 	for _, to := range []netip.AddrPort{at, netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port()), netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())} {
-		conn, failures := new(Dialer).race(t.Context(), []netip.Addr{to.Addr()}, to.Port())
+		conn, failures := new(Dialer).race(t.Context(), []netip.Addr{to.Addr()}, to.Port(), nil)
 		if conn != nil {
 			t.Fatalf("%s was connected to", to)
 		}
@@ -138,7 +138,7 @@ func TestCheckBeforeConnect(t *testing.T) {
 		}
 	}
 	// A zone that comes out of nowhere.
-	if a := new(Dialer).connect(t.Context(), netip.AddrPortFrom(netip.IPv6Loopback().WithZone("lo"), at.Port())); a.err == nil {
+	if a := new(Dialer).connect(t.Context(), netip.AddrPortFrom(netip.IPv6Loopback().WithZone("lo"), at.Port()), nil); a.err == nil {
 		t.Error("a zone was connected to")
 	}
 }
@@ -180,7 +180,7 @@ func TestHappyEyeballs(t *testing.T) {
 	mute, refused, good := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.1.1"), netip.MustParseAddr("127.0.0.2")
 	d := &Dialer{Networks: networks(t, "127.0.0.0/8")}
 	start := time.Now()
-	conn, failures := d.race(t.Context(), []netip.Addr{mute, refused, good}, uint16(port))
+	conn, failures := d.race(t.Context(), []netip.Addr{mute, refused, good}, uint16(port), nil)
 	if conn == nil || time.Since(start) < stagger {
 		t.Fatalf("%v after %v, which is less than the first had", failures, time.Since(start))
 	}
@@ -190,7 +190,7 @@ func TestHappyEyeballs(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) { // what is refused costs no time
 		start := time.Now()
-		conn, failures := d.race(t.Context(), []netip.Addr{refused, refused, refused, good}, uint16(port))
+		conn, failures := d.race(t.Context(), []netip.Addr{refused, refused, refused, good}, uint16(port), nil)
 		if conn == nil || time.Since(start) > 0 {
 			t.Fatalf("%v after %v", failures, time.Since(start))
 		}
@@ -277,4 +277,35 @@ func BenchmarkDial(b *testing.B) {
 			d.Resolve(b.Context(), "a.example")
 		}
 	})
+}
+
+// TestWithout: an address that the sandbox's rules deny is not connected to, and others of the name are.
+func TestWithout(t *testing.T) {
+	at := greeter(t, "127.0.0.1:0").AddrPort()
+	greeter(t, fmt.Sprintf("127.0.0.2:%d", at.Port()))
+	d := &Dialer{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Resolver: &answers{each: func(int64, string) []netip.Addr {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+	}}}
+	var denied []netip.Prefix
+	dial := d.Without(func() []netip.Prefix { return denied })
+	for _, c := range []struct {
+		deny string
+		want string // the address that is reached, or a part of the error
+	}{
+		{"", "127.0.0.1"}, {"127.0.0.1/32", "127.0.0.2"}, {"127.0.0.0/30", "which the sandbox's own rules deny"}, {"0.0.0.0/0", "own rules deny"},
+	} {
+		if denied = nil; c.deny != "" {
+			denied = []netip.Prefix{netip.MustParsePrefix(c.deny)}
+		}
+		conn, err := dial(t.Context(), "a.example", int(at.Port()))
+		switch {
+		case err != nil && !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: %v, want %s", c.deny, err, c.want)
+		case err == nil:
+			if got := conn.RemoteAddr().String(); !strings.HasPrefix(got, c.want+":") {
+				t.Errorf("%s: reached %s, want %s", c.deny, got, c.want)
+			}
+			conn.Close()
+		}
+	}
 }

@@ -42,12 +42,16 @@ type Blocked struct {
 	Name string
 	Addr netip.Addr // the first of them
 	Why  string     // what is there, in words
+	Own  bool       // it is the sandbox's own rules that deny the address
 }
 
 func (b *Blocked) Error() string {
 	entry := "the network"
 	if k := special(b.Addr); k == nil || k.secrets {
 		entry = "this very address" // a wider network does not open it
+	}
+	if b.Own {
+		return fmt.Sprintf("%s is at %s, which the sandbox's own rules deny", b.Name, b.Addr)
 	}
 	return fmt.Sprintf("%s is at %s, %s: the operator can name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
 }

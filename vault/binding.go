@@ -63,6 +63,7 @@ type Bound struct {
 	// guessed and need no escaping in headers, addresses and JSON. Each lease has another one.
 	Placeholder string
 	Binding
+	Header string // that each request to the hosts is given it in, whatever the program sent there; "" is none
 
 	// Value returns the value, and "" once the lease is closed. The string is a copy that Close can't wipe:
 	// keep no reference. It is a function because no printer, logger or dumper reads a closure.
@@ -90,7 +91,7 @@ func (l *Lease) Bound() []Bound {
 	in := l.inner()
 	for i, s := range in.secrets {
 		if s.to.bound() {
-			all = append(all, Bound{s.name, s.placeholder, s.to.clone(), func() string { return in.value(i) }})
+			all = append(all, Bound{s.name, s.placeholder, s.to.clone(), s.header, func() string { return in.value(i) }})
 		}
 	}
 	return all

@@ -35,6 +35,7 @@ type secret struct {
 	value       []byte
 	to          Binding
 	placeholder string // of a bound one
+	header      string // of a bound one, see Bound
 
 	pages   *pages // where value is
 	release func() // wipes value; nil if value is the only copy

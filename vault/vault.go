@@ -73,6 +73,29 @@ func (v *Vault) Lease(ctx context.Context, namespace string, keys []string) (*Le
 	return newLease(secrets), nil
 }
 
+// Value is a secret that somebody brings along.
+type Value struct {
+	Name   string
+	Value  []byte
+	To     Binding
+	Header string // see Bound
+}
+
+// LeaseValues returns a lease of values that are in no store. The caller closes the lease.
+func (v *Vault) LeaseValues(values []Value) (*Lease, error) {
+	var secrets []secret
+	for _, one := range values {
+		if err := cmp.Or(checkKey(one.Name), checkValue(one.Value), one.To.check(one.Value)); err != nil {
+			wipe(secrets)
+			return nil, fmt.Errorf("secret %s: %w", one.Name, err)
+		}
+		s := secret{name: one.Name, to: one.To.clone(), header: one.Header, pages: v.pages()}
+		s.value, s.release = s.pages.keep(one.Value)
+		secrets = append(secrets, s)
+	}
+	return newLease(secrets), nil
+}
+
 // find returns one secret after checking that a program can be given its value.
 func (v *Vault) find(ctx context.Context, namespace, key string) (secret, error) {
 	if err := checkKey(key); err != nil {

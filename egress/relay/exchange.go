@@ -47,6 +47,9 @@ func (x *exchange) fill(r *http.Request) error {
 	if err := f.header(r); err != nil {
 		return err
 	}
+	if err := f.inject(r); err != nil {
+		return err
+	}
 	if err := x.body(f, r); err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (x *exchange) keepBack(r *http.Request, closed []Secret) error {
 		return err
 	}
 	for i, s := range closed {
-		if f.found[i] || s.Require {
+		if f.found[i] || s.Require || s.Header != "" {
 			return refuse("the secret %s is sent to %s over TLS only: use https", s.Name, x.route.Name)
 		}
 	}

@@ -42,6 +42,7 @@ type Secret struct {
 	Clear       func(name string, port int) bool // whether it may go there without TLS; nil is no
 	Require     bool                             // requests to its names without it are refused; see credential.go
 	Body        bool                             // it is put into request bodies, too
+	Header      string                           // a header that each request to its names has it in, whatever the program sent there; "" is none
 }
 
 // Route is a connection of a program to a name.

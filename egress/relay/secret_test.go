@@ -102,6 +102,32 @@ func TestPutIn(t *testing.T) {
 	})
 }
 
+// TestHeaderOfEachRequest: a rule's header is in each request to its name, and the program can neither send another one nor read it; in the
+// clear, where it may not be, nothing is sent at all.
+func TestHeaderOfEachRequest(t *testing.T) {
+	var h heard
+	injects := func(s *Secret) { s.Header = "X-Api-key" }
+	bothSides(t, lease(injects), h.serve, func(t *testing.T, g *rig, major int) {
+		r := g.request("GET", "/", nil)
+		r.Header["X-Api-Key"] = []string{"of the program", "another"}
+		if major == 1 {
+			r.Header.Set("Connection", "X-Api-Key") // which proxies take for one that is not to be passed on
+		}
+		res, body := g.do(major, r)
+		if got := h.header["X-Api-Key"]; len(got) != 1 || got[0] != value {
+			t.Errorf("got %q", got)
+		}
+		if text := dump(res, body); leaked(text) || !strings.Contains(text, mark) {
+			t.Errorf("came back:\n%s", text)
+		}
+	})
+	h = heard{}
+	g := newRig(t, setup{server: clearServer(h.serve), config: lease(injects).config()})
+	if res, body := g.do(1, g.request("GET", "/", nil)); res.StatusCode != 403 || !strings.Contains(body, "use https") || h.count > 0 {
+		t.Errorf("in the clear: %s %q, %d requests", res.Status, body, h.count)
+	}
+}
+
 func TestBodies(t *testing.T) {
 	var h heard
 	bothSides(t, lease(func(s *Secret) { s.Body = true }), h.serve, func(t *testing.T, g *rig, major int) {

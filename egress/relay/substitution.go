@@ -53,6 +53,23 @@ func (f *substitution) header(r *http.Request) error {
 	return nil
 }
 
+// inject sets the headers of secrets that each request has.
+func (f *substitution) inject(r *http.Request) error {
+	for i, s := range f.secrets {
+		if s.Header == "" {
+			continue
+		}
+		r.Header.Del(s.Header)
+		value, err := f.replace(s.Placeholder, inHeader)
+		if err != nil {
+			return err
+		}
+		r.Header[http.CanonicalHeaderKey(s.Header)] = []string{value}
+		f.found[i] = true
+	}
+	return nil
+}
+
 // authorization also replaces placeholders within Basic credentials, which are base64 of user:password (RFC 7617).
 func (f *substitution) authorization(v string) (string, error) {
 	text, ok := basic(v)

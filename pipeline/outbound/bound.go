@@ -31,13 +31,19 @@ func (o *Session) leases() vault.Leases {
 
 func (o *Session) secrets() []relay.Secret {
 	var all []relay.Secret
+	o.mu.Lock()
+	headers := o.bounds.Headers
+	o.mu.Unlock()
 	for _, b := range o.leases().Bound() {
+		if b.Header != "" && !slices.Contains(headers, b.Name) { // of rules that were replaced
+			continue
+		}
 		known, ok := o.names.Load(b.Placeholder)
 		if !ok {
 			known, _ = o.names.LoadOrStore(b.Placeholder, namesOf(b.Hosts))
 		}
 		to := known.(names)
-		all = append(all, relay.Secret{Name: b.Name, Placeholder: b.Placeholder, Value: b.Value, Require: b.Require, Body: b.Body,
+		all = append(all, relay.Secret{Name: b.Name, Placeholder: b.Placeholder, Value: b.Value, Require: b.Require, Body: b.Body, Header: b.Header,
 			Bound: to.allows, Clear: to.allowsClear})
 	}
 	return all

@@ -14,9 +14,8 @@ import (
 // have approved, then a person.
 func (o *Session) decide(ctx context.Context, name string, port int) egress.Decision {
 	o.mu.Lock()
-	t := o.scope
+	t, within := o.scope, o.bounds.Within
 	o.mu.Unlock()
-	within := o.cfg.Within
 	if t.Within != nil {
 		within = t.Within
 	}

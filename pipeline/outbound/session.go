@@ -3,10 +3,12 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,10 +23,11 @@ import (
 
 // Config describes an egress session.
 type Config struct {
-	Policy      egress.Policy  // what may be reached without a person
-	Within      *egress.Policy // what may be reached at all: nil is whatever Policy and people allow
-	Ports       []int          // on which the gateway listens; without any, the sandbox only learns that names can't be reached
-	Ask         bool           // a person is asked about names that the policy neither allows nor denies
+	Policy      egress.Policy // what may be reached without a person
+	Bounds                    // until Narrow replaces them
+	Changes     bool          // Narrow may be called
+	Ports       []int         // on which the gateway listens; without any, the sandbox only learns that names can't be reached
+	Ask         bool          // a person is asked about names that the policy neither allows nor denies
 	Approvals   *approval.Broker
 	Dialer      *egress.Dialer
 	Idle        time.Duration // of a connection; 0 is the gateway's default
@@ -37,6 +40,13 @@ type Config struct {
 	Leases             func() vault.Leases // of the sandbox so far
 	TrustCA            bool                // secrets may be bound to names, so programs have to trust our certificates
 	Record             Record              // of what is decided while no Scope is entered
+}
+
+// Bounds narrow what an egress session lets out. The zero value does not.
+type Bounds struct {
+	Within  *egress.Policy // what may be reached at all: nil is whatever Policy and people allow
+	Without []netip.Prefix // addresses that are not connected to, whatever name leads there
+	Headers []string       // names of the leased secrets that requests are given as headers; of others, none is
 }
 
 // Record makes a decision durable, before anything leaves. An error refuses what was allowed.
@@ -61,6 +71,7 @@ type Session struct {
 	names sync.Map // placeholder of a bound secret -> names, where it may go
 
 	mu      sync.Mutex
+	bounds  Bounds
 	scope   Scope
 	record  Record // of this scope
 	gateway *egress.Gateway
@@ -68,7 +79,7 @@ type Session struct {
 
 // New returns an egress session that is not open yet.
 func New(c Config) (*Session, error) {
-	o := &Session{cfg: c, scope: Scope{Run: c.Session, Record: c.Record}, record: Bounded(c.Record)}
+	o := &Session{cfg: c, bounds: c.Bounds, scope: Scope{Run: c.Session, Record: c.Record}, record: Bounded(c.Record)}
 	if !o.Leads() {
 		return o, nil
 	}
@@ -108,7 +119,7 @@ func (o *Session) Open(sandbox backends.Sandbox) (backends.Sandbox, error) {
 		return sandbox, errors.New("the backend's sandbox has no way out")
 	}
 	gateway := egress.Open(egress.Config{
-		Decide: o.decide, Decided: o.decided, Dialer: o.cfg.Dialer, Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
+		Decide: o.decide, Decided: o.decided, Dial: cmp.Or(o.cfg.Dialer, &egress.Dialer{}).Without(o.excluded), Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
 	}, egress.Sockets(g))
 	o.mu.Lock()
 	o.gateway = gateway
@@ -140,6 +151,30 @@ func (o *Session) Enter(t Scope) {
 	if t.Within != nil && gateway != nil {
 		gateway.End(func(name string, port int) bool { return t.Within.Decide(name, port).Allowed })
 	}
+}
+
+// Changes reports whether Narrow may be called.
+func (o *Session) Changes() bool { return o != nil && o.cfg.Changes }
+
+// Narrow replaces the bounds, and ends the connections that stand: to which address they lead is not known any more. A session that leads
+// nowhere has none.
+func (o *Session) Narrow(b Bounds) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.bounds = b
+	gateway := o.gateway
+	o.mu.Unlock()
+	if gateway != nil {
+		gateway.End(func(string, int) bool { return false })
+	}
+}
+
+func (o *Session) excluded() []netip.Prefix {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bounds.Without
 }
 
 // Leave ends the scope, and returns the decisions since the one before it.

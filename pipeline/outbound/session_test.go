@@ -94,7 +94,7 @@ func TestDecide(t *testing.T) {
 				p := policy(t, tt.deny, names...)
 				return &p
 			}
-			c := Config{Policy: policy(t, tt.deny, tt.allow...), Within: within(tt.session), Ask: tt.ask, Approvals: b, Namespace: "team", Session: "S"}
+			c := Config{Policy: policy(t, tt.deny, tt.allow...), Bounds: Bounds{Within: within(tt.session)}, Ask: tt.ask, Approvals: b, Namespace: "team", Session: "S"}
 			if tt.namespace != "" {
 				c.Namespace = tt.namespace
 			}
@@ -171,5 +171,31 @@ func TestUnrecorded(t *testing.T) {
 	none.Enter(Scope{})
 	if none.Leave() != nil || none.Leads() || none.Git(nil) != nil {
 		t.Error("a nil session lets something out")
+	}
+}
+
+// TestNarrow: what replaces a session's bounds holds from then on, and opens nothing that policy does not.
+func TestNarrow(t *testing.T) {
+	o, err := New(Config{Policy: policy(t, nil, "a.test", "b.test"), Namespace: "team", Session: "S"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := func() (names string) {
+		for _, name := range []string{"a.test", "b.test", "c.test"} {
+			if o.decide(t.Context(), name, 443).Allowed {
+				names += name[:1]
+			}
+		}
+		return names
+	}
+	none, one, more := policy(t, nil), policy(t, nil, "b.test"), policy(t, nil, "b.test", "c.test")
+	for _, c := range []struct {
+		within *egress.Policy
+		want   string
+	}{{nil, "ab"}, {&one, "b"}, {&none, ""}, {&more, "b"}, {nil, "ab"}} {
+		o.Narrow(Bounds{Within: c.within})
+		if got := allowed(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
 	}
 }

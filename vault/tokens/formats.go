@@ -52,6 +52,7 @@ func formats() []*format {
 		open("a Hugging Face token", 34, letters, "hf_", "api_org_").with(mixed),
 
 		open("a sandboxmcp token", 69, bytesOf("A-Z2-7_"), "smcp_"), // pipeline/identity makes them
+		open("an E2B key", 40, lowerHex, "e2b_"),                    // and these, of tokens for E2B's SDKs
 		open("an npm token", 36, letters, "npm_"),
 		open("a PyPI token", 50, base64URL, "pypi-AgEIcHlwaS5vcmc", "pypi-AgENdGVzdC5weXBpLm9yZw"),
 		open("a RubyGems key", 48, lowerHex, "rubygems_"),

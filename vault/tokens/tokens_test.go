@@ -87,6 +87,7 @@ func samples(s source) []sample {
 		sampleOf("an OpenAI key", "sk", "-", s.of(20, alnum), "T3B", "lbkFJ", s.of(20, alnum)),
 		sampleOf("an Anthropic key", "sk-", "ant-api03-", s.of(93, url64), "AA"),
 		sampleOf("a Hugging Face token", "h", "f_", s.of(34, abcLower+abcUpper)),
+		sampleOf("an E2B key", "e2", "b_", s.of(86, "0123456789abcdef")),
 		sampleOf("a sandboxmcp token", "sm", "cp_", s.of(10, abcUpper+"234567"), "_", s.of(59, abcUpper+"234567")),
 		sampleOf("an npm token", "np", "m_", s.of(36, alnum)),
 		sampleOf("a PyPI token", "pypi-", "AgEI", "cHlwaS5vcmc", s.of(150, url64)),
