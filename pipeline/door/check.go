@@ -40,8 +40,8 @@ func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 	if d.cors(w, r) {
 		return
 	}
-	if r.ContentLength > maxBody {
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has at most %d MiB", maxBody>>20), "send less at once")
+	if most := d.largest(r); r.ContentLength > most {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has at most %d MiB", most>>20), "send less at once")
 		return
 	}
 	d.c.Handler.ServeHTTP(w, r)

@@ -21,16 +21,19 @@ import (
 
 // Config says where and how requests are taken.
 type Config struct {
-	Address   string                 // "127.0.0.1:8750", "[::1]:0", "unix:/path/to/socket", or "systemd" for the socket that systemd passes (LISTEN_FDS)
-	Group     string                 // of a Unix socket: who may connect besides its owner; "" is nobody (mode 0600, with a group 0660)
-	Cert, Key string                 // files of PEM; both or none; read again when they change, so that renewals need no restart
-	ClientCA  string                 // file of PEM, read likewise: certificates of clients are asked for, and verified against it; needs Cert
-	Hosts     []string               // names in Host that are right besides the listener's own address and the loopback's names
-	Origins   []string               // values of Origin that may send requests besides the same origin
-	Handler   http.Handler           // everything but /healthz and /readyz
-	Linked    func(path string) bool // paths that pages of any origin may lead a browser to; nil is none
-	Ready     func() error           // why /readyz is 503; nil is ready
-	Log       *slog.Logger           // has nothing of requests; nil is nobody
+	Address   string       // "127.0.0.1:8750", "[::1]:0", "unix:/path/to/socket", or "systemd" for the socket that systemd passes (LISTEN_FDS)
+	Group     string       // of a Unix socket: who may connect besides its owner; "" is nobody (mode 0600, with a group 0660)
+	Cert, Key string       // files of PEM; both or none; read again when they change, so that renewals need no restart
+	ClientCA  string       // file of PEM, read likewise: certificates of clients are asked for, and verified against it; needs Cert
+	Hosts     []string     // names in Host that are right besides the listener's own address and the loopback's names
+	Origins   []string     // values of Origin that may send requests besides the same origin
+	Handler   http.Handler // everything but /healthz and /readyz
+	// Largest is the most bytes of the body of a request, of which its handler holds no more than a piece in memory; 0 is the bound of all.
+	// May be nil.
+	Largest func(*http.Request) int64
+	Linked  func(path string) bool // paths that pages of any origin may lead a browser to; nil is none
+	Ready   func() error           // why /readyz is 503; nil is ready
+	Log     *slog.Logger           // has nothing of requests; nil is nobody
 }
 
 const (

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"time"
@@ -18,9 +19,17 @@ type body struct {
 }
 
 func (d *Door) body(w http.ResponseWriter, r *http.Request) *body {
-	b := &body{http.MaxBytesReader(w, r.Body, maxBody), http.NewResponseController(w), d.b, time.Now(), 0}
+	b := &body{http.MaxBytesReader(w, r.Body, d.largest(r)), http.NewResponseController(w), d.b, time.Now(), 0}
 	b.extend()
 	return b
+}
+
+// largest returns the most bytes of the body of a request.
+func (d *Door) largest(r *http.Request) int64 {
+	if d.c.Largest == nil {
+		return maxBody
+	}
+	return cmp.Or(d.c.Largest(r), maxBody)
 }
 
 func (b *body) extend() {

@@ -92,6 +92,9 @@ func (c *Checker) Identify(r *http.Request) (Identity, error) {
 	}
 	scheme, token, _ := strings.Cut(headers[0], " ")
 	token = strings.TrimLeft(token, " ")
+	if ours, ok := FromE2B(token); ok {
+		token = ours
+	}
 	if c.cfg.Tokens != nil && strings.EqualFold(scheme, "Bearer") && len(headers) == 1 && c.cfg.Tokens.Verified(token) {
 		return c.limited(c.verify(r.Context(), token)) // whoever shares its address may have failed as often as they like
 	}
@@ -154,7 +157,7 @@ func tokenInURL(u *url.URL) bool {
 			return true
 		}
 		for _, v := range values {
-			if strings.HasPrefix(v, tokenPrefix) {
+			if strings.HasPrefix(v, tokenPrefix) || len(v) == e2bLength && strings.HasPrefix(v, e2bPrefix) {
 				return true
 			}
 		}
@@ -205,11 +208,14 @@ func (c *Checker) Watch(ctx context.Context, i Identity) (context.Context, conte
 
 // Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when its
 // credentials do. They have no Authorization header any more, so that nothing behind it can tell the token. Others are refused.
-func (c *Checker) Middleware(next http.Handler) http.Handler {
+func (c *Checker) Middleware(next http.Handler) http.Handler { return c.MiddlewareWith(next, c.refuse) }
+
+// MiddlewareWith is Middleware for a protocol whose refusals have another form.
+func (c *Checker) MiddlewareWith(next http.Handler, refuse func(http.ResponseWriter, *Refused)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i, err := c.Identify(r)
 		if err != nil {
-			c.refuse(w, err)
+			refuse(w, AsRefused(err))
 			return
 		}
 		ctx, done := c.watch(r.Context(), i)
@@ -221,12 +227,33 @@ func (c *Checker) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers a request that is not taken.
-func (c *Checker) refuse(w http.ResponseWriter, err error) {
-	e, ok := errors.AsType[*Refused](err)
-	if !ok {
-		e = &Refused{Status: http.StatusInternalServerError, Text: "this is a bug of sandboxmcp"}
+// Again returns a context for what is asked with a capability that i was given, who was identified for it: it has the identity, and ends
+// when that does. The error, a *Refused, is that of credentials that have ended, or of too many requests. Certificates and JWTs are
+// renewed under the same name, and do not end it.
+func (c *Checker) Again(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, error) {
+	if i.Source != FromToken {
+		i.Expires = time.Time{}
 	}
+	if !i.Expires.IsZero() && !time.Now().Before(i.Expires) || i.Source == FromToken && (c.cfg.Tokens == nil || !c.cfg.Tokens.holds(i)) {
+		return nil, nil, errInvalid
+	}
+	if _, err := c.limited(i, nil); err != nil {
+		return nil, nil, err
+	}
+	ctx, done := c.watch(ctx, i)
+	return ctx, done, nil
+}
+
+// AsRefused returns an error of Identify or Again as what it is.
+func AsRefused(err error) *Refused {
+	if e, ok := errors.AsType[*Refused](err); ok {
+		return e
+	}
+	return &Refused{Status: http.StatusInternalServerError, Text: "this is a bug of sandboxmcp"}
+}
+
+// refuse answers a request that is not taken.
+func (c *Checker) refuse(w http.ResponseWriter, e *Refused) {
 	h := w.Header()
 	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
 		h.Set("WWW-Authenticate", c.challenge(e.Code))

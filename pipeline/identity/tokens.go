@@ -119,6 +119,9 @@ func (t *Tokens) Create(ctx context.Context, spec Token, log func(Token) error) 
 // Revoke removes the token of a name or an id, or a token itself. No process accepts it when Revoke returns. log is called
 // before, as by Create.
 func (t *Tokens) Revoke(ctx context.Context, which string, log func(Token) error) (gone Token, err error) {
+	if token, ok := FromE2B(which); ok {
+		which = token
+	}
 	if id, ok := parseToken(which); ok {
 		which = id
 	}
