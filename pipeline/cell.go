@@ -30,8 +30,11 @@ func (p *Pipeline) planCell(c *plan) (language string, err error) {
 	if c.containment, err = p.containmentOf(info.Backend, info.Profile, q.Require); err != nil {
 		return "", err
 	}
+	if language, err = s.ContextLanguage(q.Context); err != nil {
+		return "", sessionError(StageValidate, err)
+	}
 	c.limits, err = p.limitCell(q, info)
-	return info.Language, err
+	return language, err
 }
 
 // fitsSession refuses what can't be had of a session that stands already.
@@ -91,6 +94,10 @@ func sessionError(stage string, err error) error {
 		e.Remedy = Remedy{remedy.FindSession}
 	case errors.Is(err, session.ErrDead):
 		e.Remedy = Remedy{"create a new one with ", remedy.CreateSession, "; its variables and files are gone"}
+	case errors.Is(err, session.ErrNoContext), errors.Is(err, session.ErrBare):
+		e.Remedy = Remedy{"name a context that the session has"}
+	case errors.Is(err, session.ErrContexts):
+		e.Remedy = Remedy{"remove one that is not needed any more"}
 	case errors.Is(err, session.ErrFull):
 		e.Remedy = Remedy{"end one with ", remedy.EndSession, ", or ", remedy.Raise.With("sessions.per_namespace or sessions.total")}
 	default:
@@ -125,10 +132,13 @@ func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Wr
 	before := e.before()
 	came, err := e.guard.Run(ctx, kernel.Cell{
 		Code: string(e.program.Source), Env: e.cellEnv(), Timeout: e.limits.Wall,
-		Stdout: stdout, Stderr: stderr,
-		Display: e.display(),
+		Stdout: stdout, Stderr: stderr, Charts: e.request.Charts,
+		Display: e.display(e.request.Display),
 	})
 	over := e.guard.Over()
+	if e.request.EnvOnce && err == nil && over == nil && !came.Lost {
+		e.takeBack()
+	}
 	if err != nil && over != nil {
 		return sessionError(StageBackend, over)
 	}
@@ -155,8 +165,19 @@ func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Wr
 	return nil
 }
 
-// display returns what takes a program's displays into the result, up to a bound.
-func (r *run) display() func(kernel.Bundle) {
+// takeBack gives the variables of a cell the values that the session has for them, or none.
+func (e *execution) takeBack() {
+	language := e.program.Language
+	code := kernel.Restoring(language, e.request.Env, e.guard.Environment())
+	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
+	defer cancel()
+	if _, err := e.guard.Run(ctx, kernel.Cell{Code: code, Name: "environment", Timeout: finishTimeout}); err != nil {
+		e.warn("variables of this code stay in the session's environment: " + e.clean(err.Error()))
+	}
+}
+
+// display returns what takes a program's displays into the result, up to a bound, and shows them as they come.
+func (r *run) display(show func(kernel.Bundle)) func(kernel.Bundle) {
 	bytes := 0
 	return func(b kernel.Bundle) {
 		if bytes > maxDisplays {
@@ -170,7 +191,11 @@ func (r *run) display() func(kernel.Bundle) {
 			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxDisplays>>20)}
 		}
 		r.res.Displays = append(r.res.Displays, b)
-		r.live.display(r.cleaner(b))
+		clean := r.cleaner(b)
+		r.live.display(clean)
+		if show != nil {
+			show(clean)
+		}
 	}
 }
 

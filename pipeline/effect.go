@@ -10,7 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Effect is anything that is done for a caller: a [Request], [Install], [NewSession], [EndSession], [Bridge], [NewLimits], [Interrupt], [Fetch],
+// Effect is anything that is done for a caller: a [Request], [Process], [Install], [NewSession], [ChangeSession], [EndSession], [NewContext],
+// [RestartContext], [EndContext], [WriteFile], [ChangeFile], [DialPort], [Bridge], [NewLimits], [Interrupt], [Fetch],
 // [Search], [Browse], [HostCommand], [HostRead], [HostWrite], [HostList], [HostCopy] or [Denial]. Do is the only way to have it.
 type Effect interface {
 	// describe returns what rows and the result say of the effect from its beginning.

@@ -51,14 +51,23 @@ type route struct {
 	policy  egress.Policy  // without a person
 	within  *egress.Policy // at all; nil is no narrower
 	granted egress.Policy  // by people, so far
+	open    bool           // it may become wider later
+	rules   outbound.Bounds
 }
 
 // none reports whether nothing can ever be reached.
-func (w route) none() bool { return w.within != nil && w.within.Empty() }
+func (w route) none() bool { return !w.open && w.within != nil && w.within.Empty() }
+
+// bounds returns what narrows the sandbox's egress session.
+func (w route) bounds() outbound.Bounds {
+	b := w.rules
+	b.Within = w.within
+	return b
+}
 
 // ports returns the ports that names may be reached on.
 func (w route) ports() []int {
-	if w.within != nil {
+	if w.within != nil && !w.open {
 		return w.within.Ports()
 	}
 	return slices.Concat(w.policy.Ports(), w.granted.Ports())
@@ -146,10 +155,10 @@ func (r *run) newOutbound(base string, allow []string, w route, leases func() va
 			Reason: "the profile landlock has no network of its own that could lead out", Remedy: Remedy{"use the profile hardened"}}
 	}
 	return outbound.New(outbound.Config{
-		Policy: w.policy, Within: w.within, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
+		Policy: w.policy, Bounds: w.bounds(), Changes: w.open, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
 		Dialer: e.Dialer, Roots: e.Roots, Idle: e.Idle, Connections: e.Connections, Budget: r.p.budget,
 		Namespace: r.res.Namespace, Session: session, Leases: leases,
-		TrustCA: session != "" && r.p.cfg.Vault.MayBind() || len(leases().Bound()) > 0,
+		TrustCA: session != "" && (w.open || r.p.cfg.Vault.MayBind()) || len(leases().Bound()) > 0,
 		Record:  r.p.recorder(r.res.ID, r.res.Namespace, func(s string) string { return leases().Redact(s) }),
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -58,7 +59,7 @@ func TestOneWayIn(t *testing.T) {
 		return nil
 	}
 	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
-	info := open(t, p, NewSession{})
+	info := open(t, p, NewSession{Guest: true})
 	ctx := t.Context()
 	calls := map[string][]any{
 		"Analyze":         {ctx, validate.Code{Language: "python", Source: []byte("x = 1\n")}, validate.Options{}},
@@ -67,6 +68,13 @@ func TestOneWayIn(t *testing.T) {
 		"Begin":           {ctx, Request{Language: "shell", Code: []byte("true")}},
 		"CancelJob":       {"default", "none"},
 		"Follow":          {ctx, "default", "none", Follower{}},
+		"Contexts":        {"default", info.ID},
+		"ListFiles":       {ctx, "default", info.ID, "", 1},
+		"Processes":       {"default", info.ID},
+		"ReadFile":        {ctx, "default", info.ID, "none"},
+		"Start":           {ctx, StartProcess{Process: Process{Session: info.ID, Args: []string{"true"}}}},
+		"StatFile":        {ctx, "default", info.ID, "none"},
+		"WatchFiles":      {ctx, "default", info.ID, guest.Watch{Path: "none"}, func() error { return nil }, func(guest.Event) error { return nil }},
 		"Free":            {backends.Limits{CPU: 1}},
 		"HostAccess":      {"default", info.ID},
 		"HostEnabled":     {},
@@ -92,7 +100,7 @@ func TestOneWayIn(t *testing.T) {
 	}
 	state := func() (all []any) {
 		for _, i := range p.Sessions("") {
-			i.Used = session.Info{}.Used // to look at a session is no use of it that anybody could tell
+			i.Used, i.State = session.Info{}.Used, "" // to look at a session is no use of it that anybody could tell; its end would show in Ended
 			all = append(all, i)
 		}
 		limits, caps := p.InForce("default")

@@ -34,6 +34,7 @@ type Pipeline struct {
 	namespaceLimits namespaceLimits
 	jobs            jobs
 	under           under
+	processes       processes
 	counters        *counters
 	budget          *egress.Budget
 	policy          string // SHA-256 of cfg.Policy
@@ -130,9 +131,10 @@ func New(cfg Config) *Pipeline {
 	return p
 }
 
-// Close ends all sessions and background runs, and waits for them.
+// Close ends all sessions with their programs, and background runs, and waits for them.
 func (p *Pipeline) Close() {
 	p.jobs.close()
 	p.sessions.Close()
+	p.processes.going.Wait()
 	p.analysers.close()
 }

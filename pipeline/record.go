@@ -37,6 +37,7 @@ type facts map[string]any
 func (q *Request) facts(code string) facts {
 	f := facts{"code_sha256": code, "code_bytes": len(q.Code), "name": q.Name, "language": q.Language}
 	f.add("session", q.Session, len(q.Session))
+	f.add("context", q.Context, len(q.Context))
 	if q.Command != nil {
 		f["language"], f["command"] = validate.Command, q.Command
 	}

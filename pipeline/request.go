@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
@@ -68,6 +69,8 @@ type Request struct {
 	// Session is the id of the session that runs the code; "" is a sandbox of its own. What a
 	// session was started with stays: Language, Backend, Profile, Mounts and Workspace must be empty.
 	Session string
+	// Context is the session's interpreter that runs the code: see NewContext. "" is its first.
+	Context string
 
 	Artifacts string // a host directory to save artifacts in, "" saves none
 
@@ -78,6 +81,13 @@ type Request struct {
 	// Whole has Stdout and Stderr get all of the output: only what the result keeps is cut. A writer that blocks then holds
 	// up the program, as the reader of a pipe does, until the program's time is up.
 	Whole bool
+
+	// Display gets what code in a session shows while it runs, free of secrets, as the result has it at the end. It may be nil, and must
+	// not block. Charts has figures and tables come with their data: see kernel.Cell. EnvOnce has the variables of Env be for
+	// this code alone, and not for what the session runs later.
+	Display func(kernel.Bundle) `json:"-"`
+	Charts  bool
+	EnvOnce bool
 
 	// Beside says whether the host has, next to the code's file, a file or module of this name, and
 	// its path there. It is asked only to give a hint after a program missed it. May be nil.

@@ -134,7 +134,7 @@ func (e *execution) acquire(ctx context.Context) error {
 func (e *execution) queue(ctx context.Context) (err error) {
 	defer e.time(&e.res.Timings.Queue)()
 	if e.session != nil {
-		if e.guard, err = e.session.Acquire(ctx); err != nil {
+		if e.guard, err = e.session.AcquireContext(ctx, e.request.Context); err != nil {
 			return sessionError(StageQueue, err)
 		}
 		e.releases = append(e.releases, e.guard.Release)

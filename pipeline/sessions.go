@@ -25,12 +25,38 @@ type NewSession struct {
 	Namespace, Language, Backend, Profile string
 	Require                               []string
 	Allow                                 []string // names that its cells may reach; nil and empty as in Request
-	Limits                                Bounds   // Wall and Output are those of each cell that asks for none
-	Idle, Lifetime                        time.Duration
+	// Network, if it is not nil, takes the place of Allow, and may be replaced later: see SetNetwork.
+	Network        *Network
+	Limits         Bounds // Wall and Output are those of each cell that asks for none
+	Idle, Lifetime time.Duration
+
+	// Bare is a session without an interpreter: for programs, files, and contexts. Language "" then shows all interpreters.
+	Bare bool
+	// Home is its home directory, "/home/NAME"; "" is /workspace.
+	Home string
+	// Guest lets files be had of a session that is not Bare, which takes longer to start with it.
+	Guest bool
+	Env   []string // KEY=VALUE, of all that runs in it
+
+	Template string            // see session.Info, as the next
+	Metadata map[string]string // at most maxMetadata bytes
+	Token    string
+}
+
+// maxMetadata bounds the metadata of a session, in bytes.
+const maxMetadata = 16 << 10
+
+// describesMuch reports whether a session's metadata are too long.
+func describesMuch(m map[string]string) bool {
+	size := 0
+	for k, v := range m {
+		size += len(k) + len(v)
+	}
+	return size > maxMetadata
 }
 
 func (q NewSession) describe() Request {
-	return Request{Namespace: q.Namespace, Language: q.Language, Name: "session", Allow: q.Allow}
+	return Request{Namespace: q.Namespace, Language: q.Language, Name: "session", Allow: q.Allow, Env: q.Env}
 }
 
 // plan checks a session, and decides what it may reach.
@@ -39,17 +65,34 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 	if err != nil {
 		return nil, err
 	}
-	route, err := r.route(q.Allow, false)
+	rules := Network{Allow: q.Allow}
+	if q.Network != nil {
+		rules = *q.Network
+	}
+	if err := rules.check(); err != nil {
+		return nil, err
+	}
+	route, err := r.route(rules.Allow, false)
+	if err != nil {
+		return nil, err
+	}
+	lease, headers, err := rules.lease(r.p.cfg.Vault, r.res.ID)
 	if err != nil {
 		return nil, err
 	}
 	held := &vault.Held{}
-	out, err := r.newOutbound(c.base, q.Allow, route, held.Leases, r.res.ID)
+	if len(headers) > 0 {
+		held.Add(lease)
+	}
+	route.open, route.rules = q.Network != nil, rules.narrowed(route, headers)
+	out, err := r.newOutbound(c.base, rules.Allow, route, held.Leases, r.res.ID)
 	if err != nil {
 		return nil, err
 	}
 	return &sessionTask{task{run: r, stage: StageBackend, slots: c.limits.Limits, do: func(ctx context.Context) (err error) {
-		r.res.Answer, err = r.openSession(ctx, q, c, out, held)
+		if r.res.Answer, err = r.openSession(ctx, q, c, out, held); err != nil {
+			held.Leases().Close()
+		}
 		return err
 	}}}, nil
 }
@@ -69,14 +112,16 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		Info: session.Info{
 			ID: r.res.ID, Namespace: r.res.Namespace, Language: c.shows, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
+			Bare: q.Bare, Home: q.Home, Template: q.Template, Metadata: q.Metadata, Token: q.Token, Allow: q.Allow,
 		},
-		Env:      slices.Concat(view.Env, out.Env()),
+		Env:      slices.Concat(view.Env, out.Env(), q.Env),
 		Leases:   held,
 		Outbound: out,
 		Close:    []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
 	}
 	spec := backends.Spec{ID: r.res.ID, Language: c.shows, Profile: c.base, Require: c.requires,
-		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true}
+		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true,
+		Home: q.Home, Guest: q.Guest || q.Bare}
 	out.Shape(&spec)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
 		sandbox, err := c.backend.Start(ctx, spec)
@@ -107,8 +152,16 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
 		return c, err
 	}
-	if c.shows, err = validate.Language(q.Language); err != nil {
-		return c, refuse(StageValidate, err.Error(), "")
+	if err := checkEnv(q.Env, nil); err != nil {
+		return c, err
+	}
+	if describesMuch(q.Metadata) {
+		return c, refuse(StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
+	}
+	if c.shows = backends.AnyProgram; !q.Bare || q.Language != "" {
+		if c.shows, err = validate.Language(q.Language); err != nil {
+			return c, refuse(StageValidate, err.Error(), "")
+		}
 	}
 	c.program.Language = c.shows
 	if err := r.p.sessions.Check(q.Idle, q.Lifetime); err != nil {

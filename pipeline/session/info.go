@@ -12,7 +12,7 @@ import (
 type Info struct {
 	ID        string    `json:"id"`
 	Namespace string    `json:"namespace"`
-	Language  string    `json:"language"`
+	Language  string    `json:"language"` // of its first interpreter, or what a bare session shows
 	Backend   string    `json:"backend"`
 	Profile   string    `json:"profile"`
 	State     string    `json:"state"` // "idle", "busy" or "dead"
@@ -26,8 +26,15 @@ type Info struct {
 	By        string    `json:"ended_by,omitempty"`       // the way in which somebody closed it, such as "command line"
 	User      string    `json:"ended_user,omitempty"`     // and who that was
 	Identity  string    `json:"ended_identity,omitempty"` // or who that was over HTTP
+	Bare      bool      `json:"bare,omitempty"`           // it has no first interpreter
+	Home      string    `json:"home,omitempty"`           // its home directory, where that is not the workspace
 	Limits    Limits    `json:"limits"`
 	Layers    []string  `json:"layers"` // that hold it
+
+	Template string            `json:"template,omitempty"` // what its client has called for
+	Metadata map[string]string `json:"metadata,omitempty"` // what its client calls it
+	Allow    []string          `json:"allow,omitempty"`    // names that it may reach, if it was given some
+	Token    string            `json:"-"`                  // that clients of its own protocols must have; "" is none
 }
 
 // Restart is a moment at which a session's interpreter was lost and a new one started.

@@ -99,8 +99,9 @@ func (k *Manager) Check(idle, lifetime time.Duration) error {
 // Open starts a session in the sandbox that start makes. ready is called when it stands; an error of
 // it ends the session again.
 func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
-	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, close: p.Close, info: p.Info, leases: cmp.Or(p.Leases, &vault.Held{}), sem: make(chan struct{}, 1),
-		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
+	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, close: p.Close, info: p.Info, leases: cmp.Or(p.Leases, &vault.Held{}), more: map[string]*interpreter{},
+		interpreter: interpreter{language: p.Info.Language, sem: make(chan struct{}, 1)},
+		dead:        make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
 	if err := k.room(p.Info.Namespace); err != nil {
 		s.done()
 		return Info{}, err
@@ -133,16 +134,26 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if s.sandbox, err = s.build(ctx); err != nil {
 		return err
 	}
-	if s.kernel, err = kernel.Start(ctx, s.sandbox, s.info.Language, s.env); err != nil {
+	i := &s.info
+	if i.Bare {
+		s.language = ""
+		// What holds it is read from the kernel: by a program that does nothing.
+		r, err := s.sandbox.Exec(ctx, backends.Command{Args: []string{"sh", "-c", ":"}}, backends.Streams{})
+		if err != nil {
+			s.sandbox.Close()
+			return fmt.Errorf("start the first program: %w", err)
+		}
+		i.Layers = r.Contained.InForce()
+	} else if s.kernel, err = kernel.Start(ctx, s.sandbox, i.Language, s.env); err != nil {
 		s.sandbox.Close()
 		return fmt.Errorf("start the interpreter: %w", err)
+	} else {
+		i.Layers = s.kernel.Contained().InForce()
 	}
-	i := &s.info
 	i.State, i.Created = "idle", s.manager.now()
 	i.Used = i.Created
 	i.Idle = cmp.Or(i.Idle, s.manager.cfg.Idle.Seconds())
 	i.Lifetime = cmp.Or(i.Lifetime, s.manager.cfg.Lifetime.Seconds())
-	i.Layers = s.kernel.Contained().InForce()
 	return nil
 }
 
@@ -237,6 +248,23 @@ func (k *Manager) List(namespace string) []Info {
 	return slices.DeleteFunc(append(list, gone...), func(i Info) bool { return namespace != "" && i.Namespace != namespace })
 }
 
+// Reschedule has a session end at a time, or with extend not before it.
+func (k *Manager) Reschedule(s *Session, at time.Time, extend bool) error {
+	most := k.cfg.Lifetime
+	if life := at.Sub(s.Info().Created); life > most && !extend {
+		return fmt.Errorf("a session may live for %s at most", most)
+	}
+	s.Change(func(i *Info) {
+		lifetime := max(0, at.Sub(i.Created).Seconds())
+		if extend {
+			lifetime = max(min(lifetime, most.Seconds()), i.Lifetime)
+		}
+		i.Lifetime = lifetime
+		i.Idle = max(i.Idle, lifetime)
+	})
+	return nil
+}
+
 // End ends a session, for a reason that its Info tells then, such as "closed".
 func (k *Manager) End(id, why string) (Info, error) {
 	s, err := k.Get(id)
@@ -259,6 +287,7 @@ func (k *Manager) end(s *Session, why string) {
 	s.info.State, s.info.Ended = "dead", why
 	info := s.info
 	s.mu.Unlock()
+	info.Token = ""
 	k.gone = append(k.gone, info)
 	k.gone = k.gone[max(0, len(k.gone)-maxGone):]
 	k.mu.Unlock()

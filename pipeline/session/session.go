@@ -17,24 +17,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Session is one sandbox with its interpreter. Its methods may be called concurrently.
+// Session is one sandbox with its interpreters, or with none. Its methods may be called concurrently.
 type Session struct {
-	manager  *Manager
-	build    func(context.Context) (backends.Sandbox, error)
-	env      []string // of the interpreter, on top of the sandbox's own
-	close    []func() // what else ends with it
-	outbound *outbound.Session
+	interpreter // the first, which all that names none is about; without a language there is none
+	manager     *Manager
+	build       func(context.Context) (backends.Sandbox, error)
+	env         []string // of the interpreter, on top of the sandbox's own
+	close       []func() // what else ends with it
+	outbound    *outbound.Session
 
-	line []*ticket     // guarded by the manager's lines
-	sem  chan struct{} // has a value while nobody uses the session
+	line []*ticket // guarded by the manager's lines
 
 	mu      sync.Mutex
 	sandbox backends.Sandbox
 	info    Info
-	kernel  *kernel.Kernel
-	lost    string // why the last interpreter's state is gone, until somebody was told
+	more    map[string]*interpreter // beside the first, by id
+	users   int                     // that keep it from being idle
+	using   sync.WaitGroup          // the same
 	dead    chan struct{}
 	leases  *vault.Held
+	guests  guests
 	cells   map[string]string // NAME -> VALUE of the environment that cells were given
 	seen    map[FileID]Seen
 }
@@ -58,15 +60,26 @@ type Seen struct {
 // ErrDead is returned for a session that has ended. The text says why.
 var ErrDead = errors.New("the session has ended")
 
-// Acquire waits for its place in line (see [Place]), and locks the session. If the interpreter was lost, Acquire starts a new one. Release unlocks the
-// session.
+// Acquire waits for its place in line (see [Place]), and locks the session's first interpreter. If the interpreter was lost, Acquire starts a new
+// one. Release unlocks it.
 func (s *Session) Acquire(ctx context.Context) (*Guard, error) {
+	if s.language == "" {
+		return nil, ErrBare
+	}
 	leave, err := s.Wait(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return s.acquire(ctx, &s.interpreter, leave)
+}
+
+// acquire locks an interpreter. leave is called when it is unlocked, or can't be locked.
+func (s *Session) acquire(ctx context.Context, in *interpreter, leave func()) (*Guard, error) {
+	var err error
 	select {
-	case <-s.sem:
+	case <-in.sem:
+	case <-in.gone:
+		err = fmt.Errorf("%w: %.40q", ErrNoContext, in.id)
 	case <-s.dead:
 		err = s.ended()
 	case <-ctx.Done():
@@ -76,7 +89,12 @@ func (s *Session) Acquire(ctx context.Context) (*Guard, error) {
 		leave()
 		return nil, err
 	}
-	c := &Guard{Session: s, leave: leave}
+	if err := s.enter(); err != nil {
+		in.sem <- struct{}{}
+		leave()
+		return nil, err
+	}
+	c := &Guard{Session: s, in: in, line: leave}
 	if err := c.ready(ctx); err != nil {
 		c.Release()
 		return nil, err
@@ -107,11 +125,12 @@ var reasons = map[string]string{
 	"server":   "the server is shutting down",
 }
 
-// Guard is the exclusive use of a session, until Release.
+// Guard is the exclusive use of one interpreter of a session, until Release.
 type Guard struct {
 	*Session
-	leave func() // its place in line
-	once  sync.Once
+	in   *interpreter
+	line func() // leaves its place in line
+	once sync.Once
 }
 
 // ready starts a new interpreter if the last one is dead.
@@ -123,10 +142,17 @@ func (c *Guard) ready(ctx context.Context) error {
 	default:
 	}
 	c.reap()
+	select {
+	case <-c.in.gone: // or this
+		return fmt.Errorf("%w: %.40q", ErrNoContext, c.in.id)
+	default:
+	}
+	if c.Kernel() == nil && c.in != &s.interpreter {
+		return s.startBeside(ctx, c.in)
+	}
 	if c.Kernel() == nil {
 		return s.restart(ctx)
 	}
-	c.mark("busy")
 	return nil
 }
 
@@ -138,22 +164,21 @@ func (c *Guard) reap() {
 	}
 	select {
 	case <-k.Done():
-		c.recordLoss(k)
+		c.recordLoss(c.in, k)
 	default:
 	}
 }
 
 // recordLoss notes why an interpreter died. A cell that is told of it at once needs no second notice.
-func (s *Session) recordLoss(k *kernel.Kernel) {
+func (s *Session) recordLoss(in *interpreter, k *kernel.Kernel) {
 	why := s.Redact(Death(k)) // which may quote what the program said
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kernel != k {
+	if in.kernel != k {
 		return
 	}
-	s.kernel = nil
-	s.lost = why
-	s.info.Restarts = append(s.info.Restarts, Restart{s.manager.now(), s.lost})
+	in.kernel, in.lost = nil, why
+	s.info.Restarts = append(s.info.Restarts, Restart{s.manager.now(), why})
 	s.info.Restarts = s.info.Restarts[max(0, len(s.info.Restarts)-maxRestarts):]
 }
 
@@ -198,9 +223,6 @@ func (s *Session) restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kernel, s.cells = k, map[string]string{}
-	if s.info.State != "dead" {
-		s.info.State = "busy"
-	}
 	return nil
 }
 
@@ -223,26 +245,62 @@ func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
 	}
 	old := s.sandbox
 	s.sandbox, s.seen = sandbox, map[FileID]Seen{}
+	defer s.guests.forget()
 	s.lost += ", and its sandbox with it, so that its files are lost, too"
 	s.mu.Unlock()
 	old.Close()
 	return k, nil
 }
 
-func (s *Session) mark(state string) {
+// enter counts one more who uses the session, until quit.
+func (s *Session) enter() error {
+	s.mu.Lock()
+	dead := s.info.State == "dead"
+	if !dead {
+		s.users++
+		s.using.Add(1)
+		s.info.State, s.info.Used = "busy", s.manager.now()
+	}
+	s.mu.Unlock()
+	if dead {
+		return s.ended()
+	}
+	return nil
+}
+
+func (s *Session) quit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.info.State != "dead" {
-		s.info.State, s.info.Used = state, s.manager.now()
+	s.using.Done()
+	s.users--
+	if s.info.State == "dead" {
+		return
+	}
+	if s.info.Used = s.manager.now(); s.users == 0 {
+		s.info.State = "idle"
 	}
 }
+
+// Use keeps the session from being idle, and its secrets from being wiped, until done is called.
+func (s *Session) Use() (done func(), err error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(s.quit), nil
+}
+
+// Dead is closed when the session has ended.
+func (s *Session) Dead() <-chan struct{} { return s.dead }
+
+// Environment returns the variables of all that runs in the session.
+func (s *Session) Environment() []string { return slices.Clone(s.env) }
 
 // Release unlocks the session. It is safe to call more than once.
 func (c *Guard) Release() {
 	c.once.Do(func() {
-		c.mark("idle")
-		c.sem <- struct{}{}
-		c.leave()
+		c.Session.quit()
+		c.in.sem <- struct{}{}
+		c.line()
 	})
 }
 
@@ -254,7 +312,7 @@ func (c *Guard) Run(ctx context.Context, cell kernel.Cell) (kernel.Outcome, erro
 	if cell.Name == "" {
 		cell.Name = fmt.Sprintf("cell %d", s.info.Cells)
 	}
-	k := s.kernel
+	k := c.in.kernel
 	s.mu.Unlock()
 	return k.Run(ctx, cell)
 }
@@ -273,7 +331,7 @@ func (c *Guard) Note(env []string) {
 func (c *Guard) Kernel() *kernel.Kernel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.kernel
+	return c.in.kernel
 }
 
 // Contained returns the layers that hold the interpreter.
@@ -285,8 +343,8 @@ func (c *Guard) Lost() string {
 	c.reap()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	why := s.lost
-	s.lost = ""
+	why := c.in.lost
+	c.in.lost = ""
 	return why
 }
 
@@ -305,7 +363,7 @@ func (c *Guard) See(files map[FileID]Seen) {
 }
 
 // AddLease keeps a lease until the session ends: what one cell has leased, a later one may still print.
-func (c *Guard) AddLease(l *vault.Lease) { c.leases.Add(l) }
+func (s *Session) AddLease(l *vault.Lease) { s.leases.Add(l) }
 
 // Leases returns all leases of the session.
 func (s *Session) Leases() vault.Leases { return s.leases.Leases() }
@@ -358,20 +416,32 @@ func (s *Session) Change(f func(*Info)) {
 // shutdownTimeout bounds the wait for the running cell to report its end.
 const shutdownTimeout = time.Minute
 
-// shut ends the interpreter and the sandbox, and wipes the secrets: not before the cell under way,
-// whose program is dead by then, has had them taken out of what it says.
+// shut ends the interpreters and the sandbox, and wipes the secrets: not before the cells and programs under way, which are
+// dead by then, have had them taken out of what they say.
 func (s *Session) shut() error {
 	err := s.Sandbox().Close()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		s.using.Wait()
+	}()
 	select {
-	case <-s.sem:
+	case <-left:
 	case <-time.After(shutdownTimeout):
 	}
 	s.mu.Lock()
-	k := s.kernel
+	all := append(slices.Collect(maps.Values(s.more)), &s.interpreter)
+	kernels := make([]*kernel.Kernel, 0, len(all))
+	for _, in := range all {
+		if in.kernel != nil {
+			kernels = append(kernels, in.kernel)
+		}
+	}
 	s.mu.Unlock()
-	if k != nil {
+	for _, k := range kernels {
 		k.Close()
 	}
+	s.guests.close()
 	s.Leases().Close()
 	s.done()
 	return err

@@ -1,0 +1,152 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// NewContext starts another interpreter in a session, with variables of its own. The result's Answer is its [session.Context]; code runs in
+// it by Request.Context.
+type NewContext struct {
+	Namespace, Session string
+	ID                 string // "" makes one
+	Language           string // "" is Python
+	Dir                string // in which it begins; "" is the home directory
+	Env                []string
+}
+
+func (q NewContext) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: "context", Env: q.Env}
+}
+
+func (q NewContext) plan(_ context.Context, r *run) (work, error) {
+	language, err := validate.Language(cmp.Or(q.Language, validate.Python))
+	if err != nil {
+		return nil, refuse(StageValidate, err.Error(), "")
+	}
+	if err := checkEnv(q.Env, nil); err != nil {
+		return nil, err
+	}
+	c := session.Context{ID: cmp.Or(q.ID, NewID()), Language: language, Dir: q.Dir}
+	return r.planInside(q.Session, "session.context", facts{"action": "create", "context": c.ID, "language": language}, func(ctx context.Context, s *session.Session) error {
+		made, err := s.NewContext(ctx, c, q.Env)
+		r.res.Answer = made
+		return err
+	})
+}
+
+// EndContext ends an interpreter that NewContext has started, whatever it is doing.
+type EndContext struct{ Namespace, Session, Context string }
+
+func (q EndContext) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Context: q.Context, Name: "context"}
+}
+
+func (q EndContext) plan(_ context.Context, r *run) (work, error) {
+	return r.planInside(q.Session, "session.context", facts{"action": "end", "context": q.Context}, func(_ context.Context, s *session.Session) error {
+		return s.EndContext(q.Context)
+	})
+}
+
+// RestartContext ends an interpreter and starts it again, without its variables.
+type RestartContext struct{ Namespace, Session, Context string }
+
+func (q RestartContext) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Context: q.Context, Name: "context"}
+}
+
+func (q RestartContext) plan(_ context.Context, r *run) (work, error) {
+	return r.planInside(q.Session, "session.context", facts{"action": "restart", "context": q.Context}, func(ctx context.Context, s *session.Session) error {
+		return s.RestartContext(ctx, q.Context)
+	})
+}
+
+// planInside plans a change of what is in a session. Its row says more.
+func (r *run) planInside(id, row string, more facts, do func(context.Context, *session.Session) error) (work, error) {
+	s, err := r.p.own(r.res.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	info := s.Info()
+	r.res.Language, r.res.Backend, r.res.Profile = info.Language, info.Backend, info.Profile
+	r.leases = s.Leases()
+	c := &change{task: task{run: r, stage: StageBackend}, row: row, facts: facts{"session": id}}
+	for k, v := range more {
+		c.facts[k] = v
+	}
+	c.do = func(ctx context.Context) error {
+		done, err := s.Use()
+		if err != nil {
+			return sessionError(StageBackend, err)
+		}
+		defer done()
+		if err := do(ctx, s); err != nil {
+			return sessionErrorOnce(err)
+		}
+		return nil
+	}
+	return c, nil
+}
+
+// Contexts lists the interpreters that NewContext has started in a session.
+func (p *Pipeline) Contexts(namespace, id string) ([]session.Context, error) {
+	s, err := p.own(namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.Contexts(), nil
+}
+
+// ChangeSession changes a session that stands. The result's Answer is its session.Info.
+type ChangeSession struct {
+	Namespace, Session string
+	// Ends is when it ends in any case; zero keeps that. It is bounded as the lifetime of a new session is.
+	Ends time.Time
+	// Extend keeps a later end than Ends.
+	Extend bool
+	// Metadata replaces what its client calls it; nil keeps that.
+	Metadata map[string]string
+}
+
+func (q ChangeSession) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Name: "session"}
+}
+
+func (q ChangeSession) plan(_ context.Context, r *run) (work, error) {
+	if describesMuch(q.Metadata) {
+		return nil, refuse(StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
+	}
+	f := facts{}
+	if !q.Ends.IsZero() {
+		f["ends"] = q.Ends.UTC().Format(time.RFC3339)
+	}
+	f.add("metadata", len(q.Metadata), len(q.Metadata))
+	return r.planInside(q.Session, "session.changed", f, func(_ context.Context, s *session.Session) error {
+		if !q.Ends.IsZero() {
+			if err := r.p.sessions.Reschedule(s, q.Ends, q.Extend); err != nil {
+				return refuse(StageValidate, err.Error(), "ask for less")
+			}
+		}
+		s.Change(func(i *session.Info) {
+			if q.Metadata != nil {
+				i.Metadata = q.Metadata
+			}
+		})
+		r.res.Answer = s.Info()
+		return nil
+	})
+}
+
+// sessionErrorOnce is sessionError for what may have its words and its remedy already.
+func sessionErrorOnce(err error) error {
+	if own, is := errors.AsType[*Error](err); is {
+		return own
+	}
+	return sessionError(StageBackend, err)
+}

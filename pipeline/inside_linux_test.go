@@ -1,0 +1,363 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// bare opens a session without an interpreter.
+func bare(t *testing.T, p *Pipeline) string {
+	t.Helper()
+	info, err := openSession(t.Context(), p, NewSession{Bare: true, Home: "/home/user", Env: []string{"FOO=bar"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.ID
+}
+
+// rowCounters counts the rows of the log by kind.
+func rowCounters(t *testing.T, log *flakyLog) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for _, kind := range kinds(t, log) {
+		n[kind]++
+	}
+	return n
+}
+
+// ran runs a program in a session and returns what it printed.
+func ran(t *testing.T, p *Pipeline, id string, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if res, err := p.Do(t.Context(), Process{Session: id, Args: args, Stdout: &out}); err != nil || res.ExitCode != 0 {
+		t.Fatalf("%q: %v, %d: %s", args, err, res.ExitCode, res.Stderr)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func TestProcesses(t *testing.T) {
+	p, log, memory := newReal(t, nil)
+	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
+	id := bare(t, p)
+	if got := ran(t, p, id, "bash", "-c", "whoami; pwd; echo $FOO"); got != "user\n/home/user\nbar" {
+		t.Errorf("got %q", got)
+	}
+	r, reader, err := p.Start(t.Context(), StartProcess{Process: Process{Session: id, Args: []string{"bash", "-c", "echo begun; cat; echo ended; exit 3"}}, Tag: "one", Input: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(a *Reader) string {
+		part, err := a.Next(t.Context())
+		if err != nil {
+			return err.Error()
+		}
+		return string(part.Data)
+	}
+	if got := next(reader); got != "begun\n" {
+		t.Errorf("got %q", got)
+	}
+	late := r.Attach()
+	if err := r.Send(t.Context(), []byte("hello\n")); err != nil {
+		t.Error(err)
+	}
+	for _, a := range []*Reader{reader, late} {
+		if got := next(a); got != "hello\n" {
+			t.Errorf("got %q", got)
+		}
+	}
+	if all := p.Processes("default", id); len(all) != 1 || all[0] != r || r.PID < 2 {
+		t.Errorf("got %v", all)
+	}
+	late.Close()
+	r.CloseInput()
+	if got := next(reader) + next(reader); got != "ended\nEOF" {
+		t.Errorf("got %q", got)
+	}
+	if res, err := r.Result(); err != nil || res.ExitCode != 3 || res.Stdout != "begun\nhello\nended\n" {
+		t.Errorf("got %+v, %v", res, err)
+	}
+	if all := p.Processes("default", id); len(all) != 0 {
+		t.Errorf("%d are left", len(all))
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		r, reader, err := p.Start(t.Context(), StartProcess{Process: Process{Session: id, Args: []string{"sleep", "1000"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Signal(sig); err != nil {
+			t.Error(err)
+		}
+		if got := next(reader); got != "EOF" {
+			t.Errorf("got %q", got)
+		}
+		if res, _ := r.Result(); res.ExitCode == 0 {
+			t.Errorf("%v: got %+v", sig, res)
+		}
+	}
+	kinds := rowCounters(t, log)
+	if kinds["execution.started"] != 4 || kinds["execution.completed"]+kinds["execution.failed"] != 4 {
+		t.Errorf("got %v", kinds)
+	}
+}
+
+// TestProcessReaders: a reader that does not read holds up its program and nobody else, and no end of a session.
+func TestProcessReaders(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	id := bare(t, p)
+	r, reader, err := p.Start(t.Context(), StartProcess{Process: Process{Session: id, Args: []string{"bash", "-c", "yes"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ran(t, p, id, "echo", "meanwhile"); got != "meanwhile" {
+		t.Errorf("got %q", got)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.Do(context.Background(), EndSession{Session: id})
+	}()
+	reader.Close()
+	<-done
+	if res, _ := r.Result(); res.ExitCode == 0 {
+		t.Errorf("got %+v", res)
+	}
+}
+
+func TestTerminalProcess(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	id := bare(t, p)
+	r, reader, err := p.Start(t.Context(), StartProcess{Process: Process{Session: id, Args: []string{"bash", "--norc", "-i"}}, Size: &backends.Size{Columns: 80, Rows: 24}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var screen strings.Builder
+	shows := func(text string) {
+		for !strings.Contains(screen.String(), text) {
+			part, err := reader.Next(t.Context())
+			if err != nil {
+				t.Fatalf("%q is missing in %q", text, screen.String())
+			}
+			screen.Write(part.Data)
+		}
+	}
+	r.Send(t.Context(), []byte("stty size; echo $((6*7))\n"))
+	shows("24 80\r\n42")
+	r.Resize(backends.Size{Columns: 100, Rows: 30})
+	hosttest.Until(t, "the terminal has its new size", func() bool {
+		r.Send(t.Context(), []byte("stty size\n"))
+		part, err := reader.Next(t.Context())
+		screen.Write(part.Data)
+		return err != nil || strings.Contains(screen.String(), "30 100")
+	})
+	r.Send(t.Context(), []byte("exit\n"))
+	for err == nil {
+		_, err = reader.Next(t.Context())
+	}
+	if err != io.EOF {
+		t.Error(err)
+	}
+}
+
+func TestContexts(t *testing.T) {
+	p, log, _ := newReal(t, nil)
+	id := bare(t, p)
+	hosttest.Program(t, "python3")
+	var ids []string
+	for _, dir := range []string{"", "/tmp"} {
+		res, err := p.Do(t.Context(), NewContext{Session: id, Language: "python", Dir: dir, Env: []string{"MINE=" + dir}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, res.Answer.(session.Context).ID)
+	}
+	cell := func(context, code string) string {
+		t.Helper()
+		res, err := p.Do(t.Context(), Request{Session: id, Context: context, Code: []byte(code)})
+		if err != nil {
+			return err.Error()
+		}
+		return res.Stdout
+	}
+	cell(ids[0], "x = 1")
+	cell(ids[1], "x = 2")
+	for i, want := range []string{"1 bar /home/user\n", "2 bar /tmp\n"} {
+		if got := cell(ids[i], "import os; print(x, os.environ['FOO'], os.getcwd())"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	// One waits for nobody else's code.
+	busy, stop := context.WithCancel(t.Context())
+	begun := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		p.Do(busy, Request{Session: id, Context: ids[0], Code: []byte("import time; print('begun', flush=True); time.sleep(1000)"), Stdout: writes(func([]byte) { close(begun) })})
+	})
+	<-begun
+	if got := cell(ids[1], "print(x)"); got != "2\n" {
+		t.Errorf("got %q", got)
+	}
+	stop()
+	ended.Wait()
+	if got := cell(ids[0], "print(x)"); got != "1\n" {
+		t.Errorf("after an interrupt: got %q", got)
+	}
+	if _, err := p.Do(t.Context(), RestartContext{Session: id, Context: ids[0]}); err != nil {
+		t.Error(err)
+	}
+	if got := cell(ids[0], "print('x' in globals())"); got != "False\n" {
+		t.Errorf("after a restart: got %q", got)
+	}
+	if _, err := p.Do(t.Context(), EndContext{Session: id, Context: ids[1]}); err != nil {
+		t.Error(err)
+	}
+	if list, err := p.Contexts("default", id); err != nil || len(list) != 1 || list[0].ID != ids[0] {
+		t.Errorf("got %v, %v", list, err)
+	}
+	if got := cell(ids[1], "print(x)"); !strings.Contains(got, "no such context") {
+		t.Errorf("got %q", got)
+	}
+	if got := cell("", "print(x)"); !strings.Contains(got, "no interpreter of its own") {
+		t.Errorf("got %q", got)
+	}
+	kinds := rowCounters(t, log)
+	if kinds["session.context"] != 4 {
+		t.Errorf("got %v", kinds)
+	}
+}
+
+// writes is a writer that calls itself once.
+type writes func([]byte)
+
+func (w writes) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), errors.New("enough")
+}
+
+func TestSessionFiles(t *testing.T) {
+	p, log, memory := newReal(t, nil)
+	secret := "abc123def456ghi"
+	memory.Set("default", "TOKEN", []byte(secret))
+	id := open(t, p, NewSession{Language: "shell", Guest: true}).ID
+	ctx := t.Context()
+	res, err := p.Do(ctx, WriteFile{Session: id, Put: guest.Put{Path: "a/b.txt", Whole: true}, Content: strings.NewReader("hello")})
+	if e, _ := res.Answer.(guest.Entry); err != nil || e.Path != "/workspace/a/b.txt" {
+		t.Fatalf("got %+v, %v", res.Answer, err)
+	}
+	read := func(name string) string {
+		_, r, err := p.ReadFile(ctx, "default", id, name)
+		if err != nil {
+			return err.Error()
+		}
+		defer r.Close()
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return err.Error()
+		}
+		return string(text)
+	}
+	if got := read("~/a/b.txt"); got != "hello" {
+		t.Errorf("got %q", got)
+	}
+	for _, op := range []ChangeFile{{Op: "mkdir", Path: "d"}, {Op: "move", Path: "a/b.txt", To: "d/c"}, {Op: "remove", Path: "a"}} {
+		op.Session = id
+		if _, err := p.Do(ctx, op); err != nil {
+			t.Errorf("%s: %v", op.Op, err)
+		}
+	}
+	if _, err := p.Do(ctx, ChangeFile{Session: id, Op: "move", Path: "none", To: "x"}); guest.ReasonOf(err) != guest.NotFound {
+		t.Errorf("got %v", err)
+	}
+	if list, err := p.ListFiles(ctx, "default", id, "", 2); err != nil || len(list) != 2 || list[1].Path != "/workspace/d/c" {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	if _, err := p.StatFile(ctx, "other", id, "d"); !errors.Is(err, session.ErrUnknown) {
+		t.Errorf("another namespace: got %v", err)
+	}
+	// What was lent to the session does not leave it, in content or names.
+	if _, err := p.Do(ctx, Request{Session: id, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`), Secrets: []string{"TOKEN"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read("leak"); !strings.Contains(got, "withheld") || strings.Contains(got, secret) {
+		t.Errorf("got %q", got)
+	}
+	if got := read("d/c"); got != "hello" {
+		t.Errorf("got %q", got)
+	}
+	list, _ := p.ListFiles(ctx, "default", id, "", 1)
+	for _, e := range list {
+		if strings.Contains(e.Name+e.Path, secret) {
+			t.Errorf("%+v tells the secret", e)
+		}
+	}
+	var out bytes.Buffer
+	if _, err := p.Do(ctx, Process{Session: id, Args: []string{"cat", "leak"}, Stdout: &out}); err != nil || strings.Contains(out.String(), secret) || !strings.Contains(out.String(), "***") {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+	if _, err := p.Do(ctx, DialPort{Session: id, Port: 80}); err == nil || !strings.Contains(err.Error(), "lent secrets") {
+		t.Errorf("got %v", err)
+	}
+	if rows := rowCounters(t, log)["session.file"]; rows != 5 {
+		t.Errorf("%d rows of files", rows)
+	}
+}
+
+func TestDialPort(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	id := bare(t, p)
+	hosttest.Program(t, "python3")
+	_, reader, err := p.Start(t.Context(), StartProcess{Process: Process{Session: id, Args: []string{"python3", "-u", "-c",
+		"import socket\ns=socket.create_server(('127.0.0.1',8000))\nprint('listens')\nc,_=s.accept()\nc.sendall(c.recv(99).upper())"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	res, err := p.Do(t.Context(), DialPort{Session: id, Port: 8000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := res.Answer.(net.Conn)
+	defer conn.Close()
+	io.WriteString(conn, "hello")
+	if got, err := io.ReadAll(conn); string(got) != "HELLO" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestChangeSession(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	id := bare(t, p)
+	ends := time.Now().Add(time.Hour)
+	res, err := p.Do(t.Context(), ChangeSession{Session: id, Ends: ends, Metadata: map[string]string{"a": "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := res.Answer.(session.Info)
+	if got := info.Created.Add(time.Duration(info.Lifetime * float64(time.Second))); got.Sub(ends).Abs() > time.Second || info.Metadata["a"] != "b" {
+		t.Errorf("ends at %v, want %v: %+v", got, ends, info)
+	}
+	if _, err := p.Do(t.Context(), ChangeSession{Session: id, Ends: time.Now().Add(1000 * time.Hour)}); err == nil {
+		t.Error("it may live for 1000 hours")
+	}
+	if _, err := p.Do(t.Context(), ChangeSession{Session: id, Ends: time.Now()}); err != nil {
+		t.Error(err)
+	}
+	hosttest.Until(t, "the session has ended", func() bool {
+		i, err := p.Session("default", id)
+		return err == nil && i.Ended == "lifetime"
+	})
+}

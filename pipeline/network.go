@@ -1,0 +1,118 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// Network is what a session may reach, as its owner narrows it; nothing in it opens what the operator does not.
+type Network struct {
+	Allow   []string       // as in Request: nil is what the operator allows, and an empty list nothing
+	Deny    []netip.Prefix // addresses that are not connected to, whatever name leads there
+	Headers []Header       // that requests are given
+}
+
+// Header is one that each request to a host is given on its way, over TLS, whatever the program sent there. Its value is a secret:
+// the program never has it.
+type Header struct{ Host, Name, Value string }
+
+// The bounds of a session's rules.
+const (
+	maxDenied  = 1000
+	maxHeaders = 100
+)
+
+// reserved are headers by which a connection is kept in order, or that the relay decides about itself.
+var reserved = []string{"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "keep-alive",
+	"proxy-authorization", "proxy-authenticate", "proxy-connection", "accept-encoding", "range", "if-range", "expect"}
+
+// check refuses rules that can't be enforced.
+func (n Network) check() error {
+	if len(n.Deny) > maxDenied || len(n.Headers) > maxHeaders {
+		return refuse(StageEgress, fmt.Sprintf("a session has at most %d rules about addresses and %d about headers", maxDenied, maxHeaders), "")
+	}
+	for _, h := range n.Headers {
+		if _, err := egress.NewPolicy([]string{h.Host}, nil); err != nil {
+			return refuse(StageEgress, fmt.Sprintf("the rule for the header %.100q: %v", h.Name, err), "name hosts like api.example.com")
+		}
+		if !httpguts.ValidHeaderFieldName(h.Name) || slices.Contains(reserved, strings.ToLower(h.Name)) {
+			return refuse(StageEgress, fmt.Sprintf("%.100q is no header that a rule can set", h.Name), "")
+		}
+	}
+	return nil
+}
+
+// lease leases the values of the headers, under names that no other rules of the session have.
+func (n Network) lease(v *vault.Vault, id string) (l *vault.Lease, names []string, err error) {
+	var values []vault.Value
+	for i, h := range n.Headers {
+		name := fmt.Sprintf("NETWORK_RULE_%s_%d", id, i+1)
+		names = append(names, name)
+		values = append(values, vault.Value{Name: name, Value: []byte(h.Value), To: vault.Binding{Hosts: []string{h.Host}}, Header: h.Name})
+	}
+	if l, err = v.LeaseValues(values); err != nil {
+		return nil, nil, refuse(StageVault, "the value of a header can't be put into requests: "+err.Error(), "")
+	}
+	return l, names, nil
+}
+
+// narrowed returns the bounds of an egress session for a route and rules.
+func (n Network) narrowed(w route, headers []string) outbound.Bounds {
+	return outbound.Bounds{Within: w.within, Without: n.Deny, Headers: headers}
+}
+
+// SetNetwork replaces what a session may reach while it lives. Connections that stand are ended. The session must have been started with a
+// Network.
+type SetNetwork struct {
+	Namespace, Session string
+	Network
+}
+
+func (q SetNetwork) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Name: "network", Allow: q.Allow}
+}
+
+// plan checks the rules.
+func (q SetNetwork) plan(_ context.Context, r *run) (work, error) {
+	s, err := r.p.own(q.Namespace, q.Session)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	w, err := r.route(q.Allow, false)
+	if err != nil {
+		return nil, err
+	}
+	if out := s.Outbound(); out != nil && !out.Changes() {
+		return nil, refuse(StageEgress, "the session was started with a network that does not change", "create another session")
+	}
+	w.open = true
+	c := &change{task: task{run: r, stage: StageEgress}, row: sessionNetwork, facts: facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
+	c.do = func(context.Context) error { return q.apply(r, s, w) }
+	return c, nil
+}
+
+// sessionNetwork is a kind of row.
+const sessionNetwork = "session.network"
+
+func (q SetNetwork) apply(r *run, s *session.Session, w route) error {
+	l, names, err := q.lease(r.p.cfg.Vault, r.res.ID)
+	if err != nil {
+		return err
+	}
+	s.AddLease(l)
+	s.Outbound().Narrow(q.narrowed(w, names))
+	return nil
+}

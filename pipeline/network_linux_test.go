@@ -1,0 +1,138 @@
+package pipeline
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// TestSessionNetwork: the rules of a session are within what the operator allows, can be replaced, and are refused where they can't be
+// enforced.
+func TestSessionNetwork(t *testing.T) {
+	p, log, _ := newReal(t, func(c *Config) {
+		c.Egress.Policy, _ = egress.NewPolicy([]string{"a.test", "b.test"}, nil)
+	})
+	open := func(n Network) (session.Info, error) {
+		res, err := p.Do(t.Context(), NewSession{Language: "python", Network: &n})
+		if err != nil {
+			return session.Info{}, err
+		}
+		return res.Answer.(session.Info), nil
+	}
+	header := func(host, name, value string) Network { return Network{Headers: []Header{{host, name, value}}} }
+	for name, bad := range map[string]Network{
+		"another name":      {Allow: []string{"c.test"}},
+		"a host":            header("*", "X-Key", "v"),
+		"a header's name":   header("a.test", "X Key", "v"),
+		"a reserved one":    header("a.test", "Transfer-Encoding", "chunked"),
+		"a value":           header("a.test", "X-Key", "a\r\nX-Other: b"),
+		"too many networks": {Deny: make([]netip.Prefix, maxDenied+1)},
+	} {
+		if _, err := open(bad); err == nil || !errors.As(err, new(*Error)) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	secret := "value-of-the-header-1234"
+	n := header("a.test", "X-Key", secret)
+	n.Allow = []string{}
+	info, err := open(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reached := func() string {
+		t.Helper()
+		res, err := p.Do(t.Context(), Request{Session: info.ID, Code: []byte(`
+import socket
+for n in "a.test", "b.test", "c.test":
+    try:
+        socket.getaddrinfo(n, 443)
+        print(n[0], end="")
+    except OSError:
+        pass
+`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Stdout
+	}
+	set := func(n Network) error {
+		_, err := p.Do(t.Context(), SetNetwork{Session: info.ID, Network: n})
+		return err
+	}
+	if got := reached(); got != "" {
+		t.Errorf("at first %q is reached", got)
+	}
+	for _, c := range []struct {
+		Network
+		want string // what is reached then
+		bad  bool
+	}{
+		{Network{Allow: []string{"b.test"}}, "b", false}, {Network{}, "ab", false}, {Network{Allow: []string{"c.test"}}, "ab", true},
+		{Network{Allow: []string{}}, "", false},
+	} {
+		if err := set(c.Network); (err != nil) != c.bad {
+			t.Errorf("%v: %v", c.Network, err)
+		}
+		if got := reached(); got != c.want {
+			t.Errorf("%v: %q is reached, want %q", c.Network, got, c.want)
+		}
+	}
+	if res, err := p.Do(t.Context(), Request{Session: info.ID, Code: []byte("print('" + secret + "')")}); err != nil || strings.Contains(res.Stdout, secret) {
+		t.Errorf("a header's value is shown: %q, %v", res.Stdout, err)
+	}
+	if _, err := p.Do(t.Context(), SetNetwork{Namespace: "other", Session: info.ID}); !errors.Is(err, session.ErrUnknown) {
+		t.Errorf("of another namespace: %v", err)
+	}
+	rows := 0
+	for _, err := range log.Rows(t.Context(), audit.Filter{Kinds: []string{sessionNetwork}}) {
+		if rows++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows != 3 {
+		t.Errorf("%d rows say that the network was changed", rows)
+	}
+}
+
+// TestDisplay: what a cell shows comes while it runs, without secrets, and variables that are for one cell are gone after it.
+func TestDisplay(t *testing.T) {
+	p, _, memory := newReal(t, nil)
+	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
+	res, err := p.Do(t.Context(), NewSession{Language: "python"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := res.Answer.(session.Info).ID
+	displayed := make(chan string, 1)
+	q := Request{Session: id, Secrets: []string{"TOKEN"}, Env: []string{"ONCE=1"}, EnvOnce: true,
+		Code: []byte("import os, time\ndisplay(os.environ['TOKEN'] + os.environ['ONCE'])\nwhile not os.path.exists('go'): time.sleep(0.01)")}
+	q.Display = func(b kernel.Bundle) { displayed <- b["text/plain"] }
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Do(t.Context(), q)
+		done <- err
+	}()
+	if got := <-displayed; strings.Contains(got, "abc123def456ghi") || !strings.Contains(got, "REDACTED") {
+		t.Errorf("shown is %q", got)
+	}
+	s, err := p.sessions.Get(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sandbox().Files().Put("go", 0o644, strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	res, err = p.Do(t.Context(), Request{Session: id, Code: []byte("print(os.environ.get('ONCE'))"), Limits: q.Limits})
+	if err != nil || res.Stdout != "None\n" {
+		t.Errorf("the variable is %q later, %v", res.Stdout, err)
+	}
+}

@@ -1,0 +1,352 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// StartProcess asks for a program of a session that others can find while it runs. Streams and signals of its Process are not used.
+type StartProcess struct {
+	Process
+	Tag  string         // by which it is found; "" is none
+	Size *backends.Size // of its terminal; nil is without one
+	// Input says that input will be sent. Without it the program reads an empty one.
+	Input bool
+	Notes map[string]string // for who lists it
+}
+
+// RunningProcess is a program that runs in a session. Its methods may be called concurrently.
+type RunningProcess struct {
+	ID      string // of its run
+	PID     int    // inside
+	Session string
+	Began   time.Time
+	StartProcess
+
+	input                *feed
+	interrupt, terminate chan struct{}
+	resized              chan backends.Size
+	kill                 context.CancelCauseFunc
+
+	mu      sync.Mutex
+	readers []*Reader
+	killed  bool
+
+	done   chan struct{} // closed when it has ended
+	result Result
+	err    error
+}
+
+// processes are the programs that run in sessions.
+type processes struct {
+	mu    sync.Mutex
+	all   []*RunningProcess // the oldest first
+	going sync.WaitGroup
+}
+
+// maxProcesses bounds the programs of one session that Start has begun. Each holds some goroutines and the beginning of its output.
+const maxProcesses = 256
+
+// errMany is returned for a program beyond maxProcesses.
+var errMany = refuse(StageQueue, "as many programs run in the session as may be started", "end one, or wait for one")
+
+// Start begins a program, which runs on when ctx has ended, but not longer than the session, the pipeline and the token that ctx may have. The
+// reader gets all of its output. An error says why it did not begin.
+func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, *Reader, error) {
+	life, kill := identity.Lasting(ctx)
+	life = ByCaller(life, caller(ctx))
+	r := &RunningProcess{ID: NewID(), Session: q.Session, Began: time.Now().UTC(), StartProcess: q, kill: kill,
+		interrupt: make(chan struct{}, 16), terminate: make(chan struct{}, 16), resized: make(chan backends.Size, 1), done: make(chan struct{})}
+	q.Namespace = orDefault(q.Namespace)
+	q.Process.Interrupt, q.Process.Terminate = r.interrupt, r.terminate
+	if q.Size != nil {
+		q.Process.Terminal = &backends.Terminal{Size: *q.Size, Resized: r.resized}
+	}
+	if q.Input || q.Size != nil {
+		r.input = newFeed()
+		q.Process.Stdin = r.input
+	}
+	q.Process.Stdout, q.Process.Stderr = output{r, q.Size != nil, false}, output{r, false, true}
+	begun := make(chan struct{})
+	q.Process.Begun = func(pid int) {
+		p.processes.mu.Lock()
+		r.PID = pid
+		p.processes.mu.Unlock()
+		close(begun)
+	}
+	if !p.processes.add(r, orDefault(q.Namespace)) {
+		kill(nil)
+		return nil, nil, errMany
+	}
+	reader := r.Attach()
+	p.processes.going.Go(func() {
+		defer kill(nil)
+		r.result, r.err = p.Do(life, q.Process)
+		p.processes.remove(r)
+		if r.input != nil {
+			r.input.close()
+		}
+		close(r.done)
+	})
+	stop := context.AfterFunc(ctx, func() { kill(context.Cause(ctx)) })
+	select {
+	case <-begun:
+		if !stop() { // it was given up while it began
+			<-r.done
+			return nil, nil, context.Cause(ctx)
+		}
+		return r, reader, nil
+	case <-r.done:
+		stop()
+	}
+	if r.err == nil { // it ended at once
+		return r, reader, nil
+	}
+	return nil, nil, r.err
+}
+
+func (s *processes) add(r *RunningProcess, namespace string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, other := range s.all {
+		if other.Session == r.Session {
+			n++
+		}
+	}
+	r.Namespace = namespace
+	if n >= maxProcesses {
+		return false
+	}
+	s.all = append(s.all, r)
+	return true
+}
+
+func (s *processes) remove(r *RunningProcess) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.all, r); i >= 0 {
+		s.all = slices.Delete(s.all, i, i+1)
+	}
+}
+
+// Processes lists the programs that run in a session, the oldest first.
+func (p *Pipeline) Processes(namespace, id string) []*RunningProcess {
+	p.processes.mu.Lock()
+	defer p.processes.mu.Unlock()
+	var list []*RunningProcess
+	for _, r := range p.processes.all {
+		if r.Session == id && r.Namespace == orDefault(namespace) && r.PID != 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Attach returns a reader of what the program writes from now on.
+func (r *RunningProcess) Attach() *Reader {
+	a := &Reader{of: r, parts: make(chan Output, 16), gone: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.readers = append(r.readers, a)
+	return a
+}
+
+// Done is closed when the program has ended, and its end is in the log.
+func (r *RunningProcess) Done() <-chan struct{} { return r.done }
+
+// Result returns what came of it, once Done is closed. The error is Do's.
+func (r *RunningProcess) Result() (Result, error) {
+	<-r.done
+	return r.result, r.err
+}
+
+// Killed reports whether it was killed by Signal.
+func (r *RunningProcess) Killed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.killed
+}
+
+// Errors of RunningProcess.
+var (
+	ErrNoInput = errors.New("the program has no input that could be sent to")
+	ErrEnded   = errors.New("the program has ended")
+	ErrSignal  = errors.New("only SIGINT, SIGTERM and SIGKILL can be sent")
+)
+
+// Signal sends SIGINT or SIGTERM to the program's process group, or kills it and all that it has started.
+func (r *RunningProcess) Signal(sig syscall.Signal) error {
+	to := map[syscall.Signal]chan struct{}{syscall.SIGINT: r.interrupt, syscall.SIGTERM: r.terminate}[sig]
+	switch {
+	case sig == syscall.SIGKILL:
+		r.mu.Lock()
+		r.killed = true
+		r.mu.Unlock()
+		r.kill(context.Canceled)
+		return nil
+	case to == nil:
+		return ErrSignal
+	}
+	select {
+	case to <- struct{}{}:
+	case <-r.done:
+		return ErrEnded
+	default: // one that so many did not stop will not care for more
+	}
+	return nil
+}
+
+// Send appends to the program's input, or types it. It waits until there is room for it.
+func (r *RunningProcess) Send(ctx context.Context, b []byte) error {
+	if r.input == nil {
+		return ErrNoInput
+	}
+	return r.input.send(ctx, slices.Clone(b))
+}
+
+// CloseInput ends the program's input.
+func (r *RunningProcess) CloseInput() error {
+	if r.input == nil {
+		return ErrNoInput
+	}
+	r.input.close()
+	return nil
+}
+
+// Resize changes the size of the program's terminal.
+func (r *RunningProcess) Resize(size backends.Size) {
+	select {
+	case <-r.resized: // one that nobody has yet
+	default:
+	}
+	select {
+	case r.resized <- size:
+	default:
+	}
+}
+
+// Output is a part of what a program writes, not to be changed.
+type Output struct {
+	Data     []byte
+	Terminal bool // it is what its terminal shows
+	Stderr   bool
+}
+
+// output hands on one stream to all readers.
+type output struct {
+	of               *RunningProcess
+	terminal, stderr bool
+}
+
+// Write waits for each reader until it has the part, or is gone.
+func (o output) Write(b []byte) (int, error) {
+	part := Output{slices.Clone(b), o.terminal, o.stderr}
+	o.of.mu.Lock()
+	readers := slices.Clone(o.of.readers)
+	o.of.mu.Unlock()
+	for _, a := range readers {
+		select {
+		case a.parts <- part:
+		case <-a.gone:
+		}
+	}
+	return len(b), nil
+}
+
+// Reader gets a program's output from a moment on. One that is not read holds the program up, as a pipe does: so it must be closed.
+type Reader struct {
+	of    *RunningProcess
+	parts chan Output
+	gone  chan struct{}
+	once  sync.Once
+}
+
+// Parts are the parts of the output that come before the program's Done.
+func (a *Reader) Parts() <-chan Output { return a.parts }
+
+// Next returns the next part. Its error is io.EOF after the last, and that of the context.
+func (a *Reader) Next(ctx context.Context) (Output, error) {
+	select {
+	case part := <-a.parts:
+		return part, nil
+	case <-ctx.Done():
+		return Output{}, context.Cause(ctx)
+	case <-a.of.done:
+	}
+	select {
+	case part := <-a.parts:
+		return part, nil
+	default:
+		return Output{}, io.EOF
+	}
+}
+
+// Close has the reader get nothing more. It may be called more than once.
+func (a *Reader) Close() {
+	a.once.Do(func() {
+		close(a.gone)
+		a.of.mu.Lock()
+		defer a.of.mu.Unlock()
+		a.of.readers = slices.DeleteFunc(a.of.readers, func(other *Reader) bool { return other == a })
+	})
+}
+
+// feed is an input that is sent in parts.
+type feed struct {
+	parts  chan []byte
+	closed chan struct{}
+	once   sync.Once
+	rest   []byte
+}
+
+func newFeed() *feed { return &feed{parts: make(chan []byte, 4), closed: make(chan struct{})} }
+
+// Read implements [io.Reader].
+func (f *feed) Read(b []byte) (int, error) {
+	for len(f.rest) == 0 {
+		select {
+		case f.rest = <-f.parts:
+			continue
+		default:
+		}
+		select {
+		case f.rest = <-f.parts:
+		case <-f.closed:
+			select {
+			case f.rest = <-f.parts:
+			default:
+				return 0, io.EOF
+			}
+		}
+	}
+	n := copy(b, f.rest)
+	f.rest = f.rest[n:]
+	return n, nil
+}
+
+func (f *feed) send(ctx context.Context, b []byte) error {
+	select {
+	case <-f.closed:
+		return ErrEnded
+	default:
+	}
+	select {
+	case f.parts <- b:
+		return nil
+	case <-f.closed:
+		return ErrEnded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (f *feed) close() { f.once.Do(func() { close(f.closed) }) }

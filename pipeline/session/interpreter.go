@@ -1,0 +1,200 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+)
+
+// Errors that a caller may match.
+var (
+	ErrNoContext = errors.New("the session has no such context")
+	ErrBare      = errors.New("the session has no interpreter of its own: create a context in it")
+	ErrContexts  = errors.New("the session has as many contexts as it may have")
+)
+
+// maxContexts bounds the interpreters of a session beside the first.
+const maxContexts = 32
+
+// interpreter is one interpreter of a session. Its fields but sem are guarded by the session's mutex.
+type interpreter struct {
+	id       string // "" is the first
+	language string
+	dir      string
+	env      []string
+	created  time.Time
+
+	sem    chan struct{} // has a value while nobody uses it
+	gone   chan struct{} // closed when it is removed; nil of the first
+	kernel *kernel.Kernel
+	lost   string // why the last state is gone, until somebody was told
+}
+
+// Context describes an interpreter of a session beside its first: it has variables of its own, and shares the files.
+type Context struct {
+	ID       string    `json:"id"`
+	Language string    `json:"language"`
+	Dir      string    `json:"cwd"` // in which it begins; "" is the home directory
+	Created  time.Time `json:"created"`
+}
+
+// NewContext starts another interpreter. env is added to the session's.
+func (s *Session) NewContext(ctx context.Context, c Context, env []string) (Context, error) {
+	c.Created = s.manager.now()
+	in := &interpreter{id: c.ID, language: c.Language, dir: c.Dir, env: env, created: c.Created, sem: make(chan struct{}, 1), gone: make(chan struct{})}
+	done, err := s.Use()
+	if err != nil {
+		return c, err
+	}
+	defer done()
+	s.mu.Lock()
+	_, taken := s.more[c.ID]
+	full := len(s.more) >= maxContexts
+	if !taken && !full {
+		s.more[c.ID] = in
+	}
+	s.mu.Unlock()
+	switch {
+	case taken:
+		return c, fmt.Errorf("the session has a context %q already", c.ID)
+	case full:
+		return c, fmt.Errorf("%w: %d", ErrContexts, maxContexts)
+	}
+	if err := s.startBeside(ctx, in); err != nil {
+		s.drop(in)
+		return c, err
+	}
+	in.sem <- struct{}{}
+	return c, nil
+}
+
+// startBeside starts the kernel of an interpreter beside the first.
+func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
+	k, err := kernel.StartAs(ctx, s.Sandbox(), in.language, backends.Command{Dir: in.dir, Env: slices.Concat(s.env, in.env), Endless: true})
+	if err != nil {
+		if over := s.Over(); over != nil {
+			return over
+		}
+		return fmt.Errorf("start the interpreter: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.info.State == "dead" || s.more[in.id] != in { // its end knows nothing of this kernel
+		go k.Close()
+		return fmt.Errorf("%w: %.40q", ErrNoContext, in.id)
+	}
+	in.kernel = k
+	return nil
+}
+
+// Contexts lists the interpreters beside the first, the oldest first.
+func (s *Session) Contexts() []Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []Context{}
+	for _, in := range slices.SortedFunc(maps.Values(s.more), func(a, b *interpreter) int { return cmpTimes(a, b) }) {
+		list = append(list, Context{ID: in.id, Language: in.language, Dir: in.dir, Created: in.created})
+	}
+	return list
+}
+
+func cmpTimes(a, b *interpreter) int {
+	if c := a.created.Compare(b.created); c != 0 {
+		return c
+	}
+	return strings.Compare(a.id, b.id)
+}
+
+// context returns an interpreter; "" is the first.
+func (s *Session) context(id string) (*interpreter, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.more[id]; in != nil {
+		return in, nil
+	}
+	return nil, fmt.Errorf("%w: %.40q", ErrNoContext, id)
+}
+
+// ContextLanguage returns the language of a context; "" is the first interpreter's.
+func (s *Session) ContextLanguage(id string) (string, error) {
+	if id == "" && s.language != "" {
+		return s.language, nil
+	}
+	if id == "" {
+		return "", ErrBare
+	}
+	in, err := s.context(id)
+	if err != nil {
+		return "", err
+	}
+	return in.language, nil
+}
+
+// AcquireContext is Acquire for one of the session's interpreters; "" is the first.
+func (s *Session) AcquireContext(ctx context.Context, id string) (*Guard, error) {
+	if id == "" {
+		return s.Acquire(ctx)
+	}
+	in, err := s.context(id)
+	if err != nil {
+		return nil, err
+	}
+	return s.acquire(ctx, in, func() {})
+}
+
+// EndContext ends an interpreter, whatever it is doing.
+func (s *Session) EndContext(id string) error {
+	in, err := s.context(id)
+	if err != nil {
+		return err
+	}
+	if s.drop(in) {
+		s.stop(in)
+	}
+	return nil
+}
+
+// drop takes an interpreter out of the session. It returns false if somebody else has.
+func (s *Session) drop(in *interpreter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.more[in.id] != in {
+		return false
+	}
+	delete(s.more, in.id)
+	close(in.gone)
+	return true
+}
+
+// stop ends the kernel of an interpreter.
+func (s *Session) stop(in *interpreter) {
+	s.mu.Lock()
+	k := in.kernel
+	s.mu.Unlock()
+	if k != nil {
+		k.Close()
+	}
+}
+
+// RestartContext ends an interpreter, and starts a new one in its place, without the variables of the old.
+func (s *Session) RestartContext(ctx context.Context, id string) error {
+	in, err := s.context(id)
+	if err != nil {
+		return err
+	}
+	s.stop(in)
+	guard, err := s.acquire(ctx, in, func() {}) // which starts it
+	if err != nil {
+		return err
+	}
+	guard.Lost() // and nobody needs to be told
+	guard.Release()
+	return nil
+}
