@@ -1,0 +1,170 @@
+package e2b
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// caller is who asks, and in which namespace new sandboxes of theirs are.
+type caller struct {
+	identity.Identity
+	namespace string
+}
+
+// controlPlane returns the handler of the REST API. Its requests have an identity.
+func (s *Server) controlPlane() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, f func(http.ResponseWriter, *http.Request, caller)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			i, _ := identity.From(r.Context())
+			c := caller{i, s.cfg.Namespace}
+			if c.namespace == "" && len(i.Namespaces) > 0 {
+				c.namespace = i.Namespaces[0]
+			}
+			if c.namespace == "" {
+				c.namespace = "default"
+			}
+			if !i.May(c.namespace) {
+				refuse(w, http.StatusForbidden, "these credentials do not reach this server's namespace")
+				return
+			}
+			f(w, r, c)
+		})
+	}
+	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, caller){
+		"GET /health":                     func(w http.ResponseWriter, _ *http.Request, _ caller) { w.WriteHeader(http.StatusNoContent) },
+		"POST /v2/sandboxes":              s.create,
+		"POST /v2/sandboxes/{id}/connect": s.owned(s.connect),
+		"POST /sandboxes":                 s.create,
+		"GET /sandboxes":                  s.list,
+		"GET /v2/sandboxes":               s.list,
+		"GET /sandboxes/metrics":          s.allMetrics,
+		"GET /sandboxes/{id}":             s.owned(s.get),
+		"DELETE /sandboxes/{id}":          s.owned(s.kill),
+		"POST /sandboxes/{id}/connect":    s.owned(s.connect),
+		"POST /sandboxes/{id}/resume":     s.owned(s.connect),
+		"POST /sandboxes/{id}/timeout":    s.owned(s.setTimeout),
+		"POST /sandboxes/{id}/refreshes":  s.owned(s.refresh),
+		"PUT /sandboxes/{id}/network":     s.owned(s.setNetwork),
+		"GET /sandboxes/{id}/metrics":     s.owned(s.metrics),
+		"GET /sandboxes/{id}/logs":        s.owned(s.logs),
+		"GET /v2/sandboxes/{id}/logs":     s.owned(s.logsV2),
+		"POST /sandboxes/{id}/pause":      s.owned(noMemory),
+		"POST /sandboxes/{id}/snapshots":  s.owned(noMemory),
+		"POST /sandboxes/{id}/fork":       s.owned(noMemory),
+		"GET /snapshots":                  func(w http.ResponseWriter, _ *http.Request, _ caller) { reply(w, http.StatusOK, []int{}) },
+		"GET /templates":                  s.listTemplates,
+		"GET /v2/templates":               s.listTemplates,
+		"GET /templates/{id}":             s.getTemplate,
+		"GET /templates/aliases/{id}":     s.getAlias,
+		"GET /volumes":                    func(w http.ResponseWriter, _ *http.Request, _ caller) { reply(w, http.StatusOK, []int{}) },
+		"/":                               s.notServed,
+	} {
+		handle(pattern, f)
+	}
+	return mux
+}
+
+// noMemory refuses what would keep the memory of a sandbox.
+func noMemory(w http.ResponseWriter, _ *http.Request, _ *Sandbox) {
+	refuse(w, http.StatusNotImplemented, "this server keeps no memory of sandboxes: it neither pauses nor copies them; keep their files, and let them run")
+}
+
+// elsewhere are parts of E2B's API that other means of this server are for.
+var elsewhere = map[string]string{
+	"templates": "templates are the runtimes and images of this server: its operator names them in http.templates of the configuration",
+	"snapshots": "this server keeps no memory of sandboxes",
+	"volumes":   "this server has no volumes: write files into the sandbox, and read them from there",
+	"secrets":   "secrets are added by a person with sandboxmcp vault add, and lent by this server's own API",
+	"teams":     "this server has no teams: a token's namespaces say what it reaches", "nodes": "this server is one machine", "admin": "this server is administered on its command line",
+	"api-keys": "a person makes tokens with sandboxmcp token create", "access-tokens": "a person makes tokens with sandboxmcp token create",
+}
+
+// notServed answers what there is in E2B's API and not here, and what there is nowhere.
+func (s *Server) notServed(w http.ResponseWriter, r *http.Request, _ caller) {
+	for part := range strings.SplitSeq(r.URL.Path, "/") {
+		if why := elsewhere[part]; why != "" {
+			refuse(w, http.StatusNotImplemented, why)
+			return
+		}
+	}
+	refuse(w, http.StatusNotFound, "there is nothing at this path, or not by this method")
+}
+
+// owned returns a handler of requests about a sandbox in a namespace of the caller's. There is no other one.
+func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *Sandbox)) func(http.ResponseWriter, *http.Request, caller) {
+	return func(w http.ResponseWriter, r *http.Request, c caller) {
+		b := s.visible(r.PathValue("id"), c)
+		if b == nil {
+			refuse(w, http.StatusNotFound, "sandbox "+r.PathValue("id")+" not found")
+			return
+		}
+		f(w, r, b)
+	}
+}
+
+// visible returns a living sandbox in a namespace of the caller's, or nil.
+func (s *Server) visible(id string, c caller) *Sandbox {
+	s.mu.Lock()
+	b := s.all[id]
+	s.mu.Unlock()
+	if b == nil || !c.May(b.Namespace) || s.cfg.Namespace != "" && b.Namespace != s.cfg.Namespace || !s.lives(b) {
+		return nil
+	}
+	return b
+}
+
+// maxRequest is the most bytes of a request to the control plane.
+const maxRequest = 1 << 20
+
+// maxCode is the most bytes of a request to run code.
+const maxCode = 16 << 20
+
+// decode reads the JSON of a request into v, and answers what can't be read.
+func decode(w http.ResponseWriter, r *http.Request, v any) bool {
+	return decodeMost(w, r, v, maxRequest)
+}
+
+func decodeMost(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+		return false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		refuse(w, http.StatusRequestEntityTooLarge, "the request is too large")
+		return false
+	}
+	if err == nil {
+		err = json.Unmarshal(body, v)
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the body can't be read: "+err.Error())
+		return false
+	}
+	return true
+}
+
+// refusePipeline answers why the pipeline did not do something.
+func refusePipeline(w http.ResponseWriter, err error) {
+	status, message := http.StatusInternalServerError, err.Error()
+	var e *pipeline.Error
+	switch {
+	case errors.Is(err, session.ErrFull):
+		status = http.StatusTooManyRequests
+	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
+		status = http.StatusNotFound
+	case errors.As(err, &e) && e.Denied:
+		status = http.StatusBadRequest
+	}
+	refuse(w, status, message)
+}

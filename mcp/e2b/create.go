@@ -1,0 +1,139 @@
+package e2b
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// newSandbox is the body of a request for a sandbox.
+type newSandbox struct {
+	TemplateID     string                           `json:"templateID"`
+	Timeout        *int64                           `json:"timeout"` // seconds
+	AutoPause      bool                             `json:"autoPause"`
+	AutoResume     *struct{ Enabled bool }          `json:"autoResume"`
+	InternetAccess *bool                            `json:"allow_internet_access"`
+	Network        *networkConfig                   `json:"network"`
+	Metadata       map[string]string                `json:"metadata"`
+	EnvVars        map[string]string                `json:"envVars"`
+	IAM            *struct{ Tokens map[string]any } `json:"iam"`
+	VolumeMounts   []any                            `json:"volumeMounts"`
+	// Secure is true or not, a sandbox is reached with its tokens alone. MCP is for a program of the template that the SDK starts itself.
+}
+
+// The protocol's default for the timeout, in seconds, and the bounds of what callers say of a sandbox.
+const (
+	defaultTimeout = 15
+	secondTimeout  = 300 // of the API's second version
+	maxPairs       = 256
+	maxPair        = 32 << 10 // bytes of a name and its value
+)
+
+// usualTimeout is the timeout of a request that names none, in seconds.
+func usualTimeout(r *http.Request) int64 {
+	if strings.HasPrefix(r.URL.Path, "/v2/") {
+		return secondTimeout
+	}
+	return defaultTimeout
+}
+
+// check returns why a sandbox can't be had as it is asked for, and "" if it can.
+func (q newSandbox) check() string {
+	switch {
+	case q.AutoPause || q.AutoResume != nil && q.AutoResume.Enabled:
+		return "this server keeps no memory of sandboxes, so none is paused when its time is up: leave out autoPause and autoResume"
+	case q.IAM != nil && len(q.IAM.Tokens) > 0:
+		return "this server issues no workload tokens: leave out iam"
+	case len(q.VolumeMounts) > 0:
+		return elsewhere["volumes"]
+	case q.Timeout != nil && *q.Timeout < 0:
+		return "timeout must not be less than 0"
+	}
+	for what, pairs := range map[string]map[string]string{"metadata": q.Metadata, "envVars": q.EnvVars} {
+		if len(pairs) > maxPairs {
+			return fmt.Sprintf("%s has %d entries, more than %d", what, len(pairs), maxPairs)
+		}
+		for name, value := range pairs {
+			if len(name)+len(value) > maxPair {
+				return fmt.Sprintf("an entry of %s is larger than %d bytes", what, maxPair)
+			}
+		}
+	}
+	return ""
+}
+
+func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
+	var q newSandbox
+	if !decode(w, r, &q) {
+		return
+	}
+	t, ok := s.template(q.TemplateID)
+	if !ok {
+		refuse(w, http.StatusNotFound, fmt.Sprintf("template %.100q not found: there are %s", q.TemplateID, s.templateNames()))
+		return
+	}
+	if why := q.check(); why != "" {
+		refuse(w, http.StatusBadRequest, why)
+		return
+	}
+	network, why := q.Network.rules(q.InternetAccess)
+	if why != "" {
+		refuse(w, http.StatusBadRequest, why)
+		return
+	}
+	seconds := usualTimeout(r)
+	if q.Timeout != nil {
+		seconds = *q.Timeout
+	}
+	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
+	access := rand.Text() + rand.Text()
+	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{Namespace: c.namespace, Bare: true, Home: homeDir, Backend: t.Backend, Profile: t.Profile,
+		Idle: life, Lifetime: life, Network: &network, Env: environment(q.EnvVars), Template: q.TemplateID, Metadata: q.Metadata, Token: access})
+	if err != nil {
+		refusePipeline(w, err)
+		return
+	}
+	info := res.Answer.(session.Info)
+	b := &Sandbox{ID: strings.ToLower(info.ID), Session: info.ID, Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata,
+		Access: access, Traffic: rand.Text() + rand.Text(), Created: info.Created, internet: q.InternetAccess, network: q.Network}
+	s.mu.Lock()
+	s.all[b.ID] = b
+	s.mu.Unlock()
+	reply(w, http.StatusCreated, b.connection())
+}
+
+// environment returns variables as KEY=VALUE, by name.
+func environment(vars map[string]string) (env []string) {
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		env = append(env, name+"="+vars[name])
+	}
+	return env
+}
+
+// envdVersion is that of E2B's daemon whose protocol is served here.
+const envdVersion = "0.6.4"
+
+// connection is what an SDK needs to know to talk to a sandbox.
+func (b *Sandbox) connection() map[string]any {
+	return map[string]any{"sandboxID": b.ID, "templateID": b.Template, "clientID": clientID, "envdVersion": envdVersion,
+		"envdAccessToken": b.Access, "trafficAccessToken": b.Traffic, "domain": nil}
+}
+
+func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	// A client that goes away has asked for the end all the same.
+	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: b.Namespace, Session: b.Session})
+	if err != nil && s.lives(b) {
+		refusePipeline(w, err)
+		return
+	}
+	s.lives(b)
+	w.WriteHeader(http.StatusNoContent)
+}

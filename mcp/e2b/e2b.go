@@ -1,0 +1,172 @@
+// Package e2b serves the pipeline over E2B's protocol, so that its official SDKs work unchanged: the REST API that makes and ends sandboxes
+// (the control plane), and what is asked of one sandbox: its daemon, envd, and its code interpreter.
+//
+// A sandbox is a session of the pipeline, under the session's id. Who has a token of ours makes it, and gets two more that are for this
+// sandbox alone and end with it.
+package e2b
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/mcp/e2b/envd"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// Config holds the parts of a server.
+type Config struct {
+	Pipeline   *pipeline.Pipeline
+	Identities *identity.Checker
+	// Namespace is the only one that callers may use. "" gives each the first of its own.
+	Namespace string
+	Templates map[string]Template // besides the builtin ones, or in their place
+	Wall      time.Duration       // of code, the most that callers may have; 0 is the default of runs
+	Log       Log                 // the audit log; nil has no logs
+	Logger    *slog.Logger        // nil logs nothing
+}
+
+// Server answers E2B's SDKs. Its methods may be called concurrently.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	envd    *envd.Server
+	control http.Handler // behind it, requests have an identity
+
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	mu  sync.Mutex
+	all map[string]*Sandbox // by id
+}
+
+// New returns a server that works as cfg says, until Close.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, log: cfg.Logger, envd: envd.New(cfg.Pipeline), all: map[string]*Sandbox{}}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.work.Go(func() { s.measureAll(ctx) })
+	s.control = cfg.Identities.MiddlewareWith(s.controlPlane(), refuseIdentity)
+	return s
+}
+
+// Close ends what the server does by itself. Sandboxes are the pipeline's.
+func (s *Server) Close() {
+	s.stop()
+	s.work.Wait()
+	s.envd.Close()
+}
+
+// The headers by which an SDK says which sandbox it means, which port of it, and with which of its tokens.
+const (
+	headerKey     = "X-Api-Key"
+	headerSandbox = "E2b-Sandbox-Id"
+	headerPort    = "E2b-Sandbox-Port"
+	headerAccess  = "X-Access-Token"
+	headerTraffic = "E2b-Traffic-Access-Token"
+)
+
+// The ports of a sandbox at which E2B's own programs answer. Behind all others are programs of the sandbox.
+const (
+	daemonPort      = 49983
+	interpreterPort = 49999
+)
+
+// filesPath is of the daemon, and in the URLs that an SDK signs it stands without headers.
+const filesPath = "/files"
+
+// roots are the first parts of the control plane's paths, without a version.
+var roots = []string{"sandboxes", "templates", "snapshots", "volumes", "secrets", "teams", "nodes", "admin", "api-keys", "access-tokens", "health"}
+
+// Owns reports whether a request is one of E2B's protocol.
+func Owns(r *http.Request) bool {
+	return r.Header.Get(headerSandbox) != "" || r.URL.Path == filesPath || isControl(r.URL.Path)
+}
+
+// MaxUpload is the most bytes of a file that is written by one request.
+const MaxUpload = 4 << 30
+
+// BringsFiles reports whether the body of a request is a file.
+func BringsFiles(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == filesPath }
+
+func isControl(path string) bool {
+	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)
+	if len(parts) > 1 && (parts[0] == "v2" || parts[0] == "v3") {
+		parts = parts[1:]
+	}
+	return slices.Contains(roots, parts[0])
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Header.Get(headerSandbox) != "" || r.URL.Path == filesPath {
+		s.serveSandbox(w, r)
+		return
+	}
+	s.control.ServeHTTP(w, withKey(r))
+}
+
+// withKey returns a request whose API key stands where other clients have their token. A key that is none of ours is refused there.
+func withKey(r *http.Request) *http.Request {
+	key := r.Header.Get(headerKey)
+	if key == "" {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Del(headerKey)
+	r.Header["Authorization"] = append(r.Header["Authorization"], "Bearer "+key)
+	return r
+}
+
+// serveSandbox answers a request to one sandbox, on behalf of whoever made it.
+func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
+	port, err := strconv.Atoi(r.Header.Get(headerPort))
+	if r.Header.Get(headerSandbox) == "" {
+		port, err = daemonPort, nil
+	}
+	sandbox := s.sandboxOf(r)
+	switch {
+	case sandbox == nil && r.Header.Get(headerSandbox) == "":
+		unsigned(w, r)
+		return
+	case sandbox == nil || !s.lives(sandbox):
+		noSandbox(w, r.Header.Get(headerSandbox), port)
+		return
+	case err != nil || port < 1 || port > 65535:
+		refuse(w, http.StatusBadGateway, headerPort+" is no port")
+		return
+	case port != daemonPort && port != interpreterPort && !sandbox.allowsTraffic(r):
+		refuse(w, http.StatusUnauthorized, "a port of a sandbox is reached with one of its tokens: send "+headerTraffic)
+		return
+	}
+	ctx, done, err := s.cfg.Identities.Again(r.Context(), sandbox.Owner)
+	if err != nil {
+		refuseIdentity(w, identity.AsRefused(err))
+		return
+	}
+	defer done(nil)
+	r = r.WithContext(ctx)
+	switch port {
+	case interpreterPort:
+		s.interpreter(w, r, sandbox)
+	case daemonPort:
+		s.daemon(w, r, sandbox)
+	default:
+		s.envd.ServePort(w, r, sandbox.target(), port)
+	}
+}
+
+// noSandbox answers for a sandbox that there is not, as E2B's proxy does: the SDKs tell by the status that it has ended.
+func noSandbox(w http.ResponseWriter, id string, port int) {
+	reply(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "port": port, "code": http.StatusBadGateway})
+}

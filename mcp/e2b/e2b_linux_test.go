@@ -1,0 +1,483 @@
+package e2b
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// rig is a server with a real pipeline.
+type rig struct {
+	t      *testing.T
+	s      *Server
+	p      *pipeline.Pipeline
+	url    string
+	tokens *identity.Tokens
+}
+
+func newRig(t *testing.T, change func(*pipeline.Config)) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	log, err := audit.Open(t.Context(), filepath.Join(dir, "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
+	probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
+	if err != nil || !probe.Usable {
+		backend.Close()
+		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+	}
+	policy, err := egress.NewPolicy([]string{"api.example.com", "*.example.org"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(vault.NewMemory()), Egress: pipeline.Egress{Policy: policy}}
+	if change != nil {
+		change(&cfg)
+	}
+	p := pipeline.New(cfg)
+	tokens := identity.OpenTokens(filepath.Join(dir))
+	s := New(Config{Pipeline: p, Identities: identity.New(identity.Config{Tokens: tokens, Rate: 1e6}), Log: log, Wall: time.Hour, Templates: map[string]Template{"mine": {}}})
+	server := httptest.NewServer(s)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		s.Close()
+		p.Close()
+		backend.Close()
+		log.Close()
+	})
+	return &rig{t, s, p, server.URL, tokens}
+}
+
+// key makes a token, in the spelling of SDKs.
+func (r *rig) key(name string, kind identity.Kind, namespaces ...string) string {
+	r.t.Helper()
+	token, _, err := r.tokens.Create(r.t.Context(), identity.Token{Name: name, Kind: kind, Namespaces: namespaces}, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return identity.ToE2B(token)
+}
+
+// answer is what a request got.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+}
+
+func (a answer) into(t *testing.T, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.text), v); err != nil {
+		t.Fatalf("%d %q: %v", a.status, a.text, err)
+	}
+}
+
+// send sends a request with headers, of which each is a name and a value.
+func (r *rig) send(ctx context.Context, method, path, body string, headers ...string) answer {
+	r.t.Helper()
+	q, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if body != "" {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		q.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return answer{text: err.Error()}
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return answer{text: string(text) + " " + err.Error()}
+	}
+	return answer{res.StatusCode, res.Header, string(text)}
+}
+
+func (r *rig) call(key, method, path, body string) answer {
+	r.t.Helper()
+	return r.send(r.t.Context(), method, path, body, "X-API-KEY", key)
+}
+
+// made is what a new sandbox is answered with.
+type made struct {
+	ID      string `json:"sandboxID"`
+	Access  string `json:"envdAccessToken"`
+	Traffic string `json:"trafficAccessToken"`
+}
+
+func (r *rig) make(key, body string) (m made) {
+	r.t.Helper()
+	a := r.call(key, "POST", "/sandboxes", body)
+	if a.status != http.StatusCreated {
+		r.t.Fatalf("%s: %d %s", body, a.status, a.text)
+	}
+	a.into(r.t, &m)
+	return m
+}
+
+// inside sends a request to a sandbox's interpreter.
+func (r *rig) inside(ctx context.Context, m made, method, path, body string) answer {
+	r.t.Helper()
+	return r.send(ctx, method, path, body, headerSandbox, m.ID, headerPort, "49999", headerTraffic, m.Traffic)
+}
+
+// TestSandboxes: a sandbox is made, found, shown, kept and ended, and what is wrong is said in the protocol's form.
+func TestSandboxes(t *testing.T) {
+	r := newRig(t, nil)
+	key := r.key("ci", identity.Agent, "ci")
+	m := r.make(key, `{"templateID":"base","timeout":60,"metadata":{"user":"a b&c","x":"1"},"envVars":{"A":"b"}}`)
+	var d struct {
+		ID       string            `json:"sandboxID"`
+		Template string            `json:"templateID"`
+		Started  time.Time         `json:"startedAt"`
+		Ends     time.Time         `json:"endAt"`
+		State    string            `json:"state"`
+		Memory   int               `json:"memoryMB"`
+		Metadata map[string]string `json:"metadata"`
+	}
+	get := func() {
+		t.Helper()
+		r.call(key, "GET", "/sandboxes/"+m.ID, "").into(t, &d)
+	}
+	if get(); d.ID != m.ID || d.Template != "base" || d.State != "running" || d.Memory < 1 || d.Metadata["user"] != "a b&c" || d.Ends.Sub(d.Started) != time.Minute {
+		t.Errorf("got %+v", d)
+	}
+	before := d.Ends
+	for _, c := range []struct {
+		path, body string
+		longer     bool
+	}{
+		{"/connect", `{"timeout":10}`, false}, {"/refreshes", `{"duration":5}`, false}, {"/connect", `{"timeout":600}`, true},
+		{"/refreshes", `{"duration":1200}`, true}, {"/timeout", `{"timeout":30}`, false},
+	} {
+		if a := r.call(key, "POST", "/sandboxes/"+m.ID+c.path, c.body); a.status >= 300 {
+			t.Errorf("%s %s: %d %s", c.path, c.body, a.status, a.text)
+		}
+		if get(); d.Ends.After(before) != c.longer {
+			t.Errorf("%s %s: ends %s, before %s", c.path, c.body, d.Ends, before)
+		}
+		before = d.Ends
+	}
+	for query, want := range map[string]int{
+		"": 1, "?state=running": 1, "?state=paused": 0, "?state=paused,running": 1, "?template=base": 1, "?template=other": 0,
+		"?metadata=" + url.QueryEscape("user="+url.QueryEscape(url.QueryEscape("a b&c"))): 1, "?metadata=user%3Dother": 0, "?metadata=none%3D1": 0,
+		"?startedAfter=" + url.QueryEscape(d.Started.Add(time.Second).Format(time.RFC3339Nano)): 0,
+	} {
+		var list []map[string]any
+		if r.call(key, "GET", "/v2/sandboxes"+query, "").into(t, &list); len(list) != want {
+			t.Errorf("%s: %d sandboxes, want %d", query, len(list), want)
+		}
+	}
+	var samples []metric
+	if r.call(key, "GET", "/sandboxes/"+m.ID+"/metrics", "").into(t, &samples); len(samples) == 0 || samples[0].MemTotal == 0 || samples[0].DiskTotal == 0 {
+		t.Errorf("metrics are %v", samples)
+	}
+	if r.call(key, "GET", "/sandboxes/"+m.ID+"/metrics?start=1&end=2", "").into(t, &samples); len(samples) != 0 {
+		t.Errorf("metrics of long ago are %v", samples)
+	}
+	var logs struct{ Logs []logEntry }
+	if r.call(key, "GET", "/v2/sandboxes/"+m.ID+"/logs", "").into(t, &logs); len(logs.Logs) == 0 || logs.Logs[0].Message != "session.created" || logs.Logs[0].Fields["identity"] != "token:ci" {
+		t.Errorf("logs are %+v", logs)
+	}
+	for range 2 { // the second time it is not there any more
+		a := r.call(key, "DELETE", "/sandboxes/"+m.ID, "")
+		if want := map[bool]int{true: http.StatusNoContent, false: http.StatusNotFound}[d.State == "running"]; a.status != want {
+			t.Errorf("%d %s, want %d", a.status, a.text, want)
+		}
+		d.State = "gone"
+	}
+	if a := r.inside(t.Context(), m, "GET", "/health", ""); a.status != http.StatusBadGateway {
+		t.Errorf("one that is gone: %d %s", a.status, a.text)
+	}
+}
+
+// TestPages: a list comes in pages, newest first, that miss and repeat nothing.
+func TestPages(t *testing.T) {
+	r := newRig(t, nil)
+	key := r.key("ci", identity.Agent, "ci")
+	var want []string
+	for range 3 {
+		want = append([]string{r.make(key, `{"templateID":"base","timeout":60}`).ID}, want...)
+	}
+	next := ""
+	for i := range want {
+		a := r.call(key, "GET", "/v2/sandboxes?limit=1&nextToken="+next, "")
+		var list []detail
+		if a.into(t, &list); len(list) != 1 || list[0].SandboxID != want[i] || (a.header.Get("X-Next-Token") == "") != (i == 2) {
+			t.Errorf("page %d: %v, then %q", i, list, a.header.Get("X-Next-Token"))
+		}
+		next = a.header.Get("X-Next-Token")
+	}
+	for _, query := range []string{"limit=0", "limit=x", "nextToken=x", "startedAfter=x"} {
+		if a := r.call(key, "GET", "/v2/sandboxes?"+query, ""); a.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", query, a.status, a.text)
+		}
+	}
+}
+
+// TestWalls: nobody reaches a sandbox of a namespace that is not theirs, or without its own tokens, whatever they guess.
+func TestWalls(t *testing.T) {
+	r := newRig(t, nil)
+	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
+	m := r.make(key, `{"templateID":"base","timeout":60}`)
+	for _, c := range [][3]string{{"GET", "", ""}, {"DELETE", "", ""}, {"POST", "/timeout", `{"timeout":1}`}, {"POST", "/connect", `{"timeout":1}`}, {"GET", "/metrics", ""},
+		{"GET", "/logs", ""}, {"PUT", "/network", `{}`}, {"POST", "/pause", `{}`}} {
+		if a := r.call(other, c[0], "/sandboxes/"+m.ID+c[1], c[2]); a.status != http.StatusNotFound {
+			t.Errorf("%s %s of another's: %d %s", c[0], c[1], a.status, a.text)
+		}
+		if a := r.call("e2b_00", c[0], "/sandboxes/"+m.ID+c[1], c[2]); a.status != http.StatusUnauthorized || !strings.Contains(a.text, `"code":401`) {
+			t.Errorf("%s %s of nobody: %d %s", c[0], c[1], a.status, a.text)
+		}
+	}
+	var list []detail
+	if r.call(other, "GET", "/v2/sandboxes", "").into(t, &list); len(list) != 0 {
+		t.Errorf("another sees %v", list)
+	}
+	for _, c := range []struct {
+		id, port string
+		headers  []string
+		want     int
+	}{
+		{m.ID, "49999", nil, 403}, {m.ID, "49999", []string{headerAccess, m.Traffic}, 403}, {m.ID, "49999", []string{headerTraffic, other}, 403},
+		{m.ID, "49999", []string{headerAccess, m.Access}, 200}, {m.ID, "49999", []string{headerTraffic, m.Traffic}, 200},
+		{m.ID, "49983", []string{headerTraffic, m.Traffic}, 401}, {m.ID, "49983", []string{"X-API-KEY", key}, 401},
+		{m.ID, "80", []string{headerAccess, m.Access}, 502}, {m.ID, "x", []string{headerAccess, m.Access}, 502}, {"nothing", "49999", []string{headerAccess, m.Access}, 502},
+	} {
+		path := map[string]string{"49983": "/envs"}[c.port]
+		if path == "" {
+			path = "/contexts"
+		}
+		if a := r.send(t.Context(), "GET", path, "", append([]string{headerSandbox, c.id, headerPort, c.port}, c.headers...)...); a.status != c.want {
+			t.Errorf("%s of %s by %v: %d %s, want %d", path, c.id, c.headers, a.status, a.text, c.want)
+		}
+	}
+	if _, err := r.tokens.Revoke(t.Context(), "ci", nil); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.inside(t.Context(), m, "GET", "/contexts", ""); a.status != http.StatusUnauthorized {
+		t.Errorf("when the key is revoked: %d %s", a.status, a.text)
+	}
+}
+
+// TestRefused: what can't be had, or not enforced, is refused with the reason; nothing of it leaves a sandbox.
+func TestRefused(t *testing.T) {
+	r := newRig(t, func(c *pipeline.Config) { c.Sessions = session.Config{PerNamespace: 1, Lifetime: time.Hour} })
+	key := r.key("ci", identity.Agent, "ci")
+	all := `"denyOut":["0.0.0.0/0"]`
+	for body, want := range map[string]string{
+		`{"templateID":"none"}`:                                                                                            "404 template",
+		`{"templateID":"base","timeout":-1}`:                                                                               "400 timeout",
+		`{"templateID":"base","timeout":7200}`:                                                                             "400 a session may live",
+		`{"templateID":"base","autoPause":true}`:                                                                           "400 this server keeps no memory",
+		`{"templateID":"base","volumeMounts":[{"name":"a","path":"/a"}]}`:                                                  "400 this server has no volumes",
+		`{"templateID":"base","iam":{"tokens":{"a":{}}}}`:                                                                  "400 this server issues no",
+		`{"templateID":"base","envVars":{"A B":"c"}}`:                                                                      "400 an environment variable",
+		`{"templateID":"base","network":{"egressProxy":{"address":"a:1"}}}`:                                                "400 this server's own gateway",
+		`{"templateID":"base","network":{"maskRequestHost":"a"}}`:                                                          "400 no port",
+		`{"templateID":"base","network":{"allowOut":["api.example.com"]}}`:                                                 "400 allowOut has names",
+		`{"templateID":"base","network":{"allowOut":["1.1.1.1"],` + all + `}}`:                                             "400 allowOut: programs have no route",
+		`{"templateID":"base","network":{"denyOut":["example.com"]}}`:                                                      "400 denyOut",
+		`{"templateID":"base","network":{"allowOut":["evil.example"],` + all + `}}`:                                        "400 evil.example may not be reached",
+		`{"templateID":"base","network":{"rules":{"a.example.org":[{"transform":{"headers":{"Host":"x"}}}]}}}`:             "400 \"Host\" is no header",
+		`{"templateID":"base","network":{"rules":{"a.example.org":[{"transform":{"headers":{"A":"${e2b.secrets.x}"}}}]}}}`: "400 rules",
+		`{`: "400 the body",
+	} {
+		a := r.call(key, "POST", "/sandboxes", body)
+		var f fault
+		if a.into(t, &f); f.Code != a.status || !strings.HasPrefix(fmt.Sprintf("%d %s", f.Code, f.Message), want) {
+			t.Errorf("%s: %d %s, want %s", body, a.status, a.text, want)
+		}
+	}
+	var list []detail
+	if r.call(key, "GET", "/v2/sandboxes", "").into(t, &list); len(list) != 0 {
+		t.Fatalf("%v is left", list)
+	}
+	m := r.make(key, `{"templateID":"mine","timeout":60,"network":{"allowOut":["api.example.com"],`+all+`,"rules":{"api.example.com":[{"transform":{"headers":{"X-Key":"a-secret-value-1234"}}}]}}}`)
+	if a := r.call(key, "GET", "/sandboxes/"+m.ID, ""); strings.Contains(a.text, "a-secret-value") || !strings.Contains(a.text, `"allowOut":["api.example.com"]`) {
+		t.Errorf("the network is shown as %s", a.text)
+	}
+	if a := r.call(key, "PUT", "/sandboxes/"+m.ID+"/network", `{"allowOut":["evil.example"],`+all+`}`); a.status != http.StatusBadRequest {
+		t.Errorf("a name that policy denies: %d %s", a.status, a.text)
+	}
+	if a := r.call(key, "PUT", "/sandboxes/"+m.ID+"/network", `{"denyOut":["8.8.8.8"]}`); a.status != http.StatusNoContent {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	for path, want := range map[string]int{
+		"POST /sandboxes/" + m.ID + "/pause": 501, "POST /sandboxes/" + m.ID + "/snapshots": 501, "POST /sandboxes/" + m.ID + "/fork": 501, "POST /volumes": 501,
+		"POST /v3/templates": 501, "GET /secrets": 501, "GET /teams": 501, "GET /nothing": 404, "POST /sandboxes": 429, "GET /templates": 200, "GET /templates/aliases/base": 200,
+		"GET /templates/aliases/none": 404, "GET /snapshots": 200,
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		body := ""
+		if method == "POST" {
+			body = `{"templateID":"base"}`
+		}
+		if a := r.call(key, method, path, body); a.status != want {
+			t.Errorf("%s %s: %d %s, want %d", method, path, a.status, a.text, want)
+		}
+	}
+}
+
+// TestTemplatesRoots: what Owns says is of the protocol is, and nothing of others' paths.
+func TestOwns(t *testing.T) {
+	for path, want := range map[string]bool{"/sandboxes": true, "/v2/sandboxes/x": true, "/v3/templates": true, "/files": true, "/mcp": false, "/v1/tools/x": false,
+		"/sessions": false, "/metrics": false, "/": false, "/v2": false} {
+		if got := Owns(httptest.NewRequest("GET", path, nil)); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	inside := httptest.NewRequest("GET", "/metrics", nil)
+	inside.Header.Set(headerSandbox, "x")
+	if !Owns(inside) {
+		t.Error("what names a sandbox is not its")
+	}
+}
+
+// lineOf is a line of the interpreter's answer.
+type lineOf struct {
+	Type, Text, Name, Value, Traceback, PNG string
+	Main                                    bool            `json:"is_main_result"`
+	Count                                   int             `json:"execution_count"`
+	Chart                                   json.RawMessage `json:"chart"`
+}
+
+// summary is an answer in few words: the kinds of its lines with their texts.
+func summary(t *testing.T, a answer) string {
+	t.Helper()
+	var words []string
+	scan := bufio.NewScanner(bytes.NewReader([]byte(a.text)))
+	scan.Buffer(nil, 64<<20)
+	for scan.Scan() {
+		var l lineOf
+		if err := json.Unmarshal(scan.Bytes(), &l); err != nil {
+			t.Fatalf("%d %q: %v", a.status, a.text, err)
+		}
+		switch l.Type {
+		case "number_of_executions":
+			words = append(words, fmt.Sprint("#", l.Count))
+		case "error":
+			words = append(words, "error "+l.Name+": "+l.Value)
+		case "result":
+			words = append(words, fmt.Sprintf("result %v %s", l.Main, l.Text))
+		case "keepalive":
+		default:
+			words = append(words, strings.TrimSpace(l.Type+" "+strings.TrimSpace(l.Text)))
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+// TestExecute: code runs in contexts of each language, whose state stays and whose variables are for one execution, and comes as lines.
+func TestExecute(t *testing.T) {
+	r := newRig(t, nil)
+	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"code-interpreter-v1","timeout":300,"envVars":{"GLOBAL":"sandbox"}}`)
+	run := func(body string) string {
+		t.Helper()
+		return summary(t, r.inside(t.Context(), m, "POST", "/execute", body))
+	}
+	for _, c := range []struct{ body, want string }{
+		{`{"code":"x = 1; x"}`, "#1; result true 1; end_of_execution"},
+		{`{"code":"        x += 1\n        print(x)"}`, "#2; stdout 2; end_of_execution"},
+		{`{"code":"import os; os.getcwd()"}`, "#3; result true /home/user; end_of_execution"},
+		{`{"code":"os.environ.get('GLOBAL'), os.environ.get('ONE')","env_vars":{"GLOBAL":"one","ONE":"1"}}`, "#4; result true ('one', '1'); end_of_execution"},
+		{`{"code":"os.environ.get('GLOBAL'), os.environ.get('ONE')"}`, "#5; result true ('sandbox', None); end_of_execution"},
+		{`{"code":"import sys; print('e', file=sys.stderr); 1/0"}`, "#6; stderr e; error ZeroDivisionError: division by zero; end_of_execution"},
+		{`{"code":"def f(:"}`, "#7; error SyntaxError: "},
+		{`{"code":"display('shown'); 'value'"}`, "#8; result false shown; result true value; end_of_execution"},
+		{`{"code":"echo $GLOBAL; pwd","language":"bash"}`, "#1; stdout "},
+		{`{"code":"process.cwd()","language":"js"}`, "#1; result true /home/user; end_of_execution"},
+		{`{"code":"const n: number = 6; n * 7","language":"ts"}`, "#1; result true 42; end_of_execution"},
+		{`{"code":"1","language":"java"}`, ""},
+		{`{"code":"1","context_id":"none"}`, ""},
+		{`{"code":"1","context_id":"python","language":"python"}`, ""},
+	} {
+		if got := run(strings.ReplaceAll(c.body, "\\\\", "\\")); !strings.HasPrefix(got, c.want) || c.want == "" && strings.Contains(got, "#") {
+			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
+		}
+	}
+	a := r.inside(t.Context(), m, "POST", "/contexts", `{"language":"python","cwd":"/tmp"}`)
+	var c codeContext
+	a.into(t, &c)
+	body := func(code string) string {
+		b, _ := json.Marshal(map[string]string{"code": code, "context_id": c.ID})
+		return string(b)
+	}
+	if got := run(body("import os; os.getcwd(), 'x' in globals()")); got != "#1; result true ('/tmp', False); end_of_execution" {
+		t.Errorf("another context: %q", got)
+	}
+	run(body("y = 1"))
+	if a := r.inside(t.Context(), m, "POST", "/contexts/"+c.ID+"/restart", ""); a.status != http.StatusOK {
+		t.Errorf("restart: %d %s", a.status, a.text)
+	}
+	if got := run(body("'y' in globals()")); got != "#1; result true False; end_of_execution" {
+		t.Errorf("after a restart: %q", got)
+	}
+	var list []codeContext
+	if r.inside(t.Context(), m, "GET", "/contexts", "").into(t, &list); len(list) < 3 || list[len(list)-1].ID != c.ID {
+		t.Errorf("contexts are %v", list)
+	}
+	if a := r.inside(t.Context(), m, "DELETE", "/contexts/"+c.ID, ""); a.status != http.StatusNoContent {
+		t.Errorf("remove: %d %s", a.status, a.text)
+	}
+	if a := r.inside(t.Context(), m, "POST", "/execute", body("1")); a.status != http.StatusNotFound {
+		t.Errorf("one that was removed: %d %s", a.status, a.text)
+	}
+}
+
+// TestInterrupt: a client that goes away interrupts its code, and not the context; a sandbox that ends cuts the answer off.
+func TestInterrupt(t *testing.T) {
+	r := newRig(t, nil)
+	key := r.key("ci", identity.Agent, "ci")
+	m := r.make(key, `{"templateID":"base","timeout":300}`)
+	begun := func(body string) (ctx context.Context, cancel func(), done chan answer) {
+		t.Helper()
+		ctx, cancel = context.WithCancel(t.Context())
+		done = make(chan answer, 1)
+		go func() { done <- r.inside(ctx, m, "POST", "/execute", body) }()
+		hosttest.Until(t, "the code runs", func() bool {
+			info, err := r.p.Session("ci", strings.ToUpper(m.ID))
+			return err == nil && info.State == "busy"
+		})
+		return ctx, cancel, done
+	}
+	r.inside(t.Context(), m, "POST", "/execute", `{"code":"kept = 1"}`)
+	_, cancel, done := begun(`{"code":"import time; time.sleep(600)"}`)
+	cancel()
+	<-done
+	if got := summary(t, r.inside(t.Context(), m, "POST", "/execute", `{"code":"kept + 1"}`)); !strings.Contains(got, "result true 2") {
+		t.Errorf("afterwards: %q", got)
+	}
+	_, cancel, done = begun(`{"code":"import time; time.sleep(600)"}`)
+	defer cancel()
+	r.call(key, "DELETE", "/sandboxes/"+m.ID, "")
+	if a := <-done; a.status != 0 || strings.Contains(a.text, "end_of_execution") {
+		t.Errorf("an answer of a sandbox that ended is whole: %d %q", a.status, a.text)
+	}
+}

@@ -1,0 +1,247 @@
+// Package envd speaks the protocol of E2B's daemon for the pipeline: what its SDKs ask of one sandbox. Processes, files and watches are those of a
+// session, each change of which is an effect of the pipeline's.
+//
+// A sandbox has one unprivileged user. Clients may call it "user", "root" or nothing: it is the same, and nobody is root.
+package envd
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// Server answers for all sandboxes. Its methods may be called concurrently.
+type Server struct {
+	pipeline *pipeline.Pipeline
+
+	mu       sync.Mutex
+	ended    map[processKey]endedProcess
+	watchers map[string]*watcher
+	closed   bool
+	watching sync.WaitGroup
+	life     context.Context // of watchers
+	stop     context.CancelFunc
+}
+
+// New returns a server.
+func New(p *pipeline.Pipeline) *Server {
+	s := &Server{pipeline: p, ended: map[processKey]endedProcess{}, watchers: map[string]*watcher{}}
+	s.life, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends all watchers, and waits for them.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.watching.Wait()
+}
+
+// Target is the sandbox that a request is for.
+type Target struct {
+	Namespace, Session string
+	Token              string            // that the client must have; "" asks for none
+	Env                map[string]string // that the sandbox was made with
+}
+
+// methods are those of the protocol's services, by path.
+var methods = map[string]func(*call) error{
+	"/process.Process/List":        (*call).list,
+	"/process.Process/Connect":     (*call).connect,
+	"/process.Process/Start":       (*call).start,
+	"/process.Process/Update":      (*call).update,
+	"/process.Process/StreamInput": (*call).streamInput,
+	"/process.Process/SendInput":   (*call).sendInput,
+	"/process.Process/SendSignal":  (*call).sendSignal,
+	"/process.Process/CloseStdin":  (*call).closeStdin,
+
+	"/filesystem.Filesystem/Stat":             (*call).stat,
+	"/filesystem.Filesystem/MakeDir":          (*call).makeDir,
+	"/filesystem.Filesystem/Move":             (*call).move,
+	"/filesystem.Filesystem/ListDir":          (*call).listDir,
+	"/filesystem.Filesystem/Remove":           (*call).remove,
+	"/filesystem.Filesystem/WatchDir":         (*call).watchDir,
+	"/filesystem.Filesystem/CreateWatcher":    (*call).createWatcher,
+	"/filesystem.Filesystem/GetWatcherEvents": (*call).watcherEvents,
+	"/filesystem.Filesystem/RemoveWatcher":    (*call).removeWatcher,
+}
+
+// Serve answers a request for a sandbox. The context of the request has the identity of the sandbox's owner.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
+	switch path := r.Method + " " + r.URL.Path; {
+	case path == "GET /health":
+		w.WriteHeader(http.StatusNoContent)
+	case path == "GET /files":
+		s.download(w, r, t)
+	case path == "POST /files":
+		s.upload(w, r, t)
+	case !t.admits(r):
+		refuse(w, http.StatusUnauthorized, "unauthorized access, please provide a valid access token or method signing if supported")
+	case path == "POST /files/compose":
+		s.compose(w, r, t)
+	case path == "GET /metrics":
+		s.metrics(w, r, t)
+	case path == "GET /envs":
+		writeJSON(w, http.StatusOK, t.Env)
+	case methods[r.URL.Path] != nil:
+		c, cancel := s.open(w, r, t)
+		if c == nil {
+			return
+		}
+		defer cancel()
+		if !validUser(r) {
+			name, _, _ := r.BasicAuth()
+			c.fail(faultf(unauthenticated, "invalid username: '%.64s'", name))
+			return
+		}
+		c.end(methods[r.URL.Path](c))
+	default:
+		refuse(w, http.StatusNotFound, "there is nothing at this path")
+	}
+}
+
+// admits reports whether a request has the sandbox's token.
+func (t Target) admits(r *http.Request) bool {
+	return t.Token == "" || same(r.Header.Get("X-Access-Token"), t.Token)
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// signed returns why a request for /files may not be, "" if it may.
+func (t Target) signed(r *http.Request, operation string) string {
+	if t.Token == "" {
+		return ""
+	}
+	if token := r.Header.Get("X-Access-Token"); token != "" {
+		if !same(token, t.Token) {
+			return "access token present in header but does not match"
+		}
+		return ""
+	}
+	q := r.URL.Query()
+	if !q.Has("signature") {
+		return "missing signature query parameter"
+	}
+	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + t.Token
+	until := q.Get("signature_expiration")
+	if until != "" {
+		text += ":" + until
+	}
+	sum := sha256.Sum256([]byte(text))
+	if !same(q.Get("signature"), "v1_"+base64.RawStdEncoding.EncodeToString(sum[:])) {
+		return "invalid signature"
+	}
+	if seconds, err := strconv.ParseInt(until, 10, 64); until != "" && (err != nil || seconds < time.Now().Unix()) {
+		return "signature is already expired"
+	}
+	return ""
+}
+
+// users are the names by which the sandbox's user goes.
+var users = map[string]bool{"": true, "user": true, "root": true}
+
+// validUser reports whether a request is as somebody whom the sandbox has.
+func validUser(r *http.Request) bool {
+	name, _, _ := r.BasicAuth()
+	return users[name]
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v)
+}
+
+// refuse answers what is no call with an error.
+func refuse(w http.ResponseWriter, status int, message string) {
+	writeJSON(w, status, map[string]any{"message": message, "code": status})
+}
+
+// codes and statuses of the agent's reasons.
+var reasons = map[string]struct {
+	code   code
+	status int
+}{
+	guest.NotFound: {notFound, 404}, guest.Exists: {alreadyExists, 400}, guest.NotDirectory: {invalidArgument, 400}, guest.IsDirectory: {invalidArgument, 400},
+	guest.NoSpace: {resourceExhausted, 507}, guest.Denied: {permissionDenied, 403}, guest.Invalid: {invalidArgument, 400}, guest.TooMany: {resourceExhausted, 400},
+}
+
+// faultOf returns an error as the protocol has it.
+func (c *call) faultOf(err error) *fault {
+	if f, is := errors.AsType[*fault](err); is {
+		return f
+	}
+	if why, known := reasons[guest.ReasonOf(err)]; known {
+		return faultf(why.code, "%s", reasonText(err))
+	}
+	switch {
+	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown):
+		return faultf(unavailable, "the sandbox has ended")
+	case c.ctx.Err() != nil:
+		return c.over().(*fault)
+	}
+	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied {
+		return faultf(invalidArgument, "%s", e.Reason)
+	}
+	if no, is := errors.AsType[*backends.NoProgram](err); is {
+		return faultf(invalidArgument, "%s", no.Error())
+	}
+	return faultf(internal, "%s", reasonText(err))
+}
+
+// reasonText returns the text of an error without its remedy.
+func reasonText(err error) string {
+	if e, is := errors.AsType[*pipeline.Error](err); is {
+		return e.Reason
+	}
+	return err.Error()
+}
+
+// statusOf returns the status of HTTP for an error, and its text.
+func statusOf(err error) (int, string) {
+	if why, known := reasons[guest.ReasonOf(err)]; known {
+		return why.status, reasonText(err)
+	}
+	switch e, is := errors.AsType[*pipeline.Error](err); {
+	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown):
+		return http.StatusBadGateway, "the sandbox has ended"
+	case is && e.Denied:
+		return http.StatusBadRequest, e.Reason
+	}
+	return http.StatusInternalServerError, reasonText(err)
+}
+
+// metrics answers with what the sandbox uses.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request, t Target) {
+	info, err := s.pipeline.Session(t.Namespace, t.Session)
+	var u session.Usage
+	if err == nil {
+		u, err = s.pipeline.Usage(t.Namespace, t.Session)
+	}
+	if err != nil {
+		status, text := statusOf(err)
+		refuse(w, status, text)
+		return
+	}
+	cores := info.Limits.CPU
+	share := 100 * u.CPUSeconds / max(0.001, time.Since(info.Created).Seconds()*cores)
+	writeJSON(w, http.StatusOK, map[string]any{
+		"ts": time.Now().Unix(), "cpu_count": max(1, int(cores)), "cpu_used_pct": min(100, share), "mem_cache": 0,
+		"mem_total": info.Limits.RAM << 20, "mem_used": u.MemoryBytes, "mem_total_mib": info.Limits.RAM, "mem_used_mib": u.MemoryBytes >> 20,
+		"disk_used": u.DiskBytes, "disk_total": info.Limits.Disk << 20,
+	})
+}

@@ -1,0 +1,269 @@
+package envd
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// uploaded describes a file to who has sent it.
+type uploaded struct {
+	Path     string            `json:"path"`
+	Name     string            `json:"name"`
+	Type     string            `json:"type"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+func uploadedOf(e guest.Entry) uploaded {
+	return uploaded{e.Path, path.Base(e.Path), "file", e.Metadata}
+}
+
+// may reports whether a request for /files may be, and answers one that may not.
+func (t Target) may(w http.ResponseWriter, r *http.Request, operation string) bool {
+	if why := t.signed(r, operation); why != "" {
+		refuse(w, http.StatusUnauthorized, why)
+		return false
+	}
+	if name := r.URL.Query().Get("username"); !users[name] {
+		refuse(w, http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s': user: unknown user %[1]s", name))
+		return false
+	}
+	return true
+}
+
+// download sends a file.
+func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) {
+	if !t.may(w, r, "read") {
+		return
+	}
+	encoding, ok := acceptable(r.Header.Get("Accept-Encoding"))
+	if !ok {
+		refuse(w, http.StatusNotAcceptable, "no acceptable encoding found, supported: [identity, gzip]")
+		return
+	}
+	name := r.URL.Query().Get("path")
+	e, content, err := s.pipeline.ReadFile(r.Context(), t.Namespace, t.Session, name)
+	if err != nil {
+		status, text := statusOf(err)
+		if status == http.StatusNotFound {
+			text = fmt.Sprintf("path '%s' does not exist", name)
+		}
+		refuse(w, status, text)
+		return
+	}
+	defer content.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": e.Name}))
+	h.Set("Vary", "Accept-Encoding")
+	var to io.Writer = w
+	if encoding == "gzip" {
+		h.Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		defer z.Close()
+		to = z
+	} else {
+		h.Set("Content-Length", strconv.FormatInt(e.Size, 10))
+	}
+	if _, err := io.Copy(to, content); err != nil {
+		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+	}
+}
+
+// acceptable returns the encoding of an answer for a header Accept-Encoding: "gzip" if the client likes it better than what the file is; false if
+// it takes neither.
+func acceptable(header string) (encoding string, ok bool) {
+	gzip, identity, rest, any := 0.0, -1.0, -1.0, false
+	for part := range strings.SplitSeq(header, ",") {
+		name, params, _ := strings.Cut(part, ";")
+		q := 1.0
+		for param := range strings.SplitSeq(params, ";") {
+			if key, value, _ := strings.Cut(strings.TrimSpace(param), "="); strings.EqualFold(key, "q") {
+				if parsed, err := strconv.ParseFloat(value, 64); err == nil {
+					q = parsed
+				}
+			}
+		}
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "gzip":
+			gzip, any = q, true
+		case "identity":
+			identity = q
+		case "*":
+			rest = q
+		}
+	}
+	if identity < 0 && rest == 0 {
+		identity = 0
+	}
+	switch {
+	case gzip > 0 && gzip >= identity:
+		return "gzip", true
+	case identity != 0:
+		return "", true
+	case rest > 0 && !any:
+		return "gzip", true
+	}
+	return "", false
+}
+
+// upload writes the files of a request.
+func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) {
+	if !t.may(w, r, "write") {
+		return
+	}
+	body, err := plainBody(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "error decompressing request body: "+err.Error())
+		return
+	}
+	metadata := metadataOf(r.Header)
+	if err := guest.CheckMetadata(metadata); err != nil {
+		refuse(w, http.StatusBadRequest, "invalid metadata: "+err.Error())
+		return
+	}
+	u := &upload{Server: s, Target: t, r: r, metadata: metadata, name: r.URL.Query().Get("path"), done: []uploaded{}}
+	kind, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	status, text := http.StatusBadRequest, ""
+	switch {
+	case kind == "application/octet-stream" && !r.URL.Query().Has("path"):
+		text = "path query parameter is required for raw body upload"
+	case kind == "application/octet-stream":
+		status, text = u.write(u.name, body)
+	case strings.HasPrefix(kind, "multipart/"):
+		status, text = u.parts(body, params["boundary"])
+	default:
+		text = fmt.Sprintf("unsupported content type: %.100s, expected multipart/form-data or application/octet-stream", r.Header.Get("Content-Type"))
+	}
+	if text != "" {
+		refuse(w, status, text)
+		return
+	}
+	writeJSON(w, http.StatusOK, u.done)
+}
+
+// plainBody returns the body of a request as it was before it was compressed.
+func plainBody(r *http.Request) (io.Reader, error) {
+	name, _, _ := strings.Cut(r.Header.Get("Content-Encoding"), ";")
+	switch strings.ToLower(strings.TrimSpace(name)) {
+	case "", "identity":
+		return r.Body, nil
+	case "gzip":
+		return gzip.NewReader(r.Body)
+	}
+	return nil, fmt.Errorf("unsupported Content-Encoding: %.40s, supported: [gzip]", name)
+}
+
+// metadataOf returns what a request wants files to be labelled with.
+func metadataOf(h http.Header) map[string]string {
+	const prefix = "X-Metadata-"
+	var m map[string]string
+	for name, values := range h {
+		key, is := strings.CutPrefix(name, prefix)
+		if !is || key == "" || len(values) == 0 {
+			continue
+		}
+		if m == nil {
+			m = map[string]string{}
+		}
+		m[strings.ToLower(key)] = values[0]
+	}
+	return m
+}
+
+// upload is a request that brings files.
+type upload struct {
+	*Server
+	Target
+	r        *http.Request
+	metadata map[string]string
+	name     string // of the request; "" leaves it to the parts
+	done     []uploaded
+}
+
+// write writes one file. Its text is the error.
+func (u *upload) write(name string, content io.Reader) (status int, text string) {
+	info, err := u.pipeline.Session(u.Namespace, u.Session)
+	if err == nil {
+		name, err = pipeline.ResolvePath(info, name)
+	}
+	if err != nil {
+		return statusOf(err)
+	}
+	for _, d := range u.done {
+		if d.Path == name {
+			return http.StatusBadRequest, fmt.Sprintf("you cannot upload multiple files to the same path '%s' in one upload request, only the first specified file was uploaded", name)
+		}
+	}
+	res, err := u.pipeline.Do(u.r.Context(), pipeline.WriteFile{
+		Namespace: u.Namespace, Session: u.Session, Put: guest.Put{Path: name, Metadata: u.metadata}, Content: content,
+	})
+	if err != nil {
+		return statusOf(err)
+	}
+	u.done = append(u.done, uploadedOf(res.Answer.(guest.Entry)))
+	return http.StatusOK, ""
+}
+
+// parts writes the parts of a form.
+func (u *upload) parts(body io.Reader, boundary string) (status int, text string) {
+	form := multipart.NewReader(body, boundary)
+	for {
+		part, err := form.NextPart()
+		if err == io.EOF {
+			return http.StatusOK, ""
+		}
+		if err != nil {
+			return http.StatusBadRequest, "error reading form: " + err.Error()
+		}
+		if part.FormName() != "file" {
+			continue
+		}
+		name := u.name
+		if name == "" {
+			// FileName would leave out the directories.
+			_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+			if name = params["filename"]; err != nil || name == "" {
+				return http.StatusBadRequest, "a file has no name"
+			}
+		}
+		if status, text = u.write(name, part); text != "" {
+			return status, text
+		}
+	}
+}
+
+// compose joins files into one.
+func (s *Server) compose(w http.ResponseWriter, r *http.Request, t Target) {
+	var q struct {
+		Sources     []string `json:"source_paths"`
+		Destination string   `json:"destination"`
+		Username    string   `json:"username"`
+	}
+	err := json.NewDecoder(io.LimitReader(r.Body, maxMessage)).Decode(&q)
+	switch {
+	case err != nil || len(q.Sources) == 0 || q.Destination == "":
+		refuse(w, http.StatusBadRequest, "source_paths and destination are required")
+		return
+	case !users[q.Username]:
+		refuse(w, http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s'", q.Username))
+		return
+	}
+	res, err := s.pipeline.Do(r.Context(), pipeline.ChangeFile{Namespace: t.Namespace, Session: t.Session, Op: "compose", From: q.Sources, To: q.Destination})
+	if err != nil {
+		status, text := statusOf(err)
+		refuse(w, status, text)
+		return
+	}
+	writeJSON(w, http.StatusOK, uploadedOf(res.Answer.(guest.Entry)))
+}

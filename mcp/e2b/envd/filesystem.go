@@ -1,0 +1,288 @@
+package envd
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// infoOf returns an entry as the daemon tells it.
+func infoOf(e guest.Entry) *entryInfo {
+	info := &entryInfo{
+		Name: e.Name, Path: e.Path, Size: e.Size, Mode: e.Mode, Permissions: e.Text, Owner: e.Owner, Group: e.Group,
+		Modified: newTimestamp(e.Modified), Metadata: e.Metadata,
+	}
+	info.Type = map[string]fileType{guest.File: typeFile, guest.Directory: typeDirectory, guest.Symlink: typeSymlink}[e.Kind]
+	if e.Target != "" {
+		info.Target = &e.Target
+	}
+	return info
+}
+
+func (c *call) stat() error {
+	var q pathRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	e, err := c.pipeline.StatFile(c.ctx, c.Namespace, c.Session, q.Path)
+	if err != nil {
+		return err
+	}
+	return c.reply(&entryResponse{infoOf(e)})
+}
+
+func (c *call) listDir() error {
+	var q listDirRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	all, err := c.pipeline.ListFiles(c.ctx, c.Namespace, c.Session, q.Path, int(max(1, q.Depth)))
+	if err != nil {
+		return err
+	}
+	var list listDirResponse
+	for _, e := range all {
+		list.Entries = append(list.Entries, infoOf(e))
+	}
+	return c.reply(&list)
+}
+
+// change has one change of files, and answers with what it left.
+func (c *call) change(f pipeline.ChangeFile, message func(*entryInfo) any) error {
+	f.Namespace, f.Session = c.Namespace, c.Target.Session
+	res, err := c.pipeline.Do(c.ctx, f)
+	if err != nil {
+		return err
+	}
+	e, _ := res.Answer.(guest.Entry)
+	return c.reply(message(infoOf(e)))
+}
+
+func withEntry(e *entryInfo) any { return &entryResponse{e} }
+
+func (c *call) makeDir() error {
+	var q pathRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	return c.change(pipeline.ChangeFile{Op: "mkdir", Path: q.Path}, withEntry)
+}
+
+func (c *call) move() error {
+	var q moveRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	return c.change(pipeline.ChangeFile{Op: "move", Path: q.Source, To: q.Destination}, withEntry)
+}
+
+func (c *call) remove() error {
+	var q pathRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	return c.change(pipeline.ChangeFile{Op: "remove", Path: q.Path}, func(*entryInfo) any { return &empty{} })
+}
+
+// operations are the daemon's numbers of the agent's.
+var operations = map[string]eventType{guest.Created: 1, guest.Written: 2, guest.Removed: 3, guest.Renamed: 4, guest.Chmod: 5}
+
+func eventOf(e guest.Event) *fileEvent {
+	event := &fileEvent{Name: e.Name, Type: operations[e.Op]}
+	if e.Entry != nil {
+		event.Entry = infoOf(*e.Entry)
+	}
+	return event
+}
+
+// watchDir sends the changes of a directory until the client goes.
+func (c *call) watchDir() error {
+	var q watchRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	messages, ended := make(chan *watchResponse), make(chan error, 1)
+	tell := func(m *watchResponse) error {
+		select {
+		case messages <- m:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	go func() {
+		ended <- c.pipeline.WatchFiles(ctx, c.Namespace, c.Session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
+			func() error { return tell(&watchResponse{Start: &empty{}}) },
+			func(e guest.Event) error { return tell(&watchResponse{Filesystem: eventOf(e)}) })
+	}()
+	quiet := time.NewTicker(c.keepSent)
+	defer quiet.Stop()
+	for {
+		m := &watchResponse{Keepalive: &empty{}}
+		select {
+		case err := <-ended:
+			return err
+		case m = <-messages:
+			quiet.Reset(c.keepSent)
+		case <-quiet.C:
+		}
+		if err := c.send(m); err != nil {
+			cancel()
+			<-ended
+			return err
+		}
+	}
+}
+
+// Bounds of watchers whose events are fetched.
+const (
+	maxWatchers = 64 // of one sandbox
+	maxEvents   = 10_000
+)
+
+// watcher collects the events of a directory until they are fetched.
+type watcher struct {
+	session string
+	cancel  context.CancelFunc
+
+	mu     sync.Mutex
+	events []*fileEvent
+	err    error // why there will be no more
+}
+
+func (c *call) createWatcher() error {
+	var q watchRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	s, id := c.Server, "w"+rand.Text()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.ctx))
+	stop := context.AfterFunc(s.life, cancel)
+	v := &watcher{session: c.Target.Session, cancel: cancel}
+	if err := s.addWatcher(id, v); err != nil {
+		cancel()
+		return err
+	}
+	begun, failed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer s.watching.Done()
+		defer stop()
+		defer cancel()
+		err := s.pipeline.WatchFiles(ctx, c.Namespace, v.session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
+			func() error { close(begun); return nil }, v.add)
+		v.finish(err)
+		if _, gone := s.pipeline.Usage(c.Namespace, v.session); gone != nil {
+			s.dropWatcher(id)
+		}
+		failed <- err
+	}()
+	select {
+	case <-begun:
+		return c.reply(&watcherID{id})
+	case err := <-failed:
+		s.dropWatcher(id)
+		if err == nil {
+			err = faultf(notFound, "the directory is gone")
+		}
+		return err
+	case <-c.ctx.Done():
+		s.dropWatcher(id)
+		return c.over()
+	}
+}
+
+func (s *Server) addWatcher(id string, v *watcher) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, other := range s.watchers {
+		if other.session == v.session {
+			n++
+		}
+	}
+	if s.closed {
+		return faultf(unavailable, "the server ends")
+	}
+	if n >= maxWatchers {
+		return faultf(resourceExhausted, "the sandbox has %d watchers: remove one that is not needed", n)
+	}
+	s.watchers[id] = v
+	s.watching.Add(1)
+	return nil
+}
+
+// dropWatcher ends a watcher and forgets it.
+func (s *Server) dropWatcher(id string) {
+	s.mu.Lock()
+	v := s.watchers[id]
+	delete(s.watchers, id)
+	s.mu.Unlock()
+	if v != nil {
+		v.cancel()
+	}
+}
+
+func (v *watcher) add(e guest.Event) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.events) >= maxEvents {
+		return faultf(resourceExhausted, "%d events were not fetched", len(v.events))
+	}
+	v.events = append(v.events, eventOf(e))
+	return nil
+}
+
+func (v *watcher) finish(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err = err; err == nil {
+		v.err = faultf(notFound, "the directory is gone")
+	}
+}
+
+// watcherOf returns a watcher of this sandbox.
+func (c *call) watcherOf(id string) (*watcher, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.watchers[id]; v != nil && v.session == c.Target.Session {
+		return v, nil
+	}
+	return nil, faultf(notFound, "watcher with id %.64s not found", id)
+}
+
+func (c *call) watcherEvents() error {
+	var q watcherID
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	v, err := c.watcherOf(q.ID)
+	if err != nil {
+		return err
+	}
+	v.mu.Lock()
+	events, err := v.events, v.err
+	v.events = nil
+	v.mu.Unlock()
+	if err != nil && len(events) == 0 {
+		return err
+	}
+	return c.reply(&watcherEvents{events})
+}
+
+func (c *call) removeWatcher() error {
+	var q watcherID
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	if _, err := c.watcherOf(q.ID); err != nil {
+		return err
+	}
+	c.dropWatcher(q.ID)
+	return c.reply(&empty{})
+}

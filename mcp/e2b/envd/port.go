@@ -1,0 +1,47 @@
+package envd
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// headers of ours, and of the proxy's client, that a program in a sandbox has no use for.
+var ownHeaders = []string{"E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "E2b-Traffic-Access-Token", "X-Api-Key", "Authorization"}
+
+// ServePort hands a request to the server that a program of the sandbox runs on a port of its loopback. Each request is a connection of its
+// own, and a row of the log.
+func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, port int) {
+	transport := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			res, err := s.pipeline.Do(ctx, pipeline.DialPort{Namespace: t.Namespace, Session: t.Session, Port: port})
+			if err != nil {
+				return nil, err
+			}
+			return res.Answer.(net.Conn), nil
+		},
+	}
+	defer transport.CloseIdleConnections()
+	proxy := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host = "http", "localhost"
+			p.Out.Host = p.In.Host
+			for _, name := range ownHeaders {
+				p.Out.Header.Del(name)
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			writeJSON(w, http.StatusBadGateway, map[string]any{
+				"sandboxId": t.Session, "port": port, "code": http.StatusBadGateway, "message": "the sandbox is running, and its port can't be reached: " + reasonText(err),
+			})
+		},
+	}
+	proxy.ServeHTTP(w, r)
+}

@@ -1,0 +1,365 @@
+package envd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// list answers with the processes that run.
+func (c *call) list() error {
+	if err := c.only(&empty{}); err != nil {
+		return err
+	}
+	var list listResponse
+	for _, r := range c.pipeline.Processes(c.Namespace, c.Session) {
+		info := &processInfo{PID: uint32(r.PID), Config: &processConfig{Cmd: r.Args[0], Args: r.Args[1:], Envs: map[string]string{}}}
+		for _, kv := range r.Env {
+			name, value, _ := strings.Cut(kv, "=")
+			info.Config.Envs[name] = value
+		}
+		if r.Dir != "" {
+			info.Config.Cwd = &r.Dir
+		}
+		if r.Tag != "" {
+			info.Tag = &r.Tag
+		}
+		list.Processes = append(list.Processes, info)
+	}
+	return c.reply(&list)
+}
+
+// start starts a process and sends what it writes. It outlives the client, but not the time that the client gave it.
+func (c *call) start() error {
+	var q startRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	if q.Process == nil || q.Process.Cmd == "" {
+		return faultf(invalidArgument, "there is no command")
+	}
+	p := pipeline.StartProcess{
+		Process: pipeline.Process{Namespace: c.Namespace, Session: c.Target.Session, Args: append([]string{q.Process.Cmd}, q.Process.Args...)},
+		Input:   q.Stdin == nil || *q.Stdin,
+	}
+	for name, value := range q.Process.Envs {
+		p.Env = append(p.Env, name+"="+value)
+	}
+	slices.Sort(p.Env)
+	if q.Process.Cwd != nil {
+		p.Dir = *q.Process.Cwd
+	}
+	if q.Tag != nil {
+		p.Tag = *q.Tag
+	}
+	if q.PTY != nil {
+		size := q.PTY.backends()
+		p.Size = &size
+	}
+	r, reader, err := c.pipeline.Start(c.ctx, p)
+	if err != nil && p.Dir != "" && strings.Contains(err.Error(), "chdir ") {
+		return faultf(invalidArgument, "cwd '%s' does not exist", p.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	c.remember(r)
+	defer reader.Close()
+	if c.limit > 0 {
+		up := time.AfterFunc(c.limit, func() { r.Signal(syscall.SIGKILL) })
+		go func() {
+			<-r.Done()
+			up.Stop()
+		}()
+	}
+	return c.follow(r, reader)
+}
+
+func (t terminal) backends() backends.Size {
+	size := terminalSize{}
+	if t.Size != nil {
+		size = *t.Size
+	}
+	return backends.Size{Columns: uint16(min(size.Cols, 1<<16-1)), Rows: uint16(min(size.Rows, 1<<16-1))}
+}
+
+// connect sends what a running process writes from now on.
+func (c *call) connect() error {
+	var q selected
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	r, err := c.find(q.Process)
+	if err != nil {
+		if e, known := c.recall(q.Process); known {
+			return cmp.Or(c.send(&processResponse{&processEvent{Start: &startEvent{e.pid}}}), c.send(&processResponse{&processEvent{End: &e.end}}))
+		}
+		return err
+	}
+	reader := r.Attach()
+	defer reader.Close()
+	return c.follow(r, reader)
+}
+
+// follow sends the events of a process until its end.
+func (c *call) follow(r *pipeline.RunningProcess, reader *pipeline.Reader) error {
+	if err := c.send(&processResponse{&processEvent{Start: &startEvent{uint32(r.PID)}}}); err != nil {
+		return err
+	}
+	for {
+		quiet, cancel := context.WithTimeoutCause(c.ctx, c.keepSent, errQuiet)
+		part, err := reader.Next(quiet)
+		cancel()
+		event := &processEvent{}
+		switch {
+		case err == io.EOF && c.gone():
+			panic(http.ErrAbortHandler) // clients tell by that, and by asking for its health, that the sandbox has ended
+		case err == io.EOF:
+			end := endOf(r)
+			event.End = &end
+		case errors.Is(err, errQuiet):
+			event.Keepalive = &empty{}
+		case err != nil:
+			return c.over()
+		case part.Terminal:
+			event.Data = &dataEvent{PTY: part.Data}
+		case part.Stderr:
+			event.Data = &dataEvent{Stderr: part.Data}
+		default:
+			event.Data = &dataEvent{Stdout: part.Data}
+		}
+		if err := c.send(&processResponse{event}); err != nil || event.End != nil {
+			return err
+		}
+	}
+}
+
+// gone reports whether the sandbox has ended.
+func (c *call) gone() bool {
+	info, err := c.pipeline.Session(c.Namespace, c.Session)
+	return err != nil || info.State == "dead"
+}
+
+var errQuiet = errors.New("nothing came for a while")
+
+// endOf returns the end of a process as the daemon tells it.
+func endOf(r *pipeline.RunningProcess) endEvent {
+	res, err := r.Result()
+	e := endEvent{ExitCode: -1}
+	var none *backends.NoProgram
+	switch {
+	case errors.As(err, &none): // as the daemon's own shell tells it
+		e.ExitCode, e.Exited, e.Status = 127, true, none.Error()
+	case err != nil:
+		e.Status = "the sandbox has ended"
+		if p, is := errors.AsType[*pipeline.Error](err); is {
+			e.Status = p.Reason
+		}
+	case res.Ended == backends.EndedOK:
+		return endEvent{Exited: true, Status: "exit status 0"}
+	case res.Ended == backends.EndedExit:
+		e.ExitCode, e.Exited, e.Status = int32(res.ExitCode), true, "exit status "+strconv.Itoa(res.ExitCode)
+	case res.ExitCode > 128:
+		e.Status = "signal: " + syscall.Signal(res.ExitCode-128).String()
+	default:
+		e.Status = "signal: killed"
+	}
+	e.Error = &e.Status
+	return e
+}
+
+// processKey is a process of one sandbox.
+type processKey struct {
+	session string
+	pid     uint32
+}
+
+// endedProcess is how a process ended, for clients that connect a little late.
+type endedProcess struct {
+	pid uint32
+	tag string
+	end endEvent
+	at  time.Time
+}
+
+// retention is how long the end of a process is known.
+const retention = 30 * time.Second
+
+// remember keeps the end of a process for a while.
+func (c *call) remember(r *pipeline.RunningProcess) {
+	s, key := c.Server, processKey{c.Target.Session, uint32(r.PID)}
+	s.mu.Lock()
+	delete(s.ended, key)
+	s.mu.Unlock()
+	go func() {
+		<-r.Done()
+		e := endedProcess{key.pid, r.Tag, endOf(r), time.Now()}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for k, old := range s.ended {
+			if time.Since(old.at) > retention {
+				delete(s.ended, k)
+			}
+		}
+		s.ended[key] = e
+	}()
+}
+
+// recall returns the end of a process that has ended a short time ago.
+func (c *call) recall(which *selector) (endedProcess, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, e := range c.ended {
+		if which != nil && key.session == c.Target.Session && time.Since(e.at) <= retention &&
+			(which.PID != nil && *which.PID == key.pid || which.Tag != nil && *which.Tag == e.tag && e.tag != "") {
+			return e, true
+		}
+	}
+	return endedProcess{}, false
+}
+
+// find returns the running process that a client means.
+func (c *call) find(which *selector) (*pipeline.RunningProcess, error) {
+	if which == nil || which.PID == nil && which.Tag == nil {
+		return nil, faultf(unimplemented, "invalid input type: a process is selected by its pid or its tag")
+	}
+	for _, r := range c.pipeline.Processes(c.Namespace, c.Session) {
+		if which.PID != nil && uint32(r.PID) == *which.PID || which.PID == nil && r.Tag == *which.Tag {
+			return r, nil
+		}
+	}
+	if which.PID != nil {
+		return nil, faultf(notFound, "process with pid %d not found", *which.PID)
+	}
+	return nil, faultf(notFound, "process with tag %s not found", *which.Tag)
+}
+
+// update resizes the terminal of a process.
+func (c *call) update() error {
+	var q updateRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	r, err := c.find(q.Process)
+	if err != nil {
+		return err
+	}
+	if q.PTY != nil {
+		if r.Size == nil {
+			return faultf(failed, "tty not assigned to process")
+		}
+		r.Resize(q.PTY.backends())
+	}
+	return c.reply(&empty{})
+}
+
+// input sends a part of its input to a process.
+func (c *call) input(r *pipeline.RunningProcess, in *processInput) error {
+	if in == nil {
+		return faultf(unimplemented, "invalid input type")
+	}
+	data := in.Stdin
+	switch {
+	case in.PTY != nil && r.Size == nil:
+		return faultf(failed, "tty not assigned to process")
+	case in.PTY != nil:
+		data = in.PTY
+	case r.Size != nil:
+		return faultf(failed, "tty assigned to process: its input is typed")
+	}
+	switch err := r.Send(c.ctx, data); {
+	case errors.Is(err, pipeline.ErrNoInput), errors.Is(err, pipeline.ErrEnded):
+		return faultf(failed, "stdin not enabled or closed")
+	default:
+		return err
+	}
+}
+
+func (c *call) sendInput() error {
+	var q inputRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	r, err := c.find(q.Process)
+	if err == nil {
+		err = c.input(r, q.Input)
+	}
+	if err != nil {
+		return err
+	}
+	return c.reply(&empty{})
+}
+
+// streamInput sends the parts of a stream to a process, in order.
+func (c *call) streamInput() error {
+	var r *pipeline.RunningProcess
+	for {
+		var q streamInputRequest
+		err := c.receive(&q)
+		if err == io.EOF {
+			return c.reply(&empty{})
+		}
+		if err == nil && q.Start != nil {
+			r, err = c.find(q.Start.Process)
+		}
+		if err == nil && q.Data != nil && r == nil {
+			err = faultf(failed, "the stream did not begin with a process")
+		} else if err == nil && q.Data != nil {
+			err = c.input(r, q.Data.Input)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *call) sendSignal() error {
+	var q signalRequest
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	r, err := c.find(q.Process)
+	if err != nil {
+		return err
+	}
+	if q.Signal != 2 && q.Signal != 9 && q.Signal != 15 {
+		return faultf(unimplemented, "invalid signal: %d", q.Signal)
+	}
+	if err := r.Signal(syscall.Signal(q.Signal)); err != nil {
+		return faultf(internal, "error sending signal: %v", err)
+	}
+	if q.Signal == 9 { // so that it is not listed any more
+		select {
+		case <-r.Done():
+		case <-c.ctx.Done():
+		}
+	}
+	return c.reply(&empty{})
+}
+
+func (c *call) closeStdin() error {
+	var q selected
+	if err := c.only(&q); err != nil {
+		return err
+	}
+	r, err := c.find(q.Process)
+	switch {
+	case err != nil:
+		return err
+	case r.Size != nil:
+		return faultf(failed, "a terminal has no stdin to close: send Ctrl+D (0x04) instead")
+	case r.CloseInput() != nil:
+		return faultf(failed, "stdin not enabled or closed")
+	}
+	return c.reply(&empty{})
+}

@@ -1,0 +1,271 @@
+package envd
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The protocol is connectrpc.com/docs/protocol: unary calls and streams over HTTP, with JSON or protobuf.
+
+// code is the name of an error.
+type code string
+
+const (
+	canceled          code = "canceled"
+	unknown           code = "unknown"
+	invalidArgument   code = "invalid_argument"
+	deadlineExceeded  code = "deadline_exceeded"
+	notFound          code = "not_found"
+	alreadyExists     code = "already_exists"
+	permissionDenied  code = "permission_denied"
+	resourceExhausted code = "resource_exhausted"
+	failed            code = "failed_precondition"
+	unimplemented     code = "unimplemented"
+	internal          code = "internal"
+	unavailable       code = "unavailable"
+	unauthenticated   code = "unauthenticated"
+)
+
+// statuses are the status codes of unary errors; 500 is that of all others.
+var statuses = map[code]int{
+	canceled: 499, invalidArgument: 400, deadlineExceeded: 504, notFound: 404, alreadyExists: 409, permissionDenied: 403,
+	resourceExhausted: 429, failed: 400, unimplemented: 501, unavailable: 503, unauthenticated: 401,
+}
+
+// fault is an error of the protocol.
+type fault struct {
+	Code    code   `json:"code"`
+	Message string `json:"message,omitempty"`
+}
+
+func (f *fault) Error() string { return f.Message }
+
+func faultf(c code, format string, args ...any) *fault {
+	return &fault{c, fmt.Sprintf(format, args...)}
+}
+
+// maxMessage bounds a message of a client, in bytes, and maxInput all of them that wait in a stream.
+const maxMessage = 16 << 20
+
+// call is one call of a client's.
+type call struct {
+	*Server
+	Target
+	w        http.ResponseWriter
+	r        *http.Request
+	ctx      context.Context // with the time limit of the client
+	limit    time.Duration   // of the client; 0 is none
+	binary   bool
+	stream   bool
+	begun    bool // the response
+	keepSent time.Duration
+}
+
+// open reads the headers of a call. It answers what is not one of the protocol, and returns nil.
+func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) (*call, context.CancelFunc) {
+	c := &call{Server: s, Target: t, w: w, r: r, ctx: r.Context()}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return nil, nil
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	kind, c.stream = strings.CutPrefix(kind, "application/connect+")
+	switch strings.TrimPrefix(kind, "application/") {
+	case "json":
+	case "proto":
+		c.binary = true
+	default:
+		w.Header().Set("Accept-Post", "application/json, application/proto, application/connect+json, application/connect+proto")
+		w.WriteHeader(http.StatusUnsupportedMediaType)
+		return nil, nil
+	}
+	cancel := func() {}
+	if text := r.Header.Get("Connect-Timeout-Ms"); text != "" {
+		ms, err := strconv.ParseUint(text, 10, 33)
+		if err != nil || len(text) > 10 {
+			c.fail(faultf(invalidArgument, "Connect-Timeout-Ms is no number of up to ten digits"))
+			return nil, nil
+		}
+		if c.limit = time.Duration(ms) * time.Millisecond; ms > 0 {
+			c.ctx, cancel = context.WithTimeout(c.ctx, c.limit)
+		}
+	}
+	if seconds, err := strconv.Atoi(r.Header.Get("Keepalive-Ping-Interval")); err == nil && seconds > 0 {
+		c.keepSent = time.Duration(seconds) * time.Second
+	} else {
+		c.keepSent = defaultKeepalive
+	}
+	return c, cancel
+}
+
+// defaultKeepalive is how often a silent stream shows that it stands.
+const defaultKeepalive = 90 * time.Second
+
+func (c *call) unmarshal(b []byte, message any) error {
+	var err error
+	if c.binary {
+		err = decode(b, message)
+	} else if len(b) > 0 {
+		err = json.Unmarshal(b, message)
+	}
+	if err != nil {
+		return faultf(invalidArgument, "unmarshal message: %v", err)
+	}
+	return nil
+}
+
+func (c *call) marshal(message any) []byte {
+	if c.binary {
+		return encode(message)
+	}
+	b, err := json.Marshal(message)
+	if err != nil {
+		panic("a message that can't be written: " + err.Error())
+	}
+	return b
+}
+
+// unzip reads a compressed part within the bounds of a message.
+func unzip(from io.Reader, encoding string) ([]byte, error) {
+	switch encoding {
+	case "", "identity":
+	case "gzip":
+		z, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, faultf(invalidArgument, "the message is not compressed as it says")
+		}
+		from = z
+	default:
+		return nil, faultf(unimplemented, "unknown compression %.40q: supported encodings are gzip", encoding)
+	}
+	b, err := io.ReadAll(io.LimitReader(from, maxMessage+1))
+	if err != nil {
+		return nil, faultf(invalidArgument, "read message: %v", err)
+	}
+	if len(b) > maxMessage {
+		return nil, faultf(resourceExhausted, "the message has more than %d bytes", maxMessage)
+	}
+	return b, nil
+}
+
+// receive reads the message of a unary call, or the next of a stream; io.EOF is its end.
+func (c *call) receive(message any) error {
+	if !c.stream {
+		b, err := unzip(c.r.Body, c.r.Header.Get("Content-Encoding"))
+		if err != nil {
+			return err
+		}
+		return c.unmarshal(b, message)
+	}
+	var head [5]byte
+	if _, err := io.ReadFull(c.r.Body, head[:]); err == io.EOF {
+		return err
+	} else if err != nil {
+		return faultf(invalidArgument, "protocol error: incomplete envelope: %v", err)
+	}
+	size := binary.BigEndian.Uint32(head[1:])
+	if size > maxMessage {
+		return faultf(resourceExhausted, "the message has %d bytes, more than %d", size, maxMessage)
+	}
+	part := io.LimitReader(c.r.Body, int64(size))
+	encoding := ""
+	switch head[0] {
+	case 0:
+	case 1:
+		encoding = c.r.Header.Get("Connect-Content-Encoding")
+	default:
+		return faultf(invalidArgument, "protocol error: invalid envelope flags %d", head[0])
+	}
+	whole, err := io.ReadAll(part)
+	if err != nil || len(whole) != int(size) {
+		return faultf(invalidArgument, "protocol error: promised %d bytes in enveloped message, got %d bytes", size, len(whole))
+	}
+	b, err := unzip(strings.NewReader(string(whole)), encoding)
+	if err != nil {
+		return err
+	}
+	return c.unmarshal(b, message)
+}
+
+// only reads the one message of a client.
+func (c *call) only(message any) error {
+	err := c.receive(message)
+	if err == io.EOF {
+		return faultf(invalidArgument, "protocol error: no message")
+	}
+	if c.stream && err == nil { // net/http tells that the client has gone once all is read
+		io.Copy(io.Discard, io.LimitReader(c.r.Body, 1))
+	}
+	return err
+}
+
+// send writes a message of a stream at once.
+func (c *call) send(message any) error { return c.envelope(0, c.marshal(message)) }
+
+func (c *call) envelope(flags byte, b []byte) error {
+	if !c.begun {
+		c.begun = true
+		c.w.Header().Set("Content-Type", "application/connect+"+map[bool]string{true: "proto", false: "json"}[c.binary])
+		c.w.WriteHeader(http.StatusOK)
+	}
+	head := make([]byte, 5, 5+len(b))
+	head[0] = flags
+	binary.BigEndian.PutUint32(head[1:], uint32(len(b)))
+	if _, err := c.w.Write(append(head, b...)); err != nil {
+		return err
+	}
+	return http.NewResponseController(c.w).Flush()
+}
+
+// end ends a call: a stream with its last envelope, and a unary call that has failed with a status.
+func (c *call) end(err error) {
+	if err != nil {
+		c.fail(c.faultOf(err))
+	} else if c.stream {
+		c.envelope(2, []byte("{}"))
+	}
+}
+
+func (c *call) fail(f *fault) {
+	if c.stream {
+		text, _ := json.Marshal(map[string]*fault{"error": f})
+		c.envelope(2, text)
+		return
+	}
+	status, known := statuses[f.Code]
+	if !known {
+		status = http.StatusInternalServerError
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(status)
+	json.NewEncoder(c.w).Encode(f)
+}
+
+// reply answers a unary call.
+func (c *call) reply(message any) error {
+	if c.stream {
+		return c.send(message)
+	}
+	c.w.Header().Set("Content-Type", "application/"+map[bool]string{true: "proto", false: "json"}[c.binary])
+	_, err := c.w.Write(c.marshal(message))
+	return err
+}
+
+// over is the error of a call whose context has ended.
+func (c *call) over() error {
+	if errors.Is(context.Cause(c.ctx), context.DeadlineExceeded) {
+		return faultf(deadlineExceeded, "context deadline exceeded")
+	}
+	return faultf(canceled, "context canceled")
+}

@@ -1,0 +1,248 @@
+package e2b
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// execution is the body of a request to run code.
+type execution struct {
+	Code     string            `json:"code"`
+	Context  string            `json:"context_id"`
+	Language string            `json:"language"`
+	Env      map[string]string `json:"env_vars"`
+}
+
+// aliveEvery is how often a stream on which nothing happens says that it lives.
+const aliveEvery = 15 * time.Second
+
+// execute runs code in a context, and streams what comes of it as lines of JSON. A client that goes away interrupts the code.
+func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	var q execution
+	if !decodeMost(w, r, &q, maxCode) {
+		return
+	}
+	language, known := languages[strings.ToLower(q.Language)]
+	switch {
+	case q.Context != "" && q.Language != "":
+		refuse(w, http.StatusBadRequest, "only one of context_id or language can be provided")
+		return
+	case !known:
+		refuse(w, http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
+		return
+	}
+	c := b.contextOf(q.Context)
+	if q.Context == "" {
+		c = b.byLanguage(language)
+	}
+	if c == nil {
+		refuse(w, http.StatusNotFound, "context "+clip(q.Context)+" not found")
+		return
+	}
+	if err := s.begin(r, b, c); err != nil {
+		refusePipeline(w, err)
+		return
+	}
+	c.mu.Lock()
+	c.runs++
+	runs := c.runs
+	c.mu.Unlock()
+	out := &lines{w: w, rc: http.NewResponseController(w)}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
+	out.send(map[string]any{"type": "number_of_executions", "execution_count": runs})
+	defer out.keepAlive(aliveEvery)()
+	cell := s.cell(b, c, q, out)
+	res, err := s.cfg.Pipeline.Do(r.Context(), cell)
+	for _, w := range []io.Writer{cell.Stdout, cell.Stderr} {
+		w.(*stream).flush()
+	}
+	if errors.Is(err, session.ErrDead) || !s.lives(b) {
+		panic(http.ErrAbortHandler) // by the end of its connection an SDK tells that its sandbox is gone
+	}
+	out.finish(res, err)
+}
+
+// cell returns the request that runs code in a context.
+func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *lines) pipeline.Request {
+	language := kernels[c.Language]
+	if c.Language == "typescript" {
+		language = c.Language
+	}
+	code := q.Code
+	if language == "python" {
+		code = dedent(code)
+	}
+	p := pipeline.Request{Namespace: b.Namespace, Session: b.Session, Context: c.ID, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
+		Env: environment(q.Env), EnvOnce: true, Charts: true, Whole: true, Display: func(b kernel.Bundle) { out.send(resultOf(b, false)) }}
+	p.Stdout, p.Stderr = &stream{to: out, kind: "stdout"}, &stream{to: out, kind: "stderr"}
+	p.Limits.Wall = s.cfg.Wall
+	return p
+}
+
+// dedent takes the indentation of the first line from each line that has it, as notebooks do.
+func dedent(code string) string {
+	all := strings.Split(code, "\n")
+	for _, line := range all {
+		trimmed := strings.TrimLeft(line, " \t")
+		if trimmed == "" {
+			continue
+		}
+		indent := line[:len(line)-len(trimmed)]
+		for i := range all {
+			all[i] = strings.TrimPrefix(all[i], indent)
+		}
+		break
+	}
+	return strings.Join(all, "\n")
+}
+
+// finish sends what came of the code, and the end.
+func (l *lines) finish(res pipeline.Result, err error) {
+	if res.Value != nil {
+		l.send(resultOf(res.Value, true))
+	}
+	if name, value, trace := failure(res, err); name != "" {
+		l.send(map[string]any{"type": "error", "name": name, "value": value, "traceback": trace})
+	}
+	l.send(map[string]any{"type": "end_of_execution"})
+}
+
+// failure returns the error that ended the code, or why it did not run; "" is none.
+func failure(res pipeline.Result, err error) (name, value, trace string) {
+	switch {
+	case err != nil:
+		return "ExecutionRefused", err.Error(), ""
+	case res.Error != nil:
+		return res.Error.Type, res.Error.Message, res.Error.Traceback
+	case res.Ended == "timeout":
+		return "TimeoutError", "the code's time was up, and it was interrupted", ""
+	case res.StateLost != "":
+		return "InterpreterLost", res.StateLost, ""
+	case res.ExitCode != 0 && res.Language == "python":
+		return "SystemExit", res.Signal, ""
+	}
+	return "", "", ""
+}
+
+// forms are E2B's names for MIME types.
+var forms = map[string]string{
+	"text/plain": "text", "text/html": "html", "text/markdown": "markdown", "image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpeg",
+	"application/pdf": "pdf", "text/latex": "latex", "application/json": "json", "application/javascript": "javascript",
+	"e2b/chart": "chart", "e2b/data": "data",
+}
+
+// resultOf returns a value as E2B's SDKs take it. main is that of the last expression.
+func resultOf(b kernel.Bundle, main bool) map[string]any {
+	result, extra := map[string]any{"type": "result", "is_main_result": main}, map[string]any{}
+	for kind, text := range b {
+		form, known := forms[kind]
+		switch {
+		case !known:
+			extra[kind] = text
+		case form == "chart" || form == "data" || form == "json":
+			if json.Valid([]byte(text)) {
+				result[form] = json.RawMessage(text)
+			}
+		case form == "text":
+			result[form] = unquoted(text)
+		default:
+			result[form] = text
+		}
+	}
+	if len(extra) > 0 {
+		result["extra"] = extra
+	}
+	return result
+}
+
+// unquoted returns text without the quotes that a string's own form has around it.
+func unquoted(text string) string {
+	if n := len(text); n > 1 && text[0] == text[n-1] && (text[0] == '\'' || text[0] == '"') {
+		return text[1 : n-1]
+	}
+	return text
+}
+
+// lines writes a response line by line. Its methods may be called concurrently.
+type lines struct {
+	mu sync.Mutex
+	w  http.ResponseWriter
+	rc *http.ResponseController
+}
+
+// send writes one line at once. A client that is gone is noticed by the end of the request's context.
+func (l *lines) send(v any) {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return // it is our own
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.w.Write(append(line, '\n'))
+	_ = l.rc.Flush()
+}
+
+// keepAlive sends lines that mean nothing, until done.
+func (l *lines) keepAlive(every time.Duration) (done func()) {
+	tick, end := time.NewTicker(every), make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		for {
+			select {
+			case <-tick.C:
+				l.send(map[string]any{"type": "keepalive"})
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() {
+		tick.Stop()
+		close(end)
+		work.Wait()
+	}
+}
+
+// stream sends what is written to it. It holds back a character that is not whole yet.
+type stream struct {
+	to   *lines
+	kind string
+	held []byte
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	s.held = append(s.held, p...)
+	n := len(s.held)
+	for i := 1; i <= utf8.UTFMax && i <= n; i++ {
+		if c := s.held[n-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(s.held[n-i:]) {
+				n -= i
+			}
+			break
+		}
+	}
+	s.send(n)
+	return len(p), nil
+}
+
+// flush sends what was held back: the beginning of a character that never came whole.
+func (s *stream) flush() { s.send(len(s.held)) }
+
+func (s *stream) send(n int) {
+	if n == 0 {
+		return
+	}
+	s.to.send(map[string]any{"type": s.kind, "text": string(s.held[:n]), "timestamp": time.Now().UTC().Format(time.RFC3339Nano)})
+	s.held = append(s.held[:0], s.held[n:]...)
+}

@@ -1,0 +1,201 @@
+package e2b
+
+import (
+	"cmp"
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// codeContext is an interpreter of a sandbox as SDKs see it. Its state is guarded by its mutex.
+type codeContext struct {
+	ID       string `json:"id"`
+	Language string `json:"language"`
+	Dir      string `json:"cwd"`
+
+	mu    sync.Mutex
+	runs  int  // executions so far
+	ready bool // it was started
+}
+
+// homeDir is where programs of a sandbox begin.
+const homeDir = "/home/user"
+
+// languages are E2B's, by what else callers call them. Java and others are not among ours.
+var languages = map[string]string{
+	"": "python", "python": "python", "python3": "python", "javascript": "javascript", "js": "javascript", "node": "javascript",
+	"typescript": "typescript", "ts": "typescript", "bash": "bash", "sh": "bash", "shell": "bash", "r": "r",
+}
+
+// kernels are the languages of our interpreters for E2B's.
+var kernels = map[string]string{"python": "python", "javascript": "node", "typescript": "node", "bash": "shell", "r": "r"}
+
+// prepared are the languages of contexts that each sandbox has from its beginning. They are started when they are first used.
+var prepared = []string{"python", "javascript"}
+
+// interpreter answers what is asked of a sandbox's code interpreter.
+func (s *Server) interpreter(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	if r.URL.Path == "/health" {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	if !b.allowsTraffic(r) {
+		refuse(w, http.StatusForbidden, "the sandbox's access token is missing, or is not its own")
+		return
+	}
+	id, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/contexts/"), "/")
+	switch r.Method + " " + cmp.Or(r.URL.Path[:min(len(r.URL.Path), len("/contexts"))], "/") {
+	case "POST /execute":
+		s.execute(w, r, b)
+		return
+	case "GET /contexts":
+		reply(w, http.StatusOK, b.listContexts())
+		return
+	case "POST /contexts":
+		if r.URL.Path == "/contexts" {
+			s.newContext(w, r, b)
+			return
+		}
+		if action == "restart" {
+			s.restartContext(w, r, b, id)
+			return
+		}
+	case "DELETE /contexts":
+		if action == "" {
+			s.endContext(w, r, b, id)
+			return
+		}
+	}
+	refuse(w, http.StatusNotFound, "there is nothing at this path, or not by this method")
+}
+
+// contextOf returns the context of an id, nil if there is none; that of a language is made when it is first asked for.
+func (b *Sandbox) contextOf(id string) *codeContext {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.prepare()
+	for _, c := range b.contexts {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// prepare lists the contexts that a sandbox has from its beginning. The mutex is held.
+func (b *Sandbox) prepare() {
+	if b.prepared {
+		return
+	}
+	b.prepared = true
+	for _, language := range prepared {
+		b.contexts = append(b.contexts, &codeContext{ID: language, Language: language, Dir: homeDir})
+	}
+}
+
+// byLanguage returns the context that runs code which names a language alone.
+func (b *Sandbox) byLanguage(language string) *codeContext {
+	if c := b.contextOf(language); c != nil {
+		return c
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.contexts { // somebody has made it meanwhile
+		if c.ID == language {
+			return c
+		}
+	}
+	c := &codeContext{ID: language, Language: language, Dir: homeDir}
+	b.contexts = append(b.contexts, c)
+	return c
+}
+
+func (b *Sandbox) listContexts() []*codeContext {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.prepare()
+	return slices.Clone(b.contexts)
+}
+
+func (b *Sandbox) forgetContext(c *codeContext) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.contexts = slices.DeleteFunc(b.contexts, func(other *codeContext) bool { return other == c })
+}
+
+// begin starts the interpreter of a context that has none yet.
+func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ready {
+		return nil
+	}
+	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: b.Namespace, Session: b.Session, ID: c.ID, Language: kernels[c.Language], Dir: c.Dir})
+	c.ready = err == nil
+	return err
+}
+
+// newContext makes a context, and starts it.
+func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	var q struct{ Language, Cwd string }
+	if !decode(w, r, &q) {
+		return
+	}
+	language, ok := languages[strings.ToLower(q.Language)]
+	if !ok {
+		refuse(w, http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
+		return
+	}
+	c := &codeContext{ID: strings.ToLower(rand.Text()), Language: language, Dir: cmp.Or(q.Cwd, homeDir)}
+	if err := s.begin(r, b, c); err != nil {
+		refusePipeline(w, err)
+		return
+	}
+	b.mu.Lock()
+	b.prepare()
+	b.contexts = append(b.contexts, c)
+	b.mu.Unlock()
+	reply(w, http.StatusOK, c)
+}
+
+func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) {
+	c := b.contextOf(id)
+	if c == nil {
+		refuse(w, http.StatusNotFound, "context "+clip(id)+" not found")
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.runs = 0; c.ready {
+		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.RestartContext{Namespace: b.Namespace, Session: b.Session, Context: id}); err != nil {
+			refusePipeline(w, err)
+			return
+		}
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) {
+	c := b.contextOf(id)
+	if c == nil {
+		refuse(w, http.StatusNotFound, "context "+clip(id)+" not found")
+		return
+	}
+	b.forgetContext(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ready {
+		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.EndContext{Namespace: b.Namespace, Session: b.Session, Context: id}); err != nil {
+			refusePipeline(w, err)
+			return
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// clip returns text of a caller as it may stand in an answer.
+func clip(text string) string { return text[:min(len(text), 100)] }

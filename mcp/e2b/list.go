@@ -1,0 +1,212 @@
+package e2b
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// clientID is a field of the protocol that SDKs do not use any more.
+const clientID = "sandboxmcp"
+
+// detail is a sandbox as E2B's API lists it.
+type detail struct {
+	SandboxID      string            `json:"sandboxID"`
+	TemplateID     string            `json:"templateID"`
+	Alias          string            `json:"alias,omitempty"`
+	ClientID       string            `json:"clientID"`
+	StartedAt      time.Time         `json:"startedAt"`
+	EndAt          time.Time         `json:"endAt"`
+	CPUCount       int               `json:"cpuCount"`
+	MemoryMB       int64             `json:"memoryMB"`
+	DiskSizeMB     int64             `json:"diskSizeMB"`
+	Metadata       map[string]string `json:"metadata"`
+	State          string            `json:"state"`
+	EnvdVersion    string            `json:"envdVersion"`
+	Access         string            `json:"envdAccessToken,omitempty"`
+	InternetAccess *bool             `json:"allowInternetAccess,omitempty"`
+	Network        *networkConfig    `json:"network,omitempty"`
+	Lifecycle      *lifecycle        `json:"lifecycle,omitempty"`
+}
+
+// lifecycle says what becomes of a sandbox when its time is up: the same for all.
+type lifecycle struct {
+	AutoResume bool   `json:"autoResume"`
+	OnTimeout  string `json:"onTimeout"`
+}
+
+// ends returns when a session's time is up.
+func ends(info session.Info) time.Time {
+	return info.Created.Add(time.Duration(info.Lifetime * float64(time.Second)))
+}
+
+// detail describes a sandbox by what is known of its session.
+func (b *Sandbox) detail(info session.Info) detail {
+	return detail{SandboxID: b.ID, TemplateID: b.Template, Alias: b.Template, ClientID: clientID, StartedAt: info.Created, EndAt: ends(info),
+		CPUCount: int(max(1, info.Limits.CPU)), MemoryMB: info.Limits.RAM, DiskSizeMB: info.Limits.Disk, Metadata: b.Metadata,
+		State: "running", EnvdVersion: envdVersion}
+}
+
+func (s *Server) get(w http.ResponseWriter, _ *http.Request, b *Sandbox) {
+	info, err := s.cfg.Pipeline.Session(b.Namespace, b.Session)
+	if err != nil {
+		refusePipeline(w, err)
+		return
+	}
+	d := b.detail(info)
+	b.mu.Lock()
+	d.Access, d.InternetAccess, d.Network, d.Lifecycle = b.Access, b.internet, b.network.visible(), &lifecycle{OnTimeout: "kill"}
+	b.mu.Unlock()
+	reply(w, http.StatusOK, d)
+}
+
+// living returns the sandboxes that a caller may see, with their sessions' state, in the order in which they were made.
+func (s *Server) living(c caller) []detail {
+	s.mu.Lock()
+	var all []*Sandbox
+	for _, b := range s.all {
+		if c.May(b.Namespace) && (s.cfg.Namespace == "" || b.Namespace == s.cfg.Namespace) {
+			all = append(all, b)
+		}
+	}
+	s.mu.Unlock()
+	var list []detail
+	for _, b := range all {
+		if info, err := s.cfg.Pipeline.Session(b.Namespace, b.Session); err == nil && info.State != "dead" {
+			list = append(list, b.detail(info))
+		} else {
+			s.lives(b)
+		}
+	}
+	slices.SortFunc(list, func(a, b detail) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.SandboxID, b.SandboxID))
+	})
+	return list
+}
+
+// maxPage is the most sandboxes of one page, and of a page of which the caller does not say.
+const maxPage = 100
+
+// filter is what a list is narrowed by.
+type filter struct {
+	metadata       url.Values
+	template       string
+	states         []string
+	after          time.Time
+	ascending      bool
+	limit          int
+	last           detail // where the page before ended
+	hasLast, paged bool
+}
+
+// filterOf reads the query of a list.
+func filterOf(r *http.Request) (f filter, err error) {
+	q := r.URL.Query()
+	f.paged, f.limit, f.template, f.ascending = strings.HasPrefix(r.URL.Path, "/v2/"), maxPage, q.Get("template"), q.Get("order") == "asc"
+	if f.metadata, err = metadataOf(q.Get("metadata")); err != nil {
+		return f, fmt.Errorf("metadata: %w", err)
+	}
+	if text := strings.Join(q["state"], ","); text != "" {
+		f.states = strings.Split(text, ",")
+	}
+	if text := q.Get("startedAfter"); text != "" {
+		if f.after, err = time.Parse(time.RFC3339, text); err != nil {
+			return f, fmt.Errorf("startedAfter: %w", err)
+		}
+	}
+	if text := q.Get("limit"); text != "" {
+		if f.limit, err = strconv.Atoi(text); err != nil || f.limit < 1 || f.limit > maxPage {
+			return f, fmt.Errorf("limit must be a number from 1 to %d", maxPage)
+		}
+	}
+	if text := q.Get("nextToken"); text != "" {
+		f.hasLast = true
+		f.last, err = cursorOf(text)
+	}
+	return f, err
+}
+
+// metadataOf reads pairs whose names and values were escaped before the query was.
+func metadataOf(text string) (url.Values, error) {
+	once, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, err
+	}
+	pairs := url.Values{}
+	for name, values := range once {
+		key, err := url.QueryUnescape(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range values {
+			value, err := url.QueryUnescape(v)
+			if err != nil {
+				return nil, err
+			}
+			pairs.Add(key, value)
+		}
+	}
+	return pairs, nil
+}
+
+// A cursor is the start and the id of a page's last sandbox.
+func (d detail) cursor() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(d.StartedAt.Format(time.RFC3339Nano) + " " + d.SandboxID))
+}
+
+func cursorOf(text string) (d detail, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	started, id, ok := strings.Cut(string(b), " ")
+	if err == nil {
+		d.StartedAt, err = time.Parse(time.RFC3339Nano, started)
+	}
+	if d.SandboxID = id; err != nil || !ok {
+		return d, fmt.Errorf("nextToken is not one that this server gave")
+	}
+	return d, nil
+}
+
+// takes reports whether a sandbox passes.
+func (f filter) takes(d detail) bool {
+	for key, values := range f.metadata {
+		if value, ok := d.Metadata[key]; !ok || !slices.Contains(values, value) {
+			return false
+		}
+	}
+	return (f.template == "" || f.template == d.TemplateID) && (f.states == nil || slices.Contains(f.states, d.State)) && !d.StartedAt.Before(f.after)
+}
+
+// behind reports whether a sandbox comes after the page before.
+func (f filter) behind(d detail) bool {
+	order := cmp.Or(d.StartedAt.Compare(f.last.StartedAt), strings.Compare(d.SandboxID, f.last.SandboxID))
+	return !f.hasLast || f.ascending && order > 0 || !f.ascending && order < 0
+}
+
+// list answers with the sandboxes that a caller may see, in pages.
+func (s *Server) list(w http.ResponseWriter, r *http.Request, c caller) {
+	f, err := filterOf(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	all := s.living(c)
+	if !f.ascending {
+		slices.Reverse(all)
+	}
+	all = slices.DeleteFunc(all, func(d detail) bool { return !f.takes(d) })
+	w.Header().Set("X-Total-Running", strconv.Itoa(len(all)))
+	page := slices.DeleteFunc(all, func(d detail) bool { return !f.behind(d) })
+	if f.paged && len(page) > f.limit {
+		page = page[:f.limit]
+		w.Header().Set("X-Next-Token", page[f.limit-1].cursor())
+	}
+	reply(w, http.StatusOK, append([]detail{}, page...))
+}

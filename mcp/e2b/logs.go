@@ -1,0 +1,146 @@
+package e2b
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+// Log reads the audit log.
+type Log interface {
+	Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error]
+}
+
+// logEntry is a row of the audit log as E2B's API has entries.
+type logEntry struct {
+	Timestamp time.Time         `json:"timestamp"`
+	Level     string            `json:"level"`
+	Message   string            `json:"message"`
+	Fields    map[string]string `json:"fields"`
+}
+
+// maxLogs is the most entries of one answer.
+const maxLogs = 1000
+
+// entries returns what the audit log has of a sandbox from a moment on, the oldest first.
+func (s *Server) entries(ctx context.Context, b *Sandbox, from time.Time, takes func(logEntry) bool) ([]logEntry, error) {
+	list := []logEntry{}
+	if s.cfg.Log == nil {
+		return list, nil
+	}
+	since := b.Created.Add(-time.Second) // its first row is older than its session
+	if from.After(since) {
+		since = from
+	}
+	for row, err := range s.cfg.Log.Rows(ctx, audit.Filter{Namespace: b.Namespace, Since: since, Sealed: true, Missing: func(audit.Segment) {}}) {
+		if err != nil {
+			return nil, err
+		}
+		fields := fieldsOf(row)
+		if row.Run != b.Session && fields["session"] != b.Session {
+			continue
+		}
+		if e := (logEntry{row.Time, levelOf(row.Kind), row.Kind, fields}); takes(e) {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+// fieldsOf returns the facts of a row as text.
+func fieldsOf(row audit.Row) map[string]string {
+	var data map[string]json.RawMessage
+	_ = json.Unmarshal(row.Data, &data) // the log holds only what we wrote
+	fields := map[string]string{"request_id": row.Run}
+	for name, value := range data {
+		text := string(value)
+		_ = json.Unmarshal(value, &text) // what is no string stays JSON
+		fields[name] = text
+	}
+	return fields
+}
+
+var levels = []string{"debug", "info", "warn", "error"}
+
+func levelOf(kind string) string {
+	for suffix, level := range map[string]string{".failed": "error", ".refused": "warn", ".denied": "warn", ".exceeded": "warn"} {
+		if strings.HasSuffix(kind, suffix) {
+			return level
+		}
+	}
+	return "info"
+}
+
+// number reads a number of a query, or has one for its lack.
+func number(r *http.Request, name string, lack int64) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return lack, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%s must be a number from 0 on", name)
+	}
+	return n, nil
+}
+
+// logs answers in the form of the API's first version.
+func (s *Server) logs(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	list, ok := s.logged(w, r, b, "start")
+	if !ok {
+		return
+	}
+	lines := []map[string]any{}
+	for _, e := range list {
+		line, _ := json.Marshal(e.Fields) // of strings
+		lines = append(lines, map[string]any{"timestamp": e.Timestamp, "line": e.Message + " " + string(line)})
+	}
+	reply(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": list})
+}
+
+func (s *Server) logsV2(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	if list, ok := s.logged(w, r, b, "cursor"); ok {
+		reply(w, http.StatusOK, map[string]any{"logs": list})
+	}
+}
+
+// logged returns the entries that a request asks for, whose first moment is in a parameter. It answers what can't be had.
+func (s *Server) logged(w http.ResponseWriter, r *http.Request, b *Sandbox, moment string) (list []logEntry, ok bool) {
+	q := r.URL.Query()
+	from, err := number(r, moment, 0)
+	limit, wrong := number(r, "limit", maxLogs)
+	least := max(0, slices.Index(levels, q.Get("level")))
+	if err == nil {
+		err = wrong
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return nil, false
+	}
+	backward := q.Get("direction") == "backward"
+	since := time.UnixMilli(from)
+	if backward {
+		since = time.Time{}
+	}
+	list, err = s.entries(r.Context(), b, since, func(e logEntry) bool {
+		before := !backward || from == 0 || e.Timestamp.UnixMilli() <= from
+		return before && slices.Index(levels, e.Level) >= least && strings.Contains(e.Message, q.Get("search"))
+	})
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "the log can't be read at the moment")
+		s.log.Error("the log can't be read", "error", err)
+		return nil, false
+	}
+	if backward {
+		slices.Reverse(list)
+	}
+	return list[:min(int64(len(list)), limit, maxLogs)], true
+}

@@ -1,0 +1,136 @@
+package e2b
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// metric is what a sandbox used at a moment.
+type metric struct {
+	Timestamp     time.Time `json:"timestamp"`
+	TimestampUnix int64     `json:"timestampUnix"`
+	CPUCount      int       `json:"cpuCount"`
+	CPUUsedPct    float64   `json:"cpuUsedPct"` // of one core
+	MemUsed       int64     `json:"memUsed"`    // bytes
+	MemTotal      int64     `json:"memTotal"`
+	MemCache      int64     `json:"memCache"` // is not told apart from the rest
+	DiskUsed      int64     `json:"diskUsed"`
+	DiskTotal     int64     `json:"diskTotal"`
+
+	cpu float64 // seconds since the sandbox began
+}
+
+// A sandbox is measured every sampleEvery, as E2B's are, and the last maxSamples are kept: half an hour.
+const (
+	sampleEvery = 5 * time.Second
+	maxSamples  = 360
+)
+
+// measureAll measures all sandboxes until ctx ends.
+func (s *Server) measureAll(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		all := make([]*Sandbox, 0, len(s.all))
+		for _, b := range s.all {
+			all = append(all, b)
+		}
+		s.mu.Unlock()
+		for _, b := range all {
+			if s.lives(b) {
+				s.measure(b)
+			}
+		}
+	}
+}
+
+// measure adds what a sandbox uses now to its metrics.
+func (s *Server) measure(b *Sandbox) {
+	info, err := s.cfg.Pipeline.Session(b.Namespace, b.Session)
+	if err != nil {
+		return
+	}
+	u, err := s.cfg.Pipeline.Usage(b.Namespace, b.Session)
+	if err != nil {
+		return
+	}
+	now := time.Now().UTC()
+	m := metric{Timestamp: now, TimestampUnix: now.Unix(), CPUCount: int(max(1, info.Limits.CPU)), MemUsed: u.MemoryBytes, MemTotal: info.Limits.RAM << 20,
+		DiskUsed: u.DiskBytes, DiskTotal: info.Limits.Disk << 20, cpu: u.CPUSeconds}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before, used := b.Created, 0.0
+	if n := len(b.samples); n > 0 {
+		before, used = b.samples[n-1].Timestamp, b.samples[n-1].cpu
+	}
+	if passed := now.Sub(before).Seconds(); passed > 0 {
+		m.CPUUsedPct = max(0, 100*(m.cpu-used)/passed)
+	}
+	b.samples = append(b.samples, m)
+	b.samples = b.samples[max(0, len(b.samples)-maxSamples):]
+}
+
+// measured returns the metrics of a sandbox between two moments, the oldest first. One that was never measured is measured now.
+func (s *Server) measured(b *Sandbox, from, to time.Time) []metric {
+	b.mu.Lock()
+	none := len(b.samples) == 0
+	b.mu.Unlock()
+	if none {
+		s.measure(b)
+	}
+	list := []metric{}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.samples {
+		if m.TimestampUnix >= from.Unix() && (to.IsZero() || m.TimestampUnix <= to.Unix()) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	var from, to time.Time
+	for name, at := range map[string]*time.Time{"start": &from, "end": &to} {
+		text := r.URL.Query().Get(name)
+		if text == "" {
+			continue
+		}
+		var err error
+		if *at, err = parseUnix(text); err != nil {
+			refuse(w, http.StatusBadRequest, name+" must be seconds since 1970")
+			return
+		}
+	}
+	reply(w, http.StatusOK, s.measured(b, from, to))
+}
+
+// maxMeasured is how many sandboxes one request may ask about.
+const maxMeasured = 100
+
+// allMetrics answers with the last metrics of several sandboxes.
+func (s *Server) allMetrics(w http.ResponseWriter, r *http.Request, c caller) {
+	ids := strings.Split(strings.Join(r.URL.Query()["sandbox_ids"], ","), ",")
+	if len(ids) > maxMeasured {
+		refuse(w, http.StatusBadRequest, "more than "+strconv.Itoa(maxMeasured)+" sandboxes")
+		return
+	}
+	found := map[string]metric{}
+	for _, id := range ids {
+		if b := s.visible(id, c); b != nil {
+			if all := s.measured(b, time.Time{}, time.Time{}); len(all) > 0 {
+				found[id] = all[len(all)-1]
+			}
+		}
+	}
+	reply(w, http.StatusOK, map[string]any{"sandboxes": found})
+}

@@ -1,0 +1,140 @@
+package e2b
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// networkConfig is what E2B's API has about a sandbox's network.
+type networkConfig struct {
+	AllowPublicTraffic *bool             `json:"allowPublicTraffic,omitempty"`
+	AllowOut           []string          `json:"allowOut,omitempty"`
+	DenyOut            []string          `json:"denyOut,omitempty"`
+	EgressProxy        *struct{}         `json:"egressProxy,omitempty"`
+	MaskRequestHost    string            `json:"maskRequestHost,omitempty"`
+	Rules              map[string][]rule `json:"rules,omitempty"`
+}
+
+// rule is a change of requests to a name.
+type rule struct {
+	Transform *struct {
+		Headers map[string]string `json:"headers,omitempty"`
+	} `json:"transform,omitempty"`
+}
+
+// everything is how the protocol writes all addresses.
+const everything = "0.0.0.0/0"
+
+// visible returns the network as it is shown: without the values of headers, which may be secrets.
+func (n *networkConfig) visible() *networkConfig {
+	if n == nil {
+		return nil
+	}
+	visible := *n
+	visible.Rules = map[string][]rule{}
+	for host := range n.Rules {
+		visible.Rules[host] = []rule{}
+	}
+	return &visible
+}
+
+// rules returns what the pipeline enforces of a network, or why it can't be enforced.
+func (n *networkConfig) rules(internet *bool) (rules pipeline.Network, why string) {
+	if n == nil {
+		n = &networkConfig{}
+	}
+	switch {
+	case n.EgressProxy != nil:
+		return rules, "this server's own gateway is the only way out of a sandbox: leave out egressProxy"
+	case n.MaskRequestHost != "":
+		return rules, "no port of a sandbox is reached from outside: leave out maskRequestHost"
+	}
+	all := internet != nil && !*internet
+	for _, entry := range n.DenyOut {
+		if entry == everything || entry == "::/0" {
+			all = true
+			continue
+		}
+		prefix, err := parsePrefix(entry)
+		if err != nil {
+			return rules, fmt.Sprintf("denyOut: %.100q is neither an address nor a network: names that are not to be reached are left out of allowOut", entry)
+		}
+		rules.Deny = append(rules.Deny, prefix)
+	}
+	for _, entry := range n.AllowOut {
+		if entry == everything {
+			if all {
+				return rules, "allowOut and denyOut both name all addresses"
+			}
+			continue
+		}
+		if _, err := parsePrefix(entry); err == nil {
+			return rules, fmt.Sprintf("allowOut: programs have no route to addresses such as %s: name the host", entry)
+		}
+		if !all {
+			return rules, "allowOut has names, and without 0.0.0.0/0 in denyOut everything else would be allowed, too: add it"
+		}
+		rules.Allow = append(rules.Allow, entry)
+	}
+	if all && rules.Allow == nil {
+		rules.Allow = []string{}
+	}
+	rules.Headers, why = n.headers()
+	return rules, why
+}
+
+func parsePrefix(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	return p.Masked(), err
+}
+
+// headers returns the headers that requests to names are given.
+func (n *networkConfig) headers() (list []pipeline.Header, why string) {
+	for host, rules := range n.Rules {
+		for _, r := range rules {
+			if r.Transform == nil {
+				continue
+			}
+			for name, value := range r.Transform.Headers {
+				if strings.Contains(value, "${e2b.") {
+					return nil, "rules: this server resolves no placeholders in headers: send the value"
+				}
+				list = append(list, pipeline.Header{Host: host, Name: name, Value: value})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b pipeline.Header) int { return strings.Compare(a.Host+"\x00"+a.Name, b.Host+"\x00"+b.Name) })
+	return list, ""
+}
+
+// setNetwork replaces the rules of a sandbox's network.
+func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	var q struct {
+		networkConfig
+		InternetAccess *bool `json:"allow_internet_access"`
+	}
+	if !decode(w, r, &q) {
+		return
+	}
+	rules, why := q.rules(q.InternetAccess)
+	if why != "" {
+		refuse(w, http.StatusBadRequest, why)
+		return
+	}
+	if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SetNetwork{Namespace: b.Namespace, Session: b.Session, Network: rules}); err != nil {
+		refusePipeline(w, err)
+		return
+	}
+	b.mu.Lock()
+	b.internet, b.network = q.InternetAccess, &q.networkConfig
+	b.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,88 @@
+package e2b
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// Sandbox is a session of the pipeline that was made over E2B's protocol. Its exported fields never change.
+type Sandbox struct {
+	ID        string // in small letters, as host names have it
+	Session   string // the session's id, which is the same in capitals
+	Namespace string
+	Owner     identity.Identity // who made it, and as whom requests with its tokens act
+	Template  string
+	Access    string // the token of X-Access-Token, by which the daemon and the interpreter are asked
+	Traffic   string // the token of E2B-Traffic-Access-Token, by which only the interpreter is
+	Env       map[string]string
+	Metadata  map[string]string
+	Created   time.Time
+
+	mu       sync.Mutex
+	internet *bool
+	network  *networkConfig
+	samples  []metric
+	contexts []*codeContext
+	prepared bool // contexts has those of the beginning
+}
+
+// same compares tokens in constant time.
+func same(a, b string) bool { return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// allows reports whether a request has the sandbox's access token.
+func (b *Sandbox) allows(r *http.Request) bool { return same(r.Header.Get(headerAccess), b.Access) }
+
+// allowsTraffic reports whether a request to a port has one of the sandbox's tokens.
+func (b *Sandbox) allowsTraffic(r *http.Request) bool {
+	return b.allows(r) || same(r.Header.Get(headerTraffic), b.Traffic)
+}
+
+// signed reports whether a URL of /files has a signature of this sandbox's for an operation, "read" or "write", that holds at now.
+func (b *Sandbox) signed(query url.Values, operation string, now time.Time) bool {
+	text := query.Get("path") + ":" + operation + ":" + query.Get("username") + ":" + b.Access
+	if until := query.Get("signature_expiration"); until != "" {
+		at, err := parseUnix(until)
+		if err != nil || !now.Before(at) {
+			return false
+		}
+		text += ":" + until
+	}
+	sum := sha256.Sum256([]byte(text))
+	return same(query.Get("signature"), "v1_"+base64.RawStdEncoding.EncodeToString(sum[:]))
+}
+
+// sandboxOf returns the sandbox that a request means, nil if there is none: by its header, or, of a signed URL, by the signature.
+func (s *Server) sandboxOf(r *http.Request) *Sandbox {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id := r.Header.Get(headerSandbox); id != "" {
+		return s.all[strings.ToLower(id)]
+	}
+	query := r.URL.Query()
+	for _, b := range s.all {
+		if b.signed(query, "read", time.Time{}) || b.signed(query, "write", time.Time{}) {
+			return b
+		}
+	}
+	return nil
+}
+
+// lives reports whether a sandbox's session has not ended. One that has is forgotten.
+func (s *Server) lives(b *Sandbox) bool {
+	info, err := s.cfg.Pipeline.Session(b.Namespace, b.Session)
+	if err == nil && info.State != "dead" {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, b.ID)
+	return false
+}
