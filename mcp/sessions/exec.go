@@ -1,0 +1,296 @@
+package sessions
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// The tools.
+const (
+	codeTool   = "code_execution"
+	bashTool   = "bash_code_execution"
+	editorTool = "text_editor_code_execution"
+)
+
+// call is the body of a request to run a tool.
+type call struct {
+	Tool    string          `json:"tool"`
+	Input   json.RawMessage `json:"input"`
+	Timeout float64         `json:"timeout_seconds"` // 0 is the operator's default
+	UseID   string          `json:"tool_use_id"`     // "" makes one
+}
+
+// block is what a tool answers: a result block, whose content is one object.
+type block struct {
+	Type    string `json:"type"`
+	UseID   string `json:"tool_use_id"`
+	Content any    `json:"content"`
+}
+
+// ran is the content of a block about code.
+type ran struct {
+	Type       string   `json:"type"`
+	Stdout     string   `json:"stdout"`
+	Stderr     string   `json:"stderr"`
+	ReturnCode int      `json:"return_code"`
+	Content    []output `json:"content"`
+}
+
+// output is a file that code has written.
+type output struct {
+	Type   string `json:"type"`
+	FileID string `json:"file_id"`
+	Path   string `json:"path"`
+}
+
+// failed is the content of a block about what was not done.
+type failed struct {
+	Type    string `json:"type"`
+	Code    string `json:"error_code"`
+	Message string `json:"message"`
+}
+
+// The codes of what was not done.
+const (
+	codeInput   = "invalid_tool_input"
+	codeTime    = "execution_time_exceeded"
+	codeNone    = "unavailable"
+	codeMissing = "file_not_found"
+	codeNoMatch = "string_not_found"
+	codeMatches = "multiple_matches"
+)
+
+func failure(tool, code, message string) failed {
+	return failed{tool + "_tool_result_error", code, message}
+}
+
+// exec runs a tool in a session. What the tool could not do is in its block, with status 200; only what could not be tried at all is an error.
+func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) {
+	var c call
+	if !decode(w, r, &c) {
+		return
+	}
+	switch {
+	case c.Tool != codeTool && c.Tool != bashTool && c.Tool != editorTool:
+		refuse(w, http.StatusBadRequest, "tool must be "+codeTool+", "+bashTool+" or "+editorTool)
+		return
+	case !(c.Timeout >= 0 && c.Timeout <= 1e6):
+		refuse(w, http.StatusBadRequest, "timeout_seconds must be a number from 0 on")
+		return
+	}
+	c.UseID = cmp.Or(c.UseID, "srvtoolu_"+rand.Text())
+	out := newEvents(w, r)
+	defer out.close()
+	content, err := any(nil), error(nil)
+	if c.Tool == editorTool {
+		content, err = s.edit(r, st, c)
+	} else {
+		content, err = s.run(r, st, c, out)
+	}
+	if err != nil {
+		out.fail(err)
+		return
+	}
+	out.result(block{c.Tool + "_tool_result", c.UseID, content})
+}
+
+// run runs code in the session's interpreter or its shell.
+func (s *Server) run(r *http.Request, st *state, c call, out *events) (any, error) {
+	var input struct{ Code, Command string }
+	if err := json.Unmarshal(c.Input, &input); err != nil {
+		return failure(c.Tool, codeInput, "input must be an object: "+err.Error()), nil
+	}
+	id := r.PathValue("id")
+	q := pipeline.Request{Namespace: st.namespace, Session: id, Code: []byte(input.Code), Show: true, Stdout: out.stream("stdout"), Stderr: out.stream("stderr")}
+	if c.Tool == bashTool {
+		q.Code, q.Language = []byte(input.Command), validate.Shell
+		info, err := s.cfg.Pipeline.Session(st.namespace, id)
+		if err != nil {
+			return nil, err
+		}
+		if info.Language != validate.Shell {
+			if q.Context = shellContext; s.startShell(r, st) != nil {
+				return failure(c.Tool, codeNone, "the session's shell can't be started"), nil
+			}
+		}
+	}
+	if len(q.Code) == 0 {
+		return failure(c.Tool, codeInput, "input needs code, or for "+bashTool+" a command"), nil
+	}
+	q.Limits.Wall = seconds(c.Timeout)
+	res, err := s.cfg.Pipeline.Do(r.Context(), q)
+	if err != nil {
+		return unrun(c.Tool, err)
+	}
+	if res.Ended == "timeout" {
+		return failure(c.Tool, codeTime, "the code was interrupted when its time was up"), nil
+	}
+	return ranOf(c.Tool, res), nil
+}
+
+// shellContext is the id of a session's shell.
+const shellContext = "bash"
+
+// startShell starts the session's shell, once.
+func (s *Server) startShell(r *http.Request, st *state) error {
+	st.shell.Lock()
+	defer st.shell.Unlock()
+	if st.hasShell {
+		return nil
+	}
+	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: st.namespace, Session: r.PathValue("id"), ID: shellContext, Language: validate.Shell})
+	st.hasShell = err == nil
+	return err
+}
+
+// unrun tells of code that did not run: what is wrong with it is its result, and policy's refusal an error of the tool.
+func unrun(tool string, err error) (any, error) {
+	e, _ := errors.AsType[*pipeline.Error](err)
+	switch {
+	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown), errors.Is(err, pipeline.ErrBusy):
+		return nil, err
+	case errors.As(err, new(*validate.Error)):
+		return ran{tool + "_result", "", err.Error() + "\n", 1, []output{}}, nil
+	case e != nil && e.Denied:
+		return failure(tool, codeInput, err.Error()), nil
+	}
+	return nil, err
+}
+
+// ranOf returns the result block's content of code that ran.
+func ranOf(tool string, res pipeline.Result) ran {
+	stdout, stderr := res.Stdout, res.Stderr
+	line := func(to *string, text string) {
+		if text == "" {
+			return
+		}
+		if *to != "" && !strings.HasSuffix(*to, "\n") {
+			*to += "\n"
+		}
+		*to += strings.TrimSuffix(text, "\n") + "\n"
+	}
+	for _, b := range append(res.Displays, res.Value) {
+		line(&stdout, b["text/plain"])
+	}
+	if res.Error != nil {
+		line(&stderr, cmp.Or(res.Error.Traceback, res.Error.Error()))
+	}
+	line(&stderr, res.StateLost)
+	c := ran{tool + "_result", stdout, stderr, res.ExitCode, []output{}}
+	for _, a := range res.Artifacts {
+		if a.Withheld == "" {
+			c.Content = append(c.Content, output{tool + "_output", fileID(a.Name), a.Name})
+		}
+	}
+	return c
+}
+
+// fileID returns the id of a file in a session's workspace, which is another spelling of its name.
+func fileID(name string) string {
+	return "file_" + base64.RawURLEncoding.EncodeToString([]byte(name))
+}
+
+func nameOf(id string) (name string, ok bool) {
+	text, found := strings.CutPrefix(id, "file_")
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	return string(b), found && err == nil
+}
+
+// events answers a call: at its end, or, to who asked for that, with the output as it comes.
+type events struct {
+	w       http.ResponseWriter
+	streams bool
+	sse     *sse
+}
+
+func newEvents(w http.ResponseWriter, r *http.Request) *events {
+	e := &events{w: w, streams: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
+	if e.streams {
+		e.sse = startSSE(w, 15*time.Second)
+	}
+	return e
+}
+
+func (e *events) close() {
+	if e.streams {
+		e.sse.close()
+	}
+}
+
+func (e *events) result(b block) {
+	if e.streams {
+		e.sse.send("result", b)
+		return
+	}
+	reply(e.w, http.StatusOK, b)
+}
+
+func (e *events) fail(err error) {
+	if !e.streams {
+		refusePipeline(e.w, err)
+		return
+	}
+	f := fault{Type: "error"}
+	f.Error.Type, f.Error.Message = cmp.Or(kinds[statusOf(err)], "api_error"), err.Error()
+	e.sse.send("error", f)
+}
+
+// stream returns what sends output as it comes, nil where it is not wanted.
+func (e *events) stream(name string) *textStream {
+	if !e.streams {
+		return &textStream{}
+	}
+	return &textStream{to: e.sse, name: name}
+}
+
+// textStream sends text in whole characters.
+type textStream struct {
+	to   *sse
+	name string
+	held []byte
+}
+
+func (t *textStream) Write(p []byte) (int, error) {
+	if t.to == nil {
+		return len(p), nil
+	}
+	t.held = append(t.held, p...)
+	whole := len(t.held)
+	for n := 1; n <= 3 && n <= len(t.held); n++ { // a character has four bytes at most
+		if c := t.held[len(t.held)-n]; c >= 0xC0 {
+			if need := leading(c); need > n {
+				whole = len(t.held) - n
+			}
+			break
+		} else if c < 0x80 {
+			break
+		}
+	}
+	if whole > 0 {
+		t.to.send(t.name, map[string]string{"type": t.name, "text": string(bytes.ToValidUTF8(t.held[:whole], []byte("\uFFFD")))})
+		t.held = append(t.held[:0], t.held[whole:]...)
+	}
+	return len(p), nil
+}
+
+// leading returns how many bytes a character has that begins with c.
+func leading(c byte) int {
+	switch {
+	case c >= 0xF0:
+		return 4
+	case c >= 0xE0:
+		return 3
+	}
+	return 2
+}

@@ -1,0 +1,178 @@
+package sessions
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// MaxUpload is the most bytes of the files of one request.
+const MaxUpload = 100 << 20
+
+// file is one of a session's workspace.
+type file struct {
+	ID       string    `json:"file_id"`
+	Name     string    `json:"filename"`
+	Path     string    `json:"path"`
+	Size     int64     `json:"size_bytes"`
+	Modified time.Time `json:"modified_at"`
+}
+
+func fileOf(e guest.Entry) file {
+	return file{fileID(strings.TrimPrefix(e.Path, workspace+"/")), e.Name, e.Path, e.Size, e.Modified}
+}
+
+// upload writes the files of a multipart form into the workspace: each part that has a file name, in the directory that a field "path" before
+// it names.
+func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
+	const form = 64 << 10 // what stands around the files
+	if r.ContentLength > MaxUpload+form {
+		refuse(w, http.StatusRequestEntityTooLarge, "100 MB are the most of one request")
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, MaxUpload+form)
+	parts, err := r.MultipartReader()
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "send the files as multipart/form-data: "+err.Error())
+		return
+	}
+	dir, list := workspace, []file{}
+	for {
+		p, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			s.refuseUpload(w, err)
+			return
+		}
+		name := fileName(p.Header.Get("Content-Disposition"))
+		if name == "" {
+			value, err := io.ReadAll(io.LimitReader(p, 4096))
+			if err == nil && p.FormName() == "path" {
+				dir, err = inWorkspace(string(value))
+			}
+			if err != nil {
+				s.refuseUpload(w, err)
+				return
+			}
+			continue
+		}
+		if !path.IsAbs(name) {
+			name = dir + "/" + name
+		}
+		if name, err = inWorkspace(name); err == nil && name == workspace {
+			err = errOutside
+		}
+		if err != nil {
+			s.refuseUpload(w, err)
+			return
+		}
+		res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name}, Content: p})
+		if err != nil {
+			s.refuseUpload(w, err)
+			return
+		}
+		list = append(list, fileOf(res.Answer.(guest.Entry)))
+	}
+	if len(list) == 0 {
+		refuse(w, http.StatusBadRequest, "there is no file in the form: a part with a file name is one")
+		return
+	}
+	reply(w, http.StatusCreated, map[string]any{"files": list})
+}
+
+// fileName returns the file name of a part, with its directories, which multipart.Part.FileName leaves out.
+func fileName(disposition string) string {
+	_, params, err := mime.ParseMediaType(disposition)
+	if err != nil {
+		return ""
+	}
+	return params["filename"]
+}
+
+// refuseUpload answers why a file is not written, or not read.
+func (s *Server) refuseUpload(w http.ResponseWriter, err error) {
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		refuse(w, http.StatusRequestEntityTooLarge, "100 MB are the most of one request")
+	case errors.Is(err, errOutside):
+		refuse(w, http.StatusForbidden, err.Error())
+	case errors.As(err, new(*problem)):
+		refuse(w, http.StatusBadRequest, err.Error())
+	case guest.ReasonOf(err) == guest.NotFound:
+		refuse(w, http.StatusNotFound, err.Error())
+	case guest.ReasonOf(err) != "":
+		refuse(w, http.StatusBadRequest, err.Error())
+	default:
+		refusePipeline(w, err)
+	}
+}
+
+// download sends a file of the workspace, by its path or its id.
+func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) {
+	name := r.URL.Query().Get("path")
+	if id := r.URL.Query().Get("file_id"); id != "" {
+		var ok bool
+		if name, ok = nameOf(id); !ok {
+			refuse(w, http.StatusNotFound, "there is no such file")
+			return
+		}
+	}
+	name, err := inWorkspace(name)
+	if err != nil {
+		s.refuseUpload(w, err)
+		return
+	}
+	id := r.PathValue("id")
+	entry, err := s.cfg.Pipeline.StatFile(r.Context(), st.namespace, id, name)
+	if err == nil && entry.Kind == guest.Directory {
+		refuse(w, http.StatusBadRequest, name+" is a directory: files/list lists it")
+		return
+	}
+	var f io.ReadCloser
+	if err == nil {
+		entry, f, err = s.cfg.Pipeline.ReadFile(r.Context(), st.namespace, id, name)
+	}
+	if err != nil {
+		s.refuseUpload(w, err)
+		return
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	_, _ = io.Copy(w, f) // the client may be gone
+}
+
+// list answers with the files of a directory of the workspace, and of those below it.
+func (s *Server) list(w http.ResponseWriter, r *http.Request, st *state) {
+	dir := r.URL.Query().Get("path")
+	if dir == "" {
+		dir = workspace
+	}
+	dir, err := inWorkspace(dir)
+	var all []guest.Entry
+	if err == nil {
+		const depth = 32
+		all, err = s.cfg.Pipeline.ListFiles(r.Context(), st.namespace, r.PathValue("id"), dir, depth)
+	}
+	if err != nil {
+		s.refuseUpload(w, err)
+		return
+	}
+	list := []file{}
+	for _, e := range all {
+		if e.Kind != guest.Directory {
+			list = append(list, fileOf(e))
+		}
+	}
+	reply(w, http.StatusOK, map[string]any{"files": list})
+}

@@ -1,0 +1,306 @@
+// Package sessions serves the pipeline as plain sessions over HTTP, at /sessions: made, used by three tools, and ended. What a tool answers
+// has the shape of the result blocks of Anthropic's code_execution_20250825, so that a model that was trained with that tool reads it.
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// Config holds the parts of a server.
+type Config struct {
+	Pipeline  *pipeline.Pipeline
+	Namespace string // the only one that callers may use; "" gives each the first of its own
+}
+
+// Server answers requests to /sessions, which have an identity in their context. Its methods may be called concurrently.
+type Server struct {
+	cfg Config
+	mux *http.ServeMux
+
+	mu  sync.Mutex
+	all map[string]*state // by the session's id
+}
+
+// state is what is known of a session beside what the pipeline knows.
+type state struct {
+	namespace string
+	shell     sync.Mutex // held while its shell is started
+	hasShell  bool
+	edits     edits
+}
+
+// Root is the path below which all is served.
+const Root = "/sessions"
+
+// New returns a server that works as cfg says.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), all: map[string]*state{}}
+	s.mux.HandleFunc("POST "+Root, s.create)
+	s.mux.HandleFunc("DELETE "+Root+"/{id}", s.end)
+	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, *state){
+		"GET " + Root + "/{id}":            s.get,
+		"POST " + Root + "/{id}/exec":      s.exec,
+		"POST " + Root + "/{id}/files":     s.upload,
+		"GET " + Root + "/{id}/files":      s.download,
+		"GET " + Root + "/{id}/files/list": s.list,
+	} {
+		s.mux.HandleFunc(pattern, s.owned(f))
+	}
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, "there is nothing at this path, or not by this method")
+	})
+	return s
+}
+
+// Owns reports whether a request is one to sessions.
+func Owns(r *http.Request) bool {
+	return r.URL.Path == Root || strings.HasPrefix(r.URL.Path, Root+"/")
+}
+
+// BringsFiles reports whether the body of a request is files.
+func BringsFiles(r *http.Request) bool {
+	return r.Method == http.MethodPost && Owns(r) && strings.HasSuffix(r.URL.Path, "/files")
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	s.mux.ServeHTTP(w, r)
+}
+
+// owned returns a handler of requests about a living session that was made here, in a namespace of the caller's. There is no other one.
+func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *state)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		st := s.visible(r)
+		if st == nil {
+			refuse(w, http.StatusNotFound, "there is no such session, or it has ended")
+			return
+		}
+		f(w, r, st)
+	}
+}
+
+// visible returns the living session that a request names, nil if the caller has no such one.
+func (s *Server) visible(r *http.Request) *state {
+	id := r.PathValue("id")
+	i, known := identity.From(r.Context())
+	s.mu.Lock()
+	st := s.all[id]
+	s.mu.Unlock()
+	if st == nil || !known || !i.May(st.namespace) {
+		return nil
+	}
+	info, err := s.cfg.Pipeline.Session(st.namespace, id)
+	if err != nil || info.State == "dead" {
+		s.forget(id)
+		return nil
+	}
+	return st
+}
+
+func (s *Server) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, id)
+}
+
+// tidy forgets the sessions that have ended by themselves.
+func (s *Server) tidy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, st := range s.all {
+		if info, err := s.cfg.Pipeline.Session(st.namespace, id); err != nil || info.State == "dead" {
+			delete(s.all, id)
+		}
+	}
+}
+
+// newSession is the body of a request for a session.
+type newSession struct {
+	Idle     float64  `json:"idle_timeout_seconds"`
+	Lifetime float64  `json:"max_lifetime_seconds"`
+	Language string   `json:"language"`
+	Packages []string `json:"packages"`
+}
+
+// described is a session as it is answered.
+type described struct {
+	ID       string    `json:"id"`
+	State    string    `json:"state"`
+	Language string    `json:"language"`
+	Created  time.Time `json:"created_at"`
+	Used     time.Time `json:"last_used_at"`
+	Expires  time.Time `json:"expires_at"`
+	Idle     float64   `json:"idle_timeout_seconds"`
+	Lifetime float64   `json:"max_lifetime_seconds"`
+	Packages []string  `json:"packages,omitempty"`
+}
+
+func describe(i session.Info) described {
+	return described{ID: i.ID, State: i.State, Language: i.Language, Created: i.Created, Used: i.Used, Expires: i.Created.Add(seconds(i.Lifetime)), Idle: i.Idle, Lifetime: i.Lifetime}
+}
+
+func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
+
+// create makes a session, with the packages that it is to have.
+func (s *Server) create(w http.ResponseWriter, r *http.Request) {
+	i, known := identity.From(r.Context())
+	namespace := s.cfg.Namespace
+	if namespace == "" && len(i.Namespaces) > 0 {
+		namespace = i.Namespaces[0]
+	}
+	if namespace = cmp.Or(namespace, "default"); !known || !i.May(namespace) {
+		refuse(w, http.StatusForbidden, "these credentials do not reach this namespace")
+		return
+	}
+	var q newSession
+	if r.ContentLength != 0 && !decode(w, r, &q) {
+		return
+	}
+	const longest = 366 * 24 * 3600.0 // fits into a duration; the operator's bounds are below
+	if !(q.Idle >= 0 && q.Idle <= longest && q.Lifetime >= 0 && q.Lifetime <= longest) {
+		refuse(w, http.StatusBadRequest, "idle_timeout_seconds and max_lifetime_seconds must be numbers from 0 on")
+		return
+	}
+	s.tidy()
+	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
+		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true})
+	if err != nil {
+		refusePipeline(w, err)
+		return
+	}
+	info := res.Answer.(session.Info)
+	if len(q.Packages) > 0 {
+		_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.Install{Namespace: namespace, Session: info.ID, Language: info.Language, Packages: q.Packages})
+		if err != nil {
+			_, _ = s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: namespace, Session: info.ID})
+			refusePipeline(w, err)
+			return
+		}
+	}
+	s.mu.Lock()
+	s.all[info.ID] = &state{namespace: namespace}
+	s.mu.Unlock()
+	made := describe(info)
+	made.Packages = q.Packages
+	w.Header().Set("Location", Root+"/"+info.ID)
+	reply(w, http.StatusCreated, made)
+}
+
+func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) {
+	info, err := s.cfg.Pipeline.Session(st.namespace, r.PathValue("id"))
+	if err != nil {
+		refusePipeline(w, err)
+		return
+	}
+	reply(w, http.StatusOK, describe(info))
+}
+
+// end ends a session. One that has ended, or that the caller has not, is gone as well.
+func (s *Server) end(w http.ResponseWriter, r *http.Request) {
+	if st := s.visible(r); st != nil {
+		id := r.PathValue("id")
+		_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: st.namespace, Session: id})
+		if err != nil && s.visible(r) != nil {
+			refusePipeline(w, err)
+			return
+		}
+		s.forget(id)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// fault is what came of a request that was refused.
+type fault struct {
+	Type  string `json:"type"` // "error"
+	Error struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// kinds are the types of errors by their status, as Anthropic's API has them.
+var kinds = map[int]string{
+	http.StatusBadRequest: "invalid_request_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
+	http.StatusUnauthorized: "authentication_error", http.StatusTooManyRequests: "rate_limit_error",
+	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusServiceUnavailable: "overloaded_error", http.StatusUnsupportedMediaType: "invalid_request_error",
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	f := fault{Type: "error"}
+	f.Error.Type, f.Error.Message = cmp.Or(kinds[status], "api_error"), message
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	reply(w, status, f)
+}
+
+// Refuse answers a request of nobody, or of somebody who asks too often.
+func Refuse(w http.ResponseWriter, e *identity.Refused) {
+	if e.Wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.Wait.Seconds()))))
+	}
+	refuse(w, e.Status, e.Text+": "+e.Hint)
+}
+
+// refusePipeline answers why the pipeline did not do something.
+func refusePipeline(w http.ResponseWriter, err error) { refuse(w, statusOf(err), err.Error()) }
+
+func statusOf(err error) int {
+	e, _ := errors.AsType[*pipeline.Error](err)
+	switch {
+	case errors.Is(err, session.ErrFull), errors.Is(err, pipeline.ErrBusy):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
+		return http.StatusNotFound
+	case e != nil && e.Denied:
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}
+
+// maxRequest is the most bytes of a request's JSON: a file may be created by it.
+const maxRequest = 16 << 20
+
+// decode reads the JSON of a request into v, and answers what can't be read.
+func decode(w http.ResponseWriter, r *http.Request, v any) bool {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+		return false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: send files to %s/ID/files", maxRequest, Root))
+		return false
+	}
+	if err == nil {
+		err = json.Unmarshal(body, v)
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the body can't be read: "+err.Error())
+		return false
+	}
+	return true
+}

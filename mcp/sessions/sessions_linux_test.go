@@ -1,0 +1,369 @@
+package sessions
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// rig is a server with a real pipeline, which has the identities of these names.
+type rig struct {
+	t   *testing.T
+	url string
+	p   *pipeline.Pipeline
+}
+
+func newRig(t *testing.T, sessions session.Config) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	log, err := audit.Open(t.Context(), filepath.Join(dir, "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
+	probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
+	if err != nil || !probe.Usable {
+		backend.Close()
+		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+	}
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(vault.NewMemory()), Sessions: sessions,
+		Limits: pipeline.Bounds{Limits: backends.Limits{Disk: 512 << 20, RAM: 512 << 20}}})
+	s := New(Config{Pipeline: p})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := r.Header.Get("X-Who") // in the place of a token
+		s.ServeHTTP(w, r.WithContext(identity.With(r.Context(), identity.Identity{Name: who, Kind: identity.Agent, Source: identity.FromToken, Namespaces: []string{who}})))
+	}))
+	t.Cleanup(func() {
+		server.Close()
+		p.Close()
+		backend.Close()
+		log.Close()
+	})
+	return &rig{t, server.URL, p}
+}
+
+// call sends a request and returns its status, its headers and its body.
+func (r *rig) call(method, path string, body any, headers ...string) (int, http.Header, []byte) {
+	r.t.Helper()
+	var text io.Reader = strings.NewReader("")
+	switch b := body.(type) {
+	case nil:
+	case io.Reader:
+		text = b
+	default:
+		data, err := json.Marshal(b)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		text = bytes.NewReader(data)
+		headers = append([]string{"Content-Type", "application/json"}, headers...)
+	}
+	q, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, text)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q.Header.Set("X-Who", "ann")
+	for i := 0; i < len(headers); i += 2 {
+		q.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, res.Header, got
+}
+
+func (r *rig) open() (path string) {
+	r.t.Helper()
+	status, header, body := r.call("POST", Root, map[string]any{"idle_timeout_seconds": 600, "max_lifetime_seconds": 1200})
+	var s described
+	if err := json.Unmarshal(body, &s); err != nil || status != http.StatusCreated || header.Get("Location") != Root+"/"+s.ID || s.Idle != 600 || s.Lifetime != 1200 {
+		r.t.Fatalf("create: %d %s %v", status, body, err)
+	}
+	return Root + "/" + s.ID
+}
+
+// answered is a result block.
+type answered struct {
+	Type    string         `json:"type"`
+	UseID   string         `json:"tool_use_id"`
+	Content map[string]any `json:"content"`
+}
+
+func (r *rig) exec(path, tool string, input map[string]any) (a answered) {
+	r.t.Helper()
+	status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": tool, "input": input, "tool_use_id": "srvtoolu_1"})
+	if err := json.Unmarshal(body, &a); err != nil || status != http.StatusOK || a.UseID != "srvtoolu_1" || a.Type != tool+"_tool_result" {
+		r.t.Fatalf("%s %v: %d %s %v", tool, input, status, body, err)
+	}
+	return a
+}
+
+// TestSession: what is made is 201, is shown, and is ended twice with 204.
+func TestSession(t *testing.T) {
+	r := newRig(t, session.Config{})
+	path := r.open()
+	if status, _, body := r.call("GET", path, nil); status != http.StatusOK || !bytes.Contains(body, []byte(`"state":"idle"`)) {
+		t.Errorf("get: %d %s", status, body)
+	}
+	for _, c := range [][2]string{{"GET", ""}, {"POST", "/exec"}, {"GET", "/files/list"}} {
+		if status, _, body := r.call(c[0], path+c[1], map[string]string{}, "X-Who", "eve"); status != http.StatusNotFound {
+			t.Errorf("%s %s of another: %d %s", c[0], c[1], status, body)
+		}
+	}
+	if status, _, _ := r.call("DELETE", path, nil, "X-Who", "eve"); status != http.StatusNoContent {
+		t.Errorf("another's end of it: %d", status)
+	}
+	if status, _, _ := r.call("GET", path, nil); status != http.StatusOK {
+		t.Errorf("another has ended it: %d", status)
+	}
+	for range 2 {
+		if status, _, body := r.call("DELETE", path, nil); status != http.StatusNoContent {
+			t.Errorf("delete: %d %s", status, body)
+		}
+	}
+	if status, _, _ := r.call("GET", path, nil); status != http.StatusNotFound {
+		t.Errorf("one that has ended: %d", status)
+	}
+	for _, bad := range []string{`{"idle_timeout_seconds":-1}`, `{"max_lifetime_seconds":1e9}`, `{"language":"cobol"}`, `{`} {
+		if status, _, body := r.call("POST", Root, strings.NewReader(bad), "Content-Type", "application/json"); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", bad, status, body)
+		}
+	}
+}
+
+// TestExec: code answers in blocks: what fails is a result with its return code, and files that were written have ids.
+func TestExec(t *testing.T) {
+	r := newRig(t, session.Config{})
+	path := r.open()
+	a := r.exec(path, codeTool, map[string]any{"code": "x = 20\nprint('out')\nopen('a.txt', 'w').write('content')\nx + 1"})
+	if a.Content["type"] != "code_execution_result" || a.Content["stdout"] != "out\n21\n" || a.Content["return_code"] != 0.0 {
+		t.Errorf("got %v", a.Content)
+	}
+	files, _ := a.Content["content"].([]any)
+	if len(files) != 1 {
+		t.Fatalf("files are %v", files)
+	}
+	id, _ := files[0].(map[string]any)["file_id"].(string)
+	if status, _, body := r.call("GET", path+"/files?file_id="+url.QueryEscape(id), nil); status != http.StatusOK || string(body) != "content" || !strings.HasPrefix(id, "file_") {
+		t.Errorf("the file %s: %d %s", id, status, body)
+	}
+	for _, c := range []struct {
+		tool  string
+		input map[string]any
+		want  string // of the content, as JSON
+	}{
+		{codeTool, map[string]any{"code": "print(x); 1/0"}, `"return_code":1,"stderr":"Traceback`},
+		{codeTool, map[string]any{"code": "def f(:"}, `"return_code":1,"stderr":`},
+		{codeTool, map[string]any{"code": "import sys; sys.exit(7)"}, `"return_code":7`},
+		{codeTool, map[string]any{"code": "print(x)"}, `"stdout":"20\n"`},
+		{codeTool, map[string]any{}, `"error_code":"invalid_tool_input"`},
+		{bashTool, map[string]any{"command": "cat a.txt; cd /tmp; V=1"}, `"return_code":0,"stderr":"","stdout":"content","type":"bash_code_execution_result"`},
+		{bashTool, map[string]any{"command": "pwd; echo $V; (exit 3)"}, `"return_code":3,"stderr":"","stdout":"/tmp\n1\n"`},
+	} {
+		text, _ := json.Marshal(r.exec(path, c.tool, c.input).Content)
+		if !strings.Contains(string(text), c.want) {
+			t.Errorf("%s %v: got %s, want %s", c.tool, c.input, text, c.want)
+		}
+	}
+	status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "import time; time.sleep(600)"}, "timeout_seconds": 0.3})
+	if status != http.StatusOK || !bytes.Contains(body, []byte(`"error_code":"execution_time_exceeded"`)) || !bytes.Contains(body, []byte(`"tool_use_id":"srvtoolu_`)) {
+		t.Errorf("time is up: %d %s", status, body)
+	}
+	for _, bad := range []map[string]any{{"tool": "other"}, {"tool": codeTool, "timeout_seconds": -1}} {
+		if status, _, body := r.call("POST", path+"/exec", bad); status != http.StatusBadRequest {
+			t.Errorf("%v: %d %s", bad, status, body)
+		}
+	}
+	status, header, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "print('é')\n1/0"}}, "Accept", "text/event-stream")
+	if status != http.StatusOK || header.Get("Content-Type") != "text/event-stream" || !bytes.Contains(body, []byte("event: stdout\ndata: {\"text\":\"é\\n\",\"type\":\"stdout\"}\n\n")) ||
+		!bytes.Contains(body, []byte("event: result\ndata: {\"type\":\"code_execution_tool_result\"")) || !bytes.Contains(body, []byte(`"return_code":1`)) {
+		t.Errorf("events: %d %v %s", status, header, body)
+	}
+}
+
+// TestEditor: the text editor's commands, each with what it refuses.
+func TestEditor(t *testing.T) {
+	r := newRig(t, session.Config{})
+	path := r.open()
+	for _, c := range []struct {
+		input string
+		want  string // in the content's JSON
+	}{
+		{`{"command":"create","path":"d/a.txt","file_text":"one\ntwo\nthree\n"}`, `"is_file_update":false,"type":"text_editor_code_execution_create_result"`},
+		{`{"command":"view","path":"/workspace/d/a.txt"}`, `"content":"one\ntwo\nthree\n","file_type":"text","num_lines":3,"start_line":1,"total_lines":3`},
+		{`{"command":"view","path":"d/a.txt","view_range":[2,-1]}`, `"content":"two\nthree","file_type":"text","num_lines":2,"start_line":2,"total_lines":3`},
+		{`{"command":"view","path":"d/a.txt","view_range":[4,5]}`, `invalid_tool_input`},
+		{`{"command":"view","path":"/workspace"}`, `"content":"/workspace\n/workspace/d/\n/workspace/d/a.txt\n"`},
+		{`{"command":"view","path":"none"}`, `"error_code":"file_not_found"`},
+		{`{"command":"view","path":"/etc/passwd"}`, `"error_code":"invalid_tool_input"`},
+		{`{"command":"view","path":"../etc/passwd"}`, `"error_code":"invalid_tool_input"`},
+		{`{"command":"str_replace","path":"d/a.txt","old_str":"two","new_str":"2\n2b"}`, `"lines":["-two","+2","+2b"],"new_lines":2,"new_start":2,"old_lines":1,"old_start":2`},
+		{`{"command":"str_replace","path":"d/a.txt","old_str":"nowhere","new_str":"x"}`, `"error_code":"string_not_found"`},
+		{`{"command":"str_replace","path":"d/a.txt","old_str":"2","new_str":"x"}`, `"error_code":"multiple_matches"`},
+		{`{"command":"insert","path":"d/a.txt","insert_line":0,"insert_text":"zero"}`, `"lines":["+zero"],"new_lines":1,"new_start":1`},
+		{`{"command":"insert","path":"d/a.txt","insert_line":9,"insert_text":"x"}`, `invalid_tool_input`},
+		{`{"command":"view","path":"d/a.txt"}`, `"content":"zero\none\n2\n2b\nthree\n"`},
+		{`{"command":"undo_edit","path":"d/a.txt"}`, `"lines":["-zero"]`},
+		{`{"command":"undo_edit","path":"d/a.txt"}`, `"lines":["-2","-2b","+two"]`},
+		{`{"command":"view","path":"d/a.txt"}`, `"content":"one\ntwo\nthree\n"`},
+		{`{"command":"create","path":"d/a.txt","file_text":"new"}`, `"is_file_update":true`},
+		{`{"command":"undo_edit","path":"d/a.txt"}`, `"lines":["-new","+one","+two","+three"]`},
+		{`{"command":"undo_edit","path":"d/a.txt"}`, `"lines":["-one","-two","-three"]`},
+		{`{"command":"view","path":"d/a.txt"}`, `"error_code":"file_not_found"`},
+		{`{"command":"undo_edit","path":"d/a.txt"}`, `invalid_tool_input`},
+		{`{"command":"other","path":"d/a.txt"}`, `invalid_tool_input`},
+		{`{"command":"create","path":"d"}`, `invalid_tool_input`},
+		{`{"command":"create","path":"d","file_text":"x"}`, `invalid_tool_input`},
+	} {
+		var input map[string]any
+		if err := json.Unmarshal([]byte(c.input), &input); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(r.exec(path, editorTool, input).Content)
+		if !strings.Contains(string(text), c.want) {
+			t.Errorf("%s: got %s, want %s", c.input, text, c.want)
+		}
+	}
+	r.exec(path, codeTool, map[string]any{"code": "open('bin', 'wb').write(bytes(range(256)))"})
+	if text, _ := json.Marshal(r.exec(path, editorTool, map[string]any{"command": "view", "path": "bin"}).Content); !strings.Contains(string(text), "is no text") {
+		t.Errorf("what is no text: %s", text)
+	}
+}
+
+// form returns a form with files.
+func form(files ...[2]string) (io.Reader, string) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for _, f := range files {
+		part, _ := w.CreateFormFile("file", f[0])
+		_, _ = io.WriteString(part, f[1])
+	}
+	w.Close()
+	return &b, w.FormDataContentType()
+}
+
+// TestFiles: files come in and go out, and no path leads out of the workspace.
+func TestFiles(t *testing.T) {
+	r := newRig(t, session.Config{})
+	path := r.open()
+	body, kind := form([2]string{"a.txt", "aaa"}, [2]string{"sub/ü.bin", "\x00\xff"})
+	status, _, got := r.call("POST", path+"/files", body, "Content-Type", kind)
+	if status != http.StatusCreated || !bytes.Contains(got, []byte(`"path":"/workspace/sub/ü.bin"`)) || !bytes.Contains(got, []byte(`"size_bytes":2`)) {
+		t.Errorf("upload: %d %s", status, got)
+	}
+	for name, want := range map[string]int{
+		"a.txt": 200, "/workspace/a.txt": 200, "sub/ü.bin": 200, "../etc/passwd": 403, "/etc/passwd": 403, "sub/../../x": 403, "none": 404, "sub": 400, "": 400, "a.txt/x": 400,
+	} {
+		if status, _, got := r.call("GET", path+"/files?path="+url.QueryEscape(name), nil); status != want {
+			t.Errorf("%q: %d %s, want %d", name, status, got, want)
+		}
+	}
+	if _, header, got := r.call("GET", path+"/files?path=sub/%C3%BC.bin", nil); string(got) != "\x00\xff" || header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("got %q %v", got, header)
+	}
+	if status, _, got := r.call("GET", path+"/files/list", nil); status != 200 || !bytes.Contains(got, []byte("a.txt")) || !bytes.Contains(got, []byte("ü.bin")) || !bytes.Contains(got, []byte(`"file_id":"file_`)) {
+		t.Errorf("list: %d %s", status, got)
+	}
+	for _, bad := range []string{"../x", "/etc/x", "sub/../../x"} {
+		body, kind := form([2]string{bad, "x"})
+		if status, _, got := r.call("POST", path+"/files", body, "Content-Type", kind); status != http.StatusForbidden {
+			t.Errorf("upload of %s: %d %s", bad, status, got)
+		}
+	}
+	empty, kind := form()
+	if status, _, got := r.call("POST", path+"/files", empty, "Content-Type", kind); status != http.StatusBadRequest {
+		t.Errorf("no file: %d %s", status, got)
+	}
+}
+
+// TestLargeFiles: 100 MB go in, and one byte more than a request may have does not, with and without its length.
+func TestLargeFiles(t *testing.T) {
+	r := newRig(t, session.Config{})
+	path := r.open()
+	send := func(size int64, known bool) (int, []byte) {
+		t.Helper()
+		head, tail := "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"big\"\r\n\r\n", "\r\n--b--\r\n"
+		body := io.MultiReader(strings.NewReader(head), io.LimitReader(zeros{}, size), strings.NewReader(tail))
+		q, err := http.NewRequestWithContext(t.Context(), "POST", r.url+path+"/files", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known {
+			q.ContentLength = int64(len(head)) + size + int64(len(tail))
+		}
+		q.Header.Set("X-Who", "ann")
+		q.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		res, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, _ := io.ReadAll(res.Body)
+		return res.StatusCode, text
+	}
+	for _, known := range []bool{true, false} {
+		if status, text := send(MaxUpload, known); status != http.StatusCreated || !bytes.Contains(text, []byte(`"size_bytes":104857600`)) {
+			t.Errorf("100 MB, known %v: %d %s", known, status, text)
+		}
+		if status, text := send(MaxUpload+1<<20, known); status != http.StatusRequestEntityTooLarge {
+			t.Errorf("more, known %v: %d %s", known, status, text)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// TestCapacity: where there are as many sessions as there may be, the next is told when to come again.
+func TestCapacity(t *testing.T) {
+	r := newRig(t, session.Config{PerNamespace: 1})
+	path := r.open()
+	status, header, body := r.call("POST", Root, nil)
+	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" || !bytes.Contains(body, []byte("overloaded_error")) {
+		t.Errorf("%d %v %s", status, header, body)
+	}
+	r.call("DELETE", path, nil)
+	r.open()
+}
+
+// TestIdle: a session that nobody uses ends, and is told apart from none by nothing.
+func TestIdle(t *testing.T) {
+	r := newRig(t, session.Config{})
+	status, _, body := r.call("POST", Root, map[string]any{"idle_timeout_seconds": 1})
+	var s described
+	if err := json.Unmarshal(body, &s); err != nil || status != http.StatusCreated {
+		t.Fatal(status, string(body), err)
+	}
+	hosttest.Until(t, "it ends", func() bool {
+		info, err := r.p.Session("ann", s.ID)
+		return err != nil || info.State == "dead" && time.Since(info.Created) > 0
+	})
+	if status, _, body := r.call("GET", Root+"/"+s.ID, nil); status != http.StatusNotFound {
+		t.Errorf("%d %s", status, body)
+	}
+}
