@@ -15,6 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
+	"github.com/sandboxmcp/sandboxmcp/mcp/e2b"
+	"github.com/sandboxmcp/sandboxmcp/mcp/sessions"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
@@ -25,6 +27,7 @@ import (
 type web struct {
 	door     *door.Door
 	mcp      *mcp.HTTP
+	e2b      *e2b.Server
 	api      *control.API
 	page     *page.Page // nil is none
 	log      *slog.Logger
@@ -44,28 +47,47 @@ func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *contr
 	}
 	site := w.page
 	agents, people := ids.Middleware(w.mcp), ids.Middleware(api)
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // http.ServeMux would redirect clients that write //mcp
+	w.e2b = e2b.New(e2b.Config{Pipeline: m.Pipeline, Identities: ids, Namespace: m.Namespace, Templates: wiring.Templates(cfg), Wall: wiring.MaxTime(cfg), Log: m.Log, Logger: log})
+	plain := ids.MiddlewareWith(sessions.New(sessions.Config{Pipeline: m.Pipeline, Namespace: m.Namespace}), sessions.Refuse)
+	hosted := w.e2b
+	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { // http.ServeMux would redirect clients that write //mcp
 		switch path := r.URL.Path; {
 		case path == identity.MetadataPath || strings.HasPrefix(path, identity.MetadataPath+"/"):
-			metadata.ServeHTTP(w, r)
+			metadata.ServeHTTP(rw, r)
+		case e2b.Owns(r):
+			hosted.ServeHTTP(rw, r)
+		case sessions.Owns(r):
+			plain.ServeHTTP(rw, r)
 		case path == "/metrics":
-			metrics.ServeHTTP(w, r)
+			metrics.ServeHTTP(rw, r)
 		case strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/tools/"):
-			people.ServeHTTP(w, r)
+			people.ServeHTTP(rw, r)
 		case site != nil && page.Mine(path):
-			site.ServeHTTP(w, r)
+			site.ServeHTTP(rw, r)
 		default:
-			agents.ServeHTTP(w, r)
+			agents.ServeHTTP(rw, r)
 		}
 	})
 	var err error
-	if w.door, err = wiring.ListenHTTP(ctx, cfg, log, w.ready, handler); err != nil {
+	if w.door, err = wiring.ListenHTTP(ctx, cfg, log, w.ready, largest, handler); err != nil {
 		w.mcp.Close()
+		w.e2b.Close()
 		return nil, err
 	}
 	log.Info("answering over HTTP", "address", w.door.Address())
 	w.tell(daemon.SdNotifyReady)
 	return w, nil
+}
+
+// largest is the most bytes of requests that bring files, 0 of the others.
+func largest(r *http.Request) int64 {
+	switch {
+	case e2b.BringsFiles(r):
+		return e2b.MaxUpload
+	case sessions.BringsFiles(r):
+		return sessions.MaxUpload + 1<<20 // what stands around the files
+	}
+	return 0
 }
 
 func (w *web) ready() error {
@@ -90,6 +112,7 @@ func (w *web) close() {
 		w.log.Warn("requests under way were cut off", "error", err)
 	}
 	w.mcp.Close()
+	w.e2b.Close()
 }
 
 // tell tells systemd, if that has started the server.

@@ -184,13 +184,14 @@ type Setting struct {
 }
 
 // Origins returns every setting with the place it came from: first those that every
-// configuration has, then certificates and profiles by name.
+// configuration has, then certificates, templates and profiles by name.
 func (c Config) Origins() []Setting {
 	var all []Setting
 	for _, s := range settings() {
 		all = append(all, Setting{s.key, s.show(&c), c.From(s.key)})
 	}
 	all = append(all, c.certificateOrigins()...)
+	all = append(all, c.templateOrigins()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, key := c.Profiles[name], "profiles."+name
 		all = append(all,

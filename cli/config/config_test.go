@@ -48,7 +48,7 @@ func TestDefaults(t *testing.T) {
 		Containers: Containers{Pull: "missing", Ahead: 2},
 		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3},
 		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},
-		HTTP:       HTTP{DrainSeconds: 10, Requests: 1000, OAuth: OAuth{Namespaces: "namespaces"}},
+		HTTP:       HTTP{Page: true, DrainSeconds: 10, Requests: 1000, OAuth: OAuth{Namespaces: "namespaces"}},
 		Profiles: map[string]Profile{
 			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
 			"landlock": {[]string{"landlock", "seccomp", "caps", "nnp"}, "landlock"},
@@ -105,12 +105,14 @@ http:
   tls_cert: /etc/cert.pem
   tls_key: /etc/key.pem
   hosts: [sandbox.example.com, "::1"]
+  page: off
   origins: ["https://app.example.com"]
   drain_seconds: 32
   requests: 31
   client_ca: /etc/clients.pem
   oauth: {issuer: "https://login.example.com", resource: "https://sandbox.example.com/mcp", audience: "api://sandbox", jwks: "https://login.example.com/keys", namespaces_claim: teams, scopes: [mcp], person_scope: admin}
   certificates: {"dns:ci.example.com": {kind: agent, namespaces: [ci]}, "cn:Ada Lovelace": {kind: person, namespaces: []}}
+  templates: {data: {backend: podman, profile: landlock}}
 redact: {unknown: mask}
 events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied], otlp: "http://localhost:4318"}
 egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], local: [3000, 8080], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
@@ -155,8 +157,8 @@ func TestFile(t *testing.T) {
 		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
 		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, 2048, 27, 28, 29, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}, 26},
 		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53", 15, 16},
-		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, []string{"https://app.example.com"}, 32, 31, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", nil}},
-			OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", []string{"mcp"}, "admin"}},
+		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, false, []string{"https://app.example.com"}, 32, 31, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", nil}},
+			OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", []string{"mcp"}, "admin"}, map[string]Template{"data": {"podman", "landlock"}}},
 		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
 		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", Ahead: 17,
 			Labels: []string{"team=a", "note=b c=d"}, GPUs: []string{"0", "1"}},
@@ -196,7 +198,7 @@ func TestOriginsAreAFile(t *testing.T) {
 			b.WriteString(s.Key + ": " + s.Value + "\n")
 		} else if leaf, deeper := strings.CutPrefix(s.Key, "http.oauth."); deeper {
 			oauth = append(oauth, leaf+": "+s.Value)
-		} else if section != "profiles" && !strings.HasPrefix(s.Key, "http.certificates.") {
+		} else if section != "profiles" && !strings.HasPrefix(s.Key, "http.certificates.") && !strings.HasPrefix(s.Key, "http.templates.") {
 			sections[section] = append(sections[section], "  "+key+": "+s.Value+"\n")
 		}
 	}

@@ -24,6 +24,7 @@ type HTTP struct {
 	ClientCA     string                 // path of the certificates that sign those of clients; "" takes none
 	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as a client's certificate has it
 	OAuth        OAuth
+	Templates    map[string]Template // of E2B's protocol, by the names that its clients ask for, besides base and code-interpreter-v1
 }
 
 // Certificate is the identity of a client that has the certificate, and its namespaces.

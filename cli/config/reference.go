@@ -36,6 +36,8 @@ func Reference() []Entry {
 	return append(all,
 		Entry{"http.certificates.NAME.kind", "", "agent, person", None, "what a client is whose certificate has NAME: uri:URI, dns:NAME or, without these, cn:NAME"},
 		Entry{"http.certificates.NAME.namespaces", "", "a list", "[]", "namespaces that it may use; an agent needs one, and a person without any has all"},
+		Entry{"http.templates.NAME.backend", "", strings.Join(backends(), ", "), "backend", "what contains sandboxes of E2B's template NAME, which SDKs ask for by this name"},
+		Entry{"http.templates.NAME.profile", "", "text", "profile", "profile of sandboxes of this template"},
 		Entry{"profiles.NAME.require", "", "a list of " + strings.Join(Layers(), ", "), "the containment layers", "layers without which a run of this profile is refused"},
 		Entry{"profiles.NAME.layers", "", Hardened + ", " + Landlock, Hardened, "layers that this profile sets up"})
 }

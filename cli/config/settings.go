@@ -35,7 +35,7 @@ type setting struct {
 // settings returns all settings, in the order in which they are shown.
 func settings() []setting {
 	all := []setting{
-		word("backend", "BACKEND", []string{"process", "podman", "docker", "kubernetes"}, func(c *Config) *string { return &c.Backend }),
+		word("backend", "BACKEND", backends(), func(c *Config) *string { return &c.Backend }),
 		count("max_concurrent", "MAX_CONCURRENT", 1, 10_000, func(c *Config) *int { return &c.MaxConcurrent }),
 		count("max_queue", "", 0, 1_000_000, func(c *Config) *int { return &c.MaxQueue }),
 		word("network", "NETWORK", []string{"deny", "ask"}, func(c *Config) *string { return &c.Network }),

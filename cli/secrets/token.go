@@ -26,7 +26,7 @@ func (p commands) tokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "token",
 		Usage: "say who may use a server over HTTP",
-		UsageText: `sandboxmcp token create NAME [--agent | --person] [--namespace NS]... [--expires TIME]
+		UsageText: `sandboxmcp token create NAME [--agent | --person] [--namespace NS]... [--expires TIME] [--e2b]
 sandboxmcp token list [--json]
 sandboxmcp token revoke NAME|ID`,
 		Description: `A token is a bearer token for a server's HTTP address: who has it is NAME to the server, and in the audit log. Only a hash of it is
@@ -37,9 +37,10 @@ Example: sandboxmcp token create ci --namespace ci --expires 30d`,
 			{
 				Name:      "create",
 				Usage:     "make a token, and show it this once",
-				UsageText: "sandboxmcp token create NAME [--agent | --person] [--namespace NS]... [--expires TIME] [--json]",
+				UsageText: "sandboxmcp token create NAME [--agent | --person] [--namespace NS]... [--expires TIME] [--e2b] [--json]",
 				Description: `The token of an agent reaches what agents have, in its namespaces; it approves nothing. That of a person reaches all
-operations, approvals too, in all namespaces or in those that are named. The token alone is on standard output.
+operations, approvals too, in all namespaces or in those that are named. The token alone is on standard output. With --e2b it is
+spelled as the SDKs of E2B want their E2B_API_KEY.
 
 Examples:
   sandboxmcp token create ci --namespace ci
@@ -49,6 +50,7 @@ Examples:
 					&cli.BoolFlag{Name: "person", Usage: "it is a person's"},
 					&cli.StringSliceFlag{Name: "namespace", Usage: "it is for the namespace `NS`, and others that are named; an agent needs one"},
 					&cli.StringFlag{Name: "expires", Usage: "it ends after `TIME`, such as 12h, 30d or never", Value: "90d"},
+					&cli.BoolFlag{Name: "e2b", Usage: "show it in the form of a key of E2B's SDKs"},
 					command.JSONFlag(),
 				},
 				Action: command.OneWord(p.tokenCreate, tokenHelp, "token create needs the NAME of one token"),
@@ -108,6 +110,9 @@ func (p commands) tokenCreate(c *cli.Context) error {
 		return exit.Fail("sandboxmcp token revoke "+spec.Name+", or another name", "there is a token %s already", spec.Name)
 	case err != nil:
 		return err
+	}
+	if c.Bool("e2b") {
+		token = identity.ToE2B(token)
 	}
 	if !c.Bool("json") {
 		who, where := "a person", "all namespaces"

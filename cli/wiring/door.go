@@ -10,10 +10,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/page"
 )
 
-// ListenHTTP takes requests over HTTP where the configuration says, and gives them to h. ready says why the server is not ready, or nil.
-func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready func() error, h http.Handler) (*door.Door, error) {
+// ListenHTTP takes requests over HTTP where the configuration says, and gives them to h. ready says why the server is not ready, or nil, and
+// largest how many bytes a request may have: see door.Config.
+func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready func() error, largest func(*http.Request) int64, h http.Handler) (*door.Door, error) {
 	c := doorOf(cfg.HTTP)
-	c.Handler, c.Ready, c.Log = h, ready, log
+	c.Handler, c.Ready, c.Log, c.Largest = h, ready, log, largest
 	if cfg.HTTP.Page {
 		c.Linked = page.Linked
 	}

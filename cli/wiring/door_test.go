@@ -28,7 +28,7 @@ func TestListenHTTP(t *testing.T) {
 		return cfg
 	}
 	cfg := load("  listen: 127.0.0.1:0\n  hosts: [sandbox.example.com]\n  origins: ['https://app.example.com']\n")
-	d, err := ListenHTTP(t.Context(), cfg, nil, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }))
+	d, err := ListenHTTP(t.Context(), cfg, nil, nil, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }))
 	if err != nil {
 		t.Fatal(err)
 	}

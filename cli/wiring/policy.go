@@ -18,6 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
+	"github.com/sandboxmcp/sandboxmcp/mcp/e2b"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
@@ -137,6 +138,18 @@ func artifacts(cfg config.Config) pipeline.ArtifactPolicy {
 		ShowSecrets: !cfg.Artifacts.Withhold,
 	}
 }
+
+// Templates are what sandboxes of E2B's protocol are made in, by name.
+func Templates(cfg config.Config) map[string]e2b.Template {
+	all := map[string]e2b.Template{}
+	for name, t := range cfg.HTTP.Templates {
+		all[name] = e2b.Template(t)
+	}
+	return all
+}
+
+// MaxTime is the longest that code may run.
+func MaxTime(cfg config.Config) time.Duration { return bounds(cfg.Caps).Wall }
 
 func bounds(l config.Limits) pipeline.Bounds {
 	return pipeline.BoundsOf(session.Limits{RAM: l.RAMMB, CPU: l.CPUCores, Wall: l.TimeoutSeconds, Processes: int(l.Processes), Output: l.OutputBytes, Disk: l.DiskMB})
