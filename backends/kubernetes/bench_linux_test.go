@@ -14,17 +14,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// BenchmarkClaim measures a claim from the pool of idle pods, beside a bare exec of true by the same client.
-func BenchmarkClaim(b *testing.B) {
+// BenchmarkLease measures a lease from the pool of idle pods, beside a bare exec of true by the same client.
+func BenchmarkLease(b *testing.B) {
 	c := testConfig(b)
 	backend := newBackend(b, c, 4)
 	closeLater(b, backend)
 	spec := backends.Spec{Language: "shell", Program: &backends.Command{Args: []string{"bash"}}}
-	var claims, execs []time.Duration
+	var leases, execs []time.Duration
 	for b.Loop() {
 		hosttest.Until(b, "a pod is idle", func() bool {
 			pools := backend.Pools()
-			return len(claims) == 0 || len(pools) > 0 && pools[0].Ready > 0
+			return len(leases) == 0 || len(pools) > 0 && pools[0].Ready > 0
 		})
 		spec.ID = ulid.Make().String()
 		begun := time.Now()
@@ -32,18 +32,18 @@ func BenchmarkClaim(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		claims = append(claims, time.Since(begun))
+		leases = append(leases, time.Since(begun))
 		begun = time.Now()
 		trueIn(b, backend.engine.cluster)
 		execs = append(execs, time.Since(begun))
 		s.Close()
 	}
-	if len(claims) > 1 {
-		claims = claims[1:] // the first started cold
+	if len(leases) > 1 {
+		leases = leases[1:] // the first started cold
 	}
-	slices.Sort(claims)
+	slices.Sort(leases)
 	slices.Sort(execs)
-	b.ReportMetric(float64(claims[len(claims)/2].Microseconds())/1000, "ms/claim")
+	b.ReportMetric(float64(leases[len(leases)/2].Microseconds())/1000, "ms/lease")
 	b.ReportMetric(float64(execs[len(execs)/2].Microseconds())/1000, "ms/exec")
 }
 

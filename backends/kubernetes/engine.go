@@ -200,7 +200,7 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 
 func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, error) {
 	var list struct{ Items []pod }
-	if err := c.get(ctx, c.in("v1", "pods", ""), query("labelSelector", label+","+labelRole+"="+roleBox), &list); err != nil {
+	if err := c.get(ctx, c.in("v1", "pods", ""), query("labelSelector", label+","+labelRole+"="+roleSandbox), &list); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	var all []container.Entry

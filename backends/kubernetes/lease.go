@@ -152,8 +152,8 @@ func (l *lease) sweep(ctx context.Context, others map[string]seen) {
 // reap takes a dead server's lease over, which fails if it has been renewed meanwhile, and removes its pods.
 func (l *lease) reap(ctx context.Context, dead leaseObject) {
 	if dead.Spec.Holder != removed {
-		claim := map[string]any{"metadata": map[string]any{"resourceVersion": dead.Meta.ResourceVersion}, "spec": map[string]any{"holderIdentity": removed}}
-		if l.client.do(ctx, http.MethodPatch, l.client.in(leaseGroup, "leases", dead.Meta.Name), nil, claim, nil) != nil {
+		takeover := map[string]any{"metadata": map[string]any{"resourceVersion": dead.Meta.ResourceVersion}, "spec": map[string]any{"holderIdentity": removed}}
+		if l.client.do(ctx, http.MethodPatch, l.client.in(leaseGroup, "leases", dead.Meta.Name), nil, takeover, nil) != nil {
 			return
 		}
 	}

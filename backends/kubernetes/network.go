@@ -16,7 +16,7 @@ func networkPolicy(namespace string) map[string]any {
 		"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
 		"metadata": map[string]any{"name": policyName, "namespace": namespace},
 		"spec": map[string]any{
-			"podSelector": map[string]any{"matchLabels": map[string]string{labelRole: roleBox}},
+			"podSelector": map[string]any{"matchLabels": map[string]string{labelRole: roleSandbox}},
 			"policyTypes": []string{"Ingress", "Egress"},
 		},
 	}

@@ -18,10 +18,10 @@ const (
 	relayName     = "relay"
 	programName   = "program"
 
-	labelRole  = "sandboxmcp.role" // "sandbox", or "server" on leases
-	roleServer = "server"
-	roleBox    = "sandbox"
-	labelLease = "sandboxmcp.lease" // name of the server's
+	labelRole   = "sandboxmcp.role" // "sandbox", or "server" on leases
+	roleServer  = "server"
+	roleSandbox = "sandbox"
+	labelLease  = "sandboxmcp.lease" // name of the server's
 )
 
 // relayUser is the user of containers in which no program runs.
@@ -40,7 +40,7 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 	if err != nil {
 		return pod{}, err
 	}
-	p := pod{APIVersion: "v1", Kind: "Pod", Meta: meta{Name: of.Name, Labels: map[string]string{labelRole: roleBox, labelLease: c.lease.name},
+	p := pod{APIVersion: "v1", Kind: "Pod", Meta: meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name},
 		Annotations: map[string]string{}, Owners: []owner{c.lease.owner()}}}
 	for key, value := range of.Labels {
 		switch key {

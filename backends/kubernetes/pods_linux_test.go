@@ -128,7 +128,7 @@ func TestDeadServer(t *testing.T) {
 	c.Lease = 3 * time.Second
 	dead, live := newBackend(t, c, 0), newBackend(t, c, 0)
 	closeLater(t, live)
-	kept := start(t, live, backends.Spec{Language: "shell", Keep: true})
+	lasting := start(t, live, backends.Spec{Language: "shell", Keep: true})
 	if _, err := dead.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Keep: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestDeadServer(t *testing.T) {
 		}
 		return isStatus(engine.get(context.Background(), engine.in(leaseGroup, "leases", name), nil, nil), http.StatusNotFound)
 	})
-	if o := execute(t, kept, "bash", "-c", "echo alive"); o.stdout != "alive\n" {
+	if o := execute(t, lasting, "bash", "-c", "echo alive"); o.stdout != "alive\n" {
 		t.Errorf("the live server's sandbox says %q", o.stdout)
 	}
 	if err := dead.Close(); err != nil {
