@@ -175,7 +175,7 @@ func typedWrong(c *cli.Context, err error, _ bool) error {
 func order() []string {
 	return []string{
 		"run", "validate", "install", "runtimes", "artifacts", // code
-		"setup", "serve", "start", "stop", "status", "session", "queue", "inspect", "bridge", "limits", "events", // agents and their server
+		"setup", "serve", "start", "stop", "status", "page", "session", "queue", "inspect", "bridge", "limits", "events", // agents and their server
 		"approvals", "approve", "deny", "egress", "vault", "token", // what people decide
 		"web", "host", // outside of sandboxes
 		"audit", "verify", "key", // what stays

@@ -36,12 +36,12 @@ func tree(f func(path string, c *cli.Command)) *cli.App {
 var factless = map[string]bool{
 	"serve": true, "vault": true, "token": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
 	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true, "man": true,
-	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true, "setup": true, "setup systemd": true,
+	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true, "setup": true, "setup systemd": true, "setup kubernetes": true,
 }
 
 // TestTree looks at what each command says about itself.
 func TestTree(t *testing.T) {
-	flag := regexp.MustCompile(`(^|[\s\[(|])(--?[a-z][a-z-]*)`)
+	flag := regexp.MustCompile(`(^|[\s\[(|])(--?[a-z][a-z0-9-]*)`)
 	tree(func(path string, c *cli.Command) {
 		if c.Usage == "" || strings.HasSuffix(c.Usage, ".") || strings.Contains(c.Usage, "\n") {
 			t.Errorf("%s: its Usage is not a line without a full stop: %q", path, c.Usage)
@@ -133,7 +133,7 @@ func TestCommands(t *testing.T) {
 	tree(func(path string, c *cli.Command) { found[path] = true })
 	for _, want := range []string{
 		"serve", "run", "doctor", "bench", "config", "queue status", "artifacts", "egress", "approvals list", "approve", "deny", "validate", "install",
-		"session list", "session create", "session exec", "session kill", "session attach", "session stats",
+		"page", "session list", "session create", "session exec", "session kill", "session attach", "session stats",
 		"inspect", "bridge", "limits", "runtimes", "vault add", "vault list", "vault delete", "vault verify", "audit", "events",
 		"web search", "web fetch", "web browser", "host exec", "host read", "host write", "host list", "host copy",
 		"host access list", "host access request", "host access allow", "host access revoke", "key", "image", "verify", "setup", "completion", "man", "version",
