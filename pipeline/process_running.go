@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -55,12 +56,18 @@ type processes struct {
 // maxProcesses bounds the programs of one session that Start has begun. Each holds some goroutines and the beginning of its output.
 const maxProcesses = 256
 
+// maxTag bounds a program's tag, in bytes: it is known for a while after the program's end.
+const maxTag = 4 << 10
+
 // errMany is returned for a program beyond maxProcesses.
 var errMany = refuse(StageQueue, "as many programs run in the session as may be started", "end one, or wait for one")
 
 // Start begins a program, which runs on when ctx has ended, but not longer than the session, the pipeline and the token that ctx may have. The
 // reader gets all of its output. An error says why it did not begin.
 func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, *Reader, error) {
+	if len(q.Tag) > maxTag {
+		return nil, nil, refuse(StageValidate, fmt.Sprintf("the tag of a program has more than %d bytes", maxTag), "give it a shorter one")
+	}
 	life, kill := identity.Lasting(ctx)
 	life = ByCaller(life, caller(ctx))
 	r := &RunningProcess{ID: NewID(), Session: q.Session, Began: time.Now().UTC(), StartProcess: q, kill: kill,
@@ -210,7 +217,7 @@ func (r *RunningProcess) Send(ctx context.Context, b []byte) error {
 	if r.input == nil {
 		return ErrNoInput
 	}
-	return r.input.send(ctx, slices.Clone(b))
+	return r.input.send(ctx, b)
 }
 
 // CloseInput ends the program's input.
@@ -300,15 +307,21 @@ func (a *Reader) Close() {
 	})
 }
 
-// feed is an input that is sent in parts.
+// feed is an input that is sent in parts, of which few bytes wait for a program that does not read.
 type feed struct {
-	parts  chan []byte
+	turn   chan struct{} // has a value while somebody sends
+	parts  chan []byte   // of maxPart bytes at most
 	closed chan struct{}
 	once   sync.Once
 	rest   []byte
 }
 
-func newFeed() *feed { return &feed{parts: make(chan []byte, 4), closed: make(chan struct{})} }
+// maxPart bounds a part of a feed, in bytes: what a pipe holds.
+const maxPart = 64 << 10
+
+func newFeed() *feed {
+	return &feed{turn: make(chan struct{}, 1), parts: make(chan []byte, 4), closed: make(chan struct{})}
+}
 
 // Read implements [io.Reader].
 func (f *feed) Read(b []byte) (int, error) {
@@ -333,20 +346,31 @@ func (f *feed) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// send waits for its turn, so that nothing comes between its parts.
 func (f *feed) send(ctx context.Context, b []byte) error {
 	select {
-	case <-f.closed:
-		return ErrEnded
-	default:
-	}
-	select {
-	case f.parts <- b:
-		return nil
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
 	case <-f.closed:
 		return ErrEnded
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	select {
+	case <-f.closed:
+		return ErrEnded
+	default:
+	}
+	for part := range slices.Chunk(b, maxPart) {
+		select {
+		case f.parts <- slices.Clone(part):
+		case <-f.closed:
+			return ErrEnded
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 func (f *feed) close() { f.once.Do(func() { close(f.closed) }) }
