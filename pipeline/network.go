@@ -30,6 +30,7 @@ type Header struct{ Host, Name, Value string }
 const (
 	maxDenied  = 1000
 	maxHeaders = 100
+	maxLeased  = 1000 // values of headers, with those of rules that were replaced: their secrets are kept out of what is said later, too
 )
 
 // reserved are headers by which a connection is kept in order, or that the relay decides about itself.
@@ -108,6 +109,17 @@ func (q SetNetwork) plan(_ context.Context, r *run) (work, error) {
 const sessionNetwork = "session.network"
 
 func (q SetNetwork) apply(r *run, s *session.Session, w route) error {
+	if len(q.Headers) == 0 {
+		s.Outbound().Narrow(q.narrowed(w, nil))
+		return nil
+	}
+	leased := 0
+	for _, l := range s.Leases() {
+		leased += len(l.Names())
+	}
+	if leased+len(q.Headers) > maxLeased {
+		return refuse(StageVault, fmt.Sprintf("the session was given more than %d values of headers", maxLeased), "create another session")
+	}
 	l, names, err := q.lease(r.p.cfg.Vault, r.res.ID)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // TestSessionNetwork: the rules of a session are within what the operator allows, can be replaced, and are refused where they can't be
@@ -97,6 +98,50 @@ for n in "a.test", "b.test", "c.test":
 	}
 	if rows != 3 {
 		t.Errorf("%d rows say that the network was changed", rows)
+	}
+}
+
+// TestNetworkLeases: a session holds the values of its rules' headers and no more leases, of which there is a bound, and one that is not
+// opened holds none.
+func TestNetworkLeases(t *testing.T) {
+	p, _, _ := newReal(t, func(c *Config) {
+		c.Egress.Policy, _ = egress.NewPolicy([]string{"a.test"}, nil)
+	})
+	info, err := openSession(t.Context(), p, NewSession{Bare: true, Network: &Network{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.sessions.Get(info.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(n Network) error {
+		_, err := p.Do(t.Context(), SetNetwork{Session: info.ID, Network: n})
+		return err
+	}
+	if err := set(Network{Allow: []string{}}); err != nil || len(s.Leases()) > 0 {
+		t.Errorf("rules without headers leave %d leases, %v", len(s.Leases()), err)
+	}
+	many := Network{}
+	for range maxHeaders {
+		many.Headers = append(many.Headers, Header{"a.test", "X-Key", "value-of-the-header-1234"})
+	}
+	for range maxLeased / maxHeaders {
+		if err := set(many); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := set(many); err == nil || len(s.Leases()) != maxLeased/maxHeaders {
+		t.Errorf("%d leases, %v", len(s.Leases()), err)
+	}
+	q := NewSession{Bare: true, Network: &many}
+	r := p.begin(q.describe())
+	if _, err := q.plan(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	r.release() // as where there is no room
+	if _, err := r.leases.Find(strings.NewReader("text")); !errors.Is(err, vault.ErrClosed) {
+		t.Errorf("the values are kept: %v", err)
 	}
 }
 

@@ -80,19 +80,24 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 	if err != nil {
 		return nil, err
 	}
-	held := &vault.Held{}
+	held, opened := &vault.Held{}, false
 	if len(headers) > 0 {
 		held.Add(lease)
 	}
+	r.leases = held.Leases()
+	r.releases = append(r.releases, func() {
+		if !opened {
+			held.Leases().Close()
+		}
+	})
 	route.open, route.rules = q.Network != nil, rules.narrowed(route, headers)
 	out, err := r.newOutbound(c.base, rules.Allow, route, held.Leases, r.res.ID)
 	if err != nil {
 		return nil, err
 	}
 	return &sessionTask{task{run: r, stage: StageBackend, slots: c.limits.Limits, do: func(ctx context.Context) (err error) {
-		if r.res.Answer, err = r.openSession(ctx, q, c, out, held); err != nil {
-			held.Leases().Close()
-		}
+		r.res.Answer, err = r.openSession(ctx, q, c, out, held)
+		opened = err == nil
 		return err
 	}}}, nil
 }
