@@ -23,6 +23,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -464,6 +465,46 @@ func TestWatch(t *testing.T) {
 			return err == nil && i.State == "idle"
 		})
 	})
+}
+
+// TestWatcherBounds: of events that nobody fetches few bytes are kept, and nothing of a sandbox that has ended.
+func TestWatcherBounds(t *testing.T) {
+	v := &watcher{}
+	e := guest.Event{Name: "f", Op: guest.Created, Entry: &guest.Entry{Path: strings.Repeat("p", 4<<10), Target: strings.Repeat("t", 4<<10)}}
+	n := 0
+	for v.add(e) == nil {
+		n++
+	}
+	if most := maxWaiting / (8 << 10); n == 0 || n > most {
+		t.Errorf("%d events are kept, more than %d", n, most)
+	}
+	h := newHost(t)
+	h.call("/filesystem.Filesystem/MakeDir", &pathRequest{"gone"}, &entryResponse{})
+	var id watcherID
+	if c := h.call("/filesystem.Filesystem/CreateWatcher", &watchRequest{Path: "gone"}, &id); c != "" {
+		t.Fatal(c)
+	}
+	h.call("/filesystem.Filesystem/Remove", &pathRequest{"gone"}, &empty{})
+	hosttest.Until(t, "the watcher has ended", func() bool {
+		h.server.mu.Lock()
+		v := h.server.watchers[id.ID]
+		h.server.mu.Unlock()
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return v.err != nil
+	})
+	if _, err := h.pipeline.Do(t.Context(), pipeline.EndSession{Session: h.target.Session}); err != nil {
+		t.Fatal(err)
+	}
+	h.target.Session = h.sandbox()
+	if c := h.call("/filesystem.Filesystem/CreateWatcher", &watchRequest{Path: "."}, &id); c != "" {
+		t.Fatal(c)
+	}
+	h.server.mu.Lock()
+	defer h.server.mu.Unlock()
+	if n := len(h.server.watchers); n != 1 {
+		t.Errorf("%d watchers are kept", n)
+	}
 }
 
 // TestProtocol sends what is no call.

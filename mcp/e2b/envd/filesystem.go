@@ -3,6 +3,7 @@ package envd
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"sync"
 	"time"
 
@@ -144,15 +145,17 @@ func (c *call) watchDir() error {
 const (
 	maxWatchers = 64 // of one sandbox
 	maxEvents   = 10_000
+	maxWaiting  = 4 << 20 // bytes of one watcher's events
 )
 
 // watcher collects the events of a directory until they are fetched.
 type watcher struct {
-	session string
-	cancel  context.CancelFunc
+	namespace, session string
+	cancel             context.CancelFunc
 
 	mu     sync.Mutex
 	events []*fileEvent
+	bytes  int   // of events
 	err    error // why there will be no more
 }
 
@@ -162,9 +165,10 @@ func (c *call) createWatcher() error {
 		return err
 	}
 	s, id := c.Server, "w"+rand.Text()
+	s.sweep()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.ctx))
 	stop := context.AfterFunc(s.life, cancel)
-	v := &watcher{session: c.Target.Session, cancel: cancel}
+	v := &watcher{namespace: c.Namespace, session: c.Target.Session, cancel: cancel}
 	if err := s.addWatcher(id, v); err != nil {
 		cancel()
 		return err
@@ -217,6 +221,18 @@ func (s *Server) addWatcher(id string, v *watcher) error {
 	return nil
 }
 
+// sweep forgets the watchers of sandboxes that have ended. Some had ended before, and nobody asked why.
+func (s *Server) sweep() {
+	s.mu.Lock()
+	all := maps.Clone(s.watchers)
+	s.mu.Unlock()
+	for id, v := range all {
+		if info, err := s.pipeline.Session(v.namespace, v.session); err != nil || info.State == "dead" {
+			s.dropWatcher(id)
+		}
+	}
+}
+
 // dropWatcher ends a watcher and forgets it.
 func (s *Server) dropWatcher(id string) {
 	s.mu.Lock()
@@ -231,11 +247,24 @@ func (s *Server) dropWatcher(id string) {
 func (v *watcher) add(e guest.Event) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.events) >= maxEvents {
+	size := sizeOf(e)
+	if len(v.events) >= maxEvents || v.bytes+size > maxWaiting {
 		return faultf(resourceExhausted, "%d events were not fetched", len(v.events))
 	}
-	v.events = append(v.events, eventOf(e))
+	v.events, v.bytes = append(v.events, eventOf(e)), v.bytes+size
 	return nil
+}
+
+// sizeOf returns about how many bytes an event takes.
+func sizeOf(e guest.Event) int {
+	size := 64 + len(e.Name)
+	if e.Entry != nil {
+		size += 256 + len(e.Entry.Name) + len(e.Entry.Path) + len(e.Entry.Target) + len(e.Entry.Owner) + len(e.Entry.Group)
+		for k, v := range e.Entry.Metadata {
+			size += 32 + len(k) + len(v)
+		}
+	}
+	return size
 }
 
 func (v *watcher) finish(err error) {
@@ -267,7 +296,7 @@ func (c *call) watcherEvents() error {
 	}
 	v.mu.Lock()
 	events, err := v.events, v.err
-	v.events = nil
+	v.events, v.bytes = nil, 0
 	v.mu.Unlock()
 	if err != nil && len(events) == 0 {
 		return err
