@@ -149,7 +149,7 @@ func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "a port of a sandbox is reached with one of its tokens: send "+headerTraffic)
 		return
 	}
-	ctx, done, err := s.cfg.Identities.Again(r.Context(), sandbox.Owner)
+	ctx, done, err := s.acting(r, sandbox)
 	if err != nil {
 		refuseIdentity(w, identity.AsRefused(err))
 		return
@@ -164,6 +164,24 @@ func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.envd.ServePort(w, r, sandbox.target(), port)
 	}
+}
+
+// acting returns the context of a request to a sandbox, which is its owner's. One that has none of its tokens is refused later, and must take
+// nothing of the owner's rate: its sender may be nobody.
+func (s *Server) acting(r *http.Request, b *Sandbox) (context.Context, context.CancelCauseFunc, error) {
+	if b.trusts(r) {
+		return s.cfg.Identities.Again(r.Context(), b.Owner)
+	}
+	owner := b.Owner
+	if owner.Source != identity.FromToken { // is renewed under the same name
+		owner.Expires = time.Time{}
+	}
+	ctx, done, holds := s.cfg.Identities.Watch(r.Context(), owner)
+	if !holds {
+		done(nil)
+		return nil, nil, &identity.Refused{Status: http.StatusUnauthorized, Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
+	}
+	return ctx, done, nil
 }
 
 // noSandbox answers for a sandbox that there is not, as E2B's proxy does: the SDKs tell by the status that it has ended.

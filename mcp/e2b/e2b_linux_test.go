@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -283,6 +286,34 @@ func TestWalls(t *testing.T) {
 	}
 	if a := r.inside(t.Context(), m, "GET", "/contexts", ""); a.status != http.StatusUnauthorized {
 		t.Errorf("when the key is revoked: %d %s", a.status, a.text)
+	}
+}
+
+// TestNobody: whoever has none of a sandbox's tokens takes nothing of what its owner may ask, and has no long text hashed for each sandbox.
+func TestNobody(t *testing.T) {
+	r := newRig(t, nil)
+	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":60}`)
+	r.s.cfg.Identities = identity.New(identity.Config{Tokens: r.tokens, Rate: 0.001}) // one request
+	for range 5 {
+		for _, c := range [][3]string{{"/contexts", "49999", "403"}, {"/envs", "49983", "401"}, {"/files?path=x&signature=v1_x", "49983", "401"}} {
+			if a := r.send(t.Context(), "GET", c[0], "", headerSandbox, m.ID, headerPort, c[1]); strconv.Itoa(a.status) != c[2] {
+				t.Errorf("%s of nobody: %d %s", c[0], a.status, a.text)
+			}
+		}
+	}
+	if a := r.inside(t.Context(), m, "GET", "/contexts", ""); a.status != http.StatusOK {
+		t.Errorf("of its owner: %d %s", a.status, a.text)
+	}
+	if a := r.inside(t.Context(), m, "GET", "/contexts", ""); a.status != http.StatusTooManyRequests {
+		t.Errorf("of its owner, too often: %d %s", a.status, a.text)
+	}
+	for size, want := range map[int]bool{10: true, maxQuery: false} {
+		name := strings.Repeat("p", size)
+		sum := sha256.Sum256([]byte(name + ":read::" + m.Access))
+		q := httptest.NewRequest("GET", "/files?path="+name+"&signature="+url.QueryEscape("v1_"+base64.RawStdEncoding.EncodeToString(sum[:])), nil)
+		if b := r.s.sandboxOf(q); (b != nil) != want {
+			t.Errorf("a path of %d bytes: %v", size, b != nil)
+		}
 	}
 }
 

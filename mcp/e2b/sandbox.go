@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,21 +61,40 @@ func (b *Sandbox) signed(query url.Values, operation string, now time.Time) bool
 	return same(query.Get("signature"), "v1_"+base64.RawStdEncoding.EncodeToString(sum[:]))
 }
 
-// sandboxOf returns the sandbox that a request means, nil if there is none: by its header, or, of a signed URL, by the signature.
+// trusts reports whether a request has a token of the sandbox's, or a signature. Which of them it needs is seen to where it is answered.
+func (b *Sandbox) trusts(r *http.Request) bool {
+	if b.allowsTraffic(r) || r.URL.Path != filesPath {
+		return b.allowsTraffic(r)
+	}
+	query := r.URL.Query()
+	return b.signed(query, "read", time.Time{}) || b.signed(query, "write", time.Time{})
+}
+
+// sandboxOf returns the sandbox that a request means, nil if there is none: by its header, or, of a signed URL, by the signature. Whoever asks may
+// be nobody, so nobody waits for it.
 func (s *Server) sandboxOf(r *http.Request) *Sandbox {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if id := r.Header.Get(headerSandbox); id != "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		return s.all[strings.ToLower(id)]
 	}
 	query := r.URL.Query()
-	for _, b := range s.all {
+	if query.Get("signature") == "" || len(r.URL.RawQuery) > maxQuery {
+		return nil
+	}
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.all))
+	s.mu.Unlock()
+	for _, b := range all {
 		if b.signed(query, "read", time.Time{}) || b.signed(query, "write", time.Time{}) {
 			return b
 		}
 	}
 	return nil
 }
+
+// maxQuery bounds the query of a signed URL, in bytes: it is hashed once for each sandbox.
+const maxQuery = 16 << 10
 
 // lives reports whether a sandbox's session has not ended. One that has is forgotten.
 func (s *Server) lives(b *Sandbox) bool {
