@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -13,8 +14,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// MaxUpload is the most bytes of the files of one request.
-const MaxUpload = 100 << 20
+// MaxUpload is the most bytes of the files of one request, and maxParts the most files: each is a row of the log.
+const (
+	MaxUpload = 100 << 20
+	maxParts  = 10_000
+)
 
 // file is one of a session's workspace.
 type file struct {
@@ -44,13 +48,17 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 		return
 	}
 	dir, list := workspace, []file{}
-	for {
+	for n := 0; ; n++ {
 		p, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			s.refuseUpload(w, err)
+			return
+		}
+		if n == maxParts {
+			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
 			return
 		}
 		name := fileName(p.Header.Get("Content-Disposition"))
@@ -149,7 +157,9 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
-	_, _ = io.Copy(w, f) // the client may be gone
+	if _, err := io.Copy(w, f); err != nil {
+		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+	}
 }
 
 // list answers with the files of a directory of the workspace, and of those below it.

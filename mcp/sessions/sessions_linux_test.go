@@ -300,6 +300,39 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestCutOff: a client does not take a part of a file for the whole when the session ends meanwhile.
+func TestCutOff(t *testing.T) {
+	r := newRig(t, session.Config{})
+	path := r.open()
+	r.exec(path, bashTool, map[string]any{"command": "truncate -s 256M big"})
+	q, err := http.NewRequestWithContext(t.Context(), "GET", r.url+path+"/files?path=big", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("X-Who", "ann")
+	res, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if status, _, got := r.call("DELETE", path, nil); status != http.StatusNoContent {
+		t.Fatalf("%d %s", status, got)
+	}
+	if n, err := io.Copy(io.Discard, res.Body); res.StatusCode != http.StatusOK || err == nil {
+		t.Errorf("%s, %d bytes without an error", res.Status, n)
+	}
+}
+
+// TestManyParts: a form has a bounded number of parts.
+func TestManyParts(t *testing.T) {
+	r := newRig(t, session.Config{})
+	parts := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n", maxParts+1) + "--b--\r\n"
+	status, _, got := r.call("POST", r.open()+"/files", strings.NewReader(parts), "Content-Type", "multipart/form-data; boundary=b")
+	if status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %s", status, got)
+	}
+}
+
 // TestLargeFiles: 100 MB go in, and one byte more than a request may have does not, with and without its length.
 func TestLargeFiles(t *testing.T) {
 	r := newRig(t, session.Config{})
