@@ -142,8 +142,11 @@ var errWire = errors.New("the message is not well-formed")
 // decode reads protobuf into a pointer to a message. Fields that it does not have are ignored.
 func decode(b []byte, message any) error { return decodeMessage(b, reflect.ValueOf(message).Elem(), 0) }
 
-// maxNesting bounds messages in messages.
-const maxNesting = 8
+// maxNesting bounds messages in messages, and maxRepeated the values of one field: each takes more memory than its two bytes.
+const (
+	maxNesting  = 8
+	maxRepeated = 1 << 16
+)
 
 func decodeMessage(b []byte, message reflect.Value, depth int) error {
 	if depth > maxNesting {
@@ -212,6 +215,9 @@ func (f field) set(v reflect.Value, kind protowire.Type, b []byte, depth int) er
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			v.SetBytes(append([]byte{}, content...))
 			return nil
+		}
+		if v.Len() >= maxRepeated {
+			return errWire
 		}
 		one := reflect.New(v.Type().Elem()).Elem()
 		if err := f.set(one, kind, b, depth); err != nil {

@@ -108,3 +108,14 @@ func TestAcceptable(t *testing.T) {
 		}
 	}
 }
+
+// TestRepeated: a message of many empty values does not take more memory than it has bytes by far.
+func TestRepeated(t *testing.T) {
+	one := encode(&processConfig{Args: []string{""}})
+	for n, want := range map[int]error{maxRepeated: nil, maxRepeated + 1: errWire} {
+		var c processConfig
+		if err := decode(bytes.Repeat(one, n), &c); err != want {
+			t.Errorf("%d values: %v", n, err)
+		}
+	}
+}

@@ -507,6 +507,20 @@ func TestWatcherBounds(t *testing.T) {
 	}
 }
 
+// TestForms: a form has a bounded number of parts; and no browser takes a file for a script.
+func TestForms(t *testing.T) {
+	h := newHost(t)
+	parts := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n", maxParts+1) + "--b--\r\n"
+	res := h.request(t.Context(), "POST", "/files", strings.NewReader(parts), "Content-Type", "multipart/form-data; boundary=b")
+	if res.Body.Close(); res.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Error(res.Status)
+	}
+	res = h.request(t.Context(), "GET", "/files?path=/etc/passwd", nil)
+	if res.Body.Close(); res.StatusCode != http.StatusOK || res.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Error(res.Status, res.Header)
+	}
+}
+
 // TestProtocol sends what is no call.
 func TestProtocol(t *testing.T) {
 	h := newHost(t)

@@ -64,6 +64,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) {
 	defer content.Close()
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
+	h.Set("X-Content-Type-Options", "nosniff") // a signed URL is of the origin of people's page, which runs scripts from there
 	h.Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": e.Name}))
 	h.Set("Vary", "Accept-Encoding")
 	var to io.Writer = w
@@ -215,16 +216,22 @@ func (u *upload) write(name string, content io.Reader) (status int, text string)
 	return http.StatusOK, ""
 }
 
+// maxParts bounds the files of one request: each is a row of the log.
+const maxParts = 10_000
+
 // parts writes the parts of a form.
 func (u *upload) parts(body io.Reader, boundary string) (status int, text string) {
 	form := multipart.NewReader(body, boundary)
-	for {
+	for n := 0; ; n++ {
 		part, err := form.NextPart()
 		if err == io.EOF {
 			return http.StatusOK, ""
 		}
 		if err != nil {
 			return http.StatusBadRequest, "error reading form: " + err.Error()
+		}
+		if n == maxParts {
+			return http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts)
 		}
 		if part.FormName() != "file" {
 			continue
