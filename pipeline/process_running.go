@@ -107,6 +107,7 @@ func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, 
 	select {
 	case <-begun:
 		if !stop() { // it was given up while it began
+			reader.Close() // or what hands on the output would wait for it forever
 			<-r.done
 			return nil, nil, context.Cause(ctx)
 		}
@@ -117,6 +118,7 @@ func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, 
 	if r.err == nil { // it ended at once
 		return r, reader, nil
 	}
+	reader.Close()
 	return nil, nil, r.err
 }
 
