@@ -35,7 +35,7 @@ func (e *execution) perform(ctx context.Context) error {
 	e.live.begin(e, out)
 	defer e.live.state("ending")
 	masked1, masked2 := e.unknown.writer(out.stdout), e.unknown.writer(out.stderr)
-	stdout, stderr := e.leases.Writer(masked1), e.leases.Writer(masked2)
+	stdout, stderr := e.writer(masked1), e.writer(masked2)
 	var err error
 	e.outbound.Enter(e.scope())
 	if e.guard != nil {

@@ -212,13 +212,35 @@ func (p *Pipeline) ReadFile(ctx context.Context, namespace, id, name string) (gu
 		done()
 		return e, nil, fileFault(s, err)
 	}
-	if len(s.Leases()) > 0 && !p.cfg.Artifacts.ShowSecrets {
+	lent := func() bool { return len(s.Leases()) > 0 && !p.cfg.Artifacts.ShowSecrets }
+	if !lent() {
+		content = unlent{content, lent}
+	} else {
 		if content, err = p.withoutSecrets(s, e, content); err != nil {
 			done()
 			return guest.Entry{}, nil, err
 		}
 	}
 	return cleanEntry(s, e), &heldFile{content, done}, nil
+}
+
+// errLent ends what was opened when the session had no secrets.
+var errLent = errors.New("the session was lent secrets meanwhile")
+
+// unlent is content that is read only as long as its session was lent no secrets: they can't be in what was read before.
+type unlent struct {
+	io.ReadCloser
+	lent func() bool
+}
+
+// Read implements [io.Reader].
+func (u unlent) Read(b []byte) (int, error) {
+	n, err := u.ReadCloser.Read(b)
+	if u.lent() {
+		clear(b[:n])
+		return 0, errLent
+	}
+	return n, err
 }
 
 // heldFile keeps its session in use until it is closed.
@@ -311,7 +333,8 @@ func (q DialPort) plan(_ context.Context, r *run) (work, error) {
 			done()
 			return fileFault(s, err)
 		}
-		r.res.Answer = net.Conn(&heldConn{conn, done})
+		lent := func() bool { return len(s.Leases()) > 0 }
+		r.res.Answer = net.Conn(&heldConn{conn, unlent{conn, lent}, done})
 		return nil
 	})
 }
@@ -319,8 +342,12 @@ func (q DialPort) plan(_ context.Context, r *run) (work, error) {
 // heldConn keeps its session in use until it is closed.
 type heldConn struct {
 	net.Conn
-	done func()
+	content io.Reader
+	done    func()
 }
+
+// Read implements [net.Conn].
+func (c *heldConn) Read(b []byte) (int, error) { return c.content.Read(b) }
 
 // Close implements [net.Conn].
 func (c *heldConn) Close() error {

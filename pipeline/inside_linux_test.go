@@ -314,6 +314,75 @@ func TestSessionFiles(t *testing.T) {
 	}
 }
 
+// TestLentMeanwhile: a secret that one program is lent is in nothing that others of the session say from then on, and what was opened before
+// hands out no more.
+func TestLentMeanwhile(t *testing.T) {
+	p, _, memory := newReal(t, nil)
+	hosttest.Program(t, "python3")
+	secret := "abc123def456ghi"
+	memory.Set("default", "TOKEN", []byte(secret))
+	id := open(t, p, NewSession{Language: "shell", Guest: true}).ID
+	ctx := t.Context()
+	if _, err := p.Do(ctx, NewContext{Session: id, ID: "other", Language: "shell"}); err != nil {
+		t.Fatal(err)
+	}
+	wait := "echo begun; until test -e done; do sleep 0.01; done; cat leak"
+	r, reader, err := p.Start(ctx, StartProcess{Process: Process{Session: id, Args: []string{"bash", "-c", wait}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	var all sync.WaitGroup
+	all.Go(func() {
+		for part, err := reader.Next(ctx); err == nil; part, err = reader.Next(ctx) {
+			out.Write(part.Data)
+		}
+	})
+	begun, once, cell := make(chan struct{}), sync.Once{}, Result{}
+	all.Go(func() {
+		var err error
+		cell, err = p.Do(ctx, Request{Session: id, Context: "other", Language: "shell", Code: []byte(wait), Stdout: writes(func([]byte) { once.Do(func() { close(begun) }) })})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	server := "import socket\ns = socket.create_server(('127.0.0.1', 8000))\nprint(flush=True)\nc, _ = s.accept()\nc.send(b'first')\nc.recv(1)\nc.send(open('leak', 'rb').read())"
+	_, listening, err := p.Start(ctx, StartProcess{Process: Process{Session: id, Args: []string{"python3", "-c", server}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listening.Close()
+	if _, err := listening.Next(ctx); err != nil {
+		t.Fatal(err)
+	}
+	res, err := p.Do(ctx, DialPort{Session: id, Port: 8000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := res.Answer.(net.Conn)
+	defer conn.Close()
+	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Do(ctx, Request{Session: id, Language: "shell", Code: []byte(`echo "$TOKEN" > leak; touch done`), Secrets: []string{"TOKEN"}}); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if res, err := r.Result(); err != nil || strings.Contains(out.String()+res.Stdout, secret) || !strings.Contains(out.String(), "***") {
+		t.Errorf("the program said %q, %q, %v", out.String(), res.Stdout, err)
+	}
+	if strings.Contains(cell.Stdout, secret) || !strings.Contains(cell.Stdout, "***") {
+		t.Errorf("the cell said %q", cell.Stdout)
+	}
+	if _, err := conn.Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	if got, err := io.ReadAll(conn); err == nil || len(got) > 0 {
+		t.Errorf("the port said %q, %v", got, err)
+	}
+}
+
 func TestDialPort(t *testing.T) {
 	p, _, _ := newReal(t, nil)
 	id := bare(t, p)

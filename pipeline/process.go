@@ -48,7 +48,7 @@ func (q Process) plan(_ context.Context, r *run) (work, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.leases = s.Leases()
+	r.leases, r.now = s.Leases(), s.Leases
 	if len(q.Args) == 0 || q.Args[0] == "" {
 		return nil, refuse(StageValidate, "a command begins with the name of a program", "")
 	}
@@ -104,7 +104,7 @@ func (w *processWork) perform(ctx context.Context) error {
 	w.out = out
 	w.releases = append(w.releases, func() { out.deliver(ctx) })
 	masked1, masked2 := w.unknown.writer(out.stdout), w.unknown.writer(out.stderr)
-	stdout, stderr := w.leases.Writer(masked1), w.leases.Writer(masked2)
+	stdout, stderr := w.writer(masked1), w.writer(masked2)
 	running, kill := context.WithCancel(ctx)
 	defer kill()
 	loose := func() { out.stdout.loosen(); out.stderr.loosen() }

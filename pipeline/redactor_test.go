@@ -17,7 +17,7 @@ func TestCutByDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{redactor: redactor{vault.Leases{lease}, &unknown{}}}
+	r := &run{redactor: redactor{leases: vault.Leases{lease}, unknown: &unknown{}}}
 	for at := range len(secret) {
 		head, tail := "value: "+secret[:at], secret[at:]+" in line 7\nEnd: of it\n"
 		for _, text := range []string{

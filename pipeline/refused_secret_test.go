@@ -34,7 +34,7 @@ func TestTypeIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Close()
-	r := &run{redactor: redactor{vault.Leases{lease}, &unknown{}}}
+	r := &run{redactor: redactor{leases: vault.Leases{lease}, unknown: &unknown{}}}
 	r.res.Error = &kernel.Error{Type: (strings.Repeat("e", 150) + secret)[:200]}
 	if r.scrub(); strings.Contains(r.res.Error.Type, "Zq7v") || !strings.HasPrefix(r.res.Error.Type, "eee") {
 		t.Errorf("got %q", r.res.Error.Type)

@@ -81,7 +81,7 @@ func (p *Pipeline) begin(q Request) *run {
 
 // newRedactor returns the redactor of a run with these leases.
 func (p *Pipeline) newRedactor(leases vault.Leases) redactor {
-	return redactor{leases, &unknown{policy: p.cfg.Unknown}}
+	return redactor{leases: leases, unknown: &unknown{policy: p.cfg.Unknown}}
 }
 
 // NewID returns a new id of a run. It goes without ulid.Make, whose randomness can be guessed: an id also names things on the host.
@@ -170,7 +170,7 @@ func (e *execution) vault(ctx context.Context) error {
 	defer e.time(&e.res.Timings.Vault)()
 	want := e.request.Secrets
 	if e.guard != nil {
-		e.leases = e.guard.Leases()
+		e.leases, e.now = e.guard.Leases(), e.guard.Leases
 		want = slices.DeleteFunc(slices.Clone(want), e.leases.Has) // what a session has leased stays as it was
 	}
 	lease, err := e.p.cfg.Vault.Lease(ctx, e.res.Namespace, want)

@@ -43,8 +43,8 @@ func (e *execution) sign(ctx context.Context) {
 // scan returns what looks for secrets in artifacts, or nil if nothing needs to.
 func (r *run) scan() func(io.Reader) (bool, error) {
 	var known func(io.Reader) (bool, error)
-	if len(r.leases) > 0 && !r.p.cfg.Artifacts.ShowSecrets {
-		known = r.leases.Find
+	if held := r.held(); len(held) > 0 && !r.p.cfg.Artifacts.ShowSecrets {
+		known = held.Find
 	}
 	if r.unknown.policy == UnknownOff {
 		return known
