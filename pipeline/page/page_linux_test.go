@@ -2,8 +2,10 @@ package page
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -359,5 +361,22 @@ func TestSearch(t *testing.T) {
 	_, text := v.get("ran?namespace=team")
 	if n := strings.Count(text, "<tr>") - 1; n != pageRows || !strings.Contains(text, `id="older"`) || strings.Contains(text, hit.ID) {
 		t.Errorf("%d rows", n)
+	}
+}
+
+// TestExport: the links below a search export what it found, and nothing else.
+func TestExport(t *testing.T) {
+	s := serve(t)
+	hit, miss := s.ran("team", "shell", "exit 3"), s.ran("team", "shell", "true")
+	v := s.as(boss)
+	_, text := v.get("ran?outcome=exit&namespace=team")
+	links := regexp.MustCompile(`href="(export[?][^"]*)"`).FindAllStringSubmatch(text, -1)
+	if len(links) != 2 {
+		t.Fatalf("got %v", links)
+	}
+	for _, link := range links {
+		if resp, rows := v.get(html.UnescapeString(link[1])); resp.StatusCode != http.StatusOK || !strings.Contains(rows, hit.ID) || strings.Contains(rows, miss.ID) {
+			t.Errorf("%s: got %d %s", link[1], resp.StatusCode, rows)
+		}
 	}
 }
