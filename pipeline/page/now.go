@@ -249,7 +249,7 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(p.ctx, cancel)()
-		came := &typed{}
+		came := &typed{by: v}
 		defer came.over()
 		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, came.watcher(func(run string) {
 			p.typed.Store(run, came)

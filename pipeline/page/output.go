@@ -45,9 +45,9 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) {
 		select {
 		case err = <-watched:
 			over = true
-			if s, ok := p.typed.Load(strings.ToUpper(r.URL.Query().Get("id"))); ok && !q.spoke {
+			if s, ok := p.typed.Load(strings.ToUpper(r.URL.Query().Get("id"))); ok && s.(*typed).by == v && !q.spoke {
 				err = nil
-				s.(*typed).tell(q)
+				s.(*typed).tell(r.Context(), q)
 			}
 		case <-q.more:
 		case <-time.After(15 * time.Second): // proxies drop connections that are silent

@@ -380,3 +380,28 @@ func TestExport(t *testing.T) {
 		}
 	}
 }
+
+// TestTypedByOthers: what came of a cell that somebody typed is not for people of other namespaces, even of those who know the run.
+func TestTypedByOthers(t *testing.T) {
+	s := serve(t)
+	_, err := s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "covert", Language: "shell"})
+	must(t, err)
+	v := s.as(boss)
+	resp, text := v.post("cell", url.Values{"id": {s.pipe.Sessions("covert")[0].ID}, "code": {"echo OUTPUT-OF-HIDDEN"}})
+	run := regexp.MustCompile(`[0-9A-Z]{26}`).FindString(text)
+	if run == "" {
+		t.Fatalf("got %d %s", resp.StatusCode, text)
+	}
+	hosttest.Until(t, "it has ended", func() bool { return len(s.pipe.Running("covert")) == 0 })
+	if _, text := v.get("output?id=" + run); !strings.Contains(text, "OUTPUT-OF-HIDDEN") {
+		t.Errorf("who typed it gets %s", text)
+	}
+	for _, other := range []identity.Identity{
+		{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: []string{"team"}},
+		{Name: "ada", Kind: identity.Person, Source: identity.FromPeer, Namespaces: []string{"team"}},
+	} {
+		if _, text := s.as(other).get("output?id=" + run); strings.Contains(text, "OUTPUT-OF-HIDDEN") {
+			t.Errorf("%s of another namespace gets %s", other, text)
+		}
+	}
+}

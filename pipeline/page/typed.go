@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 // typed is what came of a cell that was typed here. Most have ended before the browser has asked for what they say.
 type typed struct {
+	by    *visitor // nobody else gets it
 	mu    sync.Mutex
 	parts []control.Part
 	size  int
@@ -58,9 +60,13 @@ func (s *typed) end(res pipeline.Result, err error) {
 	}
 }
 
-// tell gives all of it to a browser that has seen nothing of it.
-func (s *typed) tell(q *queue) {
-	<-s.done()
+// tell gives all of it to a browser that has seen nothing of it, unless ctx ends first.
+func (s *typed) tell(ctx context.Context, q *queue) {
+	select {
+	case <-s.done():
+	case <-ctx.Done():
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.parts {
