@@ -76,6 +76,7 @@ type API struct {
 	longs   streams
 	watches streams
 	sums    figures
+	looked  looked
 	cells   cells
 	held    operation.Budget // bodies of what takes long
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
@@ -69,11 +71,36 @@ func (a *API) doctor(ctx context.Context, _ *nothing) ([]Finding, error) {
 	if a.c.Doctor == nil {
 		return nil, failure(http.StatusNotFound, "this server does not look at its machine")
 	}
-	list, err := a.c.Doctor(ctx)
+	list, err := a.looked.look(ctx, a.c.Doctor)
 	if !askerOf(ctx).all {
 		list = slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Kind == "state" })
 	}
 	return append([]Finding{}, list...), err
+}
+
+// looked is what doctor has said last. It starts programs: it looks once at a time, and what it has said holds for a moment.
+type looked struct {
+	mu   sync.Mutex
+	at   time.Time
+	list []Finding
+}
+
+const lookedTime = 5 * time.Second
+
+func (l *looked) look(ctx context.Context, doctor func(context.Context) ([]Finding, error)) ([]Finding, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if time.Since(l.at) < lookedTime {
+		return l.list, nil
+	}
+	list, err := doctor(ctx)
+	if err == nil {
+		l.list, l.at = list, time.Now()
+	}
+	return list, err
 }
 
 // Disk is the space that the state of a server has and takes, in bytes.

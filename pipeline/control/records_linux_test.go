@@ -6,7 +6,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -118,5 +121,38 @@ func TestPageHeader(t *testing.T) {
 	status, text := p.sends(t, "all", "POST", "/v1/approvals/"+p.asks.Question.ID, `{"allow":true}`, pageHeader, "yes")
 	if a, err := p.asks.Wait(t.Context()); status != 200 || err != nil || a.By.String() != "http" {
 		t.Errorf("got %d %s: %+v, %v", status, text, a, err)
+	}
+}
+
+// TestDoctorOnce: however many ask, the machine is looked at once at a time, and again once that is old.
+func TestDoctorOnce(t *testing.T) {
+	p := overHTTP(t)
+	var calls, now atomic.Int32
+	p.listener.api.c.Doctor = func(context.Context) ([]Finding, error) {
+		defer now.Add(-1)
+		if calls.Add(1); now.Add(1) > 1 {
+			t.Error("two look at the same time")
+		}
+		return []Finding{{Kind: "state", Name: "s"}, {Kind: "layer", Name: "user"}}, nil
+	}
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			if status, text := p.sends(t, "other", "GET", "/v1/doctor", ""); status != http.StatusOK || strings.Contains(text, "state") || !strings.Contains(text, "user") {
+				t.Errorf("got %d %s", status, text)
+			}
+		})
+	}
+	all.Wait()
+	if n := calls.Load(); n != 1 {
+		t.Errorf("it was looked %d times", n)
+	}
+	if _, text := p.sends(t, "all", "GET", "/v1/doctor", ""); !strings.Contains(text, "state") {
+		t.Errorf("the operator gets %s", text)
+	}
+	p.listener.api.looked.at = time.Now().Add(-lookedTime)
+	p.sends(t, "all", "GET", "/v1/doctor", "")
+	if n := calls.Load(); n != 2 {
+		t.Errorf("later it was looked %d times", n)
 	}
 }
