@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
@@ -154,5 +156,29 @@ func TestDoctorOnce(t *testing.T) {
 	p.sends(t, "all", "GET", "/v1/doctor", "")
 	if n := calls.Load(); n != 2 {
 		t.Errorf("later it was looked %d times", n)
+	}
+}
+
+// filters notes what is looked for in the log.
+type filters struct {
+	Records
+	all *[]audit.Filter
+}
+
+func (f filters) Rows(ctx context.Context, q audit.Filter) iter.Seq2[audit.Row, error] {
+	*f.all = append(*f.all, q)
+	return f.Records.Rows(ctx, q)
+}
+
+// TestSearchElsewhere: a search of a person of one namespace reads no row of others, so that its time and its end tell nothing of what is in them.
+func TestSearchElsewhere(t *testing.T) {
+	p := overHTTP(t)
+	var asked []audit.Filter
+	p.listener.api.c.Records = filters{p.log, &asked}
+	if status, text := p.sends(t, "other", "GET", "/v1/log?text=secret.example", ""); status != http.StatusOK || strings.Contains(text, "secret.example") {
+		t.Errorf("got %d %s", status, text)
+	}
+	if len(asked) == 0 || slices.ContainsFunc(asked, func(q audit.Filter) bool { return q.Namespace != "other" }) {
+		t.Errorf("it looks for %+v", asked)
 	}
 }
