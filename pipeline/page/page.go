@@ -166,6 +166,14 @@ func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string)
 		p.fail(w, r, http.StatusNotFound, word("nothing_here"))
 		return
 	}
+	if path == "live" || path == "output" {
+		end, ok := p.visitors.follow(v)
+		if !ok {
+			p.fail(w, r, http.StatusTooManyRequests, word("too_many"))
+			return
+		}
+		defer end()
+	}
 	h(p, w, r.WithContext(ctx), v)
 }
 

@@ -405,3 +405,45 @@ func TestTypedByOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestCrowd: one identity leaves room for others, however many browsers and windows it has.
+func TestCrowd(t *testing.T) {
+	s := serve(t)
+	bob := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: []string{"team"}})
+	first := s.as(boss)
+	var last *visit
+	for range maxVisits {
+		last = s.as(boss)
+	}
+	for name, one := range map[string]struct {
+		v    *visit
+		want int
+	}{"another one": {bob, http.StatusOK}, "the first": {first, http.StatusSeeOther}, "the last": {last, http.StatusOK}} {
+		if resp, _ := one.v.get(""); resp.StatusCode != one.want {
+			t.Errorf("%s: got %d", name, resp.StatusCode)
+		}
+	}
+	live := func(v *visit) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", v.room+"live", nil)
+		must(t, err)
+		req.Header.Set("Accept", "text/event-stream")
+		resp, err := v.http.Do(req)
+		must(t, err)
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp
+	}
+	var some *http.Response
+	for n := range maxStreams {
+		if some = live(last); some.StatusCode != http.StatusOK {
+			t.Fatalf("window %d: got %d", n, some.StatusCode)
+		}
+	}
+	if resp := live(last); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("one more: got %d", resp.StatusCode)
+	}
+	if resp := live(bob); resp.StatusCode != http.StatusOK {
+		t.Errorf("another one: got %d", resp.StatusCode)
+	}
+	some.Body.Close()
+	hosttest.Until(t, "there is room again", func() bool { return live(last).StatusCode == http.StatusOK })
+}

@@ -20,6 +20,8 @@ const (
 	idleTime   = time.Hour // without a request; an open page makes some
 	fullTime   = 12 * time.Hour
 	maxVisits  = 256
+	maxOwn     = 32 // of one identity: a further one ends the one that was unused for longest
+	maxStreams = 64 // that the browsers of one identity follow at once: each window has one or two
 )
 
 const cookieName = "sandboxmcp"
@@ -31,6 +33,7 @@ type visitors struct {
 	mu      sync.Mutex
 	invited map[[32]byte]invited
 	inside  map[[32]byte]*visitor // by the hash of the cookie
+	streams map[string]int        // under way, by identity
 	closed  bool
 }
 
@@ -94,6 +97,9 @@ func (s *visitors) admit(i identity.Identity, room string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tidy()
+	if oldest, n := s.own(i); n >= maxOwn {
+		s.remove(oldest)
+	}
 	if s.closed || len(s.inside) >= maxVisits {
 		return ""
 	}
@@ -107,6 +113,40 @@ func (s *visitors) admit(i identity.Identity, room string) string {
 	}
 	s.inside[v.key] = v
 	return cookie
+}
+
+// own returns the session of an identity that was unused for longest, and how many it has. The caller holds the lock.
+func (s *visitors) own(i identity.Identity) (oldest *visitor, n int) {
+	for _, v := range s.inside {
+		if v.identity.String() != i.String() {
+			continue
+		}
+		if n++; oldest == nil || v.seen.Before(oldest.seen) {
+			oldest = v
+		}
+	}
+	return oldest, n
+}
+
+// follow lets a browser of an identity follow something until done, unless they follow too much.
+func (s *visitors) follow(v *visitor) (done func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	who := v.identity.String()
+	if s.streams[who] >= maxStreams {
+		return nil, false
+	}
+	if s.streams == nil {
+		s.streams = map[string]int{}
+	}
+	s.streams[who]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.streams[who]--; s.streams[who] == 0 {
+			delete(s.streams, who)
+		}
+	}, true
 }
 
 // of returns the session of a request below a room, or nil.
@@ -139,10 +179,9 @@ func (s *visitors) tidy() {
 			delete(s.invited, key)
 		}
 	}
-	for key, v := range s.inside {
+	for _, v := range s.inside {
 		if !now.Before(v.ends) || now.Sub(v.seen) >= idleTime {
-			v.end()
-			delete(s.inside, key)
+			s.remove(v)
 		}
 	}
 }
@@ -150,6 +189,11 @@ func (s *visitors) tidy() {
 func (s *visitors) drop(v *visitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.remove(v)
+}
+
+// remove ends a session. The caller holds the lock.
+func (s *visitors) remove(v *visitor) {
 	v.end()
 	delete(s.inside, v.key)
 }
@@ -158,9 +202,8 @@ func (s *visitors) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed, s.invited = true, nil
-	for key, v := range s.inside {
-		v.end()
-		delete(s.inside, key)
+	for _, v := range s.inside {
+		s.remove(v)
 	}
 }
 
