@@ -1,12 +1,17 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"html"
+	"iter"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
@@ -446,4 +452,35 @@ func TestCrowd(t *testing.T) {
 	}
 	some.Body.Close()
 	hosttest.Until(t, "there is room again", func() bool { return live(last).StatusCode == http.StatusOK })
+}
+
+// figured notes that the log was read for figures.
+type figured struct {
+	*audit.Log
+	times *atomic.Int32
+}
+
+func (f figured) Rows(ctx context.Context, q audit.Filter) iter.Seq2[audit.Row, error] {
+	if slices.Contains(q.Kinds, "egress.approved") {
+		f.times.Add(1)
+	}
+	return f.Log.Rows(ctx, q)
+}
+
+// TestFiguresBegin: what charts are made of is added up once somebody gets in, and not while they wait for charts.
+func TestFiguresBegin(t *testing.T) {
+	s := serve(t)
+	var times atomic.Int32
+	api := control.New(control.Config{Pipeline: s.pipe, Records: figured{s.log, &times}})
+	t.Cleanup(api.End)
+	p := New(Config{Client: control.Within(api)})
+	t.Cleanup(p.Close)
+	r := httptest.NewRequest("POST", "/~"+secret()+"/enter", strings.NewReader("code="+p.Invite(boss)))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", "http://"+r.Host)
+	w := httptest.NewRecorder()
+	if p.ServeHTTP(w, r); w.Code != http.StatusSeeOther {
+		t.Fatalf("got %d", w.Code)
+	}
+	hosttest.Until(t, "figures are added up", func() bool { return times.Load() > 0 })
 }
