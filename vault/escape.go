@@ -172,7 +172,7 @@ func (e escaped) pair(i, n, level int, high char) (char, int) {
 	if c != '\\' && c != '%' {
 		return min(c, end), 0
 	}
-	for c == '\\' || c == '%' {
+	for count := 0; (c == '\\' || c == '%') && count < maxSlashes; count++ {
 		n += size
 		c, size = e.at(i+n, level)
 	}

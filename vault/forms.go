@@ -7,9 +7,12 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"html"
 	"math"
 	"math/big"
+	"net/url"
 	"slices"
 	"sync"
 	"unicode"
@@ -65,12 +68,16 @@ func views(v []byte) (all, letters []byte) {
 }
 
 // addText adds a value as text. What stands before it may take its first characters into an escape: the n of \new, for
-// one. Its rest is found then.
+// one. As it is, it is found all the same; in other spellings, its rest is.
 func (f *forms) addText(v []byte) {
+	f.addRaw(v)
 	whole, _ := views(v)
 	if !distinctive(whole) {
-		for _, form := range [][]byte{v, spelled(v, "%%%02x"), spelled(v, "%%%02X"), spelled(v, `\u%04x`), spelled(v, `\u%04X`)} {
-			f.raw = append(f.raw, word{symbols: form, spacing: loose})
+		for _, form := range [][]byte{spelled(v, "%%%02x"), spelled(v, "%%%02X"), spelled(v, `\u%04x`), spelled(v, `\u%04X`)} {
+			f.addRaw(form)
+		}
+		for _, form := range []string{url.QueryEscape(string(v)), url.PathEscape(string(v)), quotedJSON(v), html.EscapeString(string(v))} {
+			f.addRaw([]byte(form))
 		}
 		return
 	}
@@ -96,6 +103,23 @@ func (f *forms) addText(v []byte) {
 		form, _ := views(quoted(v))
 		f.addAll(form)
 	}
+}
+
+// addRaw adds a form that is found as it is only.
+func (f *forms) addRaw(form []byte) {
+	if len(form) >= window {
+		f.raw = append(f.raw, word{symbols: form, spacing: loose})
+		f.room -= len(form) + wordSize
+	}
+}
+
+// quotedJSON returns v as JSON has it, without the quotes.
+func quotedJSON(v []byte) string {
+	text, err := json.Marshal(string(v))
+	if err != nil {
+		return ""
+	}
+	return string(text[1 : len(text)-1])
 }
 
 func (f *forms) addAll(symbols []byte) {

@@ -1,12 +1,16 @@
 package vault
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // matcher has the words of a lease. After prepare it does not change, and any number of scans may use it.
 type matcher struct {
 	once              sync.Once
 	values, keys      [][]byte    // keys: the edges of PEM keys; see edges
 	all, letters, raw *dictionary // of the words of each view of a scan
+	everywhere        bool        // a word of raw may begin where none of all does
 }
 
 // newMatcher takes ownership of the values, and of keys that are matched as text only. It returns nil if there are
@@ -23,6 +27,9 @@ func (m *matcher) prepare() {
 	m.once.Do(func() {
 		f := formsOf(m.values, m.keys)
 		m.all, m.letters, m.raw = newDictionary(f.all), newDictionary(f.letters), newDictionary(f.raw)
+		m.everywhere = slices.ContainsFunc(m.raw.words, func(w word) bool {
+			return slices.ContainsFunc(w.symbols[:window], func(b byte) bool { return bytesOf[b].slow })
+		})
 	})
 }
 

@@ -1,7 +1,7 @@
 package vault
 
-// scan searches text that comes in pieces for the words of a matcher, in one pass, in two views of it. Both have the
-// text's escapes resolved. One is all characters but line breaks with the indent after them, and what is not seen. The
+// scan searches text that comes in pieces for the words of a matcher, in one pass, in three views of it. One is its
+// bytes. Two have the text's escapes resolved: one is all characters but line breaks with the indent after them, and what is not seen. The
 // other is letters and digits alone, without case: what stands between them is the same whether an encoding is folded,
 // separated, quoted or escaped.
 type scan struct {
@@ -10,7 +10,8 @@ type scan struct {
 	rest    []byte // the last of them, if what comes next decides what they are
 	all     view
 	letters view
-	raw     view   // all bytes, for values that are escapes themselves
+	raw     view   // all bytes: a value as it is, whatever the escapes in it and beside it stand for
+	escape  int64  // the end of the last escape
 	closed  bool   // the last mark behind the last letter ends a list
 	inLine  bool   // there was something else than blanks in this line
 	dump    dump   // what kind of a line it is
@@ -58,7 +59,7 @@ func (s *scan) feed(piece []byte, last bool) {
 	s.now += int64(len(piece))
 	i := 0
 	for i < len(e.text) {
-		if len(s.all.live)+len(s.letters.live) == 0 && s.inLine && s.dump.idle() && s.growth == none && s.slashes == 0 && s.raw.words == nil {
+		if s.idle(base + int64(i)) {
 			if i = s.skip(e.text, i, base); i == len(e.text) {
 				break
 			}
@@ -67,12 +68,21 @@ func (s *scan) feed(piece []byte, last bool) {
 		if n == 0 {
 			break
 		}
-		for j := i; j < i+n && s.raw.words != nil; j++ {
+		for j := i; j < i+n; j++ {
 			s.step(&s.raw, e.text[j], base+int64(j), base+int64(j+1))
 		}
-		i += n
+		if i += n; n > 1 {
+			s.escape = base + int64(i)
+		}
 	}
 	s.rest = append(s.rest[:0], e.text[i:]...)
+}
+
+// idle reports whether nothing is known of the text before a place that decides what comes. Behind an escape, a value
+// may have begun within it.
+func (s *scan) idle(at int64) bool {
+	return len(s.all.live)+len(s.letters.live)+len(s.raw.live) == 0 && s.inLine && s.dump.idle() && s.growth == none &&
+		s.slashes == 0 && at >= s.escape+window && !s.everywhere
 }
 
 // read reads the character at place i, which is at from in the whole text, and returns its length in bytes: 0 if more

@@ -132,6 +132,9 @@ func (s *scan) passed(text []byte, begin, end int, base int64) {
 	for ; n > 0; n-- {
 		s.all.push(bytesOf[text[places[n-1]]].plain, base+int64(places[n-1]))
 	}
+	for i := max(begin, end-8); i < end; i++ {
+		s.raw.push(text[i], base+int64(i))
+	}
 	from := end
 	for n := 0; from > begin && n < 8; from-- {
 		n += int(bytesOf[text[from-1]].letterSize >> 3)
