@@ -148,6 +148,16 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// The parts to look for are copies, of which the index is made with the first text only.
+func TestCloseBeforeText(t *testing.T) {
+	l := lease(t, "hunter2-hunter2")
+	part := l.inner().matcher.values[0]
+	l.Close()
+	if !bytes.Equal(part, make([]byte, len(part))) {
+		t.Error("the value is still in memory")
+	}
+}
+
 // A lease that fails halfway leaves nothing behind.
 func TestFailedLeaseWipes(t *testing.T) {
 	s := &lastValue{NewMemory(), nil}

@@ -38,6 +38,9 @@ func (m *matcher) wipe() {
 	if m == nil {
 		return
 	}
+	for _, v := range slices.Concat(m.values, m.keys) { // no text came, or they are words now
+		clear(v)
+	}
 	for _, d := range []*dictionary{m.all, m.letters, m.raw} {
 		if d != nil {
 			d.wipe()
