@@ -74,11 +74,13 @@ const (
 	settlePause = 200 * time.Millisecond
 )
 
-// probe tries to reach all targets until none answers, for as long as the policy may take to come into force.
+// probe tries to reach all targets until none answers twice in a row, for as long as the policy may take to come into
+// force. Once is not enough: a new pod's network may not lead anywhere yet, and a packet may get lost.
 func probe(targets []probeTarget, settle time.Duration) (probed, answered []string) {
 	for _, t := range targets {
 		probed = append(probed, t.String())
 	}
+	silent := 0
 	for end := time.Now().Add(settle); ; time.Sleep(settlePause) {
 		answered = nil
 		reached := make([]bool, len(targets))
@@ -92,7 +94,10 @@ func probe(targets []probeTarget, settle time.Duration) (probed, answered []stri
 				answered = append(answered, t.String())
 			}
 		}
-		if len(answered) == 0 || time.Now().After(end) {
+		if silent++; len(answered) > 0 {
+			silent = 0
+		}
+		if silent == 2 || silent == 0 && time.Now().After(end) {
 			return probed, answered
 		}
 	}

@@ -71,6 +71,30 @@ func TestProbeSettles(t *testing.T) {
 	}
 }
 
+// The network of a pod may be there later than the pod: no answer to the first try says nothing.
+func TestProbeLateNetwork(t *testing.T) {
+	l, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() { // answers all but the first
+		b := make([]byte, 512)
+		for first := true; ; first = false {
+			n, from, err := l.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			if !first {
+				l.WriteTo(b[:n], from)
+			}
+		}
+	}()
+	if _, answered := probe([]probeTarget{{"dns", "udp", l.LocalAddr().String()}}, 0); len(answered) != 1 {
+		t.Error("the network is taken for closed that only opened late")
+	}
+}
+
 func TestProbeTargets(t *testing.T) {
 	t.Setenv(nodeVariable, "10.1.2.3")
 	t.Setenv(apiHost, "10.96.0.1")
