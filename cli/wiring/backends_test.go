@@ -20,9 +20,10 @@ func TestBackendsInOrder(t *testing.T) {
 		configured string
 		want       []string
 	}{
-		{"process", []string{"process", "podman", "docker"}},
-		{"podman", []string{"podman", "process", "docker"}},
-		{"docker", []string{"docker", "process", "podman"}},
+		{"process", []string{"process", "podman", "docker", "kubernetes"}},
+		{"podman", []string{"podman", "process", "docker", "kubernetes"}},
+		{"docker", []string{"docker", "process", "podman", "kubernetes"}},
+		{"kubernetes", []string{"kubernetes", "process", "podman", "docker"}},
 	} {
 		cfg := loaded(t, "SANDBOXMCP_BACKEND="+test.configured)
 		path := filepath.Join(t.TempDir(), "s")

@@ -39,7 +39,7 @@ func Engine(name string, cfg config.Config) container.Engine {
 // used: the others cost nothing until somebody names them.
 func Backends(cfg config.Config, why Purpose) (all []backends.Backend) {
 	begin := cmp.Or(why.Backend, cfg.Backend)
-	for _, name := range append([]string{cfg.Backend, "process", kubernetes.Name}, EngineNames()...) {
+	for _, name := range slices.Concat([]string{cfg.Backend, "process"}, EngineNames(), []string{kubernetes.Name}) {
 		if slices.ContainsFunc(all, func(b backends.Backend) bool { return b.Name() == name }) {
 			continue
 		}
