@@ -147,12 +147,7 @@ func (b *bare) Limit(l backends.Limits) (backends.Limits, error) {
 func (b *bare) Close() error {
 	b.once.Do(func() {
 		b.close()
-		if b.gateway.DNS != nil {
-			b.gateway.DNS.Close()
-			for _, l := range append(b.gateway.Ports, b.gateway.DNSStream) {
-				l.Close()
-			}
-		}
+		closeAll(sockets(b))
 	})
 	return nil
 }

@@ -7,7 +7,8 @@
 // each command, each of a command's streams, each file and each direction of a connection is one request. Content that has to
 // be whole ends with a trailer.
 //
-// The sandbox's sockets stay in the container: the server asks for their connections and packets.
+// Over a Unix socket, the init hands its sockets to the server as descriptors, and the server accepts and answers
+// inside the container's network namespace. Elsewhere their connections are asked for, and travel as requests.
 package call
 
 import (

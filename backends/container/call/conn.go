@@ -44,6 +44,7 @@ func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 	defer stop()
 	err := c.readGreeting()
 	if err == nil {
+		c.wire.takes.Store(c.wire.local())
 		t := &http.Transport{
 			Protocols: protocols(), HTTP2: clientSettings(), DisableCompression: true, MaxResponseHeaderBytes: maxInitMessage,
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return c.wire, nil },
@@ -302,10 +303,25 @@ func (c *Conn) build(ctx context.Context, spec backends.Spec) (*sandbox, error) 
 	if err := checkEncodable(spec); err != nil {
 		return nil, err
 	}
-	if _, err := c.roundTrip(ctx, request{Op: opBuild, Spec: &spec}, patient); err != nil {
+	m, err := c.roundTrip(ctx, request{Op: opBuild, Spec: &spec}, patient)
+	if err != nil {
 		return nil, err
 	}
-	return &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, gateway: c.remoteGateway(spec)}, nil
+	b := m.Built
+	if b == nil || b.Gateway != spec.Resolves() || b.Ports != len(spec.Gateway) {
+		return nil, c.protocolError("it has other sockets than it was asked for")
+	}
+	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, spec: spec}
+	if !b.Descriptors {
+		s.makeRemoteSockets()
+	} else if s.socks, err = c.wire.takeSockets(b.count()); err != nil {
+		return nil, c.protocolError("%w", err)
+	}
+	c.work.Go(func() {
+		<-c.done
+		s.closeSockets()
+	})
+	return s, nil
 }
 
 // checkEncodable refuses a specification that JSON would change.

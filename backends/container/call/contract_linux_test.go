@@ -34,7 +34,7 @@ func TestContract(t *testing.T) {
 	cgroup := slices.ContainsFunc(host.Layers, func(l backends.LayerProbe) bool { return l.Name == backends.LayerCgroup && l.InForce })
 	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
-			// what a line could get wrong, and of a socket a part.
+			// What a line could get wrong, and of a socket what it hands over in another way.
 			some := []string{"Language", "Streams", "Ends", "Files", "Sessions", "Mains", "Gateway"}
 			if kind == "socket" && hosttest.Long(0, 1) == 0 {
 				some = []string{"Streams", "Mains", "Gateway"}

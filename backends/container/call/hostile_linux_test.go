@@ -29,7 +29,7 @@ func answering(t testing.TB, spec backends.Spec, answer func(w http.ResponseWrit
 			case err != nil:
 				t.Error(err)
 			case q.Op == opBuild:
-				write(w, response{})
+				write(w, response{Built: &built{Gateway: spec.Resolves(), Ports: len(spec.Gateway)}})
 			default:
 				answer(w, r, q)
 			}

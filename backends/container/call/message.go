@@ -17,7 +17,7 @@ import (
 
 // version covers everything that the two sides send each other. They are the same binary, unless a mounted or seeded
 // one was left over from another release.
-const version = 6
+const version = 5
 
 // Sizes of the largest messages, in bytes of JSON. The init's may come from a program that
 // has taken it over.
@@ -45,7 +45,7 @@ type (
 		Put     *put             `json:",omitempty"`
 		Open    *fileEntry       `json:",omitempty"`
 		Limit   *backends.Limits `json:",omitempty"`
-		Socket  int              `json:",omitempty"` // a listener: 0 is that of the DNS, the ports follow
+		Socket  int              `json:",omitempty"` // in the order of sockets
 		Conn    uint64           `json:",omitempty"`
 		Packet  *packet          `json:",omitempty"`
 	}
@@ -73,6 +73,7 @@ type (
 
 	// response begins the body of each response, or is its trailer.
 	response struct {
+		Built   *built                `json:",omitempty"`
 		Begun   *backends.Containment `json:",omitempty"`
 		Result  *backends.Result      `json:",omitempty"`
 		File    *fileEntry            `json:",omitempty"`
@@ -83,6 +84,11 @@ type (
 		Failure *failure              `json:",omitempty"`
 		Skipped int                   `json:",omitempty"`
 		Done    bool                  `json:",omitempty"`
+	}
+	built struct {
+		Descriptors bool // the sockets came as descriptors, else their connections have to be asked for
+		Gateway     bool
+		Ports       int
 	}
 	// arrival is a connection that a program has made.
 	arrival struct {

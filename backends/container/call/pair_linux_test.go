@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// connKinds are the kinds of connections: a Unix socket, whose end the kernel reports, or any stream.
+// connKinds are the kinds of connections: a Unix socket that passes descriptors, or any stream.
 var connKinds = []string{"socket", "stream"}
 
 // ends returns the two ends of a connection.

@@ -24,17 +24,17 @@ type relayed struct {
 }
 
 // accept waits for a connection of a program and sends what it says, and in the trailer whether the program closed its end.
-func (s *service) accept(ctx context.Context, g backends.Sockets, out *stream, which int) error {
-	if g.DNSStream == nil || which < 0 || which > len(g.Ports) {
+func (s *service) accept(ctx context.Context, sandbox backends.Sandbox, out *stream, which int) error {
+	all := sockets(sandbox)
+	if which < 0 || which >= len(all) || all[which].listener == nil {
 		return errors.New("no listener")
 	}
-	l := append([]net.Listener{g.DNSStream}, g.Ports...)[which]
 	select {
 	case s.slots <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	conn, err := acceptConn(ctx, l)
+	conn, err := acceptConn(ctx, all[which].listener)
 	if err != nil {
 		<-s.slots
 		return err
@@ -85,9 +85,6 @@ func (s *service) send(ctx context.Context, out *stream, number uint64) error {
 	defer s.leave(number, c)
 	defer context.AfterFunc(ctx, func() { c.SetWriteDeadline(expired) })()
 	if err := copyAll(c, out.in); err != nil {
-		if tcp, is := c.Conn.(*net.TCPConn); is {
-			tcp.SetLinger(0) // the server resets it, or is gone
-		}
 		c.Close()
 		return nil
 	}

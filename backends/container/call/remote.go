@@ -17,28 +17,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// remoteGateway returns the sockets of a sandbox whose real ones stay in the container, until the connection ends.
-func (c *Conn) remoteGateway(spec backends.Spec) (g backends.Sockets) {
-	if !spec.Resolves() {
-		return g
-	}
-	listen := func(ip net.IP, port, which int) net.Listener {
-		l := &remoteListener{conn: c, socket: which, addr: &net.TCPAddr{IP: ip, Port: port}}
+// makeRemoteSockets makes the sockets of a sandbox whose real ones stay in the container.
+func (s *sandbox) makeRemoteSockets() {
+	add := func(ip net.IP, port int) {
+		l := &remoteListener{conn: s.conn, socket: len(s.socks), addr: &net.TCPAddr{IP: ip, Port: port}}
 		l.ctx, l.cancel = context.WithCancel(context.Background())
-		return l
+		s.socks = append(s.socks, socket{listener: l})
 	}
-	g.DNS, g.DNSStream = newRemotePacketConn(c), listen(net.IPv4(127, 0, 0, 1), backends.DNSPort, 0)
-	for i, port := range spec.Gateway {
-		g.Ports = append(g.Ports, listen(net.IPv4zero, port, i+1))
+	if !s.spec.Resolves() {
+		return
 	}
-	c.work.Go(func() {
-		<-c.done
-		for _, l := range append(g.Ports, g.DNSStream) {
-			l.Close()
-		}
-		g.DNS.Close()
-	})
-	return g
+	s.socks = append(s.socks, socket{packets: newRemotePacketConn(s.conn)})
+	add(net.IPv4(127, 0, 0, 1), backends.DNSPort)
+	for _, port := range s.spec.Gateway {
+		add(net.IPv4zero, port)
+	}
 }
 
 // remoteListener is a listener in the container: Accept asks the init for the next connection.
@@ -106,7 +99,7 @@ type remoteConn struct {
 
 	in, out           net.Conn // our ends of the pipes
 	received, sending net.Conn // the requests' ends
-	closed, reset     atomic.Bool
+	closed            atomic.Bool
 	readErr           atomic.Pointer[error] // why the program's bytes ended before their end
 }
 
@@ -133,31 +126,10 @@ func (c *remoteConn) receive(from *reply) {
 
 // send moves bytes to the program until they end or it is gone.
 func (c *remoteConn) send(q request) {
-	if r, err := c.conn.ask(context.Background(), q, outgoing{c.sending, &c.reset}, patient); err == nil {
+	if r, err := c.conn.ask(context.Background(), q, c.sending, patient); err == nil {
 		r.Close()
 	}
 	c.sending.Close()
-}
-
-// outgoing is the content of a request that sends. Of a connection that is reset, it has no end.
-type outgoing struct {
-	net.Conn
-	reset *atomic.Bool
-}
-
-// Read implements [io.Reader].
-func (o outgoing) Read(b []byte) (int, error) {
-	n, err := o.Conn.Read(b)
-	if err == io.EOF && o.reset.Load() {
-		err = syscall.ECONNRESET
-	}
-	return n, err
-}
-
-// SetLinger is that of [net.TCPConn], for 0: Close then resets the connection.
-func (c *remoteConn) SetLinger(seconds int) error {
-	c.reset.Store(seconds == 0)
-	return nil
 }
 
 // Read implements [net.Conn], as do the next.

@@ -13,8 +13,9 @@ import (
 // sandbox is the server's end of a sandbox that runs in the init.
 type sandbox struct {
 	conn     *Conn
+	spec     backends.Spec
 	wall     time.Duration
-	gateway  backends.Sockets
+	socks    []socket      // in the order of sockets
 	commands atomic.Uint64 // that were run
 
 	mu      sync.Mutex
@@ -28,9 +29,6 @@ const defaultInitTimeout = 30 * time.Second
 
 // Files implements [backends.Sandbox].
 func (s *sandbox) Files() backends.Files { return files{s.conn} }
-
-// Gateway implements [backends.Sandbox].
-func (s *sandbox) Gateway() backends.Sockets { return s.gateway }
 
 // Usage implements [backends.Sandbox].
 func (s *sandbox) Usage() backends.Usage {
@@ -94,7 +92,9 @@ func (s *sandbox) Close() error {
 	if first && running > 0 {
 		s.closeRemote()
 	}
-	return s.conn.Close()
+	err := s.conn.Close()
+	s.closeSockets()
+	return err
 }
 
 // closeRemote has the init close the real sandbox, so that the results of running commands still arrive.

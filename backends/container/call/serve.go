@@ -44,8 +44,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 	if err := write(s.wire, greeting{version, facts}); err != nil {
 		return err
 	}
-	_, local := conn.(*net.UnixConn)
-	newServer(s, local).Serve(&only{wire: s.wire}) // its error is that the connection has ended
+	newServer(s, s.wire.local()).Serve(&only{wire: s.wire}) // its error is that the connection has ended
 	s.mu.Lock()
 	s.ended = true
 	sandbox := s.sandbox
@@ -116,7 +115,7 @@ func (s *service) answer(ctx context.Context, out *stream, q request) error {
 	case q.Op == opPut && q.Put != nil:
 		m.Failure = failureOf(sandbox.Files().Put(string(q.Put.Name), q.Put.Mode, onlyReader{out.in}))
 	case q.Op == opAccept:
-		return s.accept(ctx, sandbox.Gateway(), out, q.Socket)
+		return s.accept(ctx, sandbox, out, q.Socket)
 	case q.Op == opSend:
 		return s.send(ctx, out, q.Conn)
 	case q.Op == opReceive && sandbox.Gateway().DNS != nil:
@@ -138,7 +137,7 @@ func (s *service) answer(ctx context.Context, out *stream, q request) error {
 	return write(out, m)
 }
 
-// build starts the sandbox, once.
+// build starts the sandbox, once, and sends its sockets where descriptors can be sent.
 func (s *service) build(out *stream, spec backends.Spec) error {
 	s.mu.Lock()
 	asked := s.asked
@@ -157,7 +156,14 @@ func (s *service) build(out *stream, spec backends.Spec) error {
 		defer sandbox.Close()
 	}
 	s.mu.Unlock()
-	return write(out, response{})
+	g := sandbox.Gateway()
+	b := &built{Descriptors: s.wire.local(), Gateway: g.DNS != nil, Ports: len(g.Ports)}
+	if !b.Descriptors {
+		return write(out, response{Built: b})
+	}
+	all := sockets(sandbox)
+	defer closeAll(all)
+	return s.wire.sendSockets(all, func() error { return write(out, response{Built: b}) })
 }
 
 // stream is a response under way, with the rest of its request's body. It may be written by programs' copiers that outlast

@@ -6,16 +6,22 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// wire is a stream of bytes as net/http wants a connection.
+// wire is a stream of bytes as net/http wants a connection. Over a Unix socket, descriptors travel beside the bytes.
 type wire struct {
 	io.ReadWriteCloser
 	closed chan struct{}
 	once   sync.Once
+
+	rights atomic.Pointer[[]int] // descriptors that the next Write sends
+	takes  atomic.Bool           // descriptors are received
+	mu     sync.Mutex
+	taken  []*os.File // that were received
 }
 
 func newWire(conn io.ReadWriteCloser) *wire {

@@ -152,13 +152,14 @@ func attach() error {
 	return nil
 }
 
-// dialRelay connects the init with the relay.
-func dialRelay() (conn io.ReadWriteCloser, err error) {
-	err = retry(func() (err error) {
+// dialRelay connects the init with the relay. The relay can't take descriptors for the server.
+func dialRelay() (io.ReadWriteCloser, error) {
+	var conn net.Conn
+	err := retry(func() (err error) {
 		conn, err = Dial(call.SocketPath)
 		return err
 	})
-	return conn, err
+	return struct{ io.ReadWriteCloser }{conn}, err
 }
 
 // retry calls f until it succeeds: the containers of a pod start in any order.
