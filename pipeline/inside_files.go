@@ -212,10 +212,18 @@ func (p *Pipeline) ReadFile(ctx context.Context, namespace, id, name string) (gu
 		done()
 		return e, nil, fileFault(s, err)
 	}
-	lent := func() bool { return len(s.Leases()) > 0 && !p.cfg.Artifacts.ShowSecrets }
-	if !lent() {
-		content = unlent{content, lent}
+	leased := func() bool { return len(s.Leases()) > 0 && !p.cfg.Artifacts.ShowSecrets }
+	if !leased() {
+		content = unleased{content, leased}
 	} else {
+		release, err := s.Copy(ctx)
+		if err != nil {
+			content.Close()
+			done()
+			return guest.Entry{}, nil, sessionError(StageQueue, err)
+		}
+		over := done
+		done = func() { release(); over() }
 		if content, err = p.withoutSecrets(s, e, content); err != nil {
 			done()
 			return guest.Entry{}, nil, err
@@ -224,21 +232,21 @@ func (p *Pipeline) ReadFile(ctx context.Context, namespace, id, name string) (gu
 	return cleanEntry(s, e), &heldFile{content, done}, nil
 }
 
-// errLent ends what was opened when the session had no secrets.
-var errLent = errors.New("the session was lent secrets meanwhile")
+// errLeased ends what was opened when the session had no secrets.
+var errLeased = errors.New("the session was lent secrets meanwhile")
 
-// unlent is content that is read only as long as its session was lent no secrets: they can't be in what was read before.
-type unlent struct {
+// unleased is content that is read only as long as its session was lent no secrets: they can't be in what was read before.
+type unleased struct {
 	io.ReadCloser
-	lent func() bool
+	leased func() bool
 }
 
 // Read implements [io.Reader].
-func (u unlent) Read(b []byte) (int, error) {
+func (u unleased) Read(b []byte) (int, error) {
 	n, err := u.ReadCloser.Read(b)
-	if u.lent() {
+	if u.leased() {
 		clear(b[:n])
-		return 0, errLent
+		return 0, errLeased
 	}
 	return n, err
 }
@@ -333,8 +341,8 @@ func (q DialPort) plan(_ context.Context, r *run) (work, error) {
 			done()
 			return fileFault(s, err)
 		}
-		lent := func() bool { return len(s.Leases()) > 0 }
-		r.res.Answer = net.Conn(&heldConn{conn, unlent{conn, lent}, done})
+		leased := func() bool { return len(s.Leases()) > 0 }
+		r.res.Answer = net.Conn(&heldConn{conn, unleased{conn, leased}, done})
 		return nil
 	})
 }

@@ -296,6 +296,26 @@ func TestSessionFiles(t *testing.T) {
 	if got := read("d/c"); got != "hello" {
 		t.Errorf("got %q", got)
 	}
+	// Each of these is a copy on the server's disk, of which a session has a few.
+	var copies []io.Closer
+	for range 4 {
+		_, f, err := p.ReadFile(ctx, "default", id, "d/c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies = append(copies, f)
+	}
+	soon, cancel := context.WithTimeout(ctx, time.Second/4)
+	defer cancel()
+	if _, _, err := p.ReadFile(soon, "default", id, "d/c"); err == nil {
+		t.Error("a session has more than 4 copies of its files on the server")
+	}
+	for _, f := range copies {
+		f.Close()
+	}
+	if got := read("d/c"); got != "hello" {
+		t.Errorf("got %q", got)
+	}
 	list, _ := p.ListFiles(ctx, "default", id, "", 1)
 	for _, e := range list {
 		if strings.Contains(e.Name+e.Path, secret) {
@@ -314,9 +334,9 @@ func TestSessionFiles(t *testing.T) {
 	}
 }
 
-// TestLentMeanwhile: a secret that one program is lent is in nothing that others of the session say from then on, and what was opened before
+// TestLeasedMeanwhile: a secret that one program is lent is in nothing that others of the session say from then on, and what was opened before
 // hands out no more.
-func TestLentMeanwhile(t *testing.T) {
+func TestLeasedMeanwhile(t *testing.T) {
 	p, _, memory := newReal(t, nil)
 	hosttest.Program(t, "python3")
 	secret := "abc123def456ghi"

@@ -311,18 +311,18 @@ func (a *Reader) Close() {
 
 // feed is an input that is sent in parts, of which few bytes wait for a program that does not read.
 type feed struct {
-	turn   chan struct{} // has a value while somebody sends
-	parts  chan []byte   // of maxPart bytes at most
-	closed chan struct{}
-	once   sync.Once
-	rest   []byte
+	sending chan struct{} // has a value while somebody sends
+	parts   chan []byte   // of maxPart bytes at most
+	closed  chan struct{}
+	once    sync.Once
+	rest    []byte
 }
 
 // maxPart bounds a part of a feed, in bytes: what a pipe holds.
 const maxPart = 64 << 10
 
 func newFeed() *feed {
-	return &feed{turn: make(chan struct{}, 1), parts: make(chan []byte, 4), closed: make(chan struct{})}
+	return &feed{sending: make(chan struct{}, 1), parts: make(chan []byte, 4), closed: make(chan struct{})}
 }
 
 // Read implements [io.Reader].
@@ -348,11 +348,11 @@ func (f *feed) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// send waits for its turn, so that nothing comes between its parts.
+// send waits until nobody else sends, so that nothing comes between its parts.
 func (f *feed) send(ctx context.Context, b []byte) error {
 	select {
-	case f.turn <- struct{}{}:
-		defer func() { <-f.turn }()
+	case f.sending <- struct{}{}:
+		defer func() { <-f.sending }()
 	case <-f.closed:
 		return ErrEnded
 	case <-ctx.Done():

@@ -74,7 +74,7 @@ func TestLoneSurrogate(t *testing.T) {
 	for range 100 {
 		w.Write(bytes.Repeat([]byte{'\\'}, 100))
 	}
-	if kept := len(w.text().scan.rest); kept > 4*maxSlashes {
-		t.Errorf("%d bytes wait for the other half", kept)
+	if held := len(w.text().scan.rest); held > 4*maxSlashes {
+		t.Errorf("%d bytes wait for the other half", held)
 	}
 }

@@ -77,7 +77,7 @@ func (c *Client) connect(ctx context.Context, s io.ReadWriteCloser) (err error) 
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	t := &http.Transport{
-		Protocols: protocols(), DisableCompression: true, MaxResponseHeaderBytes: 128 << 10,
+		Protocols: protocols(), DisableCompression: true, MaxResponseHeaderBytes: 128 << 10, ResponseHeaderTimeout: answerTimeout,
 		HTTP2:       &http.HTTP2Config{StrictMaxConcurrentRequests: true, MaxReadFrameSize: chunk, MaxReceiveBufferPerStream: 4 * chunk},
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return asConn(s), nil },
 	}

@@ -42,8 +42,8 @@ func TestREADMEExamples(t *testing.T) {
 		section, language, program, file string
 		has                              []string // a command that fails where the example can't run
 	}{
-		{"E2B's SDK", "python", "python3", "a.py", []string{"python3", "-c", "import e2b_code_interpreter"}},
-		{"E2B's SDK", "ts", "node", "a.mjs", []string{"node", "-e", "require('@e2b/code-interpreter')"}},
+		{"SDKs of E2B", "python", "python3", "a.py", []string{"python3", "-c", "import e2b_code_interpreter"}},
+		{"SDKs of E2B", "ts", "node", "a.mjs", []string{"node", "-e", "require('@e2b/code-interpreter')"}},
 		{"Session API", "python", "python3", "a.py", []string{"python3", "-c", "import json, urllib.request"}},
 		{"Session API", "ts", "node", "a.mjs", []string{"node", "-e", "if (!globalThis.fetch) throw 1"}},
 	} {

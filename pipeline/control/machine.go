@@ -71,7 +71,7 @@ func (a *API) doctor(ctx context.Context, _ *nothing) ([]Finding, error) {
 	if a.c.Doctor == nil {
 		return nil, failure(http.StatusNotFound, "this server does not look at its machine")
 	}
-	list, err := a.looked.look(ctx, a.c.Doctor)
+	list, err := a.looked.ask(ctx, a.c.Doctor)
 	if !askerOf(ctx).all {
 		list = slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Kind == "state" })
 	}
@@ -87,7 +87,7 @@ type looked struct {
 
 const lookedTime = 5 * time.Second
 
-func (l *looked) look(ctx context.Context, doctor func(context.Context) ([]Finding, error)) ([]Finding, error) {
+func (l *looked) ask(ctx context.Context, doctor func(context.Context) ([]Finding, error)) ([]Finding, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() != nil {

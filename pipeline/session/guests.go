@@ -11,6 +11,22 @@ import (
 type guests struct {
 	mu     sync.Mutex
 	client *guest.Client
+	copies chan struct{} // has a value for each copy of a file that the server holds
+}
+
+// maxCopies bounds the copies of one session's files that the server holds at the same time. Each may be as large as the sandbox's disk.
+const maxCopies = 4
+
+// Copy waits until the server may hold one more copy of a file of the session, until release.
+func (s *Session) Copy(ctx context.Context) (release func(), err error) {
+	select {
+	case s.guests.copies <- struct{}{}:
+		return sync.OnceFunc(func() { <-s.guests.copies }), nil
+	case <-s.dead:
+		return nil, s.ended()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // Guest returns the agent in the session's sandbox, and starts one if there is none. Sessions whose sandbox does not show it have none.

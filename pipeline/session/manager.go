@@ -100,8 +100,8 @@ func (k *Manager) Check(idle, lifetime time.Duration) error {
 // it ends the session again.
 func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
 	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, close: p.Close, info: p.Info, leases: cmp.Or(p.Leases, &vault.Held{}), more: map[string]*interpreter{},
-		interpreter: interpreter{language: p.Info.Language, sem: make(chan struct{}, 1)},
-		dead:        make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
+		interpreter: interpreter{language: p.Info.Language, sem: make(chan struct{}, 1)}, guests: guests{copies: make(chan struct{}, maxCopies)},
+		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
 	if err := k.room(p.Info.Namespace); err != nil {
 		s.done()
 		return Info{}, err
