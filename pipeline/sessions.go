@@ -40,7 +40,6 @@ type NewSession struct {
 
 	Template string            // see session.Info, as the next
 	Metadata map[string]string // at most maxMetadata bytes
-	Token    string
 }
 
 // maxMetadata bounds the metadata of a session, in bytes.
@@ -117,7 +116,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		Info: session.Info{
 			ID: r.res.ID, Namespace: r.res.Namespace, Language: c.shows, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
-			Bare: q.Bare, Home: q.Home, Template: q.Template, Metadata: q.Metadata, Token: q.Token, Allow: q.Allow,
+			Bare: q.Bare, Home: q.Home, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow,
 		},
 		Env:      slices.Concat(view.Env, out.Env(), q.Env),
 		Leases:   held,

@@ -94,16 +94,15 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 		seconds = *q.Timeout
 	}
 	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
-	access := rand.Text() + rand.Text()
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{Namespace: c.namespace, Bare: true, Home: homeDir, Backend: t.Backend, Profile: t.Profile,
-		Idle: life, Lifetime: life, Network: &network, Env: environment(q.EnvVars), Template: q.TemplateID, Metadata: q.Metadata, Token: access})
+		Idle: life, Lifetime: life, Network: &network, Env: environment(q.EnvVars), Template: q.TemplateID, Metadata: q.Metadata})
 	if err != nil {
 		refusePipeline(w, err)
 		return
 	}
 	info := res.Answer.(session.Info)
 	b := &Sandbox{ID: strings.ToLower(info.ID), Session: info.ID, Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata,
-		Access: access, Traffic: rand.Text() + rand.Text(), Created: info.Created, internet: q.InternetAccess, network: q.Network}
+		Access: rand.Text() + rand.Text(), Traffic: rand.Text() + rand.Text(), Created: info.Created, internet: q.InternetAccess, network: q.Network}
 	s.mu.Lock()
 	s.all[b.ID] = b
 	s.mu.Unlock()

@@ -34,7 +34,6 @@ type Info struct {
 	Template string            `json:"template,omitempty"` // what its client has called for
 	Metadata map[string]string `json:"metadata,omitempty"` // what its client calls it
 	Allow    []string          `json:"allow,omitempty"`    // names that it may reach, if it was given some
-	Token    string            `json:"-"`                  // that clients of its own protocols must have; "" is none
 }
 
 // Restart is a moment at which a session's interpreter was lost and a new one started.

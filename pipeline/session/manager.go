@@ -287,7 +287,6 @@ func (k *Manager) end(s *Session, why string) {
 	s.info.State, s.info.Ended = "dead", why
 	info := s.info
 	s.mu.Unlock()
-	info.Token = ""
 	k.gone = append(k.gone, info)
 	k.gone = k.gone[max(0, len(k.gone)-maxGone):]
 	k.mu.Unlock()
