@@ -39,7 +39,7 @@ type message struct {
 }
 
 // browse starts a browser that has got in as an identity.
-func browse(t *testing.T, s *server, i identity.Identity) *chromium {
+func browse(t testing.TB, s *server, i identity.Identity) *chromium {
 	t.Helper()
 	c := startChromium(t)
 	c.open(s.base + "#" + s.Invite(i))
@@ -47,7 +47,7 @@ func browse(t *testing.T, s *server, i identity.Identity) *chromium {
 	return c
 }
 
-func startChromium(t *testing.T) *chromium {
+func startChromium(t testing.TB) *chromium {
 	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {

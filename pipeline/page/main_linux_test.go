@@ -31,7 +31,7 @@ import (
 // server is a page before real sandboxes, a real log and a real listener.
 type server struct {
 	*Page
-	t      *testing.T
+	t      testing.TB
 	pipe   *pipeline.Pipeline
 	broker *approval.Broker
 	log    *audit.Log
@@ -46,7 +46,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func serve(t *testing.T) *server {
+func serve(t testing.TB) *server {
 	t.Helper()
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	t.Cleanup(func() { b.Close() })

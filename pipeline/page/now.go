@@ -92,7 +92,7 @@ const (
 
 // live sends what has changed of what asks and what runs, until the browser goes.
 func (p *Page) live(w http.ResponseWriter, r *http.Request, v *visitor) {
-	out := newStream(w)
+	out := newStream(w, r)
 	ctx := r.Context()
 	var asked, ran string
 	var looked time.Time
@@ -278,8 +278,11 @@ type stream struct {
 	err error
 }
 
-func newStream(w http.ResponseWriter) *stream {
+func newStream(w http.ResponseWriter, r *http.Request) *stream {
 	h := w.Header()
+	if r.ProtoMajor == 1 { // browsers read on for seconds what they have left, where the connection could be used again, and have six of them
+		h.Set("Connection", "close")
+	}
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // nginx would wait for more
 	c := http.NewResponseController(w)

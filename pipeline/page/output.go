@@ -36,7 +36,7 @@ const (
 
 // output sends what a run writes as it comes.
 func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) {
-	out := newStream(w)
+	out := newStream(w, r)
 	q := &queue{more: make(chan struct{}, 1)}
 	watched := make(chan error, 1)
 	go func() { watched <- p.c.Client.Watch(r.Context(), r.URL.Query().Get("id"), q.add) }()

@@ -99,6 +99,7 @@ live.addEventListener("asking", e => { say(""); questions(JSON.parse(e.data)); }
 live.addEventListener("running", e => { const here = $("#running"); if (here) children(here, parsed(JSON.parse(e.data).html)); });
 live.addEventListener("gone", e => say(JSON.parse(e.data).why));
 live.addEventListener("error", async () => {
+  if (leaving) return;
   say(body.dataset.lost);
   if (live.readyState === EventSource.CLOSED) {
     try { if ((await fetch("live", {method: "GET", headers: {Accept: "text/event-stream"}, signal: AbortSignal.timeout(500)})).status === 401) return out(); } catch {}
@@ -106,7 +107,9 @@ live.addEventListener("error", async () => {
   }
 });
 live.addEventListener("open", () => say(""));
-addEventListener("pagehide", () => live.close());
+let leaving = false;
+addEventListener("pagehide", () => { leaving = true; live.close(); });
+addEventListener("pageshow", e => { if (e.persisted) location.reload(); });
 
 setInterval(() => all("[data-left]").forEach(t => {
   const s = Math.max(0, Math.round((new Date(t.dataset.left) - Date.now()) / 1000));
