@@ -15,16 +15,17 @@ import (
 
 // Filter chooses rows. The zero value chooses all.
 type Filter struct {
-	Namespace string
-	Since     time.Time // the first moment that counts
-	Until     time.Time // the first moment that does not
-	Kinds     []string  // any of these
-	Run       string
-	After     int64    // only rows with a greater Seq
-	Before    int64    // only rows with a smaller Seq; 0 is no limit
-	Contains  []string // only rows whose data, as JSON, contains each of these texts
-	Limit     int      // only the newest so many; 0 or less is no limit
-	Sealed    bool     // also rows that were moved into segments
+	Namespace  string
+	Namespaces []string  // any of these
+	Since      time.Time // the first moment that counts
+	Until      time.Time // the first moment that does not
+	Kinds      []string  // any of these
+	Run        string
+	After      int64    // only rows with a greater Seq
+	Before     int64    // only rows with a smaller Seq; 0 is no limit
+	Contains   []string // only rows whose data, as JSON, contains each of these texts
+	Limit      int      // only the newest so many; 0 or less is no limit
+	Sealed     bool     // also rows that were moved into segments
 
 	// Missing is called for each segment that may have such rows and whose file is not here, and the rows after
 	// it follow. If it is nil, that is an error.
@@ -159,6 +160,10 @@ func (f Filter) where(from int64) (clause string, args []any) {
 	}
 	if f.Namespace != "" {
 		and("namespace = ?", f.Namespace)
+	}
+	if len(f.Namespaces) > 0 {
+		list, _ := json.Marshal(f.Namespaces) // of strings; one argument however many there are
+		and("namespace IN (SELECT value FROM json_each(?))", string(list))
 	}
 	if f.Run != "" {
 		and("run = ?", f.Run)

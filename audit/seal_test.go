@@ -158,6 +158,8 @@ func TestSealedRows(t *testing.T) {
 		"kinds":            {Kinds: []string{sealedKind, "none"}},
 		"a namespace":      {Namespace: "default"},
 		"no such":          {Namespace: "none"},
+		"namespaces":       {Namespaces: []string{"none", "default"}},
+		"no such ones":     {Namespaces: []string{"none", "defaults"}},
 		"since":            {Since: rows[650].Time},
 		"until":            {Until: rows[299].Time},
 		"until row 1":      {Until: rows[0].Time},

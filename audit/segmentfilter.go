@@ -101,6 +101,7 @@ func (f Filter) texts() (all texts) {
 	}
 	add(`"run":`, f.Run)
 	add(`"namespace":`, f.Namespace)
+	add(`"namespace":`, f.Namespaces...)
 	add(`"kind":`, f.Kinds...)
 	return all
 }
