@@ -33,7 +33,7 @@ var installers = sync.OnceValue(func() []installer {
 // code calls one and it has tried to get out, or to call what is not there.
 func (e *execution) installHints(output string, tried bool) (list []Remedy) {
 	res := e.res
-	output = res.Stdout + "\n" + output
+	output = lastWords(res.Stdout) + "\n" + lastWords(output)
 	tried = tried || res.Ended != backends.EndedOK && strings.Contains(output, "not found")
 	code := withoutComments().ReplaceAllString(string(e.program.Source), "")
 	for _, i := range installers() {
@@ -49,6 +49,10 @@ func (e *execution) installHints(output string, tried bool) (list []Remedy) {
 	}
 	return list
 }
+
+// lastWords returns the end of an output, where a program says why it gave up: the expressions take half a microsecond a byte, and an
+// output may have many megabytes.
+func lastWords(output string) string { return output[max(0, len(output)-64<<10):] }
 
 // installHint returns how to install packages of one package manager.
 func installHint(i installer, names []string, session string) Remedy {
