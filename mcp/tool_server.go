@@ -209,28 +209,13 @@ type statsFacts struct {
 func (s *Server) sandboxStats(_ context.Context, c *call, _ *statsArgs) (*answer, error) {
 	n := s.cfg.Pipeline.Stats()
 	if c.walled {
-		s.countOnly(&n, c.namespace)
+		n = s.cfg.Pipeline.StatsOf(func(namespace string) bool { return namespace == c.namespace })
 	}
 	f := &statsFacts{Uptime: time.Since(n.Began).Seconds(), Running: n.Running, Waiting: n.Waiting, Slots: n.Slots,
 		Runs: n.Runs, Sessions: n.Sessions, Jobs: n.Jobs, P50: n.P50, P90: n.P90, P99: n.P99, Pools: poolsOf(n.Pools)}
 	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms%s",
 		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, count(n.Jobs, "run"), tallied(n.Runs), tallied(n.Sessions), n.P50, n.P90, n.P99, poolLines(n.Pools))
 	return &answer{text: text, facts: f}, nil
-}
-
-// countOnly leaves sessions and background runs of other namespaces out.
-func (s *Server) countOnly(n *pipeline.Stats, namespace string) {
-	n.Sessions, n.Jobs = map[string]int{}, 0
-	for _, i := range s.cfg.Pipeline.Sessions(namespace) {
-		if i.State != "dead" {
-			n.Sessions[i.State]++
-		}
-	}
-	for _, j := range s.cfg.Pipeline.Jobs(namespace) {
-		if j.State == "running" {
-			n.Jobs++
-		}
-	}
 }
 
 // tallied lists what there is how many of.

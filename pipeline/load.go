@@ -27,6 +27,17 @@ type NamespaceLoad struct {
 // Load returns the load of the queue, namespaces by name; those that have nothing in it are left out.
 func (p *Pipeline) Load() Load { return p.cfg.Queue.detail() }
 
+// Of returns the load of some namespaces. Slots and Room are those of the whole queue.
+func (l Load) Of(counts func(namespace string) bool) Load {
+	own := Load{Slots: l.Slots, Room: l.Room, Namespaces: []NamespaceLoad{}}
+	for _, n := range l.Namespaces {
+		if counts(n.Namespace) {
+			own.Running, own.Waiting, own.Namespaces = own.Running+n.Running, own.Waiting+n.Waiting, append(own.Namespaces, n)
+		}
+	}
+	return own
+}
+
 // Free reports whether a run with these limits could start at once.
 func (p *Pipeline) Free(l backends.Limits) bool {
 	l.CPU = cmp.Or(l.CPU, p.cfg.Limits.CPU)

@@ -125,7 +125,7 @@ func New(cfg Config) *Pipeline {
 	}
 	cfg.Artifacts.MaxCount = cmp.Or(max(cfg.Artifacts.MaxCount, 0), DefaultArtifacts.MaxCount)
 	cfg.Artifacts.MaxBytes = cmp.Or(max(cfg.Artifacts.MaxBytes, 0), DefaultArtifacts.MaxBytes)
-	p := &Pipeline{cfg: cfg, counters: &counters{began: time.Now().UTC(), runs: map[string]int64{}}, budget: egress.NewBudget(), policy: hash(cfg.Policy)}
+	p := &Pipeline{cfg: cfg, counters: &counters{began: time.Now().UTC(), runs: map[string]map[string]int64{}}, budget: egress.NewBudget(), policy: hash(cfg.Policy)}
 	p.jobs.all, p.namespaceLimits.each = map[string]*job{}, map[string]Bounds{}
 	p.sessions = session.NewManager(cfg.Sessions, p.sessionEnded)
 	return p

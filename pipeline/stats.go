@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,15 +26,24 @@ type Stats struct {
 	Pools []Pool `json:"pools,omitempty"`
 }
 
-// counters counts runs by how they ended, and holds the times of the last.
+// counters counts runs of each namespace by how they ended, and holds the times of the last.
 type counters struct {
 	began time.Time
 
 	mu   sync.Mutex
-	runs map[string]int64
-	last []int64 // microseconds, a ring
+	runs map[string]map[string]int64
+	last []lap // a ring
 	next int
 }
+
+// lap is how long a run took, from request to result.
+type lap struct {
+	namespace string
+	micros    int64
+}
+
+// maxCounted is how many namespaces are counted by themselves: clients choose their names. The runs of further ones count for "" alone.
+const maxCounted = 1000
 
 // lastRuns is of how many runs the percentiles are.
 const lastRuns = 1000
@@ -43,26 +51,54 @@ const lastRuns = 1000
 func (t *counters) add(r Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.runs[r.Ended]++
+	of := r.Namespace
+	if t.runs[of] == nil && len(t.runs) >= maxCounted {
+		of = ""
+	}
+	if t.runs[of] == nil {
+		t.runs[of] = map[string]int64{}
+	}
+	t.runs[of][r.Ended]++
 	if r.Timings.Total == 0 {
 		return
 	}
 	if len(t.last) < lastRuns {
-		t.last = append(t.last, r.Timings.Total)
+		t.last = append(t.last, lap{of, r.Timings.Total})
 		return
 	}
-	t.last[t.next] = r.Timings.Total
+	t.last[t.next] = lap{of, r.Timings.Total}
 	t.next = (t.next + 1) % lastRuns
 }
 
 // Stats returns the figures of the server so far.
 func (p *Pipeline) Stats() Stats {
-	s := Stats{Began: p.counters.began, Runs: map[string]int64{}, Sessions: map[string]int{}}
+	s := p.StatsOf(func(string) bool { return true })
 	s.Running, s.Waiting, s.Slots = p.cfg.Queue.load()
+	return s
+}
+
+// StatsOf returns the figures of some namespaces so far. Slots and Pools are those of the whole server.
+func (p *Pipeline) StatsOf(counts func(namespace string) bool) Stats {
+	s := Stats{Began: p.counters.began, Runs: map[string]int64{}, Sessions: map[string]int{}}
+	l := p.Load().Of(counts)
+	s.Running, s.Waiting, s.Slots = l.Running, l.Waiting, l.Slots
+	var times []int64
 	p.counters.mu.Lock()
-	maps.Copy(s.Runs, p.counters.runs)
-	times := slices.Sorted(slices.Values(p.counters.last))
+	for namespace, runs := range p.counters.runs {
+		if !counts(namespace) {
+			continue
+		}
+		for ended, n := range runs {
+			s.Runs[ended] += n
+		}
+	}
+	for _, l := range p.counters.last {
+		if counts(l.namespace) {
+			times = append(times, l.micros)
+		}
+	}
 	p.counters.mu.Unlock()
+	slices.Sort(times)
 	at := func(part float64) float64 {
 		if len(times) == 0 {
 			return 0
@@ -71,12 +107,12 @@ func (p *Pipeline) Stats() Stats {
 	}
 	s.P50, s.P90, s.P99 = at(0.5), at(0.9), at(0.99)
 	for _, info := range p.sessions.List("") {
-		if info.State != "dead" {
+		if info.State != "dead" && counts(info.Namespace) {
 			s.Sessions[info.State]++
 		}
 	}
 	for _, j := range p.Jobs("") {
-		if j.State == "running" {
+		if j.State == "running" && counts(j.Namespace) {
 			s.Jobs++
 		}
 	}
