@@ -76,6 +76,7 @@ type API struct {
 	longs   streams
 	watches streams
 	sums    figures
+	reads   turns
 	looked  looked
 	cells   cells
 	held    operation.Budget // bodies of what takes long
@@ -114,6 +115,7 @@ func (a *API) Stop() {
 	a.streams.end()
 	a.longs.end()
 	a.watches.end()
+	a.sums.end()
 }
 
 // End stops them, and returns when they have ended.
@@ -122,6 +124,7 @@ func (a *API) End() {
 	a.streams.all.Wait()
 	a.longs.all.Wait()
 	a.watches.all.Wait()
+	a.sums.under.Wait()
 }
 
 // SetAddress sets what the server tells of where it answers over HTTP.
@@ -169,13 +172,13 @@ func (a *API) routes() http.Handler {
 	on(short, getLimits, a.limits, a.running)
 	on(short, setLimits, a.setLimits, a.running)
 	on(short, getQueue, a.queue, a.running)
-	on(short, getStats, func(context.Context, *nothing) (pipeline.Stats, error) { return a.c.Pipeline.Stats(), nil }, a.running)
+	on(short, getStats, a.stats, a.running)
 	on(short, listJobs, a.jobs, a.running)
 	on(short, listRunning, a.underway, a.running)
 	on(short, interruptRun, a.interruptRun, a.running)
-	on(short, searchLog, a.search, nil)
-	on(short, getStory, a.story, nil)
-	on(short, getEvidence, a.evidence, nil)
+	on(short, searchLog, a.search, a.inTurn)
+	on(short, getStory, a.story, a.inTurn)
+	on(short, getEvidence, a.evidence, a.inTurn)
 	on(short, listStored, a.stored, nil)
 	on(short, readStored, a.storedPart, nil)
 	on(short, getPolicy, a.policy, nil)
@@ -218,11 +221,12 @@ func (a *API) running(f http.HandlerFunc) http.HandlerFunc {
 func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return func(f http.HandlerFunc) http.HandlerFunc {
 		return a.running(func(w http.ResponseWriter, r *http.Request) {
-			if err := a.longs.enter(askerOf(r.Context()).room(maxLong), "have something run"); err != nil {
+			by := askerOf(r.Context())
+			if err := a.longs.enter(by, maxLong, "have something run"); err != nil {
 				deny(w, err)
 				return
 			}
-			defer a.longs.leave()
+			defer a.longs.leave(by)
 			release, err := a.gather(w, r, limit)
 			if err != nil {
 				deny(w, err)
@@ -271,9 +275,17 @@ func (a *API) gather(w http.ResponseWriter, r *http.Request, limit int64) (relea
 }
 
 func (a *API) queue(ctx context.Context, _ *nothing) (pipeline.Load, error) {
-	l, sees := a.c.Pipeline.Load(), askerOf(ctx).sees
-	l.Namespaces = slices.DeleteFunc(l.Namespaces, func(n pipeline.NamespaceLoad) bool { return !sees(n.Namespace) })
-	return l, nil
+	if by := askerOf(ctx); !by.all {
+		return a.c.Pipeline.Load().Of(by.sees), nil
+	}
+	return a.c.Pipeline.Load(), nil
+}
+
+func (a *API) stats(ctx context.Context, _ *nothing) (pipeline.Stats, error) {
+	if by := askerOf(ctx); !by.all {
+		return a.c.Pipeline.StatsOf(by.sees), nil
+	}
+	return a.c.Pipeline.Stats(), nil
 }
 
 func (a *API) jobs(ctx context.Context, q *inNamespace) ([]pipeline.Job, error) {

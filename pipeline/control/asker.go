@@ -21,7 +21,7 @@ type asker struct {
 	all    bool   // sees all namespaces
 	user   string // as the audit log has it
 	sees   func(namespace string) bool
-	only   string // the one namespace that the asker sees; "" is several, or all
+	only   []string // the namespaces that the asker sees, unless all
 	caller pipeline.Caller
 }
 
@@ -45,11 +45,7 @@ func askerOf(ctx context.Context) asker {
 	if page {
 		by = "page"
 	}
-	only := ""
-	if len(i.Namespaces) == 1 {
-		only = i.Namespaces[0]
-	}
-	return asker{only: only, page: page, person: i.Kind == identity.Person, all: i.Kind == identity.Person && len(i.Namespaces) == 0, user: i.String(), sees: i.May, caller: pipeline.Caller{By: by}}
+	return asker{only: i.Namespaces, page: page, person: i.Kind == identity.Person, all: i.Kind == identity.Person && len(i.Namespaces) == 0, user: i.String(), sees: i.May, caller: pipeline.Caller{By: by}}
 }
 
 func everything(string) bool { return true }

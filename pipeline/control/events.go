@@ -44,11 +44,13 @@ type Notice struct {
 type streams struct {
 	mu   sync.Mutex
 	n    int
-	over chan struct{} // closed by the server's Close
+	by   map[string]int // of one person over HTTP or on the page
+	over chan struct{}  // closed by the server's Close
 	all  sync.WaitGroup
 }
 
-func (s *streams) enter(limit int, what string) error {
+// enter lets one more begin where fewer than limit are under way, and fewer than a third of them are the same person's.
+func (s *streams) enter(by asker, limit int, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -56,17 +58,27 @@ func (s *streams) enter(limit int, what string) error {
 		return failure(http.StatusServiceUnavailable, "the server ends")
 	default:
 	}
-	if s.n >= limit {
+	if s.n >= by.room(limit) {
 		return failure(http.StatusServiceUnavailable, "%d clients %s already", s.n, what)
 	}
+	if !by.peer && s.by[by.user] >= limit/3 {
+		return failure(http.StatusServiceUnavailable, "%d clients of %s %s already", s.by[by.user], by.user, what)
+	}
+	if s.by == nil {
+		s.by = map[string]int{}
+	}
+	s.by[by.user]++
 	s.n++
 	s.all.Add(1)
 	return nil
 }
 
-func (s *streams) leave() {
+func (s *streams) leave(by asker) {
 	s.mu.Lock()
 	s.n--
+	if s.by[by.user]--; s.by[by.user] == 0 {
+		delete(s.by, by.user)
+	}
 	s.mu.Unlock()
 	s.all.Done()
 }
@@ -98,13 +110,13 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 		err = failure(http.StatusNotFound, "this server has none")
 	}
 	if err == nil {
-		err = a.streams.enter(by.room(maxStreams), "listen")
+		err = a.streams.enter(by, maxStreams, "listen")
 	}
 	if err != nil {
 		deny(w, err)
 		return
 	}
-	defer a.streams.leave()
+	defer a.streams.leave(by)
 	// A client may read as slowly as it likes, and for as long: what it costs is bounded.
 	c := http.NewResponseController(w)
 	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {

@@ -3,21 +3,25 @@ package control
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"iter"
 	"maps"
+	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/audit/facts"
 )
 
 // Figures sum up what the log has of the last days.
 type Figures struct {
-	Days       []Day    `json:"days"`       // the oldest first, without those on which nothing ran
-	Domains    []Domain `json:"domains"`    // those that were decided about most often
-	Namespaces []string `json:"namespaces"` // that something ran in
+	Days       []Day    `json:"days"`             // the oldest first, without those on which nothing ran
+	Domains    []Domain `json:"domains"`          // those that were decided about most often
+	Namespaces []string `json:"namespaces"`       // that something ran in
+	Partly     bool     `json:"partly,omitempty"` // the log is long, and the rest of it is being added up
 }
 
 // Day has the figures of one day, in UTC.
@@ -41,24 +45,32 @@ type Domain struct {
 // Bounds of what is kept in memory to sum up from.
 const (
 	maxDays    = 400
-	maxSamples = 1000 // of one day and namespace: the newest
 	maxDomains = 1000 // of one day and namespace
 )
 
-// figuresOf is what sums up a day of a namespace.
+// figuresOf sums up a day of a namespace.
 type figuresOf struct {
 	Day
-	walls   []float64
-	next    int
+	walls   map[float64]int // how many programs ran so long: milliseconds to three digits, as people are shown them
 	domains map[string]*Domain
 }
 
-// figures adds up rows of the log as they come.
+// figures adds up rows of the log, in one pass and then those that have come. A pass goes on when whoever asks has gone.
 type figures struct {
-	lock  chan struct{} // is taken by sending
+	mu    sync.Mutex
 	after int64
 	all   map[string]map[string]*figuresOf // by namespace and day
-	made  sync.Once
+	pass  *pass                            // under way, or nil
+	ended bool
+	under sync.WaitGroup
+	ctx   context.Context
+	stop  context.CancelFunc
+}
+
+// pass is one reading of the log.
+type pass struct {
+	over chan struct{}
+	err  error // set before over is closed
 }
 
 // summed are the kinds of rows that figures are made of.
@@ -69,31 +81,105 @@ type figuresIn struct {
 	Days int `json:"days" about:"How many days back." default:"30" range:"1..400"`
 }
 
+// figuresTime is how long somebody waits for what is not summed up yet, before they get what is.
+const figuresTime = time.Second
+
 func (a *API) figuresOf(ctx context.Context, q *figuresIn) (Figures, error) {
 	if a.c.Records == nil {
 		return Figures{}, errNoLog
 	}
 	s := &a.sums
-	s.made.Do(func() { s.lock, s.all = make(chan struct{}, 1), map[string]map[string]*figuresOf{} })
+	p, err := s.catchUp(a.c.Records)
+	if err != nil {
+		return Figures{}, err
+	}
+	wait := time.NewTimer(figuresTime)
+	defer wait.Stop()
+	partly := false
 	select {
-	case s.lock <- struct{}{}:
-		defer func() { <-s.lock }()
+	case <-p.over:
+		if p.err != nil {
+			return Figures{}, p.err
+		}
+	case <-wait.C:
+		partly = true
 	case <-ctx.Done():
 		return Figures{}, context.Cause(ctx)
 	}
-	for r, err := range a.c.Records.Rows(ctx, audit.Filter{After: s.after, Kinds: summed, Since: time.Now().AddDate(0, 0, -maxDays)}) {
-		if err != nil {
-			return Figures{}, err
-		}
-		s.add(r)
-	}
 	since := time.Now().UTC().AddDate(0, 0, 1-q.Days).Format(time.DateOnly)
 	sees := askerOf(ctx).sees
-	return s.of(since, func(n string) bool { return sees(n) && (q.Namespace == "" || n == q.Namespace) }), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.of(since, func(n string) bool { return sees(n) && (q.Namespace == "" || n == q.Namespace) })
+	f.Partly = partly
+	return f, nil
 }
 
-// add adds a row.
-func (s *figures) add(r audit.Row) {
+// catchUp has the rows read that have come, unless that is under way.
+func (s *figures) catchUp(log Records) (*pass, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		return nil, failure(http.StatusServiceUnavailable, "the server ends")
+	case s.pass != nil:
+		return s.pass, nil
+	case s.all == nil:
+		s.all = map[string]map[string]*figuresOf{}
+		s.ctx, s.stop = context.WithCancel(context.Background())
+	}
+	p := &pass{over: make(chan struct{})}
+	s.pass = p
+	f := audit.Filter{After: s.after, Kinds: summed, Since: time.Now().AddDate(0, 0, -maxDays), Sealed: true, Missing: func(audit.Segment) {}}
+	s.under.Go(func() {
+		defer close(p.over)
+		p.err = s.read(log.Rows(s.ctx, f))
+	})
+	return p, nil
+}
+
+// read adds rows, and ends the pass.
+func (s *figures) read(rows iter.Seq2[audit.Row, error]) (err error) {
+	for r, e := range rows {
+		if err = e; err != nil {
+			break
+		}
+		f := sumOf(r)
+		s.mu.Lock()
+		s.add(r, f)
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pass = nil
+	return err
+}
+
+// end ends the pass that is under way, and lets no more begin.
+func (s *figures) end() {
+	s.mu.Lock()
+	s.ended = true
+	if s.stop != nil {
+		s.stop()
+	}
+	s.mu.Unlock()
+}
+
+// sum is what figures are made of in a row's data: reading all of package facts takes three times as long, and the log may have millions.
+type sum struct {
+	Name, What string
+	Ended      string
+	WallMS     float64 `json:"wall_ms"`
+	Peak       int64   `json:"peak_memory"`
+}
+
+func sumOf(r audit.Row) (f sum) {
+	_ = json.Unmarshal(r.Data, &f) // what has another type is left out, as facts.Of does
+	return f
+}
+
+// add adds a row. The caller holds the lock.
+func (s *figures) add(r audit.Row, f sum) {
 	s.after = r.Seq
 	days := s.all[r.Namespace]
 	if days == nil {
@@ -106,10 +192,9 @@ func (s *figures) add(r audit.Row) {
 		if len(days) >= maxDays {
 			delete(days, slices.Min(slices.Collect(maps.Keys(days))))
 		}
-		d = &figuresOf{Day: Day{Day: name}, domains: map[string]*Domain{}}
+		d = &figuresOf{Day: Day{Day: name}, walls: map[float64]int{}, domains: map[string]*Domain{}}
 		days[name] = d
 	}
-	f := facts.Of(r)
 	if strings.HasPrefix(r.Kind, "egress.") {
 		d.decided(cmp.Or(f.Name, f.What), r.Kind == "egress.approved")
 		return
@@ -123,12 +208,16 @@ func (s *figures) add(r audit.Row) {
 	}
 	d.Runs++
 	d.Memory = max(d.Memory, f.Peak)
-	if len(d.walls) < maxSamples {
-		d.walls = append(d.walls, f.WallMS)
-	} else {
-		d.walls[d.next] = f.WallMS
-		d.next = (d.next + 1) % maxSamples
+	d.walls[threeDigits(f.WallMS)]++
+}
+
+// threeDigits rounds a duration of milliseconds, so that a day has few different ones.
+func threeDigits(ms float64) float64 {
+	if ms < 0.01 || ms > 1e12 {
+		return min(max(ms, 0), 1e12)
 	}
+	unit := math.Pow(10, math.Floor(math.Log10(ms))-2)
+	return math.Round(ms/unit) * unit
 }
 
 func (d *figuresOf) decided(name string, allowed bool) {
@@ -153,7 +242,7 @@ const topDomains = 20
 // of adds up the days from one on, of the namespaces that count.
 func (s *figures) of(since string, counts func(namespace string) bool) Figures {
 	f := Figures{Days: []Day{}, Domains: []Domain{}, Namespaces: []string{}}
-	sum, walls, domains := map[string]*Day{}, map[string][]float64{}, map[string]*Domain{}
+	sum, walls, domains := map[string]*Day{}, map[string]map[float64]int{}, map[string]*Domain{}
 	for namespace, days := range s.all {
 		if !counts(namespace) {
 			continue
@@ -164,11 +253,13 @@ func (s *figures) of(since string, counts func(namespace string) bool) Figures {
 				continue
 			}
 			if sum[name] == nil {
-				sum[name] = &Day{Day: name}
+				sum[name], walls[name] = &Day{Day: name}, map[float64]int{}
 			}
 			to := sum[name]
 			to.Runs, to.Failed, to.Refused, to.Memory = to.Runs+d.Runs, to.Failed+d.Failed, to.Refused+d.Refused, max(to.Memory, d.Memory)
-			walls[name] = append(walls[name], d.walls...)
+			for ms, n := range d.walls {
+				walls[name][ms] += n
+			}
 			for host, n := range d.domains {
 				if domains[host] == nil {
 					domains[host] = &Domain{Name: host}
@@ -180,10 +271,7 @@ func (s *figures) of(since string, counts func(namespace string) bool) Figures {
 	}
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		d := sum[name]
-		if w := walls[name]; len(w) > 0 {
-			slices.Sort(w)
-			d.P50, d.P95 = w[len(w)/2], w[(len(w)*95)/100]
-		}
+		d.P50, d.P95 = below(walls[name], d.Runs/2), below(walls[name], d.Runs*95/100)
 		f.Days = append(f.Days, *d)
 	}
 	for _, d := range domains {
@@ -195,4 +283,14 @@ func (s *figures) of(since string, counts func(namespace string) bool) Figures {
 	f.Domains = f.Domains[:min(len(f.Domains), topDomains)]
 	slices.Sort(f.Namespaces)
 	return f
+}
+
+// below returns the value that so many of the counted values come before.
+func below(values map[float64]int, before int) float64 {
+	for _, v := range slices.Sorted(maps.Keys(values)) {
+		if before -= values[v]; before < 0 {
+			return v
+		}
+	}
+	return 0
 }

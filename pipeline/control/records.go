@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,7 +67,7 @@ func (a *API) search(ctx context.Context, q *LogQuery) (found Found, err error) 
 	if err != nil {
 		return found, err
 	}
-	f.Namespace = cmp.Or(f.Namespace, by.only) // how long it takes, and where it stops, must tell nothing of others' rows
+	f.Namespaces = by.only // how long it takes, and where it stops, must tell nothing of others' rows
 	f.Missing = func(audit.Segment) { found.Missing++ }
 	for until := time.Now().Add(searchTime); ; {
 		f.Limit = max(q.Limit, 200)

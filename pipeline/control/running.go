@@ -122,19 +122,20 @@ func (a *API) interruptRun(ctx context.Context, q *interruptIn) (nothing, error)
 // watch tells what a program that is under way writes and shows, and what happens about it.
 func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 	q, err := watchRun.Arguments(r)
+	by := askerOf(r.Context())
 	var p *pipeline.Pipeline
 	var run pipeline.Running
 	if err == nil {
 		p, run, err = a.runs(r.Context(), q.ID)
 	}
 	if err == nil {
-		err = a.watches.enter(askerOf(r.Context()).room(maxWatches), "watch runs")
+		err = a.watches.enter(by, maxWatches, "watch runs")
 	}
 	if err != nil {
 		deny(w, err)
 		return
 	}
-	defer a.watches.leave()
+	defer a.watches.leave(by)
 	c := http.NewResponseController(w)
 	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
 		deny(w, err)

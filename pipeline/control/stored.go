@@ -23,6 +23,8 @@ type Stored struct {
 	ExitCode  int               `json:"exit_code"`
 	Time      time.Time         `json:"time"`
 	Artifacts []signer.Artifact `json:"artifacts"`
+	StdoutCut int64             `json:"stdout_cut,omitempty"` // bytes that are missing at the end
+	StderrCut int64             `json:"stderr_cut,omitempty"`
 }
 
 type storedIn struct {
@@ -45,14 +47,14 @@ func (a *API) stored(ctx context.Context, q *storedIn) ([]Stored, error) {
 	sees := askerOf(ctx).sees
 	records = slices.DeleteFunc(records, func(r results.Record) bool { return !sees(r.Namespace) })
 	for _, r := range records[:min(len(records), q.Limit)] {
-		list = append(list, Stored{r.ID, r.Namespace, r.Session, r.Language, r.Name, r.Ended, r.ExitCode, r.Time, append([]signer.Artifact{}, r.Artifacts...)})
+		list = append(list, Stored{r.ID, r.Namespace, r.Session, r.Language, r.Name, r.Ended, r.ExitCode, r.Time, append([]signer.Artifact{}, r.Artifacts...), r.StdoutCut, r.StderrCut})
 	}
 	return list, nil
 }
 
 type partIn struct {
 	ofRun
-	Name   string `json:"name" about:"What of it: stdout, stderr, or files/ and the name of an artifact." required:"true" range:"1..4096"`
+	Name   string `json:"name" about:"What of it: stdout, stderr, result (JSON: value, pictures, error), or files/ and the name of an artifact." required:"true" range:"1..4096"`
 	Offset int64  `json:"offset,omitempty" about:"From which byte on."`
 	Length int64  `json:"length" about:"At most so many bytes." default:"1048576" range:"1..4194304"`
 }
@@ -72,6 +74,15 @@ func (a *API) storedPart(ctx context.Context, q *partIn) (StoredPart, error) {
 	r, err := a.c.Results.Metadata(strings.ToUpper(q.ID))
 	if err != nil || !askerOf(ctx).sees(r.Namespace) {
 		return StoredPart{}, unknown
+	}
+	if q.Name == "result" {
+		r, err := a.c.Results.Get(r.ID)
+		if err != nil {
+			return StoredPart{}, unknown
+		}
+		size := int64(len(r.Result))
+		from := min(max(q.Offset, 0), size)
+		return StoredPart{r.Result[from:min(from+q.Length, size)], size, "application/json"}, nil
 	}
 	p, err := a.c.Results.Read(r.ID, q.Name, q.Offset, q.Length)
 	switch withheld := (*results.Withheld)(nil); {

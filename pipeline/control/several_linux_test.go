@@ -1,0 +1,200 @@
+package control
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// TestSeveralNamespaces: a person of some namespaces has exactly theirs searched, counted and summed up.
+func TestSeveralNamespaces(t *testing.T) {
+	p := overHTTP(t)
+	c := Within(p.listener.api)
+	as := func(namespaces ...string) context.Context {
+		return identity.With(t.Context(), identity.Identity{Name: "of " + strings.Join(namespaces, "-"), Source: identity.FromToken, Kind: identity.Person, Namespaces: namespaces})
+	}
+	runs := func(namespace, code string) {
+		_, _ = p.listener.api.c.Pipeline.Do(t.Context(), pipeline.Request{Namespace: namespace, Language: "shell", Code: []byte(code)})
+	}
+	runs("second", "true")
+	runs("covert", "exit 3")
+	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(ended)
+		_, _ = p.listener.api.c.Pipeline.Do(ctx, pipeline.Request{Namespace: "covert", Language: "shell", Code: []byte("while :; do sleep 0.1; done")})
+	}()
+	defer func() { cancel(); <-ended }()
+	hosttest.Until(t, "it runs", func() bool { l := p.listener.api.c.Pipeline.Load(); return l.Running > 0 })
+	both, covert := as("team", "second"), as("covert")
+	found, err := c.Log(both, LogQuery{Limit: 1000})
+	must(t, err)
+	of := map[string]int{}
+	for _, r := range found.Rows {
+		of[r.Namespace]++
+	}
+	if len(of) != 2 || of["team"] == 0 || of["second"] == 0 {
+		t.Errorf("rows: got %v", of)
+	}
+	for name, want := range map[string]struct {
+		ctx     context.Context
+		running int
+		runs    int64
+	}{"both": {both, 0, 2}, "covert": {covert, 1, 1}, "all": {as(), 1, 3}} {
+		q, err := c.Queue(want.ctx)
+		must(t, err)
+		s, err := c.Stats(want.ctx)
+		must(t, err)
+		n := int64(0)
+		for _, one := range s.Runs {
+			n += one
+		}
+		if q.Running != want.running || q.Slots == 0 || s.Running != want.running || n != want.runs || s.P50 == 0 {
+			t.Errorf("%s: got %+v, %+v", name, q, s)
+		}
+	}
+	f, err := c.Figures(both, "", 2)
+	if err != nil || !slices.Equal(f.Namespaces, []string{"second", "team"}) || f.Days[len(f.Days)-1].Runs != 2 || f.Days[len(f.Days)-1].Failed != 0 {
+		t.Errorf("figures: got %+v, %v", f, err)
+	}
+}
+
+// slowly is a log that is read row by row, when told to.
+type slowly struct {
+	Records
+	next chan struct{}
+}
+
+func (s slowly) Rows(ctx context.Context, q audit.Filter) iter.Seq2[audit.Row, error] {
+	return func(yield func(audit.Row, error) bool) {
+		for r, err := range s.Records.Rows(ctx, q) {
+			select {
+			case <-s.next:
+			case <-ctx.Done():
+				yield(audit.Row{}, context.Cause(ctx))
+				return
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestFiguresPartly: however long the log is, figures are answered with what is summed up so far, which goes on without who asked,
+// ends whole, and ends with the server.
+func TestFiguresPartly(t *testing.T) {
+	p := overHTTP(t)
+	log := slowly{p.log, make(chan struct{})}
+	p.listener.api.c.Records = log
+	c := Within(p.listener.api)
+	boss := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person})
+	if f, err := c.Figures(boss, "", 2); err != nil || !f.Partly || len(f.Days) != 0 {
+		t.Errorf("got %+v, %v", f, err)
+	}
+	close(log.next)
+	hosttest.Until(t, "all of it is summed up", func() bool {
+		f, err := c.Figures(boss, "", 2)
+		must(t, err)
+		return !f.Partly && f.Days[len(f.Days)-1].Runs == 1
+	})
+	p.listener.api.c.Records = slowly{p.log, nil}
+	p.exec(p.mine, "true")
+	if f, err := c.Figures(boss, "", 2); err != nil || !f.Partly || f.Days[len(f.Days)-1].Runs != 1 {
+		t.Errorf("one more: got %+v, %v", f, err)
+	}
+	p.listener.api.End()
+	if _, err := c.Figures(boss, "", 2); err == nil {
+		t.Error("the server has ended, and reads on")
+	}
+}
+
+// TestPercentiles: what is counted by three digits has the percentiles of what was counted.
+func TestPercentiles(t *testing.T) {
+	for ms, want := range map[float64]float64{0: 0, 0.001234: 0.001234, 0.12345: 0.123, 9.996: 10, 123.4: 123, 1234: 1230, 98765: 98800, -1: 0, 1e300: 1e12} {
+		if got := threeDigits(ms); got < want-want/1e9 || got > want+want/1e9 {
+			t.Errorf("%v: got %v, want %v", ms, got, want)
+		}
+	}
+	counted := map[float64]int{}
+	for i := range 1000 {
+		counted[threeDigits(float64(i))]++
+	}
+	if a, b, none := below(counted, 500), below(counted, 950), below(nil, 0); a != 500 || b != 950 || none != 0 {
+		t.Errorf("got %v, %v, %v", a, b, none)
+	}
+}
+
+// TestReadsInTurn: one person reads the log twice at once, which leaves others room; whoever waits is served when that has ended.
+func TestReadsInTurn(t *testing.T) {
+	p := overHTTP(t)
+	log := slowly{p.log, make(chan struct{})}
+	p.listener.api.c.Records = log
+	var all sync.WaitGroup
+	answered := make(chan string, 10)
+	read := func(as string) {
+		all.Go(func() {
+			if status, text := p.sends(t, as, "GET", "/v1/log?limit=1", ""); status != http.StatusOK {
+				t.Errorf("%s: got %d %s", as, status, text)
+			}
+			answered <- as
+		})
+	}
+	under := func() (n, own int) {
+		r := &p.listener.api.reads
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.n, r.by["token:boss"]
+	}
+	for range 4 {
+		read("all")
+	}
+	hosttest.Until(t, "two are read", func() bool { n, own := under(); return n == maxOwnReads && own == maxOwnReads })
+	read("other") // finds nothing, so that nothing holds it up
+	if got := <-answered; got != "other" {
+		t.Errorf("%s is answered first", got)
+	}
+	if n, _ := under(); n > maxOwnReads {
+		t.Errorf("%d are read", n)
+	}
+	close(log.next)
+	all.Wait()
+	if n, _ := under(); n != 0 {
+		t.Errorf("%d are read at the end", n)
+	}
+}
+
+// TestOneCrowd: one person on the page or over HTTP watches a third of what all can watch, and the machine's own user more.
+func TestOneCrowd(t *testing.T) {
+	s := streams{over: make(chan struct{})}
+	ada, bob, peer := asker{user: "ada"}, asker{user: "bob"}, asker{user: "ada", peer: true}
+	fill := func(by asker) (n int) {
+		for s.enter(by, 30, "watch") == nil {
+			n++
+		}
+		return n
+	}
+	if a, b, c := fill(ada), fill(bob), fill(peer); a != 10 || b != 10 || c != 10 {
+		t.Errorf("got %d, %d, %d", a, b, c)
+	}
+	s.leave(peer)
+	if err := s.enter(bob, 30, "watch"); err == nil {
+		t.Error("one too many")
+	}
+	s.leave(bob)
+	for range 7 {
+		s.leave(peer)
+	}
+	if err := s.enter(bob, 30, "watch"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,73 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"sync"
+)
+
+// Bounds of the requests that read much of the log: each can keep a core busy for seconds. Further ones wait.
+const (
+	maxReads    = 6 // in all
+	maxOwnReads = 2 // of one person
+)
+
+// turns bound how much is under way, of one person and in all.
+type turns struct {
+	mu   sync.Mutex
+	n    int
+	by   map[string]int
+	free chan struct{} // closed when somebody's turn has ended
+}
+
+// take waits for a turn, until ctx ends.
+func (t *turns) take(ctx context.Context, who string) (give func(), err error) {
+	for {
+		t.mu.Lock()
+		if t.by == nil {
+			t.by, t.free = map[string]int{}, make(chan struct{})
+		}
+		if t.n < maxReads && t.by[who] < maxOwnReads {
+			t.n++
+			t.by[who]++
+			t.mu.Unlock()
+			return func() { t.give(who) }, nil
+		}
+		free := t.free
+		t.mu.Unlock()
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (t *turns) give(who string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n--
+	if t.by[who]--; t.by[who] == 0 {
+		delete(t.by, who)
+	}
+	close(t.free)
+	t.free = make(chan struct{})
+}
+
+// inTurn has requests wait for their turn. Those at the server's own socket need none: its user can have it do anything.
+func (a *API) inTurn(f http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		by := askerOf(r.Context())
+		if by.peer {
+			f(w, r)
+			return
+		}
+		give, err := a.reads.take(r.Context(), by.user)
+		if err != nil {
+			deny(w, failure(http.StatusServiceUnavailable, "the server is too busy to answer"))
+			return
+		}
+		defer give()
+		f(w, r)
+	}
+}
