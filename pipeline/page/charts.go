@@ -155,6 +155,9 @@ func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) {
 		p.failed(w, r, err)
 		return
 	}
+	if f.Partly {
+		w.Header().Set("Refresh", "2") // seconds
+	}
 	mega := func(v float64) string { return bytesText(int64(v * (1 << 20))) }
 	all := []chart{
 		newChart(word("chart_runs"), f.Days, n, true, count,

@@ -161,7 +161,12 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) {
 		verdict.Allow, verdict.Scope = true, how
 	case approval.ScopeTime:
 		verdict.Allow, verdict.Scope = true, how
-		verdict.Seconds, _ = strconv.ParseFloat(f.Get("seconds"), 64)
+		seconds, err := strconv.ParseFloat(f.Get("seconds"), 64)
+		if f.Has("seconds") && (err != nil || !(seconds >= 0 && seconds <= 1e6)) { // so that NaN is none
+			p.fail(w, r, http.StatusBadRequest, word("old_page"))
+			return
+		}
+		verdict.Seconds = seconds
 	default:
 		p.fail(w, r, http.StatusBadRequest, word("old_page"))
 		return
@@ -249,6 +254,11 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(p.ctx, cancel)()
+		if p.c.Watch != nil { // it goes on without the browser, and not without the right to
+			watched, end, _ := p.c.Watch(ctx, v.identity)
+			defer end(nil)
+			ctx = watched
+		}
 		came := &typed{by: v}
 		defer came.over()
 		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, came.watcher(func(run string) {

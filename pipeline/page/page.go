@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -110,6 +111,11 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	head := r.Method == http.MethodHead
+	if head { // is as GET, but that net/http sends no body
+		r = r.WithContext(r.Context())
+		r.Method = http.MethodGet
+	}
 	if body, kind := asset(path); body != nil && r.Method == http.MethodGet {
 		w.Header().Set("Content-Type", kind)
 		if r.URL.Query().Get("v") == edition() {
@@ -120,7 +126,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodPost:
-		w.Header().Set("Allow", "GET, POST")
+		w.Header().Set("Allow", "GET, HEAD, POST")
 		p.fail(w, r, http.StatusMethodNotAllowed, word("nothing_here"))
 	case r.Method == http.MethodPost && !p.own(r):
 		p.fail(w, r, http.StatusForbidden, word("other_site"))
@@ -130,6 +136,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusNotFound, word("nothing_here"))
 	case path == "enter" && r.Method == http.MethodPost:
 		p.enter(w, r, room)
+	case head && slices.Contains(long, path): // it would have no end
+		p.fail(w, r, http.StatusMethodNotAllowed, word("nothing_here"))
 	default:
 		p.inside(w, r, room, path)
 	}
@@ -166,10 +174,14 @@ func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string)
 		p.fail(w, r, http.StatusNotFound, word("nothing_here"))
 		return
 	}
-	if path == "live" || path == "output" {
-		end, ok := p.visitors.follow(v)
+	if slices.Contains(long, path) {
+		end, ok := p.visitors.follow(v, path)
 		if !ok {
-			p.fail(w, r, http.StatusTooManyRequests, word("too_many"))
+			why := word("too_many_windows")
+			if path == "export" {
+				why = word("export_busy")
+			}
+			p.fail(w, r, http.StatusTooManyRequests, why)
 			return
 		}
 		defer end()
@@ -196,6 +208,9 @@ func (p *Page) as(ctx context.Context, v *visitor) (context.Context, func(), *vi
 }
 
 const maxForm = 4 << 20 // bytes: code that is typed or pasted
+
+// long are the answers that go on for long, of which each identity has some at once.
+var long = []string{"live", "output", "export"}
 
 type handler func(*Page, http.ResponseWriter, *http.Request, *visitor)
 

@@ -60,6 +60,7 @@ var templates = sync.OnceValue(func() *template.Template {
 		"part":    func(a, b int64) float64 { return float64(a) / float64(max(b, 1)) },
 		"pair":    func(a, b any) [2]any { return [2]any{a, b} },
 		"hold":    holds,
+		"picture": func(u update) template.URL { return template.URL(u.Picture) }, // that shows has checked
 		"mega20":  func(mb int64) int64 { return mb << 20 },
 	}).ParseFS(assets, "assets/*.html"))
 })

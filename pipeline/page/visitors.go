@@ -22,6 +22,9 @@ const (
 	maxVisits  = 256
 	maxOwn     = 32 // of one identity: a further one ends the one that was unused for longest
 	maxStreams = 64 // that the browsers of one identity follow at once: each window has one or two
+
+	maxOwnExports = 2 // of one identity: each reads up to all of the log
+	maxExports    = 4
 )
 
 const cookieName = "sandboxmcp"
@@ -33,7 +36,7 @@ type visitors struct {
 	mu      sync.Mutex
 	invited map[[32]byte]invited
 	inside  map[[32]byte]*visitor // by the hash of the cookie
-	streams map[string]int        // under way, by identity
+	streams map[string]int        // under way, by kind, and by kind and identity
 	closed  bool
 }
 
@@ -128,23 +131,30 @@ func (s *visitors) own(i identity.Identity) (oldest *visitor, n int) {
 	return oldest, n
 }
 
-// follow lets a browser of an identity follow something until done, unless they follow too much.
-func (s *visitors) follow(v *visitor) (done func(), ok bool) {
+// follow lets a browser of an identity follow something of a kind until done, unless they, or all together, follow too much.
+func (s *visitors) follow(v *visitor, kind string) (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	who := v.identity.String()
-	if s.streams[who] >= maxStreams {
+	own, all := maxOwnExports, maxExports
+	if kind != "export" {
+		kind, own, all = "stream", maxStreams, 4*maxStreams
+	}
+	who := kind + " " + v.identity.String()
+	if s.streams[who] >= own || s.streams[kind] >= all {
 		return nil, false
 	}
 	if s.streams == nil {
 		s.streams = map[string]int{}
 	}
 	s.streams[who]++
+	s.streams[kind]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.streams[who]--; s.streams[who] == 0 {
-			delete(s.streams, who)
+		for _, key := range []string{who, kind} {
+			if s.streams[key]--; s.streams[key] == 0 {
+				delete(s.streams, key)
+			}
 		}
 	}, true
 }

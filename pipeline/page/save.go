@@ -1,0 +1,131 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/export"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+)
+
+// evidence hands out what a browser checks a run with.
+func (p *Page) evidence(w http.ResponseWriter, r *http.Request, _ *visitor) {
+	e, err := p.c.Client.Evidence(r.Context(), r.URL.Query().Get("id"))
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(e)
+}
+
+// save has a browser save what follows under a name, and never show it.
+func save(h http.Header, name string) {
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename*=UTF-8''%s", strings.ReplaceAll(url.QueryEscape(fileName(name)), "+", "%20")))
+}
+
+// fileName is a name that a browser can give a file on any system, and people can read.
+func fileName(name string) string {
+	name = path.Base(strings.ToValidUTF8(name, "_"))
+	name = strings.Map(func(r rune) rune {
+		if safetext.Hidden(r) || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '_'
+		}
+		return r
+	}, name)
+	return cmp.Or(strings.Trim(safetext.Clip(name, 120), ". "), "file")
+}
+
+// filePart is how much of a file is fetched at once, in bytes.
+const filePart = 1 << 20
+
+// file hands out what is kept of a run, or its receipt.
+func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) {
+	ctx, id, name := r.Context(), r.URL.Query().Get("id"), r.URL.Query().Get("name")
+	if name == "receipt" || name == "proof" {
+		e, err := p.c.Client.Evidence(ctx, id)
+		if err != nil {
+			p.failed(w, r, err)
+			return
+		}
+		body, as := e.Receipt, e.Run+".receipt.intoto.json"
+		if name == "proof" {
+			body, as = []byte(e.Proof), e.Run+".tlog-proof"
+		}
+		save(w.Header(), as)
+		_, _ = w.Write(body)
+		return
+	}
+	for offset := int64(0); ; {
+		part, err := p.c.Client.StoredPart(ctx, id, name, offset, filePart)
+		switch {
+		case err != nil && offset == 0:
+			p.failed(w, r, err)
+			return
+		case err != nil:
+			panic(http.ErrAbortHandler) // or what came would look whole
+		case offset == 0:
+			save(w.Header(), name)
+			w.Header().Set("Content-Length", strconv.FormatInt(part.Size, 10))
+		}
+		if _, err := w.Write(part.Data); err != nil {
+			return
+		}
+		if offset += int64(len(part.Data)); offset >= part.Size || len(part.Data) == 0 {
+			return
+		}
+	}
+}
+
+// maxExport is how many rows one export has.
+const maxExport = 100_000
+
+// export hands out the rows of a search.
+func (p *Page) export(w http.ResponseWriter, r *http.Request, _ *visitor) {
+	format := r.URL.Query().Get("format")
+	q := query(r.URL.Query())
+	q.Limit = 1000
+	var buffer bytes.Buffer
+	out, err := export.New(format, &buffer, export.About{Version: p.c.Version, Made: time.Now(), Scope: word("export_scope")})
+	if err != nil {
+		p.fail(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	for n := 0; n < maxExport; {
+		found, err := p.c.Client.Log(r.Context(), q)
+		if err != nil && n == 0 {
+			p.failed(w, r, err)
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		if n == 0 {
+			save(w.Header(), "sandboxmcp-log."+format)
+		}
+		for _, row := range found.Rows {
+			if err := out.Row(row); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+		}
+		if _, err := buffer.WriteTo(w); err != nil {
+			return
+		}
+		if n, q.Before = n+len(found.Rows), found.Next; found.Next == 0 {
+			break
+		}
+	}
+	if out.Close() == nil {
+		_, _ = buffer.WriteTo(w)
+	}
+}

@@ -1,0 +1,198 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+// tale is a run's whole story.
+type tale struct {
+	control.Story
+	Live     bool
+	End      *entry
+	Start    *entry
+	Rows     []entry
+	About    []entry
+	Egress   []entry // decisions, as they were made
+	Code     *codeView
+	Stdout   *outputView
+	Stderr   *outputView
+	Stored   *control.Stored
+	Shown    []update // value, pictures and error, as they are kept
+	Left     int      // how many more there were
+	Evidence bool
+	Token    string
+}
+
+type outputView struct {
+	Name  string
+	Spans []span
+	Size  int64
+	Cut   bool
+	Lost  int64 // bytes that were not kept when the run ended
+}
+
+// run shows one run: live while it is under way, and else its whole story.
+func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) {
+	ctx, id := r.Context(), strings.ToUpper(r.URL.Query().Get("id"))
+	t := tale{Token: v.token}
+	running, err := p.c.Client.Running(ctx, "")
+	if err == nil {
+		for _, one := range running {
+			t.Live = t.Live || one.Run == id
+		}
+		t.Story, err = p.c.Client.Story(ctx, id)
+	}
+	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusNotFound && t.Live { // it waits, and has no row yet
+		t.Story, err = control.Story{Run: id}, nil
+	}
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	t.tell()
+	if !t.Live {
+		p.remains(r, &t)
+	}
+	p.show(w, v, "run", word("run")+" "+id, map[string]any{"Story": t})
+}
+
+// tell sorts the rows of a story.
+func (t *tale) tell() {
+	for _, row := range t.Story.Rows {
+		l := entryOf(row)
+		t.Rows = append(t.Rows, l)
+		switch {
+		case row.Kind == "execution.started":
+			t.Start = &l
+		case row.Kind == "execution.captured":
+			t.captured(row)
+		case strings.HasPrefix(row.Kind, "egress."):
+			t.Egress = append(t.Egress, l)
+		case strings.HasPrefix(row.Kind, "execution."):
+			t.End = &l
+			t.Evidence = l.Receipt != ""
+		}
+	}
+	for _, row := range t.Story.About {
+		t.About = append(t.About, entryOf(row))
+	}
+}
+
+// captured takes the text that the log has of a run, where the operator wants that.
+func (t *tale) captured(row audit.Row) {
+	var c struct{ Code, Stdout, Stderr *string }
+	if json.Unmarshal(row.Data, &c) != nil {
+		return
+	}
+	if c.Code != nil {
+		t.Code = &codeView{Code: control.Code{Code: *c.Code}}
+	}
+	for _, one := range []struct {
+		text *string
+		to   **outputView
+		name string
+	}{{c.Stdout, &t.Stdout, "stdout"}, {c.Stderr, &t.Stderr, "stderr"}} {
+		if one.text != nil && *one.text != "" {
+			*one.to = &outputView{one.name, new(screen).write([]byte(*one.text)), int64(len(*one.text)), false, 0}
+		}
+	}
+}
+
+// maxInline is how much of an output stands in a page, in bytes; the rest is for who fetches it.
+const maxInline = 128 << 10
+
+// remains adds what is kept of a run, and what is dangerous in its code.
+func (p *Page) remains(r *http.Request, t *tale) {
+	ctx := r.Context()
+	if stored, err := p.c.Client.Stored(ctx, "", t.Run); err == nil && len(stored) == 1 {
+		t.Stored = &stored[0]
+		t.Shown, t.Left = p.shown(ctx, t.Run)
+		for name, to := range map[string]**outputView{"stdout": &t.Stdout, "stderr": &t.Stderr} {
+			part, err := p.c.Client.StoredPart(ctx, t.Run, name, 0, maxInline)
+			if err == nil && len(part.Data) > 0 {
+				*to = &outputView{name, new(screen).write(part.Data), part.Size, part.Size > int64(len(part.Data)), 0}
+			}
+		}
+		for o, n := range map[*outputView]int64{t.Stdout: stored[0].StdoutCut, t.Stderr: stored[0].StderrCut} {
+			if o != nil {
+				o.Lost = n
+			}
+		}
+	}
+	if t.Code == nil {
+		return
+	}
+	language := ""
+	for _, l := range []*entry{t.End, t.Start} {
+		if l != nil {
+			language = cmp.Or(language, l.Language)
+		}
+	}
+	code := t.Code.Code.Code
+	if c, err := p.c.Client.Review(ctx, cmp.Or(language, "command"), code); err == nil {
+		t.Code = marked(c)
+	} else {
+		t.Code = marked(control.Code{Code: code, Language: language})
+	}
+}
+
+// How much of what a run has shown is on its page. The rest is in its result, which can be fetched.
+const (
+	maxResult = 24 << 20 // bytes
+	maxShown  = 20
+)
+
+// shown returns what a run had as its value and has shown, and how many of these are left out.
+func (p *Page) shown(ctx context.Context, run string) (list []update, left int) {
+	var raw []byte
+	for {
+		part, err := p.c.Client.StoredPart(ctx, run, "result", int64(len(raw)), 4<<20)
+		if err != nil || part.Size > maxResult {
+			return nil, 0
+		}
+		if raw = append(raw, part.Data...); int64(len(raw)) >= part.Size || len(part.Data) == 0 {
+			break
+		}
+	}
+	var r struct {
+		Value    kernel.Bundle   `json:"value"`
+		Displays []kernel.Bundle `json:"displays"`
+		Error    *kernel.Error   `json:"error"`
+	}
+	if json.Unmarshal(raw, &r) != nil {
+		return nil, 0
+	}
+	if r.Value != nil {
+		r.Displays = append(r.Displays, r.Value)
+	}
+	for i, d := range r.Displays {
+		if len(list) == maxShown {
+			left = len(r.Displays) - i
+			break
+		}
+		list = append(list, shows(d))
+	}
+	if r.Error != nil {
+		list = append(list, update{Value: short(r.Error.Traceback), Bad: true})
+	}
+	return list, left
+}
+
+// Outputs are what there is of the run's output.
+func (t tale) Outputs() (all []*outputView) {
+	for _, o := range []*outputView{t.Stdout, t.Stderr} {
+		if o != nil {
+			all = append(all, o)
+		}
+	}
+	return all
+}
