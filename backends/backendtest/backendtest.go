@@ -37,6 +37,8 @@ type Options struct {
 	// OneAddress means that 127.0.0.1 is the only address inside. glibc ignores it, and a program that asks for IPv4 alone
 	// and sets AI_ADDRCONFIG finds no name.
 	OneAddress bool
+	// Interfaces means that a sandbox has interfaces besides the loopback's, and that it is others who keep them closed.
+	Interfaces bool
 	// Left lists the resources that the sandbox with this id still has on the host, in the backend's own words. It may be
 	// nil. Processes, mounts, cgroups, descriptors and files in Dirs are always checked.
 	Left func(t testing.TB, id string) []string

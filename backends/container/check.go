@@ -91,8 +91,15 @@ const (
 	noUsers = "shared with the host: this engine maps no users"
 )
 
-func refuseLayer(layer, why string) error {
-	return &backends.Refusal{Layer: layer, Reason: why, Remedy: remedies[layer]}
+func (i Info) refuseLayer(layer, why string) error {
+	return &backends.Refusal{Layer: layer, Reason: why, Remedy: i.remedies()[layer]}
+}
+
+// remedies returns the remedies for all layers that this engine may lack.
+func (i Info) remedies() map[string]remedy.Text {
+	all := maps.Clone(remedies)
+	maps.Copy(all, i.Remedies)
+	return all
 }
 
 // checkRequire refuses layers that no container has, before one is made.
@@ -100,20 +107,20 @@ func checkRequire(engine string, required []string) error {
 	known := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
 	for _, name := range required {
 		if !slices.Contains(known, name) {
-			return refuseLayer(name, fmt.Sprintf("the %s backend has no such layer", engine))
+			return Info{}.refuseLayer(name, fmt.Sprintf("the %s backend has no such layer", engine))
 		}
 		if name == backends.LayerTime {
-			return refuseLayer(name, noTime)
+			return Info{}.refuseLayer(name, noTime)
 		}
 	}
 	return nil
 }
 
 // satisfies refuses required layers that the engine did not give. The others are the init's to refuse.
-func satisfies(required []string, layers []backends.Layer) error {
+func (i Info) satisfies(required []string, layers []backends.Layer) error {
 	for _, l := range layers {
 		if slices.Contains(required, l.Name) && !l.InForce {
-			return refuseLayer(l.Name, l.Detail)
+			return i.refuseLayer(l.Name, l.Detail)
 		}
 	}
 	return nil

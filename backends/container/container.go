@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Engine makes containers. All methods may be called concurrently. An engine that can't be used here, or a step that
@@ -72,6 +73,19 @@ type Placed interface {
 // ErrNoImage reports that the engine does not have an image.
 var ErrNoImage = errors.New("no such image")
 
+// Shared is an [Engine] whose idle containers are offered to all servers that use it, each for one of them.
+type Shared interface {
+	// Claim makes an idle container of this server's exclusively its own, with more labels. ErrTaken says that another server
+	// was first: this one has nothing to do with it any more, and Remove leaves it alone.
+	Claim(ctx context.Context, id string, labels map[string]string) error
+	// Take claims an idle container as c describes it that another server has made, for Attach, Start and Remove. It returns
+	// "" if there is none.
+	Take(ctx context.Context, c Container) (id string, err error)
+}
+
+// ErrTaken says that a container is another server's.
+var ErrTaken = errors.New("another server has taken the container")
+
 // Info describes an engine.
 type Info struct {
 	Version  string
@@ -87,6 +101,8 @@ type Info struct {
 	Arch     string // GOARCH of the machine on which containers run
 	HasInit  bool   // its containers have our binary already, and get it from no volume
 	Hint     string // a note for people, such as that crun can't run here and runc is used
+	// Remedies are those for layers that it can't give, where they differ from other engines'.
+	Remedies map[string]remedy.Text
 }
 
 // Image is an image of an engine.
@@ -123,10 +139,12 @@ type Container struct {
 	Resources
 	Files    uint64            // RLIMIT_NOFILE, soft and hard
 	Sysctls  map[string]string // of namespaces of its own
+	Etc      map[string]string // files of /etc by name, on an engine with HasInit: others have them in Binds
 	Masked   []string          // directories, besides those that the engine hides, that are to be empty
 	Seccomp  string            // a profile as moby writes them (JSON); an engine that is not local may leave it out
 	GPUs     []string          // indices, or "all"
 	Stdin    bool              // it will be attached
+	Idle     bool              // nothing will run in it before Shared.Claim, on an engine that has that
 	CgroupNS bool              // it is to have one (not on engines that do not know it)
 }
 

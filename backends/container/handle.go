@@ -46,8 +46,14 @@ const (
 )
 
 // launch makes and starts a container, and returns when its init has greeted. id may be empty. listen requests PID 1's
-// standard error. When ctx ends, launch returns at once, and what was made is removed in the background.
+// standard error.
 func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (*initHandle, error) {
+	return b.obtain(ctx, p, func(h *initHandle) error { return h.launch(ctx, id, listen) })
+}
+
+// obtain returns a container for a plan that get has made or taken. When ctx ends, obtain returns at once, and what there is
+// is removed in the background.
+func (b *Backend) obtain(ctx context.Context, p *plan, get func(*initHandle) error) (*initHandle, error) {
 	done, err := b.use()
 	if err != nil {
 		return nil, err
@@ -58,7 +64,7 @@ func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (
 	}
 	made := make(chan result)
 	go func() {
-		h, err := b.launchSync(ctx, p, id, listen, done)
+		h, err := b.obtainSync(ctx, p, get, done)
 		select {
 		case made <- result{h, err}:
 		case <-ctx.Done():
@@ -75,9 +81,9 @@ func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (
 	}
 }
 
-func (b *Backend) launchSync(ctx context.Context, p *plan, id string, listen bool, done func()) (*initHandle, error) {
+func (b *Backend) obtainSync(ctx context.Context, p *plan, get func(*initHandle) error, done func()) (*initHandle, error) {
 	h := &initHandle{backend: b, plan: p, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), ended: make(chan struct{}), release: done}
-	if err := h.launch(ctx, id, listen); err != nil {
+	if err := get(h); err != nil {
 		h.remove()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -106,8 +112,14 @@ func (h *initHandle) launch(ctx context.Context, id string, listen bool) (err er
 	if err := h.create(ctx, c); err != nil {
 		return err
 	}
+	return h.connect(ctx, c.Stdin)
+}
+
+// connect starts the container, and returns when its init has greeted.
+func (h *initHandle) connect(ctx context.Context, attach bool) (err error) {
+	b := h.backend
 	var streams io.ReadWriteCloser
-	if c.Stdin {
+	if attach {
 		if streams, err = b.engine.Attach(ctx, h.id, &h.stderr); err != nil {
 			return err
 		}

@@ -72,11 +72,11 @@ func (v evidence) layers() []backends.Layer {
 func (v evidence) checkInit() error {
 	switch f := v.facts; {
 	case f.Caps != 0:
-		return refuseLayer(backends.LayerCaps, fmt.Sprintf("the engine left capabilities to the container: %x", f.Caps))
+		return v.info.refuseLayer(backends.LayerCaps, fmt.Sprintf("the engine left capabilities to the container: %x", f.Caps))
 	case !f.NoNewPrivs:
-		return refuseLayer(backends.LayerNNP, "the engine lets programs in the container gain privileges")
+		return v.info.refuseLayer(backends.LayerNNP, "the engine lets programs in the container gain privileges")
 	case !f.Seccomp && v.info.Local:
-		return refuseLayer(backends.LayerSeccomp, "the engine filters no system calls of the container")
+		return v.info.refuseLayer(backends.LayerSeccomp, "the engine filters no system calls of the container")
 	}
 	return nil
 }

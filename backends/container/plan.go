@@ -26,6 +26,7 @@ type plan struct {
 	binds  []Bind            // of the request
 	covers []string          // directories in them
 	labels map[string]string // the operator's
+	idle   bool              // it makes one
 	warm   bool              // it takes an idle container
 	cold   string            // why it does not
 }
@@ -61,7 +62,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 		return nil, err
 	}
 	if !s.UserNS && slices.Contains(spec.Require, backends.LayerUser) {
-		return nil, refuseLayer(backends.LayerUser, noUsers)
+		return nil, s.refuseLayer(backends.LayerUser, noUsers)
 	}
 	p := &plan{engineState: s, spec: spec, labels: b.config.Labels}
 	if p.binds, p.covers, err = b.mounts(s, spec); err != nil {
@@ -184,7 +185,7 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 		Shm:       l.Disk,
 		Resources: resources(p.spec.Language, l), Files: min(4096, maxFiles()),
 		Sysctls: sysctls(),
-		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, CgroupNS: true,
+		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, CgroupNS: true, Idle: p.idle,
 	}
 	maps.Copy(c.Labels, p.labels)
 	if id != "" {
@@ -195,6 +196,9 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 	}
 	if p.spec.Home != "" {
 		c.Tmpfs = append(c.Tmpfs, Tmpfs{Path: p.spec.Home, Size: l.Disk, Mode: 0o777, Exec: true})
+	}
+	if p.HasInit {
+		c.Etc = p.spec.EtcFiles(p.user.uid, p.user.gid)
 	}
 	if p.attach {
 		c.Args, c.Stdin = append(c.Args, "-"), true

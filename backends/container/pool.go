@@ -54,7 +54,7 @@ func (b *Backend) spawn(ctx context.Context, of poolKey) (h *initHandle, note, e
 		return nil, nil, errors.New("it was not asked for lately")
 	}
 	p := *last
-	p.user = p.unprivileged()
+	p.user, p.idle = p.unprivileged(), true
 	if h, err = b.launch(ctx, &p, "", false); err != nil {
 		return nil, nil, err
 	}

@@ -39,7 +39,7 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe 
 		p.Why, p.Layers = append(remedy.Text{b.describe(s), ": "}, backends.Why(err)...), backends.NotTried(err)
 		return p
 	}
-	p.Layers = backends.Tried(tried[best].layers, remedies)
+	p.Layers = backends.Tried(tried[best].layers, s.remedies())
 	p.Usable, p.Why = true, remedy.Text{b.describe(s)}
 	return p
 }

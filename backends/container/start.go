@@ -142,14 +142,13 @@ func (b *Backend) startOnce(ctx context.Context, p *plan, spec backends.Spec, li
 	return s, nil
 }
 
-// startIdle starts a sandbox in a container of the pool. It returns nil if none would do; nothing ran in those that
-// were tried.
+// startIdle starts a sandbox in a container of the pool, or of another server's. It returns nil if none would do; nothing ran
+// in those that were tried.
 func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	for {
-		h, why := b.take(p)
-		if h == nil {
-			p.cold = why
-			return nil, nil
+		h, err := b.idle(ctx, p, spec)
+		if h == nil || err != nil {
+			return nil, err
 		}
 		p.warm, p.cold = true, ""
 		s, err := h.openWarm(ctx, p, spec)
@@ -162,6 +161,48 @@ func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*
 			return nil, err
 		}
 	}
+}
+
+// idle returns an idle container that is this server's alone; nil if there is none, for the reason in p.cold.
+func (b *Backend) idle(ctx context.Context, p *plan, spec backends.Spec) (*initHandle, error) {
+	shared, is := b.engine.(Shared)
+	for {
+		h, why := b.take(p)
+		switch {
+		case h == nil && is:
+			p.cold = why
+			return b.takeOther(ctx, p, spec, shared)
+		case h == nil || !is:
+			p.cold = why
+			return h, nil
+		}
+		err := shared.Claim(ctx, h.id, map[string]string{LabelID: spec.ID})
+		if err == nil {
+			return h, nil
+		}
+		b.removeLater(h)
+		if !errors.Is(err, ErrTaken) {
+			return nil, err
+		}
+	}
+}
+
+// takeOther takes an idle container from another server; nil if there is none. One that can't be reached counts as none.
+func (b *Backend) takeOther(ctx context.Context, p *plan, spec backends.Spec, shared Shared) (*initHandle, error) {
+	wanted := *p
+	wanted.idle = true
+	h, err := b.obtain(ctx, p, func(h *initHandle) (err error) {
+		h.id, err = shared.Take(ctx, wanted.container(h.name, spec.ID, nil, ""))
+		if h.id == "" || err != nil {
+			return cmp.Or(err, ErrTaken)
+		}
+		h.name, h.createSent = h.id, true
+		return h.connect(ctx, true)
+	})
+	if err != nil && ctx.Err() == nil {
+		return nil, nil
+	}
+	return h, err
 }
 
 // warmOpenTimeout is how long an idle container's init may take to build a sandbox, which takes it milliseconds. The
@@ -204,7 +245,7 @@ func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sa
 	if spec.Program != nil {
 		s.warm, s.cold = p.warm, p.cold
 	}
-	if err := satisfies(spec.Require, append(slices.Clone(s.layers), s.cgroup)); err != nil {
+	if err := p.satisfies(spec.Require, append(slices.Clone(s.layers), s.cgroup)); err != nil {
 		return nil, err
 	}
 	inner, err := h.conn.Build(ctx, p.spec)

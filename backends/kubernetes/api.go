@@ -16,6 +16,7 @@ type meta struct {
 	Labels          map[string]string `json:"labels,omitempty"`
 	Annotations     map[string]string `json:"annotations,omitempty"`
 	Owners          []owner           `json:"ownerReferences,omitempty"`
+	Deleted         string            `json:"deletionTimestamp,omitempty"`
 }
 
 type owner struct {

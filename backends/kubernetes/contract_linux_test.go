@@ -16,7 +16,7 @@ func TestContract(t *testing.T) {
 	c := testConfig(t)
 	// The kubelet mounts the first, and containerd the volumes of the image.
 	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
-	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, OneAddress: true, Left: left(c),
+	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, OneAddress: true, Interfaces: true, Left: left(c),
 		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 		return "", err
 	}
 	c.pods.track(of.Name)
+	if of.Idle {
+		c.offer(of.Name, nil)
+	}
 	err = c.do(ctx, http.MethodPost, c.in("v1", "pods", ""), nil, p, &p)
 	if err == nil {
 		c.pods.put(p, false)
@@ -71,7 +75,14 @@ func (c *cluster) Start(ctx context.Context, id string) error {
 	case failed != nil:
 		return fmt.Errorf("start pod %s: %w%s", id, failed, c.log(id))
 	}
-	return s.connect(ctx, c.client, id)
+	if err := s.connect(ctx, c.client, id); err != nil {
+		return err
+	}
+	c.offer(id, s)
+	if _, gone := c.pods.last(id); gone { // before there was anything to hang up
+		c.hangUp(id)
+	}
+	return nil
 }
 
 // running reports whether the containers run that stay, or why they never will.
@@ -164,38 +175,78 @@ func (c *cluster) Wait(ctx context.Context, id string) (container.Exit, error) {
 	return container.Exit{Code: -1, Why: engine.Plain(p.Status.Reason + " " + p.Status.Message)}, nil
 }
 
-// Remove deletes a pod and returns when its node has ended all of it. An API server that does not answer is asked again.
+// Remove deletes a pod and returns when its node has ended all of it.
 func (c *cluster) Remove(ctx context.Context, id string) error {
 	c.mu.Lock()
 	delete(c.streams, id)
 	c.mu.Unlock()
-	return c.remove(ctx, id)
+	err := c.remove(ctx, id)
+	if err != nil {
+		c.lease.owe(id)
+	}
+	return err
 }
 
+// How long an API server may take for one removal, and may give no answer at all before a pod is left to the lease: this
+// server removes it when there is an answer again, or another does when this one has ended.
+const (
+	removeTimeout = 5 * time.Second
+	outage        = 10 * time.Second
+)
+
 func (c *cluster) remove(ctx context.Context, id string) error {
-	now := map[string]any{"gracePeriodSeconds": 1}
+	if taken, err := c.withdraw(ctx, id); taken || err != nil {
+		return err
+	}
+	answered := time.Now()
+	version := c.listedAs(id)
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := c.do(ctx, http.MethodDelete, c.in("v1", "pods", id), nil, now, nil)
-		switch failed, answered := errors.AsType[*statusError](err); {
+		err := c.delete(ctx, id, version)
+		failed, is := errors.AsType[*statusError](err)
+		switch {
 		case isStatus(err, http.StatusNotFound):
 			c.pods.forget(id)
 			return nil
+		case version != "" && isStatus(err, http.StatusConflict):
+			return nil // another server has it, or will find that nobody renews its lease
 		case err == nil: // it is being removed: asking again is how we learn that it is gone, if the watch is late
-			if _, gone := c.pods.last(id); gone {
-				continue
-			}
+			answered, version = time.Now(), ""
 			soon, cancel := context.WithTimeout(ctx, time.Second)
 			_, _, _ = c.pods.await(soon, id, func(pod) bool { return false })
 			cancel()
-		case answered && failed.Code < 500 && failed.Code != http.StatusTooManyRequests && failed.Code != http.StatusConflict:
+		case is && failed.Code < 500 && failed.Code != http.StatusTooManyRequests && failed.Code != http.StatusConflict:
 			return fmt.Errorf("remove pod %s: %w", id, err)
-		case !engine.Pause(ctx, pause):
+		case !is && time.Since(answered) > outage:
 			return fmt.Errorf("remove pod %s: %w", id, err)
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("remove pod %s: %w", id, context.Cause(ctx))
+		if !engine.Pause(ctx, pause) {
+			return fmt.Errorf("remove pod %s: %w", id, cmp.Or(err, context.Cause(ctx)))
 		}
 	}
+}
+
+// listedAs returns the version of a pod that was found in a list, and was not made here: that one is to be removed, and no later.
+func (c *cluster) listedAs(id string) (version string) {
+	_, other := c.pods.last(id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	version = c.listed[id]
+	delete(c.listed, id)
+	if !other {
+		return ""
+	}
+	return version
+}
+
+// delete asks for the removal of a pod, of one version if that is not "".
+func (c *cluster) delete(ctx context.Context, id, version string) error {
+	soon, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	options := map[string]any{"gracePeriodSeconds": 1}
+	if version != "" {
+		options["preconditions"] = map[string]string{"resourceVersion": version}
+	}
+	return c.do(soon, http.MethodDelete, c.in("v1", "pods", id), nil, options, nil)
 }
 
 func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, error) {
@@ -204,7 +255,10 @@ func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, er
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	var all []container.Entry
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, p := range list.Items {
+		c.listed[p.Meta.Name] = p.Meta.ResourceVersion
 		all = append(all, container.Entry{ID: p.Meta.Name, Labels: p.Meta.Labels})
 	}
 	return all, nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Config locates a cluster and says how pods are made there.
@@ -87,6 +88,8 @@ type cluster struct {
 
 	mu      sync.Mutex
 	streams map[string]*stream // by pod, between Attach and Start
+	listed  map[string]string  // versions of pods that List has found
+	offered map[string]*stream // idle pods of this server that another may claim, with their connection once there is one
 }
 
 func (e *kubernetes) Name() string { return Name }
@@ -118,7 +121,12 @@ func connect(ctx context.Context, config Config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{client: api, config: config, streams: map[string]*stream{}}
+	return join(ctx, api, config)
+}
+
+// join makes this server one of those that use a cluster.
+func join(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
+	c := &cluster{client: api, config: config, streams: map[string]*stream{}, listed: map[string]string{}, offered: map[string]*stream{}}
 	if c.info, err = c.describe(ctx); err != nil {
 		return nil, err
 	}
@@ -129,8 +137,19 @@ func connect(ctx context.Context, config Config) (*cluster, error) {
 	if c.lease, err = c.acquire(ctx); err != nil {
 		return nil, err
 	}
-	c.pods = c.watch(labelLease + "=" + c.lease.name)
+	c.pods = c.watch(labelLease+"="+c.lease.name, c.hangUp)
 	return c, nil
+}
+
+// remedies are those for layers that are the nodes' to give.
+var remedies = map[string]remedy.Text{
+	backends.LayerUser: {"use nodes that give pods user namespaces (a kernel of 6.3, containerd 2, Kubernetes 1.33 or newer), name them in ", remedy.Setting.With("kubernetes.node_selector"),
+		", and let the server list nodes: ", remedy.Command.With("sandboxmcp setup kubernetes"), " prints that right"},
+	backends.LayerNet: {"use a network that enforces policies, such as Calico's or Cilium's, and leave these pods to the policy ", policyName, " alone; ",
+		remedy.Setting.With("kubernetes.policy_seconds"), " is the time it has"},
+	backends.LayerCgroupNS: {"use nodes with cgroup v2"},
+	backends.LayerCgroup:   {"run without it: nothing limits the processes of one pod, so a watcher inside does; the kernel limits memory and CPU"},
+	backends.LayerLandlock: {"use nodes with a kernel of 5.13 or newer and lsm=landlock,... on its command line"},
 }
 
 // describe asks the cluster for its version, and what its nodes can do.
@@ -140,7 +159,7 @@ func (c *cluster) describe(ctx context.Context) (container.Info, error) {
 		return container.Info{}, fmt.Errorf("ask the API server at %s for its version: %w", c.base.Host, err)
 	}
 	c.minor, _ = strconv.Atoi(strings.TrimRight(version.Minor, "+"))
-	i := container.Info{Version: version.GitVersion, Address: c.base.Host + ", namespace " + c.namespace, HasInit: true, Runtime: c.config.RuntimeClass}
+	i := container.Info{Version: version.GitVersion, Address: c.base.Host + ", namespace " + c.namespace, HasInit: true, Runtime: c.config.RuntimeClass, Remedies: remedies}
 	var nodes struct{ Items []node }
 	switch err := c.get(ctx, "/api/v1/nodes", query("labelSelector", selector(c.config.NodeSelector)), &nodes); {
 	case isStatus(err, 403): // the namespace's administrator need not be the cluster's

@@ -31,6 +31,31 @@ type lease struct {
 
 	mu     sync.Mutex
 	object leaseObject // as it was made
+	owed   []string    // pods that could not be removed
+}
+
+// owe has a pod be removed later.
+func (l *lease) owe(pod string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owed = append(l.owed, pod)
+}
+
+// settle removes pods that could not be removed before, as far as it can.
+func (l *lease) settle(ctx context.Context) {
+	l.mu.Lock()
+	owed := l.owed
+	l.owed = nil
+	l.mu.Unlock()
+	for _, pod := range owed {
+		taken, err := l.client.withdraw(ctx, pod)
+		if err == nil && !taken {
+			err = l.client.delete(ctx, pod, "")
+		}
+		if !taken && !isStatus(err, http.StatusNotFound) { // it is there still
+			l.owe(pod)
+		}
+	}
 }
 
 // acquire makes a lease, and begins to renew it and to look for those that nobody renews.
@@ -80,6 +105,7 @@ func (l *lease) renew(ctx context.Context) {
 	others := map[string]seen{}
 	for {
 		soon, cancel := context.WithTimeout(ctx, l.duration/3)
+		l.settle(soon)
 		l.sweep(soon, others)
 		cancel()
 		if !pause(ctx, l.duration/4) {
@@ -157,17 +183,17 @@ func (l *lease) reap(ctx context.Context, dead leaseObject) {
 			return
 		}
 	}
-	left, err := l.client.List(ctx, labelLease+"="+dead.Meta.Name)
-	if err != nil {
+	var left struct{ Items []pod }
+	if l.client.get(ctx, l.client.in("v1", "pods", ""), query("labelSelector", labelLease+"="+dead.Meta.Name), &left) != nil {
 		return
 	}
-	now := map[string]any{"gracePeriodSeconds": 1}
-	for _, p := range left {
-		if err := l.client.do(ctx, http.MethodDelete, l.client.in("v1", "pods", p.ID), nil, now, nil); err != nil && !isStatus(err, http.StatusNotFound) {
+	for _, p := range left.Items {
+		err := l.client.delete(ctx, p.Meta.Name, p.Meta.ResourceVersion) // an idle one may be another server's by now
+		if err != nil && !isStatus(err, http.StatusNotFound) && !isStatus(err, http.StatusConflict) {
 			return
 		}
 	}
-	if len(left) == 0 { // or else the next round finds that they are gone
+	if len(left.Items) == 0 { // or else the next round finds that they are gone
 		_ = l.client.do(ctx, http.MethodDelete, l.client.in(leaseGroup, "leases", dead.Meta.Name), nil, nil, nil)
 	}
 }

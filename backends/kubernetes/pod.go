@@ -22,6 +22,7 @@ const (
 	roleServer  = "server"
 	roleSandbox = "sandbox"
 	labelLease  = "sandboxmcp.lease" // name of the server's
+	labelIdle   = "sandboxmcp.idle"  // the kind of an idle pod that any server may claim
 )
 
 // relayUser is the user of containers in which no program runs.
@@ -42,6 +43,9 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 	}
 	p := pod{APIVersion: "v1", Kind: "Pod", Meta: meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name},
 		Annotations: map[string]string{}, Owners: []owner{c.lease.owner()}}}
+	if of.Idle {
+		p.Meta.Labels[labelIdle] = c.kind(of)
+	}
 	for key, value := range of.Labels {
 		switch key {
 		case container.LabelInstance, container.LabelState, container.LabelID:
@@ -61,15 +65,19 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 	if c.info.UserNS {
 		p.Spec.HostUsers = new(bool)
 	}
-	p.Spec.InitContainers = []podContainer{c.helper(initContainer, []string{container.InitPath, "copy", "/copy"}, mount{Name: "home", MountPath: "/copy"})}
+	copying := []string{container.InitPath, "copy", "/copy"}
 	program := podContainer{
 		Name: programName, Image: of.Image, ImagePullPolicy: c.pull(), WorkingDir: "/",
 		Command: c.command(of.Args), Env: environ(of.Env), Resources: c.resources(of.Resources), Security: restricted(uid, gid),
 		TerminationPath: terminationPath,
-		Mounts: []mount{{Name: "home", MountPath: container.Home, ReadOnly: true}, {Name: "socket", MountPath: path.Dir(container.SocketPath), ReadOnly: true},
-			// Or else the kubelet mounts a file that may be written, and has the pod's address.
-			{Name: "home", MountPath: "/etc/hosts", ReadOnly: true, SubPath: "hosts"}},
+		Mounts:          []mount{{Name: "home", MountPath: container.Home, ReadOnly: true}, {Name: "socket", MountPath: path.Dir(container.SocketPath), ReadOnly: true}},
 	}
+	// The image does not know our user, and the kubelet would mount a hosts that may be written, and has the pod's address.
+	for _, name := range slices.Sorted(maps.Keys(of.Etc)) {
+		copying = append(copying, name+"="+of.Etc[name])
+		program.Mounts = append(program.Mounts, mount{Name: "home", MountPath: "/etc/" + name, ReadOnly: true, SubPath: name})
+	}
+	p.Spec.InitContainers = []podContainer{c.helper(initContainer, copying, mount{Name: "home", MountPath: "/copy"})}
 	for _, dir := range of.Masked {
 		if slices.Contains(masked, dir) && c.config.RuntimeClass == "" {
 			program.Mounts = append(program.Mounts, mount{Name: "empty", MountPath: dir, ReadOnly: true})

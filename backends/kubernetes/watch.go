@@ -11,6 +11,7 @@ import (
 // watcher follows our pods by one request.
 type watcher struct {
 	client *client
+	lost   func(name string) // called when a pod is gone, or is no longer ours
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -25,9 +26,9 @@ type watched struct {
 	changed chan struct{} // closed, and made anew, when it changes
 }
 
-func (c *client) watch(labels string) *watcher {
+func (c *client) watch(labels string, lost func(name string)) *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watcher{client: c, cancel: cancel, done: make(chan struct{}), pods: map[string]*watched{}}
+	w := &watcher{client: c, lost: lost, cancel: cancel, done: make(chan struct{}), pods: map[string]*watched{}}
 	go func() {
 		defer close(w.done)
 		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
@@ -65,6 +66,7 @@ func (w *watcher) follow(ctx context.Context, labels string) bool {
 	}
 	for name := range asked {
 		w.put(pod{Meta: meta{Name: name}}, true)
+		w.lost(name)
 	}
 	events, err := w.client.open(ctx, "GET", path, url.Values{
 		"labelSelector": {labels}, "watch": {"1"}, "resourceVersion": {list.Metadata.ResourceVersion}}, nil, "")
@@ -81,6 +83,9 @@ func (w *watcher) follow(ctx context.Context, labels string) bool {
 			return true
 		}
 		w.put(e.Object, e.Type == "DELETED")
+		if e.Type == "DELETED" {
+			w.lost(e.Object.Meta.Name)
+		}
 	}
 }
 

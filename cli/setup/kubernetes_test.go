@@ -57,6 +57,15 @@ func TestKubernetes(t *testing.T) {
 	if n := strings.Count(out, "registry.example.com/x:1"); n != 2 {
 		t.Errorf("the image stands there %d times", n)
 	}
+	// Names that YAML would take for numbers.
+	if out, err = setupKubernetes("--image", "456", "--namespace", "123"); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out) {
+		if line = strings.TrimSpace(line); strings.HasSuffix(line, " 123") || strings.HasSuffix(line, " 456") {
+			t.Errorf("not quoted: %s", line)
+		}
+	}
 	for _, bad := range [][]string{
 		{}, {"--image", "a b"}, {"--image", "x\ny: z"}, {"--image", "x", "--namespace", "A"}, {"--image", "x", "--namespace", "a\nb: c"},
 		{"--image", "x", "--pods", "0"}, {"--image", "x", "--memory", "-1"}, {"--image", "x", "more"},

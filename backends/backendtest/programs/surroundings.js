@@ -9,7 +9,7 @@ assert.ok(os.userInfo().username);
 assert.strictEqual(os.tmpdir(), '/tmp');
 assert.ok(os.hostname());
 assert.ok(os.cpus().length >= 1);
-assert.ok(Object.keys(os.networkInterfaces()).every((n) => n === 'lo'));
+assert.ok(process.argv[2] === 'interfaces' || Object.keys(os.networkInterfaces()).every((n) => n === 'lo'));
 assert.strictEqual(fs.readFileSync(0).length, 0);
 assert.ok(fs.existsSync(process.execPath), process.execPath);
 fs.writeFileSync('ünï ☃', 'x');

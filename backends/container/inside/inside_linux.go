@@ -68,16 +68,17 @@ func run(language string, args []string) error {
 		}
 		network.Probed, network.Answered = probe(targets, settle)
 	}
-	conn, err := connect(args)
+	conn, again, err := connect(args)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	b := process.New(process.Config{Inside: true, NoInternet: len(network.Answered) > 0})
 	defer b.Close()
 	b.Warm()
 	ctx := context.Background()
+	used := false
 	start := func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+		used = true
 		if err := trust(spec.Trust); err != nil {
 			return nil, err
 		}
@@ -85,7 +86,16 @@ func run(language string, args []string) error {
 	}
 	facts := gatherFacts(b, b.Runtime(ctx, language))
 	facts.Probed, facts.Answered = network.Probed, network.Answered
-	return call.Serve(ctx, conn, facts, b.Prepare, start)
+	for {
+		err := call.Serve(ctx, conn, facts, b.Prepare, start)
+		conn.Close()
+		if used || again == nil {
+			return err
+		}
+		if conn, err = again(); err != nil {
+			return err
+		}
+	}
 }
 
 // makeThreads has Go's runtime make n threads for later use. A program may take all processes of the container, and Go
@@ -111,17 +121,25 @@ const (
 	podRelayed      = "pod"
 )
 
-// connect reaches the server by its socket, over standard input and output, or by the relay of a pod.
-func connect(args []string) (io.ReadWriteCloser, error) {
+// connect reaches the server by its socket, over standard input and output, or by the relay of a pod. Again does so for the
+// next server that takes a sandbox in which nothing ran; nil where there is none.
+func connect(args []string) (conn io.ReadWriteCloser, again func() (io.ReadWriteCloser, error), err error) {
 	switch {
 	case len(args) == 0:
-		return Dial(call.SocketPath)
+		conn, err = Dial(call.SocketPath)
+		return conn, nil, err
 	case args[0] == standardStreams:
-		return standard()
+		conn, err = standard()
+		return conn, nil, err
 	case args[0] == podRelayed:
-		return dialRelay()
+		again, err = dialRelay()
+		if err != nil {
+			return nil, nil, err
+		}
+		conn, err = again()
+		return conn, again, err
 	}
-	return nil, fmt.Errorf("unknown argument %q", args[0])
+	return nil, nil, fmt.Errorf("unknown argument %q", args[0])
 }
 
 // stdio is the standard input and output as one connection.
@@ -163,6 +181,11 @@ func Dial(path string) (net.Conn, error) {
 		return nil, fmt.Errorf("reach the server: %w", err)
 	}
 	defer conn.Close()
+	return sendEnd(conn)
+}
+
+// sendEnd sends one end of a socket pair over a Unix socket, and returns the other.
+func sendEnd(over net.Conn) (net.Conn, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("reach the server: %w", err)
@@ -170,7 +193,7 @@ func Dial(path string) (net.Conn, error) {
 	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
 	defer ours.Close()
 	defer theirs.Close()
-	if _, _, err := conn.(*net.UnixConn).WriteMsgUnix([]byte{0}, unix.UnixRights(fds[1]), nil); err != nil {
+	if _, _, err := over.(*net.UnixConn).WriteMsgUnix([]byte{0}, unix.UnixRights(fds[1]), nil); err != nil {
 		return nil, fmt.Errorf("reach the server: %w", err)
 	}
 	own, err := net.FileConn(ours)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,8 @@ import (
 // A pod has three containers of ours. The first copies this program into a volume and ends. PID 1 of the second is the
 // init, which waits for a connection as with an engine that mounts a socket. The third, of another user and with PIDs of
 // its own, holds that socket: the server executes an attach there, whose standard streams are the connection. No
-// program can reach the third, so none can end the connection or take its place.
+// program can reach the third, so none can end the connection or take its place. As long as nothing has run in the pod,
+// another server may take it, whose connection is the next.
 
 // The first arguments of the helpers of a pod: no language is called so.
 const (
@@ -35,8 +37,8 @@ const podTimeout = 2 * time.Minute
 // podHelper runs a helper; is is false for PID 1 of a sandbox.
 func podHelper(args []string) (is bool, err error) {
 	switch {
-	case args[0] == podCopy && len(args) == 2:
-		return true, copySelf(args[1])
+	case args[0] == podCopy && len(args) > 1:
+		return true, copySelf(args[1], args[2:])
 	case args[0] == podRelay:
 		return true, relay()
 	case args[0] == role.PodAttach:
@@ -45,8 +47,8 @@ func podHelper(args []string) (is bool, err error) {
 	return false, nil
 }
 
-// copySelf writes this program, the directory of its socket and the program's /etc/hosts into an empty volume.
-func copySelf(dir string) error {
+// copySelf writes this program, the directory of its socket and files of /etc, each as "name=content", into an empty volume.
+func copySelf(dir string, etc []string) error {
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return err
@@ -57,35 +59,57 @@ func copySelf(dir string) error {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Close(), os.WriteFile(filepath.Join(dir, "hosts"), []byte("127.0.0.1 localhost\n"), 0o444), os.Mkdir(filepath.Join(dir, filepath.Base(filepath.Dir(call.SocketPath))), 0o555))
+	if err := errors.Join(err, to.Close(), os.Mkdir(filepath.Join(dir, filepath.Base(filepath.Dir(call.SocketPath))), 0o555)); err != nil {
+		return err
+	}
+	for _, file := range etc {
+		name, content, _ := strings.Cut(file, "=")
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(content), 0o444); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// relay hands the init's connection to the attach, and ends with it.
+// relay hands each connection of the init to an attach, one after the other, and ends with the init.
 func relay() error {
 	inits, err := listen(call.SocketPath)
 	if err != nil {
 		return err
 	}
-	servers, err := listen(attachSocket)
+	control, err := acceptInit(inits)
 	if err != nil {
 		return err
 	}
-	init, err := acceptInit(inits)
+	defer control.Close()
+	for {
+		init, err := call.ReceiveDescriptor(control)
+		if err != nil {
+			return nil // it has ended
+		}
+		if err := relayOne(init); err != nil {
+			return err
+		}
+	}
+}
+
+// relayOne hands one connection of the init to the next attach, and returns when that has ended.
+func relayOne(init *os.File) error {
+	defer init.Close()
+	servers, err := listen(attachSocket)
 	if err != nil {
 		return err
 	}
 	conn, err := accept(servers)
 	if err != nil {
-		init.Close()
 		return err
 	}
 	defer conn.Close()
-	_, _, err = conn.WriteMsgUnix([]byte{0}, unix.UnixRights(int(init.Fd())), nil)
-	init.Close()
-	if err != nil {
+	if _, _, err = conn.WriteMsgUnix([]byte{0}, unix.UnixRights(int(init.Fd())), nil); err != nil {
 		return fmt.Errorf("hand over the connection: %w", err)
 	}
-	_, _ = conn.Read(make([]byte, 1)) // returns when the attach has ended
+	init.Close() // or the init would not learn of the attach's end
+	_, _ = conn.Read(make([]byte, 1))
 	return nil
 }
 
@@ -110,14 +134,23 @@ func accept(l *net.UnixListener) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// acceptInit takes the init's connection.
-func acceptInit(l *net.UnixListener) (*os.File, error) {
+// acceptInit takes the init's connection, over which its others come.
+func acceptInit(l *net.UnixListener) (*net.UnixConn, error) {
 	conn, err := accept(l)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	return call.ReceiveDescriptor(conn)
+	file, err := call.ReceiveDescriptor(conn)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	control, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return control.(*net.UnixConn), nil
 }
 
 // attach connects its standard streams with the init, and ends when either side does.
@@ -152,14 +185,18 @@ func attach() error {
 	return nil
 }
 
-// dialRelay connects the init with the relay. The relay can't take descriptors for the server.
-func dialRelay() (io.ReadWriteCloser, error) {
-	var conn net.Conn
-	err := retry(func() (err error) {
-		conn, err = Dial(call.SocketPath)
+// dialRelay connects the init with the relay, and returns what makes a connection for one server. The relay can't take
+// descriptors for it.
+func dialRelay() (next func() (io.ReadWriteCloser, error), err error) {
+	var control net.Conn
+	err = retry(func() (err error) {
+		control, err = Dial(call.SocketPath)
 		return err
 	})
-	return struct{ io.ReadWriteCloser }{conn}, err
+	return func() (io.ReadWriteCloser, error) {
+		conn, err := sendEnd(control)
+		return struct{ io.ReadWriteCloser }{conn}, err
+	}, err
 }
 
 // retry calls f until it succeeds: the containers of a pod start in any order.

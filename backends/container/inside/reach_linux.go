@@ -3,6 +3,7 @@ package inside
 import (
 	"cmp"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -47,7 +48,13 @@ func probeTargets(args []string) (all []probeTarget, err error) {
 	add("API server", os.Getenv(apiHost), cmp.Or(os.Getenv(apiPort), "443"))
 	add("kubelet", os.Getenv(nodeVariable), "10250")
 	add("gateway", defaultGateway(read("/proc/net/route")), "10250")
+	add("gateway", defaultGateway6(read("/proc/net/ipv6_route")), "10250")
 	add("metadata", "169.254.169.254", "80")
+	add("metadata", "fd00:ec2::254", "80")
+	// A policy may keep pods from private networks only. These answer from everywhere.
+	add("internet", "1.1.1.1", "443")
+	add("internet", "8.8.8.8", "53")
+	add("internet", "2606:4700:4700::1111", "443")
 	return all, nil
 }
 
@@ -63,6 +70,27 @@ func defaultGateway(routes string) string {
 			continue
 		}
 		return net.IP(binary.NativeEndian.AppendUint32(nil, gateway)).String()
+	}
+	return ""
+}
+
+// defaultGateway6 finds it in the text of /proc/net/ipv6_route: destination, its length, source, its length, next hop, ..., interface.
+// It is most often a link's own address, which needs the interface's name.
+func defaultGateway6(routes string) string {
+	for line := range strings.Lines(routes) {
+		f := strings.Fields(line)
+		if len(f) < 10 || f[1] != "00" {
+			continue
+		}
+		hop, err := hex.DecodeString(f[4])
+		ip := net.IP(hop)
+		switch {
+		case err != nil || len(ip) != net.IPv6len || ip.IsUnspecified():
+			continue
+		case ip.IsLinkLocalUnicast():
+			return ip.String() + "%" + f[len(f)-1]
+		}
+		return ip.String()
 	}
 	return ""
 }

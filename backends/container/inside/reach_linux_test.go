@@ -108,7 +108,8 @@ func TestProbeTargets(t *testing.T) {
 		names = append(names, a.String())
 	}
 	text := strings.Join(names, ", ")
-	for _, want := range []string{"neighbour 10.1.1.1:80", "cluster DNS 10.96.0.10:53", "API server 10.96.0.1:443", "kubelet 10.1.2.3:10250", "metadata 169.254.169.254:80"} {
+	for _, want := range []string{"neighbour 10.1.1.1:80", "cluster DNS 10.96.0.10:53", "API server 10.96.0.1:443", "kubelet 10.1.2.3:10250", "metadata 169.254.169.254:80",
+		"metadata [fd00:ec2::254]:80", "internet 1.1.1.1:443", "internet 8.8.8.8:53", "internet [2606:4700:4700::1111]:443"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %s", want, text)
 		}
@@ -120,5 +121,21 @@ func TestProbeTargets(t *testing.T) {
 	}
 	if got := defaultGateway("Iface\tDestination\tGateway\neth0\t00000000\t0140580A\t0003\n"); got != "10.88.64.1" {
 		t.Errorf("got gateway %q", got)
+	}
+}
+
+func TestDefaultGateway6(t *testing.T) {
+	const none, metric = "00000000000000000000000000000000", " 00000400 00000001 00000000 00000003 "
+	for _, tt := range []struct{ routes, want string }{
+		{"", ""},
+		{"fe800000000000000000000000000000 40 " + none + " 00 " + none + metric + "eth0\n", ""},
+		{none + " 00 " + none + " 00 " + none + " ffffffff 00000001 00000000 00200200 lo\n", ""}, // unreachable
+		{none + " 00 " + none + " 00 fd000010000000000000000000000001" + metric + "eth0\n", "fd00:10::1"},
+		{none + " 00 " + none + " 00 fe80000000000000000000000000000a" + metric + "eth0\n", "fe80::a%eth0"},
+		{none + " 00 short\n", ""},
+	} {
+		if got := defaultGateway6(tt.routes); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.routes, got, tt.want)
+		}
 	}
 }
