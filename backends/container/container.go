@@ -75,6 +75,8 @@ var ErrNoImage = errors.New("no such image")
 
 // Shared is an [Engine] whose idle containers are offered to all servers that use it, each for one of them.
 type Shared interface {
+	// Offer lets other servers take an idle container of this server's.
+	Offer(ctx context.Context, id string) error
 	// Claim makes an idle container of this server's exclusively its own, with more labels. ErrTaken says that another server
 	// was first: this one has nothing to do with it any more, and Remove leaves it alone.
 	Claim(ctx context.Context, id string, labels map[string]string) error
@@ -144,7 +146,7 @@ type Container struct {
 	Seccomp  string            // a profile as moby writes them (JSON); an engine that is not local may leave it out
 	GPUs     []string          // indices, or "all"
 	Stdin    bool              // it will be attached
-	Idle     bool              // nothing will run in it before Shared.Claim, on an engine that has that
+	Idle     bool              // it will be offered, on an engine that is Shared
 	CgroupNS bool              // it is to have one (not on engines that do not know it)
 }
 

@@ -61,6 +61,9 @@ func (b *Backend) spawn(ctx context.Context, of poolKey) (h *initHandle, note, e
 	if err = h.conn.Prepare(p.spec); h.conn.Facts().Runtime.Path == "" {
 		err = errors.New("the image has no " + of.language)
 	}
+	if shared, is := b.engine.(Shared); is && err == nil {
+		err = shared.Offer(ctx, h.id)
+	}
 	if err != nil {
 		b.removeLater(h)
 		return nil, nil, err

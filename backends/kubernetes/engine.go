@@ -27,9 +27,6 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 		return "", err
 	}
 	c.pods.track(of.Name)
-	if of.Idle {
-		c.offer(of.Name, nil)
-	}
 	err = c.do(ctx, http.MethodPost, c.in("v1", "pods", ""), nil, p, &p)
 	if err == nil {
 		c.pods.put(p, false)
@@ -57,7 +54,6 @@ var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", 
 func (c *cluster) Start(ctx context.Context, id string) error {
 	c.mu.Lock()
 	s := c.streams[id]
-	delete(c.streams, id)
 	c.mu.Unlock()
 	if s == nil {
 		return errors.New("start pod " + id + ": nobody is attached: this is our bug")
@@ -75,14 +71,7 @@ func (c *cluster) Start(ctx context.Context, id string) error {
 	case failed != nil:
 		return fmt.Errorf("start pod %s: %w%s", id, failed, c.log(id))
 	}
-	if err := s.connect(ctx, c.client, id); err != nil {
-		return err
-	}
-	c.offer(id, s)
-	if _, gone := c.pods.last(id); gone { // before there was anything to hang up
-		c.hangUp(id)
-	}
-	return nil
+	return s.connect(ctx, c.client, id)
 }
 
 // running reports whether the containers run that stay, or why they never will.

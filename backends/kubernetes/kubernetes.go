@@ -87,9 +87,9 @@ type cluster struct {
 	pods    *watcher
 
 	mu      sync.Mutex
-	streams map[string]*stream // by pod, between Attach and Start
+	streams map[string]*stream // by pod
 	listed  map[string]string  // versions of pods that List has found
-	offered map[string]*stream // idle pods of this server that another may claim, with their connection once there is one
+	offered map[string]bool    // idle pods of this server that another may claim
 }
 
 func (e *kubernetes) Name() string { return Name }
@@ -126,7 +126,7 @@ func connect(ctx context.Context, config Config) (*cluster, error) {
 
 // join makes this server one of those that use a cluster.
 func join(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
-	c := &cluster{client: api, config: config, streams: map[string]*stream{}, listed: map[string]string{}, offered: map[string]*stream{}}
+	c := &cluster{client: api, config: config, streams: map[string]*stream{}, listed: map[string]string{}, offered: map[string]bool{}}
 	if c.info, err = c.describe(ctx); err != nil {
 		return nil, err
 	}

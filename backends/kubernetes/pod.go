@@ -22,7 +22,8 @@ const (
 	roleServer  = "server"
 	roleSandbox = "sandbox"
 	labelLease  = "sandboxmcp.lease" // name of the server's
-	labelIdle   = "sandboxmcp.idle"  // the kind of an idle pod that any server may claim
+	labelKind   = "sandboxmcp.kind"  // idle pods of one kind can take each other's place
+	labelIdle   = "sandboxmcp.idle"  // "yes" on a pod that any server may claim
 )
 
 // relayUser is the user of containers in which no program runs.
@@ -44,7 +45,7 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 	p := pod{APIVersion: "v1", Kind: "Pod", Meta: meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name},
 		Annotations: map[string]string{}, Owners: []owner{c.lease.owner()}}}
 	if of.Idle {
-		p.Meta.Labels[labelIdle] = c.kind(of)
+		p.Meta.Labels[labelKind] = c.kind(of)
 	}
 	for key, value := range of.Labels {
 		switch key {

@@ -216,6 +216,59 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
+// TestTakeFromOther has a server take the idle pod of another: it runs there, once, and the other goes on with a new one.
+func TestTakeFromOther(t *testing.T) {
+	c := testConfig(t)
+	maker, taker := newBackend(t, c, 1), newBackend(t, c, 1)
+	closeLater(t, maker)
+	closeLater(t, taker)
+	spec := backends.Spec{Language: "shell", Program: &backends.Command{Args: []string{"bash"}}}
+	where := func(b testBackend) (pod string, warm bool) {
+		t.Helper()
+		spec.ID = ulid.Make().String()
+		s, err := b.Start(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		o := execute(t, s, "bash", "-c", "[ ! -e left ] && echo >left && echo alone")
+		if o.stdout != "alone\n" {
+			t.Errorf("got %q, %q, ended %s", o.stdout, o.stderr, o.Ended)
+		}
+		for _, l := range o.Contained.Layers {
+			if l.Name == backends.LayerMount {
+				pod = l.Detail
+			}
+		}
+		return pod, o.Warm
+	}
+	idle := func() (name string) {
+		hosttest.Until(t, "the first server has an idle pod", func() bool {
+			pools := maker.Pools()
+			return len(pools) > 0 && pools[0].Ready > 0
+		})
+		for _, p := range podsOf(t, c) {
+			if p.Meta.Labels[labelIdle] != "" && p.Meta.Labels[labelLease] == maker.engine.lease.name {
+				name = p.Meta.Name
+			}
+		}
+		return name
+	}
+	where(maker) // cold
+	offered := idle()
+	pod, warm := where(taker)
+	if !warm || offered == "" || !strings.Contains(pod, offered) {
+		t.Errorf("warm %v, in %s, want in %s", warm, pod, offered)
+	}
+	again := idle()
+	if again == offered {
+		t.Error("a pod that was taken is offered again")
+	}
+	if pod, warm := where(maker); !warm || !strings.Contains(pod, again) {
+		t.Errorf("warm %v, in %s, want in %s", warm, pod, again)
+	}
+}
+
 // TestOneAttach has two servers connect with one pod: one gets the init, the other nothing.
 func TestOneAttach(t *testing.T) {
 	c := testConfig(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Idle pods are offered to all servers of the namespace, by a label that says of which kind they are. A server claims one by
-// a patch that removes the label and names its own lease, and holds only for the version of the pod that it has seen: of two
-// servers, the API server tells one that there is a conflict. A server's own are connected ahead; from another's it has to
-// wait until that server, which sees its pod go, has hung up.
+// Idle pods are offered to all servers of the namespace, by a label, and another that says of which kind they are. A server
+// claims one by a patch that removes the label and names its own lease, and holds only for the version of the pod that it has
+// seen: of two servers, the API server tells one that there is a conflict. A server's own are connected ahead; for another's it
+// has to wait until that server, which sees its pod go, has hung up.
 
 // kind returns what idle pods have in common that can take each other's place.
 func (c *cluster) kind(of container.Container) string {
@@ -32,73 +32,84 @@ func (c *cluster) kind(of container.Container) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// offer notes that a pod is offered, and its connection. Start does so for all, of which only those count that were made idle.
-func (c *cluster) offer(id string, s *stream) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, is := c.offered[id]; is || s == nil {
-		c.offered[id] = s
-	}
-}
-
 // isOffered reports whether a pod is offered as far as we know.
 func (c *cluster) isOffered(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, is := c.offered[id]
-	return is
-}
-
-// keep ends an offer.
-func (c *cluster) keep(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.offered, id)
+	return c.offered[id]
 }
 
 // hangUp ends the connection with an offered pod that is gone, or another server's.
 func (c *cluster) hangUp(id string) {
 	c.mu.Lock()
-	s := c.offered[id]
+	s := c.streams[id]
+	offered := c.offered[id]
 	c.mu.Unlock()
-	if s != nil {
+	if s != nil && offered {
 		s.Close()
 	}
 }
 
+// Offer implements [container.Shared].
+func (c *cluster) Offer(ctx context.Context, id string) error {
+	c.mu.Lock()
+	c.offered[id] = true
+	c.mu.Unlock()
+	if err := c.own(ctx, id, map[string]any{labelIdle: "yes"}); err != nil {
+		return fmt.Errorf("offer pod %s: %w", id, err)
+	}
+	return nil
+}
+
 // Claim implements [container.Shared].
 func (c *cluster) Claim(ctx context.Context, id string, labels map[string]string) error {
+	if err := c.own(ctx, id, claimed(labels)); err != nil {
+		return fmt.Errorf("claim pod %s: %w", id, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.offered, id)
+	return nil
+}
+
+// claimed are the labels of a pod that is no longer offered.
+func claimed(more map[string]string) map[string]any {
+	labels := map[string]any{labelIdle: nil}
+	for key, value := range more {
+		labels[key] = value
+	}
+	return labels
+}
+
+// own sets labels of a pod that is this server's, in the version in which it is: container.ErrTaken if it is another's by then.
+func (c *cluster) own(ctx context.Context, id string, labels map[string]any) error {
 	p, gone := c.pods.last(id)
 	for stale := p.Meta.UID == ""; ; stale = true {
 		if stale && !gone { // the kubelet may have written its state, or the cluster have made it without an answer
 			err := c.get(ctx, c.in("v1", "pods", id), nil, &p)
 			if gone = isStatus(err, http.StatusNotFound); !gone && err != nil {
-				return fmt.Errorf("claim pod %s: %w", id, err)
+				return err
 			}
 		}
-		if gone || p.Meta.Labels[labelIdle] == "" || p.Meta.Labels[labelLease] != c.lease.name {
+		if gone || p.Meta.Labels[labelLease] != c.lease.name {
 			return container.ErrTaken
 		}
-		now, err := c.claim(ctx, p, meta{Labels: labels})
+		now, err := c.label(ctx, p, labels, nil)
 		switch {
 		case err == nil:
-			c.keep(id)
 			c.pods.put(now, false)
 			return nil
 		case !isStatus(err, http.StatusConflict) && !isStatus(err, http.StatusNotFound):
-			return fmt.Errorf("claim pod %s: %w", id, err)
+			return err
 		}
 	}
 }
 
-// claim makes a pod ours, if it is as it was seen, and adds labels and annotations.
-func (c *cluster) claim(ctx context.Context, seen pod, more meta) (now pod, err error) {
-	set := map[string]any{labelIdle: nil, labelLease: c.lease.name}
-	for key, value := range more.Labels {
-		set[key] = value
-	}
-	patch := map[string]any{"metadata": map[string]any{"resourceVersion": seen.Meta.ResourceVersion, "labels": set,
-		"annotations": more.Annotations, "ownerReferences": []owner{c.lease.owner()}}}
+// label makes a pod ours and sets labels, if it is as it was seen.
+func (c *cluster) label(ctx context.Context, seen pod, labels map[string]any, annotations map[string]string) (now pod, err error) {
+	labels[labelLease] = c.lease.name
+	patch := map[string]any{"metadata": map[string]any{"resourceVersion": seen.Meta.ResourceVersion, "labels": labels,
+		"annotations": annotations, "ownerReferences": []owner{c.lease.owner()}}}
 	err = c.do(ctx, http.MethodPatch, c.in("v1", "pods", seen.Meta.Name), nil, patch, &now)
 	return now, err
 }
@@ -106,7 +117,7 @@ func (c *cluster) claim(ctx context.Context, seen pod, more meta) (now pod, err 
 // Take implements [container.Shared]. Servers that take at the same time begin at different pods.
 func (c *cluster) Take(ctx context.Context, of container.Container) (string, error) {
 	var list struct{ Items []pod }
-	if err := c.get(ctx, c.in("v1", "pods", ""), query("labelSelector", labelIdle+"="+c.kind(of)+","+labelLease+"!="+c.lease.name), &list); err != nil {
+	if err := c.get(ctx, c.in("v1", "pods", ""), query("labelSelector", labelKind+"="+c.kind(of)+","+labelIdle+"=yes,"+labelLease+"!="+c.lease.name), &list); err != nil {
 		return "", fmt.Errorf("list idle pods: %w", err)
 	}
 	of.Idle = false
@@ -119,7 +130,7 @@ func (c *cluster) Take(ctx context.Context, of container.Container) (string, err
 		if ready, _ := running(p); !ready || p.Meta.Deleted != "" {
 			continue
 		}
-		now, err := c.claim(ctx, p, mine.Meta)
+		now, err := c.label(ctx, p, claimed(mine.Meta.Labels), mine.Meta.Annotations)
 		switch {
 		case err == nil:
 			c.pods.track(now.Meta.Name)
@@ -142,7 +153,9 @@ func (c *cluster) withdraw(ctx context.Context, id string) (taken bool, err erro
 	defer cancel()
 	switch err := c.Claim(soon, id, nil); {
 	case errors.Is(err, container.ErrTaken):
-		c.keep(id)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.offered, id)
 		c.pods.forget(id)
 		return true, nil
 	case err != nil:

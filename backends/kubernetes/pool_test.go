@@ -31,6 +31,9 @@ func makeIdle(t *testing.T, f *fakeAPI, c *cluster, n int) (ids []string) {
 			t.Fatal(err)
 		}
 		f.setStatus(id, ready())
+		if err := c.Offer(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
 		ids = append(ids, id)
 	}
 	return ids
@@ -124,7 +127,14 @@ func TestTakeOther(t *testing.T) {
 	f := newFake()
 	a, b := f.server(t, Config{Image: "own"}), f.server(t, Config{Image: "own"})
 	gvisor := f.server(t, Config{Image: "own", RuntimeClass: "gvisor"})
-	if _, err := a.Create(t.Context(), idleContainer()); err != nil { // does not run
+	early := idleContainer()
+	if _, err := a.Create(t.Context(), early); err != nil { // does not run yet
+		t.Fatal(err)
+	}
+	if err := a.Offer(t.Context(), early.Name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Create(t.Context(), idleContainer()); err != nil { // is not offered yet
 		t.Fatal(err)
 	}
 	used := idleContainer()
