@@ -18,15 +18,20 @@ func Trusted(more []byte) []byte {
 	if len(more) == 0 {
 		return nil
 	}
+	return append(Authorities(), more...)
+}
+
+// Authorities returns the certificates that this machine trusts, as PEM; nil if there is no such file.
+func Authorities() []byte {
 	for _, name := range Bundles {
 		if all, err := os.ReadFile(name); err == nil && len(all) > 0 {
 			if !bytes.HasSuffix(all, []byte("\n")) {
 				all = append(all, '\n')
 			}
-			return append(all, more...)
+			return all
 		}
 	}
-	return bytes.Clone(more)
+	return nil
 }
 
 // TrustFile holds, in a sandbox with Spec.Trust, all certificates that programs trust.

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -61,6 +62,18 @@ func findBinary(path, arch string) (initBinary, error) {
 		return none, backends.Refuse(path+" can't be run by the unprivileged user of a container", remedy.Command.With("chmod 755 "+path))
 	}
 	return initBinary{path: path, mu: new(sync.Mutex), seedVolume: new(string)}, nil
+}
+
+// Static returns the program at path, or the running one, with its architecture, if it starts in any image.
+func Static(path string) (file, arch string, err error) {
+	for _, arch = range []string{runtime.GOARCH, "amd64", "arm64"} {
+		b, failed := findBinary(path, arch)
+		if failed == nil {
+			return b.path, arch, nil
+		}
+		err = cmp.Or(err, failed)
+	}
+	return "", "", err
 }
 
 // runsOn returns why a program can't run by itself on Linux and an architecture.

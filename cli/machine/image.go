@@ -62,12 +62,20 @@ Examples:
 			{
 				Name:      "build",
 				Usage:     "build this project's own images, with the libraries that agents use",
-				UsageText: "sandboxmcp image build [--backend NAME] [LANGUAGE ...]",
+				UsageText: "sandboxmcp image build [--backend NAME] [LANGUAGE ...]\nsandboxmcp image build [--backend NAME | --output FILE] [--name REFERENCE] server",
 				Description: `Without a LANGUAGE, all are built: python (numpy, pandas, scipy, matplotlib, scikit-learn and more), node
 (TypeScript and more), shell and r. The engine fetches what they are made of from its registries.
 
-Example: sandboxmcp image build python`,
-				Flags:  []cli.Flag{backend},
+The image server has this program and certificates alone, without a shell or a package, and another user than root: for
+servers in a cluster, and for the setting kubernetes.image. An archive needs no engine; nodes, engines and tools for registries load
+it (docker load, ctr images import, skopeo copy docker-archive:FILE).
+
+Examples:
+  sandboxmcp image build python
+  sandboxmcp image build --output server.tar --name registry.example.com/sandboxmcp:1 server`,
+				Flags: []cli.Flag{backend,
+					&cli.StringFlag{Name: "output", Usage: "write the image server to `FILE`, as docker save does, and use no engine"},
+					&cli.StringFlag{Name: "name", Usage: "`REFERENCE` of the image server", DefaultText: "sandboxmcp/server:latest"}},
 				Action: p.imageBuild,
 			},
 		},
@@ -191,12 +199,18 @@ func identity(i container.Image) string {
 
 func (p commands) imageBuild(c *cli.Context) error {
 	languages := c.Args().Slice()
+	switch server := slices.Equal(languages, []string{serverImage}); {
+	case server:
+		return p.buildServer(c)
+	case c.IsSet("output") || c.IsSet("name"):
+		return exit.Usage("sandboxmcp image build --output server.tar server", "--output and --name are for the image server alone")
+	}
 	if len(languages) == 0 {
 		languages = backends.Languages
 	}
 	for _, l := range languages {
 		if !slices.Contains(backends.Languages, l) {
-			return exit.Usage("sandboxmcp image build python", "there is no image of ours for %q: there are python, node, shell and r", terminal.Visible(l))
+			return exit.Usage("sandboxmcp image build python", "there is no image of ours for %q: there are python, node, shell and r, and server by itself", terminal.Visible(l))
 		}
 	}
 	return withEngine(c, func(ctx context.Context, engine container.Engine, cfg config.Config) error {

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"time"
 )
 
 //go:embed python node shell r
@@ -45,12 +44,7 @@ func Archive(language string) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		header := tar.Header{Name: path.Clean(name), Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-		if err := w.WriteHeader(&header); err != nil {
-			return err
-		}
-		_, err = w.Write(content)
-		return err
+		return writeFile(w, path.Clean(name), 0o644, content)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the image of %q: %w", language, err)
