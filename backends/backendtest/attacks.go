@@ -21,7 +21,7 @@ type report struct {
 // attack runs a program of attacks and fails for each that opens something.
 func (b *bench) attack(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) {
 	t.Helper()
-	judge(t, b.runAttacks(t, program, target, mounts...))
+	judge(t, b.runAttacks(t, program, target, mounts...), b.o.Known...)
 }
 
 // judge fails for each attack that opened something, except those whose names begin with one of known.

@@ -46,6 +46,10 @@ type Options struct {
 	Dirs []string
 	// Mounted are paths that the engine mounts in each sandbox so that they may be written: Landlock keeps programs from them.
 	Mounted []string
+	// Known are attacks that open something here, by the beginning of their names: the README of the backend says which.
+	Known []string
+	// Memory means that the kernel limits the memory of the whole, though not the number of processes.
+	Memory bool
 	// Has lists the offers of a sandbox ("python", "node", "shell", "numpy") if they differ from the host's:
 	// SANDBOXMCP_TEST_REQUIRE asks for nothing else there. Nil is everything on the host.
 	Has []string

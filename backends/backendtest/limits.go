@@ -54,7 +54,11 @@ func testLimits(t *testing.T, b *bench) {
 		b.layer(t, backends.LayerNet)
 		limits := b.spec("").Limits
 		limits.RAM = 1 << 30 // what they might hold is counted as that
-		if o, made := b.drop(t, limits, "connections", 6000); o.Ended != backends.EndedLimit || o.Limit != "sockets" {
+		o, made := b.drop(t, limits, "connections", 6000)
+		if b.o.Interfaces && made.Error == "EAFNOSUPPORT" {
+			t.Skip("nobody keeps the interfaces closed, so programs have no sockets of the internet")
+		}
+		if o.Ended != backends.EndedLimit || o.Limit != "sockets" {
 			t.Errorf("ended %s %s after %+v", o.Ended, o.Limit, made)
 		}
 	})
@@ -170,7 +174,7 @@ func testMemory(t *testing.T, b *bench) {
 	})
 	t.Run("not without bound between two polls", func(t *testing.T) {
 		b.parallel(t)
-		if b.o.Cgroup {
+		if b.o.Cgroup || b.o.Memory {
 			t.Skip("a cgroup checks all the time")
 		}
 		spec := b.spec("python")

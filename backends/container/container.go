@@ -70,6 +70,12 @@ type Placed interface {
 	Place(id string) string
 }
 
+// Advised is implemented by an [Engine] that knows what an administrator has left out.
+type Advised interface {
+	// Missing names what is missing, for people.
+	Missing(ctx context.Context) []string
+}
+
 // ErrNoImage reports that the engine does not have an image.
 var ErrNoImage = errors.New("no such image")
 

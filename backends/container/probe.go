@@ -41,6 +41,11 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe 
 	}
 	p.Layers = backends.Tried(tried[best].layers, s.remedies())
 	p.Usable, p.Why = true, remedy.Text{b.describe(s)}
+	if e, is := b.engine.(Advised); is {
+		if missing := e.Missing(ctx); len(missing) > 0 {
+			p.Why = append(p.Why, "; missing: "+strings.Join(missing, ", ")+": ", remedy.Command.With("sandboxmcp setup "+b.Name()), " prints what an administrator applies")
+		}
+	}
 	return p
 }
 

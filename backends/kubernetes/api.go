@@ -43,6 +43,8 @@ type podSpec struct {
 	RestartPolicy       string            `json:"restartPolicy"`
 	ActiveDeadline      int64             `json:"activeDeadlineSeconds,omitempty"`
 	GracePeriod         int64             `json:"terminationGracePeriodSeconds"`
+	ServiceAccount      string            `json:"serviceAccountName,omitempty"`
+	PriorityClassName   string            `json:"priorityClassName,omitempty"`
 	AutomountToken      bool              `json:"automountServiceAccountToken"`
 	EnableServiceLinks  bool              `json:"enableServiceLinks"`
 	DNSPolicy           string            `json:"dnsPolicy"`

@@ -26,10 +26,12 @@ type Config struct {
 	Context    string // of the file; "" is its current one
 	Namespace  string // "" is the context's
 	// Image has this program, of this version, as /.sandboxmcp/init.
-	Image        string
-	RuntimeClass string            // "" is the cluster's default
-	NodeSelector map[string]string // labels of the nodes that may run sandboxes
-	Never        bool              // images are not pulled: nodes have them
+	Image         string
+	RuntimeClass  string            // "" is the cluster's default
+	NodeSelector  map[string]string // labels of the nodes that may run sandboxes
+	PriorityClass string            // "" is the cluster's default
+	Account       string            // of the pods, which get no token of it; "" is the namespace's default
+	Never         bool              // images are not pulled: nodes have them
 	// Overcommit divides the CPU time that pods request by it: 4 has four sandboxes share what each may use; 1 if zero.
 	Overcommit int
 	// Settle is how long a network policy may take to come into force for a new pod.

@@ -57,6 +57,7 @@ func (c *cluster) manifest(of container.Container) (pod, error) {
 	}
 	p.Spec = podSpec{
 		Hostname: of.Hostname, RuntimeClassName: c.config.RuntimeClass, NodeSelector: c.config.NodeSelector,
+		ServiceAccount: c.config.Account, PriorityClassName: c.config.PriorityClass,
 		RestartPolicy: "Never", ActiveDeadline: longestPod, GracePeriod: 1,
 		DNSPolicy: "None", DNSConfig: dnsConfig{[]string{"127.0.0.1"}, []dnsOption{{"timeout", "1"}, {"attempts", "1"}}},
 		SecurityContext: podSecurity{RunAsNonRoot: true, Seccomp: seccomp{"RuntimeDefault"},

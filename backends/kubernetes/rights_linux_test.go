@@ -45,6 +45,7 @@ func TestRights(t *testing.T) {
 		"NetworkPolicy": admin.in("networking.k8s.io/v1", "networkpolicies", ""), "ResourceQuota": admin.in("v1", "resourcequotas", ""),
 		"ServiceAccount": admin.in("v1", "serviceaccounts", ""), "Role": admin.in("rbac.authorization.k8s.io/v1", "roles", ""),
 		"RoleBinding": admin.in("rbac.authorization.k8s.io/v1", "rolebindings", ""), "StatefulSet": admin.in("apps/v1", "statefulsets", ""),
+		"ConfigMap": admin.in("v1", "configmaps", ""), "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 		"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 		"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 	}
@@ -61,13 +62,14 @@ func TestRights(t *testing.T) {
 		if err := admin.do(t.Context(), http.MethodPost, paths[kind], params, o, nil); err != nil {
 			t.Fatalf("%s: %v", kind, err)
 		}
-		if strings.HasPrefix(kind, "Cluster") {
+		if strings.HasPrefix(kind, "Cluster") || kind == "PriorityClass" {
 			t.Cleanup(func() {
 				admin.do(context.Background(), http.MethodDelete, paths[kind]+"/sandboxmcp-"+c.Namespace, nil, nil, nil)
 			})
 		}
 	}
 	server := c
+	server.Account, server.PriorityClass = "sandboxmcp-sandbox", "sandboxmcp-"+c.Namespace
 	server.Kubeconfig = accountConfig(t, admin)
 	b := newBackend(t, server, 1)
 	closeLater(t, b)

@@ -134,6 +134,8 @@ kubernetes:
   image: registry.example.com/sandboxmcp:1
   runtime_class: gvisor
   node_selector: [pool=sandboxes]
+  priority_class: low
+  service_account: nobody
   overcommit: 33
   policy_seconds: 34
 profiles:
@@ -162,7 +164,7 @@ func TestFile(t *testing.T) {
 		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
 		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", Ahead: 17,
 			Labels: []string{"team=a", "note=b c=d"}, GPUs: []string{"0", "1"}},
-		Kubernetes: Kubernetes{"/etc/cluster", "prod", "agents", "registry.example.com/sandboxmcp:1", "gvisor", []string{"pool=sandboxes"}, 33, 34},
+		Kubernetes: Kubernetes{"/etc/cluster", "prod", "agents", "registry.example.com/sandboxmcp:1", "gvisor", []string{"pool=sandboxes"}, "low", "nobody", 33, 34},
 		Profiles:   builtin(),
 	}
 	want.Profiles["mine"] = Profile{[]string{"landlock", "cgroup"}, "landlock"}

@@ -9,6 +9,8 @@ type Kubernetes struct {
 	Image         string   // of this program; "" is none, and no pod can be made
 	RuntimeClass  string   // "" is the cluster's default
 	NodeSelector  []string // KEY=VALUE
+	PriorityClass string   // "" is the cluster's default
+	Account       string   // of the pods, which have no token; "" is the namespace's default
 	Overcommit    int      // sandboxes that share what each may use of the CPUs
 	PolicySeconds int      // that a network policy may take to come into force
 }
@@ -22,6 +24,8 @@ func kubernetesSettings() []setting {
 		checked("kubernetes.image", "KUBERNETES_IMAGE", None+", an image", None, func(c *Config) *string { return &c.Kubernetes.Image }, CheckImage),
 		text("kubernetes.runtime_class", func(c *Config) *string { return &c.Kubernetes.RuntimeClass }),
 		labels("kubernetes.node_selector", func(c *Config) *[]string { return &c.Kubernetes.NodeSelector }),
+		text("kubernetes.priority_class", func(c *Config) *string { return &c.Kubernetes.PriorityClass }),
+		text("kubernetes.service_account", func(c *Config) *string { return &c.Kubernetes.Account }),
 		count("kubernetes.overcommit", "", 1, 100, func(c *Config) *int { return &c.Kubernetes.Overcommit }),
 		count("kubernetes.policy_seconds", "", 0, 60, func(c *Config) *int { return &c.Kubernetes.PolicySeconds }),
 	}

@@ -157,6 +157,8 @@ func abouts() map[string]string {
 		"kubernetes.image":            "image that has this version of sandboxmcp as /.sandboxmcp/init",
 		"kubernetes.runtime_class":    "RuntimeClass of the pods; none is the cluster's default",
 		"kubernetes.node_selector":    "labels of the nodes that may run sandboxes",
+		"kubernetes.priority_class":   "PriorityClass of the pods, by which the cluster decides whose wait; none is the cluster's default",
+		"kubernetes.service_account":  "account of the pods, of which they get no token; none is the namespace's default",
 		"kubernetes.overcommit":       "sandboxes that share what each may use of the CPUs: pods request that part",
 		"kubernetes.policy_seconds":   "seconds that a network policy may take to come into force for a new pod",
 	}

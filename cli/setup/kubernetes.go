@@ -2,7 +2,10 @@ package setup
 
 import (
 	_ "embed"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 //go:embed kubernetes.yaml
@@ -25,16 +29,20 @@ func (p commands) kubernetesCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "kubernetes",
 		Usage:     "print the objects that a cluster needs for the backend kubernetes",
-		UsageText: "sandboxmcp setup kubernetes --image IMAGE [--namespace NAME] [--pods N] [--memory GB]",
-		Description: `A namespace that takes restricted pods only, a network policy that denies sandboxes everything, a quota, an account with
-the few rights that a server needs, and a server. IMAGE has this program as /sandboxmcp and as /.sandboxmcp/init. A server elsewhere
-needs all but the last object. The namespace is the setting kubernetes.namespace.
+		UsageText: "sandboxmcp setup kubernetes --image IMAGE [--namespace NAME] [--pods N] [--memory GB] [--kustomize DIR]",
+		Description: `A namespace that takes restricted pods only, a network policy that denies sandboxes everything, a quota, a priority class, an
+account with the few rights that a server needs and one for sandboxes, without any, and a server with its configuration. IMAGE is what
+sandboxmcp image build server makes. A server elsewhere needs all but the last object, and the same settings. With --kustomize, the
+objects and a kustomization.yaml are written to a new directory instead, for kubectl apply -k and for overlays.
 
-Example: sandboxmcp setup kubernetes --image registry.example.com/sandboxmcp:1 | kubectl apply -f -`,
+Examples:
+  sandboxmcp setup kubernetes --image registry.example.com/sandboxmcp:1 | kubectl apply -f -
+  sandboxmcp setup kubernetes --image registry.example.com/sandboxmcp:1 --kustomize base && kubectl apply -k base`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "image", Usage: "`IMAGE` of the server"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAME` of the namespace", Value: "sandboxmcp"},
 			&cli.IntFlag{Name: "pods", Usage: "how many pods there may be, as `N`", Value: 100},
+			&cli.StringFlag{Name: "kustomize", Usage: "write to the new directory `DIR`, with a kustomization.yaml"},
 			&cli.IntFlag{Name: "memory", Usage: "how much memory they may have together, as `GB`", Value: 128},
 		},
 		Action: command.NoWords(p.kubernetes),
@@ -54,7 +62,31 @@ func (p commands) kubernetes(c *cli.Context) error {
 	if err := config.CheckImage(image); err != nil {
 		return exit.Usage("--image registry.example.com/sandboxmcp:1", "%v", err)
 	}
-	_, err := io.WriteString(p.Out, strings.NewReplacer("@NAMESPACE@", namespace, "@IMAGE@", image,
-		"@MEMORY@", strconv.Itoa(c.Int("memory")), "@PODS@", strconv.Itoa(c.Int("pods"))).Replace(manifests))
+	text := strings.NewReplacer("@NAMESPACE@", namespace, "@IMAGE@", image,
+		"@MEMORY@", strconv.Itoa(c.Int("memory")), "@PODS@", strconv.Itoa(c.Int("pods"))).Replace(manifests)
+	if dir := c.String("kustomize"); dir != "" {
+		return p.kustomize(dir, text)
+	}
+	_, err := io.WriteString(p.Out, text)
+	return err
+}
+
+const kustomization = `apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources:
+  - sandboxmcp.yaml
+`
+
+// kustomize writes the objects to a directory that is not there yet: another may have been edited.
+func (p commands) kustomize(dir, text string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return exit.Fail("--kustomize NEW-DIRECTORY", "make the directory: %v", err)
+	}
+	for name, content := range map[string]string{"sandboxmcp.yaml": text, "kustomization.yaml": kustomization} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			return fmt.Errorf("write the objects: %w", err)
+		}
+	}
+	_, err := fmt.Fprintf(p.Out, "kubectl apply -k %s\n", terminal.Visible(dir))
 	return err
 }

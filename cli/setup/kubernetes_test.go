@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +53,8 @@ func TestKubernetes(t *testing.T) {
 			t.Errorf("quota %v", o.Spec.Hard)
 		}
 	}
-	if want := []string{"Namespace", "NetworkPolicy", "ResourceQuota", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "StatefulSet"}; !slices.Equal(kinds, want) {
+	if want := []string{"Namespace", "NetworkPolicy", "NetworkPolicy", "PriorityClass", "ResourceQuota", "ServiceAccount", "ServiceAccount", "Role", "RoleBinding",
+		"ClusterRole", "ClusterRoleBinding", "ConfigMap", "StatefulSet"}; !slices.Equal(kinds, want) {
 		t.Errorf("got %q, want %q", kinds, want)
 	}
 	if n := strings.Count(out, "registry.example.com/x:1"); n != 2 {
@@ -65,6 +68,21 @@ func TestKubernetes(t *testing.T) {
 		if line = strings.TrimSpace(line); strings.HasSuffix(line, " 123") || strings.HasSuffix(line, " 456") {
 			t.Errorf("not quoted: %s", line)
 		}
+	}
+	dir := filepath.Join(t.TempDir(), "base")
+	for range 2 { // the second finds the directory
+		out, err = setupKubernetes("--image", "registry.example.com/x:1", "--kustomize", dir)
+	}
+	if err == nil {
+		t.Errorf("a directory was written to that was there: %s", out)
+	}
+	var k struct{ Resources []string }
+	text, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+	if err := errors.Join(err, yaml.Unmarshal(text, &k)); err != nil || !slices.Equal(k.Resources, []string{"sandboxmcp.yaml"}) {
+		t.Errorf("got %+v, %v", k, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "sandboxmcp.yaml")); err != nil || !strings.Contains(string(text), "kind: StatefulSet") {
+		t.Errorf("the objects are not there: %v", err)
 	}
 	for _, bad := range [][]string{
 		{}, {"--image", "a b"}, {"--image", "x\ny: z"}, {"--image", "x", "--namespace", "A"}, {"--image", "x", "--namespace", "a\nb: c"},

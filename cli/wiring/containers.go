@@ -91,7 +91,7 @@ func Cluster(cfg config.Config) kubernetes.Config {
 	k := cfg.Kubernetes
 	return kubernetes.Config{
 		Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Image: k.Image, RuntimeClass: k.RuntimeClass,
-		NodeSelector: pairs(k.NodeSelector), Never: cfg.Containers.Pull == "never", Overcommit: k.Overcommit,
+		NodeSelector: pairs(k.NodeSelector), PriorityClass: k.PriorityClass, Account: k.Account, Never: cfg.Containers.Pull == "never", Overcommit: k.Overcommit,
 		Settle: time.Duration(k.PolicySeconds) * time.Second,
 	}
 }
