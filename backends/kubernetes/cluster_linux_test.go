@@ -41,8 +41,7 @@ var images = sync.OnceValue(func() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	socket := filepath.Join(filepath.Dir(filepath.Dir(kubeconfig)), "ctd", "containerd.sock")
-	if _, err := os.Stat(socket); err != nil {
+	if _, err := os.Stat(socket()); err != nil {
 		return fmt.Errorf("the cluster's node is not of this machine, and can't be given images: %w", err)
 	}
 	for reference, name := range map[string]string{ownImage: enginetest.Own, programImage: enginetest.Hostile} {
@@ -54,12 +53,17 @@ var images = sync.OnceValue(func() error {
 		if err != nil {
 			return fmt.Errorf("image %s: %w", name, err)
 		}
-		if out, err := exec.Command("ctr", "-a", socket, "-n", "k8s.io", "images", "import", file).CombinedOutput(); err != nil {
+		if out, err := exec.Command("ctr", "-a", socket(), "-n", "k8s.io", "images", "import", file).CombinedOutput(); err != nil {
 			return fmt.Errorf("import %s: %w %s", reference, err, out)
 		}
 	}
 	return nil
 })
+
+// socket is containerd's of the node.
+func socket() string {
+	return filepath.Join(filepath.Dir(filepath.Dir(kubeconfig)), "ctd", "containerd.sock")
+}
 
 // kubeconfig is the cluster's, before any test poisons the environment.
 var kubeconfig = os.Getenv("KUBECONFIG")

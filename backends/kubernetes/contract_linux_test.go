@@ -14,13 +14,7 @@ import (
 // TestContract runs the attacks that all backends share, in pods of an image whose configuration interferes.
 func TestContract(t *testing.T) {
 	c := testConfig(t)
-	// The kubelet mounts the first, and containerd the volumes of the image.
-	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
-	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, OneAddress: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes"}, Left: left(c),
-		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}
-	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
-		o.Layers = append(o.Layers, backends.LayerLandlock)
-	}
+	o := contract(c)
 	for _, m := range []struct {
 		name   string
 		ahead  int
@@ -52,4 +46,16 @@ func left(c Config) func(testing.TB, string) []string {
 		})
 		return nil
 	}
+}
+
+// contract are the options of pods.
+func contract(c Config) backendtest.Options {
+	// The kubelet mounts the first, and containerd the volumes of the image.
+	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
+	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, OneAddress: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes"}, Left: left(c),
+		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}
+	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
+		o.Layers = append(o.Layers, backends.LayerLandlock)
+	}
+	return o
 }

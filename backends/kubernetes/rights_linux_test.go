@@ -19,13 +19,13 @@ import (
 )
 
 // manifests are the objects that `sandboxmcp setup kubernetes` prints, as JSON.
-func manifests(t *testing.T, namespace string) (all []map[string]any) {
+func manifests(t *testing.T, namespace, image string) (all []map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile("../../cli/setup/kubernetes.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled := strings.NewReplacer("@NAMESPACE@", namespace, "@IMAGE@", ownImage, "@MEMORY@", "64", "@PODS@", "20").Replace(string(text))
+	filled := strings.NewReplacer("@NAMESPACE@", namespace, "@IMAGE@", image, "@MEMORY@", "64", "@PODS@", "20").Replace(string(text))
 	for d := yaml.NewDecoder(strings.NewReader(filled)); ; {
 		var o map[string]any
 		if err := d.Decode(&o); errors.Is(err, io.EOF) {
@@ -37,10 +37,10 @@ func manifests(t *testing.T, namespace string) (all []map[string]any) {
 	}
 }
 
-// TestRights runs a sandbox with the rights that setup gives a server, and no others.
-func TestRights(t *testing.T) {
-	c := testConfig(t)
-	admin := apiOf(t, c)
+// apply makes the objects that setup prints, strictly: what the API server does not know is an error. Those that keep does not
+// want are only tried.
+func apply(t *testing.T, admin *client, image string, keep func(o map[string]any) bool) {
+	t.Helper()
 	paths := map[string]string{
 		"NetworkPolicy": admin.in("networking.k8s.io/v1", "networkpolicies", ""), "ResourceQuota": admin.in("v1", "resourcequotas", ""),
 		"ServiceAccount": admin.in("v1", "serviceaccounts", ""), "Role": admin.in("rbac.authorization.k8s.io/v1", "roles", ""),
@@ -49,25 +49,31 @@ func TestRights(t *testing.T) {
 		"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 		"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 	}
-	strict := url.Values{"fieldValidation": {"Strict"}}
-	for _, o := range manifests(t, c.Namespace) {
+	for _, o := range manifests(t, admin.namespace, image) {
 		kind := o["kind"].(string)
-		params := strict
 		if kind == "Namespace" { // the test's own is as restricted
 			continue
 		}
-		if kind == "StatefulSet" { // its image is no server's
-			params = url.Values{"fieldValidation": {"Strict"}, "dryRun": {"All"}}
+		params := url.Values{"fieldValidation": {"Strict"}}
+		if !keep(o) {
+			params.Set("dryRun", "All")
 		}
 		if err := admin.do(t.Context(), http.MethodPost, paths[kind], params, o, nil); err != nil {
 			t.Fatalf("%s: %v", kind, err)
 		}
 		if strings.HasPrefix(kind, "Cluster") || kind == "PriorityClass" {
 			t.Cleanup(func() {
-				admin.do(context.Background(), http.MethodDelete, paths[kind]+"/sandboxmcp-"+c.Namespace, nil, nil, nil)
+				admin.do(context.Background(), http.MethodDelete, paths[kind]+"/sandboxmcp-"+admin.namespace, nil, nil, nil)
 			})
 		}
 	}
+}
+
+// TestRights runs a sandbox with the rights that setup gives a server, and no others.
+func TestRights(t *testing.T) {
+	c := testConfig(t)
+	admin := apiOf(t, c)
+	apply(t, admin, ownImage, func(o map[string]any) bool { return o["kind"] != "StatefulSet" }) // which needs a server's image
 	server := c
 	server.Account, server.PriorityClass = "sandboxmcp-sandbox", "sandboxmcp-"+c.Namespace
 	server.Kubeconfig = accountConfig(t, admin)
