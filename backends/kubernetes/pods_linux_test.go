@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -317,8 +319,9 @@ func proxied(t *testing.T, c Config, handle func(http.Handler, http.ResponseWrit
 		t.Fatal(err)
 	}
 	tracked := &trackedListener{Listener: l}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(proxy, w, r) })}
-	go server.Serve(tracked)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(proxy, w, r) }),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }}
+	go server.Serve(cutListener{tracked})
 	cut = func() {
 		server.Close()
 		tracked.closeAll() // a server does not know of connections that were upgraded
@@ -421,6 +424,83 @@ func TestOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	hosttest.Until(t, "all pods are gone", func() bool { return len(podsOf(t, c)) == 0 })
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// cutConn ends a connection after so many more bytes to the client; 0 is never.
+type cutConn struct {
+	net.Conn
+	left, sent atomic.Int64
+}
+
+func (c *cutConn) Write(b []byte) (int, error) {
+	if limit := c.left.Load(); limit > 0 {
+		if int64(len(b)) >= limit {
+			n, _ := c.Conn.Write(b[:limit-1])
+			c.Conn.Close()
+			return n, net.ErrClosed
+		}
+		c.left.Add(-int64(len(b)))
+	}
+	c.sent.Add(int64(len(b)))
+	return c.Conn.Write(b)
+}
+
+// cutListener accepts them.
+type cutListener struct{ net.Listener }
+
+func (l cutListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &cutConn{Conn: c}, err
+}
+
+// TestBrokenStream breaks the connection with a pod at many places: a run ends with an error, or with its whole output, and
+// never as a success that lacks some.
+func TestBrokenStream(t *testing.T) {
+	c := testConfig(t)
+	var limit atomic.Int64
+	var last atomic.Pointer[cutConn]
+	through, _ := proxied(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/exec") {
+			conn := r.Context().Value(connKey{}).(*cutConn)
+			conn.left.Store(limit.Load())
+			last.Store(conn)
+		}
+		next.ServeHTTP(w, r)
+	})
+	b := newBackend(t, through, 0)
+	closeLater(t, b)
+	want := strings.Repeat("a line of output\n", 200)
+	attempt := func() (whole bool, err error) {
+		s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell"})
+		if err != nil {
+			return false, err
+		}
+		defer s.Close()
+		var out bytes.Buffer
+		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "for i in {1..200}; do echo a line of output; done"}}, backends.Streams{Stdout: &out})
+		if err == nil && (r.Ended != backends.EndedOK || out.String() != want) {
+			t.Errorf("cut after %d bytes: ended %s with %d bytes", limit.Load(), r.Ended, out.Len())
+		}
+		return err == nil, err
+	}
+	if whole, err := attempt(); !whole {
+		t.Fatal(err)
+	}
+	all := last.Load().sent.Load()
+	broken := 0
+	for _, part := range []float64{0.1, 0.5, 0.8, 0.9, 0.95, 0.97, 0.99} {
+		limit.Store(max(1, int64(part*float64(all))))
+		if whole, err := attempt(); !whole {
+			broken++
+			t.Logf("cut after %d of %d bytes: %v", limit.Load(), all, err)
+		}
+	}
+	if broken == 0 {
+		t.Error("nothing was broken")
+	}
 }
 
 type writerFunc func([]byte)
