@@ -98,3 +98,19 @@ func Owned(a netip.Addr) bool {
 	k := special(a)
 	return k != nil && k.owned && a.Zone() == ""
 }
+
+// includes reports whether a network has an address in any of its spellings: an address of IPv4 is also reached as IPv6 that stands for it, and a
+// network may be written as either.
+func includes(n netip.Prefix, a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if k := special(a); k != nil && k.within != 0 && !n.Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[k.within:]))
+	}
+	if n.Contains(a) || !a.Is4() {
+		return n.Contains(a)
+	}
+	nat64, old := netip.MustParseAddr("64:ff9b::").As16(), a.As4()
+	copy(nat64[12:], old[:])
+	return n.Contains(netip.AddrFrom16(a.As16())) || n.Contains(netip.AddrFrom16(nat64))
+}

@@ -134,3 +134,20 @@ func FuzzAddress(f *testing.F) {
 
 // public says whether an address is the internet's, or for documentation.
 func public(a netip.Addr) bool { return a.IsValid() && a.Zone() == "" && special(a) == nil }
+
+// TestIncludes: who denies a network has denied it in each spelling of an address.
+func TestIncludes(t *testing.T) {
+	for _, tt := range []struct {
+		network, address string
+		want             bool
+	}{
+		{"8.8.8.0/24", "8.8.8.8", true}, {"8.8.8.0/24", "8.8.9.8", false}, {"8.8.8.0/24", "::ffff:8.8.8.8", true}, {"8.8.8.0/24", "64:ff9b::8.8.8.8", true},
+		{"8.8.8.0/24", "64:ff9b::8.8.9.8", false}, {"8.8.8.0/24", "2002:808:808::1", true}, {"::ffff:8.8.8.0/120", "8.8.8.8", true}, {"::ffff:8.8.8.0/120", "8.8.9.8", false},
+		{"::ffff:8.8.8.0/120", "64:ff9b::8.8.8.8", true}, {"64:ff9b::808:800/120", "8.8.8.8", true}, {"64:ff9b::808:800/120", "8.8.9.8", false}, {"::/0", "8.8.8.8", true},
+		{"64:ff9b::/96", "64:ff9b::1.2.3.4", true}, {"2001:db8::/32", "2001:db8::1", true}, {"2001:db8::/32", "8.8.8.8", false}, {"0.0.0.0/0", "2001:4860::1", false},
+	} {
+		if got := includes(netip.MustParsePrefix(tt.network), netip.MustParseAddr(tt.address)); got != tt.want {
+			t.Errorf("%s of %s: got %v", tt.address, tt.network, got)
+		}
+	}
+}

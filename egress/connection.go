@@ -20,6 +20,7 @@ type connection struct {
 	name    string
 	port    int
 	held    []byte // what was read of the client, for the prelude
+	ended   int    // calls of the gateway's End before the decision about it
 	counts  *entry
 	started time.Time
 	moved   atomic.Int64 // when something last moved, after started
@@ -42,6 +43,7 @@ func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
 
 // serve decides about a connection and passes it on.
 func (g *Gateway) serve(ctx context.Context, client net.Conn) {
+	ended := g.ends()
 	name, port, known := g.meant(client.LocalAddr())
 	d := Decision{Name: name, Port: port}
 	var gone bool
@@ -66,7 +68,7 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 		g.counters.release(g.counters.hold(Decision{Name: d.Name, Port: d.Port, Reason: err.Error()}))
 		return
 	}
-	(&connection{g: g, client: client, name: name, port: port, counts: counts}).serve(ctx)
+	(&connection{g: g, client: client, name: name, port: port, ended: ended, counts: counts}).serve(ctx)
 }
 
 // serve passes the connection on until it ends.
@@ -74,7 +76,10 @@ func (c *connection) serve(ctx context.Context) {
 	c.started = time.Now()
 	defer c.release()
 	c.g.fit(c.client)
-	c.g.add(c)
+	if !c.g.add(c) {
+		c.refuse(ctx, "what may be reached has changed since this was decided")
+		return
+	}
 	defer c.g.remove(c)
 	c.pass(ctx)
 }

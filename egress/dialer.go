@@ -147,8 +147,7 @@ func (d *Dialer) connect(ctx context.Context, to netip.AddrPort, without []netip
 		if why := d.Refuses(at.Addr()); why != "" {
 			return &Blocked{Addr: at.Addr(), Why: why}
 		}
-		to := at.Addr().Unmap().WithZone("")
-		if slices.ContainsFunc(without, func(p netip.Prefix) bool { return p.Contains(to) }) {
+		if slices.ContainsFunc(without, func(p netip.Prefix) bool { return includes(p, at.Addr()) }) {
 			return &Blocked{Addr: at.Addr(), Own: true}
 		}
 		return nil

@@ -64,8 +64,9 @@ type Gateway struct {
 
 	open atomic.Int64 // connections
 
-	mu  sync.Mutex
-	all map[*connection]struct{} // those that were allowed
+	mu    sync.Mutex
+	all   map[*connection]struct{} // those that were allowed
+	ended int                      // calls of End
 
 	stop context.CancelFunc
 	work sync.WaitGroup
@@ -150,9 +151,10 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 // descriptorsEach is the number of descriptors of a connection: its two ends.
 const descriptorsEach = 2
 
-// End closes the connections to names for which may returns false.
+// End closes the connections to names for which may returns false, and those about which it was decided before, but that do not stand yet.
 func (g *Gateway) End(may func(name string, port int) bool) {
 	g.mu.Lock()
+	g.ended++
 	standing := slices.Collect(maps.Keys(g.all))
 	g.mu.Unlock()
 	for _, c := range standing {
@@ -162,10 +164,22 @@ func (g *Gateway) End(may func(name string, port int) bool) {
 	}
 }
 
-func (g *Gateway) add(c *connection) {
+// add has End find a connection. It returns false if End was called since the decision about the connection was begun.
+func (g *Gateway) add(c *connection) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if c.ended != g.ended {
+		return false
+	}
 	g.all[c] = struct{}{}
+	return true
+}
+
+// ends returns how often End was called.
+func (g *Gateway) ends() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ended
 }
 
 func (g *Gateway) remove(c *connection) {

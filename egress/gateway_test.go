@@ -643,3 +643,22 @@ func TestEnd(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEndWhileDeciding: a connection that was decided about before End, and would stand only after it, is closed.
+func TestEndWhileDeciding(t *testing.T) {
+	asked, decide := make(chan struct{}), make(chan struct{})
+	w := in(t, 0, Config{Decide: func(_ context.Context, name string, port int) Decision {
+		close(asked)
+		<-decide
+		return Decision{Name: name, Port: port, Allowed: true, Reason: "allowed by what was in force"}
+	}})
+	w.server("a.test", func(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) })
+	conn := w.connect("a.test")
+	<-asked
+	w.End(func(string, int) bool { return false })
+	close(decide)
+	mustReset(t, conn)
+	if n := w.dials.Load(); n != 0 {
+		t.Errorf("it was dialled %d times", n)
+	}
+}

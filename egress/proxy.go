@@ -35,6 +35,7 @@ func (g *Gateway) serveProxy(ctx context.Context, client net.Conn) {
 		reject(client, http.StatusBadRequest, "this is a proxy, and "+err.Error())
 		return
 	}
+	ended := g.ends()
 	d := g.config.Decide(ctx, t.name, t.port)
 	counts, err := g.counters.note(ctx, d)
 	if err != nil {
@@ -49,7 +50,7 @@ func (g *Gateway) serveProxy(ctx context.Context, client net.Conn) {
 	if t.tunnel {
 		_, _ = io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n")
 	}
-	(&connection{g: g, client: client, name: t.name, port: t.port, held: t.held, counts: counts}).serve(ctx)
+	(&connection{g: g, client: client, name: t.name, port: t.port, held: t.held, ended: ended, counts: counts}).serve(ctx)
 }
 
 // readTarget reads the head of a request to a proxy.
