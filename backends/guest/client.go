@@ -20,8 +20,8 @@ import (
 const (
 	headerEntry = "Entry"
 	maxStreams  = 512 // requests to one agent at once
-	// startTimeout bounds the agent's start, and answerTimeout the beginning of an answer on a busy machine.
-	startTimeout  = 30 * time.Second
+	// StartTimeout bounds the agent's start, and answerTimeout the beginning of an answer on a busy machine, and a whole list.
+	StartTimeout  = 30 * time.Second
 	answerTimeout = 60 * time.Second
 )
 
@@ -34,16 +34,18 @@ func protocols() *http.Protocols {
 
 // Client is the server's end of an agent. Its methods may be called concurrently.
 type Client struct {
-	http *http.ClientConn
-	kill context.CancelFunc
-	done chan struct{} // closed when the agent has ended
-	err  error         // why
+	http  *http.ClientConn
+	large Places
+	kill  context.CancelFunc
+	done  chan struct{} // closed when the agent has ended
+	err   error         // why
 }
 
-// Start starts an agent in a sandbox whose Spec has Guest. The agent ends with the sandbox.
-func Start(ctx context.Context, sandbox backends.Sandbox) (*Client, error) {
+// Start starts an agent in a sandbox whose Spec has Guest. The agent ends with the sandbox. Its large lists wait for a place among those of all
+// agents that were given the same.
+func Start(ctx context.Context, sandbox backends.Sandbox, large Places) (*Client, error) {
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Client{kill: kill, done: make(chan struct{})}
+	c := &Client{large: large, kill: kill, done: make(chan struct{})}
 	opened := make(chan io.ReadWriteCloser, 1)
 	go func() {
 		defer close(c.done)
@@ -74,7 +76,7 @@ func Start(ctx context.Context, sandbox backends.Sandbox) (*Client, error) {
 
 // connect opens HTTP/2 on the channel.
 func (c *Client) connect(ctx context.Context, s io.ReadWriteCloser) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	t := &http.Transport{
 		Protocols: protocols(), DisableCompression: true, MaxResponseHeaderBytes: 128 << 10, ResponseHeaderTimeout: answerTimeout,
@@ -134,7 +136,7 @@ func (c *Client) ask(ctx context.Context, method, path string, args url.Values, 
 	}
 	defer cancel()
 	defer res.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(answer); err != nil {
 		return fmt.Errorf("read the answer of the agent in the sandbox: %w", err)
 	}
 	return nil
@@ -143,11 +145,6 @@ func (c *Client) ask(ctx context.Context, method, path string, args url.Values, 
 // Stat describes a path.
 func (c *Client) Stat(ctx context.Context, path string) (e Entry, err error) {
 	return e, c.ask(ctx, http.MethodGet, "/stat", url.Values{"path": {path}}, nil, &e)
-}
-
-// List describes what is in a directory, depth levels deep.
-func (c *Client) List(ctx context.Context, path string, depth int) (list []Entry, err error) {
-	return list, c.ask(ctx, http.MethodGet, "/list", url.Values{"path": {path}, "depth": {strconv.Itoa(depth)}}, nil, &list)
 }
 
 // Mkdir makes a directory, with its parents.

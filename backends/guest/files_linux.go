@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,7 +29,7 @@ func stat(path string) (*Entry, error) {
 
 func entry(path string, info fs.FileInfo) *Entry {
 	e := &Entry{Name: info.Name(), Path: path, Kind: kind(info.Mode()), Size: info.Size(), Mode: uint32(info.Mode().Perm()),
-		Text: info.Mode().String(), Modified: info.ModTime(), Metadata: metadata(path)}
+		Text: info.Mode().String(), Modified: within(info.ModTime()), Metadata: metadata(path)}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		e.Owner, e.Group = strconv.Itoa(int(st.Uid)), strconv.Itoa(int(st.Gid))
 		if u, err := user.LookupId(e.Owner); err == nil {
@@ -49,6 +50,18 @@ func entry(path string, info fs.FileInfo) *Entry {
 		e.Kind, e.Mode = kind(to.Mode()), uint32(to.Mode().Perm())
 	}
 	return e
+}
+
+// within returns a time that JSON and the protocol have a spelling for: a file may have any.
+func within(t time.Time) time.Time {
+	first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	switch t = t.UTC(); {
+	case t.Before(first):
+		return first
+	case t.After(last):
+		return last
+	}
+	return t
 }
 
 func kind(mode fs.FileMode) string {

@@ -90,8 +90,8 @@ type Put struct {
 // Bounds of one answer.
 const (
 	maxEntries  = 50_000    // in a list
-	maxAnswer   = 64 << 20  // bytes of a list
-	maxLine     = 256 << 10 // bytes of an event
+	maxList     = 32 << 20  // bytes of a list
+	maxLine     = 256 << 10 // bytes of an event, and of what describes one file
 	maxWatches  = 4096      // directories of one recursive watch
 	attribute   = "user.e2b."
 	chunk       = 64 << 10

@@ -33,7 +33,7 @@ func start(t *testing.T) (backends.Sandbox, *guest.Client) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	c, err := guest.Start(t.Context(), s)
+	c, err := guest.Start(t.Context(), s, guest.NewPlaces())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	shell(t, s, "ln -s y/c.bin x/link; ln -s loop x/loop; mkfifo x/fifo")
-	list, err := c.List(ctx, home, 2)
+	list, _, err := c.List(ctx, home, 2)
 	var names []string
 	for _, e := range list {
 		names = append(names, e.Name+" "+e.Kind)
@@ -118,8 +118,8 @@ func TestFiles(t *testing.T) {
 		{"write a device", func() error { _, err := c.Write(ctx, guest.Put{Path: "/dev/null"}, strings.NewReader("x")); return err }, guest.Invalid},
 		{"write to the system", func() error { _, err := c.Write(ctx, guest.Put{Path: "/usr/x"}, strings.NewReader("x")); return err }, guest.Denied},
 		{"make a directory twice", func() error { _, err := c.Mkdir(ctx, home+"/x"); return err }, guest.Exists},
-		{"list a file", func() error { _, err := c.List(ctx, home+"/x/y/c.bin", 1); return err }, guest.NotDirectory},
-		{"list a loop", func() error { _, err := c.List(ctx, home+"/x/loop", 1); return err }, guest.Invalid},
+		{"list a file", func() error { _, _, err := c.List(ctx, home+"/x/y/c.bin", 1); return err }, guest.NotDirectory},
+		{"list a loop", func() error { _, _, err := c.List(ctx, home+"/x/loop", 1); return err }, guest.Invalid},
 		{"remove nothing", func() error { return c.Remove(ctx, home+"/none") }, ""},
 		{"bad metadata", func() error {
 			_, err := c.Write(ctx, guest.Put{Path: home + "/m", Metadata: map[string]string{"a": "\n"}}, strings.NewReader("x"))
@@ -218,7 +218,7 @@ func TestAgentEnds(t *testing.T) {
 	if _, err := c.Stat(t.Context(), home); err == nil || !c.Ended() {
 		t.Error("an agent that has ended answers")
 	}
-	again, err := guest.Start(t.Context(), s)
+	again, err := guest.Start(t.Context(), s, guest.NewPlaces())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,4 +243,41 @@ func TestDial(t *testing.T) {
 		got, _ := io.ReadAll(conn)
 		return string(got) == "HELLO"
 	})
+}
+
+// TestLongLists: only so many long lists are held at the same time, however many sandboxes make them up, and short ones wait for none of them.
+func TestLongLists(t *testing.T) {
+	s, _ := start(t)
+	places := guest.NewPlaces()
+	c, err := guest.Start(t.Context(), s, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	shell(t, s, `mkdir few many; touch few/a; cd many; name=$(printf %0200d 0); for i in $(seq 4000); do : >$name$i; done`)
+	list, release, err := c.List(t.Context(), home+"/many", 1)
+	if err != nil || len(list) != 4000 || len(places) != 1 {
+		t.Errorf("%d entries in %d places: %v", len(list), len(places), err)
+	}
+	if release(); len(places) != 0 {
+		t.Error("its place is not given back")
+	}
+	for range cap(places) {
+		places <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { _, _, err := c.List(ctx, home+"/many", 1); ended <- err }()
+	if list, _, err := c.List(t.Context(), home+"/few", 1); err != nil || len(list) != 1 {
+		t.Errorf("a short list: %v, %v", list, err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("a long list without a place: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("it was given up, and came")
+	}
 }

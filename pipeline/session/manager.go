@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -22,6 +23,7 @@ type Manager struct {
 	cfg   Config
 	ended func(Info)
 	lines sync.Mutex
+	lists guest.Places // large lists of files of all sessions
 
 	mu      sync.Mutex
 	all     map[string]*Session
@@ -67,7 +69,7 @@ func NewManager(cfg Config, ended func(Info)) *Manager {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[string]int{}, stop: make(chan struct{})}
+	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[string]int{}, stop: make(chan struct{}), lists: guest.NewPlaces()}
 	k.reaping.Go(k.reap)
 	return k
 }
@@ -100,7 +102,7 @@ func (k *Manager) Check(idle, lifetime time.Duration) error {
 // it ends the session again.
 func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
 	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, close: p.Close, info: p.Info, leases: cmp.Or(p.Leases, &vault.Held{}), more: map[string]*interpreter{},
-		interpreter: interpreter{language: p.Info.Language, sem: make(chan struct{}, 1)}, guests: guests{copies: make(chan struct{}, maxCopies)},
+		interpreter: interpreter{language: p.Info.Language, sem: make(chan struct{}, 1)}, guests: newGuests(),
 		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
 	if err := k.room(p.Info.Namespace); err != nil {
 		s.done()

@@ -1,0 +1,101 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// Places are those of large lists of files, which the server holds in memory: whatever all sandboxes make up together, it is no more.
+type Places chan struct{}
+
+// NewPlaces returns places for all agents of a server.
+func NewPlaces() Places { return make(Places, maxLarge) }
+
+const (
+	maxLarge = 4       // large lists at once
+	small    = 1 << 20 // bytes of a list that takes no place
+)
+
+// errLong is the error of a list that is too long.
+var errLong = errorf(TooMany, "the list has more than %d MiB: list its directories one by one", maxList>>20)
+
+// List describes what is in a directory, depth levels deep. What it returns counts among the large lists, if it is one, until release.
+func (c *Client) List(ctx context.Context, path string, depth int) (list []Entry, release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	res, end, err := c.do(ctx, http.MethodGet, "/list", url.Values{"path": {path}, "depth": {strconv.Itoa(depth)}}, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer end()
+	defer res.Body.Close()
+	in := &listReader{Reader: res.Body, ctx: ctx, places: c.large}
+	if list, err = readList(in); err != nil {
+		in.release()
+		if own, is := errors.AsType[*Error](err); is {
+			return nil, nil, own
+		}
+		return nil, nil, fmt.Errorf("read the answer of the agent in the sandbox: %w", err)
+	}
+	return list, in.release, nil
+}
+
+// readList reads the entries one by one, so that the text of all is never held together.
+func readList(in io.Reader) (list []Entry, err error) {
+	d := json.NewDecoder(in)
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return nil, fmt.Errorf("it is no list: %v", err)
+	}
+	for d.More() {
+		var e Entry
+		if err := d.Decode(&e); err != nil {
+			return nil, err
+		}
+		if len(list) == maxEntries {
+			return nil, errLong
+		}
+		list = append(list, e)
+	}
+	_, err = d.Token()
+	return list, err
+}
+
+// listReader reads a list. It waits for a place before it reads more than a small one has, and reads no more than a large one may have.
+type listReader struct {
+	io.Reader
+	ctx    context.Context
+	places Places
+	n      int
+	held   bool
+}
+
+// Read implements [io.Reader].
+func (l *listReader) Read(b []byte) (int, error) {
+	if l.n >= maxList {
+		return 0, errLong
+	}
+	if l.n >= small && !l.held {
+		select {
+		case l.places <- struct{}{}:
+			l.held = true
+		case <-l.ctx.Done():
+			return 0, errorf(TooMany, "the server holds as many long lists as it may: try again later, or list less")
+		}
+	}
+	n, err := l.Reader.Read(b)
+	l.n += n
+	return n, err
+}
+
+func (l *listReader) release() {
+	if l.held {
+		l.held = false
+		<-l.places
+	}
+}

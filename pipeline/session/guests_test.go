@@ -1,0 +1,76 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+)
+
+// stuck is a sandbox in which the agent never answers.
+type stuck struct {
+	backends.Sandbox
+	closed chan struct{}
+}
+
+func (s *stuck) Exec(ctx context.Context, _ backends.Command, _ backends.Streams) (backends.Result, error) {
+	select {
+	case <-ctx.Done():
+		return backends.Result{}, context.Cause(ctx)
+	case <-s.closed:
+		return backends.Result{}, io.ErrClosedPipe
+	}
+}
+
+// TestGuestThatNeverStarts: who waits for an agent can give up, nobody else waits for them, and the session's end ends it.
+func TestGuestThatNeverStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		box := &stuck{closed: make(chan struct{})}
+		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: box, dead: make(chan struct{}), guests: newGuests()}
+		gaveUp := errors.New("gave up")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := s.Guest(t.Context()); first <- err }()
+		synctest.Wait()
+		go func() { _, err := s.Guest(ctx); second <- err }()
+		cancel(gaveUp)
+		synctest.Wait() // before the time of the start is up
+		select {
+		case err := <-second:
+			if !errors.Is(err, gaveUp) {
+				t.Errorf("got %v", err)
+			}
+		default:
+			t.Error("who gave up waits")
+		}
+		s.info.State, s.info.Ended = "dead", "closed"
+		close(s.dead)
+		synctest.Wait()
+		select {
+		case err := <-first:
+			if !errors.Is(err, ErrDead) {
+				t.Errorf("got %v", err)
+			}
+		default:
+			t.Error("the end of the session ends nothing")
+		}
+		close(box.closed)
+		s.guests.close()
+	})
+}
+
+// TestGuestThatStartsTooLate: the time of a start is bounded.
+func TestGuestThatStartsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		box := &stuck{closed: make(chan struct{})}
+		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: box, dead: make(chan struct{}), guests: newGuests()}
+		if _, err := s.Guest(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		s.guests.close()
+	})
+}
