@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -36,6 +37,9 @@ func (q NewContext) plan(_ context.Context, r *run) (work, error) {
 	c := session.Context{ID: cmp.Or(q.ID, NewID()), Language: language, Dir: q.Dir}
 	return r.planInside(q.Session, "session.context", facts{"action": "create", "context": c.ID, "language": language}, func(ctx context.Context, s *session.Session) error {
 		made, err := s.NewContext(ctx, c, q.Env)
+		if err != nil && q.Dir != "" && strings.Contains(err.Error(), "chdir ") {
+			return refuse(StageValidate, fmt.Sprintf("the directory %.200q does not exist in the session", q.Dir), "create it before")
+		}
 		r.res.Answer = made
 		return err
 	})

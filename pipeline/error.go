@@ -1,10 +1,12 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -78,3 +80,25 @@ func noRedaction(text string, err error) *Error {
 // MoreFiles is what to do where sandboxmcp may not open as many files as it has to.
 const MoreFiles = "raise its hard limit and start it again: sudo prlimit --nofile=4096:4096 --pid $$ does so for a shell and what it starts, " +
 	"LimitNOFILE=4096 for a unit of systemd, --ulimit nofile=4096 for a container of Docker"
+
+// Internal is what clients are told of an error whose text is the server's own: it may name files of the host. The log has the text.
+const Internal = "this failed inside the server: its log has the reason"
+
+// Told returns the text of an error for a client: why something was refused, or what went wrong in the sandbox, else Internal.
+func Told(err error) string {
+	if own, is := errors.AsType[*Error](err); is && own.Denied {
+		return own.Error()
+	}
+	if inside, is := errors.AsType[*guest.Error](err); is {
+		return inside.Message
+	}
+	if none, is := errors.AsType[*backends.NoProgram](err); is {
+		return none.Error()
+	}
+	for _, known := range []error{ErrNoInput, ErrEnded, ErrSignal, ErrBusy, ErrNotRunning, errLeased, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return Internal
+}

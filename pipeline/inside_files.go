@@ -183,21 +183,27 @@ func (p *Pipeline) StatFile(ctx context.Context, namespace, id, name string) (gu
 	return cleanEntry(s, e), nil
 }
 
-// ListFiles describes what is in a directory of a session's sandbox, depth levels deep, in lexical order.
-func (p *Pipeline) ListFiles(ctx context.Context, namespace, id, name string, depth int) ([]guest.Entry, error) {
+// ListFiles describes what is in a directory of a session's sandbox, depth levels deep, in lexical order. The list is one of few that the server
+// holds at the same time, until release.
+func (p *Pipeline) ListFiles(ctx context.Context, namespace, id, name string, depth int) (list []guest.Entry, release func(), err error) {
 	s, c, file, done, err := p.agent(ctx, namespace, id, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer done()
-	list, err := c.List(ctx, file, depth)
+	leave, err := s.Listing(ctx)
 	if err != nil {
-		return nil, fileFault(s, err)
+		return nil, nil, sessionErrorOnce(err)
+	}
+	list, large, err := c.List(ctx, file, depth)
+	if err != nil {
+		leave()
+		return nil, nil, fileFault(s, err)
 	}
 	for i := range list {
 		list[i] = cleanEntry(s, list[i])
 	}
-	return list, nil
+	return list, func() { large(); leave() }, nil
 }
 
 // ReadFile opens a file of a session's sandbox, which the caller closes. One in which a secret of the session is found is withheld: where the session
@@ -342,7 +348,7 @@ func (q DialPort) plan(_ context.Context, r *run) (work, error) {
 			return fileFault(s, err)
 		}
 		leased := func() bool { return len(s.Leases()) > 0 }
-		r.res.Answer = net.Conn(&heldConn{conn, unleased{conn, leased}, done})
+		r.res.Answer = net.Conn(&heldConn{conn, unleased{conn, leased}, done}) // the one row is written before, so nothing can fail any more
 		return nil
 	})
 }

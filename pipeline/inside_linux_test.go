@@ -280,7 +280,7 @@ func TestSessionFiles(t *testing.T) {
 	if _, err := p.Do(ctx, ChangeFile{Session: id, Op: "move", Path: "none", To: "x"}); guest.ReasonOf(err) != guest.NotFound {
 		t.Errorf("got %v", err)
 	}
-	if list, err := p.ListFiles(ctx, "default", id, "", 2); err != nil || len(list) != 2 || list[1].Path != "/workspace/d/c" {
+	if list, _, err := p.ListFiles(ctx, "default", id, "", 2); err != nil || len(list) != 2 || list[1].Path != "/workspace/d/c" {
 		t.Errorf("got %+v, %v", list, err)
 	}
 	if _, err := p.StatFile(ctx, "other", id, "d"); !errors.Is(err, session.ErrUnknown) {
@@ -316,7 +316,7 @@ func TestSessionFiles(t *testing.T) {
 	if got := read("d/c"); got != "hello" {
 		t.Errorf("got %q", got)
 	}
-	list, _ := p.ListFiles(ctx, "default", id, "", 1)
+	list, _, _ := p.ListFiles(ctx, "default", id, "", 1)
 	for _, e := range list {
 		if strings.Contains(e.Name+e.Path, secret) {
 			t.Errorf("%+v tells the secret", e)

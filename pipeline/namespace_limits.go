@@ -65,10 +65,10 @@ func (q NewLimits) plan(_ context.Context, r *run) (work, error) {
 			return nil, refuse(StageValidate, "the disk of a session that stands can't be changed", "create a new session")
 		}
 	}
-	return &change{task{run: r, stage: StageBackend, do: func(context.Context) (err error) {
+	return &change{task: task{run: r, stage: StageBackend, do: func(context.Context) (err error) {
 		r.res.Answer, err = r.setLimits(s, q.Bounds)
 		return err
-	}}, "limits.changed", facts{"session": q.Session, "limits": LimitsOf(q.Bounds)}}, nil
+	}}, row: "limits.changed", facts: facts{"session": q.Session, "limits": LimitsOf(q.Bounds)}}, nil
 }
 
 // setLimits changes the limits of a session, or else of the namespace, and returns those in force.

@@ -258,12 +258,12 @@ func (q Interrupt) plan(_ context.Context, r *run) (work, error) {
 	row := facts{"of": q.Run, "kill": q.Kill}
 	session := l.snapshot(false).Session
 	row.add("session", session, len(session))
-	return &change{task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
+	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
 		if l.stop == nil || q.Kill || !l.stop.Signal(syscall.SIGINT) {
 			l.cancel(interrupted(ctx))
 		}
 		return nil
-	}}, "execution.interrupted", row}, nil
+	}}, row: "execution.interrupted", facts: row}, nil
 }
 
 // interrupted is why a run ends that somebody interrupts.

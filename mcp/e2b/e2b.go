@@ -95,8 +95,10 @@ func Owns(r *http.Request) bool {
 // MaxUpload is the most bytes of a file that is written by one request.
 const MaxUpload = 4 << 30
 
-// BringsFiles reports whether the body of a request is a file.
-func BringsFiles(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == filesPath }
+// BringsFiles reports whether the body of a request is a file, or a stream of which nothing is kept.
+func BringsFiles(r *http.Request) bool {
+	return r.Method == http.MethodPost && (r.URL.Path == filesPath || r.URL.Path == "/process.Process/StreamInput")
+}
 
 func isControl(path string) bool {
 	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)

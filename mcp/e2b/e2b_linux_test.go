@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -511,4 +512,79 @@ func TestInterrupt(t *testing.T) {
 	if a := <-done; a.status != 0 || strings.Contains(a.text, "end_of_execution") {
 		t.Errorf("an answer of a sandbox that ended is whole: %d %q", a.status, a.text)
 	}
+}
+
+// counting counts the rows that are read of a log.
+type counting struct {
+	Log
+	rows int
+}
+
+func (c *counting) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
+	return func(yield func(audit.Row, error) bool) {
+		for row, err := range c.Log.Rows(ctx, f) {
+			if c.rows++; !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestLongLogs: of many rows the first or the last are answered, and no more of them are held or read than that takes.
+func TestLongLogs(t *testing.T) {
+	r := newRig(t, nil)
+	key := r.key("ci", identity.Agent, "ci")
+	m := r.make(key, `{"templateID":"base","timeout":300}`)
+	log := &counting{Log: r.s.cfg.Log}
+	var entries []audit.Entry
+	for n := range 3000 {
+		entries = append(entries, audit.Entry{Kind: "test.row", Run: strings.ToUpper(m.ID), Namespace: "ci", Data: map[string]int{"n": n}})
+	}
+	if _, err := r.s.cfg.Log.(*audit.Log).Append(t.Context(), entries...); err != nil {
+		t.Fatal(err)
+	}
+	r.s.cfg.Log = log
+	for _, c := range []struct {
+		query           string
+		n, first, last  string
+		readsAtMostRows int
+	}{
+		{"limit=10&search=test.row", "10", "0", "9", 20}, {"limit=10&direction=backward&search=test.row", "10", "2999", "2990", 4000},
+		{"direction=backward&search=test.row", "1000", "2999", "2000", 4000}, {"search=test.row&limit=5000", "1000", "0", "999", 1100}, {"limit=0", "0", "", "", 0},
+	} {
+		var logs struct{ Logs []logEntry }
+		log.rows = 0
+		r.call(key, "GET", "/v2/sandboxes/"+m.ID+"/logs?"+c.query, "").into(t, &logs)
+		first, last := "", ""
+		if n := len(logs.Logs); n > 0 {
+			first, last = logs.Logs[0].Fields["n"], logs.Logs[n-1].Fields["n"]
+		}
+		if strconv.Itoa(len(logs.Logs)) != c.n || first != c.first || last != c.last || log.rows > c.readsAtMostRows {
+			t.Errorf("%s: %d entries from %q to %q, of %d rows", c.query, len(logs.Logs), first, last, log.rows)
+		}
+	}
+}
+
+// TestRevokedWatcher: a watcher whose events are fetched ends with the token by which it was asked for.
+func TestRevokedWatcher(t *testing.T) {
+	r := newRig(t, nil)
+	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
+	a := r.send(t.Context(), "POST", "/filesystem.Filesystem/CreateWatcher", `{"path":"."}`, headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access)
+	if a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.text)
+	}
+	state := func() string {
+		info, err := r.p.Session("ci", strings.ToUpper(m.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.State
+	}
+	if state() != "busy" {
+		t.Error("nothing watches")
+	}
+	if _, err := r.tokens.Revoke(t.Context(), "ci", nil); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Until(t, "the watcher has ended", func() bool { return state() == "idle" })
 }

@@ -62,8 +62,11 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
 	out.send(map[string]any{"type": "number_of_executions", "execution_count": runs})
 	defer out.keepAlive(aliveEvery)()
+	shown := newQueue(out)
 	cell := s.cell(b, c, q, out)
+	cell.Display = func(b kernel.Bundle) { shown.add(resultOf(b, false)) }
 	res, err := s.cfg.Pipeline.Do(r.Context(), cell)
+	shown.close()
 	for _, w := range []io.Writer{cell.Stdout, cell.Stderr} {
 		w.(*stream).flush()
 	}
@@ -84,7 +87,7 @@ func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *lines) pipel
 		code = dedent(code)
 	}
 	p := pipeline.Request{Namespace: b.Namespace, Session: b.Session, Context: c.ID, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
-		Env: environment(q.Env), EnvOnce: true, Charts: true, Whole: true, Display: func(b kernel.Bundle) { out.send(resultOf(b, false)) }}
+		Env: environment(q.Env), EnvOnce: true, Charts: true, Whole: true}
 	p.Stdout, p.Stderr = &stream{to: out, kind: "stdout"}, &stream{to: out, kind: "stderr"}
 	p.Limits.Wall = s.cfg.Wall
 	return p
@@ -122,7 +125,7 @@ func (l *lines) finish(res pipeline.Result, err error) {
 func failure(res pipeline.Result, err error) (name, value, trace string) {
 	switch {
 	case err != nil:
-		return "ExecutionRefused", err.Error(), ""
+		return "ExecutionRefused", pipeline.Told(err), ""
 	case res.Error != nil:
 		return res.Error.Type, res.Error.Message, res.Error.Traceback
 	case res.Ended == "timeout":
@@ -191,6 +194,51 @@ func (l *lines) send(v any) {
 	defer l.mu.Unlock()
 	_, _ = l.w.Write(append(line, '\n'))
 	_ = l.rc.Flush()
+}
+
+// queue sends lines in their order, and nobody waits for the client who adds one. What code shows is bounded, and so is the queue.
+type queue struct {
+	mu    sync.Mutex
+	lines []any
+	more  chan struct{} // has a value while there are lines
+	done  chan struct{}
+}
+
+func newQueue(to *lines) *queue {
+	q := &queue{more: make(chan struct{}, 1), done: make(chan struct{})}
+	go func() {
+		defer close(q.done)
+		for range q.more {
+			for _, line := range q.take() {
+				to.send(line)
+			}
+		}
+	}()
+	return q
+}
+
+func (q *queue) add(line any) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lines = append(q.lines, line)
+	select {
+	case q.more <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) take() []any {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.lines
+	q.lines = nil
+	return all
+}
+
+// close waits until all lines are sent, or the client is gone.
+func (q *queue) close() {
+	close(q.more)
+	<-q.done
 }
 
 // keepAlive sends lines that mean nothing, until done.

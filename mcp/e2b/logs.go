@@ -30,27 +30,45 @@ type logEntry struct {
 // maxLogs is the most entries of one answer.
 const maxLogs = 1000
 
-// entries returns what the audit log has of a sandbox from a moment on, the oldest first.
-func (s *Server) entries(ctx context.Context, b *Sandbox, from time.Time, takes func(logEntry) bool) ([]logEntry, error) {
+// wanted are the entries that a request asks for.
+type wanted struct {
+	from   time.Time // the first moment
+	takes  func(logEntry) bool
+	most   int
+	newest bool // the last of them, the newest first; else the first, the oldest first
+}
+
+// entries returns what the audit log has of a sandbox. It holds no more of them than it returns.
+func (s *Server) entries(ctx context.Context, b *Sandbox, q wanted) ([]logEntry, error) {
 	list := []logEntry{}
-	if s.cfg.Log == nil {
+	if s.cfg.Log == nil || q.most == 0 {
 		return list, nil
 	}
 	since := b.Created.Add(-time.Second) // its first row is older than its session
-	if from.After(since) {
-		since = from
+	if q.from.After(since) {
+		since = q.from
 	}
+	next := 0 // where the oldest is, once there are as many as may be
 	for row, err := range s.cfg.Log.Rows(ctx, audit.Filter{Namespace: b.Namespace, Since: since, Sealed: true, Missing: func(audit.Segment) {}}) {
 		if err != nil {
 			return nil, err
 		}
 		fields := fieldsOf(row)
-		if row.Run != b.Session && fields["session"] != b.Session {
-			continue
-		}
-		if e := (logEntry{row.Time, levelOf(row.Kind), row.Kind, fields}); takes(e) {
+		e := logEntry{row.Time, levelOf(row.Kind), row.Kind, fields}
+		switch {
+		case row.Run != b.Session && fields["session"] != b.Session || !q.takes(e):
+		case len(list) < q.most:
 			list = append(list, e)
+		case !q.newest:
+			return list, nil
+		default:
+			list[next] = e
+			next = (next + 1) % q.most
 		}
+	}
+	list = append(list[next:], list[:next]...)
+	if q.newest {
+		slices.Reverse(list)
 	}
 	return list, nil
 }
@@ -125,22 +143,18 @@ func (s *Server) logged(w http.ResponseWriter, r *http.Request, b *Sandbox, mome
 		refuse(w, http.StatusBadRequest, err.Error())
 		return nil, false
 	}
-	backward := q.Get("direction") == "backward"
-	since := time.UnixMilli(from)
-	if backward {
-		since = time.Time{}
+	want := wanted{from: time.UnixMilli(from), most: int(min(limit, maxLogs)), newest: q.Get("direction") == "backward"}
+	if want.newest {
+		want.from = time.Time{}
 	}
-	list, err = s.entries(r.Context(), b, since, func(e logEntry) bool {
-		before := !backward || from == 0 || e.Timestamp.UnixMilli() <= from
+	want.takes = func(e logEntry) bool {
+		before := !want.newest || from == 0 || e.Timestamp.UnixMilli() <= from
 		return before && slices.Index(levels, e.Level) >= least && strings.Contains(e.Message, q.Get("search"))
-	})
-	if err != nil {
+	}
+	if list, err = s.entries(r.Context(), b, want); err != nil {
 		refuse(w, http.StatusInternalServerError, "the log can't be read at the moment")
 		s.log.Error("the log can't be read", "error", err)
 		return nil, false
 	}
-	if backward {
-		slices.Reverse(list)
-	}
-	return list[:min(int64(len(list)), limit, maxLogs)], true
+	return list, true
 }

@@ -220,10 +220,11 @@ func linesOf(text string) []string {
 
 // directory lists a directory two levels deep, without what is hidden.
 func (e editor) directory(name string) (string, error) {
-	list, err := e.s.cfg.Pipeline.ListFiles(e.r.Context(), e.st.namespace, e.r.PathValue("id"), name, 2)
+	list, release, err := e.s.cfg.Pipeline.ListFiles(e.r.Context(), e.st.namespace, e.r.PathValue("id"), name, 2)
 	if err != nil {
 		return "", err
 	}
+	defer release()
 	lines := []string{name}
 	for _, f := range list {
 		rest := strings.TrimPrefix(f.Path, strings.TrimSuffix(name, "/")+"/")

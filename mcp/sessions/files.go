@@ -169,15 +169,17 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, st *state) {
 		dir = workspace
 	}
 	dir, err := inWorkspace(dir)
-	var all []guest.Entry
-	if err == nil {
-		const depth = 32
-		all, err = s.cfg.Pipeline.ListFiles(r.Context(), st.namespace, r.PathValue("id"), dir, depth)
-	}
 	if err != nil {
 		s.refuseUpload(w, err)
 		return
 	}
+	const depth = 32
+	all, release, err := s.cfg.Pipeline.ListFiles(r.Context(), st.namespace, r.PathValue("id"), dir, depth)
+	if err != nil {
+		s.refuseUpload(w, err)
+		return
+	}
+	defer release()
 	list := []file{}
 	for _, e := range all {
 		if e.Kind != guest.Directory {

@@ -255,3 +255,28 @@ func TestConnections(t *testing.T) {
 		}
 	}
 }
+
+// A body that its handler takes for a stream may pause longer than a body may take, but not for good.
+func TestStreamedBody(t *testing.T) {
+	b := usual
+	b.body, b.rate = 50*time.Millisecond, 1<<30
+	read := make(chan string, 2)
+	d, _ := start(t, Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		idle, _ := time.ParseDuration(r.Header.Get("Idle"))
+		r.Body.(*body).Stream(idle)
+		text, err := io.ReadAll(r.Body)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			text = append(text, "..."...)
+		}
+		read <- string(text)
+	})}, b)
+	for idle, want := range map[string]string{"1h": "12", "50ms": "1..."} {
+		conn := dial(t, d)
+		must(io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nIdle: "+idle+"\r\nContent-Length: 2\r\n\r\n1"))
+		past(t, 6*b.body)
+		_, _ = io.WriteString(conn, "2")
+		if got := <-read; got != want {
+			t.Errorf("%s: got %q, want %q", idle, got, want)
+		}
+	}
+}

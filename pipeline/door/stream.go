@@ -16,10 +16,11 @@ type body struct {
 	b     bounds
 	start time.Time
 	n     int64
+	idle  time.Duration // of a stream
 }
 
 func (d *Door) body(w http.ResponseWriter, r *http.Request) *body {
-	b := &body{http.MaxBytesReader(w, r.Body, d.largest(r)), http.NewResponseController(w), d.b, time.Now(), 0}
+	b := &body{http.MaxBytesReader(w, r.Body, d.largest(r)), http.NewResponseController(w), d.b, time.Now(), 0, 0}
 	b.extend()
 	return b
 }
@@ -32,7 +33,18 @@ func (d *Door) largest(r *http.Request) int64 {
 	return cmp.Or(d.c.Largest(r), maxBody)
 }
 
+// Stream has the body arrive as slowly as its sender likes: idle is what may pass between two parts, in place of a time for all. Only who has
+// been identified may have that.
+func (b *body) Stream(idle time.Duration) {
+	b.idle = idle
+	b.extend()
+}
+
 func (b *body) extend() {
+	if b.idle > 0 {
+		_ = b.rc.SetReadDeadline(time.Now().Add(b.idle))
+		return
+	}
 	_ = b.rc.SetReadDeadline(b.start.Add(b.b.body + time.Duration(b.n)*time.Second/time.Duration(b.b.rate)))
 }
 

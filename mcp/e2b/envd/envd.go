@@ -54,7 +54,7 @@ func (s *Server) Close() {
 // Target is the sandbox that a request is for.
 type Target struct {
 	Namespace, Session string
-	Token              string            // that the client must have; "" asks for none
+	Token              string            // that the client must have; "" admits nobody
 	Env                map[string]string // that the sandbox was made with
 }
 
@@ -116,15 +116,16 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
 
 // admits reports whether a request has the sandbox's token.
 func (t Target) admits(r *http.Request) bool {
-	return t.Token == "" || same(r.Header.Get("X-Access-Token"), t.Token)
+	return same(r.Header.Get("X-Access-Token"), t.Token)
 }
 
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+// same compares in constant time what a client has with what it must have, which is not nothing.
+func same(a, b string) bool { return b != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // signed returns why a request for /files may not be, "" if it may.
 func (t Target) signed(r *http.Request, operation string) string {
 	if t.Token == "" {
-		return ""
+		return "the sandbox has no access token"
 	}
 	if token := r.Header.Get("X-Access-Token"); token != "" {
 		if !same(token, t.Token) {
@@ -203,12 +204,12 @@ func (c *call) faultOf(err error) *fault {
 	return faultf(internal, "%s", reasonText(err))
 }
 
-// reasonText returns the text of an error without its remedy.
+// reasonText returns the text of an error for clients, without its remedy.
 func reasonText(err error) string {
-	if e, is := errors.AsType[*pipeline.Error](err); is {
+	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied {
 		return e.Reason
 	}
-	return err.Error()
+	return pipeline.Told(err)
 }
 
 // statusOf returns the status of HTTP for an error, and its text.

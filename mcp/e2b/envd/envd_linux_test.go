@@ -682,6 +682,7 @@ func TestPort(t *testing.T) {
 	get := func() (int, string) {
 		r, _ := http.NewRequest(http.MethodGet, web.URL+"/shown", nil)
 		r.Header.Set("X-Access-Token", "secret")
+		r.Header.Set("Cookie", "a=1; sandboxmcp=the-page; b=2")
 		res, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -697,11 +698,11 @@ func TestPort(t *testing.T) {
 import http.server
 class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200); self.end_headers(); self.wfile.write(f'{self.path} {self.headers.get(\"X-Access-Token\")}'.encode())
+        self.send_response(200); self.end_headers(); self.wfile.write(f'{self.path} {self.headers.get(\"X-Access-Token\")} {self.headers.get(\"Cookie\")}'.encode())
 http.server.HTTPServer(('127.0.0.1', 8000), H).serve_forever()"`))
 	hosttest.Until(t, "the program inside answers", func() bool {
 		status, text := get()
-		return status == http.StatusOK && text == "/shown None"
+		return status == http.StatusOK && text == "/shown None a=1; b=2"
 	})
 }
 
@@ -784,5 +785,59 @@ func TestSandboxEnds(t *testing.T) {
 	}
 	if c := h.call("/filesystem.Filesystem/Stat", &pathRequest{"/"}, &entryResponse{}); c != unavailable {
 		t.Errorf("got %q", c)
+	}
+}
+
+// TestNoToken: a sandbox without a token admits nobody, whatever they send.
+func TestNoToken(t *testing.T) {
+	h := newHost(t)
+	h.target.Token = ""
+	for _, tt := range [][3]string{{"POST", "/process.Process/List", "{}"}, {"GET", "/envs", ""}, {"GET", "/files?path=/etc/passwd", ""}, {"POST", "/files?path=x", "x"},
+		{"GET", "/files?path=x&signature=" + url.QueryEscape(h.signature("x", "read", "", "")), ""}} {
+		for _, token := range []string{"", "x"} {
+			res := h.request(t.Context(), tt[0], tt[1], strings.NewReader(tt[2]), "Content-Type", "application/json", "X-Access-Token", token)
+			if res.Body.Close(); res.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%s with %q: %s", tt[1], token, res.Status)
+			}
+		}
+	}
+}
+
+// TestFarTimes: a file of a time that has no spelling is listed and described like all others.
+func TestFarTimes(t *testing.T) {
+	each(t, func(t *testing.T, h *host) {
+		h.stream(t.Context(), "/process.Process/Start", bash("touch -d @999999999999 far; touch -d @-99999999999 past; ls -l")).all(nil)
+		var list listDirResponse
+		if c := h.call("/filesystem.Filesystem/ListDir", &listDirRequest{Path: "."}, &list); c != "" || len(list.Entries) != 2 {
+			t.Errorf("got %q, %+v", c, list.Entries)
+		}
+		for name, want := range map[string]int{"far": 9999, "past": 1} {
+			var e entryResponse
+			if c := h.call("/filesystem.Filesystem/Stat", &pathRequest{name}, &e); c != "" || time.Unix(e.Entry.Modified.Seconds, 0).UTC().Year() != want {
+				t.Errorf("%s: got %q, %+v", name, c, e.Entry)
+			}
+		}
+	})
+}
+
+// streamed is a body of a door that gives its whole little time.
+type streamed struct {
+	io.ReadCloser
+	idle time.Duration
+}
+
+func (s *streamed) Stream(idle time.Duration) { s.idle = idle }
+
+// TestStreamInputIsAStream: the door is told that a client may be silent between what it types; one without the token has no such time.
+func TestStreamInputIsAStream(t *testing.T) {
+	h := newHost(t)
+	for token, want := range map[string]time.Duration{h.target.Token: maxQuiet, "x": 0} {
+		body := &streamed{ReadCloser: io.NopCloser(strings.NewReader(""))}
+		r := httptest.NewRequest(http.MethodPost, "/process.Process/StreamInput", body)
+		r.Header.Set("X-Access-Token", token)
+		r.Header.Set("Content-Type", "application/connect+json")
+		if h.server.Serve(httptest.NewRecorder(), r, h.target); body.idle != want {
+			t.Errorf("%q: got %s, want %s", token, body.idle, want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
 // infoOf returns an entry as the daemon tells it.
@@ -41,10 +42,11 @@ func (c *call) listDir() error {
 	if err := c.only(&q); err != nil {
 		return err
 	}
-	all, err := c.pipeline.ListFiles(c.ctx, c.Namespace, c.Session, q.Path, int(max(1, q.Depth)))
+	all, release, err := c.pipeline.ListFiles(c.ctx, c.Namespace, c.Session, q.Path, int(max(1, q.Depth)))
 	if err != nil {
 		return err
 	}
+	defer release()
 	var list listDirResponse
 	for _, e := range all {
 		list.Entries = append(list.Entries, infoOf(e))
@@ -166,7 +168,8 @@ func (c *call) createWatcher() error {
 	}
 	s, id := c.Server, "w"+rand.Text()
 	s.sweep()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(c.ctx))
+	ctx, end := identity.Lasting(c.ctx) // but no longer than the token by which it was asked for
+	cancel := func() { end(nil) }
 	stop := context.AfterFunc(s.life, cancel)
 	v := &watcher{namespace: c.Namespace, session: c.Target.Session, cancel: cancel}
 	if err := s.addWatcher(id, v); err != nil {

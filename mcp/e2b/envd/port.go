@@ -7,12 +7,31 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 // headers of ours, and of the proxy's client, that a program in a sandbox has no use for.
 var ownHeaders = []string{"E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "E2b-Traffic-Access-Token", "X-Api-Key", "Authorization"}
+
+// pageCookie is the name of the cookie by which a person's browser is known to the page: a browser sends it to all ports of a host.
+const pageCookie = "sandboxmcp"
+
+// dropCookie takes the page's cookie out of a request.
+func dropCookie(h http.Header) {
+	var kept []string
+	for _, line := range h.Values("Cookie") {
+		for part := range strings.SplitSeq(line, ";") {
+			if name, _, _ := strings.Cut(strings.TrimSpace(part), "="); !strings.EqualFold(name, pageCookie) {
+				kept = append(kept, strings.TrimSpace(part))
+			}
+		}
+	}
+	if h.Del("Cookie"); len(kept) > 0 {
+		h.Set("Cookie", strings.Join(kept, "; "))
+	}
+}
 
 // ServePort hands a request to the server that a program of the sandbox runs on a port of its loopback. Each request is a connection of its
 // own, and a row of the log.
@@ -36,6 +55,7 @@ func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, por
 			for _, name := range ownHeaders {
 				p.Out.Header.Del(name)
 			}
+			dropCookie(p.Out.Header)
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			writeJSON(w, http.StatusBadGateway, map[string]any{

@@ -162,7 +162,7 @@ func endOf(r *pipeline.RunningProcess) endEvent {
 		e.ExitCode, e.Exited, e.Status = 127, true, none.Error()
 	case err != nil:
 		e.Status = "the sandbox has ended"
-		if p, is := errors.AsType[*pipeline.Error](err); is {
+		if p, is := errors.AsType[*pipeline.Error](err); is && p.Denied {
 			e.Status = p.Reason
 		}
 	case res.Ended == backends.EndedOK:
@@ -300,9 +300,15 @@ func (c *call) sendInput() error {
 	return c.reply(&empty{})
 }
 
+// maxQuiet is how long a client that types may be silent: it sends a keepalive more often.
+const maxQuiet = 10 * time.Minute
+
 // streamInput sends the parts of a stream to a process, in order.
 func (c *call) streamInput() error {
 	var r *pipeline.RunningProcess
+	if body, is := c.r.Body.(interface{ Stream(idle time.Duration) }); is { // the door gives a body little time as a whole
+		body.Stream(maxQuiet)
+	}
 	for {
 		var q streamInputRequest
 		err := c.receive(&q)
