@@ -69,7 +69,7 @@ func (s *Server) inspectState(ctx context.Context, c *call, a *inspectArgs) (*an
 	case id != "":
 		return s.inspectSession(ctx, c.namespace, id)
 	case run != "":
-		return s.inspectJob(s.namespaceOf(c, run), run)
+		return s.inspectJob(ctx, s.namespaceOf(c, run), run)
 	}
 	all := c.namespace
 	if !c.walled {
@@ -122,8 +122,18 @@ func tailText(s string) string {
 	return part
 }
 
-func (s *Server) inspectJob(namespace, id string) (*answer, error) {
+// pastJob is a run of which only the log knows: one of another server, or of this one before it was started again.
+func pastJob(past pipeline.Past) *answer {
+	f := jobFacts{RequestID: past.ID, Namespace: past.Namespace, State: "done", Began: stamp(past.Began), Ended: past.Ended}
+	return &answer{text: "done, by the log: " + past.String() + "\nget_artifacts has its output, if that is kept",
+		facts: &stateFacts{Namespace: past.Namespace, Jobs: []jobFacts{f}, Note: past.Reason}}
+}
+
+func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer, error) {
 	j, ok := s.cfg.Pipeline.Job(namespace, id)
+	if past, known := s.cfg.Pipeline.Past(ctx, namespace, id); !ok && known && !past.Session {
+		return pastJob(past), nil
+	}
 	if !ok {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
 			Reason: fmt.Sprintf("there is no background run %s in namespace %s", clip(id, 64), namespace),
@@ -154,6 +164,9 @@ func (s *Server) inspectJob(namespace, id string) (*answer, error) {
 
 func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*answer, error) {
 	info, err := s.cfg.Pipeline.Session(namespace, id)
+	if past, known := s.cfg.Pipeline.Past(ctx, namespace, id); err != nil && known && past.Session {
+		return &answer{text: fmt.Sprintf("session %s is gone, by the log: %s\nwhat to do: create_session starts a new one", id, past), facts: &stateFacts{Namespace: namespace, Note: past.String()}}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

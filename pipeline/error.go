@@ -84,8 +84,8 @@ const MoreFiles = "raise its hard limit and start it again: sudo prlimit --nofil
 // Internal is what clients are told of an error whose text is the server's own: it may name files of the host. The log has the text.
 const Internal = "this failed inside the server: its log has the reason"
 
-// Told returns the text of an error for a client: why something was refused, or what went wrong in the sandbox, else Internal.
-func Told(err error) string {
+// PublicText returns the text of an error for a client: why something was refused, or what went wrong in the sandbox, else Internal.
+func PublicText(err error) string {
 	if own, is := errors.AsType[*Error](err); is && own.Denied {
 		return own.Error()
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestTold: a client learns why it is refused and what went wrong in its sandbox, and nothing of the host.
-func TestTold(t *testing.T) {
+// TestPublicText: a client learns why it is refused and what went wrong in its sandbox, and nothing of the host.
+func TestPublicText(t *testing.T) {
 	broken := errors.New("open /var/lib/sandboxmcp/state/x: permission denied")
 	for want, err := range map[string]error{
 		"no":                       refuse(StageValidate, "no"),
@@ -21,7 +21,7 @@ func TestTold(t *testing.T) {
 		context.Canceled.Error():   broke(StageBackend, fmt.Errorf("%w: %w", broken, context.Canceled)),
 		Internal:                   broke(StageBackend, broken),
 	} {
-		if got := Told(err); !strings.HasPrefix(got, want) || strings.Contains(got, "/var/lib") {
+		if got := PublicText(err); !strings.HasPrefix(got, want) || strings.Contains(got, "/var/lib") {
 			t.Errorf("%v: got %q, want %q", err, got, want)
 		}
 	}

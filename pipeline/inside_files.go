@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path"
 	"strings"
 
@@ -218,24 +217,9 @@ func (p *Pipeline) ReadFile(ctx context.Context, namespace, id, name string) (gu
 		done()
 		return e, nil, fileFault(s, err)
 	}
-	leased := func() bool { return len(s.Leases()) > 0 && !p.cfg.Artifacts.ShowSecrets }
-	if !leased() {
-		content = unleased{content, leased}
-	} else {
-		release, err := s.Copy(ctx)
-		if err != nil {
-			content.Close()
-			done()
-			return guest.Entry{}, nil, sessionError(StageQueue, err)
-		}
-		over := done
-		done = func() { release(); over() }
-		if content, err = p.withoutSecrets(s, e, content); err != nil {
-			done()
-			return guest.Entry{}, nil, err
-		}
-	}
-	return cleanEntry(s, e), &heldFile{content, done}, nil
+	e = cleanEntry(s, e)
+	held, err := p.hold(ctx, s, e, content, done)
+	return e, held, err
 }
 
 // errLeased ends what was opened when the session had no secrets.
@@ -267,33 +251,6 @@ type heldFile struct {
 func (f *heldFile) Close() error {
 	defer f.done()
 	return f.ReadCloser.Close()
-}
-
-// withoutSecrets copies content to a file of the server's that has no name, and returns that if there is no secret in it.
-func (p *Pipeline) withoutSecrets(s *session.Session, e guest.Entry, content io.ReadCloser) (io.ReadCloser, error) {
-	defer content.Close()
-	dir, err := tempDir(p.cfg.Temp)
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	f, err := os.Create(path.Join(dir, "file"))
-	if err != nil {
-		return nil, err
-	}
-	most := BoundsOf(s.Info().Limits).Disk
-	found, err := s.Leases().Find(io.TeeReader(io.LimitReader(content, most), f))
-	if err == nil && found {
-		err = refuse(StageVault, s.Redact(e.Path)+" is withheld, because a secret is in it", "a program is lent secrets by their names")
-	}
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // WatchFiles calls begun when a directory of a session's sandbox is watched, and then event for each change, until ctx ends or event returns an error.

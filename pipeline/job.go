@@ -61,12 +61,14 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	if !p.jobs.add(j) {
 		cancel(ErrClosed) // and so the request is refused before it begins
 	}
+	p.journal.begin("run", q.ID, j.Namespace)
 	p.jobs.going.Go(func() {
 		defer cancel(nil)
 		defer place.Leave()
 		defer close(j.done)
 		res, _ := p.Do(place.In(ctx), q) // what went wrong is in the result
 		p.jobs.finish(j, res)
+		p.journal.end(q.ID)
 	})
 	return q.ID, j.done
 }

@@ -35,6 +35,8 @@ type Pipeline struct {
 	jobs            jobs
 	under           under
 	processes       processes
+	paused          paused
+	journal         *journal
 	counters        *counters
 	budget          *egress.Budget
 	policy          string // SHA-256 of cfg.Policy
@@ -76,6 +78,9 @@ type Config struct {
 	Results  *results.Store  // nil stores no results
 	Review   Review          // what is done about dangerous code
 	Host     Host            // which commands may run on the host
+
+	// Journal is a directory of ours, in which servers list what they have under way, so that its end is known also of one that is killed; "" is none.
+	Journal string
 
 	// Temp is a directory of ours, for the files that are shown to a sandbox while it is being
 	// started; what a killed process left in it is removed. "" is os.TempDir, which is everybody's
@@ -127,6 +132,16 @@ func New(cfg Config) *Pipeline {
 	cfg.Artifacts.MaxBytes = cmp.Or(max(cfg.Artifacts.MaxBytes, 0), DefaultArtifacts.MaxBytes)
 	p := &Pipeline{cfg: cfg, counters: &counters{began: time.Now().UTC(), runs: map[string]map[string]int64{}}, budget: egress.NewBudget(), policy: hash(cfg.Policy)}
 	p.jobs.all, p.namespaceLimits.each = map[string]*job{}, map[string]Bounds{}
+	p.paused.all = map[string]*savedFiles{}
+	if cfg.Journal != "" {
+		p.processes.going.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), maxCrashes)
+			defer cancel()
+			p.recordCrashes(ctx, cfg.Journal)
+		})
+	}
+	p.journal = openJournal(cfg.Journal)
+	cfg.Sessions.Pause = p.expire
 	p.sessions = session.NewManager(cfg.Sessions, p.sessionEnded)
 	return p
 }
@@ -136,5 +151,7 @@ func (p *Pipeline) Close() {
 	p.jobs.close()
 	p.sessions.Close()
 	p.processes.going.Wait()
+	p.forgetAllFiles()
+	p.journal.close()
 	p.analysers.close()
 }

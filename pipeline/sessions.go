@@ -37,6 +37,8 @@ type NewSession struct {
 	// Guest lets files be had of a session that is not Bare, which takes longer to start with it.
 	Guest bool
 	Env   []string // KEY=VALUE, of all that runs in it
+	Files string   // a paused session of the namespace, whose files it gets; it is not there any more then
+	Pause bool     // it is paused when its lifetime is up, and not lost
 
 	Template string            // see session.Info, as the next
 	Metadata map[string]string // at most maxMetadata bytes
@@ -94,9 +96,20 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 	if err != nil {
 		return nil, err
 	}
+	var files *savedFiles
+	if q.Files != "" {
+		if files = r.p.paused.take(r.res.Namespace, q.Files); files == nil {
+			return nil, sessionError(StageValidate, fmt.Errorf("%w: %.40q", session.ErrUnknown, q.Files))
+		}
+		r.releases = append(r.releases, func() { r.p.paused.giveBack(files) })
+	}
 	return &sessionTask{task{run: r, stage: StageBackend, slots: c.limits.Limits, do: func(ctx context.Context) (err error) {
-		r.res.Answer, err = r.openSession(ctx, q, c, out, held)
+		info, err := r.openSession(ctx, q, c, out, held)
 		opened = err == nil
+		if err == nil && files != nil {
+			err = r.restore(ctx, info, files)
+		}
+		r.res.Answer = info
 		return err
 	}}}, nil
 }
@@ -116,7 +129,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		Info: session.Info{
 			ID: r.res.ID, Namespace: r.res.Namespace, Language: c.shows, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
-			Bare: q.Bare, Home: q.Home, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow,
+			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: caller(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow,
 		},
 		Env:      slices.Concat(view.Env, out.Env(), q.Env),
 		Leases:   held,
@@ -125,7 +138,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 	}
 	spec := backends.Spec{ID: r.res.ID, Language: c.shows, Profile: c.base, Require: c.requires,
 		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true,
-		Home: q.Home, Guest: q.Guest || q.Bare}
+		Home: q.Home, Guest: q.Guest || q.Bare || q.Pause || q.Files != ""}
 	out.Shape(&spec)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
 		sandbox, err := c.backend.Start(ctx, spec)
@@ -142,10 +155,14 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		if gone := lacking(c.requires, info.Layers); gone != nil {
 			return refuse(StageBackend, fmt.Sprintf("the session's interpreter started without %v, which was required: this is a bug of sandboxmcp", gone), "")
 		}
-		r.noteRun(event.SessionCreated, facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime})
+		made := facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime}
+		made.add("files_of", q.Files, len(q.Files))
+		r.p.journal.begin("session", info.ID, info.Namespace)
+		r.noteRun(event.SessionCreated, made)
 		return r.flush(ctx)
 	})
 	if err != nil {
+		r.p.journal.end(r.res.ID)
 		return session.Info{}, sessionError(StageBackend, err)
 	}
 	return info, nil
@@ -182,7 +199,7 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	return c, nil
 }
 
-// EndSession ends a session of a namespace, and all that runs in it. The result's Answer is its last session.Info.
+// EndSession ends a session of a namespace, and all that runs in it, or removes the files of a paused one. The result's Answer is its last session.Info.
 type EndSession struct{ Namespace, Session string }
 
 func (q EndSession) describe() Request {
@@ -192,6 +209,13 @@ func (q EndSession) describe() Request {
 // plan finds the session. The row of its end, which sessions have of other causes, too, is written when it is gone.
 func (q EndSession) plan(_ context.Context, r *run) (work, error) {
 	s, err := r.p.own(q.Namespace, q.Session)
+	if info, paused := r.p.Paused(q.Namespace, q.Session); paused && err != nil {
+		r.res.Answer = info
+		return &change{task: task{run: r, stage: StageValidate, do: func(context.Context) error {
+			r.p.paused.drop(q.Session)
+			return nil
+		}}, row: sessionForgotten, facts: facts{"session": q.Session, "why": "closed"}}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +273,9 @@ func (p *Pipeline) sessionEnded(info session.Info) {
 		return
 	}
 	// Nobody waits for an answer that could be withheld: if this fails, the log has the start alone.
-	_ = p.record(ctx, event.SessionKilled, info.ID, info.Namespace, data)
+	if p.record(ctx, event.SessionKilled, info.ID, info.Namespace, data) == nil {
+		p.journal.end(info.ID)
+	}
 }
 
 // Sessions lists those of a namespace, or of all for "": the living, and the last that have ended.

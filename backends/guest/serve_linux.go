@@ -91,6 +91,8 @@ func handler() http.Handler {
 		},
 		"GET /file":   read,
 		"PUT /file":   put,
+		"GET /tar":    pack,
+		"PUT /tar":    unpack,
 		"POST /mkdir": func(w http.ResponseWriter, r *http.Request) error { return answer(w)(mkdir(r.FormValue("path"))) },
 		"POST /move": func(w http.ResponseWriter, r *http.Request) error {
 			return answer(w)(move(r.FormValue("path"), r.FormValue("to")))

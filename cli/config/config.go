@@ -93,9 +93,11 @@ type Artifacts struct {
 // Sessions bounds the sessions, whose interpreters outlast a run.
 type Sessions struct {
 	PerNamespace    int
+	PerIdentity     int // that one identity has made over HTTP
 	Total           int
-	IdleSeconds     int // seconds after which an unused session ends, unless it was opened with another time
-	LifetimeSeconds int // seconds after which any session ends
+	PausedMB        int64 // MB of the files of all paused sessions
+	IdleSeconds     int   // seconds after which an unused session ends, unless it was opened with another time
+	LifetimeSeconds int   // seconds after which any session ends
 }
 
 // Packages configures how packages are installed.
@@ -154,7 +156,7 @@ func defaults(cores int) Config {
 		},
 		Egress:    Egress{Resolver: System, IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{MaxCount: 1000, MaxMB: 512, Withhold: true},
-		Sessions:  Sessions{PerNamespace: 64, Total: 1024, IdleSeconds: 30 * 60, LifetimeSeconds: 24 * 60 * 60},
+		Sessions:  Sessions{PerNamespace: 64, PerIdentity: 256, Total: 1024, PausedMB: 4096, IdleSeconds: 30 * 60, LifetimeSeconds: 24 * 60 * 60},
 		Packages:  Packages{MaxMB: 2048},
 		Approvals: Approvals{TimeoutSeconds: 600, Confirm: "user", Notify: true},
 		Validate:  Validate{Reject: "never"},

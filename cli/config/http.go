@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -17,6 +19,7 @@ type HTTP struct {
 	Group        string                 // who may connect to the Unix socket besides its owner; "" is nobody
 	Cert, Key    string                 // paths of the certificate and its key; "" is no TLS
 	Hosts        []string               // names of the server besides its address and the loopback's
+	Domain       string                 // below which ports of sandboxes have names; "" is none
 	Page         bool                   // people have a page there
 	Origins      []string               // of pages that may send requests besides the server's own
 	DrainSeconds int                    // seconds that requests under way have to end when the server ends
@@ -52,6 +55,7 @@ func httpSettings() []setting {
 		pathOr(None, "http.tls_cert", func(c *Config) *string { return &c.HTTP.Cert }),
 		pathOr(None, "http.tls_key", func(c *Config) *string { return &c.HTTP.Key }),
 		list("http.hosts", func(c *Config) *[]string { return &c.HTTP.Hosts }),
+		domainName("http.domain", func(c *Config) *string { return &c.HTTP.Domain }),
 		yesNo("http.page", "", func(c *Config) *bool { return &c.HTTP.Page }),
 		list("http.origins", func(c *Config) *[]string { return &c.HTTP.Origins }),
 		count("http.drain_seconds", "", 0, 3600, func(c *Config) *int { return &c.HTTP.DrainSeconds }),
@@ -89,6 +93,26 @@ func listenAt(key string, of func(*Config) *string) setting {
 		}
 		return err
 	}, func(c *Config) string { return quoted(cmp.Or(*of(c), None)) }}
+}
+
+// domainName returns the setting of a domain, with or without a port.
+func domainName(key string, of func(*Config) *string) setting {
+	s := text(key, of)
+	s.takes = None + ", a domain"
+	set := s.set
+	s.set = func(c *Config, v value) error {
+		if err := set(c, v); err != nil {
+			return err
+		}
+		name, port, found := strings.Cut(*of(c), ":")
+		_, err := strconv.ParseUint(port, 10, 16)
+		if u, wrong := url.Parse("https://" + name + "/"); *of(c) != "" && (wrong != nil || u.Hostname() != name || strings.ContainsAny(name, "*_") || net.ParseIP(name) != nil || found && err != nil) {
+			return fmt.Errorf("%q is no domain: write it as sandbox.example.com, without https:// and *", *of(c))
+		}
+		*of(c) = strings.ToLower(*of(c))
+		return nil
+	}
+	return s
 }
 
 // text returns the setting of any text; the word None stands for "".

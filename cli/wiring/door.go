@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/mcp/e2b"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/page"
 )
@@ -22,5 +24,6 @@ func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready 
 }
 
 func doorOf(h config.HTTP) door.Config {
-	return door.Config{Address: h.Listen, Group: h.Group, Cert: h.Cert, Key: h.Key, ClientCA: h.ClientCA, Hosts: h.Hosts, Origins: h.Origins}
+	return door.Config{Address: h.Listen, Group: h.Group, Cert: h.Cert, Key: h.Key, ClientCA: h.ClientCA, Hosts: slices.Concat(h.Hosts, e2b.Names(h.Domain)),
+		Origins: h.Origins, Open: e2b.Open, Apart: func(host string) bool { return e2b.OfPort(host, h.Domain) }}
 }

@@ -47,7 +47,7 @@ func Policy(cfg config.Config) []byte {
 
 func sessions(cfg config.Config) session.Config {
 	idle, life := time.Duration(cfg.Sessions.IdleSeconds)*time.Second, time.Duration(cfg.Sessions.LifetimeSeconds)*time.Second
-	return session.Config{PerNamespace: cfg.Sessions.PerNamespace, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
+	return session.Config{PerNamespace: cfg.Sessions.PerNamespace, PerIdentity: cfg.Sessions.PerIdentity, Total: cfg.Sessions.Total, PausedBytes: cfg.Sessions.PausedMB << 20, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
 }
 
 // review returns the policy of dangerous code. A rule that does not exist is an error:

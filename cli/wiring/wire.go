@@ -181,9 +181,12 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Host:      onHost,
 		Protected: ownPlaces(cfg),
 	}
+	if why.Serve {
+		what.Journal = filepath.Join(cfg.StateDir, "running")
+	}
 	p.Pipeline = pipeline.New(what)
 	if why.Serve { // for a person's single run: nobody is asked, approves or listens, and no result is kept
-		what.Bus, what.Approvals, what.Results = nil, nil, nil
+		what.Bus, what.Approvals, what.Results, what.Journal = nil, nil, nil, ""
 		p.runs = pipeline.New(what)
 	}
 	return nil

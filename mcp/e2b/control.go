@@ -51,13 +51,13 @@ func (s *Server) controlPlane() http.Handler {
 		"DELETE /sandboxes/{id}":          s.owned(s.kill),
 		"POST /sandboxes/{id}/connect":    s.owned(s.connect),
 		"POST /sandboxes/{id}/resume":     s.owned(s.connect),
-		"POST /sandboxes/{id}/timeout":    s.owned(s.setTimeout),
-		"POST /sandboxes/{id}/refreshes":  s.owned(s.refresh),
-		"PUT /sandboxes/{id}/network":     s.owned(s.setNetwork),
+		"POST /sandboxes/{id}/timeout":    s.owned(s.running(s.setTimeout)),
+		"POST /sandboxes/{id}/refreshes":  s.owned(s.running(s.refresh)),
+		"PUT /sandboxes/{id}/network":     s.owned(s.running(s.setNetwork)),
 		"GET /sandboxes/{id}/metrics":     s.owned(s.metrics),
 		"GET /sandboxes/{id}/logs":        s.owned(s.logs),
 		"GET /v2/sandboxes/{id}/logs":     s.owned(s.logsV2),
-		"POST /sandboxes/{id}/pause":      s.owned(noMemory),
+		"POST /sandboxes/{id}/pause":      s.owned(s.pause),
 		"POST /sandboxes/{id}/snapshots":  s.owned(noMemory),
 		"POST /sandboxes/{id}/fork":       s.owned(noMemory),
 		"GET /snapshots":                  func(w http.ResponseWriter, _ *http.Request, _ caller) { reply(w, http.StatusOK, []int{}) },
@@ -75,7 +75,7 @@ func (s *Server) controlPlane() http.Handler {
 
 // noMemory refuses what would keep the memory of a sandbox.
 func noMemory(w http.ResponseWriter, _ *http.Request, _ *Sandbox) {
-	refuse(w, http.StatusNotImplemented, "this server keeps no memory of sandboxes: it neither pauses nor copies them; keep their files, and let them run")
+	refuse(w, http.StatusNotImplemented, "this server keeps no memory of sandboxes, and copies none: pause one with memory false, and connect to it again, or read its files and write them into another one")
 }
 
 // elsewhere are parts of E2B's API that other means of this server are for.
@@ -99,6 +99,17 @@ func (s *Server) notServed(w http.ResponseWriter, r *http.Request, _ caller) {
 	refuse(w, http.StatusNotFound, "there is nothing at this path, or not by this method")
 }
 
+// running returns a handler of requests about a sandbox that is not paused.
+func (s *Server) running(f func(http.ResponseWriter, *http.Request, *Sandbox)) func(http.ResponseWriter, *http.Request, *Sandbox) {
+	return func(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+		if s.paused(b) {
+			refuse(w, http.StatusConflict, "sandbox "+b.ID+" is paused: connect to it before")
+			return
+		}
+		f(w, r, b)
+	}
+}
+
 // owned returns a handler of requests about a sandbox in a namespace of the caller's. There is no other one.
 func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *Sandbox)) func(http.ResponseWriter, *http.Request, caller) {
 	return func(w http.ResponseWriter, r *http.Request, c caller) {
@@ -116,7 +127,7 @@ func (s *Server) visible(id string, c caller) *Sandbox {
 	s.mu.Lock()
 	b := s.all[id]
 	s.mu.Unlock()
-	if b == nil || !c.May(b.Namespace) || s.cfg.Namespace != "" && b.Namespace != s.cfg.Namespace || !s.lives(b) {
+	if b == nil || !c.May(b.Namespace) || s.cfg.Namespace != "" && b.Namespace != s.cfg.Namespace || !s.exists(b) {
 		return nil
 	}
 	return b
@@ -159,12 +170,17 @@ func refusePipeline(w http.ResponseWriter, err error) {
 	status, message := http.StatusInternalServerError, pipeline.Told(err)
 	var e *pipeline.Error
 	switch {
+	case errors.Is(err, session.ErrCapacity), errors.Is(err, pipeline.ErrBusy):
+		status = http.StatusServiceUnavailable
 	case errors.Is(err, session.ErrFull):
 		status = http.StatusTooManyRequests
 	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
 		status = http.StatusNotFound
 	case errors.As(err, &e) && e.Denied:
 		status = http.StatusBadRequest
+	}
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
 	}
 	refuse(w, status, message)
 }

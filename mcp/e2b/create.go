@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -19,6 +18,7 @@ type newSandbox struct {
 	TemplateID     string                           `json:"templateID"`
 	Timeout        *int64                           `json:"timeout"` // seconds
 	AutoPause      bool                             `json:"autoPause"`
+	PauseMemory    *bool                            `json:"autoPauseMemory"`
 	AutoResume     *struct{ Enabled bool }          `json:"autoResume"`
 	InternetAccess *bool                            `json:"allow_internet_access"`
 	Network        *networkConfig                   `json:"network"`
@@ -48,8 +48,10 @@ func usualTimeout(r *http.Request) int64 {
 // check returns why a sandbox can't be had as it is asked for, and "" if it can.
 func (q newSandbox) check() string {
 	switch {
-	case q.AutoPause || q.AutoResume != nil && q.AutoResume.Enabled:
-		return "this server keeps no memory of sandboxes, so none is paused when its time is up: leave out autoPause and autoResume"
+	case q.AutoPause && (q.PauseMemory == nil || *q.PauseMemory):
+		return "this server keeps no memory of sandboxes: with autoPause, say autoPauseMemory false (in SDKs keepMemory: false), and files are kept"
+	case q.AutoResume != nil && q.AutoResume.Enabled:
+		return "this server keeps no memory of sandboxes, so none goes on by itself: leave out autoResume, and connect to it"
 	case q.IAM != nil && len(q.IAM.Tokens) > 0:
 		return "this server issues no workload tokens: leave out iam"
 	case len(q.VolumeMounts) > 0:
@@ -93,20 +95,19 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 	if q.Timeout != nil {
 		seconds = *q.Timeout
 	}
-	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
-	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{Namespace: c.namespace, Bare: true, Home: homeDir, Backend: t.Backend, Profile: t.Profile,
-		Idle: life, Lifetime: life, Network: &network, Env: environment(q.EnvVars), Template: q.TemplateID, Metadata: q.Metadata})
+	b := &Sandbox{Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata, autoPause: q.AutoPause,
+		Access: rand.Text() + rand.Text(), Traffic: rand.Text() + rand.Text(), internet: q.InternetAccess, network: q.Network}
+	res, err := s.cfg.Pipeline.Do(r.Context(), s.wanted(b, t, &network, seconds))
 	if err != nil {
 		refusePipeline(w, err)
 		return
 	}
 	info := res.Answer.(session.Info)
-	b := &Sandbox{ID: strings.ToLower(info.ID), Session: info.ID, Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata,
-		Access: rand.Text() + rand.Text(), Traffic: rand.Text() + rand.Text(), Created: info.Created, internet: q.InternetAccess, network: q.Network}
+	b.ID, b.Created, b.sessions = strings.ToLower(info.ID), info.Created, []string{info.ID}
 	s.mu.Lock()
 	s.all[b.ID] = b
 	s.mu.Unlock()
-	reply(w, http.StatusCreated, b.connection())
+	reply(w, http.StatusCreated, s.connection(b))
 }
 
 // environment returns variables as KEY=VALUE, by name.
@@ -121,18 +122,24 @@ func environment(vars map[string]string) (env []string) {
 const envdVersion = "0.6.4"
 
 // connection is what an SDK needs to know to talk to a sandbox.
-func (b *Sandbox) connection() map[string]any {
+func (s *Server) connection(b *Sandbox) map[string]any {
+	var domain any // null where there is none
+	if s.cfg.Domain != "" {
+		domain = s.cfg.Domain
+	}
 	return map[string]any{"sandboxID": b.ID, "templateID": b.Template, "clientID": clientID, "envdVersion": envdVersion,
-		"envdAccessToken": b.Access, "trafficAccessToken": b.Traffic, "domain": nil}
+		"envdAccessToken": b.Access, "trafficAccessToken": b.Traffic, "domain": domain}
 }
 
 func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
 	// A client that goes away has asked for the end all the same.
-	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: b.Namespace, Session: b.Session})
-	if err != nil && s.lives(b) {
+	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: b.Namespace, Session: b.session()})
+	if err != nil && (s.lives(b) || s.paused(b)) {
 		refusePipeline(w, err)
 		return
 	}
-	s.lives(b)
+	s.forget(b)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -14,7 +14,7 @@ func (s *Server) daemon(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 
 // target is the sandbox as its daemon knows it.
 func (b *Sandbox) target() envd.Target {
-	return envd.Target{Namespace: b.Namespace, Session: b.Session, Token: b.Access, Env: b.Env}
+	return envd.Target{Namespace: b.Namespace, Session: b.session(), Token: b.Access, Env: b.Env}
 }
 
 // unsigned answers a request for /files that no sandbox has signed, and that names none.

@@ -27,6 +27,7 @@ type Config struct {
 	// Namespace is the only one that callers may use. "" gives each the first of its own.
 	Namespace string
 	Templates map[string]Template // besides the builtin ones, or in their place
+	Domain    string              // ports of sandboxes are at PORT-ID.Domain, for all who know the name unless their maker wants a token; "" is nowhere
 	Wall      time.Duration       // of code, the most that callers may have; 0 is the default of runs
 	Log       Log                 // the audit log; nil has no logs
 	Logger    *slog.Logger        // nil logs nothing
@@ -87,8 +88,12 @@ const filesPath = "/files"
 // roots are the first parts of the control plane's paths, without a version.
 var roots = []string{"sandboxes", "templates", "snapshots", "volumes", "secrets", "teams", "nodes", "admin", "api-keys", "access-tokens", "health"}
 
-// Owns reports whether a request is one of E2B's protocol.
-func Owns(r *http.Request) bool {
+// Owns reports whether a request is one of E2B's protocol, or one to a port of a sandbox.
+func (s *Server) Owns(r *http.Request) bool {
+	return OfPort(r.Host, s.cfg.Domain) || owns(r)
+}
+
+func owns(r *http.Request) bool {
 	return r.Header.Get(headerSandbox) != "" || r.URL.Path == filesPath || isControl(r.URL.Path)
 }
 
@@ -110,10 +115,21 @@ func isControl(path string) bool {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if port, id, ok := portOf(r.Host, s.cfg.Domain); ok {
+		s.servePublic(w, r, id, port)
+		return
+	}
 	w.Header().Set("Cache-Control", "no-store")
+	if cors(w, r) {
+		return
+	}
 	if r.Header.Get(headerSandbox) != "" || r.URL.Path == filesPath {
 		s.serveSandbox(w, r)
 		return
+	}
+	if r.Header.Get("Origin") != "" { // a browser adds the certificate by itself
+		r = r.Clone(r.Context())
+		r.TLS = nil
 	}
 	s.control.ServeHTTP(w, withKey(r))
 }
@@ -136,7 +152,7 @@ func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(headerSandbox) == "" {
 		port, err = daemonPort, nil
 	}
-	sandbox := s.sandboxOf(r)
+	sandbox := s.sandboxOf(r, r.Header.Get(headerSandbox))
 	switch {
 	case sandbox == nil && r.Header.Get(headerSandbox) == "":
 		unsigned(w, r)
@@ -151,6 +167,30 @@ func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "a port of a sandbox is reached with one of its tokens: send "+headerTraffic)
 		return
 	}
+	s.serveOne(w, r, sandbox, port)
+}
+
+// servePublic answers a request to the name of a sandbox's port.
+func (s *Server) servePublic(w http.ResponseWriter, r *http.Request, id string, port int) {
+	b := s.sandboxOf(r, id)
+	switch {
+	case b == nil || !s.lives(b):
+		noSandbox(w, id, port)
+		return
+	case port == daemonPort || port == interpreterPort:
+		w.Header().Set("Cache-Control", "no-store")
+		if cors(w, r) {
+			return
+		}
+	case !b.public() && !b.allowsTraffic(r):
+		refuse(w, http.StatusForbidden, "the ports of this sandbox are reached with its token: send "+headerTraffic)
+		return
+	}
+	s.serveOne(w, r, b, port)
+}
+
+// serveOne answers a request to a port of a sandbox on behalf of whoever made it.
+func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, sandbox *Sandbox, port int) {
 	ctx, done, err := s.acting(r, sandbox)
 	if err != nil {
 		refuseIdentity(w, identity.AsRefused(err))
@@ -164,7 +204,7 @@ func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 	case daemonPort:
 		s.daemon(w, r, sandbox)
 	default:
-		s.envd.ServePort(w, r, sandbox.target(), port)
+		s.envd.ServePort(w, r, sandbox.target(), port, sandbox.maskedHost(port))
 	}
 }
 

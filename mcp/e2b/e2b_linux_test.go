@@ -312,7 +312,7 @@ func TestNobody(t *testing.T) {
 		name := strings.Repeat("p", size)
 		sum := sha256.Sum256([]byte(name + ":read::" + m.Access))
 		q := httptest.NewRequest("GET", "/files?path="+name+"&signature="+url.QueryEscape("v1_"+base64.RawStdEncoding.EncodeToString(sum[:])), nil)
-		if b := r.s.sandboxOf(q); (b != nil) != want {
+		if b := r.s.sandboxOf(q, ""); (b != nil) != want {
 			t.Errorf("a path of %d bytes: %v", size, b != nil)
 		}
 	}
@@ -324,15 +324,16 @@ func TestRefused(t *testing.T) {
 	key := r.key("ci", identity.Agent, "ci")
 	all := `"denyOut":["0.0.0.0/0"]`
 	for body, want := range map[string]string{
-		`{"templateID":"none"}`:                                                                                            "404 template",
-		`{"templateID":"base","timeout":-1}`:                                                                               "400 timeout",
-		`{"templateID":"base","timeout":7200}`:                                                                             "400 a session may live",
-		`{"templateID":"base","autoPause":true}`:                                                                           "400 this server keeps no memory",
+		`{"templateID":"none"}`:                  "404 template",
+		`{"templateID":"base","timeout":-1}`:     "400 timeout",
+		`{"templateID":"base","timeout":7200}`:   "400 a session may live",
+		`{"templateID":"base","autoPause":true}`: "400 this server keeps no memory",
+		`{"templateID":"base","autoPause":true,"autoPauseMemory":false,"autoResume":{"enabled":true}}`:                     "400 this server keeps no memory",
 		`{"templateID":"base","volumeMounts":[{"name":"a","path":"/a"}]}`:                                                  "400 this server has no volumes",
 		`{"templateID":"base","iam":{"tokens":{"a":{}}}}`:                                                                  "400 this server issues no",
 		`{"templateID":"base","envVars":{"A B":"c"}}`:                                                                      "400 an environment variable",
 		`{"templateID":"base","network":{"egressProxy":{"address":"a:1"}}}`:                                                "400 this server's own gateway",
-		`{"templateID":"base","network":{"maskRequestHost":"a"}}`:                                                          "400 no port",
+		`{"templateID":"base","network":{"maskRequestHost":"a b"}}`:                                                        "400 mask request host",
 		`{"templateID":"base","network":{"allowOut":["api.example.com"]}}`:                                                 "400 allowOut has names",
 		`{"templateID":"base","network":{"allowOut":["1.1.1.1"],` + all + `}}`:                                             "400 allowOut: programs have no route",
 		`{"templateID":"base","network":{"denyOut":["example.com"]}}`:                                                      "400 denyOut",
@@ -362,7 +363,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.text)
 	}
 	for path, want := range map[string]int{
-		"POST /sandboxes/" + m.ID + "/pause": 501, "POST /sandboxes/" + m.ID + "/snapshots": 501, "POST /sandboxes/" + m.ID + "/fork": 501, "POST /volumes": 501,
+		"POST /sandboxes/" + m.ID + "/snapshots": 501, "POST /sandboxes/" + m.ID + "/fork": 501, "POST /volumes": 501,
 		"POST /v3/templates": 501, "GET /secrets": 501, "GET /teams": 501, "GET /nothing": 404, "POST /sandboxes": 429, "GET /templates": 200, "GET /templates/aliases/base": 200,
 		"GET /templates/aliases/none": 404, "GET /snapshots": 200,
 	} {
@@ -381,13 +382,13 @@ func TestRefused(t *testing.T) {
 func TestOwns(t *testing.T) {
 	for path, want := range map[string]bool{"/sandboxes": true, "/v2/sandboxes/x": true, "/v3/templates": true, "/files": true, "/mcp": false, "/v1/tools/x": false,
 		"/sessions": false, "/metrics": false, "/": false, "/v2": false} {
-		if got := Owns(httptest.NewRequest("GET", path, nil)); got != want {
+		if got := owns(httptest.NewRequest("GET", path, nil)); got != want {
 			t.Errorf("%s: %v", path, got)
 		}
 	}
 	inside := httptest.NewRequest("GET", "/metrics", nil)
 	inside.Header.Set(headerSandbox, "x")
-	if !Owns(inside) {
+	if !owns(inside) {
 		t.Error("what names a sandbox is not its")
 	}
 }
@@ -587,4 +588,252 @@ func TestRevokedWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	hosttest.Until(t, "the watcher has ended", func() bool { return state() == "idle" })
+}
+
+// state is what the list says of a sandbox; "" is nothing.
+func (r *rig) state(key, id string) string {
+	r.t.Helper()
+	var list []detail
+	r.call(key, "GET", "/v2/sandboxes?state=running,paused", "").into(r.t, &list)
+	for _, d := range list {
+		if d.SandboxID == id {
+			return d.State
+		}
+	}
+	return ""
+}
+
+// inDaemon sends a request to a sandbox's daemon.
+func (r *rig) inDaemon(m made, method, path, body string) answer {
+	r.t.Helper()
+	return r.send(r.t.Context(), method, path, body, headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access)
+}
+
+// TestPause: a sandbox that is paused runs nothing and keeps its files, and goes on with them under the same id and tokens; memory is never made up.
+func TestPause(t *testing.T) {
+	r := newRig(t, nil)
+	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
+	m := r.make(key, `{"templateID":"base","timeout":300,"envVars":{"A":"kept"}}`)
+	if a := r.inside(t.Context(), m, "POST", "/execute", `{"code":"x = 1\nopen('f','w').write('of the files'); import os; os.makedirs('d/e'); os.symlink('/usr', 'l'); open('d/e/g','w').write('g'); os.chmod('d/e/g', 0o700)"}`); a.status != 200 || strings.Contains(a.text, "error") {
+		t.Fatalf("%d %s", a.status, a.text)
+	}
+	pause := func(key, body string, want int) {
+		t.Helper()
+		if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/pause", body); a.status != want {
+			t.Errorf("pause %s: %d %s, want %d", body, a.status, a.text, want)
+		}
+	}
+	pause(other, `{"memory":false}`, http.StatusNotFound)
+	pause(key, `{"memory":true}`, http.StatusBadRequest) // an interpreter has some
+	pause(key, ``, http.StatusBadRequest)
+	if got := r.state(key, m.ID); got != "running" {
+		t.Errorf("refused, it is %q", got)
+	}
+	pause(key, `{"memory":false}`, http.StatusNoContent)
+	pause(key, `{"memory":false}`, http.StatusConflict)
+	if got := r.state(key, m.ID); got != "paused" {
+		t.Errorf("it is %q", got)
+	}
+	if a := r.inDaemon(m, "GET", "/health", ""); a.status != http.StatusBadGateway {
+		t.Errorf("paused: %d %s", a.status, a.text)
+	}
+	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/timeout", `{"timeout":60}`); a.status != http.StatusConflict {
+		t.Errorf("a timeout: %d %s", a.status, a.text)
+	}
+	if a := r.call(other, "POST", "/sandboxes/"+m.ID+"/connect", `{"timeout":60}`); a.status != http.StatusNotFound {
+		t.Errorf("another's: %d %s", a.status, a.text)
+	}
+	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/connect", `{"timeout":60}`); a.status != http.StatusCreated || !strings.Contains(a.text, m.Access) {
+		t.Fatalf("resume: %d %s", a.status, a.text)
+	}
+	if a := r.inDaemon(m, "GET", "/files?path=f", ""); a.text != "of the files" {
+		t.Errorf("its file: %d %q", a.status, a.text)
+	}
+	if got := summary(t, r.inside(t.Context(), m, "POST", "/execute", `{"code":"'x' in globals(), os.environ['A'] if 'os' in globals() else __import__('os').environ['A'], __import__('os').readlink('l'), oct(__import__('os').stat('d/e/g').st_mode)"}`)); got != "#1; result true (False, 'kept', '/usr', '0o100700'); end_of_execution" {
+		t.Errorf("inside: %s", got)
+	}
+	var logs struct{ Logs []logEntry }
+	r.call(key, "GET", "/v2/sandboxes/"+m.ID+"/logs", "").into(t, &logs)
+	kinds := map[string]int{}
+	for _, l := range logs.Logs {
+		kinds[l.Message]++
+	}
+	if kinds["session.created"] != 2 || kinds["session.paused"] != 1 || kinds["session.killed"] != 1 {
+		t.Errorf("rows are %v", kinds)
+	}
+	pause(key, `{"memory":false}`, http.StatusNoContent)
+	if a := r.call(key, "DELETE", "/sandboxes/"+m.ID, ""); a.status != http.StatusNoContent || r.state(key, m.ID) != "" {
+		t.Errorf("end of a paused one: %d %s", a.status, a.text)
+	}
+	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/connect", `{}`); a.status != http.StatusNotFound {
+		t.Errorf("afterwards: %d %s", a.status, a.text)
+	}
+	idle := r.make(key, `{"templateID":"base","timeout":300}`)
+	r.inDaemon(idle, "POST", "/files?path=f", "x")
+	if a := r.call(key, "POST", "/sandboxes/"+idle.ID+"/pause", `{"memory":true}`); a.status != http.StatusNoContent {
+		t.Errorf("one in which nothing runs has no memory to lose: %d %s", a.status, a.text)
+	}
+}
+
+// TestAutoPause: a sandbox that is to be paused when its time is up has its files afterwards.
+func TestAutoPause(t *testing.T) {
+	r := newRig(t, nil)
+	key := r.key("ci", identity.Agent, "ci")
+	m := r.make(key, `{"templateID":"base","timeout":300,"autoPause":true,"autoPauseMemory":false}`)
+	r.send(t.Context(), "POST", "/files?path=f", "it stays", headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access, "Content-Type", "application/octet-stream")
+	r.call(key, "POST", "/sandboxes/"+m.ID+"/timeout", `{"timeout":0}`)
+	hosttest.Until(t, "it is paused", func() bool { return r.state(key, m.ID) == "paused" })
+	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/connect", `{"timeout":60}`); a.status != http.StatusCreated {
+		t.Fatalf("%d %s", a.status, a.text)
+	}
+	if a := r.inDaemon(m, "GET", "/files?path=f", ""); a.text != "it stays" {
+		t.Errorf("%d %q", a.status, a.text)
+	}
+}
+
+// TestPausedBounds: files of paused sandboxes are bounded together, and a secret is not kept in them.
+func TestPausedBounds(t *testing.T) {
+	r := newRig(t, func(c *pipeline.Config) { c.Sessions.Kept = 1 << 20 })
+	key := r.key("ci", identity.Agent, "ci")
+	m := r.make(key, `{"templateID":"base","timeout":300}`)
+	r.send(t.Context(), "POST", "/files?path=f", strings.Repeat("x", 2<<20), headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access, "Content-Type", "application/octet-stream")
+	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/pause", `{"memory":false}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB") || r.state(key, m.ID) != "running" {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+}
+
+// at sends a request to a name of a sandbox's port.
+func (r *rig) at(host, method, path string, headers ...string) answer {
+	r.t.Helper()
+	q, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q.Host = host
+	for i := 0; i < len(headers); i += 2 {
+		q.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return answer{res.StatusCode, res.Header, string(text)}
+}
+
+// TestPublicPorts: a port of a sandbox has a name, for all who know it unless its maker wants a token, and nothing else is reached by it.
+func TestPublicPorts(t *testing.T) {
+	hosttest.Program(t, "python3")
+	r := newRig(t, nil)
+	r.s.cfg.Domain = "box.example.com:8443"
+	key := r.key("ci", identity.Agent, "ci")
+	serve := func(config string) made {
+		t.Helper()
+		m := r.make(key, `{"templateID":"base","timeout":300,"network":`+config+`}`)
+		code, _ := json.Marshal(map[string]string{"code": `import subprocess; subprocess.Popen(["python3", "-c", '''
+import http.server
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.send_header("Set-Cookie", "sandboxmcp=x; Path=/; Domain=box.example.com; Secure"); self.end_headers()
+        self.wfile.write(f"{self.path} {self.headers['Host']} {self.headers.get('E2b-Traffic-Access-Token')}".encode())
+    do_OPTIONS = do_GET
+    def log_message(self, *a): pass
+http.server.HTTPServer(("", 8000), H).serve_forever()'''])`})
+		r.inside(t.Context(), m, "POST", "/execute", string(code))
+		hosttest.Until(t, "it answers", func() bool {
+			return r.send(t.Context(), "GET", "/", "", headerSandbox, m.ID, headerPort, "8000", headerTraffic, m.Traffic).status == 200
+		})
+		return m
+	}
+	open, closed := serve(`{"maskRequestHost":"own.example:${PORT}"}`), serve(`{"allowPublicTraffic":false}`)
+	name := func(m made, port string) string { return port + "-" + m.ID + ".box.example.com" }
+	for _, c := range []struct {
+		host    string
+		headers []string
+		want    int
+		text    string
+	}{
+		{name(open, "8000"), nil, 200, "/healthz own.example:8000 None"}, {name(open, "8000") + ":8443", nil, 200, "/healthz own.example:8000 None"},
+		{strings.ToUpper(name(open, "8000")), nil, 200, "/healthz"}, {name(open, "8001"), nil, 502, "nothing listens"},
+		{name(closed, "8000"), nil, 403, "token"}, {name(closed, "8000"), []string{headerTraffic, open.Traffic}, 403, "token"},
+		{name(closed, "8000"), []string{headerTraffic, closed.Traffic}, 200, "/healthz " + name(closed, "8000") + " None"},
+		{"8000-nothing.box.example.com", nil, 502, "The sandbox was not found"},
+		{name(open, "49999"), nil, 403, "token"},
+	} {
+		a := r.at(c.host, "GET", "/healthz", c.headers...)
+		if a.status != c.want || !strings.Contains(a.text, c.text) {
+			t.Errorf("%s %v: %d %s, want %d %s", c.host, c.headers, a.status, a.text, c.want, c.text)
+		}
+		if cookie := a.header.Get("Set-Cookie"); a.status == 200 && (strings.Contains(cookie, "Domain") || !strings.Contains(cookie, "Path=/")) {
+			t.Errorf("%s sets the cookie %q", c.host, cookie)
+		}
+	}
+	if a := r.at(name(open, "49983"), "GET", "/envs"); a.status != http.StatusUnauthorized {
+		t.Errorf("the daemon of nobody: %d %s", a.status, a.text)
+	}
+	if a := r.at(name(open, "49983"), "GET", "/envs", headerAccess, open.Access, "Origin", "https://app.example"); a.status != http.StatusOK || a.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("the daemon: %d %s %v", a.status, a.text, a.header)
+	}
+	if a := r.at(name(open, "8000"), "GET", "/sandboxes", "X-API-KEY", key); a.status != 200 || !strings.HasPrefix(a.text, "/sandboxes") {
+		t.Errorf("the name of a port leads to the server: %d %s", a.status, a.text)
+	}
+	r.call(key, "DELETE", "/sandboxes/"+open.ID, "")
+	if a := r.at(name(open, "8000"), "GET", "/"); a.status != 502 || !strings.Contains(a.text, `"sandboxId":"`+open.ID) {
+		t.Errorf("one that has ended: %d %s", a.status, a.text)
+	}
+}
+
+// TestPortOf: only names of the form PORT-ID.domain are those of ports.
+func TestPortOf(t *testing.T) {
+	for host, want := range map[string]string{
+		"8000-abc.box.test": "8000 abc", "8000-abc.box.test:443": "8000 abc", "8000-ABC.box.test.": "8000 abc", "api.box.test": "", "box.test": "", "8000-abc.other.test": "",
+		"8000-abc.x.box.test": "", "0-abc.box.test": "", "65536-abc.box.test": "", "-abc.box.test": "", "8000-.box.test": "", "8000.box.test": "", "8000-abc.evilbox.test": "", "": "",
+	} {
+		got := ""
+		if port, id, ok := portOf(host, "box.test"); ok {
+			got = fmt.Sprint(port, " ", id)
+		}
+		if got != want || OfPort(host, "") {
+			t.Errorf("%s: got %q, want %q", host, got, want)
+		}
+	}
+}
+
+// TestPages of any origin may ask what they prove by a header, and nothing by what a browser adds.
+func TestOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, path string
+		headers      []string
+		want         bool
+	}{
+		"a key":                   {"GET", "/sandboxes", []string{headerKey, "x"}, true},
+		"nothing":                 {"GET", "/sandboxes", nil, false},
+		"a cookie":                {"GET", "/sandboxes", []string{"Cookie", "sandboxmcp=x"}, false},
+		"another door":            {"POST", "/mcp", []string{headerKey, "x"}, false},
+		"people's API":            {"GET", "/v1/sessions", []string{"Authorization", "Bearer x"}, false},
+		"a sandbox's token":       {"POST", "/process.Process/List", []string{headerSandbox, "x", headerAccess, "y"}, true},
+		"a sandbox":               {"POST", "/process.Process/List", []string{headerSandbox, "x"}, false},
+		"a signed URL":            {"GET", "/files?signature=v1_x", nil, true},
+		"a URL":                   {"GET", "/files?path=x", nil, false},
+		"a question":              {"OPTIONS", "/sandboxes", []string{"Access-Control-Request-Method", "POST"}, true},
+		"a question to a sandbox": {"OPTIONS", "/execute", []string{"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type,e2b-sandbox-id"}, true},
+		"a question elsewhere":    {"OPTIONS", "/mcp", []string{"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization"}, false},
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		for i := 0; i < len(c.headers); i += 2 {
+			r.Header.Set(c.headers[i], c.headers[i+1])
+		}
+		if got := Open(r); got != c.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+	r := newRig(t, nil)
+	ask := r.send(t.Context(), "OPTIONS", "/sandboxes", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
+	if h := ask.header; ask.status != http.StatusNoContent || h.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "*") || h.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("%d %v", ask.status, h)
+	}
+	if a := r.send(t.Context(), "GET", "/sandboxes", "", "Origin", "https://app.example", "X-API-KEY", r.key("ci", identity.Agent, "ci")); a.status != http.StatusOK || a.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
 }

@@ -86,7 +86,7 @@ func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *lines) pipel
 	if language == "python" {
 		code = dedent(code)
 	}
-	p := pipeline.Request{Namespace: b.Namespace, Session: b.Session, Context: c.ID, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
+	p := pipeline.Request{Namespace: b.Namespace, Session: b.session(), Context: c.ID, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
 		Env: environment(q.Env), EnvOnce: true, Charts: true, Whole: true}
 	p.Stdout, p.Stderr = &stream{to: out, kind: "stdout"}, &stream{to: out, kind: "stderr"}
 	p.Limits.Wall = s.cfg.Wall

@@ -134,7 +134,7 @@ func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
 	if c.ready {
 		return nil
 	}
-	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: b.Namespace, Session: b.Session, ID: c.ID, Language: kernels[c.Language], Dir: c.Dir})
+	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: kernels[c.Language], Dir: c.Dir})
 	c.ready = err == nil
 	return err
 }
@@ -171,7 +171,7 @@ func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandb
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.runs = 0; c.ready {
-		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.RestartContext{Namespace: b.Namespace, Session: b.Session, Context: id}); err != nil {
+		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.RestartContext{Namespace: b.Namespace, Session: b.session(), Context: id}); err != nil {
 			refusePipeline(w, err)
 			return
 		}
@@ -189,7 +189,7 @@ func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ready {
-		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.EndContext{Namespace: b.Namespace, Session: b.Session, Context: id}); err != nil {
+		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id}); err != nil {
 			refusePipeline(w, err)
 			return
 		}

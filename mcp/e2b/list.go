@@ -37,10 +37,18 @@ type detail struct {
 	Lifecycle      *lifecycle        `json:"lifecycle,omitempty"`
 }
 
-// lifecycle says what becomes of a sandbox when its time is up: the same for all.
+// lifecycle says what becomes of a sandbox when its time is up.
 type lifecycle struct {
 	AutoResume bool   `json:"autoResume"`
 	OnTimeout  string `json:"onTimeout"`
+}
+
+// onTimeout says what becomes of a sandbox.
+func (b *Sandbox) onTimeout() string {
+	if b.autoPause {
+		return "pause"
+	}
+	return "kill"
 }
 
 // ends returns when a session's time is up.
@@ -50,22 +58,37 @@ func ends(info session.Info) time.Time {
 
 // detail describes a sandbox by what is known of its session.
 func (b *Sandbox) detail(info session.Info) detail {
+	state := "running"
+	if info.State == "dead" {
+		state = "paused"
+	}
 	return detail{SandboxID: b.ID, TemplateID: b.Template, Alias: b.Template, ClientID: clientID, StartedAt: info.Created, EndAt: ends(info),
 		CPUCount: int(max(1, info.Limits.CPU)), MemoryMB: info.Limits.RAM, DiskSizeMB: info.Limits.Disk, Metadata: b.Metadata,
-		State: "running", EnvdVersion: envdVersion}
+		State: state, EnvdVersion: envdVersion}
 }
 
 func (s *Server) get(w http.ResponseWriter, _ *http.Request, b *Sandbox) {
-	info, err := s.cfg.Pipeline.Session(b.Namespace, b.Session)
-	if err != nil {
-		refusePipeline(w, err)
+	info, ok := s.shown(b)
+	if !ok {
+		refuse(w, http.StatusNotFound, "sandbox "+b.ID+" not found")
 		return
 	}
 	d := b.detail(info)
 	b.mu.Lock()
-	d.Access, d.InternetAccess, d.Network, d.Lifecycle = b.Access, b.internet, b.network.visible(), &lifecycle{OnTimeout: "kill"}
+	d.Access, d.InternetAccess, d.Network, d.Lifecycle = b.Access, b.internet, b.network.visible(), &lifecycle{OnTimeout: b.onTimeout()}
 	b.mu.Unlock()
 	reply(w, http.StatusOK, d)
+}
+
+// shown returns the session of a sandbox that runs or is paused.
+func (s *Server) shown(b *Sandbox) (session.Info, bool) {
+	id := b.session()
+	if info, err := s.cfg.Pipeline.Session(b.Namespace, id); err == nil && info.State != "dead" {
+		return info, true
+	}
+	info, paused := s.cfg.Pipeline.Paused(b.Namespace, id)
+	info.State = "dead"
+	return info, paused && s.exists(b)
 }
 
 // living returns the sandboxes that a caller may see, with their sessions' state, in the order in which they were made.
@@ -80,10 +103,8 @@ func (s *Server) living(c caller) []detail {
 	s.mu.Unlock()
 	var list []detail
 	for _, b := range all {
-		if info, err := s.cfg.Pipeline.Session(b.Namespace, b.Session); err == nil && info.State != "dead" {
+		if info, ok := s.shown(b); ok {
 			list = append(list, b.detail(info))
-		} else {
-			s.lives(b)
 		}
 	}
 	slices.SortFunc(list, func(a, b detail) int {

@@ -48,6 +48,7 @@ func (s *Server) entries(ctx context.Context, b *Sandbox, q wanted) ([]logEntry,
 	if q.from.After(since) {
 		since = q.from
 	}
+	sessions := b.was()
 	next := 0 // where the oldest is, once there are as many as may be
 	for row, err := range s.cfg.Log.Rows(ctx, audit.Filter{Namespace: b.Namespace, Since: since, Sealed: true, Missing: func(audit.Segment) {}}) {
 		if err != nil {
@@ -56,7 +57,7 @@ func (s *Server) entries(ctx context.Context, b *Sandbox, q wanted) ([]logEntry,
 		fields := fieldsOf(row)
 		e := logEntry{row.Time, levelOf(row.Kind), row.Kind, fields}
 		switch {
-		case row.Run != b.Session && fields["session"] != b.Session || !q.takes(e):
+		case !slices.Contains(sessions, row.Run) && !slices.Contains(sessions, fields["session"]) || !q.takes(e):
 		case len(list) < q.most:
 			list = append(list, e)
 		case !q.newest:

@@ -48,6 +48,8 @@ func (s *Server) measureAll(ctx context.Context) {
 		for _, b := range all {
 			if s.lives(b) {
 				s.measure(b)
+			} else {
+				s.exists(b) // or it is forgotten
 			}
 		}
 	}
@@ -55,11 +57,11 @@ func (s *Server) measureAll(ctx context.Context) {
 
 // measure adds what a sandbox uses now to its metrics.
 func (s *Server) measure(b *Sandbox) {
-	info, err := s.cfg.Pipeline.Session(b.Namespace, b.Session)
+	info, err := s.cfg.Pipeline.Session(b.Namespace, b.session())
 	if err != nil {
 		return
 	}
-	u, err := s.cfg.Pipeline.Usage(b.Namespace, b.Session)
+	u, err := s.cfg.Pipeline.Usage(b.Namespace, b.session())
 	if err != nil {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -30,6 +31,35 @@ type rule struct {
 // everything is how the protocol writes all addresses.
 const everything = "0.0.0.0/0"
 
+// validMask reports whether a host may stand in the requests to ports of a sandbox in place of the public one.
+func validMask(host string) bool {
+	name, port, found := strings.Cut(host, ":")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return host == "" || len(host) < 300 && name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '-' && r != '.' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) && (!found || port == maskPort || err == nil)
+}
+
+// maskPort stands for the port that is asked.
+const maskPort = "${PORT}"
+
+// maskedHost is the Host of requests to a port of the sandbox, "" for the one that the client has.
+func (b *Sandbox) maskedHost(port int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.network == nil {
+		return ""
+	}
+	return strings.ReplaceAll(b.network.MaskRequestHost, maskPort, strconv.Itoa(port))
+}
+
+// public reports whether the names of a sandbox's ports are for everybody who knows them.
+func (b *Sandbox) public() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.network == nil || b.network.AllowPublicTraffic == nil || *b.network.AllowPublicTraffic
+}
+
 // visible returns the network as it is shown: without the values of headers, which may be secrets.
 func (n *networkConfig) visible() *networkConfig {
 	if n == nil {
@@ -51,8 +81,8 @@ func (n *networkConfig) rules(internet *bool) (rules pipeline.Network, why strin
 	switch {
 	case n.EgressProxy != nil:
 		return rules, "this server's own gateway is the only way out of a sandbox: leave out egressProxy"
-	case n.MaskRequestHost != "":
-		return rules, "no port of a sandbox is reached from outside: leave out maskRequestHost"
+	case !validMask(n.MaskRequestHost):
+		return rules, "mask request host is not valid: write a host, with a port or ${PORT} behind it"
 	}
 	all := internet != nil && !*internet
 	for _, entry := range n.DenyOut {
@@ -132,11 +162,17 @@ func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 		refuse(w, http.StatusBadRequest, why)
 		return
 	}
-	if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SetNetwork{Namespace: b.Namespace, Session: b.Session, Network: rules}); err != nil {
+	if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SetNetwork{Namespace: b.Namespace, Session: b.session(), Network: rules}); err != nil {
 		refusePipeline(w, err)
 		return
 	}
 	b.mu.Lock()
+	if q.AllowPublicTraffic == nil && b.network != nil { // who changes the way out leaves the way in
+		q.AllowPublicTraffic = b.network.AllowPublicTraffic
+	}
+	if q.MaskRequestHost == "" && b.network != nil {
+		q.MaskRequestHost = b.network.MaskRequestHost
+	}
 	b.internet, b.network = q.InternetAccess, &q.networkConfig
 	b.mu.Unlock()
 	w.WriteHeader(http.StatusNoContent)

@@ -17,8 +17,7 @@ import (
 
 // Sandbox is a session of the pipeline that was made over E2B's protocol. Its exported fields never change.
 type Sandbox struct {
-	ID        string // in small letters, as host names have it
-	Session   string // the session's id, which is the same in capitals
+	ID        string // in small letters, as host names have it; of its first session
 	Namespace string
 	Owner     identity.Identity // who made it, and as whom requests with its tokens act
 	Template  string
@@ -28,12 +27,30 @@ type Sandbox struct {
 	Metadata  map[string]string
 	Created   time.Time
 
+	autoPause bool       // its files are kept when its time is up
+	changing  sync.Mutex // held while it is paused or resumed
+
 	mu       sync.Mutex
+	sessions []string // ids of those that it was and is: one more each time that it is resumed
 	internet *bool
 	network  *networkConfig
 	samples  []metric
 	contexts []*codeContext
 	prepared bool // contexts has those of the beginning
+}
+
+// session returns the id of the session that the sandbox is, or was before it was paused.
+func (b *Sandbox) session() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sessions[len(b.sessions)-1]
+}
+
+// was returns the ids of all of its sessions.
+func (b *Sandbox) was() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.sessions)
 }
 
 // same compares tokens in constant time.
@@ -70,10 +87,10 @@ func (b *Sandbox) trusts(r *http.Request) bool {
 	return b.signed(query, "read", time.Time{}) || b.signed(query, "write", time.Time{})
 }
 
-// sandboxOf returns the sandbox that a request means, nil if there is none: by its header, or, of a signed URL, by the signature. Whoever asks may
+// sandboxOf returns the sandbox that a request means, nil if there is none: by its id, or, of a signed URL, by the signature. Whoever asks may
 // be nobody, so nobody waits for it.
-func (s *Server) sandboxOf(r *http.Request) *Sandbox {
-	if id := r.Header.Get(headerSandbox); id != "" {
+func (s *Server) sandboxOf(r *http.Request, id string) *Sandbox {
+	if id != "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.all[strings.ToLower(id)]
@@ -96,14 +113,30 @@ func (s *Server) sandboxOf(r *http.Request) *Sandbox {
 // maxQuery bounds the query of a signed URL, in bytes: it is hashed once for each sandbox.
 const maxQuery = 16 << 10
 
-// lives reports whether a sandbox's session has not ended. One that has is forgotten.
+// lives reports whether a sandbox's session has not ended.
 func (s *Server) lives(b *Sandbox) bool {
-	info, err := s.cfg.Pipeline.Session(b.Namespace, b.Session)
-	if err == nil && info.State != "dead" {
+	info, err := s.cfg.Pipeline.Session(b.Namespace, b.session())
+	return err == nil && info.State != "dead"
+}
+
+// exists reports whether a sandbox runs or is paused. One that does neither is forgotten.
+func (s *Server) exists(b *Sandbox) bool {
+	if s.lives(b) || s.paused(b) {
 		return true
 	}
+	if !b.changing.TryLock() { // it is just being paused or resumed
+		return true
+	}
+	defer b.changing.Unlock()
+	if s.lives(b) || s.paused(b) {
+		return true
+	}
+	s.forget(b)
+	return false
+}
+
+func (s *Server) forget(b *Sandbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, b.ID)
-	return false
 }

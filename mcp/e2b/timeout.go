@@ -14,7 +14,7 @@ const maxSeconds = math.MaxInt32
 // lifetime has a sandbox end after seconds from now on; extend keeps a later end.
 func (s *Server) lifetime(r *http.Request, b *Sandbox, seconds int64, extend bool) error {
 	at := time.Now().Add(time.Duration(min(seconds, maxSeconds)) * time.Second)
-	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.ChangeSession{Namespace: b.Namespace, Session: b.Session, Ends: at, Extend: extend})
+	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.ChangeSession{Namespace: b.Namespace, Session: b.session(), Ends: at, Extend: extend})
 	return err
 }
 
@@ -65,15 +65,23 @@ func (s *Server) refresh(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// connect answers how a sandbox is reached, and keeps it for as long as it is asked to: a shorter time changes nothing.
+// connect answers how a sandbox is reached, and keeps it for as long as it is asked to: a shorter time changes nothing. One that is paused runs again.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 	seconds, ok := secondsOf(w, r, "timeout", usualTimeout(r))
 	if !ok {
 		return
 	}
-	if err := s.lifetime(r, b, seconds, true); err != nil {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	status, err := http.StatusOK, error(nil)
+	if s.paused(b) {
+		status, err = http.StatusCreated, s.resume(r, b, seconds)
+	} else {
+		err = s.lifetime(r, b, seconds, true)
+	}
+	if err != nil {
 		refusePipeline(w, err)
 		return
 	}
-	reply(w, http.StatusOK, b.connection())
+	reply(w, status, s.connection(b))
 }

@@ -24,6 +24,10 @@ func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		r.Body = d.body(plain, r)
 	}
+	if d.c.Apart != nil && d.c.Apart(r.Host) {
+		d.c.Handler.ServeHTTP(w, r)
+		return
+	}
 	health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 	if !d.rightHost(r, health) {
 		refuse(w, http.StatusMisdirectedRequest, "this server does not go by the name in Host", "use its address, or have the name added to http.hosts in its configuration")
@@ -33,11 +37,12 @@ func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 		d.health(w, r)
 		return
 	}
-	if !d.rightOrigin(r) {
+	open := d.c.Open != nil && d.c.Open(r)
+	if !open && !d.rightOrigin(r) {
 		refuse(w, http.StatusForbidden, "pages of this origin may not use this server", "have the origin added to http.origins in its configuration")
 		return
 	}
-	if d.cors(w, r) {
+	if !open && d.cors(w, r) {
 		return
 	}
 	if most := d.largest(r); r.ContentLength > most {

@@ -253,3 +253,22 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// TestApart: names at which others answer are passed on, with their own probes and origins, and no other name is.
+func TestApart(t *testing.T) {
+	d, _ := start(t, Config{Apart: func(host string) bool { return strings.HasPrefix(host, "8000-") }, Open: func(r *http.Request) bool { return r.Header.Get("Key") != "" }}, usual)
+	for _, tt := range []struct {
+		path    string
+		headers []string
+		status  int
+		body    string
+	}{
+		{"/healthz", []string{"Host", "8000-x.example.com", "Origin", "https://evil.example"}, 200, "/healthz"}, {"/x", []string{"Host", "8001-x.example.com"}, 421, "http.hosts"},
+		{"/x", []string{"Origin", "https://evil.example"}, 403, "origin"}, {"/x", []string{"Origin", "https://evil.example", "Key", "k"}, 200, "/x"},
+		{"/x", []string{"Host", "evil.example", "Key", "k"}, 421, "http.hosts"},
+	} {
+		if status, body, h := ask(t, d, "GET", tt.path, tt.headers...); status != tt.status || !strings.Contains(body, tt.body) || h.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s %v: got %d %s %v", tt.path, tt.headers, status, body, h)
+		}
+	}
+}

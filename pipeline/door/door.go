@@ -31,9 +31,14 @@ type Config struct {
 	// Largest is the most bytes of the body of a request, of which its handler holds no more than a piece in memory; 0 is the bound of all.
 	// May be nil.
 	Largest func(*http.Request) int64
-	Linked  func(path string) bool // paths that pages of any origin may lead a browser to; nil is none
-	Ready   func() error           // why /readyz is 503; nil is ready
-	Log     *slog.Logger           // has nothing of requests; nil is nobody
+	// Apart reports whether a Host is a name at which others than this server answer, whose pages and origins are theirs: the handler passes
+	// it on, and neither /healthz nor the checks of Origin are there. Nil is none.
+	Apart func(host string) bool
+	// Open reports whether pages of any origin may send a request, whose handler trusts nothing that a browser adds by itself. Nil is none.
+	Open   func(*http.Request) bool
+	Linked func(path string) bool // paths that pages of any origin may lead a browser to; nil is none
+	Ready  func() error           // why /readyz is 503; nil is ready
+	Log    *slog.Logger           // has nothing of requests; nil is nobody
 }
 
 const (

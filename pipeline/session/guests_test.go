@@ -29,8 +29,8 @@ func (s *stuck) Exec(ctx context.Context, _ backends.Command, _ backends.Streams
 // TestGuestThatNeverStarts: who waits for an agent can give up, nobody else waits for them, and the session's end ends it.
 func TestGuestThatNeverStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		box := &stuck{closed: make(chan struct{})}
-		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: box, dead: make(chan struct{}), guests: newGuests()}
+		sandbox := &stuck{closed: make(chan struct{})}
+		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: sandbox, dead: make(chan struct{}), guests: newGuests()}
 		gaveUp := errors.New("gave up")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
@@ -58,7 +58,7 @@ func TestGuestThatNeverStarts(t *testing.T) {
 		default:
 			t.Error("the end of the session ends nothing")
 		}
-		close(box.closed)
+		close(sandbox.closed)
 		s.guests.close()
 	})
 }
@@ -66,8 +66,8 @@ func TestGuestThatNeverStarts(t *testing.T) {
 // TestGuestThatStartsTooLate: the time of a start is bounded.
 func TestGuestThatStartsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		box := &stuck{closed: make(chan struct{})}
-		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: box, dead: make(chan struct{}), guests: newGuests()}
+		sandbox := &stuck{closed: make(chan struct{})}
+		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: sandbox, dead: make(chan struct{}), guests: newGuests()}
 		if _, err := s.Guest(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}

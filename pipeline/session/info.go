@@ -22,10 +22,12 @@ type Info struct {
 	Lifetime  float64   `json:"lifetime_seconds"` // after which it is closed in any case
 	Cells     int       `json:"cells"`            // that were run
 	Restarts  []Restart `json:"restarts,omitempty"`
-	Ended     string    `json:"ended,omitempty"`          // why it is dead: "closed", "idle", "lifetime", "failed", "server"
+	Ended     string    `json:"ended,omitempty"`          // why it is dead: "closed", "idle", "lifetime", "paused", "failed", "server"
 	By        string    `json:"ended_by,omitempty"`       // the way in which somebody closed it, such as "command line"
 	User      string    `json:"ended_user,omitempty"`     // and who that was
 	Identity  string    `json:"ended_identity,omitempty"` // or who that was over HTTP
+	Owner     string    `json:"owner,omitempty"`          // who made it, over HTTP
+	Pause     bool      `json:"pause,omitempty"`          // its files are kept when its lifetime is up
 	Bare      bool      `json:"bare,omitempty"`           // it has no first interpreter
 	Home      string    `json:"home,omitempty"`           // its home directory, where that is not the workspace
 	Limits    Limits    `json:"limits"`

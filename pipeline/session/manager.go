@@ -28,7 +28,7 @@ type Manager struct {
 	mu      sync.Mutex
 	all     map[string]*Session
 	gone    []Info         // the last that have ended, the newest last
-	coming  map[string]int // sessions that are being started, by namespace
+	coming  map[coming]int // sessions that are being started
 	closed  bool
 	stop    chan struct{}
 	reaping sync.WaitGroup
@@ -37,21 +37,27 @@ type Manager struct {
 // Config bounds what is kept. Zero fields are those of Defaults.
 type Config struct {
 	PerNamespace int           // sessions of one namespace at the same time
+	PerIdentity  int           // sessions that one identity has made over HTTP; likewise
 	Total        int           // sessions of all together
 	Idle         time.Duration // after which an unused session ends, unless it was asked otherwise
 	Lifetime     time.Duration // after which a session ends in any case, likewise; also the most that can be asked for
 	MaxIdle      time.Duration // the most that can be asked for
+	PausedBytes  int64         // bytes of the files of all paused sessions together
 
-	Now func() time.Time // nil is time.Now
+	// Pause keeps the files of a session that is to be paused when its lifetime is up, and ends it; nil lets it end.
+	Pause func(context.Context, Info)
+	Now   func() time.Time // nil is time.Now
 }
 
 // Defaults are what is kept where the operator does not say.
-var Defaults = Config{PerNamespace: 64, Total: 1024, Idle: 30 * time.Minute, MaxIdle: 24 * time.Hour, Lifetime: 24 * time.Hour}
+var Defaults = Config{PerNamespace: 64, PerIdentity: 256, Total: 1024, PausedBytes: 4 << 30, Idle: 30 * time.Minute, MaxIdle: 24 * time.Hour, Lifetime: 24 * time.Hour}
 
 // Errors that a caller may match.
 var (
 	ErrUnknown = errors.New("there is no such session")
 	ErrFull    = errors.New("there are as many sessions as there may be")
+	// ErrCapacity is the ErrFull of the whole server, which is not the caller's own doing.
+	ErrCapacity = fmt.Errorf("%w on this server", ErrFull)
 )
 
 var errClosed = errors.New("the server is shutting down")
@@ -65,14 +71,19 @@ func NewManager(cfg Config, ended func(Info)) *Manager {
 	cfg.Lifetime = cmp.Or(max(cfg.Lifetime, 0), Defaults.Lifetime)
 	cfg.MaxIdle = cmp.Or(max(cfg.MaxIdle, 0), Defaults.MaxIdle)
 	cfg.PerNamespace = cmp.Or(max(cfg.PerNamespace, 0), Defaults.PerNamespace)
+	cfg.PerIdentity = cmp.Or(max(cfg.PerIdentity, 0), Defaults.PerIdentity)
 	cfg.Total = cmp.Or(max(cfg.Total, 0), Defaults.Total)
+	cfg.PausedBytes = cmp.Or(max(cfg.PausedBytes, 0), Defaults.PausedBytes)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[string]int{}, stop: make(chan struct{}), lists: guest.NewPlaces()}
+	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[coming]int{}, stop: make(chan struct{}), lists: guest.NewPlaces()}
 	k.reaping.Go(k.reap)
 	return k
 }
+
+// Bounds returns what is kept, with the defaults.
+func (k *Manager) Bounds() Config { return k.cfg }
 
 func (k *Manager) now() time.Time { return k.cfg.Now().UTC() }
 
@@ -104,11 +115,12 @@ func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) 
 	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, close: p.Close, info: p.Info, leases: cmp.Or(p.Leases, &vault.Held{}), more: map[string]*interpreter{},
 		interpreter: interpreter{language: p.Info.Language, sem: make(chan struct{}, 1)}, guests: newGuests(),
 		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
-	if err := k.room(p.Info.Namespace); err != nil {
+	place := coming{p.Info.Namespace, p.Info.Owner}
+	if err := k.room(place); err != nil {
 		s.done()
 		return Info{}, err
 	}
-	defer k.settled(p.Info.Namespace)
+	defer k.settled(place)
 	if err := s.start(ctx); err != nil {
 		s.done()
 		return Info{}, err
@@ -159,36 +171,48 @@ func (s *Session) start(ctx context.Context) (err error) {
 	return nil
 }
 
+// coming is whose session is being started.
+type coming struct{ namespace, owner string }
+
 // room takes a place, which settled gives back: a session counts from when it is being started.
-func (k *Manager) room(namespace string) error {
+func (k *Manager) room(c coming) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	total, own := 0, k.coming[namespace]
-	for _, n := range k.coming {
+	total, own, made := len(k.all), 0, 0
+	count := func(of coming, n int) {
+		if of.namespace == c.namespace {
+			own += n
+		}
+		if of.owner == c.owner {
+			made += n
+		}
+	}
+	for of, n := range k.coming {
 		total += n
+		count(of, n)
 	}
 	for _, s := range k.all {
-		if s.info.Namespace == namespace {
-			own++
-		}
+		count(coming{s.info.Namespace, s.info.Owner}, 1)
 	}
 	switch {
 	case k.closed:
 		return errClosed
 	case own >= k.cfg.PerNamespace:
-		return fmt.Errorf("%w: namespace %q has %d", ErrFull, namespace, own)
-	case total+len(k.all) >= k.cfg.Total:
-		return fmt.Errorf("%w: %d in all namespaces together", ErrFull, total+len(k.all))
+		return fmt.Errorf("%w: namespace %q has %d", ErrFull, c.namespace, own)
+	case c.owner != "" && made >= k.cfg.PerIdentity:
+		return fmt.Errorf("%w: %s has made %d", ErrFull, c.owner, made)
+	case total >= k.cfg.Total:
+		return fmt.Errorf("%w: %d in all namespaces together", ErrCapacity, total)
 	}
-	k.coming[namespace]++
+	k.coming[c]++
 	return nil
 }
 
-func (k *Manager) settled(namespace string) {
+func (k *Manager) settled(c coming) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.coming[namespace]--; k.coming[namespace] == 0 {
-		delete(k.coming, namespace)
+	if k.coming[c]--; k.coming[c] == 0 {
+		delete(k.coming, c)
 	}
 }
 
@@ -318,12 +342,37 @@ func (k *Manager) expire() {
 	for _, s := range living {
 		i, now := s.Info(), k.now()
 		switch {
+		case now.Sub(i.Created).Seconds() >= i.Lifetime && i.Pause && k.cfg.Pause != nil:
+			k.pause(s)
 		case now.Sub(i.Created).Seconds() >= i.Lifetime:
 			k.end(s, "lifetime")
 		case i.State == "idle" && now.Sub(i.Used).Seconds() >= i.Idle:
 			k.end(s, "idle")
 		}
 	}
+}
+
+// maxPausing bounds how long a session lives on after its lifetime until its files are kept.
+const maxPausing = 2 * time.Minute
+
+// pause has a session's files kept, once. It ends then in any case.
+func (k *Manager) pause(s *Session) {
+	if s.pausing.Swap(true) {
+		return
+	}
+	k.reaping.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), maxPausing)
+		defer cancel()
+		go func() { // the server's end waits for no more than it must
+			select {
+			case <-k.stop:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		k.cfg.Pause(ctx, s.Info())
+		k.end(s, "lifetime")
+	})
 }
 
 // Close ends all sessions. Later ones are refused.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -37,6 +38,7 @@ type Session struct {
 	dead    chan struct{}
 	leases  *vault.Held
 	guests  guests
+	pausing atomic.Bool
 	cells   map[string]string // NAME -> VALUE of the environment that cells were given
 	seen    map[FileID]Seen
 }
@@ -121,6 +123,7 @@ var reasons = map[string]string{
 	"closed":   "it was closed",
 	"idle":     "nobody used it for as long as it may be idle",
 	"lifetime": "it has lived as long as it may",
+	"paused":   "it was paused, and its files are kept",
 	"failed":   "its interpreter could not be started again",
 	"server":   "the server is shutting down",
 }

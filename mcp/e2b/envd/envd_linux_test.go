@@ -677,7 +677,7 @@ func TestFiles(t *testing.T) {
 func TestPort(t *testing.T) {
 	h := newHost(t)
 	hosttest.Program(t, "python3")
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.server.ServePort(w, r, h.target, 8000) }))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.server.ServePort(w, r, h.target, 8000, "") }))
 	defer web.Close()
 	get := func() (int, string) {
 		r, _ := http.NewRequest(http.MethodGet, web.URL+"/shown", nil)

@@ -1,12 +1,14 @@
 package envd
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -33,9 +35,22 @@ func dropCookie(h http.Header) {
 	}
 }
 
+// ownCookies has what a program sets as cookies be for its own name alone, and not for those beside it.
+func ownCookies(r *http.Response) error {
+	lines := r.Header.Values("Set-Cookie")
+	for i, line := range lines {
+		parts := strings.Split(line, ";")
+		lines[i] = strings.Join(slices.DeleteFunc(parts, func(part string) bool {
+			name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
+			return strings.EqualFold(name, "Domain")
+		}), ";")
+	}
+	return nil
+}
+
 // ServePort hands a request to the server that a program of the sandbox runs on a port of its loopback. Each request is a connection of its
-// own, and a row of the log.
-func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, port int) {
+// own, and a row of the log. host is its Host, "" the client's.
+func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, port int, host string) {
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -51,12 +66,13 @@ func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, por
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = "http", "localhost"
-			p.Out.Host = p.In.Host
+			p.Out.Host = cmp.Or(host, p.In.Host)
 			for _, name := range ownHeaders {
 				p.Out.Header.Del(name)
 			}
 			dropCookie(p.Out.Header)
 		},
+		ModifyResponse: ownCookies,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			writeJSON(w, http.StatusBadGateway, map[string]any{
 				"sandboxId": t.Session, "port": port, "code": http.StatusBadGateway, "message": "the sandbox is running, and its port can't be reached: " + reasonText(err),

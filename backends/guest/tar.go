@@ -1,0 +1,57 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+// Unpacked is what a tar had.
+type Unpacked struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"` // of their content
+}
+
+// Links says which symbolic links of a directory come along in a tar.
+type Links bool
+
+// Links that lead out of the directory are left out of a tar, and refused in one; AllLinks takes them as they are, for a directory that comes
+// back to its place.
+const (
+	OwnLinks Links = false
+	AllLinks Links = true
+)
+
+func (l Links) args(path string) url.Values {
+	args := url.Values{"path": {path}}
+	if l {
+		args.Set("links", "all")
+	}
+	return args
+}
+
+// Pack opens what is in a directory as a tar. The caller closes it. What is not whole ends with an error.
+func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, error) {
+	res, cancel, err := c.do(ctx, http.MethodGet, "/tar", l.args(dir), nil)
+	if err != nil {
+		return nil, err
+	}
+	return body{res.Body, cancel}, nil
+}
+
+// Unpack writes what a tar has into a directory, which is made if there is none: all of it, or with an error nothing but single files of it, each whole.
+func (c *Client) Unpack(ctx context.Context, dir string, l Links, content io.Reader) (u Unpacked, err error) {
+	res, cancel, err := c.do(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(content))
+	if err != nil {
+		return u, err
+	}
+	defer cancel()
+	defer res.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(&u); err != nil {
+		return u, fmt.Errorf("read the answer of the agent in the sandbox: %w", err)
+	}
+	return u, nil
+}

@@ -1,0 +1,76 @@
+package e2b
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// pause ends what runs in a sandbox and keeps its files. Who wants its memory, too, is refused while there is something in it.
+func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	q := struct{ Memory *bool }{}
+	if body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest)); err != nil || len(body) > 0 && json.Unmarshal(body, &q) != nil {
+		refuse(w, http.StatusBadRequest, "the body can't be read")
+		return
+	}
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	if s.paused(b) {
+		refuse(w, http.StatusConflict, "sandbox "+b.ID+" is paused already")
+		return
+	}
+	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory == nil || *q.Memory})
+	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied && !errors.Is(err, session.ErrDead) {
+		refuse(w, http.StatusBadRequest, e.Reason+": this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
+		return
+	}
+	if err != nil {
+		refusePipeline(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// paused reports whether a sandbox's session has ended and its files are kept.
+func (s *Server) paused(b *Sandbox) bool {
+	_, is := s.cfg.Pipeline.Paused(b.Namespace, b.session())
+	return is
+}
+
+// resume has a paused sandbox run again for some seconds: with its files, variables of the environment and rules, and none of its programs.
+func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
+	b.mu.Lock()
+	internet, network := b.internet, b.network
+	b.mu.Unlock()
+	rules, why := network.rules(internet)
+	if why != "" {
+		return errors.New(why) // it was checked when it was set
+	}
+	t, _ := s.template(b.Template)
+	res, err := s.cfg.Pipeline.Do(r.Context(), s.wanted(b, t, &rules, seconds))
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sessions = append(b.sessions, res.Answer.(session.Info).ID)
+	b.contexts, b.prepared, b.samples = nil, false, nil
+	return nil
+}
+
+// wanted is the session that a sandbox is, for some seconds.
+func (s *Server) wanted(b *Sandbox, t Template, rules *pipeline.Network, seconds int64) pipeline.NewSession {
+	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
+	q := pipeline.NewSession{Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: t.Backend, Profile: t.Profile, Idle: life, Lifetime: life,
+		Network: rules, Env: environment(b.Env), Template: b.Template, Metadata: b.Metadata, Pause: b.autoPause}
+	if len(b.sessions) > 0 {
+		q.Files = b.session()
+	}
+	return q
+}

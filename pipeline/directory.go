@@ -1,0 +1,156 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	hashing "hash"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// WriteDirectory writes what a tar has into a directory of a session's sandbox, which is made if there is none: all of it, or where the tar is
+// not whole or not what SHA256 says, nothing. The result's Answer is its [guest.Unpacked].
+type WriteDirectory struct {
+	Namespace, Session string
+	Path               string    // absolute, or relative to the home directory
+	Content            io.Reader // is not used after Do has returned
+	SHA256             string    // of Content in hex; "" is not checked
+}
+
+func (q WriteDirectory) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Name: "file"}
+}
+
+func (q WriteDirectory) plan(_ context.Context, r *run) (work, error) {
+	return r.planFileOf(q.Session, "unpack", &q.Path, nil, func(ctx context.Context, c *guest.Client) error {
+		sum := &checked{Reader: q.Content, sum: sha256.New(), want: strings.ToLower(q.SHA256)}
+		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, sum)
+		if sum.err != nil {
+			return refuse(StageValidate, sum.err.Error(), "send it again")
+		}
+		r.res.Answer = u
+		return err
+	})
+}
+
+// checked reads what must have a hash: one that has another ends with an error.
+type checked struct {
+	io.Reader
+	sum  hashing.Hash
+	want string // in hex; "" is any
+	err  error
+}
+
+// Read implements [io.Reader].
+func (c *checked) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.sum.Write(b[:n])
+	if got := hex.EncodeToString(c.sum.Sum(nil)); err == io.EOF && c.want != "" && got != c.want {
+		c.err = fmt.Errorf("what came has the SHA-256 %s, and not %.64s", got, c.want)
+		return n, c.err
+	}
+	return n, err
+}
+
+// ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead out of it are not in it. One in
+// which a secret of the session is found is withheld, as [Pipeline.ReadFile] does.
+func (p *Pipeline) ReadDirectory(ctx context.Context, namespace, id, name string) (io.ReadCloser, error) {
+	s, c, dir, done, err := p.agent(ctx, namespace, id, name)
+	if err != nil {
+		return nil, err
+	}
+	content, err := c.Pack(ctx, dir, guest.OwnLinks)
+	if err != nil {
+		done()
+		return nil, fileFault(s, err)
+	}
+	return p.hold(ctx, s, guest.Entry{Path: dir}, content, done)
+}
+
+// hold returns content of a session that is read only as far as it may be. done is called when it is closed, or can't be read.
+func (p *Pipeline) hold(ctx context.Context, s *session.Session, e guest.Entry, content io.ReadCloser, done func()) (io.ReadCloser, error) {
+	leased := func() bool { return len(s.Leases()) > 0 && !p.cfg.Artifacts.ShowSecrets }
+	if !leased() {
+		return &heldFile{unleased{content, leased}, done}, nil
+	}
+	release, err := s.Copy(ctx)
+	if err != nil {
+		content.Close()
+		done()
+		return nil, sessionError(StageQueue, err)
+	}
+	over := func() { release(); done() }
+	defer content.Close()
+	copied, _, _, err := p.nameless(content, archived(BoundsOf(s.Info().Limits).Disk), s.Leases())
+	if own, is := errors.AsType[*Error](err); is && own.Stage == StageVault {
+		err = refuse(StageVault, s.Redact(e.Path)+" is withheld, because a secret is in it", "a program is lent secrets by their names")
+	}
+	if err != nil {
+		over()
+		return nil, err
+	}
+	return &heldFile{copied, over}, nil
+}
+
+// Exports is the directory of a session's home from which other sessions of its namespace may copy: what its programs put there is exported.
+const Exports = "exports"
+
+// CopyFiles copies a file or a directory that a session has exported into another session of the namespace. The result's Answer is its
+// [guest.Unpacked].
+type CopyFiles struct {
+	Namespace string
+	From      string // a session
+	Path      string // below Exports of From
+	Session   string // that gets it
+	To        string // the directory that it is put in; "" is the home directory
+}
+
+func (q CopyFiles) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Name: "file"}
+}
+
+func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
+	name := path.Clean("/" + q.Path)[1:]
+	if q.To = path.Clean(q.To); q.To == "." {
+		q.To = "~"
+	}
+	if _, err := r.p.own(r.res.Namespace, q.From); err != nil {
+		return nil, err
+	}
+	return r.planFileOf(q.Session, "copy", &q.To, nil, func(ctx context.Context, c *guest.Client) error {
+		from := "~/" + path.Join(Exports, name)
+		e, err := r.p.StatFile(ctx, r.res.Namespace, q.From, from)
+		if err != nil {
+			return err
+		}
+		if e.Kind == guest.Directory {
+			return r.copyDirectory(ctx, c, q, from)
+		}
+		e, content, err := r.p.ReadFile(ctx, r.res.Namespace, q.From, from)
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		e, err = c.Write(ctx, guest.Put{Path: path.Join(q.To, path.Base(name)), Mode: e.Mode, Whole: true}, content)
+		r.res.Answer = guest.Unpacked{Files: 1, Bytes: e.Size}
+		return err
+	})
+}
+
+func (r *run) copyDirectory(ctx context.Context, c *guest.Client, q CopyFiles, from string) error {
+	content, err := r.p.ReadDirectory(ctx, r.res.Namespace, q.From, from)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	u, err := c.Unpack(ctx, q.To, guest.OwnLinks, content)
+	r.res.Answer = u
+	return err
+}

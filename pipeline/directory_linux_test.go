@@ -1,0 +1,177 @@
+package pipeline
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+)
+
+// archive is a tar of entries "name=content", "name/" and "name->target".
+func archive(t *testing.T, entries ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, e := range entries {
+		h := &tar.Header{Mode: 0o640}
+		name, content, file := strings.Cut(e, "=")
+		from, target, link := strings.Cut(e, "->")
+		hard, to, linked := strings.Cut(e, "<-")
+		switch h.Name = name; {
+		case file:
+			h.Typeflag, h.Size = tar.TypeReg, int64(len(content))
+		case linked:
+			h.Typeflag, h.Name, h.Linkname = tar.TypeLink, hard, to
+		case link:
+			h.Typeflag, h.Name, h.Linkname = tar.TypeSymlink, from, target
+		case strings.HasSuffix(e, "/"):
+			h.Typeflag = tar.TypeDir
+		default:
+			h.Typeflag = tar.TypeFifo
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(w, content)
+	}
+	w.Close()
+	return b.Bytes()
+}
+
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// TestDirectories: a directory comes in and out as a whole; what is not whole, has another hash or would lead out of it leaves nothing.
+func TestDirectories(t *testing.T) {
+	p, log, _ := newReal(t, nil)
+	id := bare(t, p)
+	whole := archive(t, "a=first", "d/", "d/b=second", "d/l->b", "up->d/b", "e/f/g=deep", "h<-a")
+	res, err := p.Do(t.Context(), WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(whole), SHA256: strings.ToUpper(sumOf(whole))})
+	if err != nil || res.Answer != (guest.Unpacked{Files: 4, Bytes: 15}) {
+		t.Fatalf("got %+v, %v", res.Answer, err)
+	}
+	if got := ran(t, p, id, "sh", "-c", "cd in; cat a d/l up e/f/g h; stat -c %a a; ls -A"); got != "firstsecondseconddeepfirst640\na\nd\ne\nh\nup" {
+		t.Errorf("got %q", got)
+	}
+	if n := rowCounters(t, log)["session.file"]; n != 1 {
+		t.Errorf("%d rows", n)
+	}
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, []byte("of the host"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		content []byte
+		sum     string
+	}{
+		"another hash":                {archive(t, "x=1"), sumOf(whole)},
+		"half of it":                  {whole[:len(whole)-1600], ""},
+		"half a file":                 {archive(t, "x="+strings.Repeat("x", 9999))[:4000], ""},
+		"no tar":                      {[]byte(strings.Repeat("what is this?", 100)), ""},
+		"up":                          {archive(t, "x=1", "../x=1"), ""},
+		"absolute":                    {archive(t, "x=1", "/tmp/x=1"), ""},
+		"a link up":                   {archive(t, "x=1", "l->../.."), ""},
+		"an absolute link":            {archive(t, "x=1", "l->/etc/passwd"), ""},
+		"through a link":              {archive(t, "x=1", "l->.", "l/y=1"), ""},
+		"up behind a link":            {archive(t, "x=1", "m/", "m/l->..", "k->m/l/../.."), ""},
+		"a link to what is outside":   {archive(t, "x=1", "y<-../../a"), ""},
+		"a link of a link":            {archive(t, "x=1", "l->a", "y<-l"), ""},
+		"a fifo":                      {archive(t, "x=1", "fifo"), ""},
+		"a file where a directory is": {archive(t, "x/=1"[:2], "d=1"), ""},
+	} {
+		_, err := p.Do(t.Context(), WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(tt.content), SHA256: tt.sum})
+		if err == nil || strings.Contains(PublicText(err), "inside the server") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := ran(t, p, id, "sh", "-c", "ls -A in | grep -v '^[adehu]' ; cat in/a; ls -A | grep -v in; ls -A /tmp"); name != "a file where a directory is" && got != "first" {
+			t.Errorf("%s: left %q", name, got)
+		}
+	}
+	ran(t, p, id, "sh", "-c", "cd in; rm -rf x; ln -s /etc/passwd p; ln -s ../.. q; ln -s "+outside+" r; mkfifo s; mkdir empty")
+	content, err := p.ReadDirectory(t.Context(), "", id, "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	var names []string
+	for in := tar.NewReader(content); ; {
+		h, err := in.Next()
+		if err != nil {
+			if err != io.EOF {
+				t.Error(err)
+			}
+			break
+		}
+		names = append(names, h.Name+h.Linkname)
+	}
+	if got := strings.Join(names, " "); got != "a d/ d/b d/lb e/ e/f/ e/f/g empty/ h upd/b" {
+		t.Errorf("got %q", got)
+	}
+	if _, err := p.ReadDirectory(t.Context(), "", id, "in/a"); guest.ReasonOf(err) != guest.NotDirectory {
+		t.Errorf("a file: %v", err)
+	}
+	if got, _ := os.ReadFile(outside); string(got) != "of the host" {
+		t.Errorf("the host's file holds %q", got)
+	}
+}
+
+// TestExports: a session gets of another one of its namespace what that has exported, and nothing else.
+func TestExports(t *testing.T) {
+	p, _, memory := newReal(t, nil)
+	from, to := bare(t, p), bare(t, p)
+	ran(t, p, from, "sh", "-c", "mkdir -p exports/d; echo one >exports/one; chmod 700 exports/one; echo two >exports/d/two; ln -s ../../private exports/d/out; echo private >private; ln -s ~/private exports/link")
+	for _, tt := range []struct{ path, to, see, want string }{
+		{"one", "", "one", "one\n700"}, {"d", "got", "got/two", "two\n644"}, {"/d", "again", "again/two", "two\n644"},
+	} {
+		if res, err := p.Do(t.Context(), CopyFiles{From: from, Path: tt.path, Session: to, To: tt.to}); err != nil || res.Answer.(guest.Unpacked).Files != 1 {
+			t.Errorf("%s: %+v, %v", tt.path, res.Answer, err)
+			continue
+		}
+		if got := ran(t, p, to, "sh", "-c", "cat "+tt.see+"; stat -c %a "+tt.see); got != tt.want {
+			t.Errorf("%s: got %q", tt.path, got)
+		}
+	}
+	for _, path := range []string{"../private", "../../etc/passwd", "none", "/../private"} {
+		if _, err := p.Do(t.Context(), CopyFiles{From: from, Path: path, Session: to}); err == nil {
+			t.Errorf("%s was copied", path)
+		}
+	}
+	other, err := openSession(t.Context(), p, NewSession{Bare: true, Home: "/home/user", Namespace: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []CopyFiles{{Namespace: "other", From: from, Path: "one", Session: other.ID}, {From: other.ID, Path: "one", Session: to}, {From: from, Path: "one", Session: other.ID}} {
+		if _, err := p.Do(t.Context(), q); err == nil {
+			t.Errorf("%+v crosses namespaces", q)
+		}
+	}
+	if got := ran(t, p, to, "ls", "-A", "got"); got != "two" {
+		t.Errorf("got %q", got)
+	}
+	secret := "s3cret-value-" + strings.Repeat("x", 20)
+	memory.Set("default", "TOKEN", []byte(secret))
+	lease, err := p.cfg.Vault.All(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := p.sessions.Get(from)
+	s.AddLease(lease)
+	ran(t, p, from, "sh", "-c", "echo "+secret+" >exports/d/s")
+	for _, path := range []string{"d", "d/s"} {
+		if _, err := p.Do(t.Context(), CopyFiles{From: from, Path: path, Session: to, To: "secret"}); err == nil {
+			t.Errorf("%s has a secret, and was copied", path)
+		}
+	}
+	if _, err := p.Do(t.Context(), PauseSession{Session: from}); err == nil {
+		t.Error("a secret was kept with the files of a paused session")
+	}
+}

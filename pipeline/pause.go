@@ -1,0 +1,291 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// PauseSession ends a session, and keeps the files of its home directory for NewSession.Files: its programs and interpreters end, and no memory is
+// kept. The result's Answer is its last session.Info.
+type PauseSession struct {
+	Namespace, Session string
+	// Memory says that the caller wants what runs back as it was: then it is refused while something runs.
+	Memory bool
+}
+
+func (q PauseSession) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Name: "session"}
+}
+
+func (q PauseSession) plan(_ context.Context, r *run) (work, error) {
+	s, err := r.p.own(q.Namespace, q.Session)
+	if err != nil {
+		return nil, err
+	}
+	info := s.Info()
+	r.res.Language, r.res.Backend, r.res.Profile, r.leases = info.Language, info.Backend, info.Profile, s.Leases()
+	running := r.p.Processes(q.Namespace, q.Session)
+	if q.Memory && (len(running) > 0 || len(s.Contexts()) > 0 || !info.Bare || s.Sandbox().Usage().Processes > idleProcesses) {
+		return nil, refuse(StageValidate, "programs run in the session, and no memory is kept of them", "end them before, or have its files alone kept")
+	}
+	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
+		for _, program := range running {
+			program.Signal(syscall.SIGKILL)
+			<-program.Done()
+		}
+		for _, c := range s.Contexts() {
+			if err := s.EndContext(c.ID); err != nil {
+				return err
+			}
+		}
+		if err := r.p.keepFiles(ctx, s); err != nil {
+			return sessionErrorOnce(err)
+		}
+		who := caller(ctx)
+		s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
+		info, err := r.p.sessions.End(q.Session, "paused")
+		if err != nil {
+			r.p.paused.drop(q.Session)
+			return sessionErrorOnce(err)
+		}
+		r.res.Answer = info
+		return nil
+	}}, row: "session.paused", facts: facts{"session": q.Session}}, nil
+}
+
+// idleProcesses are those of a session in which nothing runs: our init and our agent.
+const idleProcesses = 2
+
+// paused holds the files of paused sessions, which have no names: they are gone with the server, however that ends.
+type paused struct {
+	mu    sync.Mutex
+	all   map[string]*savedFiles // by the session's id
+	bytes int64
+}
+
+// savedFiles are those of one session, as a tar.
+type savedFiles struct {
+	info  session.Info
+	file  *os.File
+	size  int64
+	sum   string // SHA-256 in hex
+	timer *time.Timer
+	taken bool // a session is being started with them
+}
+
+// keepFiles copies the home directory of a session. A secret of the session in it is an error: the session that gets it would not know it.
+func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session) error {
+	done, err := s.Use()
+	if err != nil {
+		return err
+	}
+	defer done()
+	info := s.Info()
+	home, err := ResolvePath(info, "~")
+	if err != nil {
+		return err
+	}
+	c, err := s.Guest(ctx)
+	if err != nil {
+		return err
+	}
+	content, err := c.Pack(ctx, home, guest.AllLinks)
+	if err != nil {
+		return fileFault(s, err)
+	}
+	defer content.Close()
+	left := p.paused.left(p.sessions.Bounds().PausedBytes)
+	k := &savedFiles{info: info}
+	if k.file, k.size, k.sum, err = p.nameless(content, min(left, archived(BoundsOf(info.Limits).Disk)), s.Leases()); err != nil {
+		return err
+	}
+	return p.paused.add(k, p.sessions.Bounds(), func() { p.forgetFiles(info.ID, "lifetime") })
+}
+
+// archived is the most bytes of a tar of files of so many bytes.
+func archived(disk int64) int64 { return 2*disk + 16<<20 }
+
+// nameless copies content to a file of the server's that has no name. More than most bytes are an error, as are secrets.
+func (p *Pipeline) nameless(content io.Reader, most int64, leases vault.Leases) (f *os.File, size int64, sum string, err error) {
+	dir, err := tempDir(p.cfg.Temp)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	defer os.RemoveAll(dir)
+	if f, err = os.Create(path.Join(dir, "file")); err != nil {
+		return nil, 0, "", err
+	}
+	hashed, found := sha256.New(), false
+	in := io.TeeReader(io.LimitReader(content, most+1), io.MultiWriter(f, hashed))
+	if !p.cfg.Artifacts.ShowSecrets && len(leases) > 0 {
+		found, err = leases.Find(in)
+	}
+	if err == nil && !found {
+		_, err = io.Copy(io.Discard, in)
+	}
+	if err == nil && !found {
+		size, err = f.Seek(0, io.SeekCurrent)
+	}
+	switch {
+	case err != nil:
+	case found:
+		err = refuse(StageVault, "a secret is in the files", "remove it from them: programs are lent secrets by their names")
+	case size > most:
+		err = refuse(StageBackend, fmt.Sprintf("the files take more than the %d MB that are left for them", most>>20), "remove some of them")
+	default:
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, "", err
+	}
+	return f, size, hex.EncodeToString(hashed.Sum(nil)), nil
+}
+
+func (s *paused) left(most int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, most-s.bytes)
+}
+
+// add keeps files until they are taken or dropped, or their time is up.
+func (s *paused) add(k *savedFiles, most session.Config, expired func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, other := range s.all {
+		if other.info.Namespace == k.info.Namespace {
+			n++
+		}
+	}
+	if n >= most.PerNamespace || s.bytes+k.size > most.PausedBytes {
+		k.file.Close()
+		return refuse(StageBackend, "as many files of paused sessions are kept as may be", "end a paused session")
+	}
+	s.all[k.info.ID], s.bytes = k, s.bytes+k.size
+	k.timer = time.AfterFunc(most.Lifetime, expired)
+	return nil
+}
+
+// take has nobody else use the files, until restored.
+func (s *paused) take(namespace, id string) *savedFiles {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.all[id]
+	if k == nil || k.taken || k.info.Namespace != namespace {
+		return nil
+	}
+	k.taken = true
+	return k
+}
+
+func (s *paused) giveBack(k *savedFiles) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.taken = false
+}
+
+// drop forgets files, and reports whether there were any.
+func (s *paused) drop(id string) (*savedFiles, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.all[id]
+	if k == nil {
+		return nil, false
+	}
+	delete(s.all, id)
+	s.bytes -= k.size
+	k.timer.Stop()
+	k.file.Close()
+	return k, true
+}
+
+// forgetFiles drops the files of a paused session, and records why.
+func (p *Pipeline) forgetFiles(id, why string) {
+	k, known := p.paused.drop(id)
+	if !known || p.cfg.Audit == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
+	defer cancel()
+	_ = p.record(ctx, sessionForgotten, id, k.info.Namespace, facts{"why": why, "bytes": k.size, "sha256": k.sum}) // nobody waits for an answer
+}
+
+// sessionForgotten is a kind of row: the files of a paused session are gone.
+const sessionForgotten = "session.forgotten"
+
+// close drops the files of all paused sessions, at the end of the server.
+func (p *Pipeline) forgetAllFiles() {
+	p.paused.mu.Lock()
+	ids := make([]string, 0, len(p.paused.all))
+	for id := range p.paused.all {
+		ids = append(ids, id)
+	}
+	p.paused.mu.Unlock()
+	for _, id := range ids {
+		p.forgetFiles(id, "server")
+	}
+}
+
+// Paused returns what a paused session of a namespace was, whose files are kept.
+func (p *Pipeline) Paused(namespace, id string) (session.Info, bool) {
+	p.paused.mu.Lock()
+	defer p.paused.mu.Unlock()
+	k := p.paused.all[id]
+	if k == nil || k.info.Namespace != orDefault(namespace) {
+		return session.Info{}, false
+	}
+	return k.info, true
+}
+
+// restore writes the files of a paused session into a new one. The new one ends if it does not get them.
+func (r *run) restore(ctx context.Context, info session.Info, k *savedFiles) error {
+	s, err := r.p.own(info.Namespace, info.ID)
+	if err == nil {
+		err = r.unpack(ctx, s, k)
+	}
+	if err != nil {
+		_, _ = r.p.sessions.End(info.ID, "failed")
+		return sessionErrorOnce(err)
+	}
+	r.p.paused.drop(k.info.ID)
+	return nil
+}
+
+func (r *run) unpack(ctx context.Context, s *session.Session, k *savedFiles) error {
+	done, err := s.Use()
+	if err != nil {
+		return err
+	}
+	defer done()
+	home, err := ResolvePath(s.Info(), "~")
+	if err != nil {
+		return err
+	}
+	c, err := s.Guest(ctx)
+	if err != nil {
+		return err
+	}
+	sum := &checked{Reader: io.NewSectionReader(k.file, 0, k.size), sum: sha256.New(), want: k.sum}
+	if _, err = c.Unpack(ctx, home, guest.AllLinks, sum); err != nil {
+		return fileFault(s, err)
+	}
+	return nil
+}
+
+// expire pauses a session whose time is up and that is to be paused then.
+func (p *Pipeline) expire(ctx context.Context, info session.Info) {
+	_, _ = p.Do(ctx, PauseSession{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says
+}
