@@ -167,7 +167,7 @@ func decodeMost(w http.ResponseWriter, r *http.Request, v any, most int64) bool 
 
 // refusePipeline answers why the pipeline did not do something.
 func refusePipeline(w http.ResponseWriter, err error) {
-	status, message := http.StatusInternalServerError, pipeline.Told(err)
+	status, message := http.StatusInternalServerError, pipeline.PublicText(err)
 	var e *pipeline.Error
 	switch {
 	case errors.Is(err, session.ErrCapacity), errors.Is(err, pipeline.ErrBusy):

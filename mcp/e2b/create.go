@@ -97,7 +97,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 	}
 	b := &Sandbox{Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata, autoPause: q.AutoPause,
 		Access: rand.Text() + rand.Text(), Traffic: rand.Text() + rand.Text(), internet: q.InternetAccess, network: q.Network}
-	res, err := s.cfg.Pipeline.Do(r.Context(), s.wanted(b, t, &network, seconds))
+	res, err := s.cfg.Pipeline.Do(r.Context(), s.newSession(b, t, &network, seconds))
 	if err != nil {
 		refusePipeline(w, err)
 		return

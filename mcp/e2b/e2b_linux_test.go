@@ -693,7 +693,7 @@ func TestAutoPause(t *testing.T) {
 
 // TestPausedBounds: files of paused sandboxes are bounded together, and a secret is not kept in them.
 func TestPausedBounds(t *testing.T) {
-	r := newRig(t, func(c *pipeline.Config) { c.Sessions.Kept = 1 << 20 })
+	r := newRig(t, func(c *pipeline.Config) { c.Sessions.PausedBytes = 1 << 20 })
 	key := r.key("ci", identity.Agent, "ci")
 	m := r.make(key, `{"templateID":"base","timeout":300}`)
 	r.send(t.Context(), "POST", "/files?path=f", strings.Repeat("x", 2<<20), headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access, "Content-Type", "application/octet-stream")

@@ -62,11 +62,11 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
 	out.send(map[string]any{"type": "number_of_executions", "execution_count": runs})
 	defer out.keepAlive(aliveEvery)()
-	shown := newQueue(out)
+	displays := newQueue(out)
 	cell := s.cell(b, c, q, out)
-	cell.Display = func(b kernel.Bundle) { shown.add(resultOf(b, false)) }
+	cell.Display = func(b kernel.Bundle) { displays.add(resultOf(b, false)) }
 	res, err := s.cfg.Pipeline.Do(r.Context(), cell)
-	shown.close()
+	displays.close()
 	for _, w := range []io.Writer{cell.Stdout, cell.Stderr} {
 		w.(*stream).flush()
 	}
@@ -125,7 +125,7 @@ func (l *lines) finish(res pipeline.Result, err error) {
 func failure(res pipeline.Result, err error) (name, value, trace string) {
 	switch {
 	case err != nil:
-		return "ExecutionRefused", pipeline.Told(err), ""
+		return "ExecutionRefused", pipeline.PublicText(err), ""
 	case res.Error != nil:
 		return res.Error.Type, res.Error.Message, res.Error.Traceback
 	case res.Ended == "timeout":

@@ -68,7 +68,7 @@ func (b *Sandbox) detail(info session.Info) detail {
 }
 
 func (s *Server) get(w http.ResponseWriter, _ *http.Request, b *Sandbox) {
-	info, ok := s.shown(b)
+	info, ok := s.current(b)
 	if !ok {
 		refuse(w, http.StatusNotFound, "sandbox "+b.ID+" not found")
 		return
@@ -80,8 +80,8 @@ func (s *Server) get(w http.ResponseWriter, _ *http.Request, b *Sandbox) {
 	reply(w, http.StatusOK, d)
 }
 
-// shown returns the session of a sandbox that runs or is paused.
-func (s *Server) shown(b *Sandbox) (session.Info, bool) {
+// current returns the session of a sandbox that runs or is paused.
+func (s *Server) current(b *Sandbox) (session.Info, bool) {
 	id := b.session()
 	if info, err := s.cfg.Pipeline.Session(b.Namespace, id); err == nil && info.State != "dead" {
 		return info, true
@@ -103,7 +103,7 @@ func (s *Server) living(c caller) []detail {
 	s.mu.Unlock()
 	var list []detail
 	for _, b := range all {
-		if info, ok := s.shown(b); ok {
+		if info, ok := s.current(b); ok {
 			list = append(list, b.detail(info))
 		}
 	}

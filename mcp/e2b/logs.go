@@ -30,8 +30,8 @@ type logEntry struct {
 // maxLogs is the most entries of one answer.
 const maxLogs = 1000
 
-// wanted are the entries that a request asks for.
-type wanted struct {
+// logQuery is which entries a request asks for.
+type logQuery struct {
 	from   time.Time // the first moment
 	takes  func(logEntry) bool
 	most   int
@@ -39,7 +39,7 @@ type wanted struct {
 }
 
 // entries returns what the audit log has of a sandbox. It holds no more of them than it returns.
-func (s *Server) entries(ctx context.Context, b *Sandbox, q wanted) ([]logEntry, error) {
+func (s *Server) entries(ctx context.Context, b *Sandbox, q logQuery) ([]logEntry, error) {
 	list := []logEntry{}
 	if s.cfg.Log == nil || q.most == 0 {
 		return list, nil
@@ -144,7 +144,7 @@ func (s *Server) logged(w http.ResponseWriter, r *http.Request, b *Sandbox, mome
 		refuse(w, http.StatusBadRequest, err.Error())
 		return nil, false
 	}
-	want := wanted{from: time.UnixMilli(from), most: int(min(limit, maxLogs)), newest: q.Get("direction") == "backward"}
+	want := logQuery{from: time.UnixMilli(from), most: int(min(limit, maxLogs)), newest: q.Get("direction") == "backward"}
 	if want.newest {
 		want.from = time.Time{}
 	}

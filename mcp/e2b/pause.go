@@ -53,7 +53,7 @@ func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 		return errors.New(why) // it was checked when it was set
 	}
 	t, _ := s.template(b.Template)
-	res, err := s.cfg.Pipeline.Do(r.Context(), s.wanted(b, t, &rules, seconds))
+	res, err := s.cfg.Pipeline.Do(r.Context(), s.newSession(b, t, &rules, seconds))
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	return nil
 }
 
-// wanted is the session that a sandbox is, for some seconds.
-func (s *Server) wanted(b *Sandbox, t Template, rules *pipeline.Network, seconds int64) pipeline.NewSession {
+// newSession is the session that a sandbox is, for some seconds.
+func (s *Server) newSession(b *Sandbox, t Template, rules *pipeline.Network, seconds int64) pipeline.NewSession {
 	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
 	q := pipeline.NewSession{Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: t.Backend, Profile: t.Profile, Idle: life, Lifetime: life,
 		Network: rules, Env: environment(b.Env), Template: b.Template, Metadata: b.Metadata, Pause: b.autoPause}

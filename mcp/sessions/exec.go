@@ -242,7 +242,7 @@ func (e *events) fail(err error) {
 		return
 	}
 	f := fault{Type: "error"}
-	f.Error.Type, f.Error.Message = cmp.Or(kinds[statusOf(err)], "api_error"), pipeline.Told(err)
+	f.Error.Type, f.Error.Message = cmp.Or(kinds[statusOf(err)], "api_error"), pipeline.PublicText(err)
 	e.sse.send("error", f)
 }
 

@@ -260,7 +260,9 @@ func Refuse(w http.ResponseWriter, e *identity.Refused) {
 }
 
 // refusePipeline answers why the pipeline did not do something.
-func refusePipeline(w http.ResponseWriter, err error) { refuse(w, statusOf(err), pipeline.Told(err)) }
+func refusePipeline(w http.ResponseWriter, err error) {
+	refuse(w, statusOf(err), pipeline.PublicText(err))
+}
 
 func statusOf(err error) int {
 	e, _ := errors.AsType[*pipeline.Error](err)

@@ -209,7 +209,7 @@ func reasonText(err error) string {
 	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied {
 		return e.Reason
 	}
-	return pipeline.Told(err)
+	return pipeline.PublicText(err)
 }
 
 // statusOf returns the status of HTTP for an error, and its text.

@@ -22,16 +22,16 @@ const pageCookie = "sandboxmcp"
 
 // dropCookie takes the page's cookie out of a request.
 func dropCookie(h http.Header) {
-	var kept []string
+	var others []string
 	for _, line := range h.Values("Cookie") {
 		for part := range strings.SplitSeq(line, ";") {
 			if name, _, _ := strings.Cut(strings.TrimSpace(part), "="); !strings.EqualFold(name, pageCookie) {
-				kept = append(kept, strings.TrimSpace(part))
+				others = append(others, strings.TrimSpace(part))
 			}
 		}
 	}
-	if h.Del("Cookie"); len(kept) > 0 {
-		h.Set("Cookie", strings.Join(kept, "; "))
+	if h.Del("Cookie"); len(others) > 0 {
+		h.Set("Cookie", strings.Join(others, "; "))
 	}
 }
 
