@@ -44,7 +44,8 @@ func (k *Kernel) acquire(ctx context.Context) (release func(), err error) {
 
 // ask sends a request and waits for its reply. After the limit, or when ctx ends, it interrupts the running code; code that
 // then doesn't end is killed, and the interpreter with it.
-func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, show func(Bundle)) (a answer) {
+func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, tools *calls, show func(Bundle)) (a answer) {
+	defer func() { <-tools.end() }()
 	// What was left over from another request would interrupt the wrong thing.
 	select {
 	case <-k.interrupt:
@@ -65,15 +66,27 @@ func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, sh
 	timer := time.NewTimer(p.limit)
 	defer timer.Stop()
 	written, cancelled := sent, ctx.Done()
-	for interrupts := 0; a.Op == "" || written != nil; {
+	var called <-chan struct{} // closed when no call of a tool is left of a cell that has ended
+	for interrupts := 0; a.Op == "" || written != nil || called != nil; {
 		select {
 		case <-written:
 			written = nil
 			continue
+		case <-called:
+			called = nil
+			continue
 		case <-k.large:
 			continue
 		case r := <-k.replies:
-			a.take(r, id, show)
+			if r.Op == "call" {
+				if r.ID == id && a.Op == "" {
+					tools.begin(r)
+				}
+				continue
+			}
+			if a.take(r, id, show); a.Op != "" {
+				called = tools.end()
+			}
 			continue
 		case <-k.done:
 			a.dead = true

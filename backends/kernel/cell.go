@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,11 @@ type Cell struct {
 	Env  []string // KEY=VALUE, set before the code runs, for good
 
 	Charts bool // figures and tables come with their data, under e2b/chart and e2b/data
+
+	// Tools are what Python and Node can import from the module tools. Call carries a call out: it may be called concurrently, and its ctx
+	// ends with the cell. Its error is the text of the ToolError that the code gets.
+	Tools []Tool
+	Call  func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
 
 	// Stdout and Stderr receive the output since the cell before, of all processes of the session. They are not called
 	// after Run has returned. nil discards.
@@ -64,7 +70,7 @@ func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
 	if c.Timeout <= 0 {
 		return Outcome{}, errors.New("run a cell: it has no timeout")
 	}
-	q := request{Op: "run", Code: c.Code, Name: c.Name, Env: map[string]string{}, Charts: c.Charts, Mark: newMark()}
+	q := request{Op: "run", Code: c.Code, Name: c.Name, Env: map[string]string{}, Charts: c.Charts, Tools: c.Tools, Mark: newMark()}
 	for _, kv := range c.Env {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || name == "" || strings.ContainsRune(kv, 0) {
@@ -88,7 +94,7 @@ func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
 	k.err.begin(q.Mark, c.Stderr)
 	defer k.err.end()
 	began := time.Now()
-	a := k.ask(ctx, q.ID, frame, timeouts{c.Timeout, c.Grace}, c.Display)
+	a := k.ask(ctx, q.ID, frame, timeouts{c.Timeout, c.Grace}, k.newCalls(ctx, c), c.Display)
 	out := a.outcome(time.Since(began))
 	k.out.wait(k.done)
 	k.err.wait(k.done)

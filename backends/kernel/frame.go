@@ -32,6 +32,7 @@ type request struct {
 	Name   string            `json:"name"`
 	Env    map[string]string `json:"env"`
 	Charts bool              `json:"charts,omitempty"`
+	Tools  []Tool            `json:"tools,omitempty"`
 	Mark   string            `json:"mark,omitempty"` // without its NUL bytes
 	Key    string            `json:"key,omitempty"`
 	Value  json.RawMessage   `json:"value,omitempty"`
@@ -39,7 +40,7 @@ type request struct {
 
 // reply is sent by a driver.
 type reply struct {
-	Op      string          `json:"op"` // "ready", "display" or "done"
+	Op      string          `json:"op"` // "ready", "display", "call" or "done"
 	ID      int64           `json:"id"` // of the request
 	Version string          `json:"version"`
 	Data    Bundle          `json:"data"`
@@ -48,6 +49,9 @@ type reply struct {
 	Exit    *int            `json:"exit"`
 	JSON    json.RawMessage `json:"json"`
 	Vars    variables       `json:"vars"`
+	Call    int64           `json:"call"` // its number, of a tool
+	Name    string          `json:"name"`
+	Args    json.RawMessage `json:"args"`
 }
 
 type variables []Variable

@@ -53,7 +53,7 @@ func pythonDriver() string {
 	var b strings.Builder
 	b.WriteString("NOTEBOOK = " + pythonText(notebook.Python()) + "\fCHARTS = " + pythonText(pythonFile("chart")) + "\f")
 	for _, part := range []string{"begin", "private", "json", "frames", "signals", "modules", "settle", "show", "errors", "streams", "units",
-		"cells", "plain", "values", "serve"} {
+		"cells", "plain", "values", "tools", "serve"} {
 		b.WriteString(pythonFile(part))
 		b.WriteByte('\f') // see python/boot.py
 	}
@@ -66,7 +66,7 @@ func pythonFile(name string) string { return file("python/" + name + ".py") }
 func nodeDriver() string {
 	var b strings.Builder
 	b.WriteString("((main, require, load) => {\n'use strict';\n")
-	for _, part := range []string{"begin", "write", "values", "json", "display", "errors", "rewrite", "cells", "stop", "uncaught", "globals", "variables", "serve"} {
+	for _, part := range []string{"begin", "write", "values", "json", "display", "errors", "rewrite", "cells", "stop", "uncaught", "globals", "tools", "variables", "serve"} {
 		b.WriteString(nodeFile(part))
 	}
 	b.WriteString("})")

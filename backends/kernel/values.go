@@ -66,7 +66,7 @@ func (k *Kernel) call(ctx context.Context, q request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a := k.ask(ctx, q.ID, frame, valueTimeouts, nil)
+	a := k.ask(ctx, q.ID, frame, valueTimeouts, k.newCalls(ctx, Cell{}), nil)
 	switch {
 	case a.dead:
 		return a, errors.New("the interpreter ended meanwhile")

@@ -60,6 +60,7 @@ const finish = (outcome) => {
   }
   // Only now: describing runs code of the value's own, which may have to be interrupted too.
   cell = null;
+  endCalls();
   try {
     process.exitCode = undefined;
   } catch {}
@@ -94,6 +95,7 @@ const failed = (error) => {
 const run = (message) => {
   cell = { id: message.id, mark: message.mark };
   const mine = cell;
+  if (message.tools) offer(message.tools);
   for (const key of Object.keys(message.env ?? {})) process.env[key] = message.env[key];
   guard();
   watch(mine.id);

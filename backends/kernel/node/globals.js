@@ -13,7 +13,7 @@ cellModule.require = cellRequire;
 
 const missing = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/;
 // import() searches node_modules directories only; require finds packages along NODE_PATH as well.
-const importModule = (name, options) => then(load(name, options), undefined, (e) => {
+const importModule = (name, options) => (name === 'tools' && tools !== null) ? resolve({ ...tools }) : then(load(name, options), undefined, (e) => {
   const bare = typeof name === 'string' && !/^[./]|^[a-z]+:/.test(name);
   if (!bare || !missing.test(field(e, 'code') ?? '')) throw e;
   let found;

@@ -71,6 +71,7 @@ const perform = (text) => {
     case 'run': run(m); break;
     case 'set': answer(m.id, () => { set(m.key, JSON.stringify(m.value)); return '"json":null'; }); break;
     case 'get': answer(m.id, () => `"json":${watching(m.id, () => jsonOf(read(m.key)))}`); break;
+    case 'answer': endCall(m); break;
     case 'vars': answer(m.id, () => `"vars":[${variables()}]`); break;
   }
 };

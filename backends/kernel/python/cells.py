@@ -8,6 +8,9 @@ def run(frame):
     state.shown, state.charts = [], frame.get('charts', False)
     done = {'op': 'done', 'id': state.cell, 'value': None, 'error': None, 'exit': None}
     name = name_of(frame)
+    if 'tools' in frame:
+        calls.open = True
+        offer(frame['tools'])
     value, e = guarded(execute, frame['code'], name)
     if e is None and value is not None:
         done['value'], e = guarded(bundle, value)
@@ -20,6 +23,7 @@ def run(frame):
             e = fault
     if posix.getpid() != PID:
         leave_child(e)
+    end_calls()
     if isinstance(e, SystemExit):
         done['exit'] = status(e)
     elif e is not None:

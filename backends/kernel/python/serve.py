@@ -22,20 +22,19 @@ def answer(frame):
 def serve():
     send({'op': 'ready', 'version': sys.version.split()[0]})
     while True:
-        head = receive(4)
-        body = head and receive(int.from_bytes(head, 'big'))
+        body = next_request()
         if not body:
             return
         number = int(body.partition(b'"id":')[2].partition(b',')[0])  # op, before it, holds no such text
         frame = None
         try:
             frame = decode(body.decode())
-            del head, body
+            del body
             done = answer(frame)
         except BaseError as e:  # such as no memory, too deep a value, or from a signal's handler
             done = {'op': 'done', 'id': number, 'error': {'type': type(e).__name__, 'message': short(e), 'traceback': ''}}
         state.cell = 0
-        head = body = frame = None
+        body = frame = None
         send(done)
         del done
 
