@@ -33,6 +33,9 @@ func (p *Pipeline) planCell(c *plan) (language string, err error) {
 	if language, err = s.ContextLanguage(q.Context); err != nil {
 		return "", sessionError(StageValidate, err)
 	}
+	if callsTools(language) {
+		c.tools = s.Tools()
+	}
 	c.limits, err = p.limitCell(q, info)
 	return language, err
 }
@@ -134,6 +137,7 @@ func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Wr
 		Code: string(e.program.Source), Env: e.cellEnv(), Timeout: e.limits.Wall,
 		Stdout: stdout, Stderr: stderr, Charts: e.request.Charts,
 		Display: e.display(e.request.Display),
+		Tools:   e.tools, Call: e.callTool,
 	})
 	over := e.guard.Over()
 	if e.request.EnvOnce && err == nil && over == nil && !came.Lost {

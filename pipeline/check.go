@@ -14,6 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -30,6 +31,7 @@ type plan struct {
 	unfenced []byte           // the request's code without its fence, if it had one
 	session  *session.Session // that runs the code, or nil
 	limits   Bounds
+	tools    []kernel.Tool // that the code can call
 }
 
 // containment is the backend of a sandbox, and the layers without which the sandbox is refused.

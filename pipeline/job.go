@@ -21,6 +21,8 @@ type Job struct {
 	Stdout    string    `json:"stdout_tail"` // the last of what it wrote so far, at most 4 KiB
 	Stderr    string    `json:"stderr_tail"`
 	Result    *Result   `json:"result,omitempty"` // once it is done
+
+	Calls []ToolCall `json:"tool_calls,omitempty"` // of its session's tools, that wait for results: see Turn
 }
 
 // jobs holds the runs in the background, and the last that are done.
@@ -35,6 +37,7 @@ type jobs struct {
 type job struct {
 	Job
 	out, err tail
+	calls    *toolCalls
 	cancel   context.CancelCauseFunc
 	done     chan struct{}
 }
@@ -55,9 +58,9 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	}
 	place := p.Stand(ctx, q.Namespace, q.Session)
 	ctx, cancel := identity.Lasting(ctx)
-	j := &job{cancel: cancel, done: make(chan struct{})}
+	j := &job{calls: newToolCalls(), cancel: cancel, done: make(chan struct{})}
 	j.Job = Job{ID: q.ID, Namespace: orDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
-	q.Stdout, q.Stderr = &j.out, &j.err
+	q.Stdout, q.Stderr, q.calls = &j.out, &j.err, j.calls
 	if !p.jobs.add(j) {
 		cancel(ErrClosed) // and so the request is refused before it begins
 	}
@@ -108,6 +111,7 @@ func (p *Pipeline) Job(namespace, id string) (Job, bool) {
 
 func (j *job) snapshot() Job {
 	now := j.Job
+	now.Calls, _ = j.calls.waiting()
 	now.Stdout, now.Stderr = j.out.String(), j.err.String()
 	return now
 }

@@ -89,6 +89,8 @@ type Request struct {
 	Charts  bool
 	EnvOnce bool
 
+	calls *toolCalls // where its calls of tools wait; nil answers none
+
 	// Beside says whether the host has, next to the code's file, a file or module of this name, and
 	// its path there. It is asked only to give a hint after a program missed it. May be nil.
 	Beside func(name string) (path string, ok bool) `json:"-"`

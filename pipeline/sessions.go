@@ -40,6 +40,11 @@ type NewSession struct {
 	Files string   // a paused session of the namespace, whose files it gets; it is not there any more then
 	Pause bool     // it is paused when its lifetime is up, and not lost
 
+	// Tools are functions of its client that its code can call, by runs in the background: see Turn. ToolTimeout bounds each call; 0 is five
+	// minutes. The time of the code goes on meanwhile.
+	Tools       []Tool
+	ToolTimeout time.Duration
+
 	Template string            // see session.Info, as the next
 	Metadata map[string]string // at most maxMetadata bytes
 }
@@ -129,9 +134,10 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		Info: session.Info{
 			ID: r.res.ID, Namespace: r.res.Namespace, Language: c.shows, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
-			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: caller(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow,
+			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: caller(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: toolNames(q.Tools),
 		},
-		Env:      slices.Concat(view.Env, out.Env(), q.Env),
+		Env:   slices.Concat(view.Env, out.Env(), q.Env),
+		Tools: c.tools, ToolTimeout: q.ToolTimeout,
 		Leases:   held,
 		Outbound: out,
 		Close:    []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
@@ -157,6 +163,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		}
 		made := facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime}
 		made.add("files_of", q.Files, len(q.Files))
+		made.add("tools", info.Tools, len(info.Tools))
 		r.p.journal.begin("session", info.ID, info.Namespace)
 		r.noteRun(event.SessionCreated, made)
 		return r.flush(ctx)
@@ -185,6 +192,9 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 		}
 	}
 	c.program.Language = c.shows
+	if c.tools, err = kernelTools(c.shows, q.Tools); err != nil {
+		return c, err
+	}
 	if err := r.p.sessions.Check(q.Idle, q.Lifetime); err != nil {
 		return c, refuse(StageValidate, err.Error(), "ask for less, or ", remedy.Raise.With("sessions"))
 	}

@@ -36,6 +36,7 @@ type Info struct {
 	Template string            `json:"template,omitempty"` // what its client has called for
 	Metadata map[string]string `json:"metadata,omitempty"` // what its client calls it
 	Allow    []string          `json:"allow,omitempty"`    // names that it may reach, if it was given some
+	Tools    []string          `json:"tools,omitempty"`    // functions of its client that its code can call
 }
 
 // Restart is a moment at which a session's interpreter was lost and a new one started.

@@ -26,6 +26,8 @@ type Session struct {
 	env         []string // of the interpreter, on top of the sandbox's own
 	close       []func() // what else ends with it
 	outbound    *outbound.Session
+	tools       []kernel.Tool
+	toolTimeout time.Duration
 
 	line []*ticket // guarded by the manager's lines
 
@@ -392,6 +394,12 @@ func (s *Session) Env() []string {
 
 // Outbound returns the session's egress session, nil if it has none.
 func (s *Session) Outbound() *outbound.Session { return s.outbound }
+
+// Tools returns the functions of the session's client that its code can call.
+func (s *Session) Tools() []kernel.Tool { return s.tools }
+
+// ToolTimeout bounds each call of them; 0 is not said.
+func (s *Session) ToolTimeout() time.Duration { return s.toolTimeout }
 
 // Sandbox returns the sandbox of the session.
 func (s *Session) Sandbox() backends.Sandbox {

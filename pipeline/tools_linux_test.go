@@ -1,0 +1,185 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+var searchTool = Tool{Name: "search", Description: "Searches.", Schema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},"n":{}}}`)}
+
+// begin starts code in the background, and returns the run's id.
+func begin(t testing.TB, p *Pipeline, s session.Info, code string, secrets ...string) string {
+	t.Helper()
+	id, _ := p.Begin(t.Context(), Request{Session: s.ID, Code: []byte(code), Secrets: secrets})
+	return id
+}
+
+// turn answers calls, and returns what comes next.
+func turn(t testing.TB, p *Pipeline, id string, results ...ToolResult) Job {
+	t.Helper()
+	j, err := p.Turn(t.Context(), "", id, results, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// rows returns the rows of a kind as text.
+func rows(t testing.TB, log *flakyLog, kind string) (all []string) {
+	t.Helper()
+	for row, err := range log.Rows(t.Context(), audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Kind == kind {
+			all = append(all, fmt.Sprintf("%s %s", row.Run, row.Data))
+		}
+	}
+	return all
+}
+
+func TestToolCalls(t *testing.T) {
+	p, log, memory := newReal(t, func(c *Config) { c.Capture.Output = true })
+	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
+	s := open(t, p, NewSession{Tools: []Tool{searchTool}})
+	id := begin(t, p, s, "import os\nfrom tools import search\nsearch('all of ' + os.environ['TOKEN'], n=[1, None])['hits']", "TOKEN")
+	j := turn(t, p, id)
+	if len(j.Calls) != 1 || j.Calls[0].Name != "search" || string(j.Calls[0].Arguments) != `{"n":[1,null],"query":"all of ***REDACTED***"}` {
+		t.Fatalf("waits for %+v %+v", j.Calls, j.Result)
+	}
+	call := j.Calls[0].ID
+	if called := rows(t, log, "session.tool_called"); len(called) != 1 || !strings.HasPrefix(called[0], call) || !strings.Contains(called[0], `"of":"`+id+`"`) {
+		t.Errorf("the log has %q before the answer", called)
+	}
+	if again := turn(t, p, id); len(again.Calls) != 1 || again.Calls[0].ID != call {
+		t.Errorf("asked again, it waits for %+v", again.Calls)
+	}
+	for name, results := range map[string][]ToolResult{"an unknown call": {{ID: "none"}}, "a call twice": {{ID: call}, {ID: call}}} {
+		if _, err := p.Turn(t.Context(), "", id, results, nil); !errors.Is(err, ErrNoCall) {
+			t.Errorf("a result of %s: %v", name, err)
+		}
+	}
+	if _, err := p.Turn(t.Context(), "other", id, []ToolResult{{ID: call}}, nil); err == nil {
+		t.Error("another namespace answered")
+	}
+	j = turn(t, p, id, ToolResult{ID: call, Value: json.RawMessage(`{"hits":["abc123def456ghi",2]}`)})
+	if j.Result == nil || j.Result.Ended != "ok" || j.Result.Value["text/plain"] != "['***REDACTED***', 2]" {
+		t.Fatalf("got %+v", j.Result)
+	}
+	answered := rows(t, log, "session.tool_answered")
+	if len(answered) != 1 || !strings.Contains(answered[0], `"ended":"ok"`) || !strings.Contains(answered[0], `"answer_bytes":30`) {
+		t.Errorf("the log has %q of the answer", answered)
+	}
+	if all := strings.Join(append(rows(t, log, "execution.captured"), answered...), "\n"); strings.Contains(all, "abc123def456ghi") || !strings.Contains(all, `REDACTED***\",2]`) {
+		t.Errorf("captured: %s", all)
+	}
+}
+
+func TestToolCallsFail(t *testing.T) {
+	p, log, _ := newReal(t, nil)
+	s := open(t, p, NewSession{Tools: []Tool{searchTool}, ToolTimeout: 300 * time.Millisecond})
+	caught := "from tools import search, ToolError\ntry: search('x')\nexcept ToolError as e: caught = str(e)\ncaught"
+	id := begin(t, p, s, caught)
+	j := turn(t, p, id)
+	if j = turn(t, p, id, ToolResult{ID: j.Calls[0].ID, Error: "no index"}); j.Result == nil || j.Result.Value["text/plain"] != "'no index'" {
+		t.Errorf("an error: %+v", j.Result)
+	}
+	id = begin(t, p, s, caught)
+	turn(t, p, id)
+	hosttest.Until(t, "a call ends when its time is up", func() bool { j, _ := p.Job("", id); return j.Result != nil })
+	if j, _ := p.Job("", id); j.Result.Value["text/plain"] != "'no answer came within 0.3 s'" {
+		t.Errorf("a call that nobody answers: %+v", j.Result)
+	}
+	// Who can't answer calls gets no promise of it, and no row.
+	if res := cell(t, p, s.ID, caught, nil); !strings.Contains(res.Value["text/plain"], "was not sent by who answers") {
+		t.Errorf("a call of code that nobody follows: %v", res.Value)
+	}
+	if n := len(rows(t, log, "session.tool_called")); n != 2 {
+		t.Errorf("%d calls are in the log, want 2", n)
+	}
+	// The log that fails is a call that is not made.
+	log.fail = func(entries []audit.Entry) error {
+		for _, e := range entries {
+			if e.Kind == "session.tool_called" {
+				return errors.New("disk full")
+			}
+		}
+		return nil
+	}
+	if j = turn(t, p, begin(t, p, s, caught)); j.Result == nil || !strings.Contains(j.Result.Value["text/plain"], "disk full") {
+		t.Errorf("a call without a row: %+v %+v", j.Calls, j.Result)
+	}
+}
+
+// TestToolCallsMany: calls that are made at once wait at once, and the end of a session ends them.
+func TestToolCallsMany(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	s := open(t, p, NewSession{Language: "node", Tools: []Tool{searchTool}})
+	id := begin(t, p, s, "const { search } = require('tools'); (await Promise.all([1, 2, 3].map((n) => search({ n })))).map((a) => a.n).join()")
+	j := turn(t, p, id)
+	for len(j.Calls) < 3 {
+		j = turn(t, p, id)
+	}
+	var results []ToolResult
+	for _, c := range j.Calls {
+		results = append(results, ToolResult{ID: c.ID, Value: c.Arguments})
+	}
+	if j = turn(t, p, id, results...); j.Result == nil || j.Result.Value["text/plain"] != "'1,2,3'" {
+		t.Errorf("got %+v", j.Result)
+	}
+	id = begin(t, p, s, "await require('tools').search({})")
+	turn(t, p, id)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Do(context.Background(), EndSession{Session: s.ID})
+		ended <- err
+	}()
+	if j = turn(t, p, id); j.Result == nil && len(j.Calls) == 0 {
+		t.Errorf("got %+v", j)
+	}
+	hosttest.Until(t, "the run ends with its session", func() bool { j, _ := p.Job("", id); return j.Result != nil })
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if j, _ := p.Job("", id); len(j.Calls) != 0 || j.Result.Ended == backends.EndedOK {
+		t.Errorf("a run whose session has ended: %+v", j.Result)
+	}
+}
+
+func TestToolsRefused(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	many := make([]Tool, 129)
+	for i := range many {
+		many[i].Name = fmt.Sprintf("f%d", i)
+	}
+	for _, c := range []struct {
+		why, language string
+		tools         []Tool
+	}{
+		{"not shell", "shell", []Tool{searchTool}},
+		{"129", "python", many},
+		{`"class"`, "python", []Tool{{Name: "class"}}},
+		{`"a-b"`, "python", []Tool{{Name: "a-b"}}},
+		{`"__doc__"`, "python", []Tool{{Name: "__doc__"}}},
+		{"two tools", "python", []Tool{searchTool, searchTool}},
+		{"16384 bytes", "python", []Tool{{Name: "a", Description: strings.Repeat("x", 20000)}}},
+		{"input_schema", "python", []Tool{{Name: "a", Schema: json.RawMessage(`{"type":"array"}`)}}},
+		{"input_schema", "python", []Tool{{Name: "a", Schema: json.RawMessage(`{"properties":[]}`)}}},
+		{"input_schema", "python", []Tool{{Name: "a", Schema: json.RawMessage(`7`)}}},
+	} {
+		_, err := p.Do(t.Context(), NewSession{Language: c.language, Tools: c.tools})
+		if e, _ := errors.AsType[*Error](err); e == nil || !e.Denied || !strings.Contains(e.Reason, c.why) {
+			t.Errorf("%s: %v", c.why, err)
+		}
+	}
+}

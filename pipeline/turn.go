@@ -1,0 +1,146 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ToolCall is a call of a tool by code that runs. It is free of secrets.
+type ToolCall struct {
+	ID        string          `json:"id"` // under which the audit log has it
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"` // an object
+}
+
+// ToolResult is what came of a call: a value, or the text of an error.
+type ToolResult struct {
+	ID    string
+	Value json.RawMessage
+	Error string
+}
+
+// ErrNoCall is the error for a result of a call that nobody waits for.
+var ErrNoCall = errors.New("nobody waits for the result of this call")
+
+// toolCalls are the calls of a run that wait for their results.
+type toolCalls struct {
+	mu     sync.Mutex
+	open   []ToolCall
+	answer map[string]chan ToolResult
+	fresh  chan struct{} // closed at the next call
+}
+
+func newToolCalls() *toolCalls {
+	return &toolCalls{answer: map[string]chan ToolResult{}, fresh: make(chan struct{})}
+}
+
+// call adds a call, and waits for its result.
+func (c *toolCalls) call(ctx context.Context, q ToolCall) (ToolResult, error) {
+	answer := make(chan ToolResult, 1)
+	c.mu.Lock()
+	c.open = append(c.open, q)
+	c.answer[q.ID] = answer
+	close(c.fresh)
+	c.fresh = make(chan struct{})
+	c.mu.Unlock()
+	defer c.remove(q.ID)
+	select {
+	case r := <-answer:
+		return r, nil
+	case <-ctx.Done():
+		return ToolResult{}, context.Cause(ctx)
+	}
+}
+
+func (c *toolCalls) remove(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = slices.DeleteFunc(c.open, func(q ToolCall) bool { return q.ID == id })
+	delete(c.answer, id)
+}
+
+// deliver gives results to the calls that wait for them: to all, or, where one of them has none, to nobody.
+func (c *toolCalls) deliver(results []ToolResult) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := map[string]bool{}
+	for _, r := range results {
+		if c.answer[r.ID] == nil || seen[r.ID] {
+			return fmt.Errorf("%w: %.64q", ErrNoCall, r.ID)
+		}
+		seen[r.ID] = true
+	}
+	for _, r := range results {
+		c.answer[r.ID] <- r
+		delete(c.answer, r.ID)
+		c.open = slices.DeleteFunc(c.open, func(q ToolCall) bool { return q.ID == r.ID })
+	}
+	return nil
+}
+
+// waiting returns the calls that wait, and what is closed at the next one.
+func (c *toolCalls) waiting() ([]ToolCall, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.open), c.fresh
+}
+
+// gather is how long Turn waits for more calls after the first: code that makes several at a time does so within less.
+const gather = 10 * time.Millisecond
+
+// Turn gives a background run the results of calls of its session's tools, and waits until calls wait for results, or it is done. It
+// returns all calls that wait, unless known, which may be nil, reports each of them: then it waits for another.
+func (p *Pipeline) Turn(ctx context.Context, namespace, id string, results []ToolResult, known func(ToolCall) bool) (Job, error) {
+	p.jobs.mu.Lock()
+	j := p.jobs.all[id]
+	p.jobs.mu.Unlock()
+	if j == nil || j.Namespace != orDefault(namespace) {
+		return Job{}, refuse(StageValidate, fmt.Sprintf("there is no background run %.64q", id), "name one that waits for results")
+	}
+	if err := j.calls.deliver(results); err != nil {
+		e := refuse(StageValidate, err.Error(), "send one result for each call that waits: ", strings.Join(j.calls.ids(), ", "))
+		e.err = err
+		return Job{}, e
+	}
+	for {
+		calls, more := j.calls.waiting()
+		gathered := (<-chan time.Time)(nil)
+		if slices.ContainsFunc(calls, func(c ToolCall) bool { return known == nil || !known(c) }) {
+			timer := time.NewTimer(gather)
+			defer timer.Stop()
+			gathered, more = timer.C, nil
+		}
+		select {
+		case <-more:
+		case <-gathered:
+			if calls, _ := j.calls.waiting(); len(calls) > 0 {
+				return p.jobs.look(j), nil
+			}
+		case <-j.done:
+			return p.jobs.look(j), nil
+		case <-ctx.Done():
+			return Job{}, context.Cause(ctx)
+		}
+	}
+}
+
+// ids are those of the calls that wait.
+func (c *toolCalls) ids() (ids []string) {
+	for _, q := range c.open {
+		ids = append(ids, q.ID)
+	}
+	return ids
+}
+
+// look returns what a job is now.
+func (s *jobs) look(j *job) Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return j.snapshot()
+}
