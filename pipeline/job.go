@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -50,8 +51,7 @@ const maxJobs = 256
 var ErrClosed = errors.New("the server is shutting down")
 
 // Begin runs a request in the background, for as long as the pipeline is open and the token holds that ctx may have, but
-// beyond the end of ctx. Job finds it under the id; done is closed when it is done. What the request is to write its output
-// to is not used.
+// beyond the end of ctx. Job finds it under the id; done is closed when it is done.
 func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan struct{}) {
 	if q.ID == "" {
 		q.ID = NewID()
@@ -60,7 +60,7 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	ctx, cancel := identity.Lasting(ctx)
 	j := &job{calls: newToolCalls(), cancel: cancel, done: make(chan struct{})}
 	j.Job = Job{ID: q.ID, Namespace: orDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
-	q.Stdout, q.Stderr, q.calls = &j.out, &j.err, j.calls
+	q.Stdout, q.Stderr, q.calls = also(&j.out, q.Stdout), also(&j.err, q.Stderr), j.calls
 	if !p.jobs.add(j) {
 		cancel(ErrClosed) // and so the request is refused before it begins
 	}
@@ -74,6 +74,14 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 		p.journal.end(q.ID)
 	})
 	return q.ID, j.done
+}
+
+// also returns a writer to w, and to another if there is one.
+func also(w, other io.Writer) io.Writer {
+	if other == nil {
+		return w
+	}
+	return io.MultiWriter(w, other)
 }
 
 func (s *jobs) add(j *job) bool {

@@ -102,7 +102,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) {
 		out.fail(err)
 		return
 	}
-	out.result(block{c.Tool + "_tool_result", c.UseID, content})
+	out.done(c, content)
 }
 
 // run runs code in the session's interpreter or its shell.
@@ -129,14 +129,22 @@ func (s *Server) run(r *http.Request, st *state, c call, out *events) (any, erro
 		return failure(c.Tool, codeInput, "input needs code, or for "+bashTool+" a command"), nil
 	}
 	q.Limits.Wall = seconds(c.Timeout)
+	if info, err := s.cfg.Pipeline.Session(st.namespace, id); err == nil && len(info.Tools) > 0 && q.Context == "" {
+		return s.turns(r, st, c, q, out)
+	}
 	res, err := s.cfg.Pipeline.Do(r.Context(), q)
 	if err != nil {
 		return unrun(c.Tool, err)
 	}
+	return content(c.Tool, res), nil
+}
+
+// content returns what a block says of code that has run.
+func content(tool string, res pipeline.Result) any {
 	if res.Ended == "timeout" {
-		return failure(c.Tool, codeTime, "the code was interrupted when its time was up"), nil
+		return failure(tool, codeTime, "the code was interrupted when its time was up")
 	}
-	return ranOf(c.Tool, res), nil
+	return ranOf(tool, res)
 }
 
 // shellContext is the id of a session's shell.
@@ -228,12 +236,17 @@ func (e *events) close() {
 	}
 }
 
-func (e *events) result(b block) {
+// done answers with the content of a tool's block, or that its code waits.
+func (e *events) done(c call, content any) {
+	answer := content
+	if _, waits := content.(pause); !waits {
+		answer = block{c.Tool + "_tool_result", c.UseID, content}
+	}
 	if e.streams {
-		e.sse.send("result", b)
+		e.sse.send("result", answer)
 		return
 	}
-	reply(e.w, http.StatusOK, b)
+	reply(e.w, http.StatusOK, answer)
 }
 
 func (e *events) fail(err error) {

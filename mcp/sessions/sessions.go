@@ -43,6 +43,7 @@ type state struct {
 	shell     sync.Mutex // held while its shell is started
 	hasShell  bool
 	edits     edits
+	execs     map[string]*exec // that can call functions of the client, by id; guarded by the server's mutex
 }
 
 // Root is the path below which all is served.
@@ -54,11 +55,12 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("POST "+Root, s.create)
 	s.mux.HandleFunc("DELETE "+Root+"/{id}", s.end)
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, *state){
-		"GET " + Root + "/{id}":            s.get,
-		"POST " + Root + "/{id}/exec":      s.exec,
-		"POST " + Root + "/{id}/files":     s.upload,
-		"GET " + Root + "/{id}/files":      s.download,
-		"GET " + Root + "/{id}/files/list": s.list,
+		"GET " + Root + "/{id}":                      s.get,
+		"POST " + Root + "/{id}/exec":                s.exec,
+		"POST " + Root + "/{id}/exec/{exec}/results": s.results,
+		"POST " + Root + "/{id}/files":               s.upload,
+		"GET " + Root + "/{id}/files":                s.download,
+		"GET " + Root + "/{id}/files/list":           s.list,
 	} {
 		s.mux.HandleFunc(pattern, s.owned(f))
 	}
@@ -133,10 +135,12 @@ func (s *Server) tidy() {
 
 // newSession is the body of a request for a session.
 type newSession struct {
-	Idle     float64  `json:"idle_timeout_seconds"`
-	Lifetime float64  `json:"max_lifetime_seconds"`
-	Language string   `json:"language"`
-	Packages []string `json:"packages"`
+	Idle     float64   `json:"idle_timeout_seconds"`
+	Lifetime float64   `json:"max_lifetime_seconds"`
+	Language string    `json:"language"`
+	Packages []string  `json:"packages"`
+	Tools    []newTool `json:"tools"`
+	ToolTime float64   `json:"tool_timeout_seconds"` // of each call of them
 }
 
 // described is a session as it is answered.
@@ -150,10 +154,11 @@ type described struct {
 	Idle     float64   `json:"idle_timeout_seconds"`
 	Lifetime float64   `json:"max_lifetime_seconds"`
 	Packages []string  `json:"packages,omitempty"`
+	Tools    []string  `json:"tools,omitempty"`
 }
 
 func describe(i session.Info) described {
-	return described{ID: i.ID, State: i.State, Language: i.Language, Created: i.Created, Used: i.Used, Expires: i.Created.Add(seconds(i.Lifetime)), Idle: i.Idle, Lifetime: i.Lifetime}
+	return described{ID: i.ID, State: i.State, Language: i.Language, Created: i.Created, Used: i.Used, Expires: i.Created.Add(seconds(i.Lifetime)), Idle: i.Idle, Lifetime: i.Lifetime, Tools: i.Tools}
 }
 
 func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
@@ -174,13 +179,13 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	const longest = 366 * 24 * 3600.0 // fits into a duration; the operator's bounds are below
-	if !(q.Idle >= 0 && q.Idle <= longest && q.Lifetime >= 0 && q.Lifetime <= longest) {
-		refuse(w, http.StatusBadRequest, "idle_timeout_seconds and max_lifetime_seconds must be numbers from 0 on")
+	if !(q.Idle >= 0 && q.Idle <= longest && q.Lifetime >= 0 && q.Lifetime <= longest && q.ToolTime >= 0 && q.ToolTime <= longest) {
+		refuse(w, http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be numbers from 0 on")
 		return
 	}
 	s.tidy()
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
-		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true})
+		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
 	if err != nil {
 		refusePipeline(w, err)
 		return
@@ -195,7 +200,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.mu.Lock()
-	s.all[info.ID] = &state{namespace: namespace}
+	s.all[info.ID] = &state{namespace: namespace, execs: map[string]*exec{}}
 	s.mu.Unlock()
 	made := describe(info)
 	made.Packages = q.Packages

@@ -11,11 +11,12 @@ import (
 
 // sse is a stream of server-sent events. Its methods may be called concurrently.
 type sse struct {
-	mu   sync.Mutex
-	w    http.ResponseWriter
-	rc   *http.ResponseController
-	end  chan struct{}
-	work sync.WaitGroup
+	mu     sync.Mutex
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	end    chan struct{}
+	closed bool
+	work   sync.WaitGroup
 }
 
 // startSSE begins the answer, which says that it lives every so often until close.
@@ -51,6 +52,9 @@ func (s *sse) send(event string, data any) {
 func (s *sse) write(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	_, _ = io.WriteString(s.w, text)
 	_ = s.rc.Flush()
 }
@@ -58,4 +62,7 @@ func (s *sse) write(text string) {
 func (s *sse) close() {
 	close(s.end)
 	s.work.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true // code whose client has gone may still write, when the response is none any more
 }

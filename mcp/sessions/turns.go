@@ -1,0 +1,216 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// toolUse is a call of a function of the client by code, as Anthropic's API has them.
+type toolUse struct {
+	Type  string          `json:"type"` // "tool_use"
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+}
+
+// pause is the answer to code that waits for results.
+type pause struct {
+	Type       string    `json:"type"` // "tool_use"
+	ExecID     string    `json:"exec_id"`
+	StopReason string    `json:"stop_reason"` // "tool_use"
+	Content    []toolUse `json:"content"`
+}
+
+func usesOf(calls []pipeline.ToolCall) []toolUse {
+	uses := []toolUse{}
+	for _, c := range calls {
+		uses = append(uses, toolUse{"tool_use", c.ID, c.Name, c.Arguments})
+	}
+	return uses
+}
+
+// toolResult is the result of a call. Its content is any JSON, or as Anthropic's API has it, a list of blocks of text, which are one text.
+type toolResult struct {
+	ID      string          `json:"tool_use_id"`
+	Content json.RawMessage `json:"content"`
+	IsError bool            `json:"is_error"`
+}
+
+func (r toolResult) result() pipeline.ToolResult {
+	value := r.Content
+	if text, is := textOf(value); is {
+		value, _ = json.Marshal(text)
+	}
+	if len(value) == 0 {
+		value = json.RawMessage("null")
+	}
+	if !r.IsError {
+		return pipeline.ToolResult{ID: r.ID, Value: value}
+	}
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	return pipeline.ToolResult{ID: r.ID, Error: cmp.Or(text, "the tool failed")}
+}
+
+// textOf returns the text of a list of blocks of text.
+func textOf(content json.RawMessage) (text string, is bool) {
+	var blocks []struct{ Type, Text string }
+	if json.Unmarshal(content, &blocks) != nil || len(blocks) == 0 {
+		return "", false
+	}
+	for _, b := range blocks {
+		if b.Type != "text" {
+			return "", false
+		}
+		text += b.Text
+	}
+	return text, true
+}
+
+// exec is code that can call functions of the client, while it runs in the background.
+type exec struct {
+	call    call
+	streams bool // a stream of events tells of its calls and of its end
+}
+
+// maxExecs is how many executions of a session are remembered whose end nobody has asked for.
+const maxExecs = 32
+
+// turns runs code that can call functions of the client: until it waits for results, which [Server.results] brings, or to its end. A stream
+// tells of both. A client that goes away while it is waited for ends the code.
+func (s *Server) turns(r *http.Request, st *state, c call, q pipeline.Request, out *events) (any, error) {
+	id, done := s.cfg.Pipeline.Begin(r.Context(), q)
+	s.mu.Lock()
+	for old := range st.execs { // whose end nobody asked for
+		if j, known := s.cfg.Pipeline.Job(st.namespace, old); !known || j.Result != nil && len(st.execs) > maxExecs {
+			delete(st.execs, old)
+		}
+	}
+	st.execs[id] = &exec{c, out.streams}
+	s.mu.Unlock()
+	if !out.streams {
+		return s.turn(r.Context(), st, id, nil)
+	}
+	defer s.over(st, id)
+	out.sse.send("exec", map[string]string{"type": "exec", "exec_id": id})
+	told := map[string]bool{}
+	for {
+		j, err := s.cfg.Pipeline.Turn(r.Context(), st.namespace, id, nil, func(c pipeline.ToolCall) bool { return told[c.ID] })
+		if err != nil {
+			s.cfg.Pipeline.CancelJob(st.namespace, id)
+			<-done
+			return nil, err
+		}
+		if j.Result != nil {
+			return s.ended(c, *j.Result)
+		}
+		for _, use := range usesOf(slices.DeleteFunc(j.Calls, func(c pipeline.ToolCall) bool { return told[c.ID] })) {
+			told[use.ID] = true
+			out.sse.send("tool_use", use)
+		}
+	}
+}
+
+// turn waits for the next calls of code, or for its end.
+func (s *Server) turn(ctx context.Context, st *state, id string, results []pipeline.ToolResult) (any, error) {
+	s.mu.Lock()
+	e := st.execs[id]
+	s.mu.Unlock()
+	j, err := s.cfg.Pipeline.Turn(ctx, st.namespace, id, results, nil)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		s.cfg.Pipeline.CancelJob(st.namespace, id)
+		return nil, err
+	case err != nil:
+		return nil, err
+	case j.Result == nil:
+		return pause{"tool_use", id, "tool_use", usesOf(j.Calls)}, nil
+	}
+	s.over(st, id)
+	return s.ended(e.call, *j.Result)
+}
+
+func (s *Server) over(st *state, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(st.execs, id)
+}
+
+// ended returns what came of code that has run in the background.
+func (s *Server) ended(c call, res pipeline.Result) (any, error) {
+	if res.Refused != nil {
+		return unrun(c.Tool, res.Refused)
+	}
+	return content(c.Tool, res), nil
+}
+
+// results takes the results of calls. Where the code's output is streamed, what comes next is, too.
+func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) {
+	var body struct {
+		Results []toolResult `json:"tool_results"`
+	}
+	if !decode(w, r, &body) {
+		return
+	}
+	id := r.PathValue("exec")
+	s.mu.Lock()
+	e := st.execs[id]
+	s.mu.Unlock()
+	if e == nil {
+		refuse(w, http.StatusNotFound, "there is no such execution, or it has ended")
+		return
+	}
+	var results []pipeline.ToolResult
+	for _, one := range body.Results {
+		results = append(results, one.result())
+	}
+	if e.streams {
+		if _, err := s.cfg.Pipeline.Turn(over(r.Context()), st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
+			refusePipeline(w, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	out := &events{w: w}
+	switch next, err := s.turn(r.Context(), st, id, results); {
+	case err != nil:
+		out.fail(err)
+	default:
+		out.done(e.call, next)
+	}
+}
+
+// errAnswered ends a turn whose calls are told of elsewhere.
+var errAnswered = errors.New("the results are delivered")
+
+// over returns a context that has ended: who only delivers does not wait.
+func over(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	cancel(errAnswered)
+	return ctx
+}
+
+// newTool is a tool in a request for a session. The names of MCP are understood, too.
+type newTool struct {
+	pipeline.Tool
+	InputSchema json.RawMessage `json:"inputSchema"`
+}
+
+func toolsOf(all []newTool) (tools []pipeline.Tool) {
+	for _, t := range all {
+		if t.Schema == nil {
+			t.Schema = t.InputSchema
+		}
+		tools = append(tools, t.Tool)
+	}
+	return tools
+}
