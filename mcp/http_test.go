@@ -634,7 +634,7 @@ func TestOperationsWithoutProtocol(t *testing.T) {
 		{other, "execute_code", `{"code":"1","namespace":"one"}`, 400, "this server belongs to the namespace"},
 		{two, "execute_code?namespace=more", mine, 422, `"error":"`},
 		{one, "execute_code?namespace=more", mine, 403, "do not reach this namespace"},
-		{one, "execute_code", `{"kode":"1"}`, 400, `argument \"code\" is missing`},
+		{one, "execute_code", `{"kode":"1"}`, 400, `did you mean \"code\"`},
 		{one, "execute_code", `{"code":`, 400, "not JSON"},
 		{one, "execute_kode", `{}`, 404, "did you mean"},
 		{one, "..%2fsessions", `{}`, 404, `"error"`},

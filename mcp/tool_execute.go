@@ -20,7 +20,7 @@ const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stde
 	`It reaches only hosts that the operator's configuration or a person allows, and no addresses.`
 
 type executeArgs struct {
-	Code     string   `json:"code" about:"The source code to run." required:"true"`
+	Code     string   `json:"code" about:"The source code to run. Needed, unless request_id goes on with code that waits."`
 	Language language `json:"language" about:"Language of the code. Default: the session's, or python."`
 	Session  string   `json:"session_id" about:"A session from create_session to run in. Default: a sandbox of its own that is gone afterwards." range:"..64"`
 	onBackend
@@ -33,7 +33,9 @@ type executeArgs struct {
 	Files   fileArgs                  `json:"files" about:"Files to put into the working directory first: name to content, such as {\"data.csv\": \"a,b\\n1,2\"}. Binary content is written as a data URL: \"data:;base64,iVBORw0...\". What an earlier run left is named instead, by an object: {\"request_id\": \"01K...\", \"artifact\": \"data.csv\"}." range:"..1000" each:"The file's text, or a data URL with base64." such:"notes"`
 	limited
 	inNamespace
-	Background bool `json:"background" about:"Returns at once with a request_id; inspect_state tells how it goes, terminate_session with it as session_id ends it." default:"false"`
+	Run        string       `json:"request_id" about:"Goes on with code that waits for tool results: its request_id." range:"..64"`
+	Results    []resultArgs `json:"tool_results" about:"The results of the calls that it waits for." range:"..128" each:"The result of one call."`
+	Background bool         `json:"background" about:"Returns at once with a request_id; inspect_state tells how it goes, terminate_session with it as session_id ends it." default:"false"`
 }
 
 // runFacts describe a run.
@@ -44,7 +46,8 @@ type runFacts struct {
 
 type outcome struct {
 	RequestID    string             `json:"request_id,omitempty" about:"The run's id: get_artifacts, inspect_state and audit_execution take it."`
-	State        string             `json:"state,omitempty" about:"done, or running for a run in the background."`
+	State        string             `json:"state,omitempty" about:"done, waiting for the results of tool_calls, or running for a run in the background."`
+	ToolCalls    []pendingCall      `json:"tool_calls,omitempty" about:"Calls of the session's tools that wait for results: carry them out, and call execute_code with request_id and tool_results."`
 	Namespace    string             `json:"namespace,omitempty" about:"The namespace that it belongs to."`
 	SessionID    string             `json:"session_id,omitempty" about:"The session that it ran in."`
 	Language     string             `json:"language,omitempty" about:"The language of the code."`
@@ -120,6 +123,12 @@ type egressDecision struct {
 }
 
 func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*answer, error) {
+	if a.Run != "" || len(a.Results) > 0 {
+		return s.nextTurn(ctx, c, a)
+	}
+	if a.Code == "" {
+		return nil, operation.Wrong("code", "is missing or empty: send code, or request_id to go on with code that waits")
+	}
 	q, err := request(c, a)
 	if err != nil {
 		return nil, err
@@ -127,6 +136,9 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 	q.Client = s.clientName(ctx)
 	if a.Background {
 		return s.runBehind(ctx, q), nil
+	}
+	if s.callsBack(q.Namespace, q.Session) {
+		return s.firstTurn(ctx, q)
 	}
 	if w := c.progress.lines(); w != nil {
 		q.Stdout, q.Stderr = w, c.progress.lines()

@@ -51,14 +51,15 @@ type sessionFile struct {
 }
 
 type jobFacts struct {
-	RequestID string `json:"request_id" about:"The run's id."`
-	Namespace string `json:"namespace" about:"The namespace that it belongs to."`
-	SessionID string `json:"session_id,omitempty" about:"The session that it runs in."`
-	State     string `json:"state" about:"running or done."`
-	Began     string `json:"began" about:"When it began."`
-	Stdout    string `json:"stdout_tail,omitempty" about:"The last of its standard output so far."`
-	Stderr    string `json:"stderr_tail,omitempty" about:"The last of its standard error so far."`
-	Ended     string `json:"ended,omitempty" about:"How it ended, when it is done."`
+	RequestID string        `json:"request_id" about:"The run's id."`
+	Namespace string        `json:"namespace" about:"The namespace that it belongs to."`
+	SessionID string        `json:"session_id,omitempty" about:"The session that it runs in."`
+	State     string        `json:"state" about:"running or done."`
+	Began     string        `json:"began" about:"When it began."`
+	Stdout    string        `json:"stdout_tail,omitempty" about:"The last of its standard output so far."`
+	Stderr    string        `json:"stderr_tail,omitempty" about:"The last of its standard error so far."`
+	Ended     string        `json:"ended,omitempty" about:"How it ended, when it is done."`
+	ToolCalls []pendingCall `json:"tool_calls,omitempty" about:"Calls of its session's tools that wait for results, which execute_code takes with request_id and tool_results."`
 }
 
 func (s *Server) inspectState(ctx context.Context, c *call, a *inspectArgs) (*answer, error) {
@@ -109,6 +110,7 @@ func jobOf(j pipeline.Job) jobFacts {
 		f.Ended = j.Result.Ended
 		return f
 	}
+	f.ToolCalls = pendingCalls(j.Calls)
 	f.Stdout, f.Stderr = tailText(j.Stdout), tailText(j.Stderr)
 	return f
 }
@@ -144,6 +146,10 @@ func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer,
 		text := fmt.Sprintf("running for %.1f s; inspect_state tells more later, and terminate_session ends it", time.Since(j.Began).Seconds())
 		for _, q := range s.waitingFor(id) {
 			text += "\n" + s.waitingText(q)
+		}
+		if len(j.Calls) > 0 {
+			text += fmt.Sprintf("\nit waits for the results of %s, which execute_code takes with this request_id and tool_results:\n%s",
+				count(len(j.Calls), "call"), callsText(f.Jobs[0].ToolCalls))
 		}
 		if f.Jobs[0].Stdout == "" && f.Jobs[0].Stderr == "" {
 			text += "\nit has written nothing yet"

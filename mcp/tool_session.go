@@ -24,10 +24,12 @@ type createArgs struct {
 	Language language `json:"language" about:"Language of the session; it can't be changed later." default:"python"`
 	onBackend
 	inNamespace
-	Packages []string `json:"packages" about:"Packages to install first, such as \"numpy==2.1.0\" or \"left-pad@1.3.0\"." range:"..100" each:"One package, with a version if that matters." eachrange:"..300"`
-	Allow    []string `json:"allowed_domains" about:"Hosts that its code may reach, and no others, if policy or a person agrees. Default: what the operator allows. [] is no network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
-	Idle     float64  `json:"idle_seconds" about:"Seconds without a call after which it ends. Default: the operator's." range:"1..604800"`
-	Lifetime float64  `json:"lifetime_seconds" about:"Seconds after which it ends in any case. Default: the operator's." range:"1..604800"`
+	Packages []string   `json:"packages" about:"Packages to install first, such as \"numpy==2.1.0\" or \"left-pad@1.3.0\"." range:"..100" each:"One package, with a version if that matters." eachrange:"..300"`
+	Allow    []string   `json:"allowed_domains" about:"Hosts that its code may reach, and no others, if policy or a person agrees. Default: what the operator allows. [] is no network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
+	Tools    []toolArgs `json:"tools" about:"Functions of yours that its code can call, in Python and Node: from tools import NAME. execute_code then returns the calls that wait for results." range:"..128" each:"One function."`
+	ToolTime float64    `json:"tool_timeout_seconds" about:"Seconds in which a call of them must be answered; the time of the code goes on meanwhile. Default: 300." range:"0.001..86400"`
+	Idle     float64    `json:"idle_seconds" about:"Seconds without a call after which it ends. Default: the operator's." range:"1..604800"`
+	Lifetime float64    `json:"lifetime_seconds" about:"Seconds after which it ends in any case. Default: the operator's." range:"1..604800"`
 	limited
 }
 
@@ -57,6 +59,7 @@ type sessionInfo struct {
 	Cells     int             `json:"cells" about:"How many pieces of code it has run."`
 	Restarts  []restart       `json:"restarts,omitempty" about:"When and why its variables were lost."`
 	Ended     string          `json:"ended,omitempty" about:"Why it is dead: closed, idle, lifetime, oom, signal, limit or failed."`
+	Tools     []string        `json:"tools,omitempty" about:"Functions of the client that its code can call."`
 	Limits    *session.Limits `json:"limits,omitempty" about:"What it may use."`
 	Layers    []string        `json:"layers,omitempty" about:"Layers of containment that hold it."`
 }
@@ -76,7 +79,7 @@ func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 func infoOf(i session.Info) sessionInfo {
 	f := sessionInfo{
 		SessionID: i.ID, Namespace: i.Namespace, Language: i.Language, Backend: i.Backend, Profile: i.Profile, State: i.State,
-		Created: stamp(i.Created), Used: stamp(i.Used), Idle: i.Idle, Lifetime: i.Lifetime, Cells: i.Cells, Ended: i.Ended,
+		Created: stamp(i.Created), Used: stamp(i.Used), Idle: i.Idle, Lifetime: i.Lifetime, Cells: i.Cells, Ended: i.Ended, Tools: i.Tools,
 		Limits: &i.Limits, Layers: i.Layers,
 	}
 	for _, r := range i.Restarts {
@@ -96,6 +99,7 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 	q := pipeline.NewSession{
 		Namespace: c.namespace, Language: string(a.Language), Backend: a.Backend, Allow: a.Allow,
 		Limits: a.Limits.bounds(), Idle: seconds(a.Idle), Lifetime: seconds(a.Lifetime),
+		Tools: toolsOf(a.Tools), ToolTimeout: seconds(a.ToolTime),
 	}
 	c.progress.say("starting the session")
 	opened, err := s.cfg.Pipeline.Do(ctx, q)
