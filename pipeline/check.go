@@ -86,6 +86,9 @@ func (r *run) check(ctx context.Context, c *plan, language string) (err error) {
 		}
 		return nil
 	}
+	if is, err := r.other(c); is {
+		return err
+	}
 	code := q.source(language)
 	c.unfenced = code.Source
 	if c.program, err = validate.Check(ctx, code); err != nil {
@@ -266,5 +269,7 @@ func (p *Pipeline) Probe(ctx context.Context, backend string) (backends.Probe, e
 	if err != nil {
 		return backends.Probe{}, err
 	}
-	return c.backend.Probe(ctx, backends.Spec{Profile: c.base, Require: c.requires})
+	probe, err := c.backend.Probe(ctx, backends.Spec{Profile: c.base, Require: c.requires})
+	probe.Runtimes = append(probe.Runtimes, Offered(p.cfg.Runtimes, c.backend.Name())...)
+	return probe, err
 }

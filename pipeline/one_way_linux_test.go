@@ -69,6 +69,8 @@ func TestOneWayIn(t *testing.T) {
 		"CancelJob":       {"default", "none"},
 		"Follow":          {ctx, "default", "none", Follower{}},
 		"Contexts":        {"default", info.ID},
+		"OtherLanguage":   {"perl", ""},
+		"OtherLanguages":  {},
 		"ListFiles":       {ctx, "default", info.ID, "", 1},
 		"Processes":       {"default", info.ID},
 		"Past":            {ctx, "default", info.ID},

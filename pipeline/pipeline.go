@@ -76,6 +76,7 @@ type Config struct {
 	Packages *packages.Store // nil: nothing can be installed
 	AskAbout AskAbout        // what else than names a person is asked about
 	Results  *results.Store  // nil stores no results
+	Runtimes []Runtime       // languages of the operator
 	Review   Review          // what is done about dangerous code
 	Host     Host            // which commands may run on the host
 

@@ -17,13 +17,15 @@ type Request struct {
 	Namespace string // whose run it is; "" is "default"
 	Client    string // what the caller's program calls itself, for people who are asked about the run; "" is unknown
 
-	Language string // "python", "node", "shell"; "" goes by Name
+	Language string // "python", "node", "shell", or an operator's runtime; "" goes by Name
 	Name     string // of the file that holds the code; "" makes one up
 	Code     []byte
 	// Show says that the code is an agent's, who writes as in a notebook: it may stand in a fence, whose language counts;
 	// lines of Python may begin with ! or %; and what runs once in a sandbox of its own shows the value of its last
 	// expression and its figures, as a session's code does. Without it, a program runs as it would anywhere.
 	Show bool
+	// CheckOnly has the syntax of the code be checked instead, as the operator's runtime of its language says.
+	CheckOnly bool
 	// Command is a program to run instead of code, and its arguments. It is looked for in the sandbox: in /workspace, its
 	// working directory, where its name has a slash, else on the PATH. Language then says whose interpreter and image are shown;
 	// "" shows all interpreters of this host.

@@ -186,6 +186,9 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	if describesMuch(q.Metadata) {
 		return c, refuse(StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
 	}
+	if name := r.p.OtherLanguage(q.Language, ""); name != "" {
+		return c, refuse(StageValidate, "code of "+name+" runs without a session: it has no interpreter that stays", "run it without one")
+	}
 	if c.shows = backends.AnyProgram; !q.Bare || q.Language != "" {
 		if c.shows, err = validate.Language(q.Language); err != nil {
 			return c, refuse(StageValidate, err.Error(), "")

@@ -1,0 +1,79 @@
+package pipeline
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+var (
+	perl = Runtime{Name: "perl", Extensions: []string{".pl", ".pm"}, Command: []string{"perl", "-w"}, Check: []string{"perl", "-c"}}
+	cee  = Runtime{Name: "c", Extensions: []string{".c"}, Compile: []string{"gcc", "-O1", "-o", "{program}", "{file}"}, Command: []string{"{program}"}, Check: []string{"gcc", "-fsyntax-only"}}
+)
+
+func TestRuntimes(t *testing.T) {
+	for _, needed := range []Runtime{perl, cee} {
+		if program := needed.missing("process", false); program != "" {
+			hosttest.Missing(t, program, "it is not installed")
+		}
+	}
+	none := Runtime{Name: "none", Extensions: []string{".none"}, Command: []string{"no-such-program"}}
+	p, log, _ := newReal(t, func(c *Config) { c.Runtimes = []Runtime{perl, cee, none} })
+	main := "#include <stdio.h>\nint main(int n, char **a) { int c = getchar(); printf(\"%d %s %c\\n\", n, a[n - 1], c); return 7; }\n"
+	for _, c := range []struct {
+		name   string
+		q      Request
+		exit   int
+		stdout string
+		stderr string
+	}{
+		{"perl", Request{Language: "Perl", Code: []byte("print join(',', @ARGV), \"\\n\"; exit 3"), Args: []string{"a b", "-c"}}, 3, "a b,-c\n", ""},
+		{"by extension", Request{Name: "x.pl", Code: []byte("print 6*7")}, 0, "42", ""},
+		{"a fence", Request{Language: "python", Show: true, Code: []byte("```perl\nprint 6*7\n```")}, 0, "42", ""},
+		{"an error", Request{Name: "x.pl", Code: []byte("print (")}, 255, "", "syntax error at x.pl line 1"},
+		{"a syntax check", Request{Name: "x.pl", CheckOnly: true, Code: []byte("print 'not run'")}, 0, "", "x.pl syntax OK"},
+		{"c", Request{Name: "main.c", Code: []byte(main), Args: []string{"it's $HOME"}, Stdin: strings.NewReader("!")}, 7, "2 it's $HOME !\n", ""},
+		{"c, another name", Request{Language: "c", Name: "-x 'y", Code: []byte(main), Stdin: strings.NewReader("!")}, 7, "1 /tmp/program !\n", ""},
+		{"c that does not compile", Request{Language: "c", Code: []byte("int main( {")}, 1, "", "error: "},
+		{"c, a syntax check", Request{Language: "c", CheckOnly: true, Code: []byte("int main( {")}, 1, "", "error: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res, err := p.Do(t.Context(), c.q)
+			if err != nil || res.ExitCode != c.exit || res.Stdout != c.stdout || !strings.Contains(res.Stderr, c.stderr) || len(res.Artifacts) != 0 {
+				t.Errorf("got %v %d %q %q %v, want %d %q", err, res.ExitCode, res.Stdout, res.Stderr, res.Artifacts, c.exit, c.stdout)
+			}
+			if missing := res.missing(); missing != nil {
+				t.Errorf("without %v", missing)
+			}
+		})
+	}
+	if started := strings.Join(rows(t, log, "execution.started"), "\n"); !strings.Contains(started, `"language":"perl"`) || !strings.Contains(started, `"language":"c"`) {
+		t.Errorf("the log has %s", started)
+	}
+	for name, q := range map[string]Effect{
+		"needs no-such-program": Request{Language: "none", Code: []byte("x")},
+		"is empty":              Request{Language: "perl"},
+		"nothing checks":        Request{Language: "none", CheckOnly: true, Code: []byte("x")},
+		"is checked without":    Request{Language: "python", CheckOnly: true, Code: []byte("x")},
+		"without a session":     NewSession{Language: "perl"},
+		"unknown language":      Request{Language: "cobol", Code: []byte("x")},
+	} {
+		_, err := p.Do(t.Context(), q)
+		if e, _ := errors.AsType[*Error](err); e == nil || !e.Denied || !strings.Contains(e.Reason, name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	probe, err := p.Probe(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]string{}
+	for _, r := range probe.Runtimes {
+		at[r.Name] = r.Path + "|" + r.Why.String()
+	}
+	if at["perl"] == "" || strings.HasPrefix(at["perl"], "|") || !strings.Contains(at["none"], "names no-such-program") {
+		t.Errorf("the probe offers %v", at)
+	}
+}
