@@ -1,21 +1,28 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/run"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -36,7 +43,7 @@ Examples:
   sandboxmcp validate script.py --write
   cat app.js | sandboxmcp validate - --language node --no-auto-fix`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell or r (default: by its extension)"},
+			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell, r or one of the configuration (default: by its extension)"},
 			&cli.BoolFlag{Name: "no-auto-fix", Usage: "do not add missing imports: only name them"},
 			&cli.BoolFlag{Name: "write", Usage: "write the code with its missing imports back to FILE"},
 			command.JSONFlag(),
@@ -68,11 +75,11 @@ func (p *program) validate(c *cli.Context) error {
 	case c.Bool("write") && file == "-":
 		return exit.Usage("sandboxmcp validate - --language python --json", "--write needs a FILE: standard input can't be written to")
 	}
-	code, err := p.codeOf(file, c.String("language"))
+	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
-	cfg, err := wiring.Load(c)
+	code, err := p.codeOf(file, c.String("language"), slices.Collect(maps.Keys(cfg.Runtimes)))
 	if err != nil {
 		return err
 	}
@@ -83,6 +90,9 @@ func (p *program) validate(c *cli.Context) error {
 		return err
 	}
 	defer parts.Close()
+	if other := parts.Pipeline.OtherLanguage(code.Language, code.Name); other != "" {
+		return p.validateOther(ctx, c, parts, file, code, other)
+	}
 	report, err := parts.Pipeline.Analyze(ctx, code, validate.Options{Fix: !c.Bool("no-auto-fix")})
 	if err != nil {
 		return err
@@ -102,14 +112,33 @@ func (p *program) validate(c *cli.Context) error {
 	return exit.Unless(found.Valid, p.Printf(c, found, "%s", found))
 }
 
-// codeOf reads the code of the command line.
-func (p *program) codeOf(file, language string) (validate.Code, error) {
+// validateOther has the configuration's command check code of a language that it names, in a sandbox.
+func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiring.Parts, file string, code validate.Code, language string) error {
+	if c.Bool("write") {
+		return exit.Usage("leave out --write", "code of %s is checked, and not changed", language)
+	}
+	res, err := parts.Pipeline.Do(ctx, pipeline.Request{Language: language, Name: code.Name, Code: code.Source, CheckOnly: true})
+	if err != nil {
+		return err
+	}
+	found := validation{File: file, Language: language, Valid: res.Ended == backends.EndedOK, Judged: true,
+		Problems: []validate.Problem{}, Missing: []validate.Import{}, Dangers: []validate.Danger{}, Notes: []string{}}
+	if says := strings.TrimSpace(res.Stdout + res.Stderr); !found.Valid {
+		found.Problems = append(found.Problems, validate.Problem{Text: cmp.Or(says, "the check ended with exit code "+strconv.Itoa(res.ExitCode))})
+	} else if says != "" {
+		found.Notes = append(found.Notes, says)
+	}
+	return exit.Unless(found.Valid, p.Printf(c, found, "%s", found))
+}
+
+// codeOf reads the code of the command line. others are languages of the configuration.
+func (p *program) codeOf(file, language string, others []string) (validate.Code, error) {
 	code := validate.Code{Language: language}
 	if file == "-" && language == "" {
 		return code, exit.Usage("sandboxmcp validate - --language python", "standard input has no extension to know its language by: give --language")
 	}
 	if language != "" {
-		if _, err := validate.Language(language); err != nil {
+		if _, err := validate.Language(language); err != nil && !slices.Contains(others, language) {
 			return code, exit.Usage("--language python, node, shell or r", "--language: %v", err)
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace stri
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	for _, r := range p.Runtimes {
-		if r.Path == "" {
+		if r.Path == "" || s.cfg.Pipeline.OtherLanguage(r.Name, "") != "" {
 			continue
 		}
 		asked.Go(func() {

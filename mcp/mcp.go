@@ -80,9 +80,15 @@ func New(cfg Config) *Server {
 	return s
 }
 
+// runsOther are the tools that take the languages of the configuration, too.
+var runsOther = []string{"execute_code", "validate_code"}
+
 func (s *Server) add(t tool) {
 	if s.cfg.Namespace != "" { // which is understood where there is only one, too
 		t.In = t.In.Without("namespace")
+	}
+	if slices.Contains(runsOther, t.Name) && s.cfg.Pipeline != nil {
+		t.In = t.In.Offering("language", s.cfg.Pipeline.OtherLanguages()...)
 	}
 	s.has, s.list = append(s.has, t), append(s.list, s.entry(t))
 	slices.SortFunc(s.list, func(a, b mcp.Tool) int { return strings.Compare(a.Name, b.Name) })

@@ -124,7 +124,7 @@ type egressDecision struct {
 
 func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*answer, error) {
 	if a.Run != "" || len(a.Results) > 0 {
-		return s.nextTurn(ctx, c, a)
+		return s.resume(ctx, c, a)
 	}
 	if a.Code == "" {
 		return nil, operation.Wrong("code", "is missing or empty: send code, or request_id to go on with code that waits")
@@ -138,7 +138,7 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 		return s.runBehind(ctx, q), nil
 	}
 	if s.callsBack(q.Namespace, q.Session) {
-		return s.firstTurn(ctx, q)
+		return s.beginCalling(ctx, q)
 	}
 	if w := c.progress.lines(); w != nil {
 		q.Stdout, q.Stderr = w, c.progress.lines()

@@ -1,10 +1,13 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
@@ -37,11 +40,17 @@ type problem struct {
 	Snippet string `json:"snippet" about:"The line with a caret under the place."`
 }
 
-func (s *Server) validateCode(ctx context.Context, _ *call, a *validateArgs) (*answer, error) {
+func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*answer, error) {
 	language := string(a.Language)
 	inner, named := notebook.Unfence(string(source(a.Code)))
 	if _, err := validate.Language(named); err == nil { // as for execute_code
 		language = named
+	}
+	if other := s.cfg.Pipeline.OtherLanguage(named, ""); other != "" {
+		language = other
+	}
+	if s.cfg.Pipeline.OtherLanguage(language, "") != "" {
+		return s.validateOther(ctx, c, language, inner)
 	}
 	code := validate.Code{Language: language, Source: []byte(inner)}
 	r, err := s.cfg.Pipeline.Analyze(ctx, code, validate.Options{Fix: a.AutoFix, Notebook: true})
@@ -79,6 +88,21 @@ func (s *Server) validateCode(ctx context.Context, _ *call, a *validateArgs) (*a
 		text = append(text, "what auto_fix changed:", r.Diff)
 	}
 	return &answer{text: strings.TrimRight(strings.Join(text, "\n"), "\n"), facts: f}, nil
+}
+
+// validateOther has the operator's command check code of a language that the configuration names, in a sandbox.
+func (s *Server) validateOther(ctx context.Context, c *call, language, code string) (*answer, error) {
+	res, err := s.cfg.Pipeline.Do(ctx, pipeline.Request{Namespace: c.namespace, Language: language, Code: []byte(code), CheckOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	says, _ := excerpt(strings.TrimRight(res.Stdout+res.Stderr, "\n"), maxTraceback, "")
+	f := &validateFacts{Valid: res.Ended == backends.EndedOK, Language: language}
+	if f.Valid {
+		return &answer{text: "valid " + language + "\n" + says, facts: f}, nil
+	}
+	f.Problems = []problem{{Text: cmp.Or(says, endOf(res))}}
+	return &answer{text: "not valid: " + endOf(res) + "\n" + says, facts: f}, nil
 }
 
 // at returns a finding with its place.

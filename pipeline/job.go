@@ -23,7 +23,7 @@ type Job struct {
 	Stderr    string    `json:"stderr_tail"`
 	Result    *Result   `json:"result,omitempty"` // once it is done
 
-	Calls []ToolCall `json:"tool_calls,omitempty"` // of its session's tools, that wait for results: see Turn
+	Calls []ToolCall `json:"tool_calls,omitempty"` // of its session's tools, that wait for results: see Resume
 }
 
 // jobs holds the runs in the background, and the last that are done.

@@ -78,7 +78,7 @@ func TestOneWayIn(t *testing.T) {
 		"ReadDirectory":   {ctx, "default", info.ID, "none"},
 		"ReadFile":        {ctx, "default", info.ID, "none"},
 		"Start":           {ctx, StartProcess{Process: Process{Session: info.ID, Args: []string{"true"}}}},
-		"Turn":            {ctx, "default", "none", []ToolResult{}, (func(ToolCall) bool)(nil)},
+		"Resume":          {ctx, "default", "none", []ToolResult{}, (func(ToolCall) bool)(nil)},
 		"StatFile":        {ctx, "default", info.ID, "none"},
 		"WatchFiles":      {ctx, "default", info.ID, guest.Watch{Path: "none"}, func() error { return nil }, func(guest.Event) error { return nil }},
 		"Free":            {backends.Limits{CPU: 1}},

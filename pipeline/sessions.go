@@ -40,7 +40,7 @@ type NewSession struct {
 	Files string   // a paused session of the namespace, whose files it gets; it is not there any more then
 	Pause bool     // it is paused when its lifetime is up, and not lost
 
-	// Tools are functions of its client that its code can call, by runs in the background: see Turn. ToolTimeout bounds each call; 0 is five
+	// Tools are functions of its client that its code can call, by runs in the background: see Resume. ToolTimeout bounds each call; 0 is five
 	// minutes. The time of the code goes on meanwhile.
 	Tools       []Tool
 	ToolTimeout time.Duration

@@ -24,10 +24,10 @@ func begin(t testing.TB, p *Pipeline, s session.Info, code string, secrets ...st
 	return id
 }
 
-// turn answers calls, and returns what comes next.
-func turn(t testing.TB, p *Pipeline, id string, results ...ToolResult) Job {
+// resume answers calls, and returns what comes next.
+func resume(t testing.TB, p *Pipeline, id string, results ...ToolResult) Job {
 	t.Helper()
-	j, err := p.Turn(t.Context(), "", id, results, nil)
+	j, err := p.Resume(t.Context(), "", id, results, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestToolCalls(t *testing.T) {
 	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
 	s := open(t, p, NewSession{Tools: []Tool{searchTool}})
 	id := begin(t, p, s, "import os\nfrom tools import search\nsearch('all of ' + os.environ['TOKEN'], n=[1, None])['hits']", "TOKEN")
-	j := turn(t, p, id)
+	j := resume(t, p, id)
 	if len(j.Calls) != 1 || j.Calls[0].Name != "search" || string(j.Calls[0].Arguments) != `{"n":[1,null],"query":"all of ***REDACTED***"}` {
 		t.Fatalf("waits for %+v %+v", j.Calls, j.Result)
 	}
@@ -61,18 +61,18 @@ func TestToolCalls(t *testing.T) {
 	if called := rows(t, log, "session.tool_called"); len(called) != 1 || !strings.HasPrefix(called[0], call) || !strings.Contains(called[0], `"of":"`+id+`"`) {
 		t.Errorf("the log has %q before the answer", called)
 	}
-	if again := turn(t, p, id); len(again.Calls) != 1 || again.Calls[0].ID != call {
+	if again := resume(t, p, id); len(again.Calls) != 1 || again.Calls[0].ID != call {
 		t.Errorf("asked again, it waits for %+v", again.Calls)
 	}
 	for name, results := range map[string][]ToolResult{"an unknown call": {{ID: "none"}}, "a call twice": {{ID: call}, {ID: call}}} {
-		if _, err := p.Turn(t.Context(), "", id, results, nil); !errors.Is(err, ErrNoCall) {
+		if _, err := p.Resume(t.Context(), "", id, results, nil); !errors.Is(err, ErrNoCall) {
 			t.Errorf("a result of %s: %v", name, err)
 		}
 	}
-	if _, err := p.Turn(t.Context(), "other", id, []ToolResult{{ID: call}}, nil); err == nil {
+	if _, err := p.Resume(t.Context(), "other", id, []ToolResult{{ID: call}}, nil); err == nil {
 		t.Error("another namespace answered")
 	}
-	j = turn(t, p, id, ToolResult{ID: call, Value: json.RawMessage(`{"hits":["abc123def456ghi",2]}`)})
+	j = resume(t, p, id, ToolResult{ID: call, Value: json.RawMessage(`{"hits":["abc123def456ghi",2]}`)})
 	if j.Result == nil || j.Result.Ended != "ok" || j.Result.Value["text/plain"] != "['***REDACTED***', 2]" {
 		t.Fatalf("got %+v", j.Result)
 	}
@@ -90,12 +90,12 @@ func TestToolCallsFail(t *testing.T) {
 	s := open(t, p, NewSession{Tools: []Tool{searchTool}, ToolTimeout: 300 * time.Millisecond})
 	caught := "from tools import search, ToolError\ntry: search('x')\nexcept ToolError as e: caught = str(e)\ncaught"
 	id := begin(t, p, s, caught)
-	j := turn(t, p, id)
-	if j = turn(t, p, id, ToolResult{ID: j.Calls[0].ID, Error: "no index"}); j.Result == nil || j.Result.Value["text/plain"] != "'no index'" {
+	j := resume(t, p, id)
+	if j = resume(t, p, id, ToolResult{ID: j.Calls[0].ID, Error: "no index"}); j.Result == nil || j.Result.Value["text/plain"] != "'no index'" {
 		t.Errorf("an error: %+v", j.Result)
 	}
 	id = begin(t, p, s, caught)
-	turn(t, p, id)
+	resume(t, p, id)
 	hosttest.Until(t, "a call ends when its time is up", func() bool { j, _ := p.Job("", id); return j.Result != nil })
 	if j, _ := p.Job("", id); j.Result.Value["text/plain"] != "'no answer came within 0.3 s'" {
 		t.Errorf("a call that nobody answers: %+v", j.Result)
@@ -116,7 +116,7 @@ func TestToolCallsFail(t *testing.T) {
 		}
 		return nil
 	}
-	if j = turn(t, p, begin(t, p, s, caught)); j.Result == nil || !strings.Contains(j.Result.Value["text/plain"], "disk full") {
+	if j = resume(t, p, begin(t, p, s, caught)); j.Result == nil || !strings.Contains(j.Result.Value["text/plain"], "disk full") {
 		t.Errorf("a call without a row: %+v %+v", j.Calls, j.Result)
 	}
 }
@@ -126,25 +126,25 @@ func TestToolCallsMany(t *testing.T) {
 	p, _, _ := newReal(t, nil)
 	s := open(t, p, NewSession{Language: "node", Tools: []Tool{searchTool}})
 	id := begin(t, p, s, "const { search } = require('tools'); (await Promise.all([1, 2, 3].map((n) => search({ n })))).map((a) => a.n).join()")
-	j := turn(t, p, id)
+	j := resume(t, p, id)
 	for len(j.Calls) < 3 {
-		j = turn(t, p, id)
+		j = resume(t, p, id)
 	}
 	var results []ToolResult
 	for _, c := range j.Calls {
 		results = append(results, ToolResult{ID: c.ID, Value: c.Arguments})
 	}
-	if j = turn(t, p, id, results...); j.Result == nil || j.Result.Value["text/plain"] != "'1,2,3'" {
+	if j = resume(t, p, id, results...); j.Result == nil || j.Result.Value["text/plain"] != "'1,2,3'" {
 		t.Errorf("got %+v", j.Result)
 	}
 	id = begin(t, p, s, "await require('tools').search({})")
-	turn(t, p, id)
+	resume(t, p, id)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := p.Do(context.Background(), EndSession{Session: s.ID})
 		ended <- err
 	}()
-	if j = turn(t, p, id); j.Result == nil && len(j.Calls) == 0 {
+	if j = resume(t, p, id); j.Result == nil && len(j.Calls) == 0 {
 		t.Errorf("got %+v", j)
 	}
 	hosttest.Until(t, "the run ends with its session", func() bool { j, _ := p.Job("", id); return j.Result != nil })

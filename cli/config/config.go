@@ -48,6 +48,8 @@ type Config struct {
 	// include the built-in ones.
 	Profiles map[string]Profile
 
+	Runtimes map[string]Runtime // the operator's own languages, by the name that --language takes
+
 	origins map[string]string // sources of the values that are not defaults, by key: see Setting.From
 }
 
@@ -186,7 +188,7 @@ type Setting struct {
 }
 
 // Origins returns every setting with the place it came from: first those that every
-// configuration has, then certificates, templates and profiles by name.
+// configuration has, then certificates, templates, runtimes and profiles by name.
 func (c Config) Origins() []Setting {
 	var all []Setting
 	for _, s := range settings() {
@@ -194,6 +196,7 @@ func (c Config) Origins() []Setting {
 	}
 	all = append(all, c.certificateOrigins()...)
 	all = append(all, c.templateOrigins()...)
+	all = append(all, c.runtimeOrigins()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, key := c.Profiles[name], "profiles."+name
 		all = append(all,

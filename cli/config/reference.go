@@ -38,6 +38,10 @@ func Reference() []Entry {
 		Entry{"http.certificates.NAME.namespaces", "", "a list", "[]", "namespaces that it may use; an agent needs one, and a person without any has all"},
 		Entry{"http.templates.NAME.backend", "", strings.Join(backends(), ", "), "backend", "what contains sandboxes of E2B's template NAME, which SDKs ask for by this name"},
 		Entry{"http.templates.NAME.profile", "", "text", "profile", "profile of sandboxes of this template"},
+		Entry{"runtimes.NAME.extensions", "", "a list of extensions, such as .pl", "needed", "files of language NAME, which run, validate_code and the like take then as a language"},
+		Entry{"runtimes.NAME.command", "", "a list of words", "needed", "program that runs the code, whose file is {file} or else the last word; with compile, {program}"},
+		Entry{"runtimes.NAME.compile", "", "a list of words", "[]", "program that makes {program} of {file} in the same sandbox first"},
+		Entry{"runtimes.NAME.check", "", "a list of words", "[]", "program that checks the syntax of the code without running it"},
 		Entry{"profiles.NAME.require", "", "a list of " + strings.Join(Layers(), ", "), "the containment layers", "layers without which a run of this profile is refused"},
 		Entry{"profiles.NAME.layers", "", Hardened + ", " + Landlock, Hardened, "layers that this profile sets up"})
 }

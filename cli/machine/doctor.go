@@ -22,6 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 func (p commands) doctorCommand() *cli.Command {
@@ -201,7 +202,7 @@ func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
 	for _, l := range probe.Layers {
 		d.add(finding{Kind: "layer", Name: l.Name, OK: l.InForce, Needed: slices.Contains(required, l.Name), Detail: l.Detail, Remedy: l.Remedy.String()})
 	}
-	for _, r := range probe.Runtimes {
+	for _, r := range append(probe.Runtimes, pipeline.Offered(wiring.Runtimes(cfg), cfg.Backend)...) {
 		d.add(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
 	}
 	return d, nil

@@ -77,7 +77,7 @@ Examples:
 func runFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "c", Usage: "run `CODE` instead of a file, in Python unless --language says otherwise"},
-		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell or r (default: by its extension, or its first line)"},
+		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell, r or one of the configuration (default: by its extension, or its first line)"},
 		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.Configured},
 		&cli.Float64Flag{Name: "grace", Usage: "`SECONDS` that it has to end by itself after Ctrl-C or SIGTERM, which it is sent; 0 kills it", Value: 10},
 		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: command.Configured},

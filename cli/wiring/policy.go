@@ -3,6 +3,7 @@ package wiring
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -144,6 +145,15 @@ func Templates(cfg config.Config) map[string]e2b.Template {
 	all := map[string]e2b.Template{}
 	for name, t := range cfg.HTTP.Templates {
 		all[name] = e2b.Template(t)
+	}
+	return all
+}
+
+// Runtimes are the operator's own languages, by name.
+func Runtimes(cfg config.Config) (all []pipeline.Runtime) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Runtimes)) {
+		r := cfg.Runtimes[name]
+		all = append(all, pipeline.Runtime{Name: name, Extensions: r.Extensions, Command: r.Command, Compile: r.Compile, Check: r.Check})
 	}
 	return all
 }

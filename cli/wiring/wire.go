@@ -177,6 +177,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Packages:  p.packages,
 		AskAbout:  pipeline.AskAbout{Packages: cfg.Packages.Ask},
 		Results:   p.Results,
+		Runtimes:  Runtimes(cfg),
 		Review:    review,
 		Host:      onHost,
 		Protected: ownPlaces(cfg),

@@ -130,7 +130,7 @@ func (s *Server) run(r *http.Request, st *state, c call, out *events) (any, erro
 	}
 	q.Limits.Wall = seconds(c.Timeout)
 	if info, err := s.cfg.Pipeline.Session(st.namespace, id); err == nil && len(info.Tools) > 0 && q.Context == "" {
-		return s.turns(r, st, c, q, out)
+		return s.runCalling(r, st, c, q, out)
 	}
 	res, err := s.cfg.Pipeline.Do(r.Context(), q)
 	if err != nil {

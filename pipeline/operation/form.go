@@ -197,6 +197,17 @@ func (f Form) Without(name string) Form {
 	return f
 }
 
+// Offering returns the form with more values of a field that has a choice of them.
+func (f Form) Offering(name string, values ...string) Form {
+	f.fields = slices.Clone(f.fields)
+	for i := range f.fields {
+		if one := &f.fields[i]; one.name == name && one.oneOf != nil {
+			one.oneOf = append(slices.Clone(one.oneOf), values...)
+		}
+	}
+	return f
+}
+
 // Names are the fields that are offered.
 func (f Form) Names() (all []string) {
 	for _, one := range f.fields {

@@ -84,9 +84,9 @@ type exec struct {
 // maxExecs is how many executions of a session are remembered whose end nobody has asked for.
 const maxExecs = 32
 
-// turns runs code that can call functions of the client: until it waits for results, which [Server.results] brings, or to its end. A stream
+// runCalling runs code that can call functions of the client: until it waits for results, which [Server.results] brings, or to its end. A stream
 // tells of both. A client that goes away while it is waited for ends the code.
-func (s *Server) turns(r *http.Request, st *state, c call, q pipeline.Request, out *events) (any, error) {
+func (s *Server) runCalling(r *http.Request, st *state, c call, q pipeline.Request, out *events) (any, error) {
 	id, done := s.cfg.Pipeline.Begin(r.Context(), q)
 	s.mu.Lock()
 	for old := range st.execs { // whose end nobody asked for
@@ -97,13 +97,13 @@ func (s *Server) turns(r *http.Request, st *state, c call, q pipeline.Request, o
 	st.execs[id] = &exec{c, out.streams}
 	s.mu.Unlock()
 	if !out.streams {
-		return s.turn(r.Context(), st, id, nil)
+		return s.resume(r.Context(), st, id, c, nil)
 	}
 	defer s.over(st, id)
 	out.sse.send("exec", map[string]string{"type": "exec", "exec_id": id})
-	told := map[string]bool{}
+	sent := map[string]bool{}
 	for {
-		j, err := s.cfg.Pipeline.Turn(r.Context(), st.namespace, id, nil, func(c pipeline.ToolCall) bool { return told[c.ID] })
+		j, err := s.cfg.Pipeline.Resume(r.Context(), st.namespace, id, nil, func(c pipeline.ToolCall) bool { return sent[c.ID] })
 		if err != nil {
 			s.cfg.Pipeline.CancelJob(st.namespace, id)
 			<-done
@@ -112,19 +112,16 @@ func (s *Server) turns(r *http.Request, st *state, c call, q pipeline.Request, o
 		if j.Result != nil {
 			return s.ended(c, *j.Result)
 		}
-		for _, use := range usesOf(slices.DeleteFunc(j.Calls, func(c pipeline.ToolCall) bool { return told[c.ID] })) {
-			told[use.ID] = true
+		for _, use := range usesOf(slices.DeleteFunc(j.Calls, func(c pipeline.ToolCall) bool { return sent[c.ID] })) {
+			sent[use.ID] = true
 			out.sse.send("tool_use", use)
 		}
 	}
 }
 
-// turn waits for the next calls of code, or for its end.
-func (s *Server) turn(ctx context.Context, st *state, id string, results []pipeline.ToolResult) (any, error) {
-	s.mu.Lock()
-	e := st.execs[id]
-	s.mu.Unlock()
-	j, err := s.cfg.Pipeline.Turn(ctx, st.namespace, id, results, nil)
+// resume waits for the next calls of code, or for its end.
+func (s *Server) resume(ctx context.Context, st *state, id string, c call, results []pipeline.ToolResult) (any, error) {
+	j, err := s.cfg.Pipeline.Resume(ctx, st.namespace, id, results, nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		s.cfg.Pipeline.CancelJob(st.namespace, id)
@@ -135,7 +132,7 @@ func (s *Server) turn(ctx context.Context, st *state, id string, results []pipel
 		return pause{"tool_use", id, "tool_use", usesOf(j.Calls)}, nil
 	}
 	s.over(st, id)
-	return s.ended(e.call, *j.Result)
+	return s.ended(c, *j.Result)
 }
 
 func (s *Server) over(st *state, id string) {
@@ -173,7 +170,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) {
 		results = append(results, one.result())
 	}
 	if e.streams {
-		if _, err := s.cfg.Pipeline.Turn(over(r.Context()), st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
+		if _, err := s.cfg.Pipeline.Resume(over(r.Context()), st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
 			refusePipeline(w, err)
 			return
 		}
@@ -181,7 +178,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) {
 		return
 	}
 	out := &events{w: w}
-	switch next, err := s.turn(r.Context(), st, id, results); {
+	switch next, err := s.resume(r.Context(), st, id, e.call, results); {
 	case err != nil:
 		out.fail(err)
 	default:
@@ -189,7 +186,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) {
 	}
 }
 
-// errAnswered ends a turn whose calls are told of elsewhere.
+// errAnswered ends a wait whose calls are sent of elsewhere.
 var errAnswered = errors.New("the results are delivered")
 
 // over returns a context that has ended: who only delivers does not wait.

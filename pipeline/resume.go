@@ -91,12 +91,12 @@ func (c *toolCalls) waiting() ([]ToolCall, <-chan struct{}) {
 	return slices.Clone(c.open), c.fresh
 }
 
-// gather is how long Turn waits for more calls after the first: code that makes several at a time does so within less.
+// gather is how long Resume waits for more calls after the first: code that makes several at a time does so within less.
 const gather = 10 * time.Millisecond
 
-// Turn gives a background run the results of calls of its session's tools, and waits until calls wait for results, or it is done. It
+// Resume gives a background run the results of calls of its session's tools, and waits until calls wait for results, or it is done. It
 // returns all calls that wait, unless known, which may be nil, reports each of them: then it waits for another.
-func (p *Pipeline) Turn(ctx context.Context, namespace, id string, results []ToolResult, known func(ToolCall) bool) (Job, error) {
+func (p *Pipeline) Resume(ctx context.Context, namespace, id string, results []ToolResult, known func(ToolCall) bool) (Job, error) {
 	p.jobs.mu.Lock()
 	j := p.jobs.all[id]
 	p.jobs.mu.Unlock()
@@ -120,10 +120,10 @@ func (p *Pipeline) Turn(ctx context.Context, namespace, id string, results []Too
 		case <-more:
 		case <-gathered:
 			if calls, _ := j.calls.waiting(); len(calls) > 0 {
-				return p.jobs.look(j), nil
+				return p.jobs.current(j), nil
 			}
 		case <-j.done:
-			return p.jobs.look(j), nil
+			return p.jobs.current(j), nil
 		case <-ctx.Done():
 			return Job{}, context.Cause(ctx)
 		}
@@ -138,8 +138,8 @@ func (c *toolCalls) ids() (ids []string) {
 	return ids
 }
 
-// look returns what a job is now.
-func (s *jobs) look(j *job) Job {
+// current returns what a job is now.
+func (s *jobs) current(j *job) Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return j.snapshot()

@@ -52,15 +52,15 @@ func (s *Server) callsBack(namespace, id string) bool {
 	return err == nil && len(info.Tools) > 0
 }
 
-// firstTurn runs code that can call functions of the client, until it waits for results or has ended. Nobody is there to be asked or shown
-// anything between two turns: what it prints is in the result.
-func (s *Server) firstTurn(ctx context.Context, q pipeline.Request) (*answer, error) {
+// beginCalling runs code that can call functions of the client, until it waits for results or has ended. Nobody is there to be asked or shown
+// anything between two calls: what it prints is in the result.
+func (s *Server) beginCalling(ctx context.Context, q pipeline.Request) (*answer, error) {
 	id, _ := s.cfg.Pipeline.Begin(ctx, q)
-	return s.turn(ctx, q.Namespace, id, nil)
+	return s.resumeRun(ctx, q.Namespace, id, nil)
 }
 
-// nextTurn goes on with code that waits for results.
-func (s *Server) nextTurn(ctx context.Context, c *call, a *executeArgs) (*answer, error) {
+// resume goes on with code that waits for results.
+func (s *Server) resume(ctx context.Context, c *call, a *executeArgs) (*answer, error) {
 	switch {
 	case a.Run == "":
 		return nil, operation.Wrong("request_id", "is missing: tool_results are for code that waits for them")
@@ -80,12 +80,12 @@ func (s *Server) nextTurn(ctx context.Context, c *call, a *executeArgs) (*answer
 		}
 		results = append(results, one)
 	}
-	return s.turn(ctx, s.namespaceOf(c, a.Run), a.Run, results)
+	return s.resumeRun(ctx, s.namespaceOf(c, a.Run), a.Run, results)
 }
 
-// turn gives code results, and waits until it needs more, or has ended. A client that gives up ends it.
-func (s *Server) turn(ctx context.Context, namespace, id string, results []pipeline.ToolResult) (*answer, error) {
-	j, err := s.cfg.Pipeline.Turn(ctx, namespace, id, results, nil)
+// resumeRun gives code results, and waits until it needs more, or has ended. A client that gives up ends it.
+func (s *Server) resumeRun(ctx context.Context, namespace, id string, results []pipeline.ToolResult) (*answer, error) {
+	j, err := s.cfg.Pipeline.Resume(ctx, namespace, id, results, nil)
 	if err != nil {
 		if ctx.Err() != nil {
 			s.cfg.Pipeline.CancelJob(namespace, id)
