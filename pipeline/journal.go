@@ -23,7 +23,8 @@ import (
 // locked. A server that is killed leaves it: the next one that starts records the end of what it lists.
 type journal struct {
 	mu   sync.Mutex
-	file *os.File // nil is none
+	file *os.File        // nil is none
+	open map[string]bool // what it lists that has not ended, by id
 }
 
 // maxCrashes bounds the time to record what killed servers have left.
@@ -34,11 +35,11 @@ const crashed = "its server was killed, or lost power"
 
 // openJournal opens a journal in a directory. It needs no error: without one, nothing is worse than that an end stays unknown.
 func openJournal(dir string) *journal {
-	j := &journal{}
+	j := &journal{open: map[string]bool{}}
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return j
 	}
-	f, err := os.OpenFile(filepath.Join(dir, NewID()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, NewID()), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return j
 	}
@@ -53,14 +54,27 @@ func openJournal(dir string) *journal {
 
 // begin lists something until end. kind is "run" or "session".
 func (j *journal) begin(kind, id, namespace string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.open[id] = true
 	j.write("+ " + kind + " " + id + " " + namespace)
 }
 
-func (j *journal) end(id string) { j.write("- " + id) }
-
-func (j *journal) write(line string) {
+// end takes what was listed off. A journal of which all has ended is emptied, so that it stays small however long its server lives.
+func (j *journal) end(id string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if !j.open[id] {
+		return
+	}
+	if delete(j.open, id); len(j.open) == 0 && j.file != nil {
+		_ = j.file.Truncate(0)
+		return
+	}
+	j.write("- " + id)
+}
+
+func (j *journal) write(line string) {
 	if j.file != nil {
 		_, _ = j.file.WriteString(line + "\n")
 	}
@@ -94,8 +108,8 @@ func left(f *os.File) []journalEntry {
 	return all
 }
 
-// rows is an audit log that can be read.
-type rows interface {
+// pastRows is an audit log that can be read.
+type pastRows interface {
 	Rows(context.Context, audit.Filter) iter.Seq2[audit.Row, error]
 }
 
@@ -145,7 +159,7 @@ func (p *Pipeline) Past(ctx context.Context, namespace, id string) (Past, bool) 
 }
 
 func (p *Pipeline) past(ctx context.Context, namespace, id string) (past Past, known bool) {
-	log, can := p.cfg.Audit.(rows)
+	log, can := p.cfg.Audit.(pastRows)
 	if !can || id == "" {
 		return past, false
 	}

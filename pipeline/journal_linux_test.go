@@ -77,6 +77,22 @@ func TestServerEnds(t *testing.T) {
 		past, known := p.Past(t.Context(), "", id)
 		return known && !past.Began.IsZero()
 	})
+	other := open(t, p, NewSession{Language: "shell"})
+	if _, err := p.Do(t.Context(), EndSession{other.Namespace, other.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(p.journal.file.Name()); err != nil || !strings.Contains(string(text), info.ID) || !strings.Contains(string(text), "- "+other.ID) {
+		t.Errorf("the journal has %q, %v", text, err)
+	}
+	name := p.journal.file.Name()
+	if _, err := p.Do(t.Context(), EndSession{info.Namespace, info.ID}); err != nil {
+		t.Fatal(err)
+	}
+	p.journal.end(id)
+	if text, err := os.ReadFile(name); err != nil || len(text) > 0 {
+		t.Errorf("all has ended, and the journal has %q, %v", text, err)
+	}
+	info = open(t, p, NewSession{Language: "shell"})
 	p.Close()
 	again := New(Config{Backends: p.cfg.Backends, Audit: log})
 	defer again.Close()

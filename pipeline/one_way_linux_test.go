@@ -101,6 +101,7 @@ func TestOneWayIn(t *testing.T) {
 		"Sessions":        {""},
 		"Stand":           {ctx, "default", "none"},
 		"Stats":           {},
+		"StatsOf":         {func(string) bool { return true }},
 		"Usage":           {"default", info.ID},
 		"WebOn":           {},
 	}
