@@ -2,8 +2,12 @@ package page
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -236,6 +240,39 @@ func TestFramedNowhere(t *testing.T) {
 	if len(c.faults) == 0 {
 		t.Error("the browser has shown the frame")
 	}
+}
+
+// TestBelowAPath: behind a reverse proxy, below a path of another origin, a person gets in, reads, answers, follows, checks and signs out.
+func TestBelowAPath(t *testing.T) {
+	s := serve(t)
+	res := s.ran("team", "shell", "echo one")
+	to, err := url.Parse(s.base)
+	must(t, err)
+	proxy := httptest.NewServer(http.StripPrefix("/agents/sandbox", &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host
+	}}))
+	t.Cleanup(proxy.Close) // after the browser, for whose streams it waits
+	c := startChromium(t)
+	c.open(proxy.URL + "/agents/sandbox/#" + s.Invite(boss))
+	c.until("it is in", `!!document.querySelector("header.top") && location.pathname.startsWith("/agents/sandbox/~")`)
+	_, wait := s.begin("python", "print('hello', flush=True)\n"+fmt.Sprintf(connects, "below.example"))
+	c.until("the question is there", `!!document.querySelector(".ask .yes")`)
+	c.until("it is watched", `(document.querySelector("[data-watch]")?.click(), !document.querySelector("#watch").hidden)`)
+	c.until("output comes", `document.querySelector("#watch .pane").textContent.includes("hello")`)
+	c.until("the question is answered", `(document.querySelector(".ask .no")?.click(), !document.querySelector(".ask"))`)
+	wait()
+	for i, section := range []string{"ran", "policy", "charts"} {
+		c.press(fmt.Sprint(i + 2))
+		c.until(section, `location.pathname.endsWith("/`+section+`") && document.body.dataset.section === "`+section+`" && document.readyState === "complete"`)
+	}
+	c.ask(`location.href = "run?id=` + res.ID + `"`)
+	c.until("its story is there", `!!document.querySelector("#verify")`)
+	c.ask(`document.querySelector("#verify").click()`)
+	c.until("receipt and inclusion hold", `document.querySelectorAll("#verdict .good").length === 6`)
+	c.quiet()
+	c.ask(`document.querySelector("#leave button").click()`)
+	c.until("the gate is there", `!!document.querySelector("#by_code") && location.pathname === "/agents/sandbox/"`)
 }
 
 // TestTerminal: what is typed runs in the session, with its value, and by keys alone.
