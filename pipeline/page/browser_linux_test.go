@@ -242,6 +242,52 @@ func TestFramedNowhere(t *testing.T) {
 	}
 }
 
+// TestByKeys: what ran is found, opened and checked, and a session is left, without a mouse.
+func TestByKeys(t *testing.T) {
+	s := serve(t)
+	res, other := s.ran("team", "shell", "echo found-by-keys; exit 3"), s.ran("team", "shell", "true")
+	c := browse(t, s, boss)
+	at := func(section, what string) {
+		t.Helper()
+		c.until(what, `document.body.dataset.section === "`+section+`" && document.readyState === "complete" && document.querySelector("#keys_on").checked`)
+	}
+	c.press("?")
+	c.until("the list of keys is open", `document.querySelector("#help").open`)
+	c.press("Escape")
+	c.until("it is closed", `!document.querySelector("#help").open && document.activeElement === document.body`)
+	c.press("/")
+	at("ran", "a search is at hand from everywhere")
+	c.press("/")
+	c.until("its field has the focus", `document.activeElement.id === "f_text"`)
+	c.call("Input.insertText", map[string]any{"text": "found-by-keys"}, nil)
+	c.ask(`window.before = true`)
+	c.press("Enter")
+	c.until("it is searched", `!window.before && location.search.includes("found-by-keys") && document.readyState === "complete"`)
+	c.ask(`history.back()`)
+	c.until("all rows are there", `document.querySelectorAll("#rows tbody a").length === 2`)
+	c.press("j", "j")
+	c.until("the second row has the focus", `document.activeElement.href?.includes("`+res.ID+`")`)
+	c.press("k")
+	c.until("the first row has the focus", `document.activeElement.href?.includes("`+other.ID+`")`)
+	c.press("j", "Enter")
+	at("run", "its story is there")
+	for range 40 {
+		if c.press("Tab"); c.ask(`document.activeElement.id`) == `"verify"` {
+			break
+		}
+	}
+	c.press("Enter")
+	c.until("receipt and inclusion hold", `document.querySelectorAll("#verdict .good").length === 6`)
+	c.ask(`document.querySelector("#sound").focus()`)
+	for range 5 {
+		if c.press("Tab"); c.ask(`document.activeElement.closest("form")?.id`) == `"leave"` {
+			break
+		}
+	}
+	c.press("Enter")
+	c.until("the gate is there", `!!document.querySelector("#by_code")`)
+}
+
 // TestBelowAPath: behind a reverse proxy, below a path of another origin, a person gets in, reads, answers, follows, checks and signs out.
 func TestBelowAPath(t *testing.T) {
 	s := serve(t)

@@ -34,7 +34,7 @@ type mark struct {
 const (
 	chartWidth  = 720.0
 	chartHeight = 140.0
-	chartLeft   = 70.0
+	chartLeft   = 84.0
 	chartTop    = 8.0
 )
 

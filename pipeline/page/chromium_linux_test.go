@@ -190,7 +190,7 @@ func (c *chromium) until(what, expression string) {
 func (c *chromium) press(keys ...string) {
 	c.t.Helper()
 	for _, key := range keys {
-		code := map[string]int{"Enter": 13, "Tab": 9}[key]
+		code := map[string]int{"Enter": 13, "Tab": 9, "Escape": 27}[key]
 		down := map[string]any{"type": "keyDown", "key": key, "windowsVirtualKeyCode": code}
 		switch {
 		case key == "Enter":

@@ -94,22 +94,25 @@ function questions(m) {
   first = m.first; asked = m.n;
 }
 
-const live = new EventSource("live");
-live.addEventListener("asking", e => { say(""); questions(JSON.parse(e.data)); });
-live.addEventListener("running", e => { const here = $("#running"); if (here) children(here, parsed(JSON.parse(e.data).html)); });
-live.addEventListener("gone", e => say(JSON.parse(e.data).why));
-live.addEventListener("error", async () => {
-  if (leaving) return;
-  say(body.dataset.lost);
-  if (live.readyState === EventSource.CLOSED) {
+let live, leaving = false;
+function connect() {
+  leaving = false;
+  live = new EventSource("live");
+  live.addEventListener("asking", e => { say(""); questions(JSON.parse(e.data)); });
+  live.addEventListener("running", e => { const here = $("#running"); if (here) children(here, parsed(JSON.parse(e.data).html)); });
+  live.addEventListener("gone", e => say(JSON.parse(e.data).why));
+  live.addEventListener("open", () => say(""));
+  live.addEventListener("error", async e => {
+    if (leaving) return;
+    say(body.dataset.lost);
+    if (e.target.readyState !== EventSource.CLOSED) return;
     try { if ((await fetch("live", {method: "GET", headers: {Accept: "text/event-stream"}, signal: AbortSignal.timeout(500)})).status === 401) return out(); } catch {}
     setTimeout(() => location.reload(), 5000);
-  }
-});
-live.addEventListener("open", () => say(""));
-let leaving = false;
+  });
+}
+connect();
 addEventListener("pagehide", () => { leaving = true; live.close(); });
-addEventListener("pageshow", e => { if (e.persisted) location.reload(); });
+addEventListener("pageshow", e => { if (e.persisted) $("[data-output]") ? location.reload() : connect(); }); // as "back" brings it
 
 setInterval(() => all("[data-left]").forEach(t => {
   const s = Math.max(0, Math.round((new Date(t.dataset.left) - Date.now()) / 1000));
@@ -240,6 +243,7 @@ if (terminal) {
 const help = $("#help"), on = $("#keys_on"), sound = $("#sound");
 on.checked = store.get("keys") !== "off";
 on.addEventListener("change", () => store.set("keys", on.checked ? null : "off"));
+help.addEventListener("close", () => { if (help.contains(document.activeElement)) document.activeElement.blur(); }); // or keys would go to its fields
 $("#keys").addEventListener("click", () => help.showModal());
 const heard = () => sound.setAttribute("aria-pressed", store.get("sound") === "on");
 sound.addEventListener("click", () => { store.set("sound", store.get("sound") === "on" ? null : "on"); heard(); beep(); });
