@@ -76,7 +76,7 @@ type API struct {
 	longs   streams
 	watches streams
 	sums    figures
-	reads   turns
+	reads   semaphore
 	looked  looked
 	cells   cells
 	held    operation.Budget // bodies of what takes long
@@ -176,9 +176,9 @@ func (a *API) routes() http.Handler {
 	on(short, listJobs, a.jobs, a.running)
 	on(short, listRunning, a.underway, a.running)
 	on(short, interruptRun, a.interruptRun, a.running)
-	on(short, searchLog, a.search, a.inTurn)
-	on(short, getStory, a.story, a.inTurn)
-	on(short, getEvidence, a.evidence, a.inTurn)
+	on(short, searchLog, a.search, a.bounded)
+	on(short, getStory, a.story, a.bounded)
+	on(short, getEvidence, a.evidence, a.bounded)
 	on(short, listStored, a.stored, nil)
 	on(short, readStored, a.storedPart, nil)
 	on(short, getPolicy, a.policy, nil)

@@ -134,8 +134,8 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// TestReadsInTurn: one person reads the log twice at once, which leaves others room; whoever waits is served when that has ended.
-func TestReadsInTurn(t *testing.T) {
+// TestReadsAtOnce: one person reads the log twice at once, which leaves others room; whoever waits is served when that has ended.
+func TestReadsAtOnce(t *testing.T) {
 	p := overHTTP(t)
 	log := slowly{p.log, make(chan struct{})}
 	p.listener.api.c.Records = log

@@ -26,7 +26,7 @@ type tale struct {
 	Stdout   *outputView
 	Stderr   *outputView
 	Stored   *control.Stored
-	Shown    []update // value, pictures and error, as they are kept
+	Displays []update // value, pictures and error, as they are kept
 	Left     int      // how many more there were
 	Evidence bool
 	Token    string
@@ -115,7 +115,7 @@ func (p *Page) remains(r *http.Request, t *tale) {
 	ctx := r.Context()
 	if stored, err := p.c.Client.Stored(ctx, "", t.Run); err == nil && len(stored) == 1 {
 		t.Stored = &stored[0]
-		t.Shown, t.Left = p.shown(ctx, t.Run)
+		t.Displays, t.Left = p.displays(ctx, t.Run)
 		for name, to := range map[string]**outputView{"stdout": &t.Stdout, "stderr": &t.Stderr} {
 			part, err := p.c.Client.StoredPart(ctx, t.Run, name, 0, maxInline)
 			if err == nil && len(part.Data) > 0 {
@@ -147,12 +147,12 @@ func (p *Page) remains(r *http.Request, t *tale) {
 
 // How much of what a run has shown is on its page. The rest is in its result, which can be fetched.
 const (
-	maxResult = 24 << 20 // bytes
-	maxShown  = 20
+	maxResult   = 24 << 20 // bytes
+	maxDisplays = 20
 )
 
-// shown returns what a run had as its value and has shown, and how many of these are left out.
-func (p *Page) shown(ctx context.Context, run string) (list []update, left int) {
+// displays returns what a run had as its value and has shown, and how many of these are left out.
+func (p *Page) displays(ctx context.Context, run string) (list []update, left int) {
 	var raw []byte
 	for {
 		part, err := p.c.Client.StoredPart(ctx, run, "result", int64(len(raw)), 4<<20)
@@ -175,7 +175,7 @@ func (p *Page) shown(ctx context.Context, run string) (list []update, left int) 
 		r.Displays = append(r.Displays, r.Value)
 	}
 	for i, d := range r.Displays {
-		if len(list) == maxShown {
+		if len(list) == maxDisplays {
 			left = len(r.Displays) - i
 			break
 		}

@@ -12,16 +12,16 @@ const (
 	maxOwnReads = 2 // of one person
 )
 
-// turns bound how much is under way, of one person and in all.
-type turns struct {
+// semaphore bounds how much is under way, of one person and in all.
+type semaphore struct {
 	mu   sync.Mutex
 	n    int
 	by   map[string]int
-	free chan struct{} // closed when somebody's turn has ended
+	free chan struct{} // closed when somebody has ended
 }
 
-// take waits for a turn, until ctx ends.
-func (t *turns) take(ctx context.Context, who string) (give func(), err error) {
+// take waits for room, until ctx ends.
+func (t *semaphore) take(ctx context.Context, who string) (give func(), err error) {
 	for {
 		t.mu.Lock()
 		if t.by == nil {
@@ -43,7 +43,7 @@ func (t *turns) take(ctx context.Context, who string) (give func(), err error) {
 	}
 }
 
-func (t *turns) give(who string) {
+func (t *semaphore) give(who string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.n--
@@ -54,8 +54,8 @@ func (t *turns) give(who string) {
 	t.free = make(chan struct{})
 }
 
-// inTurn has requests wait for their turn. Those at the server's own socket need none: its user can have it do anything.
-func (a *API) inTurn(f http.HandlerFunc) http.HandlerFunc {
+// bounded has requests wait for room. Those at the server's own socket need none: its user can have it do anything.
+func (a *API) bounded(f http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by := askerOf(r.Context())
 		if by.peer {
