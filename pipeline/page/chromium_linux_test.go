@@ -43,7 +43,7 @@ func browse(t testing.TB, s *server, i identity.Identity) *chromium {
 	t.Helper()
 	c := startChromium(t)
 	c.open(s.base + "#" + s.Invite(i))
-	c.until("it is in", `!!document.querySelector("header.top")`)
+	c.until("it is in", `!!document.querySelector("header.top") && document.readyState === "complete"`) // so that the script has run
 	return c
 }
 
