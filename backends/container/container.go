@@ -83,9 +83,9 @@ var ErrNoImage = errors.New("no such image")
 type Shared interface {
 	// Offer lets other servers take an idle container of this server's.
 	Offer(ctx context.Context, id string) error
-	// Claim makes an idle container of this server's exclusively its own, with more labels. ErrTaken says that another server
+	// Reserve makes an idle container of this server's exclusively its own, with more labels. ErrTaken says that another server
 	// was first: this one has nothing to do with it any more, and Remove leaves it alone.
-	Claim(ctx context.Context, id string, labels map[string]string) error
+	Reserve(ctx context.Context, id string, labels map[string]string) error
 	// Take claims an idle container as c describes it that another server has made, for Attach, Start and Remove. It returns
 	// "" if there is none.
 	Take(ctx context.Context, c Container) (id string, err error)

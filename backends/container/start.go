@@ -176,7 +176,7 @@ func (b *Backend) idle(ctx context.Context, p *plan, spec backends.Spec) (*initH
 			p.cold = why
 			return h, nil
 		}
-		err := shared.Claim(ctx, h.id, map[string]string{LabelID: spec.ID})
+		err := shared.Reserve(ctx, h.id, map[string]string{LabelID: spec.ID})
 		if err == nil {
 			return h, nil
 		}
@@ -189,10 +189,10 @@ func (b *Backend) idle(ctx context.Context, p *plan, spec backends.Spec) (*initH
 
 // takeOther takes an idle container from another server; nil if there is none. One that can't be reached counts as none.
 func (b *Backend) takeOther(ctx context.Context, p *plan, spec backends.Spec, shared Shared) (*initHandle, error) {
-	wanted := *p
-	wanted.idle = true
+	model := *p
+	model.idle = true
 	h, err := b.obtain(ctx, p, func(h *initHandle) (err error) {
-		h.id, err = shared.Take(ctx, wanted.container(h.name, spec.ID, nil, ""))
+		h.id, err = shared.Take(ctx, model.container(h.name, spec.ID, nil, ""))
 		if h.id == "" || err != nil {
 			return cmp.Or(err, ErrTaken)
 		}

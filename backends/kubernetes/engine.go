@@ -188,7 +188,7 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 		return err
 	}
 	answered := time.Now()
-	version := c.listedAs(id)
+	version := c.versionOf(id)
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := c.delete(ctx, id, version)
 		failed, is := errors.AsType[*statusError](err)
@@ -214,13 +214,13 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 	}
 }
 
-// listedAs returns the version of a pod that was found in a list, and was not made here: that one is to be removed, and no later.
-func (c *cluster) listedAs(id string) (version string) {
+// versionOf returns the version of a pod that was found in a list, and was not made here: that one is to be removed, and no later.
+func (c *cluster) versionOf(id string) (version string) {
 	_, other := c.pods.last(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	version = c.listed[id]
-	delete(c.listed, id)
+	version = c.versions[id]
+	delete(c.versions, id)
 	if !other {
 		return ""
 	}
@@ -247,7 +247,7 @@ func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range list.Items {
-		c.listed[p.Meta.Name] = p.Meta.ResourceVersion
+		c.versions[p.Meta.Name] = p.Meta.ResourceVersion
 		all = append(all, container.Entry{ID: p.Meta.Name, Labels: p.Meta.Labels})
 	}
 	return all, nil

@@ -88,10 +88,10 @@ type cluster struct {
 	lease   *lease
 	pods    *watcher
 
-	mu      sync.Mutex
-	streams map[string]*stream // by pod
-	listed  map[string]string  // versions of pods that List has found
-	offered map[string]bool    // idle pods of this server that another may claim
+	mu       sync.Mutex
+	streams  map[string]*stream // by pod
+	versions map[string]string  // versions of pods that List has found
+	offered  map[string]bool    // idle pods of this server that another may claim
 }
 
 func (e *kubernetes) Name() string { return Name }
@@ -128,7 +128,7 @@ func connect(ctx context.Context, config Config) (*cluster, error) {
 
 // join makes this server one of those that use a cluster.
 func join(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
-	c := &cluster{client: api, config: config, streams: map[string]*stream{}, listed: map[string]string{}, offered: map[string]bool{}}
+	c := &cluster{client: api, config: config, streams: map[string]*stream{}, versions: map[string]string{}, offered: map[string]bool{}}
 	if c.info, err = c.describe(ctx); err != nil {
 		return nil, err
 	}

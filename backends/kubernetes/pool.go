@@ -61,8 +61,8 @@ func (c *cluster) Offer(ctx context.Context, id string) error {
 	return nil
 }
 
-// Claim implements [container.Shared].
-func (c *cluster) Claim(ctx context.Context, id string, labels map[string]string) error {
+// Reserve implements [container.Shared].
+func (c *cluster) Reserve(ctx context.Context, id string, labels map[string]string) error {
 	if err := c.own(ctx, id, claimed(labels)); err != nil {
 		return fmt.Errorf("claim pod %s: %w", id, err)
 	}
@@ -151,7 +151,7 @@ func (c *cluster) withdraw(ctx context.Context, id string) (taken bool, err erro
 	}
 	soon, cancel := context.WithTimeoutCause(ctx, outage, errors.New("the API server does not answer"))
 	defer cancel()
-	switch err := c.Claim(soon, id, nil); {
+	switch err := c.Reserve(soon, id, nil); {
 	case errors.Is(err, container.ErrTaken):
 		c.mu.Lock()
 		defer c.mu.Unlock()

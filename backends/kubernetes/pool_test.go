@@ -58,7 +58,7 @@ func TestRace(t *testing.T) {
 		all.Go(func() { // its own
 			for _, id := range own[i] {
 				f.setStatus(id, map[string]any{"podIP": "192.0.2.2"})
-				switch err := c.Claim(t.Context(), id, nil); {
+				switch err := c.Reserve(t.Context(), id, nil); {
 				case err == nil:
 					won(id)
 				case !errors.Is(err, container.ErrTaken):
