@@ -116,6 +116,6 @@ func TestContractEnforced(t *testing.T) {
 	c.Settle = time.Minute
 	enforce(t, c)
 	o := contract(c)
-	o.Only = []string{"Network", "Gateway"}
+	o.Only = []string{"Network", "Gateway", "Programs"}
 	backendtest.Run(t, func(t testing.TB) backends.Backend { return newBackend(t, c, 0) }, o)
 }

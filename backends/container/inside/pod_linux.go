@@ -77,7 +77,7 @@ func relay() error {
 	if err != nil {
 		return err
 	}
-	control, err := acceptInit(inits)
+	control, err := acceptEnd(inits)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func relayOne(init *os.File) error {
 	if err != nil {
 		return err
 	}
-	conn, err := accept(servers)
+	conn, err := acceptEnd(servers)
 	if err != nil {
 		return err
 	}
@@ -134,8 +134,9 @@ func accept(l *net.UnixListener) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// acceptInit takes the init's connection, over which its others come.
-func acceptInit(l *net.UnixListener) (*net.UnixConn, error) {
+// acceptEnd takes the end of a socket pair that one connection brings: programs see the names of sockets that were listened on,
+// as long as connections with them stand.
+func acceptEnd(l *net.UnixListener) (*net.UnixConn, error) {
 	conn, err := accept(l)
 	if err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func acceptInit(l *net.UnixListener) (*net.UnixConn, error) {
 func attach() error {
 	var relay net.Conn
 	err := retry(func() (err error) {
-		relay, err = net.Dial("unix", attachSocket)
+		relay, err = Dial(attachSocket)
 		return err
 	})
 	if err != nil {
