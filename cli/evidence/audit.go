@@ -45,7 +45,7 @@ sandboxmcp audit seal --older-than 90d`,
 		),
 		Action: p.auditRows("limit", "--limit", "leave it out for all rows"),
 		Subcommands: []*cli.Command{
-			p.auditTailCommand(), p.auditShowCommand(), p.auditVerifyCommand(), p.auditReportCommand(), p.auditExportCommand(),
+			p.auditTailCommand(), p.auditShowCommand(), p.auditVerifyCommand(), p.auditReportCommand(), p.auditExportCommand(), p.auditMergeCommand(),
 			p.auditCheckpointCommand(), p.auditProofCommand(), p.auditReceiptCommand(), p.auditSealCommand(),
 		},
 	}
