@@ -426,6 +426,28 @@ func TestOutage(t *testing.T) {
 	hosttest.Until(t, "all pods are gone", func() bool { return len(podsOf(t, c)) == 0 })
 }
 
+// TestRemovedByForce has somebody remove a pod by force while its program runs, as for a node that is lost: the run ends with an
+// error that says so.
+func TestRemovedByForce(t *testing.T) {
+	c := testConfig(t)
+	b := newBackend(t, c, 0)
+	closeLater(t, b)
+	s := start(t, b, backends.Spec{Language: "shell"})
+	id := podsOf(t, c)[0].Meta.Name
+	api := apiOf(t, c)
+	force := sync.OnceFunc(func() {
+		now := map[string]any{"gracePeriodSeconds": 0}
+		if err := api.do(t.Context(), http.MethodDelete, api.in("v1", "pods", id), nil, now, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo begun; sleep 1000"}},
+		backends.Streams{Stdout: writerFunc(func([]byte) { force() })})
+	if err == nil || !strings.Contains(err.Error(), "removed it") {
+		t.Errorf("ended %s, %v", r.Ended, err)
+	}
+}
+
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
