@@ -111,6 +111,14 @@ func groups() []group {
 	}
 }
 
+// surroundings are the arguments by which programs learn what differs here.
+func (b *bench) surroundings() []string {
+	if b.o.Interfaces {
+		return []string{"interfaces"}
+	}
+	return nil
+}
+
 // missing skips a test, or fails it if the thing is required and should be in this sandbox.
 func (b *bench) missing(t testing.TB, thing, why string) {
 	t.Helper()

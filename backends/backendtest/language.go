@@ -82,7 +82,7 @@ func testLanguage(t *testing.T, b *bench) {
 	t.Run("surroundings of node", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
 		b.parallel(t)
-		b.program(t, b.spec("node"), "surroundings.js", map[bool]string{true: "interfaces"}[b.o.Interfaces]).ok(t)
+		b.program(t, b.spec("node"), "surroundings.js", b.surroundings()...).ok(t)
 	})
 	t.Run("surroundings of the shell", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)

@@ -24,7 +24,7 @@ func testPrograms(t *testing.T, b *bench) {
 			b.parallel(t)
 			spec := b.spec(c.language)
 			spec.Limits = backends.Limits{RAM: 512 << 20, Processes: 40}
-			o := b.program(t, spec, c.program)
+			o := b.program(t, spec, c.program, b.surroundings()...)
 			checks := 0
 			for line := range strings.Lines(o.Stdout) {
 				text, ok := strings.CutPrefix(line, "CHECK ")

@@ -71,6 +71,7 @@ const checks = {
     dgram.close();
   },
   async no_network_is_said_at_once() {
+    if (process.argv.includes('interfaces')) return; // others drop packets, and say nothing
     const told = (e) => !/TIME/.test((e.cause || e).code);
     await assert.rejects(fetch('https://example.com/'), told);
     await assert.rejects(fetch('http://93.184.216.34/'), told);

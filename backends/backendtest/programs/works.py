@@ -391,6 +391,8 @@ def http_inside():
 
 @check
 def no_network_is_said_at_once():
+    if "interfaces" in sys.argv:  # others drop packets, and say nothing
+        return
     for f in (lambda: socket.create_connection(("example.com", 80), timeout=60), lambda: socket.create_connection(("93.184.216.34", 80), timeout=60)):
         try:
             f()
