@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // Job is a run in the background.
@@ -56,7 +57,10 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	if q.ID == "" {
 		q.ID = NewID()
 	}
-	place := p.Stand(ctx, q.Namespace, q.Session)
+	var place *session.Place
+	if q.Context == "" { // an interpreter beside the first has no line
+		place = p.Stand(ctx, q.Namespace, q.Session)
+	}
 	ctx, cancel := identity.Lasting(ctx)
 	j := &job{calls: newToolCalls(), cancel: cancel, done: make(chan struct{})}
 	j.Job = Job{ID: q.ID, Namespace: orDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
@@ -122,6 +126,20 @@ func (j *job) snapshot() Job {
 	now.Calls, _ = j.calls.waiting()
 	now.Stdout, now.Stderr = j.out.String(), j.err.String()
 	return now
+}
+
+// WaitJob waits until a background run of a namespace is done, or ctx ends.
+func (p *Pipeline) WaitJob(ctx context.Context, namespace, id string) {
+	p.jobs.mu.Lock()
+	j := p.jobs.all[id]
+	p.jobs.mu.Unlock()
+	if j == nil || j.Namespace != orDefault(namespace) {
+		return
+	}
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+	}
 }
 
 // Jobs lists the background runs of a namespace, or of all for "", the newest first.

@@ -103,6 +103,7 @@ func TestOneWayIn(t *testing.T) {
 		"Stats":           {},
 		"StatsOf":         {func(string) bool { return true }},
 		"Usage":           {"default", info.ID},
+		"WaitJob":         {ctx, "default", "none"},
 		"WebOn":           {},
 	}
 	state := func() (all []any) {

@@ -29,6 +29,8 @@ type call struct {
 	Input   json.RawMessage `json:"input"`
 	Timeout float64         `json:"timeout_seconds"` // 0 is the operator's default
 	UseID   string          `json:"tool_use_id"`     // "" makes one
+
+	Background bool `json:"background"` // answers at once, with a job
 }
 
 // block is what a tool answers: a result block, whose content is one object.
@@ -90,6 +92,10 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) {
 		return
 	}
 	c.UseID = cmp.Or(c.UseID, "srvtoolu_"+rand.Text())
+	if c.Background {
+		s.inBackground(w, r, st, c)
+		return
+	}
 	out := newEvents(w, r)
 	defer out.close()
 	content, err := any(nil), error(nil)
@@ -105,46 +111,73 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) {
 	out.done(c, content)
 }
 
+// inBackground begins code, and answers what can't be begun.
+func (s *Server) inBackground(w http.ResponseWriter, r *http.Request, st *state, c call) {
+	if c.Tool == editorTool {
+		refuse(w, http.StatusBadRequest, "the editor's commands take no time: leave out background")
+		return
+	}
+	q, content, err := s.request(r, st, c)
+	switch {
+	case err != nil:
+		refusePipeline(w, err)
+	case content != nil:
+		reply(w, http.StatusOK, block{c.Tool + "_tool_result", c.UseID, content})
+	default:
+		s.begin(w, r, st, c, q)
+	}
+}
+
 // run runs code in the session's interpreter or its shell.
 func (s *Server) run(r *http.Request, st *state, c call, out *events) (any, error) {
-	var input struct{ Code, Command string }
-	if err := json.Unmarshal(c.Input, &input); err != nil {
-		return failure(c.Tool, codeInput, "input must be an object: "+err.Error()), nil
+	q, content, err := s.request(r, st, c)
+	if err != nil || content != nil {
+		return content, err
 	}
-	id := r.PathValue("id")
-	q := pipeline.Request{Namespace: st.namespace, Session: id, Code: []byte(input.Code), Show: true, Stdout: out.stream("stdout"), Stderr: out.stream("stderr")}
-	if c.Tool == bashTool {
-		q.Code, q.Language = []byte(input.Command), validate.Shell
-		info, err := s.cfg.Pipeline.Session(st.namespace, id)
-		if err != nil {
-			return nil, err
-		}
-		if info.Language != validate.Shell {
-			if q.Context = shellContext; s.startShell(r, st) != nil {
-				return failure(c.Tool, codeNone, "the session's shell can't be started"), nil
-			}
-		}
-	}
-	if len(q.Code) == 0 {
-		return failure(c.Tool, codeInput, "input needs code, or for "+bashTool+" a command"), nil
-	}
-	q.Limits.Wall = seconds(c.Timeout)
-	if info, err := s.cfg.Pipeline.Session(st.namespace, id); err == nil && len(info.Tools) > 0 && q.Context == "" {
+	q.Stdout, q.Stderr = out.stream("stdout"), out.stream("stderr")
+	if info, err := s.cfg.Pipeline.Session(st.namespace, q.Session); err == nil && len(info.Tools) > 0 && q.Context == "" {
 		return s.runCalling(r, st, c, q, out)
 	}
 	res, err := s.cfg.Pipeline.Do(r.Context(), q)
 	if err != nil {
 		return unrun(c.Tool, err)
 	}
-	return content(c.Tool, res), nil
+	return resultOf(c.Tool, res), nil
 }
 
-// content returns what a block says of code that has run.
-func content(tool string, res pipeline.Result) any {
+// resultOf returns the content of code that was run.
+func resultOf(tool string, res pipeline.Result) any {
 	if res.Ended == "timeout" {
 		return failure(tool, codeTime, "the code was interrupted when its time was up")
 	}
 	return ranOf(tool, res)
+}
+
+// request returns what a call wants to run, or the content that says what is wrong with it.
+func (s *Server) request(r *http.Request, st *state, c call) (q pipeline.Request, wrong any, err error) {
+	var input struct{ Code, Command string }
+	if err := json.Unmarshal(c.Input, &input); err != nil {
+		return q, failure(c.Tool, codeInput, "input must be an object: "+err.Error()), nil
+	}
+	id := r.PathValue("id")
+	q = pipeline.Request{Namespace: st.namespace, Session: id, Code: []byte(input.Code), Show: true}
+	if c.Tool == bashTool {
+		q.Code, q.Language = []byte(input.Command), validate.Shell
+		info, err := s.cfg.Pipeline.Session(st.namespace, id)
+		if err != nil {
+			return q, nil, err
+		}
+		if info.Language != validate.Shell {
+			if q.Context = shellContext; s.startShell(r, st) != nil {
+				return q, failure(c.Tool, codeNone, "the session's shell can't be started"), nil
+			}
+		}
+	}
+	if len(q.Code) == 0 {
+		return q, failure(c.Tool, codeInput, "input needs code, or for "+bashTool+" a command"), nil
+	}
+	q.Limits.Wall = seconds(c.Timeout)
+	return q, nil, nil
 }
 
 // shellContext is the id of a session's shell.

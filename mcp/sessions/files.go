@@ -83,7 +83,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 			s.refuseUpload(w, err)
 			return
 		}
-		res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name}, Content: p})
+		res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: p})
 		if err != nil {
 			s.refuseUpload(w, err)
 			return

@@ -146,7 +146,7 @@ func (s *Server) ended(c call, res pipeline.Result) (any, error) {
 	if res.Refused != nil {
 		return unrun(c.Tool, res.Refused)
 	}
-	return content(c.Tool, res), nil
+	return resultOf(c.Tool, res), nil
 }
 
 // results takes the results of calls. Where the code's output is streamed, what comes next is, too.

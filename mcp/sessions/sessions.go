@@ -44,6 +44,9 @@ type state struct {
 	hasShell  bool
 	edits     edits
 	execs     map[string]*exec // that can call functions of the client, by id; guarded by the server's mutex
+
+	mu    sync.Mutex
+	calls map[string]call // by the id of the job that each has begun
 }
 
 // Root is the path below which all is served.
@@ -61,6 +64,12 @@ func New(cfg Config) *Server {
 		"POST " + Root + "/{id}/files":               s.upload,
 		"GET " + Root + "/{id}/files":                s.download,
 		"GET " + Root + "/{id}/files/list":           s.list,
+		"GET " + Root + "/{id}/files/tar":            s.packed,
+		"PUT " + Root + "/{id}/files/tar":            s.unpacked,
+		"POST " + Root + "/{id}/copy":                s.copied,
+		"GET " + Root + "/{id}/jobs":                 s.jobs,
+		"GET " + Root + "/{id}/jobs/{job}":           s.job,
+		"DELETE " + Root + "/{id}/jobs/{job}":        s.endJob,
 	} {
 		s.mux.HandleFunc(pattern, s.owned(f))
 	}
@@ -77,7 +86,7 @@ func Owns(r *http.Request) bool {
 
 // BringsFiles reports whether the body of a request is files.
 func BringsFiles(r *http.Request) bool {
-	return r.Method == http.MethodPost && Owns(r) && strings.HasSuffix(r.URL.Path, "/files")
+	return Owns(r) && (r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/files") || r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/files/tar"))
 }
 
 // ServeHTTP answers one request.
@@ -91,7 +100,7 @@ func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *state)) http.
 	return func(w http.ResponseWriter, r *http.Request) {
 		st := s.visible(r)
 		if st == nil {
-			refuse(w, http.StatusNotFound, "there is no such session, or it has ended")
+			refuse(w, http.StatusNotFound, s.gone(r))
 			return
 		}
 		f(w, r, st)
@@ -114,6 +123,23 @@ func (s *Server) visible(r *http.Request) *state {
 		return nil
 	}
 	return st
+}
+
+// gone says why there is no session: one of the caller's has ended for a reason.
+func (s *Server) gone(r *http.Request) string {
+	i, _ := identity.From(r.Context())
+	for _, namespace := range append([]string{s.cfg.Namespace}, i.Namespaces...) {
+		if namespace == "" || !i.May(namespace) {
+			continue
+		}
+		if info, err := s.cfg.Pipeline.Session(namespace, r.PathValue("id")); err == nil && info.Ended != "" {
+			return "the session has ended: " + session.Reason(info.Ended)
+		}
+		if past, known := s.cfg.Pipeline.Past(r.Context(), namespace, r.PathValue("id")); known && past.Session {
+			return "the session has ended: " + session.Reason(past.Ended)
+		}
+	}
+	return "there is no such session"
 }
 
 func (s *Server) forget(id string) {

@@ -2,6 +2,8 @@ package sessions
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -398,5 +400,139 @@ func TestIdle(t *testing.T) {
 	})
 	if status, _, body := r.call("GET", Root+"/"+s.ID, nil); status != http.StatusNotFound {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// job sends a request about a job.
+func (r *rig) job(method, path string, want int) (j job) {
+	r.t.Helper()
+	status, _, body := r.call(method, path, nil)
+	if status != want {
+		r.t.Fatalf("%s %s: %d %s", method, path, status, body)
+	}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &j); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return j
+}
+
+// TestJobs: code in the background goes on when its client has gone, says what it has written, is waited for, and can be killed.
+func TestJobs(t *testing.T) {
+	r := newRig(t, session.Config{})
+	path := r.open()
+	begin := func(tool, text string) string {
+		t.Helper()
+		input := map[string]any{"code": text, "command": text}
+		ctx, cancel := context.WithCancel(t.Context())
+		body, _ := json.Marshal(map[string]any{"tool": tool, "input": input, "background": true, "tool_use_id": "srvtoolu_9"})
+		q, _ := http.NewRequestWithContext(ctx, "POST", r.url+path+"/exec", bytes.NewReader(body))
+		q.Header.Set("X-Who", "ann")
+		q.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		cancel() // the client goes
+		if res.StatusCode != http.StatusAccepted || !strings.HasPrefix(res.Header.Get("Location"), path+"/jobs/") {
+			t.Fatalf("%s %v", res.Status, res.Header)
+		}
+		return res.Header.Get("Location")
+	}
+	one := begin(bashTool, "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo ended; exit 3")
+	hosttest.Until(t, "the job writes", func() bool { return strings.Contains(r.job("GET", one, 200).Stdout, "begun") })
+	if j := r.job("GET", one+"?wait=0.1", 200); j.State != "running" || j.Block != nil || j.Tool != bashTool {
+		t.Errorf("got %+v", j)
+	}
+	r.exec(path, codeTool, map[string]any{"code": "open('go', 'w')"})
+	j := r.job("GET", one+"?wait=50", 200)
+	if content, _ := json.Marshal(j.Block); j.State != "done" || j.Block == nil || j.Block.UseID != "srvtoolu_9" || !strings.Contains(string(content), `"stdout":"begun\nended\n"`) || !strings.Contains(string(content), `"return_code":3`) {
+		t.Errorf("got %+v %s", j, content)
+	}
+	two := begin(codeTool, "import time\ntime.sleep(1000)")
+	r.job("DELETE", two, 204)
+	if j := r.job("GET", two+"?wait=50", 200); j.State != "done" || j.Block == nil {
+		t.Errorf("killed: %+v", j)
+	}
+	r.job("DELETE", two, 204)
+	var list struct{ Jobs []job }
+	if _, _, body := r.call("GET", path+"/jobs", nil); json.Unmarshal(body, &list) != nil || len(list.Jobs) != 2 || !strings.HasSuffix(two, list.Jobs[0].ID) {
+		t.Errorf("got %s", body)
+	}
+	r.job("GET", path+"/jobs/none", 404)
+	if status, _, body := r.call("GET", one, nil, "X-Who", "eve"); status != http.StatusNotFound {
+		t.Errorf("another's: %d %s", status, body)
+	}
+	for _, body := range []map[string]any{{"tool": editorTool, "background": true, "input": map[string]any{"command": "view", "path": "/workspace"}}} {
+		if status, _, text := r.call("POST", path+"/exec", body); status != http.StatusBadRequest {
+			t.Errorf("%v: %d %s", body, status, text)
+		}
+	}
+	if status, _, text := r.call("GET", one+"?wait=x", nil); status != http.StatusBadRequest {
+		t.Errorf("%d %s", status, text)
+	}
+	if a := r.exec(path, codeTool, map[string]any{"code": "6 * 7"}); a.Content["stdout"] != "42\n" {
+		t.Errorf("afterwards: %v", a)
+	}
+}
+
+// TestTar: a directory goes in and out as a tar with its hash, and between sessions of a caller what was exported.
+func TestTar(t *testing.T) {
+	r := newRig(t, session.Config{})
+	path, other := r.open(), r.open()
+	r.exec(path, bashTool, map[string]any{"command": "mkdir -p exports/d; echo one >exports/d/one; echo two >two; ln -s /etc/passwd exports/out"})
+	status, header, text := r.call("GET", path+"/files/tar?path=exports", nil)
+	if status != 200 || header.Get("Content-Type") != tarType {
+		t.Fatalf("%d %s", status, text)
+	}
+	sum := sha256.Sum256(text)
+	for digest, want := range map[string]int{digestOf(sum[:]): 200, "": 200, "sha-512=:x:, " + digestOf(sum[:]): 200, digestOf(make([]byte, 32)): 400, "md5=:x:": 400} {
+		headers := []string{"Content-Type", tarType}
+		if digest != "" {
+			headers = append(headers, "Content-Digest", digest)
+		}
+		status, _, got := r.call("PUT", other+"/files/tar?path=in", bytes.NewReader(text), headers...)
+		if status != want || want == 200 && string(got) != `{"files":1,"bytes":4}`+"\n" {
+			t.Errorf("%q: %d %s", digest, status, got)
+		}
+	}
+	if a := r.exec(other, bashTool, map[string]any{"command": "cd in; find . | sort; cat d/one"}); a.Content["stdout"] != ".\n./d\n./d/one\none\n" {
+		t.Errorf("got %v", a.Content)
+	}
+	for _, tt := range []struct {
+		method, path string
+		body         any
+		headers      []string
+		want         int
+	}{
+		{"GET", path + "/files/tar?path=none", nil, nil, 404}, {"GET", path + "/files/tar?path=two", nil, nil, 400}, {"GET", path + "/files/tar?path=../etc", nil, nil, 403},
+		{"GET", path + "/files/tar?path=/etc", nil, nil, 403}, {"PUT", path + "/files/tar?path=/etc", strings.NewReader("x"), []string{"Content-Type", tarType}, 403},
+		{"PUT", path + "/files/tar", strings.NewReader("what is this?"), []string{"Content-Type", tarType}, 400}, {"PUT", path + "/files/tar", strings.NewReader("x"), nil, 415},
+		{"POST", other + "/copy", map[string]any{"from_session": path[len(Root)+1:], "path": "../two"}, nil, 404},
+		{"POST", other + "/copy", map[string]any{"from_session": path[len(Root)+1:], "path": "d", "to": "/etc"}, nil, 403},
+		{"POST", other + "/copy", map[string]any{"from_session": "none", "path": "d"}, nil, 404}, {"POST", other + "/copy", map[string]any{"path": "d"}, nil, 400},
+		{"POST", other + "/copy", map[string]any{"from_session": path[len(Root)+1:], "path": "d"}, []string{"X-Who", "eve"}, 404},
+		{"POST", other + "/copy", map[string]any{"from_session": path[len(Root)+1:], "path": "d", "to": "copied"}, nil, 200},
+	} {
+		if status, _, body := r.call(tt.method, tt.path, tt.body, tt.headers...); status != tt.want {
+			t.Errorf("%s %s %v: %d %s, want %d", tt.method, tt.path, tt.body, status, body, tt.want)
+		}
+	}
+	if a := r.exec(other, bashTool, map[string]any{"command": "cat /workspace/copied/one"}); a.Content["stdout"] != "one\n" {
+		t.Errorf("got %v", a.Content)
+	}
+}
+
+// TestGone: a session that has ended says why.
+func TestGone(t *testing.T) {
+	r := newRig(t, session.Config{})
+	path := r.open()
+	r.call("DELETE", path, nil)
+	for who, want := range map[string]string{"ann": "it was closed", "eve": "there is no such session"} {
+		if status, _, body := r.call("GET", path, nil, "X-Who", who); status != http.StatusNotFound || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d %s", who, status, body)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -120,6 +121,9 @@ func (s *Session) Over() error {
 	return s.ended()
 }
 
+// Reason says in words why a session has ended, by its Info.
+func Reason(ended string) string { return cmp.Or(reasons[ended], "for a reason that is not recorded") }
+
 // reasons says in words why a session has ended.
 var reasons = map[string]string{
 	"closed":   "it was closed",
@@ -128,6 +132,7 @@ var reasons = map[string]string{
 	"paused":   "it was paused, and its files are kept",
 	"failed":   "its interpreter could not be started again",
 	"server":   "the server is shutting down",
+	"crash":    "the server was killed",
 }
 
 // Guard is the exclusive use of one interpreter of a session, until Release.

@@ -1,0 +1,119 @@
+package sessions
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// job is code that runs in the background, as it is answered.
+type job struct {
+	ID     string    `json:"id"`
+	Tool   string    `json:"tool,omitempty"`
+	State  string    `json:"state"` // "running" or "done"
+	Began  time.Time `json:"began_at"`
+	Stdout string    `json:"stdout_tail"` // the last of what it wrote so far
+	Stderr string    `json:"stderr_tail"`
+	Block  *block    `json:"result,omitempty"` // once it is done: what a call would have answered
+	Ended  string    `json:"ended,omitempty"`  // of one that only the log has: how it ended
+}
+
+// maxWait bounds how long a request waits for a job, and maxCalls for how many jobs of a session it is known which call began them.
+const (
+	maxWait  = 50 * time.Second // clients and proxies give a request up after a minute
+	maxCalls = 256
+)
+
+// begin has code run in the background: for as long as the session lives and the caller's token holds, whatever becomes of the client.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call, q pipeline.Request) {
+	id, _ := s.cfg.Pipeline.Begin(r.Context(), q)
+	st.mu.Lock()
+	if len(st.calls) >= maxCalls {
+		clear(st.calls)
+	}
+	if st.calls == nil {
+		st.calls = map[string]call{}
+	}
+	st.calls[id] = call{Tool: c.Tool, UseID: c.UseID}
+	st.mu.Unlock()
+	w.Header().Set("Location", Root+"/"+r.PathValue("id")+"/jobs/"+id)
+	reply(w, http.StatusAccepted, job{ID: id, Tool: c.Tool, State: "running", Began: time.Now().UTC()})
+}
+
+// describeJob describes a job.
+func (s *Server) describeJob(st *state, j pipeline.Job) job {
+	st.mu.Lock()
+	c := st.calls[j.ID]
+	st.mu.Unlock()
+	d := job{ID: j.ID, Tool: c.Tool, State: j.State, Began: j.Began, Stdout: j.Stdout, Stderr: j.Stderr}
+	if j.Result == nil {
+		return d
+	}
+	if c.Tool == "" { // it was begun by another door
+		c.Tool = codeTool
+	}
+	content, err := any(nil), error(nil)
+	switch {
+	case j.Result.Refused != nil:
+		if content, err = unrun(c.Tool, j.Result.Refused); err != nil {
+			content = failure(c.Tool, codeNone, pipeline.PublicText(err))
+		}
+	default:
+		content = resultOf(c.Tool, *j.Result)
+	}
+	d.Block = &block{c.Tool + "_tool_result", c.UseID, content}
+	return d
+}
+
+// jobs lists the jobs of a session, the newest first.
+func (s *Server) jobs(w http.ResponseWriter, r *http.Request, st *state) {
+	list := []job{}
+	for _, j := range s.cfg.Pipeline.Jobs(st.namespace) {
+		if j.Session == r.PathValue("id") {
+			list = append(list, s.describeJob(st, j))
+		}
+	}
+	reply(w, http.StatusOK, map[string]any{"jobs": list})
+}
+
+// job answers with one job. With a query wait it answers when that is done, or when so many seconds are over.
+func (s *Server) job(w http.ResponseWriter, r *http.Request, st *state) {
+	wait, err := strconv.ParseFloat(r.URL.Query().Get("wait"), 64)
+	if text := r.URL.Query().Get("wait"); text != "" && (err != nil || !(wait >= 0)) {
+		refuse(w, http.StatusBadRequest, "wait must be a number of seconds from 0 on")
+		return
+	}
+	id := r.PathValue("job")
+	if _, ok := s.jobOf(r, st); !ok {
+		if past, known := s.cfg.Pipeline.Past(r.Context(), st.namespace, id); known && !past.Session {
+			reply(w, http.StatusOK, job{ID: id, State: "done", Began: past.Began, Ended: past.String()})
+			return
+		}
+		refuse(w, http.StatusNotFound, "the session has no such job")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), min(seconds(min(wait, maxWait.Seconds())), maxWait))
+	defer cancel()
+	s.cfg.Pipeline.WaitJob(ctx, st.namespace, id)
+	j, _ := s.jobOf(r, st)
+	reply(w, http.StatusOK, s.describeJob(st, j))
+}
+
+// jobOf returns the job of a session that a request names.
+func (s *Server) jobOf(r *http.Request, st *state) (pipeline.Job, bool) {
+	j, ok := s.cfg.Pipeline.Job(st.namespace, r.PathValue("job"))
+	return j, ok && j.Session == r.PathValue("id")
+}
+
+// endJob kills a job. One that is done is no error.
+func (s *Server) endJob(w http.ResponseWriter, r *http.Request, st *state) {
+	if _, ok := s.jobOf(r, st); !ok {
+		refuse(w, http.StatusNotFound, "the session has no such job")
+		return
+	}
+	s.cfg.Pipeline.CancelJob(st.namespace, r.PathValue("job"))
+	w.WriteHeader(http.StatusNoContent)
+}
