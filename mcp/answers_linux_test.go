@@ -159,6 +159,10 @@ func TestAnswers(t *testing.T) {
 		return strings.Contains(a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, job)).text, "done")
 	})
 	a.ask("background done", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, job))
+	slow := first(runOf, a.p.tool("execute_code", `{"code":"sleep 0.5; echo over","language":"shell","background":true}`).text)
+	if text := a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q,"wait":50}`, slow)).text; !strings.HasPrefix(text, "done: ") || !strings.Contains(text, "over") {
+		t.Errorf("waited for: %s", text)
+	}
 
 	session := first(sessionOf, a.ask("session", "create_session", `{"language":"python"}`))
 	in := func(name, code string) string {

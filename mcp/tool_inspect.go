@@ -15,8 +15,9 @@ const aboutInspect = `Without arguments lists sessions and background runs, with
 	`secrets masked. With request_id: whether a background run is done, its last lines or its result.`
 
 type inspectArgs struct {
-	Session string `json:"session_id" about:"The session to look into." range:"..64"`
-	Run     string `json:"request_id" about:"The background run to look at." range:"..64"`
+	Session string  `json:"session_id" about:"The session to look into." range:"..64"`
+	Run     string  `json:"request_id" about:"The background run to look at." range:"..64"`
+	Wait    float64 `json:"wait" about:"Seconds to wait for the background run's end." range:"0..50" default:"0"`
 	inNamespace
 }
 
@@ -70,6 +71,9 @@ func (s *Server) inspectState(ctx context.Context, c *call, a *inspectArgs) (*an
 	case id != "":
 		return s.inspectSession(ctx, c.namespace, id)
 	case run != "":
+		soon, cancel := context.WithTimeout(ctx, time.Duration(a.Wait*float64(time.Second)))
+		defer cancel()
+		s.cfg.Pipeline.WaitJob(soon, s.namespaceOf(c, run), run)
 		return s.inspectJob(ctx, s.namespaceOf(c, run), run)
 	}
 	all := c.namespace
