@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,6 +58,7 @@ const Root = "/sessions"
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, mux: http.NewServeMux(), all: map[string]*state{}}
 	s.mux.HandleFunc("POST "+Root, s.create)
+	s.mux.HandleFunc("GET "+Root, s.listAll)
 	s.mux.HandleFunc("DELETE "+Root+"/{id}", s.end)
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, *state){
 		"GET " + Root + "/{id}":                      s.get,
@@ -232,6 +235,23 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	made.Packages = q.Packages
 	w.Header().Set("Location", Root+"/"+info.ID)
 	reply(w, http.StatusCreated, made)
+}
+
+// listAll answers with the caller's sessions that live, in the order in which they were made.
+func (s *Server) listAll(w http.ResponseWriter, r *http.Request) {
+	i, known := identity.From(r.Context())
+	s.tidy()
+	s.mu.Lock()
+	all := maps.Clone(s.all)
+	s.mu.Unlock()
+	list := []described{}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		info, err := s.cfg.Pipeline.Session(all[id].namespace, id)
+		if known && i.May(all[id].namespace) && err == nil {
+			list = append(list, describe(info))
+		}
+	}
+	reply(w, http.StatusOK, map[string]any{"sessions": list})
 }
 
 func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) {

@@ -529,6 +529,11 @@ func TestTar(t *testing.T) {
 func TestGone(t *testing.T) {
 	r := newRig(t, session.Config{})
 	path := r.open()
+	for who, want := range map[string]bool{"ann": true, "eve": false} {
+		if status, _, body := r.call("GET", Root, nil, "X-Who", who); status != http.StatusOK || strings.Contains(string(body), path[len(Root)+1:]) != want {
+			t.Errorf("%s lists %d %s", who, status, body)
+		}
+	}
 	r.call("DELETE", path, nil)
 	for who, want := range map[string]string{"ann": "it was closed", "eve": "there is no such session"} {
 		if status, _, body := r.call("GET", path, nil, "X-Who", who); status != http.StatusNotFound || !strings.Contains(string(body), want) {

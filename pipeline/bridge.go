@@ -1,0 +1,129 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// Bridge carries a value into a session: Value, or what the variable Key of From has. The result's id is that under which the audit
+// log has it. Secrets of the session that it comes from are taken out on the way.
+type Bridge struct {
+	Namespace string
+	From      string // a session of the namespace, "" when Value is given
+	Session   string // of the namespace
+	Key       string
+	As        string          // the name in Session; "" is Key
+	Value     json.RawMessage // any JSON
+}
+
+// maxBridged is the longest value, in bytes of JSON, that can be carried into a session.
+const maxBridged = 32 << 20
+
+func (b Bridge) describe() Request {
+	return Request{Namespace: b.Namespace, Session: b.Session, Name: cmp.Or(b.As, b.Key)}
+}
+
+func (b Bridge) plan(_ context.Context, r *run) (work, error) {
+	b.As = cmp.Or(b.As, b.Key)
+	w := &bridging{change: change{task: task{run: r, stage: StageBackend}, row: "session.bridged"}, Bridge: b}
+	w.do = w.set
+	return w, nil
+}
+
+// bridging carries a value into a session.
+type bridging struct {
+	change
+	Bridge
+	guard *session.Guard
+}
+
+// acquire reads and checks the value, and then waits for the session that it is to go to.
+func (b *bridging) acquire(ctx context.Context) (err error) {
+	if b.From != "" {
+		if b.Value, err = b.take(ctx, b.Bridge); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(b.Value) > maxBridged:
+		return refuse(StageValidate, fmt.Sprintf("the value has %d bytes, more than %d MB", len(b.Value), maxBridged>>20), "write it to a file, and give that as an input")
+	case !json.Valid(b.Value):
+		return refuse(StageValidate, "the value is not JSON", "")
+	}
+	s, err := b.p.own(b.Namespace, b.Session)
+	if err != nil {
+		return err
+	}
+	if b.guard, err = s.Acquire(ctx); err != nil {
+		return sessionError(StageQueue, err)
+	}
+	b.releases = append(b.releases, b.guard.Release)
+	b.leases = s.Leases()
+	info := s.Info()
+	b.res.Language, b.res.Backend, b.res.Profile = info.Language, info.Backend, info.Profile
+	b.change.facts = facts{"session": b.Session, "from": b.From, "key": b.As, "bytes": len(b.Value), "value_sha256": hash(b.Value)}
+	return nil
+}
+
+// set puts the value into the session.
+func (b *bridging) set(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	if err := b.guard.Kernel().Set(ctx, b.As, b.Value); err != nil {
+		return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), "choose a name that the language takes")
+	}
+	return nil
+}
+
+// take reads a value from the session that it comes from.
+func (r *run) take(ctx context.Context, b Bridge) (json.RawMessage, error) {
+	s, err := r.p.own(b.Namespace, b.From)
+	if err != nil {
+		return nil, err
+	}
+	guard, err := s.Acquire(ctx)
+	if err != nil {
+		return nil, sessionError(StageQueue, err)
+	}
+	defer guard.Release()
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	value, err := guard.Kernel().Get(ctx, b.Key)
+	if err != nil {
+		if e := lacksVariable(ctx, s, guard.Kernel(), b); e != nil {
+			return nil, e
+		}
+		return nil, refuse(StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)), "give a value that can be written as JSON")
+	}
+	return json.RawMessage(s.Redact(string(value))), nil
+}
+
+// lacksVariable returns an error that lists a session's variables, if the wanted one is not among them, and nil
+// otherwise.
+func lacksVariable(ctx context.Context, s *session.Session, k *kernel.Kernel, b Bridge) error {
+	all, err := k.Variables(ctx)
+	if err != nil || slices.ContainsFunc(all, func(v kernel.Variable) bool { return v.Name == b.Key }) {
+		return nil
+	}
+	const limit = 30
+	var names []string
+	for _, v := range all[:min(len(all), limit)] {
+		names = append(names, clip(v.Name, 100))
+	}
+	do := Remedy{"it has none yet: set it there first, with ", remedy.Exec}
+	if names != nil {
+		do = Remedy{"give the name of one that it has as ", remedy.FromKey, ": ", strings.Join(names, ", ")}
+	}
+	if len(all) > limit {
+		do = append(do, " or one of ", len(all)-limit, " more, which ", remedy.Inspect, " lists")
+	}
+	return refuse(StageBackend, s.Redact(fmt.Sprintf("session %s has no variable %q", b.From, clip(b.Key, 200))), do.Clean(s.Redact)...)
+}

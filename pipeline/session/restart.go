@@ -1,0 +1,128 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+)
+
+// ready starts a new interpreter if the last one is dead.
+func (c *Guard) ready(ctx context.Context) error {
+	s := c.Session
+	select {
+	case <-s.dead: // it ended while we waited
+		return s.ended()
+	default:
+	}
+	c.reap()
+	select {
+	case <-c.in.gone: // or this
+		return fmt.Errorf("%w: %.40q", ErrNoContext, c.in.id)
+	default:
+	}
+	if c.Kernel() == nil && c.in != &s.interpreter {
+		return s.startBeside(ctx, c.in)
+	}
+	if c.Kernel() == nil {
+		return s.restart(ctx)
+	}
+	return nil
+}
+
+// reap drops the interpreter if it is dead.
+func (c *Guard) reap() {
+	k := c.Kernel()
+	if k == nil {
+		return
+	}
+	select {
+	case <-k.Done():
+		c.recordLoss(c.in, k)
+	default:
+	}
+}
+
+// recordLoss notes why an interpreter died. A cell that is told of it at once needs no second notice.
+func (s *Session) recordLoss(in *interpreter, k *kernel.Kernel) {
+	why := s.Redact(Death(k)) // which may quote what the program said
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in.kernel != k {
+		return
+	}
+	in.kernel, in.lost = nil, why
+	s.info.Restarts = append(s.info.Restarts, Restart{s.manager.now(), why})
+	s.info.Restarts = s.info.Restarts[max(0, len(s.info.Restarts)-maxRestarts):]
+}
+
+// maxRestarts is how many of the last restarts a session's Info lists.
+const maxRestarts = 20
+
+// Death describes how an interpreter ended.
+func Death(k *kernel.Kernel) string {
+	r, err := k.Death()
+	switch {
+	case err != nil:
+		return err.Error()
+	case r.Ended == backends.EndedOOM:
+		return "it ran out of memory"
+	case r.Ended == backends.EndedLimit:
+		return "it ran into the limit " + r.Limit
+	case r.Ended == backends.EndedSignal:
+		return "it was killed by " + r.Signal
+	case r.Ended == backends.EndedExit || r.Ended == backends.EndedOK:
+		return fmt.Sprintf("it exited with code %d", r.ExitCode)
+	}
+	return "it had to be killed"
+}
+
+// restart starts a new interpreter, in a new sandbox if the old one went down with the last one:
+// some kernels kill all that is in a group which runs out of memory.
+func (s *Session) restart(ctx context.Context) error {
+	k, err := kernel.Start(ctx, s.Sandbox(), s.info.Language, s.env)
+	if err != nil && ctx.Err() == nil && s.Over() == nil {
+		k, err = s.rebuild(ctx)
+	}
+	if err != nil && s.Over() != nil {
+		return s.Over() // somebody has closed its sandbox meanwhile
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		go s.manager.end(s, "failed") // it waits for the lock, which we hold
+		return fmt.Errorf("start the session's interpreter again: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kernel, s.cells = k, map[string]string{}
+	return nil
+}
+
+func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
+	sandbox, err := s.build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := kernel.Start(ctx, sandbox, s.info.Language, s.env)
+	if err != nil {
+		sandbox.Close()
+		return nil, err
+	}
+	s.mu.Lock()
+	if s.info.State == "dead" { // it ended meanwhile, and whoever ends it knows the old sandbox alone
+		s.mu.Unlock()
+		sandbox.Close()
+		k.Close()
+		return nil, s.ended()
+	}
+	old := s.sandbox
+	s.sandbox, s.seen = sandbox, map[FileID]Seen{}
+	defer s.guests.forget()
+	s.lost += ", and its sandbox with it, so that its files are lost, too"
+	s.mu.Unlock()
+	old.Close()
+	return k, nil
+}
