@@ -137,10 +137,10 @@ func pastJob(past pipeline.Past) *answer {
 
 func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer, error) {
 	j, ok := s.cfg.Pipeline.Job(namespace, id)
-	if past, known := s.cfg.Pipeline.Past(ctx, namespace, id); !ok && known && !past.Session {
-		return pastJob(past), nil
-	}
 	if !ok {
+		if past, known := s.cfg.Pipeline.Past(ctx, namespace, id); known && !past.Session {
+			return pastJob(past), nil
+		}
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
 			Reason: fmt.Sprintf("there is no background run %s in namespace %s", clip(id, 64), namespace),
 			Remedy: pipeline.Remedy{"inspect_state without arguments lists those that there are; get_artifacts has what others left"}}
@@ -174,11 +174,12 @@ func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer,
 
 func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*answer, error) {
 	info, err := s.cfg.Pipeline.Session(namespace, id)
-	if past, known := s.cfg.Pipeline.Past(ctx, namespace, id); err != nil && known && past.Session {
-		return &answer{text: fmt.Sprintf("session %s is gone, by the log: %s\nwhat to do: create_session starts a new one", id, past), facts: &stateFacts{Namespace: namespace, Note: past.String()}}, nil
-	}
 	if err != nil {
-		return nil, err
+		past, known := s.cfg.Pipeline.Past(ctx, namespace, id)
+		if !known || !past.Session {
+			return nil, err
+		}
+		return &answer{text: fmt.Sprintf("session %s is gone, by the log: %s\nwhat to do: create_session starts a new one", id, past), facts: &stateFacts{Namespace: namespace, Note: past.String()}}, nil
 	}
 	if info.State == "dead" {
 		f := &stateFacts{Namespace: namespace, Sessions: []sessionInfo{infoOf(info)}}

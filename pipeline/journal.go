@@ -153,7 +153,7 @@ type Past struct {
 	Reason        string
 }
 
-// Past returns what the log has of a run or a session of a namespace.
+// Past returns what the log has of a run or a session of a namespace, as long as its rows are not sealed.
 func (p *Pipeline) Past(ctx context.Context, namespace, id string) (Past, bool) {
 	return p.past(ctx, orDefault(namespace), id)
 }
@@ -164,7 +164,7 @@ func (p *Pipeline) past(ctx context.Context, namespace, id string) (past Past, k
 		return past, false
 	}
 	past = Past{ID: id, Namespace: namespace}
-	for row, err := range log.Rows(ctx, audit.Filter{Namespace: namespace, Run: id, Sealed: true, Missing: func(audit.Segment) {}}) {
+	for row, err := range log.Rows(ctx, audit.Filter{Namespace: namespace, Run: id}) {
 		if err != nil {
 			return past, false
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -135,6 +136,9 @@ func (s *Server) run(r *http.Request, st *state, c call, out *events) (any, erro
 		return content, err
 	}
 	q.Stdout, q.Stderr = out.stream("stdout"), out.stream("stderr")
+	if out.streams {
+		q.Display = func(b kernel.Bundle) { out.sse.later("display", map[string]any{"type": "display", "data": b}) }
+	}
 	if info, err := s.cfg.Pipeline.Session(st.namespace, q.Session); err == nil && len(info.Tools) > 0 && q.Context == "" {
 		return s.runCalling(r, st, c, q, out)
 	}
@@ -276,6 +280,7 @@ func (e *events) done(c call, content any) {
 		answer = block{c.Tool + "_tool_result", c.UseID, content}
 	}
 	if e.streams {
+		e.sse.drain()
 		e.sse.send("result", answer)
 		return
 	}

@@ -205,6 +205,18 @@ func TestExec(t *testing.T) {
 		!bytes.Contains(body, []byte("event: result\ndata: {\"type\":\"code_execution_tool_result\"")) || !bytes.Contains(body, []byte(`"return_code":1`)) {
 		t.Errorf("events: %d %v %s", status, header, body)
 	}
+	_, _, body = r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "for i in range(3): display({'text/plain': f'shown {i}'}, raw=True)"}}, "Accept", "text/event-stream")
+	last := -1
+	for _, want := range []string{"shown 0", "shown 1", "shown 2", "event: result"} {
+		if want != "event: result" {
+			want = "event: display\ndata: {\"data\":{\"text/plain\":\"" + want + "\"},\"type\":\"display\"}\n\n"
+		}
+		if at := bytes.Index(body, []byte(want)); at <= last {
+			t.Errorf("%q comes at %d, after %d: %s", want, at, last, body)
+		} else {
+			last = at
+		}
+	}
 }
 
 // TestEditor: the text editor's commands, each with what it refuses.

@@ -718,7 +718,7 @@ func TestManyClients(t *testing.T) {
 		sandboxes = append(sandboxes, h.sandbox())
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.server.Serve(w, r, Target{Namespace: "default", Session: r.Header.Get("E2b-Sandbox-Id")})
+		h.server.Serve(w, r, Target{Namespace: "default", Session: r.Header.Get("E2b-Sandbox-Id"), Token: h.target.Token})
 	}))
 	defer web.Close()
 	var all sync.WaitGroup
