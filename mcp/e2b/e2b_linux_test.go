@@ -837,3 +837,19 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 }
+
+// TestFull: a full server is another's fault than the caller's own bound, and both say when to come again.
+func TestFull(t *testing.T) {
+	for want, bounds := range map[int]session.Config{http.StatusServiceUnavailable: {Total: 1}, http.StatusTooManyRequests: {PerIdentity: 1}} {
+		r := newRig(t, func(c *pipeline.Config) { c.Sessions = bounds })
+		key := r.key("ci", identity.Agent, "ci", "other")
+		r.make(key, `{"templateID":"base","timeout":60}`)
+		if a := r.call(key, "POST", "/sandboxes", `{"templateID":"base","timeout":60}`); a.status != want || a.header.Get("Retry-After") == "" {
+			t.Errorf("%d %s %v, want %d", a.status, a.text, a.header, want)
+		}
+		a := r.call(r.key("eve", identity.Agent, "eve"), "POST", "/sandboxes", `{"templateID":"base","timeout":60}`)
+		if free := want == http.StatusTooManyRequests; (a.status == http.StatusCreated) != free {
+			t.Errorf("another identity: %d %s", a.status, a.text)
+		}
+	}
+}
