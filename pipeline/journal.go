@@ -23,9 +23,13 @@ import (
 // locked. A server that is killed leaves it: the next one that starts records the end of what it lists.
 type journal struct {
 	mu   sync.Mutex
-	file *os.File        // nil is none
+	file *os.File // nil is none
+	path string
 	open map[string]bool // what it lists that has not ended, by id
 }
+
+// fresh is how the name of a journal begins that is not locked yet.
+const fresh = ".new-"
 
 // maxCrashes bounds the time to record what killed servers have left.
 const maxCrashes = time.Minute
@@ -39,16 +43,18 @@ func openJournal(dir string) *journal {
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return j
 	}
-	f, err := os.OpenFile(filepath.Join(dir, NewID()), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	id := NewID()
+	f, err := os.OpenFile(filepath.Join(dir, fresh+id), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return j
 	}
-	if statefile.TryLock(f, false) != nil {
+	path := filepath.Join(dir, id) // where another server looks, which must find it locked
+	if statefile.TryLock(f, false) != nil || os.Rename(f.Name(), path) != nil {
 		f.Close()
 		os.Remove(f.Name())
 		return j
 	}
-	j.file = f
+	j.file, j.path = f, path
 	return j
 }
 
@@ -85,7 +91,7 @@ func (j *journal) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.file != nil {
-		os.Remove(j.file.Name())
+		os.Remove(j.path)
 		j.file.Close()
 		j.file = nil
 	}
@@ -117,6 +123,9 @@ type pastRows interface {
 func (p *Pipeline) recordCrashes(ctx context.Context, dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), fresh) {
+			continue
+		}
 		f, err := os.OpenFile(filepath.Join(dir, e.Name()), os.O_RDWR, 0)
 		if err != nil {
 			continue

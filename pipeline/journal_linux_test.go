@@ -32,7 +32,7 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	// A copy of the journal stands for that of a server that was killed at this moment: nobody holds its lock.
-	text, err := os.ReadFile(first.journal.file.Name())
+	text, err := os.ReadFile(first.journal.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestCrash(t *testing.T) {
 	}
 	first.Close()
 	left, _ := os.ReadDir(dir)
-	if names := filesOf(left); len(left) != 1 || names != filepath.Base(second.journal.file.Name()) {
+	if names := filesOf(left); len(left) != 1 || names != filepath.Base(second.journal.path) {
 		t.Errorf("the directory has %q", names)
 	}
 }
@@ -81,10 +81,10 @@ func TestServerEnds(t *testing.T) {
 	if _, err := p.Do(t.Context(), EndSession{other.Namespace, other.ID}); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(p.journal.file.Name()); err != nil || !strings.Contains(string(text), info.ID) || !strings.Contains(string(text), "- "+other.ID) {
+	if text, err := os.ReadFile(p.journal.path); err != nil || !strings.Contains(string(text), info.ID) || !strings.Contains(string(text), "- "+other.ID) {
 		t.Errorf("the journal has %q, %v", text, err)
 	}
-	name := p.journal.file.Name()
+	name := p.journal.path
 	if _, err := p.Do(t.Context(), EndSession{info.Namespace, info.ID}); err != nil {
 		t.Fatal(err)
 	}
