@@ -124,7 +124,8 @@ func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiri
 	found := validation{File: file, Language: language, Valid: res.Ended == backends.EndedOK, Judged: true,
 		Problems: []validate.Problem{}, Missing: []validate.Import{}, Dangers: []validate.Danger{}, Notes: []string{}}
 	if says := strings.TrimSpace(res.Stdout + res.Stderr); !found.Valid {
-		found.Problems = append(found.Problems, validate.Problem{Text: cmp.Or(says, "the check ended with exit code "+strconv.Itoa(res.ExitCode))})
+		first, rest, _ := strings.Cut(cmp.Or(says, "the check ended with exit code "+strconv.Itoa(res.ExitCode)), "\n")
+		found.Problems = append(found.Problems, validate.Problem{Text: first, Snippet: rest})
 	} else if says != "" {
 		found.Notes = append(found.Notes, says)
 	}

@@ -108,7 +108,7 @@ func condition(name string) (bool, error) {
 		ok = found("python3")
 	case "node":
 		ok = found("node")
-	case "bash", "zsh", "fish", "git", "curl", "openssl", "cosign":
+	case "bash", "zsh", "fish", "git", "curl", "openssl", "cosign", "perl", "gcc":
 		ok = found(name)
 	case "typescript": // Node takes it as it is from 22.18 on
 		ok = exec.Command("node", "--input-type=module-typescript", "-e", "let x: number = 1").Run() == nil
