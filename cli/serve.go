@@ -10,11 +10,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/client"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/memory"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
+	"github.com/sandboxmcp/sandboxmcp/mcp/skills"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
@@ -22,7 +24,7 @@ func (p *program) serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "answer agents over the Model Context Protocol, on standard input and output or over HTTP",
-		UsageText: "sandboxmcp serve [--listen ADDRESS [--stdio]] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--structured]",
+		UsageText: "sandboxmcp serve [--listen ADDRESS [--stdio]] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--skills DIR] [--structured]",
 		Description: `Agents start it themselves: it is what their configuration names as the command of a server, such as
 
   {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
@@ -56,6 +58,7 @@ Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 			&cli.BoolFlag{Name: "stdio", Usage: "with --listen: answer on standard input and output, too"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
+			&cli.StringFlag{Name: "skills", Usage: "give clients the skills in `DIR`, each a directory with a SKILL.md, as resources and prompts", DefaultText: command.Configured},
 			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too", DefaultText: command.Configured},
 		},
 		Action: command.NoWords(p.serve),
@@ -67,7 +70,7 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := wiring.Load(c, "backend", "structured")
+	cfg, err := wiring.Load(c, "backend", "structured", "skills")
 	if err != nil {
 		return err
 	}
@@ -109,6 +112,12 @@ func (p *program) serve(c *cli.Context) error {
 	served := mcp.Config{
 		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(), Backends: parts.Names(),
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,
+	}
+	if cfg.Skills != "" {
+		if served.Skills, err = skills.Open(cfg.Skills, log); err != nil {
+			return exit.Fail("make the directory, or set skills to another", "%v", err)
+		}
+		defer served.Skills.Close()
 	}
 	// Without it there is one way less to answer a question; what nobody answers is denied.
 	api := parts.API(ctx, cfg, c.String("namespace"), mcp.Operations(), log)

@@ -48,6 +48,14 @@ func (s *Server) serve(ctx context.Context, m *message) (mcp.ResultMetadata, *fa
 		return s.listTemplates(m)
 	case mcp.MethodResourcesRead:
 		return s.readResource(m)
+	case mcp.MethodPromptsList, mcp.MethodPromptsGet:
+		switch {
+		case s.cfg.Skills == nil:
+		case method == mcp.MethodPromptsList:
+			return s.listPrompts(m)
+		default:
+			return s.getPrompt(m)
+		}
 	case mcp.MethodServerDiscover, mcp.MethodSubscriptionsListen:
 		switch {
 		case !m.modern:
@@ -102,8 +110,8 @@ func (s *Server) stamp(m *message, r mcp.ResultMetadata) {
 	}
 	if cached, ok := r.(mcp.CacheHintSetter); ok {
 		lasts := listsLast
-		if m.method == string(mcp.MethodResourcesList) {
-			lasts = 0 // the next run is in it
+		if m.method == string(mcp.MethodResourcesList) || s.cfg.Skills != nil && m.method != string(mcp.MethodToolsList) {
+			lasts = 0 // the next run is in it, or a skill has changed
 		}
 		cached.SetCacheHints(lasts.Milliseconds(), mcp.CacheScopePrivate)
 	}
@@ -115,7 +123,7 @@ func (s *Server) initialize(ctx context.Context, m *message) (mcp.ResultMetadata
 		return nil, bad
 	}
 	notesFrom(ctx).session.initialize(sender{p.ClientInfo, p.Capabilities, mcp.LoggingLevelWarning})
-	has := capabilities()
+	has := s.capabilities()
 	has.Tasks = mcp.NewTasksCapability()
 	return &mcp.InitializeResult{
 		ProtocolVersion: mcp.NegotiateLegacyVersion(p.ProtocolVersion), Capabilities: has, ServerInfo: s.identity(), Instructions: s.instructions(ctx),
@@ -123,15 +131,18 @@ func (s *Server) initialize(ctx context.Context, m *message) (mcp.ResultMetadata
 }
 
 func (s *Server) discover(ctx context.Context) *mcp.DiscoverResult {
-	r := &mcp.DiscoverResult{SupportedVersions: mcp.ValidProtocolVersions, Capabilities: capabilities(), Instructions: s.instructions(ctx)}
+	r := &mcp.DiscoverResult{SupportedVersions: mcp.ValidProtocolVersions, Capabilities: s.capabilities(), Instructions: s.instructions(ctx)}
 	r.Capabilities.Extensions = map[string]any{tasksExtension: struct{}{}}
 	r.EnsureResultMeta().SetServerInfo(s.identity())
 	return r
 }
 
 // capabilities returns the capabilities of the server, for both eras.
-func capabilities() (c mcp.ServerCapabilities) {
+func (s *Server) capabilities() (c mcp.ServerCapabilities) {
 	_ = json.Unmarshal([]byte(`{"tools":{},"resources":{},"logging":{}}`), &c) // their types have no names
+	if s.cfg.Skills != nil {
+		_ = json.Unmarshal([]byte(`{"prompts":{}}`), &c)
+	}
 	return c
 }
 

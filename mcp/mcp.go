@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/mcp/skills"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
@@ -40,6 +41,7 @@ type Config struct {
 	// Structured gives every client structuredContent and outputSchema, beside the text. Else those get it of which is
 	// known that it takes nothing away from their model.
 	Structured bool
+	Skills     *skills.Directory // that clients have as resources and prompts; nil has none
 	ToolsOn    bool         // tools that policy has off are not listed; whoever calls one is refused, as always
 	Version    string       // of the program, as clients show it
 	Logger     *slog.Logger // must not write to stdout; nil logs nothing

@@ -72,6 +72,9 @@ func (s *Server) readResource(m *message) (mcp.ResultMetadata, *fault) {
 
 // read returns the part that a URI names.
 func (s *Server) read(uri string) ([]mcp.ResourceContents, error) {
+	if strings.HasPrefix(uri, skillScheme) {
+		return s.readSkill(uri)
+	}
 	id, name, offset, length, err := parseURI(uri)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func (r *runs) page(behind string) (ids []string, more bool) {
 	return slices.Clone(r.ids[from:to]), to < len(r.ids)
 }
 
-// listRuns lists what the server's runs left.
+// listRuns lists the skills, and what the server's runs left.
 func (s *Server) listRuns(m *message) (mcp.ResultMetadata, *fault) {
 	var p mcp.PaginatedParams
 	if bad := m.read(&p); bad != nil {
@@ -57,6 +57,9 @@ func (s *Server) listRuns(m *message) (mcp.ResultMetadata, *fault) {
 		return nil, m.refuse(mcp.INVALID_PARAMS, "the cursor is none of this server's: leave it out to begin with the newest run")
 	}
 	list := &mcp.ListResourcesResult{Resources: []mcp.Resource{}}
+	if len(behind) == 0 {
+		list.Resources = append(list.Resources, s.listSkills()...)
+	}
 	ids, more := s.runs.page(string(behind))
 	for _, id := range ids {
 		list.Resources = append(list.Resources, s.leftBy(id)...)

@@ -22,6 +22,7 @@ type Config struct {
 	File          string   // absolute; the file that was read, "" where there was none
 	Profile       string   // a key of Profiles
 	Structured    bool     // a server gives every client structuredContent
+	Skills        string   // absolute; a directory of skills that a server gives its clients, "" is none
 
 	Audit     Audit
 	Redact    Redact

@@ -44,6 +44,7 @@ func settings() []setting {
 		path("sqlite_path", "SQLITE_PATH", func(c *Config) *string { return &c.SQLitePath }),
 		profile(),
 		yesNo("structured", "STRUCTURED", func(c *Config) *bool { return &c.Structured }),
+		pathOr(None, "skills", func(c *Config) *string { return &c.Skills }),
 	}
 	env := map[string]string{"limits.timeout_seconds": "TIMEOUT", "caps.ram_mb": "MAX_RAM_MB"}
 	for i, l := range new(Limits).all() {

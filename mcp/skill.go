@@ -1,0 +1,124 @@
+package mcp
+
+import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"mime"
+	"net/url"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/mcp/skills"
+)
+
+// Skills are resources, which a model reads, and prompts, which a person picks: name and description first, the text on demand.
+const skillScheme = "skill://"
+
+func skillURI(name, file string) string {
+	parts := strings.Split(file, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return skillScheme + name + "/" + strings.Join(parts, "/")
+}
+
+// listSkills lists the files of the skills.
+func (s *Server) listSkills() (all []mcp.Resource) {
+	if s.cfg.Skills == nil {
+		return nil
+	}
+	list, err := s.cfg.Skills.List()
+	if err != nil {
+		s.log.Warn("skills can't be listed", "error", err)
+	}
+	for _, one := range list {
+		all = append(all, resource(skillURI(one.Name, skills.Main), one.Name, readable(strings.TrimSpace(one.Description)), "text/markdown", int64(len(one.Body))))
+		files, err := s.cfg.Skills.Files(one.Name)
+		if err != nil {
+			s.log.Warn("the files of a skill can't be listed", "skill", one.Name, "error", err)
+		}
+		for _, f := range files {
+			all = append(all, resource(skillURI(one.Name, f.Name), readable(one.Name+"/"+f.Name), "file of skill "+one.Name, mimeOf(f.Name), f.Size))
+		}
+	}
+	return all
+}
+
+func mimeOf(name string) string {
+	if strings.HasSuffix(name, ".md") {
+		return "text/markdown"
+	}
+	return cmp.Or(mime.TypeByExtension(path.Ext(name)), "text/plain")
+}
+
+// readSkill reads a file of a skill, of a SKILL.md its body.
+func (s *Server) readSkill(uri string) ([]mcp.ResourceContents, error) {
+	name, file, found := strings.Cut(strings.TrimPrefix(uri, skillScheme), "/")
+	file, err := url.PathUnescape(file)
+	if s.cfg.Skills == nil || !found || err != nil {
+		return nil, fmt.Errorf("%w of a skill: %.200q", errNoResource, uri)
+	}
+	var data []byte
+	if file == skills.Main {
+		one, failed := s.cfg.Skills.Get(name)
+		data, err = []byte(one.Body), failed
+	} else {
+		data, err = s.cfg.Skills.Read(name, file)
+	}
+	switch {
+	case errors.Is(err, skills.ErrUnknown):
+		return nil, fmt.Errorf("%w of a skill: %.200q", errNoResource, uri)
+	case err != nil:
+		return nil, fmt.Errorf("read %.200q: %v", uri, err)
+	case utf8.Valid(data):
+		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: mimeOf(file), Text: string(data)}}, nil
+	}
+	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: uri, MIMEType: mimeOf(file), Blob: base64.StdEncoding.EncodeToString(data)}}, nil
+}
+
+func (s *Server) listPrompts(m *message) (mcp.ResultMetadata, *fault) {
+	if bad := m.whole(); bad != nil {
+		return nil, bad
+	}
+	list := &mcp.ListPromptsResult{Prompts: []mcp.Prompt{}}
+	all, err := s.cfg.Skills.List()
+	if err != nil {
+		return nil, m.refuse(mcp.INTERNAL_ERROR, err.Error())
+	}
+	for _, one := range all {
+		list.Prompts = append(list.Prompts, mcp.Prompt{Name: one.Name, Description: readable(strings.TrimSpace(one.Description))})
+	}
+	return list, nil
+}
+
+// getPrompt returns the text of a skill, with the names of its files.
+func (s *Server) getPrompt(m *message) (mcp.ResultMetadata, *fault) {
+	var p struct {
+		Name string `json:"name"`
+	}
+	if bad := m.read(&p); bad != nil {
+		return nil, bad
+	}
+	one, err := s.cfg.Skills.Get(p.Name)
+	if err != nil {
+		return nil, m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("there is no skill %.80q: %v", p.Name, err))
+	}
+	text := one.Body
+	files, err := s.cfg.Skills.Files(one.Name)
+	if err != nil {
+		s.log.Warn("the files of a skill can't be listed", "skill", one.Name, "error", err)
+	}
+	if len(files) > 0 {
+		text += "\n\nFiles of this skill, which are resources:"
+	}
+	for _, f := range files {
+		text += "\n- " + skillURI(one.Name, f.Name)
+	}
+	return &mcp.GetPromptResult{Description: readable(strings.TrimSpace(one.Description)),
+		Messages: []mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(text))}}, nil
+}

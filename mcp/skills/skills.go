@@ -1,0 +1,231 @@
+// Package skills reads skills from a directory, in the format of Agent Skills: each is a directory with a SKILL.md, whose YAML front matter
+// has its name and description, and other files that the text names. Nothing outside of the directory is read, whatever links say.
+package skills
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds of what is read.
+const (
+	maxSkills      = 200
+	maxBody        = 256 << 10 // bytes of a SKILL.md
+	maxFiles       = 200       // of one skill, beside its SKILL.md
+	maxEntries     = 2000      // that are looked at for them
+	maxFile        = 1 << 20   // bytes of one of them
+	maxDescription = 1024      // characters
+)
+
+// Main is the file that makes a directory a skill.
+const Main = "SKILL.md"
+
+// ErrUnknown is the error for a skill or a file that is not there.
+var ErrUnknown = errors.New("there is no such skill or file")
+
+// Skill is what a model is told of a skill before it reads it.
+type Skill struct {
+	Name        string `yaml:"name"`
+	Description string `yaml:"description"`
+	Body        string `yaml:"-"` // SKILL.md without its front matter
+}
+
+// File is another file of a skill.
+type File struct {
+	Name string // relative to the skill, with slashes
+	Size int64
+}
+
+// Directory holds skills. Its methods may be called concurrently, and read what is there now.
+type Directory struct {
+	root *os.Root
+	log  *slog.Logger
+
+	mu       sync.Mutex
+	reported map[string]string // what was last said of a directory that is no skill
+}
+
+// Open opens a directory of skills. Close closes it.
+func Open(dir string, log *slog.Logger) (*Directory, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the directory of skills: %w", err)
+	}
+	return &Directory{root: root, log: log, reported: map[string]string{}}, nil
+}
+
+// Close closes the directory.
+func (d *Directory) Close() error { return d.root.Close() }
+
+// List returns the skills by name. Those that are wrong are left out, and named in the log, once for each reason.
+func (d *Directory) List() ([]Skill, error) {
+	names, err := d.names(".", maxSkills+1)
+	if err != nil {
+		return nil, fmt.Errorf("list skills: %w", err)
+	}
+	if len(names) > maxSkills {
+		d.report(".", fmt.Sprintf("only the first %d are read", maxSkills))
+		names = names[:maxSkills]
+	}
+	all := []Skill{}
+	for _, name := range names {
+		s, err := d.Get(name)
+		if errors.Is(err, ErrUnknown) { // no directory, or none with a SKILL.md
+			continue
+		}
+		why := ""
+		if err != nil {
+			why = err.Error()
+		}
+		if d.report(name, why); err == nil {
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// names returns the names in a directory, sorted.
+func (d *Directory) names(dir string, limit int) ([]string, error) {
+	f, err := d.root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(limit)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// report names what is wrong with a skill in the log, unless that is known.
+func (d *Directory) report(name, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reported[name] == why {
+		return
+	}
+	if d.reported[name] = why; why != "" {
+		d.log.Warn("a skill is skipped", "skill", name, "why", why)
+	}
+}
+
+var validName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`) })
+
+// Get reads the SKILL.md of a skill.
+func (d *Directory) Get(name string) (Skill, error) {
+	if name == "" || strings.ContainsAny(name, `/\`) || name[0] == '.' {
+		return Skill{}, ErrUnknown
+	}
+	text, err := d.read(name+"/"+Main, maxBody)
+	if err != nil {
+		return Skill{}, err
+	}
+	s, err := parse(text)
+	switch {
+	case err != nil:
+		return Skill{}, err
+	case !validName().MatchString(s.Name) || len(s.Name) > 64:
+		return Skill{}, fmt.Errorf("its name %.80q is not of up to 64 small letters, digits and single hyphens", s.Name)
+	case s.Name != name:
+		return Skill{}, fmt.Errorf("its name is %q, and its directory's %q", s.Name, name)
+	case strings.TrimSpace(s.Description) == "" || utf8.RuneCountInString(s.Description) > maxDescription:
+		return Skill{}, fmt.Errorf("its description has not 1 to %d characters", maxDescription)
+	}
+	return s, nil
+}
+
+// parse splits a SKILL.md.
+func parse(text []byte) (s Skill, err error) {
+	text = bytes.ReplaceAll(bytes.TrimPrefix(text, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
+	rest, found := bytes.CutPrefix(text, []byte("---\n"))
+	front, body, closed := bytes.Cut(rest, []byte("\n---\n"))
+	if !closed {
+		front, closed = bytes.CutSuffix(rest, []byte("\n---"))
+	}
+	switch {
+	case !utf8.Valid(text):
+		return s, errors.New("it is not UTF-8")
+	case !found || !closed:
+		return s, errors.New("it does not begin with front matter between two lines of ---")
+	}
+	if err := yaml.Unmarshal(front, &s); err != nil {
+		return s, fmt.Errorf("its front matter is not YAML with a name and a description: %.300v", err)
+	}
+	s.Body = strings.TrimSpace(string(body))
+	return s, nil
+}
+
+// Files lists the other files of a skill.
+func (d *Directory) Files(name string) (files []File, err error) {
+	if _, err := d.Get(name); err != nil {
+		return nil, err
+	}
+	seen := 0
+	err = fs.WalkDir(d.root.FS(), name, func(file string, e fs.DirEntry, err error) error {
+		seen++
+		switch {
+		case seen > maxEntries || len(files) == maxFiles:
+			return fs.SkipAll
+		case err != nil || e.Name()[0] == '.' && e.IsDir():
+			return fs.SkipDir
+		case !e.Type().IsRegular() || e.Name()[0] == '.' || file == name+"/"+Main:
+			return nil
+		}
+		if info, err := e.Info(); err == nil {
+			files = append(files, File{strings.TrimPrefix(file, name+"/"), info.Size()})
+		}
+		return nil
+	})
+	return files, err
+}
+
+// Read returns a file of a skill.
+func (d *Directory) Read(name, file string) ([]byte, error) {
+	if _, err := d.Get(name); err != nil {
+		return nil, err
+	}
+	if !fs.ValidPath(file) || file == "." || slices.ContainsFunc(strings.Split(file, "/"), func(part string) bool { return part[0] == '.' }) {
+		return nil, ErrUnknown
+	}
+	return d.read(path.Join(name, file), maxFile)
+}
+
+// read returns the content of a regular file below the directory. No link leads out of it, and a named pipe makes nobody wait.
+func (d *Directory) read(name string, limit int64) ([]byte, error) {
+	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, ErrUnknown
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", path.Base(name))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s has more than %d KiB", path.Base(name), limit>>10)
+	}
+	return text, err
+}
