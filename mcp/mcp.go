@@ -42,9 +42,9 @@ type Config struct {
 	// known that it takes nothing away from their model.
 	Structured bool
 	Skills     *skills.Directory // that clients have as resources and prompts; nil has none
-	ToolsOn    bool         // tools that policy has off are not listed; whoever calls one is refused, as always
-	Version    string       // of the program, as clients show it
-	Logger     *slog.Logger // must not write to stdout; nil logs nothing
+	ToolsOn    bool              // tools that policy has off are not listed; whoever calls one is refused, as always
+	Version    string            // of the program, as clients show it
+	Logger     *slog.Logger      // must not write to stdout; nil logs nothing
 }
 
 // Log reads the audit log.

@@ -27,6 +27,7 @@ type executeArgs struct {
 	Timeout float64                   `json:"timeout" about:"Seconds after which it is ended, as resource_limits.timeout_seconds." range:"0.001..86400"`
 	Allow   []string                  `json:"allowed_domains" about:"Hosts that the code may reach, and no others, if policy or a person agrees. Default: what the operator allows, or the session may reach. [] is no network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
 	Secrets []string                  `json:"secrets" about:"Names of the operator's secrets. Each becomes an environment variable, and is taken out of all output." range:"..100" each:"A secret's name." eachrange:"..200"`
+	Data    []string                  `json:"data" about:"Names of directories of data, which list_runtimes lists: each is shown read-only as /data/NAME. In a session, create_session takes them." range:"..32" each:"A directory's name." eachrange:"..32"`
 	Env     map[string]operation.Text `json:"env" about:"Environment variables." range:"..1000" each:"Its value." such:"DEBUG"`
 	Args    []operation.Text          `json:"args" about:"Arguments of the program." range:"..10000" each:"One argument."`
 	Stdin   string                    `json:"stdin" about:"Text for its standard input. Default: empty."`
@@ -166,7 +167,7 @@ func (s *Server) warn(ctx context.Context, text string) {
 func request(c *call, a *executeArgs) (pipeline.Request, error) {
 	q := pipeline.Request{
 		Namespace: c.namespace, Language: string(a.Language), Code: source(a.Code), Show: true, Session: a.Session, Backend: a.Backend,
-		Secrets: a.Secrets, Allow: a.Allow,
+		Secrets: a.Secrets, Allow: a.Allow, Data: a.Data,
 	}
 	var err error
 	if q.Language == "" && q.Session == "" {

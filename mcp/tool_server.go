@@ -46,6 +46,8 @@ type runtimesFacts struct {
 	Why      string         `json:"why,omitempty" about:"Why it can't, if it can't."`
 	Runtimes []runtimeFacts `json:"runtimes,omitempty" about:"The interpreters."`
 	Layers   []layerFacts   `json:"layers,omitempty" about:"The layers of containment."`
+	Data     []string       `json:"data,omitempty" about:"Names of directories that execute_code and create_session take as data."`
+	GPUs     string         `json:"gpus,omitempty" about:"What graphics processors there are for programs."`
 	Others   []backendFacts `json:"others,omitempty" about:"The other backends, if none was named."`
 }
 
@@ -89,6 +91,11 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 	f := &runtimesFacts{Backend: first.Backend, Usable: first.Usable, Why: first.Why, Runtimes: first.Runtimes}
 	text := runtimeLines(first, s.inventory(ctx, p, c.namespace))
 	text = append(text, s.reaches(), "secrets of namespace "+c.namespace+": "+someOf(s.cfg.Pipeline.SecretNames(ctx, c.namespace), maxPackages))
+	f.GPUs = gpuText(p.Backend, backends.GPUNodes())
+	text = append(text, f.GPUs)
+	if f.Data = s.cfg.Pipeline.DataNames(); len(f.Data) > 0 {
+		text = append(text, "directories of data, as "+pipeline.DataDir+"/NAME: "+someOf(f.Data, maxPackages))
+	}
 	var held []string
 	for _, l := range p.Layers {
 		do := l.Remedy.In(words)
@@ -111,6 +118,17 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 		text = append(text, runtimeLines(o, nil)...)
 	}
 	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
+}
+
+// gpuText says which graphics processors programs get, of the device nodes that this machine has.
+func gpuText(backend string, nodes []string) string {
+	switch {
+	case len(nodes) == 0:
+		return "GPUs: none visible on this machine"
+	case backend == "process":
+		return "GPUs: " + strings.Join(nodes, " ") + " are on this machine, and programs get none in the backend process: podman and docker give those of containers.gpus"
+	}
+	return "GPUs: " + strings.Join(nodes, " ") + " are on this machine; containers get those that containers.gpus names"
 }
 
 // How long a backend may take to say what it offers: the one that is asked for, and one that is asked besides.

@@ -48,6 +48,11 @@ func (r *run) validate(ctx context.Context, q Request) (c plan, err error) {
 	if err := checkRequest(q); err != nil {
 		return c, err
 	}
+	data, err := r.p.dataMounts(q.Data)
+	if err != nil {
+		return c, err
+	}
+	q.Mounts = slices.Concat(q.Mounts, data)
 	if err := r.p.overlap(q); err != nil {
 		return c, err
 	}

@@ -71,6 +71,7 @@ func TestOneWayIn(t *testing.T) {
 		"Contexts":        {"default", info.ID},
 		"OtherLanguage":   {"perl", ""},
 		"OtherLanguages":  {},
+		"DataNames":       {},
 		"ListFiles":       {ctx, "default", info.ID, "", 1},
 		"Processes":       {"default", info.ID},
 		"Past":            {ctx, "default", info.ID},

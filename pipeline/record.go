@@ -49,6 +49,7 @@ func (q *Request) facts(code string) facts {
 	f.add("env", envNames(q.Env), len(q.Env))
 	f.add("secrets", q.Secrets, len(q.Secrets))
 	f.add("allow", q.Allow, len(q.Allow))
+	f.add("data", q.Data, len(q.Data))
 	f.add("mounts", mountNames(q.Mounts), len(q.Mounts))
 	f.add("workspace", mountName(q.Workspace), len(q.Workspace.Host))
 	return f

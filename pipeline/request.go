@@ -43,6 +43,7 @@ type Request struct {
 	// Within is where in the host workspace the code lies already, "" if it does not.
 	Within string
 	Mounts []backends.Mount
+	Data   []string // names of the operator's directories of data to show, see [DataDir]; not in a session
 
 	Secrets []string // keys to lease, which are also the names of the variables
 

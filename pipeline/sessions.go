@@ -36,6 +36,7 @@ type NewSession struct {
 	Env   []string // KEY=VALUE, of all that runs in it
 	Files string   // a paused session of the namespace, whose files it gets; it is not there any more then
 	Pause bool     // it is paused when its lifetime is up, and not lost
+	Data  []string // names of the operator's directories of data to show, see [DataDir]
 
 	// Tools are functions of its client that its code can call, by runs in the background: see Resume. ToolTimeout bounds each call; 0 is five
 	// minutes. The time of the code goes on meanwhile.
@@ -140,7 +141,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		Close:    []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
 	}
 	spec := backends.Spec{ID: r.res.ID, Language: c.shows, Profile: c.base, Require: c.requires,
-		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true,
+		Limits: c.limits.Limits, Mounts: slices.Concat(c.request.Mounts, view.Mounts), Keep: true,
 		Home: q.Home, Guest: q.Guest || q.Bare || q.Pause || q.Files != ""}
 	out.Shape(&spec)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
@@ -160,6 +161,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		}
 		made := facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime}
 		made.add("files_of", q.Files, len(q.Files))
+		made.add("data", q.Data, len(q.Data))
 		made.add("tools", info.Tools, len(info.Tools))
 		r.p.journal.begin("session", info.ID, info.Namespace)
 		r.noteRun(event.SessionCreated, made)
@@ -192,6 +194,9 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 		}
 	}
 	c.program.Language = c.shows
+	if c.request.Mounts, err = r.p.dataMounts(q.Data); err != nil {
+		return c, err
+	}
 	if c.tools, err = kernelTools(c.shows, q.Tools); err != nil {
 		return c, err
 	}

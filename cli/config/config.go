@@ -49,6 +49,8 @@ type Config struct {
 	// include the built-in ones.
 	Profiles map[string]Profile
 
+	Data map[string]string // directories that runs and sessions may ask for, by name; absolute
+
 	Runtimes map[string]Runtime // the operator's own languages, by the name that --language takes
 
 	origins map[string]string // sources of the values that are not defaults, by key: see Setting.From
@@ -189,7 +191,7 @@ type Setting struct {
 }
 
 // Origins returns every setting with the place it came from: first those that every
-// configuration has, then certificates, templates, runtimes and profiles by name.
+// configuration has, then certificates, templates, runtimes, data and profiles by name.
 func (c Config) Origins() []Setting {
 	var all []Setting
 	for _, s := range settings() {
@@ -198,6 +200,7 @@ func (c Config) Origins() []Setting {
 	all = append(all, c.certificateOrigins()...)
 	all = append(all, c.templateOrigins()...)
 	all = append(all, c.runtimeOrigins()...)
+	all = append(all, c.dataOrigins()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, key := c.Profiles[name], "profiles."+name
 		all = append(all,

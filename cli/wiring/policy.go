@@ -158,6 +158,16 @@ func Runtimes(cfg config.Config) (all []pipeline.Runtime) {
 	return all
 }
 
+// data are the directories that can be asked for by name. The skills are one, unless another is called so.
+func data(cfg config.Config) map[string]string {
+	all := map[string]string{}
+	if cfg.Skills != "" {
+		all["skills"] = cfg.Skills
+	}
+	maps.Copy(all, cfg.Data)
+	return all
+}
+
 // MaxTime is the longest that code may run.
 func MaxTime(cfg config.Config) time.Duration { return bounds(cfg.Caps).Wall }
 

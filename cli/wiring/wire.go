@@ -178,6 +178,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		AskAbout:  pipeline.AskAbout{Packages: cfg.Packages.Ask},
 		Results:   p.Results,
 		Runtimes:  Runtimes(cfg),
+		Data:      data(cfg),
 		Review:    review,
 		Host:      onHost,
 		Protected: ownPlaces(cfg),

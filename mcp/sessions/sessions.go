@@ -168,6 +168,7 @@ type newSession struct {
 	Lifetime float64   `json:"max_lifetime_seconds"`
 	Language string    `json:"language"`
 	Packages []string  `json:"packages"`
+	Data     []string  `json:"data"`
 	Tools    []newTool `json:"tools"`
 	ToolTime float64   `json:"tool_timeout_seconds"` // of each call of them
 }
@@ -214,7 +215,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	}
 	s.tidy()
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
-		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
+		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Data: q.Data, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
 	if err != nil {
 		refusePipeline(w, err)
 		return

@@ -1,0 +1,47 @@
+package pipeline
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestData: runs and sessions see the directories of data that they ask for, cannot write to them, and get no other.
+func TestData(t *testing.T) {
+	dir := t.TempDir()
+	for at := dir; at != "/tmp" && at != "/"; at = filepath.Dir(at) {
+		os.Chmod(at, 0o755) // programs run as somebody else
+	}
+	if err := os.WriteFile(filepath.Join(dir, "numbers"), []byte("6 7"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	own := t.TempDir()
+	p, log, _ := newReal(t, func(c *Config) {
+		c.Data = map[string]string{"sets": dir, "gone": filepath.Join(dir, "gone"), "own": own}
+		c.Protected = []string{own}
+	})
+	code := "cat /data/sets/numbers; ls /data; touch /data/sets/x 2>/dev/null || echo no"
+	if res, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte(code), Data: []string{"sets", "sets"}}); err != nil || res.Stdout != "6 7sets\nno\n" {
+		t.Errorf("a run: %q %s %v", res.Stdout, res.Stderr, err)
+	}
+	s := open(t, p, NewSession{Language: "shell", Data: []string{"sets"}})
+	if res := cell(t, p, s.ID, code, nil); res.Stdout != "6 7sets\nno\n" {
+		t.Errorf("a session: %q %s", res.Stdout, res.Stderr)
+	}
+	if created := strings.Join(rows(t, log, "session.created"), "\n"); !strings.Contains(created, `"data":["sets"]`) {
+		t.Errorf("the log has %s", created)
+	}
+	for name, q := range map[string]Effect{
+		"choose from: gone, own, sets": Request{Language: "shell", Code: []byte("true"), Data: []string{"../sets"}},
+		"is not there":                 NewSession{Language: "shell", Data: []string{"gone"}},
+		"sandboxmcp's own":             NewSession{Language: "shell", Data: []string{"own"}},
+		"can't have mounts":            Request{Session: s.ID, Code: []byte("true"), Data: []string{"sets"}},
+	} {
+		_, err := p.Do(t.Context(), q)
+		if e, _ := errors.AsType[*Error](err); e == nil || !e.Denied || !strings.Contains(e.Error()+e.Remedy.String(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
