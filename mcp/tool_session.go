@@ -27,6 +27,8 @@ type createArgs struct {
 	Packages []string   `json:"packages" about:"Packages to install first, such as \"numpy==2.1.0\" or \"left-pad@1.3.0\"." range:"..100" each:"One package, with a version if that matters." eachrange:"..300"`
 	Allow    []string   `json:"allowed_domains" about:"Hosts that its code may reach, and no others, if policy or a person agrees. Default: what the operator allows. [] is no network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
 	Data     []string   `json:"data" about:"Names of directories of data, which list_runtimes lists: each is shown read-only as /data/NAME." range:"..32" each:"A directory's name." eachrange:"..32"`
+	GitName  string     `json:"git_name" about:"Name of the author of commits that git makes in it. Default: the operator's." range:"..200"`
+	GitEmail string     `json:"git_email" about:"Address of that author. Default: the operator's." range:"..200"`
 	Tools    []toolArgs `json:"tools" about:"Functions of yours that its code can call, in Python and Node: from tools import NAME. execute_code then returns the calls that wait for results." range:"..128" each:"One function."`
 	ToolTime float64    `json:"tool_timeout_seconds" about:"Seconds in which a call of them must be answered; the time of the code goes on meanwhile. Default: 300." range:"0.001..86400"`
 	Idle     float64    `json:"idle_seconds" about:"Seconds without a call after which it ends. Default: the operator's." range:"1..604800"`
@@ -100,7 +102,7 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 	q := pipeline.NewSession{
 		Namespace: c.namespace, Language: string(a.Language), Backend: a.Backend, Allow: a.Allow,
 		Limits: a.Limits.bounds(), Idle: seconds(a.Idle), Lifetime: seconds(a.Lifetime),
-		Data: a.Data, Tools: toolsOf(a.Tools), ToolTimeout: seconds(a.ToolTime),
+		Data: a.Data, Git: pipeline.GitIdentity{Name: a.GitName, Email: a.GitEmail}, Tools: toolsOf(a.Tools), ToolTimeout: seconds(a.ToolTime),
 	}
 	c.progress.say("starting the session")
 	opened, err := s.cfg.Pipeline.Do(ctx, q)

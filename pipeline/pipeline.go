@@ -77,6 +77,7 @@ type Config struct {
 	AskAbout AskAbout          // what else than names a person is asked about
 	Results  *results.Store    // nil stores no results
 	Data     map[string]string // host directories that can be asked for, by name
+	Git      GitIdentity       // of commits in sandboxes
 	Runtimes []Runtime         // languages of the operator
 	Review   Review            // what is done about dangerous code
 	Host     Host              // which commands may run on the host

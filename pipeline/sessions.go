@@ -38,6 +38,8 @@ type NewSession struct {
 	Pause bool     // it is paused when its lifetime is up, and not lost
 	Data  []string // names of the operator's directories of data to show, see [DataDir]
 
+	Git GitIdentity // of commits in it; what is empty is the operator's
+
 	// Tools are functions of its client that its code can call, by runs in the background: see Resume. ToolTimeout bounds each call; 0 is five
 	// minutes. The time of the code goes on meanwhile.
 	Tools       []Tool
@@ -134,7 +136,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
 			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: caller(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: toolNames(q.Tools),
 		},
-		Env:   slices.Concat(view.Env, out.Env(), q.Env),
+		Env:   slices.Concat(view.Env, out.Env(), q.Git.or(r.p.cfg.Git).env(), q.Env),
 		Tools: c.tools, ToolTimeout: q.ToolTimeout,
 		Leases:   held,
 		Outbound: out,
@@ -180,6 +182,9 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 		return c, err
 	}
 	if err := checkEnv(q.Env, nil); err != nil {
+		return c, err
+	}
+	if err := checkEnv(q.Git.env(), nil); err != nil {
 		return c, err
 	}
 	if describesMuch(q.Metadata) {

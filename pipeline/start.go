@@ -83,7 +83,7 @@ func (e *execution) build(ctx context.Context) (err error) {
 		return err
 	}
 	defer remove()
-	env := e.env(file, e.leases.Env(q.Secrets), slices.Concat(e.view.Env, e.outbound.Env()))
+	env := e.env(file, e.leases.Env(q.Secrets), slices.Concat(e.p.cfg.Git.env(), e.view.Env, e.outbound.Env()))
 	e.command = backends.Command{Args: e.argv(file), Env: slices.Concat(env, e.outbound.Git(q.Env))}
 	if q.Terminal == nil { // or an interpreter that stood ready would have pipes
 		spec.Program = &e.command // nothing else will run in it

@@ -49,6 +49,8 @@ type Config struct {
 	// include the built-in ones.
 	Profiles map[string]Profile
 
+	Git Git // whom git says to have made commits in sandboxes
+
 	Data map[string]string // directories that runs and sessions may ask for, by name; absolute
 
 	Runtimes map[string]Runtime // the operator's own languages, by the name that --language takes
@@ -117,6 +119,9 @@ type Validate struct {
 	Reject   string   // findings from this severity on are refused: "low", "medium", "high"; "never"
 	RulesOff []string // names of rules that are switched off
 }
+
+// Git names the author of commits in sandboxes, "" nobody.
+type Git struct{ Name, Email string }
 
 // Keep bounds the outputs and artifacts that are kept for clients that ask for them later.
 type Keep struct {

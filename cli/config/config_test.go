@@ -121,6 +121,7 @@ images: {python: localhost/sandboxmcp/python, node: "node@sha256:0123456789abcde
 web: {enabled: true, allow: [docs.example.com], searxng: "https://searx.example.com", brave_key: ops/BRAVE, browser: /opt/chrome, timeout_seconds: 23, max_mb: 24}
 structured: true
 skills: /srv/skills
+git: {name: Ada Lovelace, email: ada@example.com}
 containers:
   pull: never
   podman: ssh://me@host:22/run/podman.sock
@@ -156,7 +157,7 @@ func TestFile(t *testing.T) {
 	want := Config{
 		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{[]string{"code", "output"}, 21, 22, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
 		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"},
-		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Structured: true, Skills: "/srv/skills",
+		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Structured: true, Skills: "/srv/skills", Git: Git{"Ada Lovelace", "ada@example.com"},
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
 		Sessions: Sessions{8, 7, 9, 13, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
 		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, 2048, 27, 28, 29, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}, 26},

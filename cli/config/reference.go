@@ -58,6 +58,8 @@ func abouts() map[string]string {
 		"state_dir":                   "directory of the log, the keys, the vault and kept results",
 		"sqlite_path":                 "database of the log",
 		"profile":                     "profile of runs that name none",
+		"git.name":                    "name of the author of commits that git makes in sandboxes",
+		"git.email":                   "address of the author of commits that git makes in sandboxes",
 		"skills":                      "directory of skills, each a directory with a SKILL.md, which a server gives its clients as resources and prompts",
 		"structured":                  "a server gives structuredContent to every client",
 		"limits.ram_mb":               "MB of memory of all processes of a run together, for runs that name no limit",

@@ -44,6 +44,8 @@ func settings() []setting {
 		path("sqlite_path", "SQLITE_PATH", func(c *Config) *string { return &c.SQLitePath }),
 		profile(),
 		yesNo("structured", "STRUCTURED", func(c *Config) *bool { return &c.Structured }),
+		checked("git.name", "", "text", None, func(c *Config) *string { return &c.Git.Name }, checkIdentity),
+		checked("git.email", "", "an address", None, func(c *Config) *string { return &c.Git.Email }, checkIdentity),
 		pathOr(None, "skills", func(c *Config) *string { return &c.Skills }),
 	}
 	env := map[string]string{"limits.timeout_seconds": "TIMEOUT", "caps.ram_mb": "MAX_RAM_MB"}
@@ -104,6 +106,14 @@ func checked(key, env, takes, none string, of func(*Config) *string, check func(
 		}
 		return err
 	}, func(c *Config) string { return quoted(cmp.Or(*of(c), none)) }}
+}
+
+// checkIdentity refuses what git can't write into a commit.
+func checkIdentity(text string) error {
+	if strings.ContainsAny(text, "<>\n\x00") {
+		return errors.New("it is one line without < and >")
+	}
+	return nil
 }
 
 // word returns the setting of one of the known words.

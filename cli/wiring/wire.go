@@ -179,6 +179,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Results:   p.Results,
 		Runtimes:  Runtimes(cfg),
 		Data:      data(cfg),
+		Git:       pipeline.GitIdentity(cfg.Git),
 		Review:    review,
 		Host:      onHost,
 		Protected: ownPlaces(cfg),

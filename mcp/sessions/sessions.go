@@ -168,6 +168,8 @@ type newSession struct {
 	Lifetime float64   `json:"max_lifetime_seconds"`
 	Language string    `json:"language"`
 	Packages []string  `json:"packages"`
+	GitName  string    `json:"git_name"`
+	GitEmail string    `json:"git_email"`
 	Data     []string  `json:"data"`
 	Tools    []newTool `json:"tools"`
 	ToolTime float64   `json:"tool_timeout_seconds"` // of each call of them
@@ -215,7 +217,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	}
 	s.tidy()
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
-		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Data: q.Data, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
+		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Git: pipeline.GitIdentity{Name: q.GitName, Email: q.GitEmail}, Data: q.Data, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
 	if err != nil {
 		refusePipeline(w, err)
 		return

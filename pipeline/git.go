@@ -1,0 +1,28 @@
+package pipeline
+
+import "slices"
+
+// GitIdentity is who git says has made a commit in a sandbox. Credentials are another matter: secrets that are bound to a host.
+type GitIdentity struct{ Name, Email string }
+
+// or returns the identity with what it lacks from another.
+func (g GitIdentity) or(other GitIdentity) GitIdentity {
+	if g.Name == "" {
+		g.Name = other.Name
+	}
+	if g.Email == "" {
+		g.Email = other.Email
+	}
+	return g
+}
+
+// env returns the variables by which git learns it.
+func (g GitIdentity) env() (env []string) {
+	if g.Name != "" {
+		env = append(env, "GIT_AUTHOR_NAME="+g.Name, "GIT_COMMITTER_NAME="+g.Name)
+	}
+	if g.Email != "" {
+		env = append(env, "GIT_AUTHOR_EMAIL="+g.Email, "GIT_COMMITTER_EMAIL="+g.Email)
+	}
+	return slices.Clip(env)
+}
