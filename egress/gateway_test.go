@@ -652,7 +652,7 @@ func TestEndWhileDeciding(t *testing.T) {
 		<-decide
 		return Decision{Name: name, Port: port, Allowed: true, Reason: "allowed by what was in force"}
 	}})
-	w.server("a.test", func(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) })
+	w.server("a.test", func(conn *net.TCPConn) { conn.Close() })
 	conn := w.connect("a.test")
 	<-asked
 	w.End(func(string, int) bool { return false })
