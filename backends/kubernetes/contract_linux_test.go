@@ -52,7 +52,7 @@ func left(c Config) func(testing.TB, string) []string {
 func contract(c Config) backendtest.Options {
 	// The kubelet mounts the first, and containerd the volumes of the image.
 	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
-	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, OneAddress: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_"}, Left: left(c),
+	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_"}, Left: left(c),
 		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)
