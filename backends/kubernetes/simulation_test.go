@@ -62,8 +62,8 @@ func (s *simServer) refill(ctx context.Context) error {
 	return nil
 }
 
-// claim returns a pod that is the server's alone: of its own, or of another's.
-func (s *simServer) claim(ctx context.Context) (id string, err error) {
+// obtain returns a pod that is the server's alone: of its own, or of another's.
+func (s *simServer) obtain(ctx context.Context) (id string, err error) {
 	for id = s.take(); id != ""; id = s.take() {
 		if s.Reserve(ctx, id, nil) == nil {
 			return id, nil
@@ -136,7 +136,7 @@ func TestSimulation(t *testing.T) {
 			s := servers[i%simServers]
 			all.Go(func() {
 				begun := time.Now()
-				id, err := s.claim(t.Context())
+				id, err := s.obtain(t.Context())
 				if err != nil {
 					t.Error(err)
 				}
