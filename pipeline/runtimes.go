@@ -156,7 +156,7 @@ func Offered(runtimes []Runtime, backend string) (all []backends.Runtime) {
 		if t.Compile != nil {
 			first = t.Compile[0]
 		}
-		about := backends.Runtime{Name: t.Name, Path: first, Why: remedy.Text{"of the configuration, for files " + strings.Join(t.Extensions, " ") + ", without sessions"}}
+		about := backends.Runtime{Name: t.Name, Path: first, Why: remedy.Text{"runs files " + strings.Join(t.Extensions, " ") + ", without sessions"}}
 		if backend != "process" {
 			about.Why = append(about.Why, "; where the image has "+first)
 		} else if about.Path = whereIs(first); about.Path == "" || t.missing(backend, false) != "" {
