@@ -122,7 +122,7 @@ var inTests = []struct {
 	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
 	{"pipeline/control", []string{"vault"}},
-	{"pipeline/page", []string{"backends", "pipeline/door", "pipeline/results", "signer"}}, // a server to be the page of
+	{"pipeline/page", []string{"backends", "pipeline/door", "pipeline/results", "signer", "validate"}}, // a server to be the page of
 	{"mcp/...", []string{"backends/process/...", "backends/backendtest", "vault/...", "egress/web/browser", "egress/web/reader"}},
 	{"cli/...", []string{"..."}},
 }

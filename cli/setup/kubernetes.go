@@ -37,7 +37,7 @@ objects and a kustomization.yaml are written to a new directory instead, for kub
 
 Examples:
   sandboxmcp setup kubernetes --image registry.example.com/sandboxmcp:1 | kubectl apply -f -
-  sandboxmcp setup kubernetes --image registry.example.com/sandboxmcp:1 --kustomize base && kubectl apply -k base`,
+  sandboxmcp setup kubernetes --image registry.example.com/sandboxmcp:1 --kustomize base`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "image", Usage: "`IMAGE` of the server"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAME` of the namespace", Value: "sandboxmcp"},
