@@ -132,6 +132,8 @@ func (p *Pipeline) Resume(ctx context.Context, namespace, id string, results []T
 
 // ids are those of the calls that wait.
 func (c *toolCalls) ids() (ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, q := range c.open {
 		ids = append(ids, q.ID)
 	}
