@@ -36,11 +36,15 @@ func TestCrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "killed"), append(text, "+ run half"...), 0o600); err != nil {
+	killed := filepath.Join(dir, "killed")
+	if err := os.WriteFile(filepath.Join(dir, fresh+"killed"), append(text, "+ run half"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, fresh+"killed"), killed); err != nil { // whole at once: the second may still be looking
 		t.Fatal(err)
 	}
 	third := New(Config{Backends: first.cfg.Backends, Audit: log, Journal: dir})
-	hosttest.Until(t, "the journal is read", func() bool { _, err := os.Stat(filepath.Join(dir, "killed")); return os.IsNotExist(err) })
+	hosttest.Until(t, "the journal is read", func() bool { _, err := os.Stat(killed); return os.IsNotExist(err) })
 	for id, want := range map[string]string{running: "cancelled: " + crashed, info.ID: "crash", ended: "ok"} {
 		if past, known := third.Past(t.Context(), "", id); !known || past.String() != want || past.Session != (id == info.ID) {
 			t.Errorf("%s: got %q, want %q", id, past, want)
