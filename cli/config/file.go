@@ -194,6 +194,17 @@ func (d *document) isSwitch(key string) bool {
 	return ok
 }
 
+// fields applies a mapping that has these keys alone. has says so, for people.
+func (d *document) fields(full string, n *yaml.Node, keys map[string]setting, has string) {
+	d.pairs(full+".", n, func(key string, k, v *yaml.Node) {
+		if s, known := keys[k.Value]; known {
+			d.setting(s, v)
+		} else {
+			d.fail(d.at(k), key, "unknown key%s: %s", spelling.DidYouMean(k.Value, slices.Sorted(maps.Keys(keys))), has)
+		}
+	})
+}
+
 // setting applies the value of one key.
 func (d *document) setting(s setting, n *yaml.Node) {
 	v, err := scalars(n)

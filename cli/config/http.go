@@ -143,17 +143,10 @@ func (d *document) certificates(n *yaml.Node) {
 			return
 		}
 		var c Certificate
-		keys := map[string]setting{
+		d.fields(full, v, map[string]setting{
 			"kind":       word(full+".kind", "", []string{"agent", "person"}, func(*Config) *string { return &c.Kind }),
 			"namespaces": list(full+".namespaces", func(*Config) *[]string { return &c.Namespaces }),
-		}
-		d.pairs(full+".", v, func(key string, k, v *yaml.Node) {
-			if s, known := keys[k.Value]; known {
-				d.setting(s, v)
-			} else {
-				d.fail(d.at(k), key, "unknown key: a certificate has kind and namespaces")
-			}
-		})
+		}, "a certificate has kind and namespaces")
 		if c.Kind == "" {
 			d.fail(d.at(k), full, "its kind is missing: agent or person")
 		}

@@ -8,7 +8,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
-	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
 // Runtime is a language beside the built-in ones. In the words of its commands, {file} is the code's file, and {program} what Compile makes.
@@ -44,20 +43,12 @@ func (d *document) runtimes(n *yaml.Node) {
 func (d *document) runtime(name, full string, k, n *yaml.Node) {
 	var r Runtime
 	before := len(d.errs)
-	keys := map[string]setting{
+	d.fields(full, n, map[string]setting{
 		"extensions": list(full+".extensions", func(*Config) *[]string { return &r.Extensions }),
 		"command":    list(full+".command", func(*Config) *[]string { return &r.Command }),
 		"compile":    list(full+".compile", func(*Config) *[]string { return &r.Compile }),
 		"check":      list(full+".check", func(*Config) *[]string { return &r.Check }),
-	}
-	d.pairs(full+".", n, func(key string, k, v *yaml.Node) {
-		if s, known := keys[k.Value]; known {
-			d.setting(s, v)
-		} else {
-			all := slices.Sorted(maps.Keys(keys))
-			d.fail(d.at(k), key, "unknown key%s: a runtime has %s", spelling.DidYouMean(k.Value, all), strings.Join(all, ", "))
-		}
-	})
+	}, "a runtime has check, command, compile, extensions")
 	if len(d.errs) > before {
 		return
 	}

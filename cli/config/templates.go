@@ -24,17 +24,10 @@ func (d *document) templates(n *yaml.Node) {
 			return
 		}
 		var t Template
-		keys := map[string]setting{
+		d.fields(full, v, map[string]setting{
 			"backend": word(full+".backend", "", backends(), func(*Config) *string { return &t.Backend }),
 			"profile": text(full+".profile", func(*Config) *string { return &t.Profile }),
-		}
-		d.pairs(full+".", v, func(key string, k, v *yaml.Node) {
-			if s, known := keys[k.Value]; known {
-				d.setting(s, v)
-			} else {
-				d.fail(d.at(k), key, "unknown key: a template has backend and profile")
-			}
-		})
+		}, "a template has backend and profile")
 		if d.c.HTTP.Templates == nil {
 			d.c.HTTP.Templates = map[string]Template{}
 		}
