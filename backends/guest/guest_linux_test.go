@@ -235,7 +235,6 @@ func TestDial(t *testing.T) {
 	hosttest.Until(t, "an echo from a port", func() bool {
 		conn, err := c.Dial(t.Context(), 8000)
 		if err != nil {
-			time.Sleep(10 * time.Millisecond)
 			return false
 		}
 		defer conn.Close()
