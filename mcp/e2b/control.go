@@ -1,15 +1,13 @@
 package e2b
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
-	"mime"
 	"net/http"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -60,12 +58,12 @@ func (s *Server) controlPlane() http.Handler {
 		"POST /sandboxes/{id}/pause":      s.owned(s.pause),
 		"POST /sandboxes/{id}/snapshots":  s.owned(noMemory),
 		"POST /sandboxes/{id}/fork":       s.owned(noMemory),
-		"GET /snapshots":                  func(w http.ResponseWriter, _ *http.Request, _ caller) { reply(w, http.StatusOK, []int{}) },
+		"GET /snapshots":                  func(w http.ResponseWriter, _ *http.Request, _ caller) { operation.Reply(w, http.StatusOK, []int{}) },
 		"GET /templates":                  s.listTemplates,
 		"GET /v2/templates":               s.listTemplates,
 		"GET /templates/{id}":             s.getTemplate,
 		"GET /templates/aliases/{id}":     s.getAlias,
-		"GET /volumes":                    func(w http.ResponseWriter, _ *http.Request, _ caller) { reply(w, http.StatusOK, []int{}) },
+		"GET /volumes":                    func(w http.ResponseWriter, _ *http.Request, _ caller) { operation.Reply(w, http.StatusOK, []int{}) },
 		"/":                               s.notServed,
 	} {
 		handle(pattern, f)
@@ -145,24 +143,11 @@ func decode(w http.ResponseWriter, r *http.Request, v any) bool {
 }
 
 func decodeMost(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, "Content-Type must be application/json")
-		return false
+	status, wrong := operation.ReadJSON(w, r, v, most)
+	if status != 0 {
+		refuse(w, status, wrong)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		refuse(w, http.StatusRequestEntityTooLarge, "the request is too large")
-		return false
-	}
-	if err == nil {
-		err = json.Unmarshal(body, v)
-	}
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "the body can't be read: "+err.Error())
-		return false
-	}
-	return true
+	return status == 0
 }
 
 // refusePipeline answers why the pipeline did not do something.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -107,7 +108,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 	s.mu.Lock()
 	s.all[b.ID] = b
 	s.mu.Unlock()
-	reply(w, http.StatusCreated, s.connection(b))
+	operation.Reply(w, http.StatusCreated, s.connection(b))
 }
 
 // environment returns variables as KEY=VALUE, by name.

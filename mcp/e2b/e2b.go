@@ -18,6 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp/e2b/envd"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // Config holds the parts of a server.
@@ -228,5 +229,5 @@ func (s *Server) acting(r *http.Request, b *Sandbox) (context.Context, context.C
 
 // noSandbox answers for a sandbox that there is not, as E2B's proxy does: the SDKs tell by the status that it has ended.
 func noSandbox(w http.ResponseWriter, id string, port int) {
-	reply(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "port": port, "code": http.StatusBadGateway})
+	operation.Reply(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "port": port, "code": http.StatusBadGateway})
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // codeContext is an interpreter of a sandbox as SDKs see it. Its state is guarded by its mutex.
@@ -53,7 +54,7 @@ func (s *Server) interpreter(w http.ResponseWriter, r *http.Request, b *Sandbox)
 		s.execute(w, r, b)
 		return
 	case "GET /contexts":
-		reply(w, http.StatusOK, b.listContexts())
+		operation.Reply(w, http.StatusOK, b.listContexts())
 		return
 	case "POST /contexts":
 		if r.URL.Path == "/contexts" {
@@ -159,7 +160,7 @@ func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	b.prepare()
 	b.contexts = append(b.contexts, c)
 	b.mu.Unlock()
-	reply(w, http.StatusOK, c)
+	operation.Reply(w, http.StatusOK, c)
 }
 
 func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) {

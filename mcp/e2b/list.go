@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -77,7 +78,7 @@ func (s *Server) get(w http.ResponseWriter, _ *http.Request, b *Sandbox) {
 	b.mu.Lock()
 	d.Access, d.InternetAccess, d.Network, d.Lifecycle = b.Access, b.internet, b.network.visible(), &lifecycle{OnTimeout: b.onTimeout()}
 	b.mu.Unlock()
-	reply(w, http.StatusOK, d)
+	operation.Reply(w, http.StatusOK, d)
 }
 
 // current returns the session of a sandbox that runs or is paused.
@@ -229,5 +230,5 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, c caller) {
 		page = page[:f.limit]
 		w.Header().Set("X-Next-Token", page[f.limit-1].cursor())
 	}
-	reply(w, http.StatusOK, append([]detail{}, page...))
+	operation.Reply(w, http.StatusOK, append([]detail{}, page...))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // Log reads the audit log.
@@ -122,12 +123,12 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 		line, _ := json.Marshal(e.Fields) // of strings
 		lines = append(lines, map[string]any{"timestamp": e.Timestamp, "line": e.Message + " " + string(line)})
 	}
-	reply(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": list})
+	operation.Reply(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": list})
 }
 
 func (s *Server) logsV2(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 	if list, ok := s.logged(w, r, b, "cursor"); ok {
-		reply(w, http.StatusOK, map[string]any{"logs": list})
+		operation.Reply(w, http.StatusOK, map[string]any{"logs": list})
 	}
 }
 

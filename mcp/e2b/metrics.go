@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // metric is what a sandbox used at a moment.
@@ -113,7 +115,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 			return
 		}
 	}
-	reply(w, http.StatusOK, s.measured(b, from, to))
+	operation.Reply(w, http.StatusOK, s.measured(b, from, to))
 }
 
 // maxMeasured is how many sandboxes one request may ask about.
@@ -134,5 +136,5 @@ func (s *Server) allMetrics(w http.ResponseWriter, r *http.Request, c caller) {
 			}
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"sandboxes": found})
+	operation.Reply(w, http.StatusOK, map[string]any{"sandboxes": found})
 }

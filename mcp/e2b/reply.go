@@ -1,13 +1,12 @@
 package e2b
 
 import (
-	"encoding/json"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // fault is an error as E2B's API has it.
@@ -16,21 +15,13 @@ type fault struct {
 	Message string `json:"message"`
 }
 
-func reply(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
-}
-
 func refuse(w http.ResponseWriter, status int, message string) {
-	reply(w, status, fault{status, message})
+	operation.Reply(w, status, fault{status, message})
 }
 
 // refuseIdentity answers a request of nobody, or of somebody who asks too often.
 func refuseIdentity(w http.ResponseWriter, e *identity.Refused) {
-	if e.Wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.Wait.Seconds()))))
-	}
+	e.RetryAfter(w.Header())
 	refuse(w, e.Status, e.Text+": "+e.Hint)
 }
 

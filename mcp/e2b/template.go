@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // Template is what sandboxes of a name are made in. The zero value is the operator's default backend and profile.
@@ -45,7 +47,7 @@ func (s *Server) listTemplates(w http.ResponseWriter, _ *http.Request, _ caller)
 	for _, name := range s.templates() {
 		list = append(list, s.describe(name))
 	}
-	reply(w, http.StatusOK, list)
+	operation.Reply(w, http.StatusOK, list)
 }
 
 func (s *Server) getTemplate(w http.ResponseWriter, r *http.Request, _ caller) {
@@ -53,7 +55,7 @@ func (s *Server) getTemplate(w http.ResponseWriter, r *http.Request, _ caller) {
 		refuse(w, http.StatusNotFound, "template not found: there are "+s.templateNames())
 		return
 	}
-	reply(w, http.StatusOK, s.describe(r.PathValue("id")))
+	operation.Reply(w, http.StatusOK, s.describe(r.PathValue("id")))
 }
 
 func (s *Server) getAlias(w http.ResponseWriter, r *http.Request, _ caller) {
@@ -61,5 +63,5 @@ func (s *Server) getAlias(w http.ResponseWriter, r *http.Request, _ caller) {
 		refuse(w, http.StatusNotFound, "template not found: there are "+s.templateNames())
 		return
 	}
-	reply(w, http.StatusOK, map[string]any{"templateID": r.PathValue("id"), "public": true})
+	operation.Reply(w, http.StatusOK, map[string]any{"templateID": r.PathValue("id"), "public": true})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // maxSeconds is more than any server allows, and fits into a duration.
@@ -83,5 +84,5 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 		refusePipeline(w, err)
 		return
 	}
-	reply(w, status, s.connection(b))
+	operation.Reply(w, status, s.connection(b))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -123,7 +124,7 @@ func (s *Server) inBackground(w http.ResponseWriter, r *http.Request, st *state,
 	case err != nil:
 		refusePipeline(w, err)
 	case content != nil:
-		reply(w, http.StatusOK, block{c.Tool + "_tool_result", c.UseID, content})
+		operation.Reply(w, http.StatusOK, block{c.Tool + "_tool_result", c.UseID, content})
 	default:
 		s.begin(w, r, st, c, q)
 	}
@@ -284,7 +285,7 @@ func (e *events) done(c call, content any) {
 		e.sse.send("result", answer)
 		return
 	}
-	reply(e.w, http.StatusOK, answer)
+	operation.Reply(e.w, http.StatusOK, answer)
 }
 
 func (e *events) fail(err error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // MaxUpload is the most bytes of the files of one request, and maxParts the most files: each is a row of the log.
@@ -94,7 +95,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 		refuse(w, http.StatusBadRequest, "there is no file in the form: a part with a file name is one")
 		return
 	}
-	reply(w, http.StatusCreated, map[string]any{"files": list})
+	operation.Reply(w, http.StatusCreated, map[string]any{"files": list})
 }
 
 // fileName returns the file name of a part, with its directories, which multipart.Part.FileName leaves out.
@@ -186,5 +187,5 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, st *state) {
 			list = append(list, fileOf(e))
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"files": list})
+	operation.Reply(w, http.StatusOK, map[string]any{"files": list})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // job is code that runs in the background, as it is answered.
@@ -40,7 +41,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call
 	st.calls[id] = call{Tool: c.Tool, UseID: c.UseID}
 	st.mu.Unlock()
 	w.Header().Set("Location", Root+"/"+r.PathValue("id")+"/jobs/"+id)
-	reply(w, http.StatusAccepted, job{ID: id, Tool: c.Tool, State: "running", Began: time.Now().UTC()})
+	operation.Reply(w, http.StatusAccepted, job{ID: id, Tool: c.Tool, State: "running", Began: time.Now().UTC()})
 }
 
 // describeJob describes a job.
@@ -76,7 +77,7 @@ func (s *Server) jobs(w http.ResponseWriter, r *http.Request, st *state) {
 			list = append(list, s.describeJob(st, j))
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"jobs": list})
+	operation.Reply(w, http.StatusOK, map[string]any{"jobs": list})
 }
 
 // job answers with one job. With a query wait it answers when that is done, or when so many seconds are over.
@@ -89,7 +90,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request, st *state) {
 	id := r.PathValue("job")
 	if _, ok := s.jobOf(r, st); !ok {
 		if past, known := s.cfg.Pipeline.Past(r.Context(), st.namespace, id); known && !past.Session {
-			reply(w, http.StatusOK, job{ID: id, State: "done", Began: past.Began, Ended: past.String()})
+			operation.Reply(w, http.StatusOK, job{ID: id, State: "done", Began: past.Began, Ended: past.String()})
 			return
 		}
 		refuse(w, http.StatusNotFound, "the session has no such job")
@@ -99,7 +100,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request, st *state) {
 	defer cancel()
 	s.cfg.Pipeline.WaitJob(ctx, st.namespace, id)
 	j, _ := s.jobOf(r, st)
-	reply(w, http.StatusOK, s.describeJob(st, j))
+	operation.Reply(w, http.StatusOK, s.describeJob(st, j))
 }
 
 // jobOf returns the job of a session that a request names.

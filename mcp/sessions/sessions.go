@@ -5,22 +5,18 @@ package sessions
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"math"
-	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -237,7 +233,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	made := describe(info)
 	made.Packages = q.Packages
 	w.Header().Set("Location", Root+"/"+info.ID)
-	reply(w, http.StatusCreated, made)
+	operation.Reply(w, http.StatusCreated, made)
 }
 
 // listAll answers with the caller's sessions that live, in the order in which they were made.
@@ -254,7 +250,7 @@ func (s *Server) listAll(w http.ResponseWriter, r *http.Request) {
 			list = append(list, describe(info))
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"sessions": list})
+	operation.Reply(w, http.StatusOK, map[string]any{"sessions": list})
 }
 
 func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) {
@@ -263,7 +259,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) {
 		refusePipeline(w, err)
 		return
 	}
-	reply(w, http.StatusOK, describe(info))
+	operation.Reply(w, http.StatusOK, describe(info))
 }
 
 // end ends a session. One that has ended, or that the caller has not, is gone as well.
@@ -302,14 +298,12 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	reply(w, status, f)
+	operation.Reply(w, status, f)
 }
 
 // Refuse answers a request of nobody, or of somebody who asks too often.
 func Refuse(w http.ResponseWriter, e *identity.Refused) {
-	if e.Wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.Wait.Seconds()))))
-	}
+	e.RetryAfter(w.Header())
 	refuse(w, e.Status, e.Text+": "+e.Hint)
 }
 
@@ -331,32 +325,17 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-func reply(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
-}
-
 // maxRequest is the most bytes of a request's JSON: a file may be created by it.
 const maxRequest = 16 << 20
 
 // decode reads the JSON of a request into v, and answers what can't be read.
 func decode(w http.ResponseWriter, r *http.Request, v any) bool {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, "Content-Type must be application/json")
-		return false
+	status, wrong := operation.ReadJSON(w, r, v, maxRequest)
+	if status == http.StatusRequestEntityTooLarge {
+		wrong = fmt.Sprintf("%d bytes are the most: send files to %s/ID/files", maxRequest, Root)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: send files to %s/ID/files", maxRequest, Root))
-		return false
+	if status != 0 {
+		refuse(w, status, wrong)
 	}
-	if err == nil {
-		err = json.Unmarshal(body, v)
-	}
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "the body can't be read: "+err.Error())
-		return false
-	}
-	return true
+	return status == 0
 }

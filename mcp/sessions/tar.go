@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // tarType is the type of a tar.
@@ -62,7 +63,7 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) {
 		s.refuseUpload(w, err)
 		return
 	}
-	reply(w, http.StatusOK, res.Answer)
+	operation.Reply(w, http.StatusOK, res.Answer)
 }
 
 // directoryOf returns the directory that a query names.
@@ -118,5 +119,5 @@ func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) {
 		s.refuseUpload(w, err)
 		return
 	}
-	reply(w, http.StatusOK, res.Answer.(guest.Unpacked))
+	operation.Reply(w, http.StatusOK, res.Answer.(guest.Unpacked))
 }

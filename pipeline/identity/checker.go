@@ -72,6 +72,13 @@ type Refused struct {
 
 func (e *Refused) Error() string { return e.Text }
 
+// RetryAfter says in the header of an answer, in whole seconds, when to try again, if that is known.
+func (e *Refused) RetryAfter(h http.Header) {
+	if e.Wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.Wait.Seconds()))))
+	}
+}
+
 var (
 	errNone    = &Refused{Status: http.StatusUnauthorized, Text: "this needs a token", Hint: "send Authorization: Bearer TOKEN; sandboxmcp token create makes one"}
 	errInvalid = &Refused{Status: http.StatusUnauthorized, Code: "invalid_token", Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
@@ -258,9 +265,7 @@ func (c *Checker) refuse(w http.ResponseWriter, e *Refused) {
 	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
 		h.Set("WWW-Authenticate", c.challenge(e.Code))
 	}
-	if e.Wait > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.Wait.Seconds()))))
-	}
+	e.RetryAfter(h)
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(e.Status)

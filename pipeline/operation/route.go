@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -132,6 +133,24 @@ func (o Route[A, R]) Handler(do func(context.Context, *A) (R, error), deny func(
 		}
 		Reply(w, http.StatusOK, result)
 	}
+}
+
+// ReadJSON reads the body of a request, of so many bytes at most, into v. It returns the status and the text of what is wrong; 0 is nothing.
+func ReadJSON(w http.ResponseWriter, r *http.Request, v any, most int64) (status int, wrong string) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return http.StatusUnsupportedMediaType, "Content-Type must be application/json"
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return http.StatusRequestEntityTooLarge, "the request is too large"
+	}
+	if err == nil {
+		err = json.Unmarshal(body, v)
+	}
+	if err != nil {
+		return http.StatusBadRequest, "the body can't be read: " + err.Error()
+	}
+	return 0, ""
 }
 
 // Reply writes a JSON value as an answer.
