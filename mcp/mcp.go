@@ -83,7 +83,7 @@ func New(cfg Config) *Server {
 }
 
 // runsOther are the tools that take the languages of the configuration, too.
-var runsOther = []string{"execute_code", "validate_code"}
+var runsOther = []string{"create_session", "execute_code", "validate_code"}
 
 func (s *Server) add(t tool) {
 	if s.cfg.Namespace != "" { // which is understood where there is only one, too

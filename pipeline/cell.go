@@ -172,6 +172,10 @@ func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Wr
 // takeBack gives the variables of a cell the values that the session has for them, or none.
 func (e *execution) takeBack() {
 	language := e.program.Language
+	if e.p.OtherLanguage(language, "") != "" {
+		e.warn("variables of this code stay in the session's environment")
+		return
+	}
 	code := kernel.Restoring(language, e.request.Env, e.guard.Environment())
 	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()

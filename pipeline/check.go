@@ -91,7 +91,7 @@ func (r *run) check(ctx context.Context, c *plan, language string) (err error) {
 		}
 		return nil
 	}
-	if is, err := r.other(c); is {
+	if is, err := r.other(c, language); is {
 		return err
 	}
 	code := q.source(language)
@@ -106,8 +106,7 @@ func (r *run) check(ctx context.Context, c *plan, language string) (err error) {
 		r.warn("the code was taken for " + c.program.Language + ", as the fence around it says")
 	}
 	if c.session != nil && c.program.Language != language {
-		return refuse(StageValidate, fmt.Sprintf("the session runs %s, and this is %s", language, c.program.Language),
-			remedy.OtherLanguage)
+		return otherLanguage(language, c.program.Language)
 	}
 	return nil
 }

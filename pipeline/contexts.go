@@ -27,9 +27,9 @@ func (q NewContext) describe() Request {
 }
 
 func (q NewContext) plan(_ context.Context, r *run) (work, error) {
-	language, err := validate.Language(cmp.Or(q.Language, validate.Python))
+	language, _, err := r.p.sessionLanguage(cmp.Or(q.Language, validate.Python), "")
 	if err != nil {
-		return nil, refuse(StageValidate, err.Error(), "")
+		return nil, err
 	}
 	if err := checkEnv(q.Env, nil); err != nil {
 		return nil, err

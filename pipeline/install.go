@@ -92,6 +92,9 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 		into = s.Info()
 		r.leases = s.Leases() // a caller may name one of its secrets
 	}
+	if own := p.OtherLanguage(cmp.Or(q.Language, into.Language), ""); own != "" {
+		return o, refuse(StageValidate, "packages of "+own+" can't be installed", "show those of the machine or the image")
+	}
 	if q.Language, err = validate.Language(cmp.Or(q.Language, into.Language)); err != nil {
 		return o, refuse(StageValidate, err.Error(), "name the language that the packages are for")
 	}

@@ -144,7 +144,7 @@ func New(cfg Config) *Pipeline {
 		})
 	}
 	p.journal = openJournal(cfg.Journal)
-	cfg.Sessions.Pause = p.expire
+	cfg.Sessions.Pause, cfg.Sessions.Kernels = p.expire, kernels(cfg.Runtimes)
 	p.sessions = session.NewManager(cfg.Sessions, p.sessionEnded)
 	return p
 }

@@ -16,7 +16,7 @@ var (
 
 func TestRuntimes(t *testing.T) {
 	for _, needed := range []Runtime{perl, cee} {
-		if program := needed.missing("process", false); program != "" {
+		if program := missing("process", needed.Command, needed.Compile); program != "" {
 			hosttest.Missing(t, program, "it is not installed")
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
-	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -132,7 +131,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 	}
 	plan := session.Plan{
 		Info: session.Info{
-			ID: r.res.ID, Namespace: r.res.Namespace, Language: c.shows, Backend: c.backend.Name(), Profile: c.profile,
+			ID: r.res.ID, Namespace: r.res.Namespace, Language: c.program.Language, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
 			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: caller(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: toolNames(q.Tools),
 		},
@@ -190,31 +189,27 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	if describesMuch(q.Metadata) {
 		return c, refuse(StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
 	}
-	if name := r.p.OtherLanguage(q.Language, ""); name != "" {
-		return c, refuse(StageValidate, "code of "+name+" runs without a session: it has no interpreter that stays", "run it without one")
+	if c.containment, err = r.p.containmentOf(q.Backend, q.Profile, q.Require); err != nil {
+		return c, err
 	}
-	if c.shows = backends.AnyProgram; !q.Bare || q.Language != "" {
-		if c.shows, err = validate.Language(q.Language); err != nil {
-			return c, refuse(StageValidate, err.Error(), "")
+	if c.shows, c.program.Language = backends.AnyProgram, backends.AnyProgram; !q.Bare || q.Language != "" {
+		if c.program.Language, c.shows, err = r.p.sessionLanguage(q.Language, c.backend.Name()); err != nil {
+			return c, err
 		}
 	}
-	c.program.Language = c.shows
 	if c.request.Mounts, err = r.p.dataMounts(q.Data); err != nil {
 		return c, err
 	}
-	if c.tools, err = kernelTools(c.shows, q.Tools); err != nil {
+	if c.tools, err = kernelTools(c.program.Language, q.Tools); err != nil {
 		return c, err
 	}
 	if err := r.p.sessions.Check(q.Idle, q.Lifetime); err != nil {
 		return c, refuse(StageValidate, err.Error(), "ask for less, or ", remedy.Raise.With("sessions"))
 	}
-	if c.containment, err = r.p.containmentOf(q.Backend, q.Profile, q.Require); err != nil {
-		return c, err
-	}
 	if c.limits, err = r.p.limit(r.res.Namespace, q.Limits); err != nil {
 		return c, err
 	}
-	r.res.Backend, r.res.Profile, r.res.Language = c.backend.Name(), c.profile, c.shows
+	r.res.Backend, r.res.Profile, r.res.Language = c.backend.Name(), c.profile, c.program.Language
 	r.know(c)
 	return c, nil
 }

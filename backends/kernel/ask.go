@@ -113,10 +113,10 @@ func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, to
 	return a
 }
 
-// take stores a reply to request id.
+// take stores the first reply to request id.
 func (a *answer) take(r reply, id int64, show func(Bundle)) {
 	switch {
-	case r.ID != id:
+	case r.ID != id || a.Op != "":
 	case r.Op != "display":
 		a.reply = r
 		a.Value.trim()

@@ -43,6 +43,7 @@ type reply struct {
 	Op      string          `json:"op"` // "ready", "display", "call" or "done"
 	ID      int64           `json:"id"` // of the request
 	Version string          `json:"version"`
+	Ops     []string        `json:"ops"` // beside "run", of a kernel that is not ours
 	Data    Bundle          `json:"data"`
 	Value   Bundle          `json:"value"`
 	Error   *Error          `json:"error"`

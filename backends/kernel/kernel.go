@@ -6,6 +6,7 @@
 package kernel
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -25,6 +26,7 @@ type Kernel struct {
 	id      int64         // of the last request
 	channel io.ReadWriteCloser
 	codec   codec
+	ops     []string // of its ready
 	replies chan reply
 	large   chan struct{} // sent to before a large frame is read: only a waiting request receives
 
@@ -54,9 +56,13 @@ func StartAs(ctx context.Context, sb backends.Sandbox, name string, as backends.
 	if !ok {
 		return nil, fmt.Errorf("no kernel for language %q", name)
 	}
+	return start(ctx, sb, lang, as)
+}
+
+func start(ctx context.Context, sb backends.Sandbox, lang language, as backends.Command) (*Kernel, error) {
 	source, err := lang.codec.driver(lang.driver)
 	if err != nil {
-		return nil, fmt.Errorf("encode the %s driver: %w", name, err)
+		return nil, fmt.Errorf("encode the %s driver: %w", lang.name, err)
 	}
 	// The interpreter outlives this call and its ctx.
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
@@ -69,7 +75,7 @@ func StartAs(ctx context.Context, sb backends.Sandbox, name string, as backends.
 	go k.live(life, sb, as, source)
 	if err := k.greet(ctx); err != nil {
 		k.Close()
-		return nil, fmt.Errorf("start the %s kernel: %w", name, err)
+		return nil, fmt.Errorf("start the %s kernel: %w", lang.name, err)
 	}
 	k.lock <- struct{}{}
 	return k, nil
@@ -84,7 +90,9 @@ func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, as backends.Comm
 		Stdout: k.out, Stderr: k.err, Interrupt: k.interrupt,
 		Channel: func(c io.ReadWriteCloser) {
 			k.channel = c
-			talk.Go(func() { c.Write(source) })
+			if len(source) > 0 {
+				talk.Go(func() { c.Write(source) })
+			}
 			talk.Go(func() { fault = k.hear(ctx, c) })
 		},
 		Begun: func(c backends.Containment) {
@@ -105,8 +113,12 @@ func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, as backends.Comm
 // hear passes on the driver's replies until the channel ends. It returns the driver's violation of the protocol, if that is
 // the reason.
 func (k *Kernel) hear(ctx context.Context, c io.Reader) error {
+	next := readFrame
+	if _, own := k.codec.(lineCodec); own {
+		c, next = bufio.NewReader(c), readLine
+	}
 	for {
-		answer, err := readFrame(c, k.codec, func() error { return k.awaited(ctx) })
+		answer, err := next(c, k.codec, func() error { return k.awaited(ctx) })
 		if err != nil {
 			return k.deaf(ctx, err)
 		}
@@ -152,6 +164,7 @@ func (k *Kernel) greet(ctx context.Context) error {
 			return fmt.Errorf("protocol: the driver began with %q", r.Op)
 		}
 		<-k.begun // or it could not have spoken
+		k.ops = r.Ops
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -55,6 +55,9 @@ func (k *Kernel) Variables(ctx context.Context) ([]Variable, error) {
 
 // call sends a request other than a cell.
 func (k *Kernel) call(ctx context.Context, q request) (answer, error) {
+	if err := k.lacks(q.Op); err != nil {
+		return answer{}, err
+	}
 	release, err := k.acquire(ctx)
 	if err != nil {
 		return answer{}, err

@@ -42,6 +42,8 @@ func Reference() []Entry {
 		Entry{"runtimes.NAME.command", "", "a list of words", "needed", "program that runs the code, whose file is {file} or else the last word; with compile, {program}"},
 		Entry{"runtimes.NAME.compile", "", "a list of words", "[]", "program that makes {program} of {file} in the same sandbox first"},
 		Entry{"runtimes.NAME.check", "", "a list of words", "[]", "program that checks the syntax of the code without running it"},
+		Entry{"runtimes.NAME.kernel", "", "a list of words", "[]", "program that keeps sessions of language NAME; {driver} is the file that driver names"},
+		Entry{"runtimes.NAME.driver", "", "a path", None, "file of this machine that each session's sandbox gets for its kernel"},
 		Entry{"data.NAME", "", "a path", None, "directory that runs and sessions which ask for NAME see, read-only, as /data/NAME"},
 		Entry{"profiles.NAME.require", "", "a list of " + strings.Join(Layers(), ", "), "the containment layers", "layers without which a run of this profile is refused"},
 		Entry{"profiles.NAME.layers", "", Hardened + ", " + Landlock, Hardened, "layers that this profile sets up"})

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -16,7 +18,13 @@ type Runtime struct {
 	Command    []string
 	Compile    []string // nil is not compiled
 	Check      []string // of the syntax; nil is that there is none
+	Kernel     []string // keeps a session; nil is that there are none. {driver} in it is the file that has Source.
+	Driver     string   // a file of this machine; "" is none
+	Source     string   // what it held
 }
+
+// maxDriver bounds a driver, in bytes.
+const maxDriver = 1 << 20
 
 // taken are the names of languages that are built in, and the extensions of their files.
 func taken() []string {
@@ -48,13 +56,25 @@ func (d *document) runtime(name, full string, k, n *yaml.Node) {
 		"command":    list(full+".command", func(*Config) *[]string { return &r.Command }),
 		"compile":    list(full+".compile", func(*Config) *[]string { return &r.Compile }),
 		"check":      list(full+".check", func(*Config) *[]string { return &r.Check }),
-	}, "a runtime has check, command, compile, extensions")
+		"kernel":     list(full+".kernel", func(*Config) *[]string { return &r.Kernel }),
+		"driver":     path(full+".driver", "", func(*Config) *string { return &r.Driver }),
+	}, "a runtime has check, command, compile, driver, extensions, kernel")
 	if len(d.errs) > before {
 		return
 	}
 	if why := r.wrong(); why != "" {
 		d.fail(d.at(k), full, "%s", why)
 		return
+	}
+	if r.Driver != "" {
+		text, err := os.ReadFile(r.Driver)
+		if err == nil && (len(text) == 0 || len(text) > maxDriver) {
+			err = fmt.Errorf("%s has %d bytes: a driver has 1 to %d", r.Driver, len(text), maxDriver)
+		}
+		if r.Source = string(text); err != nil {
+			d.fail(d.at(k), full+".driver", "%v", err)
+			return
+		}
 	}
 	for other, has := range d.c.Runtimes {
 		for _, e := range r.Extensions {
@@ -71,16 +91,20 @@ func (d *document) runtime(name, full string, k, n *yaml.Node) {
 
 // wrong says what is wrong with a runtime, "" for nothing.
 func (r Runtime) wrong() string {
-	makes := func(command []string) bool { return strings.Contains(strings.Join(command, " "), "{program}") }
+	has := func(command []string, word string) bool { return strings.Contains(strings.Join(command, " "), word) }
 	switch {
 	case len(r.Command) == 0:
 		return `command is missing: a list such as [perl] or, after compile, ["{program}"]`
 	case len(r.Extensions) == 0:
 		return "extensions is missing: a list such as [.pl]"
-	case len(r.Compile) > 0 && !makes(r.Compile):
+	case len(r.Compile) > 0 && !has(r.Compile, "{program}"):
 		return "compile leaves no {program}: one of its words must name where it is to be"
-	case len(r.Compile) == 0 && makes(r.Command), makes(r.Check):
+	case len(r.Compile) == 0 && has(r.Command, "{program}"), has(r.Check, "{program}"):
 		return "{program} is what compile makes: only compile, and command beside it, can name it"
+	case has(r.Kernel, "{file}"), has(r.Kernel, "{program}"):
+		return "kernel starts before there is code: {file} and {program} are not for it"
+	case has(r.Kernel, "{driver}") != (r.Driver != ""):
+		return "driver and the word {driver} of kernel go together: the one is a file here, the other where the sandbox has it"
 	}
 	for _, e := range r.Extensions {
 		if !extension().MatchString(e) {
@@ -100,8 +124,11 @@ func (c Config) runtimeOrigins() (all []Setting) {
 		for _, one := range []struct {
 			key   string
 			words []string
-		}{{"extensions", r.Extensions}, {"command", r.Command}, {"compile", r.Compile}, {"check", r.Check}} {
+		}{{"extensions", r.Extensions}, {"command", r.Command}, {"compile", r.Compile}, {"check", r.Check}, {"kernel", r.Kernel}} {
 			all = append(all, Setting{key + "." + one.key, flow(one.words), c.From(key + "." + one.key)})
+		}
+		if r.Driver != "" {
+			all = append(all, Setting{key + ".driver", quoted(r.Driver), c.From(key + ".driver")})
 		}
 	}
 	return all

@@ -153,7 +153,7 @@ func Templates(cfg config.Config) map[string]e2b.Template {
 func Runtimes(cfg config.Config) (all []pipeline.Runtime) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Runtimes)) {
 		r := cfg.Runtimes[name]
-		all = append(all, pipeline.Runtime{Name: name, Extensions: r.Extensions, Command: r.Command, Compile: r.Compile, Check: r.Check})
+		all = append(all, pipeline.Runtime{Name: name, Extensions: r.Extensions, Command: r.Command, Compile: r.Compile, Check: r.Check, Kernel: r.Kernel, Driver: r.Source})
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -32,7 +33,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 	if !decodeMost(w, r, &q, maxCode) {
 		return
 	}
-	language, known := languages[strings.ToLower(q.Language)]
+	language, known := s.language(q.Language)
 	switch {
 	case q.Context != "" && q.Language != "":
 		refuse(w, http.StatusBadRequest, "only one of context_id or language can be provided")
@@ -78,7 +79,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 
 // cell returns the request that runs code in a context.
 func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *lines) pipeline.Request {
-	language := kernels[c.Language]
+	language := cmp.Or(kernels[c.Language], c.Language)
 	if c.Language == "typescript" {
 		language = c.Language
 	}

@@ -32,6 +32,15 @@ var languages = map[string]string{
 	"typescript": "typescript", "ts": "typescript", "bash": "bash", "sh": "bash", "shell": "bash", "r": "r",
 }
 
+// language returns a language by what callers call it: E2B's, or one of the operator's own.
+func (s *Server) language(name string) (language string, known bool) {
+	if own := s.cfg.Pipeline.OtherLanguage(name, ""); own != "" {
+		return own, true
+	}
+	language, known = languages[strings.ToLower(name)]
+	return language, known
+}
+
 // kernels are the languages of our interpreters for E2B's.
 var kernels = map[string]string{"python": "python", "javascript": "node", "typescript": "node", "bash": "shell", "r": "r"}
 
@@ -135,7 +144,7 @@ func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
 	if c.ready {
 		return nil
 	}
-	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: kernels[c.Language], Dir: c.Dir})
+	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: cmp.Or(kernels[c.Language], c.Language), Dir: c.Dir})
 	c.ready = err == nil
 	return err
 }
@@ -146,7 +155,7 @@ func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	if !decode(w, r, &q) {
 		return
 	}
-	language, ok := languages[strings.ToLower(q.Language)]
+	language, ok := s.language(q.Language)
 	if !ok {
 		refuse(w, http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
 		return

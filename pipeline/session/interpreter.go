@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Errors that a caller may match.
@@ -75,9 +76,30 @@ func (s *Session) NewContext(ctx context.Context, c Context, env []string) (Cont
 	return c, nil
 }
 
+// startMain starts the kernel of the first interpreter.
+func (s *Session) startMain(ctx context.Context, sandbox backends.Sandbox) (*kernel.Kernel, error) {
+	return s.startKernel(ctx, sandbox, s.info.Language, backends.Command{Env: s.env, Main: true})
+}
+
+// startKernel starts a kernel. One of the operator's has the time of a cell until it is ready.
+func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, language string, as backends.Command) (*kernel.Kernel, error) {
+	own, is := s.manager.cfg.Kernels[language]
+	if !is {
+		return kernel.StartAs(ctx, sandbox, language, as)
+	}
+	wall := s.Info().Limits.Wall
+	within, cancel := context.WithTimeoutCause(ctx, time.Duration(wall*float64(time.Second)), fmt.Errorf("it was not ready after %g seconds, the time of a cell", wall))
+	defer cancel()
+	k, err := kernel.StartOwn(within, sandbox, own, as)
+	if err != nil && ctx.Err() == nil {
+		return nil, backends.Refuse(err.Error(), "correct ", remedy.Setting.With("runtimes."+language+".kernel"))
+	}
+	return k, err
+}
+
 // startBeside starts the kernel of an interpreter beside the first.
 func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
-	k, err := kernel.StartAs(ctx, s.Sandbox(), in.language, backends.Command{Dir: in.dir, Env: slices.Concat(s.env, in.env), Endless: true})
+	k, err := s.startKernel(ctx, s.Sandbox(), in.language, backends.Command{Dir: in.dir, Env: slices.Concat(s.env, in.env), Endless: true})
 	if err != nil {
 		if over := s.Over(); over != nil {
 			return over

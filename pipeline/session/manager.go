@@ -44,6 +44,8 @@ type Config struct {
 	MaxIdle      time.Duration // the most that can be asked for
 	PausedBytes  int64         // bytes of the files of all paused sessions together
 
+	Kernels map[string]kernel.Own // of the operator's own languages, by name
+
 	// Pause keeps the files of a session that is to be paused when its lifetime is up, and ends it; nil lets it end.
 	Pause func(context.Context, Info)
 	Now   func() time.Time // nil is time.Now
@@ -162,7 +164,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 			return fmt.Errorf("start the first program: %w", err)
 		}
 		i.Layers = r.Contained.InForce()
-	} else if s.kernel, err = kernel.Start(ctx, s.sandbox, i.Language, s.env); err != nil {
+	} else if s.kernel, err = s.startMain(ctx, s.sandbox); err != nil {
 		s.sandbox.Close()
 		return fmt.Errorf("start the interpreter: %w", err)
 	} else {

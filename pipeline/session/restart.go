@@ -81,7 +81,7 @@ func Death(k *kernel.Kernel) string {
 // restart starts a new interpreter, in a new sandbox if the old one went down with the last one:
 // some kernels kill all that is in a group which runs out of memory.
 func (s *Session) restart(ctx context.Context) error {
-	k, err := kernel.Start(ctx, s.Sandbox(), s.info.Language, s.env)
+	k, err := s.startMain(ctx, s.Sandbox())
 	if err != nil && ctx.Err() == nil && s.Over() == nil {
 		k, err = s.rebuild(ctx)
 	}
@@ -106,7 +106,7 @@ func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := kernel.Start(ctx, sandbox, s.info.Language, s.env)
+	k, err := s.startMain(ctx, sandbox)
 	if err != nil {
 		sandbox.Close()
 		return nil, err

@@ -1,0 +1,81 @@
+package kernel
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Own is the kernel of a language that an operator has named: a program that reads requests from descriptor 3 and writes replies to it, each
+// a JSON object on a line of its own. cli/README.md describes them.
+type Own struct {
+	Language string
+	Args     []string
+	Source   string // the program finds it on descriptor 3 before the first request
+}
+
+// StartOwn is StartAs for a kernel of an operator's language.
+func StartOwn(ctx context.Context, sb backends.Sandbox, own Own, as backends.Command) (*Kernel, error) {
+	return start(ctx, sb, language{name: own.Language, args: own.Args, driver: own.Source, codec: lineCodec{}}, as)
+}
+
+// lineCodec has the frames of jsonCodec as lines.
+type lineCodec struct{ jsonCodec }
+
+func (lineCodec) driver(source string) ([]byte, error) { return []byte(source), nil }
+
+func (lineCodec) encode(q request) ([]byte, error) {
+	frame, err := encodeFrame(q) // which ends with a line feed, and has no other
+	return frame[min(4, len(frame)):], err
+}
+
+func (c lineCodec) decode(body []byte) (reply, error) {
+	answer, err := c.jsonCodec.decode(body)
+	if err == nil && !slices.Contains([]string{"ready", "display", "done"}, answer.Op) {
+		err = errors.New("its op is not ready, display or done")
+	}
+	return answer, err
+}
+
+// readLine is readFrame for a line of a *bufio.Reader.
+func readLine(r io.Reader, c codec, wait func() error) (reply, error) {
+	var line []byte
+	for waited := false; ; {
+		part, err := r.(*bufio.Reader).ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxFrame:
+			return reply{}, fmt.Errorf("protocol: a line of more than %d bytes", maxFrame)
+		case err == nil:
+			answer, err := c.decode(line)
+			if err != nil {
+				err = fmt.Errorf("protocol: a line that can't be read: %w", err)
+			}
+			return answer, err
+		case err != bufio.ErrBufferFull && len(line) > 0:
+			return reply{}, errors.New("protocol: the channel was closed in the middle of a line")
+		case err != bufio.ErrBufferFull:
+			return reply{}, err
+		case len(line) > smallFrame && !waited:
+			if waited, err = true, wait(); err != nil {
+				return reply{}, err
+			}
+		}
+	}
+}
+
+// lacks returns an error unless the kernel answers requests of this kind. All kernels run code.
+func (k *Kernel) lacks(op string) error {
+	if _, own := k.codec.(lineCodec); !own || op == "run" || slices.Contains(k.ops, op) {
+		return nil
+	}
+	what := map[string]string{"set": "set variables", "get": "tell the value of variables", "vars": "list variables"}
+	return fmt.Errorf("this language's kernel does not %s: the ops of its ready are [%s]", cmp.Or(what[op], op), strings.Join(k.ops, " "))
+}
