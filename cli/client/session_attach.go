@@ -139,6 +139,15 @@ var leaving = map[string][]string{
 	"python": {"exit", "exit()", "quit", "quit()"}, "node": {".exit", "exit"}, "shell": {"exit", "logout"}, "r": {"q()", "quit()", "exit"},
 }
 
+// leaves reports whether code is one of these words, which are a shell's for languages of the operator.
+func leaves(language, code string) bool {
+	words, known := leaving[language]
+	if !known {
+		words = leaving["shell"]
+	}
+	return slices.Contains(words, strings.TrimSpace(code))
+}
+
 // talk runs the code that a person types.
 func (a *attachment) talk(ctx context.Context, prompt *console.Prompt) error {
 	fmt.Fprintf(a.Err, "session %s: %s, namespace %s, %s so far; Ctrl-D leaves it, %%help says more\n",
@@ -149,7 +158,7 @@ func (a *attachment) talk(ctx context.Context, prompt *console.Prompt) error {
 			fmt.Fprintln(a.Err)
 		}
 		switch {
-		case errors.Is(err, io.EOF), err == nil && slices.Contains(leaving[a.info.Language], strings.TrimSpace(code)):
+		case errors.Is(err, io.EOF), err == nil && leaves(a.info.Language, code):
 			a.Say("session %s goes on; sandboxmcp session kill %s ends it", a.info.ID, a.info.ID)
 			return nil
 		case err != nil && ctx.Err() == nil && cause != nil:

@@ -1,5 +1,5 @@
 # A kernel of Perl for sessions: ../README.md has the protocol. Subs, modules and package variables stay from cell to cell, and so do those
-# that a "my" outside of blocks declares, which is made an "our". A cell that does not end with a semicolon has a value.
+# that a "my" outside of blocks declares, which is made an "our". A cell has a value if it does not end with a semicolon, or print.
 package Kernel;
 use JSON::PP;
 use Data::Dumper;
@@ -45,7 +45,7 @@ sub run {
     print {$_} "\0$_[0]{mark}\0" for *STDERR, *STDOUT;
     return exit => 0 + $error->[0] if ref $error eq 'Kernel::Exit';
     return error => {type => ref $error || 'die', message => text("$error"), traceback => text($trace || "$error")} if ref $error or $error ne '';
-    return $code !~ /;\s*$/ && @values ? (value => {'text/plain' => join ' ', map shown($_), @values}) : ();
+    return $code !~ /(?:;\s*|(?:^|;)\s*(?:print|printf|say)\b[^;]*)\z/ && @values ? (value => {'text/plain' => join ' ', map shown($_), @values}) : ();
 }
 
 sub get {
@@ -61,7 +61,7 @@ sub vars {
     return vars => [map { my ($n, $v) = ($_, (get({key => $_}))[1]); {name => $n, type => ref $v || 'scalar', text => substr $bytes->encode($v), 0, 100} } @names];
 }
 
-reply(op => 'ready', version => "$^V", ops => [qw(get set vars)]);
+reply(op => 'ready', ops => [qw(get set vars)]);
 while (my $line = <$in>) {
     my $q = $json->decode($line);
     $Kernel::id = $q->{id};

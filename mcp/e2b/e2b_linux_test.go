@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -481,6 +482,41 @@ func TestExecute(t *testing.T) {
 	}
 	if a := r.inside(t.Context(), m, "POST", "/execute", body("1")); a.status != http.StatusNotFound {
 		t.Errorf("one that was removed: %d %s", a.status, a.text)
+	}
+}
+
+// TestOwnLanguage: a language of the operator's has contexts, like those of E2B.
+func TestOwnLanguage(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/perl"); err != nil {
+		hosttest.Missing(t, "perl", err.Error())
+	}
+	driver, err := os.ReadFile("../../cli/examples/kernel.pl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(c *pipeline.Config) {
+		c.Runtimes = []pipeline.Runtime{{Name: "perl", Extensions: []string{".pl"}, Command: []string{"perl"}, Kernel: []string{"perl", "{driver}"}, Driver: string(driver)},
+			{Name: "none", Extensions: []string{".none"}, Command: []string{"perl"}}}
+	})
+	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"code-interpreter-v1","timeout":300}`)
+	var c struct{ ID, Language string }
+	if a := r.inside(t.Context(), m, "POST", "/contexts", `{"language":"Perl"}`); a.status != 200 {
+		t.Fatal(a.text)
+	} else if a.into(t, &c); c.Language != "perl" {
+		t.Errorf("got %s", a.text)
+	}
+	for _, one := range []struct{ body, want string }{
+		{`{"language":"perl","code":"my $x = 6; print $x"}`, "#1; stdout 6; end_of_execution"},
+		{`{"language":"perl","code":"$x * 7"}`, "#2; result true 42; end_of_execution"},
+		{`{"context_id":"` + c.ID + `","code":"defined $x ? 1 : 0"}`, "#1; result true 0; end_of_execution"},
+		{`{"context_id":"` + c.ID + `","code":"die 'oops'"}`, "#2; error die: oops at cell 4 line 1.\n; end_of_execution"},
+	} {
+		if got := summary(t, r.inside(t.Context(), m, "POST", "/execute", one.body)); got != one.want {
+			t.Errorf("%s: got %q, want %q", one.body, got, one.want)
+		}
+	}
+	if a := r.inside(t.Context(), m, "POST", "/contexts", `{"language":"none"}`); a.status < 400 || !strings.Contains(a.text, "runtimes.none.kernel") {
+		t.Errorf("without a kernel: %d %s", a.status, a.text)
 	}
 }
 
