@@ -31,8 +31,8 @@ func perlKernel(t testing.TB, driver string) Runtime {
 	return own
 }
 
-// saidBy is what a cell's result says.
-func saidBy(res Result) string {
+// textOf is what a cell's result says.
+func textOf(res Result) string {
 	text := fmt.Sprintf("%s %d %q %q", res.Ended, res.ExitCode, res.Stdout, res.Stderr)
 	if res.Value != nil {
 		text += " value " + res.Value["text/plain"]
@@ -81,7 +81,7 @@ func TestOwnKernel(t *testing.T) {
 				return
 			}
 		})
-		if got := saidBy(res); !strings.HasPrefix(got, c.want) || res.Language != "perl" || res.Session != s.ID {
+		if got := textOf(res); !strings.HasPrefix(got, c.want) || res.Language != "perl" || res.Session != s.ID {
 			t.Errorf("%s\ngot  %s\nwant %s", c.code, got, c.want)
 		}
 	}
@@ -91,23 +91,23 @@ func TestOwnKernel(t *testing.T) {
 	go func() { <-came; cancel() }()
 	res, err := p.Do(ctx, Request{Session: s.ID, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Stdout: onFirst(func() { close(came) })})
 	if err != nil || res.Ended != backends.EndedCancelled || res.StateLost != "" || res.Error == nil || res.Error.Message != "interrupted\n" {
-		t.Errorf("interrupted: %v %s", err, saidBy(res))
+		t.Errorf("interrupted: %v %s", err, textOf(res))
 	}
-	if got := saidBy(cell(t, p, s.ID, "1 while 1", func(q *Request) { q.Limits.Wall = 300 * time.Millisecond })); !strings.HasPrefix(got, `timeout 124 "" "" die: "interrupted`) || strings.Contains(got, "lost") {
+	if got := textOf(cell(t, p, s.ID, "1 while 1", func(q *Request) { q.Limits.Wall = 300 * time.Millisecond })); !strings.HasPrefix(got, `timeout 124 "" "" die: "interrupted`) || strings.Contains(got, "lost") {
 		t.Errorf("endless: %s", got)
 	}
 	// What it has can be carried out and in, and is listed.
 	if _, err := p.Do(t.Context(), Bridge{Session: s.ID, Key: "rows", Value: []byte(`[1, {"a": "é"}]`)}); err != nil {
 		t.Error(err)
 	}
-	if got := saidBy(cell(t, p, s.ID, "print $rows->[1]{a}", nil)); got != `ok 0 "é" ""` {
+	if got := textOf(cell(t, p, s.ID, "print $rows->[1]{a}", nil)); got != `ok 0 "é" ""` {
 		t.Errorf("bridged: %s", got)
 	}
 	python := open(t, p, NewSession{})
 	if _, err := p.Do(t.Context(), Bridge{From: s.ID, Session: python.ID, Key: "rows"}); err != nil {
 		t.Error(err)
 	}
-	if got := saidBy(cell(t, p, python.ID, "rows", nil)); !strings.Contains(got, "value [1, {'a': 'é'}]") {
+	if got := textOf(cell(t, p, python.ID, "rows", nil)); !strings.Contains(got, "value [1, {'a': 'é'}]") {
 		t.Errorf("bridged to Python: %s", got)
 	}
 	state, err := p.Inspect(t.Context(), "default", s.ID)
@@ -121,16 +121,16 @@ func TestOwnKernel(t *testing.T) {
 	}
 	in := func(q *Request) { q.Context = "beside" }
 	cell(t, p, python.ID, "my $x = 'its own'", in)
-	if got := saidBy(cell(t, p, python.ID, "$x . getppid", in)); !strings.HasPrefix(got, `ok 0 "" "" value its own`) {
+	if got := textOf(cell(t, p, python.ID, "$x . getppid", in)); !strings.HasPrefix(got, `ok 0 "" "" value its own`) {
 		t.Errorf("beside: %s", got)
 	}
 	if res := cell(t, p, python.ID, "$ENV{ONCE}", func(q *Request) { in(q); q.Env, q.EnvOnce = []string{"ONCE=1"}, true }); len(res.Warnings) != 1 || res.Value["text/plain"] != "1" {
-		t.Errorf("a variable for once: %v %s", res.Warnings, saidBy(res))
+		t.Errorf("a variable for once: %v %s", res.Warnings, textOf(res))
 	}
 	if _, err := p.Do(t.Context(), RestartContext{Session: python.ID, Context: "beside"}); err != nil {
 		t.Error(err)
 	}
-	if got := saidBy(cell(t, p, python.ID, "$x", in)); got != `ok 0 "" "" value undef` {
+	if got := textOf(cell(t, p, python.ID, "$x", in)); got != `ok 0 "" "" value undef` {
 		t.Errorf("restarted: %s", got)
 	}
 	if _, err := closeSession(t.Context(), p, "", s.ID); err != nil {
@@ -256,10 +256,10 @@ func TestOwnKernelThatIsLost(t *testing.T) {
 				limit = 300 * time.Millisecond
 			}
 			res := cell(t, p, s.ID, c.code, func(q *Request) { q.Limits.Wall = limit })
-			if !strings.Contains(res.StateLost, c.want) && !strings.Contains(saidBy(res), c.want) || res.Ended == "ok" {
-				t.Errorf("got %s, want %s", saidBy(res), c.want)
+			if !strings.Contains(res.StateLost, c.want) && !strings.Contains(textOf(res), c.want) || res.Ended == "ok" {
+				t.Errorf("got %s, want %s", textOf(res), c.want)
 			}
-			if got := saidBy(cell(t, p, s.ID, "$before . 2", nil)); !strings.Contains(got, "value 2") {
+			if got := textOf(cell(t, p, s.ID, "$before . 2", nil)); !strings.Contains(got, "value 2") {
 				t.Errorf("afterwards: %s", got)
 			}
 		})
@@ -276,7 +276,7 @@ func TestOwnKernelThatIsOdd(t *testing.T) {
 		{"a child that lives on with the channel", `if (!fork) { $SIG{INT} = "IGNORE"; sleep 1 while 1 } "parent"`, "value parent"},
 		{"a large line", `"x" x (1 << 20)`, "value xxxx"},
 	} {
-		if got := saidBy(cell(t, p, s.ID, c.code, nil)); !strings.Contains(got, c.want) || strings.Contains(got, "lost") || strings.Contains(got, "display") {
+		if got := textOf(cell(t, p, s.ID, c.code, nil)); !strings.Contains(got, c.want) || strings.Contains(got, "lost") || strings.Contains(got, "display") {
 			t.Errorf("%s: got %.200s, want %s", c.name, got, c.want)
 		}
 	}
@@ -286,7 +286,7 @@ func TestOwnKernelThatIsOdd(t *testing.T) {
 	if state, err := p.Inspect(t.Context(), "default", s.ID); err != nil || !strings.Contains(state.Note, "does not list variables") {
 		t.Errorf("it lists variables: %v %q", err, state.Note)
 	}
-	if got := saidBy(cell(t, p, s.ID, "1", nil)); !strings.Contains(got, "value 1") {
+	if got := textOf(cell(t, p, s.ID, "1", nil)); !strings.Contains(got, "value 1") {
 		t.Errorf("at last: %s", got)
 	}
 }
