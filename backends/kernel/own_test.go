@@ -56,6 +56,17 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestTwoAnswers: the first counts.
+func TestTwoAnswers(t *testing.T) {
+	var a answer
+	for _, r := range []reply{{Op: "done", ID: 1}, {Op: "done", ID: 2, Exit: new(int)}, {Op: "done", ID: 2}, {Op: "display", ID: 2, Data: Bundle{"a": "b"}}} {
+		a.take(r, 2, func(Bundle) { t.Error("it displays after its end") })
+	}
+	if a.Exit == nil {
+		t.Errorf("got %+v", a)
+	}
+}
+
 // FuzzLine reads lines that any program may have written.
 func FuzzLine(f *testing.F) {
 	for _, text := range []string{`{"op":"ready","ops":["set"]}`, `{"op":"done","id":1,"value":{"a":"b"},"exit":7}`, `{"op":"display","id":1,"data":{}}`, `[`, ``, "\x00"} {
