@@ -1,6 +1,7 @@
 package enginecheck_test
 
 import (
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -64,6 +66,11 @@ var dialogues = []struct {
 		{code: "x=41; cd /tmp"}, {code: "echo $((x + 1)) $PWD"}, {code: "false", ended: "exit"}, {code: "f() { return 3; }; f", ended: "exit"}, {code: "sleep 100", ended: "timeout", wall: time.Second}, {code: "echo $x"},
 		{code: "exit 4", ended: "exit"}, {code: "echo \"[$x]\""},
 	}},
+	{name: "perl", language: "perl", cells: []cell{
+		{code: "my $x = 41;"}, {code: "print 'ä'; print STDERR 'err'; $x + 1"}, {code: "[1, {a => 'ä'}]"}, {code: "display('shown');"}, {code: "sub f { die 'oops' }\nf()", ended: "exit"}, {code: "exit 4", ended: "exit"},
+		{code: "1 while 1", ended: "timeout", wall: time.Second}, {code: "$x"}, {code: "open my $f, '>', 'kept'; print $f 'kept';"},
+		{code: "kill 9, $$; sleep 9", ended: "signal"}, {code: "defined $x ? 'state' : -s 'kept'"}, {code: "use POSIX; POSIX::close(3);", ended: "exit"}, {code: "`cat kept`"},
+	}},
 }
 
 // TestSameSessions holds the same dialogues with all backends.
@@ -71,6 +78,9 @@ func TestSameSessions(t *testing.T) {
 	benches := newBenches(t)
 	for _, d := range dialogues {
 		t.Run(d.name, func(t *testing.T) {
+			if _, err := os.Stat("/usr/bin/perl"); d.language == "perl" && err != nil {
+				hosttest.Missing(t, "perl", err.Error())
+			}
 			infos := together(benches, func(b *bench) session.Info {
 				res, err := b.Do(t.Context(), pipeline.NewSession{Language: d.language, Limits: pipeline.Bounds{Limits: d.limits}})
 				if err != nil {

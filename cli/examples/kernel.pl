@@ -3,6 +3,7 @@
 package Kernel;
 use JSON::PP;
 use Data::Dumper;
+use IO::Handle;
 
 my $pid = $$;
 my $bytes = JSON::PP->new->allow_nonref;

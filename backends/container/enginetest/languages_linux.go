@@ -26,6 +26,7 @@ func system(l *layerWriter) {
 		l.add(path)
 	}
 	l.tree("/usr/lib/locale/C.utf8")
+	perl(l)
 	l.dir("/tmp", 0o1777)
 	l.dir("/var/tmp", 0o1777)
 	for _, dir := range []string{"/root", "/home", "/run", "/proc", "/sys", "/dev", "/srv", "/opt", "/mnt"} {
@@ -35,6 +36,18 @@ func system(l *layerWriter) {
 	l.text("/etc/group", 0o644, "root:x:0:\nnogroup:x:65534:\n")
 	l.text("/etc/hostname", 0o644, "image\n")
 	l.text("/etc/os-release", 0o644, "ID=test\n")
+}
+
+// perl copies the system's Perl, if it is there, with the modules that the kernel of cli/examples needs.
+func perl(l *layerWriter) {
+	out, err := exec.Command("/usr/bin/perl", "-e", "use JSON::PP; use Data::Dumper; use IO::Handle; use POSIX; print join qq(\n), values %INC, @DynaLoader::dl_shared_objects").Output()
+	if err != nil {
+		return
+	}
+	l.programs("/usr/bin/perl")
+	for _, path := range strings.Fields(string(out)) {
+		l.add(path)
+	}
 }
 
 // python is the layer with the system's Python, and numpy if that is there.
