@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,7 +79,7 @@ func (b *bridging) set(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	if err := b.guard.Kernel().Set(ctx, b.As, b.Value); err != nil {
-		return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), "choose a name that the language takes")
+		return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), bridgeRemedy(err, "choose a name that the language takes"))
 	}
 	return nil
 }
@@ -101,9 +102,17 @@ func (r *run) take(ctx context.Context, b Bridge) (json.RawMessage, error) {
 		if e := lacksVariable(ctx, s, guard.Kernel(), b); e != nil {
 			return nil, e
 		}
-		return nil, refuse(StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)), "give a value that can be written as JSON")
+		return nil, refuse(StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)), bridgeRemedy(err, "give a value that can be written as JSON"))
 	}
 	return json.RawMessage(s.Redact(string(value))), nil
+}
+
+// bridgeRemedy is otherwise, unless the session's kernel is one that no value can be carried into, or out of.
+func bridgeRemedy(err error, otherwise string) string {
+	if errors.Is(err, kernel.ErrLacks) {
+		return "carry it in a file"
+	}
+	return otherwise
 }
 
 // lacksVariable returns an error that lists a session's variables, if the wanted one is not among them, and nil

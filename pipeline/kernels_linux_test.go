@@ -280,10 +280,10 @@ func TestOwnKernelThatIsOdd(t *testing.T) {
 			t.Errorf("%s: got %.200s, want %s", c.name, got, c.want)
 		}
 	}
-	if _, err := p.Do(t.Context(), Bridge{Session: s.ID, Key: "x", Value: []byte("1")}); err == nil || !strings.Contains(err.Error(), "does not set variables") {
+	if _, err := p.Do(t.Context(), Bridge{Session: s.ID, Key: "x", Value: []byte("1")}); err == nil || !strings.Contains(err.Error(), "can't set variables: the ops of its ready are without set (carry it in a file)") {
 		t.Errorf("it sets variables: %v", err)
 	}
-	if state, err := p.Inspect(t.Context(), "default", s.ID); err != nil || !strings.Contains(state.Note, "does not list variables") {
+	if state, err := p.Inspect(t.Context(), "default", s.ID); err != nil || !strings.Contains(state.Note, "can't list variables") {
 		t.Errorf("it lists variables: %v %q", err, state.Note)
 	}
 	if got := textOf(cell(t, p, s.ID, "1", nil)); !strings.Contains(got, "value 1") {

@@ -43,7 +43,7 @@ type reply struct {
 	Op      string          `json:"op"` // "ready", "display", "call" or "done"
 	ID      int64           `json:"id"` // of the request
 	Version string          `json:"version"`
-	Ops     []string        `json:"ops"` // beside "run", of a kernel that is not ours
+	Ops     words           `json:"ops"` // beside "run", of a kernel that is not ours
 	Data    Bundle          `json:"data"`
 	Value   Bundle          `json:"value"`
 	Error   *Error          `json:"error"`
@@ -53,6 +53,16 @@ type reply struct {
 	Call    int64           `json:"call"` // its number, of a tool
 	Name    string          `json:"name"`
 	Args    json.RawMessage `json:"args"`
+}
+
+type words []string
+
+// UnmarshalJSON refuses lists that are too long.
+func (w *words) UnmarshalJSON(b []byte) error {
+	if n := members(b); n > maxForms {
+		return fmt.Errorf("%d words, more than %d", n, maxForms)
+	}
+	return json.Unmarshal(b, (*[]string)(w))
 }
 
 type variables []Variable

@@ -25,6 +25,8 @@ func TestFramesHoldNoMoreThanTheyMay(t *testing.T) {
 	}{
 		{"variables", jsonCodec{}, `{"op":"done","id":1,"vars":[` + many(maxVariables, "{}") + `]}`, false},
 		{"too many variables", jsonCodec{}, `{"op":"x","vars":[` + many(maxVariables+1, "{}") + `]}`, true},
+		{"words", jsonCodec{}, `{"op":"ready","ops":[` + many(maxForms, `""`) + `]}`, false},
+		{"too many words", jsonCodec{}, `{"op":"ready","ops":[` + many(maxForms+1, `""`) + `]}`, true},
 		{"commas in text", jsonCodec{}, `{"op":"done","vars":[{"text":"\"` + strings.Repeat(",", 2*maxVariables) + `"}]}`, false},
 		{"forms", jsonCodec{}, `{"op":"display","id":1,"data":{` + forms(maxForms) + `}}`, false},
 		{"too many forms", jsonCodec{}, `{"op":"display","id":1,"data":{` + forms(maxForms+1) + `}}`, true},

@@ -164,7 +164,11 @@ func (k *Kernel) greet(ctx context.Context) error {
 			return fmt.Errorf("protocol: the driver began with %q", r.Op)
 		}
 		<-k.begun // or it could not have spoken
-		k.ops = r.Ops
+		for op := range moreOps {
+			if slices.Contains(r.Ops, op) {
+				k.ops = append(k.ops, op)
+			}
+		}
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

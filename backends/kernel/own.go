@@ -2,13 +2,11 @@ package kernel
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -71,11 +69,16 @@ func readLine(r io.Reader, c codec, wait func() error) (reply, error) {
 	}
 }
 
-// lacks returns an error unless the kernel answers requests of this kind. All kernels run code.
+// moreOps are the requests beside "run", and what they are for.
+var moreOps = map[string]string{"set": "set variables", "get": "tell the value of a variable", "vars": "list variables"}
+
+// ErrLacks is the error of a request that the kernel's ready does not name among its ops.
+var ErrLacks = errors.New("this language's kernel can't")
+
+// lacks returns an error unless the kernel answers requests of this kind.
 func (k *Kernel) lacks(op string) error {
-	if _, own := k.codec.(lineCodec); !own || op == "run" || slices.Contains(k.ops, op) {
+	if _, own := k.codec.(lineCodec); !own || slices.Contains(k.ops, op) {
 		return nil
 	}
-	what := map[string]string{"set": "set variables", "get": "tell the value of variables", "vars": "list variables"}
-	return fmt.Errorf("this language's kernel does not %s: the ops of its ready are [%s]", cmp.Or(what[op], op), strings.Join(k.ops, " "))
+	return fmt.Errorf("%w %s: the ops of its ready are without %s", ErrLacks, moreOps[op], op)
 }
