@@ -253,8 +253,9 @@ func (f *heldFile) Close() error {
 	return f.ReadCloser.Close()
 }
 
-// WatchFiles calls begun when a directory of a session's sandbox is watched, and then event for each change, until ctx ends or event returns an error.
-func (p *Pipeline) WatchFiles(ctx context.Context, namespace, id string, w guest.Watch, begun func() error, event func(guest.Event) error) error {
+// WatchFiles is [guest.Client.Watch] of a directory of a session's sandbox.
+func (p *Pipeline) WatchFiles(ctx context.Context, namespace, id string, w guest.Watch, begun func(caughtUp func(context.Context) error) error,
+	event func(guest.Event) error) error {
 	s, c, file, done, err := p.agent(ctx, namespace, id, w.Path)
 	if err != nil {
 		return err

@@ -214,8 +214,9 @@ type Watch struct {
 }
 
 // Watch calls begun when the directory is watched, and then event for each change, until ctx ends, event returns an error or the
-// directory is gone.
-func (c *Client) Watch(ctx context.Context, w Watch, begun func() error, event func(Event) error) error {
+// directory is gone. What begun is given returns when event
+// was called for every change that had been made before.
+func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(context.Context) error) error, event func(Event) error) error {
 	args := url.Values{"path": {w.Path}}
 	if w.Recursive {
 		args.Set("recursive", "1")
@@ -223,26 +224,55 @@ func (c *Client) Watch(ctx context.Context, w Watch, begun func() error, event f
 	if w.Entries {
 		args.Set("entries", "1")
 	}
-	res, cancel, err := c.do(ctx, http.MethodGet, "/watch", args, nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in, questions := io.Pipe()
+	context.AfterFunc(ctx, func() { in.Close() }) // the transport sees no end of ctx while it reads
+	res, end, err := c.do(ctx, http.MethodPost, "/watch", args, in)
 	if err != nil {
 		return err
 	}
-	defer cancel()
+	defer end()
 	defer res.Body.Close()
+	var mu sync.Mutex
+	var asked []chan struct{} // in the order of the answers
+	caughtUp := func(call context.Context) error {
+		answer := make(chan struct{})
+		mu.Lock()
+		_, err := questions.Write([]byte{'\n'})
+		asked = append(asked, answer)
+		mu.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-answer:
+			return nil
+		case <-call.Done():
+			return context.Cause(call)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, maxLine)
 	for first := true; lines.Scan(); first = false {
-		if first {
-			if err := begun(); err != nil {
-				return err
-			}
-			continue
-		}
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return fmt.Errorf("read an event of the agent in the sandbox: %w", err)
 		}
-		if err := event(e); err != nil {
+		switch {
+		case first:
+			err = begun(caughtUp)
+		case e == Event{}:
+			mu.Lock()
+			close(asked[0])
+			asked = asked[1:]
+			mu.Unlock()
+		default:
+			err = event(e)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -168,14 +168,16 @@ func TestWatch(t *testing.T) {
 	s, c := start(t)
 	shell(t, s, "mkdir -p w/sub")
 	ctx, stop := context.WithCancel(t.Context())
-	events, begun, ended := make(chan guest.Event, 100), make(chan struct{}), make(chan error, 1)
+	events, begun, ended := make(chan guest.Event, 100), make(chan func(context.Context) error, 1), make(chan error, 1)
 	go func() {
-		ended <- c.Watch(ctx, guest.Watch{Path: home + "/w", Recursive: true, Entries: true}, func() error { close(begun); return nil }, func(e guest.Event) error {
-			events <- e
-			return nil
-		})
+		ended <- c.Watch(ctx, guest.Watch{Path: home + "/w", Recursive: true, Entries: true},
+			func(caughtUp func(context.Context) error) error { begun <- caughtUp; return nil },
+			func(e guest.Event) error {
+				events <- e
+				return nil
+			})
 	}()
-	<-begun
+	caughtUp := <-begun
 	shell(t, s, "echo x > w/f; chmod 600 w/f; echo y > w/sub/g; mv w/f w/h; rm w/h; mkdir w/new")
 	want := []string{"create f", "write f", "chmod f", "create sub/g", "write sub/g", "rename f", "create h", "remove h", "create new"}
 	for len(want) > 0 {
@@ -194,7 +196,29 @@ func TestWatch(t *testing.T) {
 			break
 		}
 	}
+	for range 100 {
+		if _, err := c.Mkdir(t.Context(), home+"/w/now"); err != nil {
+			t.Fatal(err)
+		}
+		if err := caughtUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		told := false
+		for len(events) > 0 {
+			e := <-events
+			told = told || e.Op == guest.Created && e.Name == "now"
+		}
+		if !told {
+			t.Fatal("a change that was made before is not told")
+		}
+		if err := c.Remove(t.Context(), home+"/w/now"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	stop()
+	if err := caughtUp(t.Context()); err == nil {
+		t.Error("what has ended catches up")
+	}
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

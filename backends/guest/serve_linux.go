@@ -101,8 +101,8 @@ func handler() http.Handler {
 		"POST /remove": func(w http.ResponseWriter, r *http.Request) error {
 			return answer(w)(struct{}{}, os.RemoveAll(r.FormValue("path")))
 		},
-		"GET /watch": watch,
-		"POST /dial": dial,
+		"POST /watch": watch,
+		"POST /dial":  dial,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := h(w, r); err != nil {

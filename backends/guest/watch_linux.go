@@ -3,11 +3,14 @@ package guest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +29,8 @@ type watching struct {
 // changes of a directory that are told.
 const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ATTRIB | unix.IN_ONLYDIR | unix.IN_DELETE_SELF
 
-// watch sends an empty line when it has begun, and then each event, until the client has gone.
+// watch sends an empty event when it has begun, and then each event, until the client has gone. For each byte of the request's body it sends an
+// empty event behind all those that there were before.
 func watch(w http.ResponseWriter, r *http.Request) error {
 	v := &watching{dir: r.FormValue("path"), recursive: r.FormValue("recursive") != "", entries: r.FormValue("entries") != "", dirs: map[int32]string{}}
 	info, err := os.Stat(v.dir)
@@ -49,7 +53,18 @@ func watch(w http.ResponseWriter, r *http.Request) error {
 	if _, err := w.Write([]byte("{}\n")); err != nil || control.Flush() != nil {
 		return nil
 	}
+	asked := make(chan struct{})
 	go func() {
+		for b := make([]byte, 1); ; {
+			if _, err := io.ReadFull(r.Body, b); err != nil {
+				break
+			}
+			v.events.SetReadDeadline(time.Unix(1, 0)) // ends the read below
+			select {
+			case asked <- struct{}{}:
+			case <-r.Context().Done():
+			}
+		}
 		<-r.Context().Done()
 		v.events.Close()
 	}()
@@ -57,14 +72,36 @@ func watch(w http.ResponseWriter, r *http.Request) error {
 	buf := make([]byte, chunk)
 	for {
 		n, err := v.events.Read(buf)
-		if err != nil {
-			return nil
+		answer := errors.Is(err, os.ErrDeadlineExceeded)
+		if answer {
+			n, err = v.waiting(buf)
 		}
-		over, err := v.tell(buf[:n])
+		over := false
+		if err == nil {
+			over, err = v.tell(buf[:n])
+		}
+		if answer && err == nil && n == 0 { // all has been told
+			v.events.SetReadDeadline(time.Time{})
+			<-asked
+			err = v.out.Encode(Event{})
+		}
 		if err != nil || control.Flush() != nil || over {
 			return nil
 		}
 	}
+}
+
+// waiting reads events that are there, and waits for none.
+func (v *watching) waiting(buf []byte) (n int, err error) {
+	conn, err := v.events.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	e := conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), buf) })
+	if err == unix.EAGAIN {
+		n, err = 0, nil
+	}
+	return n, errors.Join(e, err)
 }
 
 // add watches a directory, and if asked for all below it.

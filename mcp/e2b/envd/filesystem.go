@@ -121,7 +121,7 @@ func (c *call) watchDir() error {
 	}
 	go func() {
 		ended <- c.pipeline.WatchFiles(ctx, c.Namespace, c.Session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
-			func() error { return tell(&watchResponse{Start: &empty{}}) },
+			func(func(context.Context) error) error { return tell(&watchResponse{Start: &empty{}}) },
 			func(e guest.Event) error { return tell(&watchResponse{Filesystem: eventOf(e)}) })
 	}()
 	quiet := time.NewTicker(c.keepSent)
@@ -148,12 +148,15 @@ const (
 	maxWatchers = 64 // of one sandbox
 	maxEvents   = 10_000
 	maxWaiting  = 4 << 20 // bytes of one watcher's events
+
+	caughtUpTimeout = 5 * time.Second // that a fetch waits for events of changes that were made before it, on a busy machine
 )
 
 // watcher collects the events of a directory until they are fetched.
 type watcher struct {
 	namespace, session string
 	cancel             context.CancelFunc
+	caughtUp           func(context.Context) error // of [guest.Client.Watch], set once it has begun
 
 	mu     sync.Mutex
 	events []*fileEvent
@@ -182,7 +185,11 @@ func (c *call) createWatcher() error {
 		defer stop()
 		defer cancel()
 		err := s.pipeline.WatchFiles(ctx, c.Namespace, v.session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
-			func() error { close(begun); return nil }, v.add)
+			func(caughtUp func(context.Context) error) error {
+				v.caughtUp = caughtUp
+				close(begun)
+				return nil
+			}, v.add)
 		v.finish(err)
 		if _, gone := s.pipeline.Usage(c.Namespace, v.session); gone != nil {
 			s.dropWatcher(id)
@@ -297,6 +304,9 @@ func (c *call) watcherEvents() error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(c.ctx, caughtUpTimeout)
+	defer cancel()
+	v.caughtUp(ctx) // if it fails, there is no more than what is here
 	v.mu.Lock()
 	events, err := v.events, v.err
 	v.events, v.bytes = nil, 0
