@@ -251,6 +251,7 @@ func inPlace(p Put, body io.Reader) error {
 		f.Close()
 		return errorf(Invalid, "path '%s' is not a regular file", p.Path)
 	}
+	f.Chown(os.Getuid(), os.Getgid()) // changes nothing, but clients of E2B's count on an event of it, between those of the file's creation and of its content
 	return fill(f, p, body)
 }
 

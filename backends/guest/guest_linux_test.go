@@ -196,6 +196,18 @@ func TestWatch(t *testing.T) {
 			break
 		}
 	}
+	if _, err := c.Write(t.Context(), guest.Put{Path: home + "/w/put", Mode: 0o644}, strings.NewReader("x")); err != nil || caughtUp(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	told := ""
+	for len(events) > 0 {
+		if e := <-events; e.Name == "put" {
+			told += e.Op + " "
+		}
+	}
+	if told != "create chmod write " {
+		t.Errorf("a new file is told as %q", told)
+	}
 	for range 100 {
 		if _, err := c.Mkdir(t.Context(), home+"/w/now"); err != nil {
 			t.Fatal(err)
