@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"image/png"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,6 +81,38 @@ func TestMatplotlib(t *testing.T) {
 				t.Errorf("value %s", types(r.Value))
 			}
 		})
+	}
+}
+
+// TestStandIn: cells say by IPython's classes as what a value is shown, also where IPython is not installed, and what asks whether they run in it sees
+// that they don't.
+func TestStandIn(t *testing.T) {
+	s := begin(t, newBare(t, map[string]string{"python": python(t)}), "python")
+	if r := s.run("import importlib.machinery as m; m.PathFinder.find_spec('IPython')"); r.text() != "" {
+		t.Skip("IPython is installed")
+	}
+	s.run("open('p', 'wb').write(b'\\x89PNG'); open('j', 'wb').write(b'\\xff\\xd8')")
+	for code, want := range map[string]Bundle{
+		"HTML('<b>x</b>')":           {"text/html": "<b>x</b>", "text/plain": "<IPython.core.display.HTML object>"},
+		"Markdown('# x')":            {"text/markdown": "# x", "text/plain": "<IPython.core.display.Markdown object>"},
+		"Math('x^2')":                {"text/latex": `$\displaystyle x^2$`, "text/plain": "<IPython.core.display.Math object>"},
+		"JSON({'a': [1]})":           {"application/json": `{"a":[1]}`, "text/plain": "<IPython.core.display.JSON object>"},
+		"SVG('<svg/>')":              {"image/svg+xml": "<svg/>", "text/plain": "<IPython.core.display.SVG object>"},
+		"Image('p')":                 {"image/png": "iVBORw==", "text/plain": "<IPython.core.display.Image object>"},
+		"Image(filename='j')":        {"image/jpeg": "/9g=", "text/plain": "<IPython.core.display.Image object>"},
+		"Image(url='http://x/?\"<')": {"text/html": `<img src="http://x/?&quot;&lt;"/>`, "text/plain": "<IPython.core.display.Image object>"},
+	} {
+		r := s.run("from IPython.display import *\nfrom IPython.core.display import display\n" + code + "\ndisplay(" + code + ")\n" + code)
+		if !maps.Equal(r.Value, want) || len(r.Displays) != 1 || !maps.Equal(r.Displays[0], want) {
+			t.Errorf("%s: got %v, shown %v", code, r.Value, r.Displays)
+		}
+	}
+	r := s.run("from IPython.display import display\ndisplay({'text/latex': 'x'}, raw=True)\nimport IPython\nIPython.get_ipython() is None")
+	if r.text() != "True" || len(r.Displays) != 1 || types(r.Displays[0]) != "text/latex" {
+		t.Errorf("got %v, shown %v", r.Value, r.Displays)
+	}
+	if r := s.run("import IPython.terminal"); !strings.Contains(r.text(), "ModuleNotFoundError") {
+		t.Errorf("got %v", r.Value)
 	}
 }
 

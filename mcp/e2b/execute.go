@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -263,15 +264,35 @@ func (l *lines) keepAlive(every time.Duration) (done func()) {
 	}
 }
 
-// stream sends what is written to it. It holds back a character that is not whole yet.
+// lineTime is how long the beginning of a line waits for its end: a program may write a line in several pieces.
+const lineTime = 20 * time.Millisecond
+
+// stream sends what is written to it by lines, and a line that is not whole after lineTime, without a character that is not whole yet.
 type stream struct {
 	to   *lines
 	kind string
+
+	mu   sync.Mutex
 	held []byte
+	late *time.Timer // nil while nothing waits
 }
 
 func (s *stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.held = append(s.held, p...)
+	s.send(bytes.LastIndexByte(s.held, '\n') + 1)
+	if len(s.held) > 0 && s.late == nil {
+		s.late = time.AfterFunc(lineTime, s.sendLate)
+	}
+	return len(p), nil
+}
+
+// sendLate sends the whole characters of a line that is not whole.
+func (s *stream) sendLate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = nil
 	n := len(s.held)
 	for i := 1; i <= utf8.UTFMax && i <= n; i++ {
 		if c := s.held[n-i]; utf8.RuneStart(c) {
@@ -282,12 +303,16 @@ func (s *stream) Write(p []byte) (int, error) {
 		}
 	}
 	s.send(n)
-	return len(p), nil
 }
 
-// flush sends what was held back: the beginning of a character that never came whole.
-func (s *stream) flush() { s.send(len(s.held)) }
+// flush sends all that is held back, also the beginning of a character that never came whole.
+func (s *stream) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.send(len(s.held))
+}
 
+// send sends the first n bytes that are held. The caller holds mu.
 func (s *stream) send(n int) {
 	if n == 0 {
 		return

@@ -12,7 +12,7 @@ class Hooks:
             if spec is not None:
                 break
         else:
-            return None
+            return type(sys.__spec__)(name, StandIn, is_package=not name.endswith('display')) if name.startswith('IPython') else None
         loader = spec.loader
 
         def exec_module(module):
@@ -55,5 +55,45 @@ def show_displayed(module):
     module.display = display
 
 
+class StandIn:
+    """Loads what cells use of IPython where it is not installed: the classes that say as what a value is shown."""
+
+    def create_module(spec):
+        return None
+
+    def exec_module(module):
+        module.get_ipython, module.version_info = lambda: None, (9, 0)
+        module.display, module.clear_output = display, lambda wait=False: None
+        for name, mime in (('HTML', 'text/html'), ('Markdown', 'text/markdown'), ('Latex', 'text/latex'), ('Math', 'text/latex'), ('SVG', 'image/svg+xml'),
+                           ('JSON', 'application/json'), ('Javascript', 'application/javascript'), ('Image', 'image/png')):
+            setattr(module, name, type(name, (Shown,), {'mime': mime}))
+
+
+class Shown:
+    def __init__(self, data=None, url=None, filename=None, **_):
+        if url is not None and self.mime != 'image/png':
+            raise NotImplementedError('IPython is not installed, and nothing else fetches %s' % url)
+        image = self.mime.startswith('image/')
+        if filename is not None or image and isinstance(data, str) and '<' not in data:
+            with open(data if filename is None else filename, 'rb') as f:
+                data = f.read()
+        if isinstance(data, bytes) and (not image or self.mime == 'image/svg+xml'):
+            data = data.decode()
+        self.data, self.url = data, url
+
+    def __repr__(self):
+        return '<IPython.core.display.%s object>' % type(self).__name__
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        if self.url is not None:
+            return {'text/html': '<img src="%s"/>' % bring('html').escape(self.url)}
+        if type(self).__name__ == 'Math':
+            return {self.mime: '$\\displaystyle %s$' % self.data.strip('$')}
+        if self.mime == 'image/png' and self.data[:2] == b'\xff\xd8':
+            return {'image/jpeg': self.data}
+        return {self.mime: self.data}
+
+
 hooks = {'matplotlib.pyplot': show_figures, 'PIL.Image': show_images, 'IPython.display': show_displayed}
+hooks.update(dict.fromkeys(('IPython', 'IPython.core', 'IPython.core.display'), lambda module: None))
 sys.meta_path.insert(0, Hooks)
