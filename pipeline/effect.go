@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Effect is anything that is done for a caller: a [Request], [Process], [Install], [NewSession], [ChangeSession], [PauseSession], [EndSession],
-// [NewContext], [RestartContext], [EndContext], [WriteFile], [ChangeFile], [WriteDirectory], [CopyFiles], [DialPort], [Bridge], [NewLimits], [Interrupt], [Fetch],
-// [Search], [Browse], [HostCommand], [HostRead], [HostWrite], [HostList], [HostCopy] or [Denial],
+// Effect is anything that is done for a caller: a [Request], [Process], [Install], [NewSession], [ChangeSession], [PauseSession],
+// [SnapshotSession], [EndSession], [NewContext], [RestartContext], [EndContext], [WriteFile], [ChangeFile], [WriteDirectory], [CopyFiles],
+// [DialPort], [Bridge], [NewLimits], [Interrupt], [Fetch], [Search], [Browse], [HostCommand], [HostRead], [HostWrite], [HostList], [HostCopy] or [Denial],
 // or a call of a tool by code of a session. Do is the only way to have it.
 type Effect interface {
 	// describe returns what rows and the result say of the effect from its beginning.

@@ -30,16 +30,11 @@ func (q PauseSession) describe() Request {
 }
 
 func (q PauseSession) plan(_ context.Context, r *run) (work, error) {
-	s, err := r.p.own(q.Namespace, q.Session)
+	s, err := r.planKeeping(q.Namespace, q.Session, q.Memory)
 	if err != nil {
 		return nil, err
 	}
-	info := s.Info()
-	r.res.Language, r.res.Backend, r.res.Profile, r.leases = info.Language, info.Backend, info.Profile, s.Leases()
 	running := r.p.Processes(q.Namespace, q.Session)
-	if q.Memory && (len(running) > 0 || len(s.Contexts()) > 0 || !info.Bare || s.Sandbox().Usage().Processes > idleProcesses) {
-		return nil, refuse(StageValidate, "programs run in the session, and no memory is kept of them", "end them before, or have its files alone kept")
-	}
 	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
 		for _, program := range running {
 			program.Signal(syscall.SIGKILL)
@@ -50,7 +45,7 @@ func (q PauseSession) plan(_ context.Context, r *run) (work, error) {
 				return err
 			}
 		}
-		if err := r.p.keepFiles(ctx, s); err != nil {
+		if err := r.p.keepFiles(ctx, s, &savedFiles{id: q.Session}); err != nil {
 			return sessionErrorOnce(err)
 		}
 		who := caller(ctx)
@@ -65,28 +60,66 @@ func (q PauseSession) plan(_ context.Context, r *run) (work, error) {
 	}}, row: "session.paused", facts: facts{"session": q.Session}}, nil
 }
 
+// planKeeping finds a session whose files are to be kept. With memory it is refused while something runs.
+func (r *run) planKeeping(namespace, id string, memory bool) (*session.Session, error) {
+	s, err := r.p.own(namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	info := s.Info()
+	r.res.Language, r.res.Backend, r.res.Profile, r.leases = info.Language, info.Backend, info.Profile, s.Leases()
+	if memory && (len(r.p.Processes(namespace, id)) > 0 || len(s.Contexts()) > 0 || !info.Bare || s.Sandbox().Usage().Processes > idleProcesses) {
+		return nil, refuse(StageValidate, "programs run in the session, and no memory is kept of them", "end them before, or have its files alone kept")
+	}
+	return s, nil
+}
+
+// SnapshotSession copies the files of the home directory of a session in which nothing runs. NewSession.Files can have the copy any number of
+// times, by the result's ID, until EndSession of that ID, or until sessions' longest lifetime or the server's is over.
+type SnapshotSession struct{ Namespace, Session string }
+
+func (q SnapshotSession) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Name: "session"}
+}
+
+func (q SnapshotSession) plan(_ context.Context, r *run) (work, error) {
+	s, err := r.planKeeping(q.Namespace, q.Session, true)
+	if err != nil {
+		return nil, err
+	}
+	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
+		if err := r.p.keepFiles(ctx, s, &savedFiles{id: r.res.ID, snapshot: true}); err != nil {
+			return sessionErrorOnce(err)
+		}
+		return nil
+	}}, row: "session.snapshot", facts: facts{"session": q.Session, "snapshot": r.res.ID}}, nil
+}
+
 // idleProcesses are those of a session in which nothing runs: our init and our agent.
 const idleProcesses = 2
 
-// paused holds the files of paused sessions, which have no names: they are gone with the server, however that ends.
+// paused holds the files of paused sessions and snapshots, which have no names: they are gone with the server, however that ends.
 type paused struct {
 	mu    sync.Mutex
-	all   map[string]*savedFiles // by the session's id
+	all   map[string]*savedFiles // by id
 	bytes int64
 }
 
 // savedFiles are those of one session, as a tar.
 type savedFiles struct {
-	info  session.Info
-	file  *os.File
-	size  int64
-	sum   string // SHA-256 in hex
-	timer *time.Timer
-	taken bool // a session is being started with them
+	id       string // of the session that was paused, or of the snapshot
+	snapshot bool
+	info     session.Info
+	file     *os.File
+	size     int64
+	sum      string // SHA-256 in hex
+	timer    *time.Timer
+	users    int  // sessions that are being started with them
+	dropped  bool // the last user closes the file
 }
 
-// keepFiles copies the home directory of a session. A secret of the session in it is an error: the session that gets it would not know it.
-func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session) error {
+// keepFiles copies the home directory of a session to k. A secret of the session in it is an error: the session that gets it would not know it.
+func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session, k *savedFiles) error {
 	done, err := s.Use()
 	if err != nil {
 		return err
@@ -107,11 +140,11 @@ func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session) error {
 	}
 	defer content.Close()
 	left := p.paused.left(p.sessions.Bounds().PausedBytes)
-	k := &savedFiles{info: info}
+	k.info = info
 	if k.file, k.size, k.sum, err = p.nameless(content, min(left, archived(BoundsOf(info.Limits).Disk)), s.Leases()); err != nil {
 		return err
 	}
-	return p.paused.add(k, p.sessions.Bounds(), func() { p.forgetFiles(info.ID, "lifetime") })
+	return p.paused.add(k, p.sessions.Bounds(), func() { p.forgetFiles(k.id, "lifetime") })
 }
 
 // archived is the most bytes of a tar of files of so many bytes.
@@ -172,29 +205,37 @@ func (s *paused) add(k *savedFiles, most session.Config, expired func()) error {
 	}
 	if n >= most.PerNamespace || s.bytes+k.size > most.PausedBytes {
 		k.file.Close()
-		return refuse(StageBackend, "as many files of paused sessions are kept as may be", "end a paused session")
+		return refuse(StageBackend, "as many files of paused sessions and snapshots are kept as may be", "end a paused session, or remove a snapshot")
 	}
-	s.all[k.info.ID], s.bytes = k, s.bytes+k.size
+	s.all[k.id], s.bytes = k, s.bytes+k.size
 	k.timer = time.AfterFunc(most.Lifetime, expired)
 	return nil
 }
 
-// take has nobody else use the files, until restored.
+// take keeps files from being closed until they are given back, and has nobody else use those of a paused session.
 func (s *paused) take(namespace, id string) *savedFiles {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.all[id]
-	if k == nil || k.taken || k.info.Namespace != namespace {
+	if k == nil || k.info.Namespace != namespace || k.users > 0 && !k.snapshot {
 		return nil
 	}
-	k.taken = true
+	k.users++
 	return k
 }
 
 func (s *paused) giveBack(k *savedFiles) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k.taken = false
+	k.users--
+	k.release()
+}
+
+// release closes the file when nobody needs it any more.
+func (k *savedFiles) release() {
+	if k.dropped && k.users == 0 {
+		k.file.Close()
+	}
 }
 
 // drop forgets files, and reports whether there were any.
@@ -208,11 +249,12 @@ func (s *paused) drop(id string) (*savedFiles, bool) {
 	delete(s.all, id)
 	s.bytes -= k.size
 	k.timer.Stop()
-	k.file.Close()
+	k.dropped = true
+	k.release()
 	return k, true
 }
 
-// forgetFiles drops the files of a paused session, and records why.
+// forgetFiles drops files, and records why.
 func (p *Pipeline) forgetFiles(id, why string) {
 	k, known := p.paused.drop(id)
 	if !known || p.cfg.Audit == nil {
@@ -241,16 +283,32 @@ func (p *Pipeline) forgetAllFiles() {
 
 // Paused returns what a paused session of a namespace was, whose files are kept.
 func (p *Pipeline) Paused(namespace, id string) (session.Info, bool) {
-	p.paused.mu.Lock()
-	defer p.paused.mu.Unlock()
-	k := p.paused.all[id]
-	if k == nil || k.info.Namespace != orDefault(namespace) {
+	k := p.paused.find(namespace, id)
+	if k == nil || k.snapshot {
 		return session.Info{}, false
 	}
 	return k.info, true
 }
 
-// restore writes the files of a paused session into a new one. The new one ends if it does not get them.
+// Snapshot returns what the session of a snapshot in a namespace was when it was made.
+func (p *Pipeline) Snapshot(namespace, id string) (session.Info, bool) {
+	k := p.paused.find(namespace, id)
+	if k == nil || !k.snapshot {
+		return session.Info{}, false
+	}
+	return k.info, true
+}
+
+func (s *paused) find(namespace, id string) *savedFiles {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.all[id]; k != nil && k.info.Namespace == orDefault(namespace) {
+		return k
+	}
+	return nil
+}
+
+// restore writes kept files into a new one. The new one ends if it does not get them.
 func (r *run) restore(ctx context.Context, info session.Info, k *savedFiles) error {
 	s, err := r.p.own(info.Namespace, info.ID)
 	if err == nil {
@@ -260,7 +318,9 @@ func (r *run) restore(ctx context.Context, info session.Info, k *savedFiles) err
 		_, _ = r.p.sessions.End(info.ID, "failed")
 		return sessionErrorOnce(err)
 	}
-	r.p.paused.drop(k.info.ID)
+	if !k.snapshot {
+		r.p.paused.drop(k.id)
+	}
 	return nil
 }
 

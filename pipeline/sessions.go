@@ -33,7 +33,7 @@ type NewSession struct {
 	// Guest lets files be had of a session that is not Bare, which takes longer to start with it.
 	Guest bool
 	Env   []string // KEY=VALUE, of all that runs in it
-	Files string   // a paused session of the namespace, whose files it gets; it is not there any more then
+	Files string   // a paused session of the namespace, which is not there any more then, or a snapshot, whose files it gets
 	Pause bool     // it is paused when its lifetime is up, and not lost
 	Data  []string // names of the operator's directories of data to show, see [DataDir]
 
@@ -214,7 +214,7 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	return c, nil
 }
 
-// EndSession ends a session of a namespace, and all that runs in it, or removes the files of a paused one. The result's Answer is its last session.Info.
+// EndSession ends a session of a namespace, and all that runs in it, or removes the files of a paused one or a snapshot. The result's Answer is its last session.Info.
 type EndSession struct{ Namespace, Session string }
 
 func (q EndSession) describe() Request {
@@ -224,8 +224,8 @@ func (q EndSession) describe() Request {
 // plan finds the session. The row of its end, which sessions have of other causes, too, is written when it is gone.
 func (q EndSession) plan(_ context.Context, r *run) (work, error) {
 	s, err := r.p.own(q.Namespace, q.Session)
-	if info, paused := r.p.Paused(q.Namespace, q.Session); paused && err != nil {
-		r.res.Answer = info
+	if k := r.p.paused.find(q.Namespace, q.Session); k != nil && err != nil {
+		r.res.Answer = k.info
 		return &change{task: task{run: r, stage: StageValidate, do: func(context.Context) error {
 			r.p.paused.drop(q.Session)
 			return nil

@@ -56,9 +56,10 @@ func (s *Server) controlPlane() http.Handler {
 		"GET /sandboxes/{id}/logs":        s.owned(s.logs),
 		"GET /v2/sandboxes/{id}/logs":     s.owned(s.logsV2),
 		"POST /sandboxes/{id}/pause":      s.owned(s.pause),
-		"POST /sandboxes/{id}/snapshots":  s.owned(noMemory),
-		"POST /sandboxes/{id}/fork":       s.owned(noMemory),
-		"GET /snapshots":                  func(w http.ResponseWriter, _ *http.Request, _ caller) { operation.Reply(w, http.StatusOK, []int{}) },
+		"POST /sandboxes/{id}/snapshots":  s.owned(s.running(s.takeSnapshot)),
+		"POST /sandboxes/{id}/fork":       s.owned(s.running(s.fork)),
+		"GET /snapshots":                  s.listSnapshots,
+		"DELETE /templates/{id}":          s.deleteSnapshot,
 		"GET /templates":                  s.listTemplates,
 		"GET /v2/templates":               s.listTemplates,
 		"GET /templates/{id}":             s.getTemplate,
@@ -71,15 +72,9 @@ func (s *Server) controlPlane() http.Handler {
 	return mux
 }
 
-// noMemory refuses what would keep the memory of a sandbox.
-func noMemory(w http.ResponseWriter, _ *http.Request, _ *Sandbox) {
-	refuse(w, http.StatusNotImplemented, "this server keeps no memory of sandboxes, and copies none: pause one with memory false, and connect to it again, or read its files and write them into another one")
-}
-
 // elsewhere are parts of E2B's API that other means of this server are for.
 var elsewhere = map[string]string{
 	"templates": "templates are the runtimes and images of this server: its operator names them in http.templates of the configuration",
-	"snapshots": "this server keeps no memory of sandboxes",
 	"volumes":   "this server has no volumes: write files into the sandbox, and read them from there",
 	"secrets":   "secrets are added by a person with sandboxmcp vault add, and lent by this server's own API",
 	"teams":     "this server has no teams: a token's namespaces say what it reaches", "nodes": "this server is one machine", "admin": "this server is administered on its command line",
@@ -152,20 +147,25 @@ func decodeMost(w http.ResponseWriter, r *http.Request, v any, most int64) bool 
 
 // refusePipeline answers why the pipeline did not do something.
 func refusePipeline(w http.ResponseWriter, err error) {
-	status, message := http.StatusInternalServerError, pipeline.PublicText(err)
-	var e *pipeline.Error
-	switch {
-	case errors.Is(err, session.ErrCapacity), errors.Is(err, pipeline.ErrBusy):
-		status = http.StatusServiceUnavailable
-	case errors.Is(err, session.ErrFull):
-		status = http.StatusTooManyRequests
-	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
-		status = http.StatusNotFound
-	case errors.As(err, &e) && e.Denied:
-		status = http.StatusBadRequest
-	}
+	status := statusOf(err)
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
-	refuse(w, status, message)
+	refuse(w, status, pipeline.PublicText(err))
+}
+
+// statusOf is the status of an answer that says why the pipeline did not do something.
+func statusOf(err error) int {
+	e, is := errors.AsType[*pipeline.Error](err)
+	switch {
+	case errors.Is(err, session.ErrCapacity), errors.Is(err, pipeline.ErrBusy):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, session.ErrFull):
+		return http.StatusTooManyRequests
+	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
+		return http.StatusNotFound
+	case is && e.Denied:
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
 }

@@ -78,8 +78,11 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 	if !decode(w, r, &q) {
 		return
 	}
-	t, ok := s.template(q.TemplateID)
-	if !ok {
+	from := s.snapshot(c, q.TemplateID)
+	runtime, ok := s.template(q.TemplateID)
+	if from != nil {
+		runtime = from.runtime
+	} else if !ok {
 		refuse(w, http.StatusNotFound, fmt.Sprintf("template %.100q not found: there are %s", q.TemplateID, s.templateNames()))
 		return
 	}
@@ -97,18 +100,31 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 		seconds = *q.Timeout
 	}
 	b := &Sandbox{Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata, autoPause: q.AutoPause,
-		Access: rand.Text() + rand.Text(), Traffic: rand.Text() + rand.Text(), internet: q.InternetAccess, network: q.Network}
-	res, err := s.cfg.Pipeline.Do(r.Context(), s.newSession(b, t, &network, seconds))
-	if err != nil {
+		runtime: runtime, internet: q.InternetAccess, network: q.Network}
+	files := ""
+	if from != nil {
+		files = from.id
+	}
+	if err := s.open(r, b, files, &network, seconds); err != nil {
 		refusePipeline(w, err)
 		return
+	}
+	operation.Reply(w, http.StatusCreated, s.connection(b))
+}
+
+// open starts a sandbox for some seconds, with the files of a snapshot unless files is "", and gives it its tokens.
+func (s *Server) open(r *http.Request, b *Sandbox, files string, rules *pipeline.Network, seconds int64) error {
+	b.Access, b.Traffic = rand.Text()+rand.Text(), rand.Text()+rand.Text()
+	res, err := s.cfg.Pipeline.Do(r.Context(), b.newSession(files, rules, seconds))
+	if err != nil {
+		return err
 	}
 	info := res.Answer.(session.Info)
 	b.ID, b.Created, b.sessions = strings.ToLower(info.ID), info.Created, []string{info.ID}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.all[b.ID] = b
-	s.mu.Unlock()
-	operation.Reply(w, http.StatusCreated, s.connection(b))
+	return nil
 }
 
 // environment returns variables as KEY=VALUE, by name.

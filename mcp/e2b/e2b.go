@@ -44,8 +44,9 @@ type Server struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	mu  sync.Mutex
-	all map[string]*Sandbox // by id
+	mu        sync.Mutex
+	all       map[string]*Sandbox // by id
+	snapshots []*snapshot         // the oldest first
 }
 
 // New returns a server that works as cfg says, until Close.

@@ -15,8 +15,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -364,7 +366,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.text)
 	}
 	for path, want := range map[string]int{
-		"POST /sandboxes/" + m.ID + "/snapshots": 501, "POST /sandboxes/" + m.ID + "/fork": 501, "POST /volumes": 501,
+		"DELETE /templates/none": 404, "DELETE /templates/base": 403, "POST /volumes": 501,
 		"POST /v3/templates": 501, "GET /secrets": 501, "GET /teams": 501, "GET /nothing": 404, "POST /sandboxes": 429, "GET /templates": 200, "GET /templates/aliases/base": 200,
 		"GET /templates/aliases/none": 404, "GET /snapshots": 200,
 	} {
@@ -645,6 +647,15 @@ func (r *rig) inDaemon(m made, method, path, body string) answer {
 	return r.send(r.t.Context(), method, path, body, headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access)
 }
 
+// put writes the file f of a sandbox.
+func (r *rig) put(m made, content string) {
+	r.t.Helper()
+	a := r.send(r.t.Context(), "POST", "/files?path=f", content, headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access, "Content-Type", "application/octet-stream")
+	if a.status != http.StatusOK {
+		r.t.Errorf("%d %s", a.status, a.text)
+	}
+}
+
 // TestPause: a sandbox that is paused runs nothing and keeps its files, and goes on with them under the same id and tokens; memory is never made up.
 func TestPause(t *testing.T) {
 	r := newRig(t, nil)
@@ -705,7 +716,7 @@ func TestPause(t *testing.T) {
 		t.Errorf("afterwards: %d %s", a.status, a.text)
 	}
 	idle := r.make(key, `{"templateID":"base","timeout":300}`)
-	r.inDaemon(idle, "POST", "/files?path=f", "x")
+	r.put(idle, "x")
 	if a := r.call(key, "POST", "/sandboxes/"+idle.ID+"/pause", `{"memory":true}`); a.status != http.StatusNoContent {
 		t.Errorf("one in which nothing runs has no memory to lose: %d %s", a.status, a.text)
 	}
@@ -716,7 +727,7 @@ func TestAutoPause(t *testing.T) {
 	r := newRig(t, nil)
 	key := r.key("ci", identity.Agent, "ci")
 	m := r.make(key, `{"templateID":"base","timeout":300,"autoPause":true,"autoPauseMemory":false}`)
-	r.send(t.Context(), "POST", "/files?path=f", "it stays", headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access, "Content-Type", "application/octet-stream")
+	r.put(m, "it stays")
 	r.call(key, "POST", "/sandboxes/"+m.ID+"/timeout", `{"timeout":0}`)
 	hosttest.Until(t, "it is paused", func() bool { return r.state(key, m.ID) == "paused" })
 	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/connect", `{"timeout":60}`); a.status != http.StatusCreated {
@@ -732,10 +743,139 @@ func TestPausedBounds(t *testing.T) {
 	r := newRig(t, func(c *pipeline.Config) { c.Sessions.PausedBytes = 1 << 20 })
 	key := r.key("ci", identity.Agent, "ci")
 	m := r.make(key, `{"templateID":"base","timeout":300}`)
-	r.send(t.Context(), "POST", "/files?path=f", strings.Repeat("x", 2<<20), headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access, "Content-Type", "application/octet-stream")
+	r.put(m, strings.Repeat("x", 2<<20))
 	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/pause", `{"memory":false}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB") || r.state(key, m.ID) != "running" {
 		t.Errorf("%d %s", a.status, a.text)
 	}
+}
+
+// TestSnapshots: files of a sandbox in which nothing runs are a template of others, as long as the snapshot is kept, and for its namespace alone.
+func TestSnapshots(t *testing.T) {
+	r := newRig(t, func(c *pipeline.Config) { c.Sessions.PausedBytes = 8 << 20 })
+	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
+	type copied struct {
+		ID    string `json:"snapshotID"`
+		Names []string
+	}
+	read := func(m made, want string) {
+		t.Helper()
+		if a := r.inDaemon(m, "GET", "/files?path=f", ""); a.text != want {
+			t.Errorf("read %d %q, want %q", a.status, a.text, want)
+		}
+	}
+	take := func(m made, body string) (c copied) {
+		t.Helper()
+		r.call(key, "POST", "/sandboxes/"+m.ID+"/snapshots", body).into(t, &c)
+		if c.ID == "" {
+			t.Fatal("no snapshot")
+		}
+		return c
+	}
+	list := func(key, query string) (all []copied) {
+		t.Helper()
+		r.call(key, "GET", "/snapshots"+query, "").into(t, &all)
+		return all
+	}
+	m := r.make(key, `{"templateID":"base","timeout":300,"envVars":{"A":"own"}}`)
+	r.put(m, "first")
+	if a := r.call(other, "POST", "/sandboxes/"+m.ID+"/snapshots", `{}`); a.status != http.StatusNotFound {
+		t.Errorf("another's: %d %s", a.status, a.text)
+	}
+	one := take(m, `{"name":"day:default"}`)
+	if !slices.Equal(one.Names, []string{"day"}) {
+		t.Errorf("names %v", one.Names)
+	}
+	r.put(m, "second")
+	a, b := r.make(key, `{"templateID":"`+one.ID+`","timeout":300}`), r.make(key, `{"templateID":"day","timeout":300}`)
+	read(a, "first")
+	r.put(a, "of a")
+	read(b, "first")
+	read(m, "second")
+	for _, name := range []string{one.ID, "day"} {
+		if a := r.call(other, "POST", "/sandboxes", `{"templateID":"`+name+`"}`); a.status != http.StatusNotFound {
+			t.Errorf("another's template: %d %s", a.status, a.text)
+		}
+		if a := r.call(other, "DELETE", "/templates/"+name, ""); a.status != http.StatusNotFound {
+			t.Errorf("another's end: %d %s", a.status, a.text)
+		}
+	}
+	if len(list(other, "")) != 0 || len(list(key, "?name=day")) != 1 || len(list(key, "?name=night")) != 0 || len(list(key, "?sandboxID="+a.ID)) != 0 {
+		t.Error("the lists are wrong")
+	}
+	two, three := take(m, `{"name":"day"}`), take(m, ``)
+	if a := r.call(key, "POST", "/sandboxes", `{"templateID":"`+one.ID+`"}`); a.status != http.StatusNotFound {
+		t.Errorf("a name that means another one now: %d %s", a.status, a.text)
+	}
+	page := r.call(key, "GET", "/snapshots?limit=1", "")
+	next := page.header.Get("X-Next-Token")
+	if rest := list(key, "?limit=1&nextToken="+next); !strings.Contains(page.text, two.ID) || len(rest) != 1 || rest[0].ID != three.ID {
+		t.Errorf("pages %s, %v", page.text, rest)
+	}
+	r.call(key, "DELETE", "/sandboxes/"+m.ID, "")
+	read(r.make(key, `{"templateID":"day:latest","timeout":300}`), "second")
+	for _, want := range []int{http.StatusNoContent, http.StatusNotFound} {
+		if a := r.call(key, "DELETE", "/templates/"+two.ID, ""); a.status != want {
+			t.Errorf("its end: %d %s", a.status, a.text)
+		}
+	}
+	var forks []struct {
+		Sandbox made
+		Error   *struct{ Message string }
+	}
+	r.call(key, "POST", "/sandboxes/"+a.ID+"/fork", `{"timeout":300,"count":2}`).into(t, &forks)
+	if len(forks) != 2 || len(list(key, "")) != 1 {
+		t.Fatalf("forks %+v, snapshots %v", forks, list(key, ""))
+	}
+	for _, f := range forks {
+		if f.Error != nil || f.Sandbox.ID == a.ID || f.Sandbox.Access == a.Access {
+			t.Fatalf("%+v", f)
+		}
+		read(f.Sandbox, "of a")
+		r.put(f.Sandbox, "of the fork")
+	}
+	read(a, "of a")
+	r.put(a, strings.Repeat("x", 9<<20))
+	for _, path := range []string{"/snapshots", "/fork"} {
+		if a := r.call(key, "POST", "/sandboxes/"+a.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB") {
+			t.Errorf("more than is kept: %d %s", a.status, a.text)
+		}
+		if a := r.call(key, "POST", "/sandboxes/"+b.ID+"/fork", `{"count":101}`); a.status != http.StatusBadRequest {
+			t.Errorf("%d %s", a.status, a.text)
+		}
+		r.inside(t.Context(), b, "POST", "/execute", `{"code":"x = 1"}`)
+		if a := r.call(key, "POST", "/sandboxes/"+b.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "files alone") {
+			t.Errorf("memory: %d %s", a.status, a.text)
+		}
+	}
+}
+
+// TestSnapshotEnds: a snapshot that is removed while sandboxes start from it is there for them, or is not.
+func TestSnapshotEnds(t *testing.T) {
+	r := newRig(t, nil)
+	key := r.key("ci", identity.Agent, "ci")
+	m := r.make(key, `{"templateID":"base","timeout":300}`)
+	r.put(m, strings.Repeat("x", 8<<20))
+	var c struct {
+		ID string `json:"snapshotID"`
+	}
+	r.call(key, "POST", "/sandboxes/"+m.ID+"/snapshots", `{}`).into(t, &c)
+	var starts sync.WaitGroup
+	for range 4 {
+		starts.Go(func() {
+			a := r.call(key, "POST", "/sandboxes", `{"templateID":"`+c.ID+`","timeout":300}`)
+			if a.status == http.StatusNotFound {
+				return
+			}
+			var from made
+			if a.into(t, &from); len(r.inDaemon(from, "GET", "/files?path=f", "").text) != 8<<20 {
+				t.Error("a part of its files")
+			}
+		})
+	}
+	if a := r.call(key, "DELETE", "/templates/"+c.ID, ""); a.status != http.StatusNoContent {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	starts.Wait()
 }
 
 // at sends a request to a name of a sandbox's port.

@@ -52,8 +52,7 @@ func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	if why != "" {
 		return errors.New(why) // it was checked when it was set
 	}
-	t, _ := s.template(b.Template)
-	res, err := s.cfg.Pipeline.Do(r.Context(), s.newSession(b, t, &rules, seconds))
+	res, err := s.cfg.Pipeline.Do(r.Context(), b.newSession(b.session(), &rules, seconds))
 	if err != nil {
 		return err
 	}
@@ -64,13 +63,9 @@ func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	return nil
 }
 
-// newSession is the session that a sandbox is, for some seconds.
-func (s *Server) newSession(b *Sandbox, t Template, rules *pipeline.Network, seconds int64) pipeline.NewSession {
+// newSession is the session that a sandbox is, for some seconds, with the files of a paused session or a snapshot unless files is "".
+func (b *Sandbox) newSession(files string, rules *pipeline.Network, seconds int64) pipeline.NewSession {
 	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
-	q := pipeline.NewSession{Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: t.Backend, Profile: t.Profile, Idle: life, Lifetime: life,
-		Network: rules, Env: environment(b.Env), Template: b.Template, Metadata: b.Metadata, Pause: b.autoPause}
-	if len(b.sessions) > 0 {
-		q.Files = b.session()
-	}
-	return q
+	return pipeline.NewSession{Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: b.runtime.Backend, Profile: b.runtime.Profile, Idle: life, Lifetime: life,
+		Network: rules, Env: environment(b.Env), Template: b.Template, Metadata: b.Metadata, Pause: b.autoPause, Files: files}
 }

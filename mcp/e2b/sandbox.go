@@ -27,6 +27,7 @@ type Sandbox struct {
 	Metadata  map[string]string
 	Created   time.Time
 
+	runtime   Template   // what its sessions are made in
 	autoPause bool       // its files are kept when its time is up
 	changing  sync.Mutex // held while it is paused or resumed
 

@@ -1,0 +1,206 @@
+package e2b
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// snapshot is a copy of the files of a sandbox in which nothing ran: all that there was of it. It is a template of new sandboxes.
+type snapshot struct {
+	id        string // of the pipeline's
+	namespace string
+	name      string // "" is none
+	sandbox   string
+	runtime   Template
+}
+
+// describe returns a snapshot as E2B's API shows it.
+func (s *snapshot) describe() map[string]any {
+	names := []string{}
+	if s.name != "" {
+		names = append(names, s.name)
+	}
+	return map[string]any{"snapshotID": strings.ToLower(s.id), "names": names}
+}
+
+// is reports whether a caller means the snapshot by its name or id, which may have a tag behind it.
+func (s *snapshot) is(name string) bool {
+	name, tag, _ := strings.Cut(name, ":")
+	return name != "" && (name == s.name || name == strings.ToLower(s.id)) && (tag == "" || tag == "latest" || tag == "default")
+}
+
+// replaces reports whether the snapshot has taken the name of an older one.
+func (s *snapshot) replaces(old *snapshot) bool {
+	return s.name != "" && s.name == old.name && s.namespace == old.namespace
+}
+
+// snapshotsOf returns the snapshots that a caller may see, the oldest first. Those whose files are gone are forgotten.
+func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshots = slices.DeleteFunc(s.snapshots, func(n *snapshot) bool {
+		_, kept := s.cfg.Pipeline.Snapshot(n.namespace, n.id)
+		return !kept
+	})
+	for _, n := range s.snapshots {
+		if c.May(n.namespace) && (s.cfg.Namespace == "" || n.namespace == s.cfg.Namespace) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// snapshot returns one in the namespace of a caller's new sandboxes, or nil.
+func (s *Server) snapshot(c caller, name string) *snapshot {
+	all := s.snapshotsOf(c)
+	if i := slices.IndexFunc(all, func(n *snapshot) bool { return n.namespace == c.namespace && n.is(name) }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// copyFiles keeps the files of a sandbox, and answers why it can't.
+func (s *Server) copyFiles(w http.ResponseWriter, r *http.Request, b *Sandbox) (id string, ok bool) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SnapshotSession{Namespace: b.Namespace, Session: b.session()})
+	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied && !errors.Is(err, session.ErrDead) {
+		refuse(w, http.StatusBadRequest, e.Reason+": this server copies files alone; end what runs before")
+		return "", false
+	}
+	if err != nil {
+		refusePipeline(w, err)
+		return "", false
+	}
+	return res.ID, true
+}
+
+// drop ends a snapshot, whoever waits for it.
+func (s *Server) drop(r *http.Request, namespace, id string) error {
+	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: namespace, Session: id})
+	return err
+}
+
+func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	q := struct{ Name string }{}
+	if r.ContentLength != 0 && !decode(w, r, &q) {
+		return
+	}
+	name, _, _ := strings.Cut(q.Name, ":")
+	if _, is := s.template(name); is || len(name) > maxName {
+		refuse(w, http.StatusBadRequest, "name must have at most "+strconv.Itoa(maxName)+" bytes, and not be that of a template of this server")
+		return
+	}
+	id, ok := s.copyFiles(w, r, b)
+	if !ok {
+		return
+	}
+	n := &snapshot{id: id, namespace: b.Namespace, name: name, sandbox: b.ID, runtime: b.runtime}
+	s.mu.Lock()
+	old := slices.Clone(s.snapshots)
+	s.snapshots = append(slices.DeleteFunc(s.snapshots, n.replaces), n)
+	s.mu.Unlock()
+	for _, o := range old {
+		if n.replaces(o) {
+			_ = s.drop(r, o.namespace, o.id) // unless its time was up
+		}
+	}
+	operation.Reply(w, http.StatusCreated, n.describe())
+}
+
+// maxName bounds the name of a snapshot, in bytes.
+const maxName = 128
+
+// listSnapshots answers with the snapshots that a caller may see, in pages.
+func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller) {
+	q := r.URL.Query()
+	limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(maxPage)))
+	if err != nil || limit < 1 || limit > maxPage {
+		refuse(w, http.StatusBadRequest, "limit must be a number from 1 to "+strconv.Itoa(maxPage))
+		return
+	}
+	list, after := []map[string]any{}, strings.ToUpper(q.Get("nextToken"))
+	for _, n := range s.snapshotsOf(c) {
+		if box := q.Get("sandboxID"); box != "" && box != n.sandbox || q.Has("name") && !n.is(q.Get("name")) || n.id <= after {
+			continue
+		}
+		if len(list) == limit {
+			w.Header().Set("X-Next-Token", list[limit-1]["snapshotID"].(string))
+			break
+		}
+		list = append(list, n.describe())
+	}
+	operation.Reply(w, http.StatusOK, list)
+}
+
+func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request, c caller) {
+	for _, n := range s.snapshotsOf(c) {
+		if n.is(r.PathValue("id")) && s.drop(r, n.namespace, n.id) == nil {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+	}
+	if _, is := s.template(r.PathValue("id")); is {
+		refuse(w, http.StatusForbidden, elsewhere["templates"])
+		return
+	}
+	refuse(w, http.StatusNotFound, "there is no such snapshot")
+}
+
+// maxForks is the most forks of one request.
+const maxForks = 100
+
+// fork starts sandboxes with copies of a sandbox's files, and all else that it was made with.
+func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+	q := struct{ Timeout, Count *int64 }{}
+	if r.ContentLength != 0 && !decode(w, r, &q) {
+		return
+	}
+	seconds, count := int64(defaultTimeout), int64(1)
+	if q.Timeout != nil {
+		seconds = *q.Timeout
+	}
+	if q.Count != nil {
+		count = *q.Count
+	}
+	if seconds < 0 || count < 1 || count > maxForks {
+		refuse(w, http.StatusBadRequest, "timeout must not be less than 0, and count from 1 to "+strconv.Itoa(maxForks))
+		return
+	}
+	b.mu.Lock()
+	internet, network := b.internet, b.network
+	b.mu.Unlock()
+	rules, why := network.rules(internet)
+	if why != "" { // it was checked when it was set
+		refuse(w, http.StatusInternalServerError, why)
+		return
+	}
+	id, ok := s.copyFiles(w, r, b)
+	if !ok {
+		return
+	}
+	defer s.drop(r, b.Namespace, id)
+	who, _ := identity.From(r.Context())
+	forks := make([]map[string]any, count)
+	for i := range forks {
+		f := &Sandbox{Namespace: b.Namespace, Owner: who, Template: b.Template, Env: maps.Clone(b.Env), Metadata: maps.Clone(b.Metadata),
+			runtime: b.runtime, autoPause: b.autoPause, internet: internet, network: network}
+		if err := s.open(r, f, id, &rules, seconds); err != nil {
+			forks[i] = map[string]any{"error": map[string]any{"code": statusOf(err), "message": pipeline.PublicText(err)}}
+			continue
+		}
+		forks[i] = map[string]any{"sandbox": s.connection(f)}
+	}
+	operation.Reply(w, http.StatusCreated, forks)
+}
