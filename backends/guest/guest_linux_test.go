@@ -199,14 +199,14 @@ func TestWatch(t *testing.T) {
 	if _, err := c.Write(t.Context(), guest.Put{Path: home + "/w/put", Mode: 0o644}, strings.NewReader("x")); err != nil || caughtUp(t.Context()) != nil {
 		t.Fatal(err)
 	}
-	told := ""
+	ops := ""
 	for len(events) > 0 {
 		if e := <-events; e.Name == "put" {
-			told += e.Op + " "
+			ops += e.Op + " "
 		}
 	}
-	if told != "create chmod write " {
-		t.Errorf("a new file is told as %q", told)
+	if ops != "create chmod write " {
+		t.Errorf("a new file is told as %q", ops)
 	}
 	for range 100 {
 		if _, err := c.Mkdir(t.Context(), home+"/w/now"); err != nil {
@@ -215,12 +215,12 @@ func TestWatch(t *testing.T) {
 		if err := caughtUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		told := false
+		notified := false
 		for len(events) > 0 {
 			e := <-events
-			told = told || e.Op == guest.Created && e.Name == "now"
+			notified = notified || e.Op == guest.Created && e.Name == "now"
 		}
-		if !told {
+		if !notified {
 			t.Fatal("a change that was made before is not told")
 		}
 		if err := c.Remove(t.Context(), home+"/w/now"); err != nil {

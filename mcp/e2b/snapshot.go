@@ -50,8 +50,8 @@ func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshots = slices.DeleteFunc(s.snapshots, func(n *snapshot) bool {
-		_, kept := s.cfg.Pipeline.Snapshot(n.namespace, n.id)
-		return !kept
+		_, there := s.cfg.Pipeline.Snapshot(n.namespace, n.id)
+		return !there
 	})
 	for _, n := range s.snapshots {
 		if c.May(n.namespace) && (s.cfg.Namespace == "" || n.namespace == s.cfg.Namespace) {
@@ -132,7 +132,7 @@ func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller)
 	}
 	list, after := []map[string]any{}, strings.ToUpper(q.Get("nextToken"))
 	for _, n := range s.snapshotsOf(c) {
-		if box := q.Get("sandboxID"); box != "" && box != n.sandbox || q.Has("name") && !n.is(q.Get("name")) || n.id <= after {
+		if id := q.Get("sandboxID"); id != "" && id != n.sandbox || q.Has("name") && !n.is(q.Get("name")) || n.id <= after {
 			continue
 		}
 		if len(list) == limit {

@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -444,7 +445,15 @@ func TestWatch(t *testing.T) {
 		}
 		var events watcherEvents
 		if c := h.call("/filesystem.Filesystem/GetWatcherEvents", &id, &events); c != "" || len(events.Events) != 1 || events.Events[0].Name != "d" {
-			t.Errorf("got %q, %+v", c, events.Events) // of a change that was made before the call
+			t.Errorf("got %q, %+v", c, events.Events)
+		}
+		for n := range 20 {
+			name := "now" + strconv.Itoa(n)
+			h.call("/filesystem.Filesystem/MakeDir", &pathRequest{"w/" + name}, &entryResponse{})
+			var events watcherEvents
+			if c := h.call("/filesystem.Filesystem/GetWatcherEvents", &id, &events); c != "" || len(events.Events) != 1 || events.Events[0].Name != name {
+				t.Fatalf("right after a change: got %q, %+v", c, events.Events)
+			}
 		}
 		if c := h.call("/filesystem.Filesystem/RemoveWatcher", &id, &empty{}); c != "" {
 			t.Error(c)
