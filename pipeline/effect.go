@@ -88,7 +88,11 @@ func (t *task) acquire(ctx context.Context) error {
 	if t.slots.CPU == 0 {
 		return nil
 	}
-	return t.enterQueue(ctx, t.slots)
+	leave, err := t.enterQueue(ctx, t.slots)
+	if err == nil {
+		t.releases = append(t.releases, leave)
+	}
+	return err
 }
 
 func (t *task) start(ctx context.Context) error { return t.recordStart(ctx) }

@@ -44,8 +44,8 @@ type job struct {
 	done     chan struct{}
 }
 
-// maxJobs is how many runs in the background are remembered. Those that still run always are, and
-// the queue bounds them.
+// maxJobs is how many runs in the background are remembered. Those that still run always are: the queue bounds them, and
+// waitingOf those that wait for their client.
 const maxJobs = 256
 
 // ErrClosed is why a run in the background ends when the server does.

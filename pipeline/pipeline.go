@@ -33,6 +33,7 @@ type Pipeline struct {
 	sessions        *session.Manager
 	namespaceLimits namespaceLimits
 	jobs            jobs
+	waiting         executionsWaiting
 	under           under
 	processes       processes
 	paused          paused

@@ -21,6 +21,7 @@ type Queue struct {
 	free    int
 	room    int      // how many may wait
 	waiting int      // how many do
+	back    int      // how many of them have run before
 	order   []string // namespaces with waiters; the first one is next
 	waiters map[string][]*waiter
 	taken   map[string]int // slots that namespaces have, without those that have none
@@ -29,6 +30,7 @@ type Queue struct {
 // A waiter gets one answer: nil when it may run, or why it may not.
 type waiter struct {
 	weight int
+	back   bool       // it goes on with what it has begun
 	answer chan error // has room for the one answer
 }
 
@@ -45,11 +47,21 @@ func NewQueue(slots, room int) *Queue {
 //
 // The error is ErrBusy or the cause of ctx; either way the caller holds nothing and waits nowhere.
 func (q *Queue) Enter(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
+	return q.enter(ctx, namespace, weight, false, onWait)
+}
+
+// Return is Enter for a run that gave its slots back and goes on: it is never refused, and in its namespace comes before those that have not
+// begun. Its caller bounds how many such runs there are. The error is the cause of ctx.
+func (q *Queue) Return(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
+	return q.enter(ctx, namespace, weight, true, onWait)
+}
+
+func (q *Queue) enter(ctx context.Context, namespace string, weight int, back bool, onWait func(waiting int)) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	weight = min(max(weight, 1), q.slots)
-	w, waiting, err := q.join(namespace, weight)
+	w, waiting, err := q.join(namespace, weight, back)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +84,7 @@ func (q *Queue) Enter(ctx context.Context, namespace string, weight int, onWait 
 }
 
 // join takes slots at once, and then returns no waiter, or queues a waiter of the namespace.
-func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
+func (q *Queue) join(namespace string, weight int, back bool) (*waiter, int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	// Nobody overtakes: while somebody waits, for whatever weight, newcomers wait behind.
@@ -80,16 +92,32 @@ func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
 		q.take(namespace, weight)
 		return nil, 0, nil
 	}
-	if q.waiting >= q.room && !q.makeRoom(namespace) {
+	if !back && q.waiting-q.back >= q.room && !q.makeRoom(namespace) {
 		return nil, 0, fmt.Errorf("%w: %d run and %d wait already", ErrBusy, q.slots-q.free, q.waiting)
 	}
-	w := &waiter{weight: weight, answer: make(chan error, 1)}
+	w := &waiter{weight: weight, back: back, answer: make(chan error, 1)}
 	if len(q.waiters[namespace]) == 0 {
 		q.order = append(q.order, namespace)
 	}
-	q.waiters[namespace] = append(q.waiters[namespace], w)
+	at := len(q.waiters[namespace])
+	if back {
+		at -= q.fresh(namespace)
+		q.back++
+	}
+	q.waiters[namespace] = slices.Insert(q.waiters[namespace], at, w)
 	q.waiting++
 	return w, q.waiting, nil
+}
+
+// fresh counts the waiters of a namespace that have not run yet. They are the last.
+func (q *Queue) fresh(namespace string) (n int) {
+	for _, w := range slices.Backward(q.waiters[namespace]) {
+		if w.back {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // makeRoom refuses the newest waiter of the namespace with the most, if the newcomer's namespace still has
@@ -97,12 +125,12 @@ func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
 func (q *Queue) makeRoom(namespace string) bool {
 	longest := ""
 	for _, ns := range q.order {
-		if len(q.waiters[ns]) > len(q.waiters[longest]) {
+		if q.fresh(ns) > q.fresh(longest) {
 			longest = ns
 		}
 	}
 	longestQueue := q.waiters[longest]
-	if len(longestQueue) < len(q.waiters[namespace])+2 {
+	if q.fresh(longest) < q.fresh(namespace)+2 {
 		return false
 	}
 	last := longestQueue[len(longestQueue)-1]
@@ -134,6 +162,9 @@ func (q *Queue) remove(namespace string, w *waiter) bool {
 		return false
 	}
 	q.waiting--
+	if w.back {
+		q.back--
+	}
 	if len(waiters) > 1 {
 		q.waiters[namespace] = slices.Delete(waiters, i, i+1)
 		return true

@@ -297,3 +297,42 @@ func (q *Queue) stats() queueStats {
 	defer q.mu.Unlock()
 	return queueStats{Busy: q.slots - q.free, Waiting: q.waiting}
 }
+
+// TestReturn: who comes back is let in before those of its namespace that have not begun, and is not refused for want of room; other
+// namespaces have their turns all the same.
+func TestReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue(1, 2)
+		hold := <-enter(t.Context(), q, "a", 1)
+		var mu sync.Mutex
+		var order []string
+		come := func(name, namespace string, enter func(context.Context, string, int, func(int)) (func(), error)) {
+			go func() {
+				leave, err := enter(t.Context(), namespace, 1, nil)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					order = append(order, "no "+name)
+					return
+				}
+				order = append(order, name)
+				leave()
+			}()
+			synctest.Wait()
+		}
+		come("a1", "a", q.Enter)
+		come("back1", "a", q.Return)
+		come("back2", "a", q.Return)
+		come("a2", "a", q.Enter)
+		come("a3", "a", q.Enter) // there is no room
+		come("b", "b", q.Enter)  // takes the place of a2
+		hold()
+		synctest.Wait()
+		if got, want := fmt.Sprint(order), "[no a3 no a2 back1 b back2 a1]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if running, waiting, _ := q.load(); running != 0 || waiting != 0 || q.back != 0 {
+			t.Errorf("%d run, %d wait, %d of them again", running, waiting, q.back)
+		}
+	})
+}

@@ -100,6 +100,7 @@ type execution struct {
 	*run
 	plan
 	guard       *session.Guard    // the exclusive use of its session, nil without one
+	seat        *seat             // of code that can call tools, else nil
 	outbound    *outbound.Session // nil has no network
 	within      *egress.Policy    // what a cell has named
 	view        packages.View     // the namespace's packages, as they are shown
@@ -139,19 +140,29 @@ func (e *execution) queue(ctx context.Context) (err error) {
 		}
 		e.releases = append(e.releases, e.guard.Release)
 	}
-	return e.enterQueue(ctx, e.limits.Limits)
+	leave, err := e.enterQueue(ctx, e.limits.Limits)
+	if err != nil {
+		return err
+	}
+	if e.request.calls != nil && len(e.tools) > 0 {
+		e.sit(leave)
+	} else {
+		e.releases = append(e.releases, leave)
+	}
+	return nil
 }
 
-// enterQueue waits for the slots of a run with these limits.
-func (r *run) enterQueue(ctx context.Context, l backends.Limits) error {
-	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, weight(l), func(waiting int) {
-		r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
-	})
-	if err != nil {
-		return r.queueError(err)
+// enterQueue waits for the slots of a run with these limits, which leave gives back.
+func (r *run) enterQueue(ctx context.Context, l backends.Limits) (leave func(), err error) {
+	if leave, err = r.p.cfg.Queue.Enter(ctx, r.res.Namespace, weight(l), r.waits); err != nil {
+		return nil, r.queueError(err)
 	}
-	r.releases = append(r.releases, leave)
-	return nil
+	return leave, nil
+}
+
+// waits tells listeners that the run waits in the queue.
+func (r *run) waits(waiting int) {
+	r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
 }
 
 // queueError returns the error of a run that got no slots of the queue.

@@ -168,22 +168,8 @@ func (u *toolUse) plan(_ context.Context, r *run) (work, error) {
 
 // ask waits for the client's answer, and notes the row about it.
 func (u *toolUse) ask(ctx context.Context, r *run, row facts) {
-	limit := u.of.session.ToolTimeout()
-	if limit <= 0 {
-		limit = defaultToolTimeout
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer came within %s s", formatNumber(limit.Seconds())))
-	defer cancel()
-	answer, err := u.of.request.calls.call(ctx, u.call)
-	row["ended"] = "ok"
-	if err != nil {
-		answer.Error, row["ended"] = err.Error(), "cancelled"
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			row["ended"] = "timeout"
-		}
-	} else if answer.Error != "" {
-		row["ended"] = "error"
-	}
+	answer, ended := u.answer(ctx)
+	row["ended"] = ended
 	clean := r.cleanJSON(answer.Value)
 	row.add("answer_bytes", len(answer.Value), len(answer.Value))
 	row.add("answer_sha256", hash(clean), len(clean))
@@ -191,6 +177,30 @@ func (u *toolUse) ask(ctx context.Context, r *run, row facts) {
 	r.note("session.tool_answered", row)
 	u.capture(r, "answer", clean)
 	r.res.Answer = answer
+}
+
+// answer returns the client's answer, and how the call ended. The run has no slots of the queue while it waits for that.
+func (u *toolUse) answer(ctx context.Context) (answer ToolResult, ended string) {
+	if err := u.of.seat.rest(ctx); err != nil {
+		return ToolResult{Error: err.Error()}, "refused"
+	}
+	limit := u.of.session.ToolTimeout()
+	if limit <= 0 {
+		limit = defaultToolTimeout
+	}
+	timed, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer came within %s s", formatNumber(limit.Seconds())))
+	defer cancel()
+	answer, err := u.of.request.calls.call(timed, u.call)
+	switch ended = "ok"; {
+	case err != nil:
+		answer.Error, ended = err.Error(), "timeout"
+	case answer.Error != "":
+		ended = "error"
+	}
+	if gone := u.of.seat.goOn(ctx); gone != nil { // its code has ended, or is being ended
+		answer, ended = ToolResult{Error: gone.Error()}, "cancelled"
+	}
+	return answer, ended
 }
 
 // capture notes what was sent or answered, where the operator wants that in the log. It is free of secrets.

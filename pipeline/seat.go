@@ -1,0 +1,147 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A seat holds the slots of a run whose code can call tools. While calls wait for their client it holds none, so that others run meanwhile,
+// and it takes some again before the code goes on.
+type seat struct {
+	run    *execution
+	turn   chan struct{} // has room for who takes slots again
+	mu     sync.Mutex
+	leave  func() // gives the slots back; nil while it holds none
+	waits  int    // calls
+	rests  *time.Timer
+	closed bool
+}
+
+// restAgain is how long code that goes on while other calls of it wait has slots: whether it computes, or waits for those, nobody can tell.
+const restAgain = time.Second
+
+// waitingOf returns how many executions of one caller may wait for their client at the same time: each keeps its output and its interpreter,
+// and no slot bounds them.
+func waitingOf(slots int) int { return max(16, 8*slots) }
+
+// sit has the run give its slots back by a seat.
+func (e *execution) sit(leave func()) {
+	e.seat = &seat{run: e, turn: make(chan struct{}, 1), leave: leave}
+	e.releases = append(e.releases, e.seat.close)
+}
+
+// rest counts a call that waits for its client, and gives the slots back.
+func (s *seat) rest(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits == 0 {
+		if err := s.run.p.waiting.enter(ownerOf(ctx, s.run.res.Namespace), waitingOf(s.run.p.cfg.Queue.slots)); err != nil {
+			return err
+		}
+	}
+	s.waits++
+	s.give("waiting")
+	return nil
+}
+
+// give gives the slots back. The caller holds the mutex.
+func (s *seat) give(state string) {
+	if s.leave != nil {
+		s.leave()
+		s.leave = nil
+		s.run.live.state(state)
+	}
+}
+
+// goOn takes slots before code goes on with what came of a call. The error is the cause of ctx.
+func (s *seat) goOn(ctx context.Context) error {
+	defer s.answered(ctx)
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	held := s.leave != nil
+	s.mu.Unlock()
+	if held || ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	leave, err := s.run.p.cfg.Queue.Return(ctx, s.run.res.Namespace, weight(s.run.limits.Limits), s.run.waits)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave = leave
+	s.run.live.state("running")
+	if s.closed {
+		s.give("ending")
+	}
+	return nil
+}
+
+// answered counts a call that waits no more.
+func (s *seat) answered(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits--; s.waits == 0 {
+		s.run.p.waiting.leave(ownerOf(ctx, s.run.res.Namespace))
+		return
+	}
+	if s.rests != nil {
+		s.rests.Stop()
+	}
+	s.rests = time.AfterFunc(restAgain, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.waits > 0 {
+			s.give("waiting")
+		}
+	})
+}
+
+// close gives back what the seat has.
+func (s *seat) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.give("ending")
+}
+
+// ownerOf names who asks: the identity, or for who has none the namespace.
+func ownerOf(ctx context.Context, namespace string) string {
+	if who := caller(ctx).Identity; who != "" {
+		return who
+	}
+	return "namespace " + namespace
+}
+
+// executionsWaiting counts executions that wait for their clients, by who has asked for them. The zero value is ready.
+type executionsWaiting struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (w *executionsWaiting) enter(owner string, most int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of[owner] >= most {
+		return fmt.Errorf("%d executions wait for results of tools already, which is the most: answer some of them first", most)
+	}
+	if w.of == nil {
+		w.of = map[string]int{}
+	}
+	w.of[owner]++
+	return nil
+}
+
+func (w *executionsWaiting) leave(owner string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of[owner]--; w.of[owner] == 0 {
+		delete(w.of, owner)
+	}
+}
