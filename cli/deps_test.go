@@ -67,7 +67,7 @@ var mayImport = []struct {
 	{"pipeline/host", []string{"backends/cgroup", "pipeline/host/files", "pipeline/host/launch"}},
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},
 	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/control", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API, which shows what that says
-	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/kernel", "pipeline", "pipeline/...", "signer", "validate"}},
+	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "pipeline", "pipeline/...", "signer", "validate"}},
 	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "backends/guest", "signer", "audit", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "backends/guest", "signer", "audit"}},
 	{"cli/bench", []string{"backends", "backends/process", "backends/process/launch", "backends/process/runtimes"}},
@@ -89,7 +89,7 @@ var mayImport = []struct {
 	{"cli/markdowntest", nil}, // only tests import it
 	{"cli/setup", []string{"cli/command", "cli/config", "cli/exit", "cli/terminal"}},
 	{"cli/run", []string{"backends", "backends/container", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/control", "signer", "validate"}},
-	{"cli/client", []string{"audit", "audit/facts", "backends", "backends/kernel", "cli/...", "egress", "pipeline", "pipeline/..."}},
+	{"cli/client", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "cli/...", "egress", "pipeline", "pipeline/..."}},
 	{"cli/outside", []string{"backends", "cli/...", "egress", "egress/web/...", "pipeline", "pipeline/..."}},
 	{"cli/wiring", []string{"..."}},
 	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline"}},

@@ -86,6 +86,8 @@ func largest(r *http.Request) int64 {
 	switch {
 	case e2b.BringsFiles(r):
 		return e2b.MaxUpload
+	case control.BringsFiles(r):
+		return control.MaxFiles
 	case sessions.BringsFiles(r):
 		return sessions.MaxUpload + 1<<20 // what stands around the files
 	}

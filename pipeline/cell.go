@@ -99,6 +99,8 @@ func sessionError(stage string, err error) error {
 		e.Remedy = Remedy{"create a new one with ", remedy.CreateSession, "; its variables and files are gone"}
 	case errors.Is(err, session.ErrNoContext), errors.Is(err, session.ErrBare):
 		e.Remedy = Remedy{"name a context that the session has"}
+	case errors.Is(err, session.ErrNoAgent):
+		e.Remedy = Remedy{"open it with the profile hardened, by a program file that every user may execute"}
 	case errors.Is(err, session.ErrContexts):
 		e.Remedy = Remedy{"remove one that is not needed any more"}
 	case errors.Is(err, session.ErrFull):

@@ -19,9 +19,9 @@ import (
 // not whole or not what SHA256 says, nothing. The result's Answer is its [guest.Unpacked].
 type WriteDirectory struct {
 	Namespace, Session string
-	Path               string    // absolute, or relative to the home directory
-	Content            io.Reader // is not used after Do has returned
-	SHA256             string    // of Content in hex; "" is not checked
+	Path               string        // absolute, or relative to the home directory
+	Content            io.Reader     // is not used after Do has returned
+	SHA256             func() string // of Content in hex, once that was read; nil, or "", is not checked
 }
 
 func (q WriteDirectory) describe() Request {
@@ -30,7 +30,7 @@ func (q WriteDirectory) describe() Request {
 
 func (q WriteDirectory) plan(_ context.Context, r *run) (work, error) {
 	return r.planFileOf(q.Session, "unpack", &q.Path, nil, func(ctx context.Context, c *guest.Client) error {
-		sum := &checked{Reader: q.Content, sum: sha256.New(), want: strings.ToLower(q.SHA256)}
+		sum := &checked{Reader: q.Content, sum: sha256.New(), want: q.SHA256}
 		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, sum)
 		if sum.err != nil {
 			return refuse(StageValidate, sum.err.Error(), "send it again")
@@ -44,7 +44,7 @@ func (q WriteDirectory) plan(_ context.Context, r *run) (work, error) {
 type checked struct {
 	io.Reader
 	sum  hashing.Hash
-	want string // in hex; "" is any
+	want func() string // in hex; nil and "" are any
 	err  error
 }
 
@@ -52,11 +52,14 @@ type checked struct {
 func (c *checked) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.sum.Write(b[:n])
-	if got := hex.EncodeToString(c.sum.Sum(nil)); err == io.EOF && c.want != "" && got != c.want {
-		c.err = fmt.Errorf("what came has the SHA-256 %s, and not %.64s", got, c.want)
+	if err != io.EOF || c.want == nil {
+		return n, err
+	}
+	if got, want := hex.EncodeToString(c.sum.Sum(nil)), c.want(); want != "" && got != strings.ToLower(want) {
+		c.err = fmt.Errorf("what came has the SHA-256 %s, and not %.64s", got, want)
 		return n, c.err
 	}
-	return n, err
+	return n, io.EOF
 }
 
 // ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead out of it are not in it. One in

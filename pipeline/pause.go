@@ -338,7 +338,7 @@ func (r *run) unpack(ctx context.Context, s *session.Session, k *savedFiles) err
 	if err != nil {
 		return err
 	}
-	sum := &checked{Reader: io.NewSectionReader(k.file, 0, k.size), sum: sha256.New(), want: k.sum}
+	sum := &checked{Reader: io.NewSectionReader(k.file, 0, k.size), sum: sha256.New(), want: func() string { return k.sum }}
 	if _, err = c.Unpack(ctx, home, guest.AllLinks, sum); err != nil {
 		return fileFault(s, err)
 	}

@@ -3,8 +3,10 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -30,7 +32,7 @@ type NewSession struct {
 	Bare bool
 	// Home is its home directory, "/home/NAME"; "" is /workspace.
 	Home string
-	// Guest lets files be had of a session that is not Bare, which takes longer to start with it.
+	// Guest refuses a session whose files could not be had: one without an interpreter needs no such word.
 	Guest bool
 	Env   []string // KEY=VALUE, of all that runs in it
 	Files string   // a paused session of the namespace, which is not there any more then, or a snapshot, whose files it gets
@@ -129,7 +131,10 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 	if err != nil {
 		return session.Info{}, err
 	}
+	needed := q.Guest || q.Bare || q.Pause || q.Files != ""
+	var agent atomic.Bool
 	plan := session.Plan{
+		Agent: agent.Load,
 		Info: session.Info{
 			ID: r.res.ID, Namespace: r.res.Namespace, Language: c.program.Language, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
@@ -143,10 +148,16 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 	}
 	spec := backends.Spec{ID: r.res.ID, Language: c.shows, Profile: c.base, Require: c.requires,
 		Limits: c.limits.Limits, Mounts: slices.Concat(c.request.Mounts, view.Mounts), Keep: true,
-		Home: q.Home, Guest: q.Guest || q.Bare || q.Pause || q.Files != ""}
+		Home: q.Home, Guest: needed || c.base != "landlock"}
 	out.Shape(&spec)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
+		spec := spec
 		sandbox, err := c.backend.Start(ctx, spec)
+		if spec.Guest && !needed && errors.As(err, new(*backends.Refusal)) { // perhaps only the agent can't be shown
+			spec.Guest = false
+			sandbox, err = c.backend.Start(ctx, spec)
+		}
+		agent.Store(spec.Guest)
 		if err != nil {
 			return nil, err
 		}

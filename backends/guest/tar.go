@@ -7,6 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
+	"path/filepath"
+	"strings"
 )
 
 // Unpacked is what a tar had.
@@ -54,4 +57,16 @@ func (c *Client) Unpack(ctx context.Context, dir string, l Links, content io.Rea
 		return u, fmt.Errorf("read the answer of the agent in the sandbox: %w", err)
 	}
 	return u, nil
+}
+
+// LeadsInside reports whether a link stays in the directory that it is in the tar of, as far as its words say: dots that lead up stand first,
+// so that no link before them can lead elsewhere.
+func LeadsInside(name, target string) bool {
+	up := true
+	for part := range strings.SplitSeq(target, "/") {
+		if up = up && part == ".."; part == ".." && !up {
+			return false
+		}
+	}
+	return !path.IsAbs(target) && target != "" && filepath.IsLocal(path.Join(path.Dir(name), target))
 }

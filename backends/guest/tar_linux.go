@@ -64,7 +64,7 @@ func packOne(out *tar.Writer, file, name string, all bool) error {
 		return out.WriteHeader(h)
 	case info.Mode()&fs.ModeSymlink != 0:
 		h.Typeflag = tar.TypeSymlink
-		if h.Linkname, err = os.Readlink(file); err != nil || !all && !leadsInside(name, h.Linkname) {
+		if h.Linkname, err = os.Readlink(file); err != nil || !all && !LeadsInside(name, h.Linkname) {
 			return nil
 		}
 		return out.WriteHeader(h)
@@ -88,18 +88,6 @@ func packOne(out *tar.Writer, file, name string, all bool) error {
 	}
 	_, err = io.CopyN(out, f, h.Size) // one that became shorter meanwhile can't be told
 	return err
-}
-
-// leadsInside reports whether a link stays in the directory that it is in the tar of, as far as its words say: dots that lead up stand first,
-// so that no link before them can lead elsewhere.
-func leadsInside(name, target string) bool {
-	up := true
-	for part := range strings.SplitSeq(target, "/") {
-		if up = up && part == ".."; part == ".." && !up {
-			return false
-		}
-	}
-	return !path.IsAbs(target) && target != "" && filepath.IsLocal(path.Join(path.Dir(name), target))
 }
 
 // unpack writes what a tar has into a directory: all of it, or nothing. Nothing of it leaves the directory.
@@ -204,7 +192,7 @@ func (u *unpacking) one(h *tar.Header, content io.Reader) error {
 		u.Bytes += h.Size
 		return u.file(name, mode, h, content)
 	case tar.TypeSymlink:
-		if !u.all && !leadsInside(name, h.Linkname) {
+		if !u.all && !LeadsInside(name, h.Linkname) {
 			return errorf(Invalid, "the link %.200q would lead out of the directory", h.Name)
 		}
 		u.links[name] = true

@@ -1,9 +1,6 @@
 package sessions
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"io"
 	"net/http"
 	"strings"
@@ -12,9 +9,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
-
-// tarType is the type of a tar.
-const tarType = "application/x-tar"
 
 // packed sends a directory of the workspace as a tar, with its SHA-256 behind it (RFC 9530).
 func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) {
@@ -28,20 +22,13 @@ func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) {
 		return
 	}
 	defer content.Close()
-	sum := sha256.New()
-	w.Header().Set("Content-Type", tarType)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Trailer", "Content-Digest")
-	if _, err := io.Copy(io.MultiWriter(w, sum), content); err != nil {
-		panic(http.ErrAbortHandler) // the client must not take a part for the whole
-	}
-	w.Header().Set("Content-Digest", digestOf(sum.Sum(nil)))
+	operation.SendContent(w, operation.Tar, content)
 }
 
 // unpacked writes a tar into a directory of the workspace: all of it, or where it is not whole or not what its Content-Digest says, nothing.
 func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) {
-	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != tarType {
-		refuse(w, http.StatusUnsupportedMediaType, "Content-Type must be "+tarType)
+	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != operation.Tar {
+		refuse(w, http.StatusUnsupportedMediaType, "Content-Type must be "+operation.Tar)
 		return
 	}
 	if r.ContentLength > MaxUpload {
@@ -49,7 +36,7 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) {
 		return
 	}
 	dir, err := directoryOf(r)
-	want, known := sumOf(r.Header.Get("Content-Digest"))
+	want, known := operation.Sent(r)
 	if err == nil && !known {
 		err = &problem{codeInput, "Content-Digest must be sha-256=:BASE64:"}
 	}
@@ -72,24 +59,6 @@ func directoryOf(r *http.Request) (string, error) {
 		return workspace, nil
 	}
 	return inWorkspace(r.URL.Query().Get("path"))
-}
-
-func digestOf(sum []byte) string {
-	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":"
-}
-
-// sumOf returns the SHA-256 in hex that a Content-Digest has, "" of an empty one. It is false if it has none that can be read.
-func sumOf(digest string) (sum string, ok bool) {
-	if digest == "" {
-		return "", true
-	}
-	for part := range strings.SplitSeq(digest, ",") {
-		text, is := strings.CutPrefix(strings.TrimSpace(part), "sha-256=:")
-		if b, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(text, ":")); is && err == nil && len(b) == sha256.Size {
-			return hex.EncodeToString(b), true
-		}
-	}
-	return "", false
 }
 
 // copied copies a file or directory that another session of the caller's has put into its directory exports.

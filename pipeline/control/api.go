@@ -153,6 +153,9 @@ func (a *API) routes() http.Handler {
 	on(all, inspect, a.state, a.long(inspect.Limit()))
 	on(all, bridge, a.bridge, a.long(bridge.Limit()))
 	on(all, copyFile, a.copy, a.long(copyFile.Limit()))
+	all.HandleFunc(putFiles.Pattern, a.long(streamed)(a.putFiles))
+	all.HandleFunc(getFiles.Pattern, a.long(getFiles.Limit())(a.getFiles))
+	on(all, copyExport, a.copyExport, a.long(copyExport.Limit()))
 	all.HandleFunc(watchRun.Pattern, a.running(a.watch))
 	on(all, showCode, a.runningCode, a.long(showCode.Limit()))
 	on(all, reviewCode, a.review, a.long(reviewCode.Limit()))
@@ -217,6 +220,9 @@ func (a *API) running(f http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// streamed is the limit of requests whose body is read as it comes.
+const streamed = -1
+
 // long is for what takes as long as programs do, asked for in at most limit bytes. It ends with the client, or with the server.
 func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return func(f http.HandlerFunc) http.HandlerFunc {
@@ -227,7 +233,12 @@ func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
 				return
 			}
 			defer a.longs.leave(by)
-			release, err := a.gather(w, r, limit)
+			release, err := func() {}, error(nil)
+			if limit != streamed {
+				release, err = a.gather(w, r, limit)
+			} else if by.peer { // the times of others are those of the listener
+				err = unhurried(w)
+			}
 			if err != nil {
 				deny(w, err)
 				return
@@ -266,12 +277,17 @@ func (a *API) gather(w http.ResponseWriter, r *http.Request, limit int64) (relea
 		return nil, operation.Invalid{"the body can't be read: it came too slowly, or was cut off"}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	c := http.NewResponseController(w)
-	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
+	if err := unhurried(w); err != nil {
 		release()
 		return nil, err
 	}
 	return release, nil
+}
+
+// unhurried gives a client all the time in the world.
+func unhurried(w http.ResponseWriter) error {
+	c := http.NewResponseController(w)
+	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
 }
 
 func (a *API) queue(ctx context.Context, _ *nothing) (pipeline.Load, error) {

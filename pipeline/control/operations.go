@@ -38,6 +38,12 @@ var (
 		About: "Puts a value into a session: a given one, or a variable of another session of the same namespace."}
 	copyFile = operation.Route[copyIn, Copied]{Pattern: "POST /v1/sessions/{id}/copy", Name: "copy_file",
 		About: "Copies a file between the host and a session, below directories that are allowed."}
+	putFiles = operation.Route[filesIn, Moved]{Pattern: "PUT /v1/sessions/{id}/files", Name: "put_files", Content: operation.Tar,
+		About: "Writes the files of a tar into a directory of a session: all of them, or none where the tar is not whole or not what its Content-Digest says."}
+	getFiles = operation.Route[filesIn, nothing]{Pattern: "GET /v1/sessions/{id}/files", Name: "get_files", Content: operation.Tar,
+		About: "Hands out a directory of a session as a tar, or a file as it is (application/octet-stream)."}
+	copyExport = operation.Route[exportIn, Moved]{Pattern: "POST /v1/sessions/{id}/exports", Name: "copy_export",
+		About: "Copies into a session what another session of its namespace has put into its directory exports."}
 	runCell = operation.Route[cellIn, Part]{Pattern: "POST /v1/sessions/{id}/cells", Name: "run_cell", Max: maxCellBody, Stream: true,
 		About: "Runs code in a session, and tells what comes of it as it comes. A client that goes away has interrupted it."}
 	interruptCell = operation.Route[ofRun, nothing]{Pattern: "POST /v1/cells/{id}/interrupt", Name: "interrupt_cell",
@@ -78,7 +84,7 @@ func Operations() []operation.Operation {
 		getServer.Operation(), getStats.Operation(), getQueue.Operation(), listJobs.Operation(), getLimits.Operation(), setLimits.Operation(),
 		listApprovals.Operation(), listGrants.Operation(), openApproval.Operation(), answerApproval.Operation(), giveGrant.Operation(),
 		listSessions.Operation(), listUsage.Operation(), createSession.Operation(), endSession.Operation(), inspect.Operation(), bridge.Operation(),
-		copyFile.Operation(), runCell.Operation(), interruptCell.Operation(), streamEvents.Operation(),
+		copyFile.Operation(), putFiles.Operation(), getFiles.Operation(), copyExport.Operation(), runCell.Operation(), interruptCell.Operation(), streamEvents.Operation(),
 		listRunning.Operation(), watchRun.Operation(), showCode.Operation(), interruptRun.Operation(), reviewCode.Operation(),
 		searchLog.Operation(), getStory.Operation(), getEvidence.Operation(), listStored.Operation(), readStored.Operation(),
 		getPolicy.Operation(), listSecrets.Operation(), runDoctor.Operation(), getDisk.Operation(), getFigures.Operation(), openPage.Operation(),

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
@@ -188,7 +189,7 @@ func statusOf(err error) (status int, text string) {
 		status = http.StatusGone
 	case errors.Is(err, session.ErrFull), errors.Is(err, pipeline.ErrBusy):
 		status = http.StatusServiceUnavailable
-	case errors.As(err, &own) && own.Denied:
+	case errors.As(err, &own) && own.Denied, guest.ReasonOf(err) != "":
 		status = http.StatusUnprocessableEntity
 	}
 	return status, err.Error()

@@ -51,7 +51,7 @@ func (o Operation) described(method string) members {
 			continue
 		case slices.Contains(path, f.name):
 			place = "path"
-		case method != "GET" && method != "DELETE":
+		case !queried(method, o.Content):
 			inBody.fields = append(inBody.fields, f)
 			continue
 		}
@@ -62,6 +62,10 @@ func (o Operation) described(method string) members {
 	if o.Stream {
 		kind, about = "application/x-ndjson", "A stream, one result a line; with Accept: text/event-stream, one result an event."
 	}
+	result := members{{"schema", o.Out}}
+	if o.Content != "" && method == "GET" {
+		kind, about, result = o.Content, "The content, and behind it its Content-Digest.", members{{"schema", members{{"type", "string"}, {"format", "binary"}}}}
+	}
 	m := members{{"operationId", o.Name}, {"description", o.About}, {"parameters", parameters}}
 	if o.Title != "" {
 		m = append(m, member{"summary", o.Title})
@@ -69,8 +73,11 @@ func (o Operation) described(method string) members {
 	if len(inBody.fields) > 0 {
 		m = append(m, member{"requestBody", members{{"required", true}, {"content", members{{"application/json", members{{"schema", inBody.schema()}}}}}}})
 	}
+	if o.Content != "" && method != "GET" {
+		m = append(m, member{"requestBody", members{{"required", true}, {"content", members{{o.Content, members{{"schema", members{{"type", "string"}, {"format", "binary"}}}}}}}}})
+	}
 	return append(m, member{"responses", members{
-		{"200", members{{"description", about}, {"content", members{{kind, members{{"schema", o.Out}}}}}}},
+		{"200", members{{"description", about}, {"content", members{{kind, result}}}}},
 		{"default", members{{"description", "It was refused, or went wrong."}, {"content", members{{"application/json",
 			members{{"schema", members{{"$ref", "#/components/schemas/Fault"}}}}}}}}},
 	}})

@@ -16,7 +16,9 @@ type Operation struct {
 	In     Form            // its arguments
 	Out    json.RawMessage // the JSON Schema of its result
 	Stream bool            // there are any number of results: one a line, or as server-sent events
-	Hints  Hints
+	// Content is the media type of the body of a PUT, or of the answer to a GET, which is no JSON. The arguments stand in the query.
+	Content string
+	Hints   Hints
 }
 
 // Hints are what clients decide by whether to ask their user first.

@@ -3,9 +3,12 @@ package operation
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"mime"
 	"net/http"
@@ -22,8 +25,9 @@ type Route[A, R any] struct {
 	Pattern string // method and path, as http.ServeMux has them
 	Name    string // in the OpenAPI document
 	About   string
-	Max     int64 // bytes of the body; 0 is 64 KiB
-	Stream  bool  // see Operation
+	Max     int64  // bytes of the body; 0 is 64 KiB
+	Stream  bool   // see Operation
+	Content string // see Operation
 }
 
 // Heartbeat is how often a stream of server-sent events says that it lives: proxies drop connections that are silent, most after 30 s or 60 s.
@@ -38,7 +42,7 @@ func (o Route[A, R]) Limit() int64 { return max(o.Max, maxBody) }
 // Operation returns the description of the operation.
 func (o Route[A, R]) Operation() Operation {
 	all := Of[A, R](o.Name, "", o.About, 0)
-	all.Route, all.Stream = o.Pattern, o.Stream
+	all.Route, all.Stream, all.Content = o.Pattern, o.Stream, o.Content
 	return all
 }
 
@@ -47,7 +51,7 @@ func (o Route[A, R]) Arguments(r *http.Request) (*A, error) { return o.arguments
 
 func (o Route[A, R]) arguments(r *http.Request, form Form) (*A, error) {
 	read := o.inBody
-	if r.Method == http.MethodGet || r.Method == http.MethodDelete {
+	if queried(r.Method, o.Content) {
 		read = o.inQuery
 	}
 	sent, err := read(r, form)
@@ -62,6 +66,11 @@ func (o Route[A, R]) arguments(r *http.Request, form Form) (*A, error) {
 		return nil, err
 	}
 	return args.(*A), nil
+}
+
+// queried reports whether the arguments of a request stand in its query: there is no body, or it is content.
+func queried(method, content string) bool {
+	return method == http.MethodGet || method == http.MethodDelete || content != ""
 }
 
 func (o Route[A, R]) inBody(r *http.Request, form Form) (sent map[string]json.RawMessage, err error) {
@@ -178,12 +187,17 @@ const maxAnswer = 64 << 20
 
 // Call asks a server, and returns its result.
 func (o Route[A, R]) Call(ctx context.Context, s *Server, args A) (result R, err error) {
-	body, err := o.Open(ctx, s, args)
+	return o.Send(ctx, s, args, nil)
+}
+
+// Send asks a server with content, whose SHA-256 follows it, and returns its result. Nil is no content.
+func (o Route[A, R]) Send(ctx context.Context, s *Server, args A, content io.Reader) (result R, err error) {
+	res, err := o.ask(ctx, s, args, content)
 	if err != nil {
 		return result, err
 	}
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, maxAnswer))
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err == nil {
 		err = json.Unmarshal(data, &result)
 	}
@@ -192,9 +206,70 @@ func (o Route[A, R]) Call(ctx context.Context, s *Server, args A) (result R, err
 
 // Open asks a server, and returns its answer, which the caller closes.
 func (o Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadCloser, error) {
+	res, err := o.ask(ctx, s, args, nil)
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+// Receive asks a server for content, which the caller closes, and returns its media type. Content that is not whole ends with an error.
+func (o Route[A, R]) Receive(ctx context.Context, s *Server, args A) (kind string, content io.ReadCloser, err error) {
+	res, err := o.ask(ctx, s, args, nil)
+	if err != nil {
+		return "", nil, err
+	}
+	return res.Header.Get("Content-Type"), &received{res, sha256.New()}, nil
+}
+
+// received is content whose hash follows it.
+type received struct {
+	*http.Response
+	sum hash.Hash
+}
+
+// Read implements [io.Reader].
+func (r *received) Read(b []byte) (int, error) {
+	n, err := r.Body.Read(b)
+	r.sum.Write(b[:n])
+	if err == io.EOF {
+		if want, ok := Digest(r.Trailer); !ok || want != hex.EncodeToString(r.sum.Sum(nil)) {
+			err = errors.New("what came is not what was sent: its SHA-256 is another")
+		}
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (r *received) Close() error { return r.Body.Close() }
+
+// sending is content that is followed by its hash.
+type sending struct {
+	io.Reader
+	sum hash.Hash
+	end func(sum []byte)
+}
+
+// Read implements [io.Reader].
+func (s *sending) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	s.sum.Write(b[:n])
+	if err == io.EOF {
+		s.end(s.sum.Sum(nil))
+	}
+	return n, err
+}
+
+func (o Route[A, R]) ask(ctx context.Context, s *Server, args A, content io.Reader) (*http.Response, error) {
 	req, err := o.request(ctx, s.URL, args)
 	if err != nil {
 		return nil, err
+	}
+	if content != nil {
+		req.Header.Set("Content-Type", o.Content)
+		req.Trailer = http.Header{digestName: nil}
+		req.Body = io.NopCloser(&sending{content, sha256.New(), func(sum []byte) { req.Trailer.Set(digestName, digestOf(sum)) }})
+		req.ContentLength = -1
 	}
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
@@ -207,7 +282,7 @@ func (o Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadCloser
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
-		return resp.Body, nil
+		return resp, nil
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -232,7 +307,7 @@ func (o Route[A, R]) request(ctx context.Context, base string, args A) (*http.Re
 		delete(all, name)
 	}
 	var body io.Reader
-	if method == http.MethodGet || method == http.MethodDelete {
+	if queried(method, o.Content) {
 		query := url.Values{}
 		for name, value := range all {
 			var list []json.RawMessage

@@ -58,10 +58,13 @@ func (s *Session) place(ctx context.Context, places chan struct{}) (release func
 }
 
 // Guest returns the agent in the session's sandbox, and starts one if there is none: one start is for all who wait for it, and goes on when
-// one of them gives up. Sessions whose sandbox does not show it have none.
+// one of them gives up. The error is ErrNoAgent for a session whose sandbox does not show it.
 func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
 	if err := s.Over(); err != nil {
 		return nil, err
+	}
+	if s.agent != nil && !s.agent() {
+		return nil, ErrNoAgent
 	}
 	c, st := s.guests.current(s)
 	if c != nil {

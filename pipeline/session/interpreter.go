@@ -17,6 +17,7 @@ import (
 // Errors that a caller may match.
 var (
 	ErrNoContext = errors.New("the session has no such context")
+	ErrNoAgent   = errors.New("the session's sandbox shows no agent of sandboxmcp, so files can't be moved into it or out of it")
 	ErrBare      = errors.New("the session has no interpreter of its own: create a context in it")
 	ErrContexts  = errors.New("the session has as many contexts as it may have")
 )

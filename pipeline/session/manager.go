@@ -99,6 +99,8 @@ type Plan struct {
 	Tools       []kernel.Tool
 	ToolTimeout time.Duration // of each call
 
+	Agent func() bool // whether its sandbox shows our agent, without which its files can't be had; nil does
+
 	Close []func() // is called when the session has ended, or could not be started
 }
 
@@ -118,7 +120,7 @@ func (k *Manager) Check(idle, lifetime time.Duration) error {
 // Open starts a session in the sandbox that start makes. ready is called when it stands; an error of
 // it ends the session again.
 func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
-	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, tools: p.Tools, toolTimeout: p.ToolTimeout, close: p.Close, info: p.Info, leases: cmp.Or(p.Leases, &vault.Held{}), more: map[string]*interpreter{},
+	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, tools: p.Tools, toolTimeout: p.ToolTimeout, agent: p.Agent, close: p.Close, info: p.Info, leases: cmp.Or(p.Leases, &vault.Held{}), more: map[string]*interpreter{},
 		interpreter: interpreter{language: p.Info.Language, sem: make(chan struct{}, 1)}, guests: newGuests(),
 		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
 	place := coming{p.Info.Namespace, p.Info.Owner}

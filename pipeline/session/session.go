@@ -28,6 +28,7 @@ type Session struct {
 	outbound    *outbound.Session
 	tools       []kernel.Tool
 	toolTimeout time.Duration
+	agent       func() bool // see Plan
 
 	line []*ticket // guarded by the manager's lines
 

@@ -1,0 +1,141 @@
+package control
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+// MaxFiles is the most bytes of files that are put into a session over HTTP at once. At the server's own socket the session's disk bounds them.
+const MaxFiles = 4 << 30
+
+// BringsFiles reports whether the body of a request is files.
+func BringsFiles(r *http.Request) bool {
+	return r.Method == http.MethodPut && path.Base(r.URL.Path) == "files" && path.Dir(path.Dir(r.URL.Path)) == "/v1/sessions"
+}
+
+// Moved is what was put into a session.
+type Moved struct {
+	Session string `json:"session"`
+	Path    string `json:"path"` // the directory that has it
+	Files   int    `json:"files"`
+	Bytes   int64  `json:"bytes"` // of their content
+}
+
+type filesIn struct {
+	ofSession
+	Path string `json:"path,omitempty" about:"A path in the session; a relative one is in its home directory, which is the default." range:"..4096"`
+}
+
+// Export names what another session of the same namespace has exported.
+type Export struct {
+	From string `json:"from_session" about:"The id of that session, or its beginning." required:"true" range:"..64"`
+	Path string `json:"path" about:"A file or directory in its directory exports." required:"true" range:"1..4096"`
+	To   string `json:"to,omitempty" about:"The directory that it is put into. Default: the home directory." range:"..4096"`
+}
+
+type exportIn struct {
+	ofSession
+	Export
+}
+
+// putFiles writes the files of a tar into a session: all of them or none.
+func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
+	q, err := putFiles.Arguments(r)
+	sum, readable := operation.Sent(r)
+	switch {
+	case err != nil:
+	case r.Header.Get("Content-Type") != operation.Tar:
+		err = failure(http.StatusUnsupportedMediaType, "Content-Type must be %s", operation.Tar)
+	case !readable:
+		err = failure(http.StatusBadRequest, "Content-Digest must be sha-256=:BASE64:")
+	}
+	var moved Moved
+	if err == nil {
+		moved, err = a.place(r.Context(), q.ID, q.Path, func(namespace, session, to string) pipeline.Effect {
+			return pipeline.WriteDirectory{Namespace: namespace, Session: session, Path: to, Content: r.Body, SHA256: sum}
+		})
+	}
+	if err != nil {
+		deny(w, err)
+		return
+	}
+	operation.Reply(w, http.StatusOK, moved)
+}
+
+func (a *API) copyExport(ctx context.Context, q *exportIn) (Moved, error) {
+	from, err := a.find(ctx, q.From)
+	if err != nil {
+		return Moved{}, err
+	}
+	return a.place(ctx, q.ID, q.To, func(namespace, session, to string) pipeline.Effect {
+		return pipeline.CopyFiles{Namespace: namespace, From: from.ID, Path: q.Path, Session: session, To: to}
+	})
+}
+
+// place has an effect put files into a session.
+func (a *API) place(ctx context.Context, id, to string, effect func(namespace, session, to string) pipeline.Effect) (Moved, error) {
+	info, err := a.find(ctx, id)
+	if err == nil {
+		to, err = pipeline.ResolvePath(info, to)
+	}
+	if err != nil {
+		return Moved{}, err
+	}
+	res, err := a.c.Pipeline.Do(ctx, effect(info.Namespace, info.ID, to))
+	u, _ := res.Answer.(guest.Unpacked)
+	return Moved{info.ID, to, u.Files, u.Bytes}, err
+}
+
+// getFiles answers with a file, or with a directory as a tar.
+func (a *API) getFiles(w http.ResponseWriter, r *http.Request) {
+	kind, content, err := a.content(r)
+	if err != nil {
+		deny(w, err)
+		return
+	}
+	defer content.Close()
+	operation.SendContent(w, kind, content)
+}
+
+func (a *API) content(r *http.Request) (kind string, content io.ReadCloser, err error) {
+	q, err := getFiles.Arguments(r)
+	if err != nil {
+		return "", nil, err
+	}
+	info, err := a.find(r.Context(), q.ID)
+	if err != nil {
+		return "", nil, err
+	}
+	e, err := a.c.Pipeline.StatFile(r.Context(), info.Namespace, info.ID, q.Path)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case e.Kind == guest.Directory:
+		content, err = a.c.Pipeline.ReadDirectory(r.Context(), info.Namespace, info.ID, q.Path)
+		return operation.Tar, content, err
+	}
+	_, content, err = a.c.Pipeline.ReadFile(r.Context(), info.Namespace, info.ID, q.Path)
+	return operation.Binary, content, err
+}
+
+// PutFiles writes the files of a tar into a directory of a session: all of them or, with an error, none.
+func (c *Client) PutFiles(ctx context.Context, id, dir string, tar io.Reader) (Moved, error) {
+	return putFiles.Send(ctx, c.endless(), filesIn{ofSession{id}, dir}, tar)
+}
+
+// GetFiles opens a file of a session, or a directory as a tar. The caller closes it. What is not whole, or not what was sent, ends with an error.
+func (c *Client) GetFiles(ctx context.Context, id, path string) (isTar bool, content io.ReadCloser, err error) {
+	kind, content, err := getFiles.Receive(ctx, c.endless(), filesIn{ofSession{id}, path})
+	return kind == operation.Tar, content, err
+}
+
+// CopyExport copies what another session has exported into a session.
+func (c *Client) CopyExport(ctx context.Context, id string, q Export) (Moved, error) {
+	return copyExport.Call(ctx, c.endless(), exportIn{ofSession{id}, q})
+}

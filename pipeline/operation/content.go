@@ -1,0 +1,67 @@
+package operation
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Media types of content.
+const (
+	Tar    = "application/x-tar"
+	Binary = "application/octet-stream"
+)
+
+// digestName is the header field, or the trailer, with the hash of content (RFC 9530).
+const digestName = "Content-Digest"
+
+// SendContent answers with content as it comes, and its SHA-256 behind it. Content that fails breaks the answer off: a client must not take a
+// part for the whole.
+func SendContent(w http.ResponseWriter, kind string, content io.Reader) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Trailer", digestName)
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(w, sum), content); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set(digestName, digestOf(sum.Sum(nil)))
+}
+
+func digestOf(sum []byte) string {
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":"
+}
+
+// Digest returns the SHA-256 in hex that a header or a trailer says, "" where that says none. It is false of one that can't be read.
+func Digest(h http.Header) (sum string, ok bool) {
+	digest := h.Get(digestName)
+	if digest == "" {
+		return "", true
+	}
+	for part := range strings.SplitSeq(digest, ",") {
+		text, is := strings.CutPrefix(strings.TrimSpace(part), "sha-256=:")
+		if b, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(text, ":")); is && err == nil && len(b) == sha256.Size {
+			return hex.EncodeToString(b), true
+		}
+	}
+	return "", false
+}
+
+// Sent returns the function that tells which SHA-256 the content of a request is said to have, in its header or, once that was read, behind
+// it: "" where neither does. It is false of a header that can't be read; a trailer that can't be is no content's hash.
+func Sent(r *http.Request) (sum func() string, ok bool) {
+	first, ok := Digest(r.Header)
+	return func() string {
+		if first != "" {
+			return first
+		}
+		last, readable := Digest(r.Trailer)
+		if !readable {
+			return "no hash"
+		}
+		return last
+	}, ok
+}
