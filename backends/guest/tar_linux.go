@@ -240,8 +240,17 @@ func (u *unpacking) file(name string, mode fs.FileMode, h *tar.Header, content i
 	return err
 }
 
-// merge moves what is in a directory into another one, each file at once. Directories that are in both stay, with what they have.
+// merge moves what is in a directory into another one, each file at once. Directories that are in both stay, with what they have. Nothing is
+// moved where a file would take the place of a directory, or the other way round.
 func merge(from, to string) error {
+	if err := both(from, to, func(string, string) error { return nil }); err != nil {
+		return err
+	}
+	return both(from, to, os.Rename)
+}
+
+// both calls move for what is in a directory, and not in another one as a directory as well.
+func both(from, to string, move func(source, target string) error) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return err
@@ -251,13 +260,13 @@ func merge(from, to string) error {
 		there, err := os.Lstat(target)
 		switch {
 		case err == nil && e.IsDir() && there.IsDir():
-			err = merge(source, target)
+			err = both(source, target, move)
 		case err == nil && there.IsDir():
 			err = errorf(IsDirectory, "path is a directory: %s", target)
 		case err == nil && e.IsDir():
 			err = errorf(NotDirectory, "path is not a directory: %s", target)
 		default:
-			err = os.Rename(source, target)
+			err = move(source, target)
 		}
 		if err != nil {
 			return fmt.Errorf("put %s into its place: %w", target, err)

@@ -90,6 +90,8 @@ func (p people) requests() map[string][3]string {
 		createSession.Pattern: {"/v1/sessions", `{"language":"shell","namespace":"team"}`, "403"},
 		inspect.Pattern:       {"/v1/sessions/" + id + "/state", "", "404"}, bridge.Pattern: {"/v1/sessions/" + id + "/bridge", `{"key":"x","value":1}`, "404"},
 		copyFile.Pattern:      {"/v1/sessions/" + id + "/copy", `{"source":"/etc/hostname","destination":"h"}`, "404"},
+		putFiles.Pattern:      {"/v1/sessions/" + id + "/files?path=x", "", "415"}, getFiles.Pattern: {"/v1/sessions/" + id + "/files", "", "404"},
+		copyExport.Pattern:    {"/v1/sessions/" + id + "/exports", `{"from_session":"` + id + `","path":"x"}`, "404"},
 		runCell.Pattern:       {"/v1/sessions/" + id + "/cells", `{"code":"echo it-ran"}`, "404"},
 		interruptCell.Pattern: {"/v1/cells/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", "", "404"},
 		listRunning.Pattern:   {"/v1/running"}, watchRun.Pattern: {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/output", "", "404"},

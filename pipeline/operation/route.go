@@ -190,7 +190,7 @@ func (o Route[A, R]) Call(ctx context.Context, s *Server, args A) (result R, err
 	return o.Send(ctx, s, args, nil)
 }
 
-// Send asks a server with content, whose SHA-256 follows it, and returns its result. Nil is no content.
+// Send asks a server with content, whose SHA-256 follows it, and returns its result. Content that is an io.Closer is closed. Nil is no content.
 func (o Route[A, R]) Send(ctx context.Context, s *Server, args A, content io.Reader) (result R, err error) {
 	res, err := o.ask(ctx, s, args, content)
 	if err != nil {
@@ -260,6 +260,14 @@ func (s *sending) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Close implements [io.Closer].
+func (s *sending) Close() error {
+	if c, is := s.Reader.(io.Closer); is {
+		return c.Close()
+	}
+	return nil
+}
+
 func (o Route[A, R]) ask(ctx context.Context, s *Server, args A, content io.Reader) (*http.Response, error) {
 	req, err := o.request(ctx, s.URL, args)
 	if err != nil {
@@ -268,13 +276,17 @@ func (o Route[A, R]) ask(ctx context.Context, s *Server, args A, content io.Read
 	if content != nil {
 		req.Header.Set("Content-Type", o.Content)
 		req.Trailer = http.Header{digestName: nil}
-		req.Body = io.NopCloser(&sending{content, sha256.New(), func(sum []byte) { req.Trailer.Set(digestName, digestOf(sum)) }})
+		req.Body = &sending{content, sha256.New(), func(sum []byte) { req.Trailer.Set(digestName, digestOf(sum)) }}
+		defer context.AfterFunc(ctx, func() { req.Body.Close() })() // net/http waits for a read that waits
 		req.ContentLength = -1
 	}
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}
 	resp, err := s.HTTP.Do(req)
+	if err != nil && content != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // the socket's address is none that means anything to people
 	}
