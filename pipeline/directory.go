@@ -120,7 +120,6 @@ func (q CopyFiles) describe() Request {
 }
 
 func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
-	name := path.Clean("/" + q.Path)[1:]
 	if q.To = path.Clean(q.To); q.To == "." {
 		q.To = "~"
 	}
@@ -128,7 +127,7 @@ func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
 		return nil, err
 	}
 	return r.planFileOf(q.Session, "copy", &q.To, nil, func(ctx context.Context, c *guest.Client) error {
-		from := "~/" + path.Join(Exports, name)
+		from := exported(q.Path)
 		e, err := r.p.StatFile(ctx, r.res.Namespace, q.From, from)
 		if err != nil {
 			return err
@@ -141,7 +140,7 @@ func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
 			return err
 		}
 		defer content.Close()
-		e, err = c.Write(ctx, guest.Put{Path: path.Join(q.To, path.Base(name)), Mode: e.Mode, Whole: true}, content)
+		e, err = c.Write(ctx, guest.Put{Path: path.Join(q.To, path.Base(from)), Mode: e.Mode, Whole: true}, content)
 		r.res.Answer = guest.Unpacked{Files: 1, Bytes: e.Size}
 		return err
 	})
@@ -157,3 +156,40 @@ func (r *run) copyDirectory(ctx context.Context, c *guest.Client, q CopyFiles, f
 	r.res.Answer = u
 	return err
 }
+
+// KeepFiles keeps a file or, as a tar, a directory that a session has exported like what a run leaves: the result's Artifacts has it.
+type KeepFiles struct {
+	Namespace, Session string
+	Path               string // below Exports
+}
+
+func (q KeepFiles) describe() Request {
+	return Request{Namespace: q.Namespace, Session: q.Session, Name: "file"}
+}
+
+func (q KeepFiles) plan(_ context.Context, r *run) (work, error) {
+	if r.p.cfg.Results == nil {
+		return nil, refuse(StageValidate, "nothing is kept of sessions here", "a server keeps it: sandboxmcp serve")
+	}
+	from := exported(q.Path)
+	return r.planFileOf(q.Session, "keep", &from, nil, func(ctx context.Context, _ *guest.Client) error {
+		e, err := r.p.StatFile(ctx, r.res.Namespace, q.Session, from)
+		if err != nil {
+			return err
+		}
+		name, content := path.Base(from), io.ReadCloser(nil)
+		if e.Kind == guest.Directory {
+			name += ".tar"
+			content, err = r.p.ReadDirectory(ctx, r.res.Namespace, q.Session, from)
+		} else {
+			_, content, err = r.p.ReadFile(ctx, r.res.Namespace, q.Session, from)
+		}
+		if err != nil {
+			return err
+		}
+		return r.store(ctx, name, r.p.cfg.Artifacts.MaxBytes, content)
+	})
+}
+
+// exported returns the path, in a session, of a name below its Exports.
+func exported(name string) string { return "~/" + path.Join(Exports, path.Clean("/"+name)) }

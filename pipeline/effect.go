@@ -12,7 +12,8 @@ import (
 
 // Effect is anything that is done for a caller: a [Request], [Process], [Install], [NewSession], [ChangeSession], [PauseSession],
 // [SnapshotSession], [EndSession], [NewContext], [RestartContext], [EndContext], [WriteFile], [ChangeFile], [WriteDirectory], [CopyFiles],
-// [DialPort], [Bridge], [NewLimits], [Interrupt], [Fetch], [Search], [Browse], [HostCommand], [HostRead], [HostWrite], [HostList], [HostCopy] or [Denial],
+// [KeepFiles], [DialPort], [Bridge], [NewLimits], [Interrupt], [Fetch], [Search], [Browse],
+// [HostCommand], [HostRead], [HostWrite], [HostList], [HostCopy] or [Denial],
 // or a call of a tool by code of a session. Do is the only way to have it.
 type Effect interface {
 	// describe returns what rows and the result say of the effect from its beginning.

@@ -201,12 +201,20 @@ func (r *run) storeFile(ctx context.Context, name string, content []byte) error 
 	if r.p.cfg.Results == nil {
 		return refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; ", remedy.Input, " gives files to a run")
 	}
+	return r.store(ctx, name, r.p.cfg.Host.maxFile(), io.NopCloser(bytes.NewReader(content)))
+}
+
+// store puts content into the result store, of so many bytes at most, and closes it.
+func (r *run) store(ctx context.Context, name string, most int64, content io.ReadCloser) error {
 	m, err := signer.Collect(ctx, func(_ context.Context, f func(signer.File) error) (int, error) {
-		return 0, f(signer.File{Name: name, Size: int64(len(content)), Mode: 0o644, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }})
-	}, signer.Options{Dir: r.p.cfg.Results.ArtifactDir(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: r.p.cfg.Host.maxFile(), Redact: r.clean})
+		return 0, f(signer.File{Name: name, Mode: 0o644, Open: func() (io.ReadCloser, error) { return content, nil }})
+	}, signer.Options{Dir: r.p.cfg.Results.ArtifactDir(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: most, Redact: r.clean})
+	if err == nil && len(m.Artifacts) == 0 {
+		err = refuse(StageBackend, fmt.Sprintf("%.80q can't be kept: %s", r.clean(name), m.Why), "take less at once")
+	}
 	if err != nil {
 		return err
 	}
 	r.res.addArtifacts(m)
-	return r.p.cfg.Results.Put(ctx, results.Record{ID: r.res.ID, Namespace: r.res.Namespace, Name: r.res.Name, Ended: backends.EndedOK, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.res.Artifacts})
+	return r.p.cfg.Results.Put(ctx, results.Record{ID: r.res.ID, Namespace: r.res.Namespace, Session: r.res.Session, Name: r.res.Name, Ended: backends.EndedOK, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.res.Artifacts})
 }

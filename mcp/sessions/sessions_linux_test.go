@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -496,12 +498,12 @@ func TestTar(t *testing.T) {
 	path, other := r.open(), r.open()
 	r.exec(path, bashTool, map[string]any{"command": "mkdir -p exports/d; echo one >exports/d/one; echo two >two; ln -s /etc/passwd exports/out"})
 	status, header, text := r.call("GET", path+"/files/tar?path=exports", nil)
-	if status != 200 || header.Get("Content-Type") != tarType {
+	if status != 200 || header.Get("Content-Type") != operation.Tar {
 		t.Fatalf("%d %s", status, text)
 	}
 	sum := sha256.Sum256(text)
 	for digest, want := range map[string]int{digestOf(sum[:]): 200, "": 200, "sha-512=:x:, " + digestOf(sum[:]): 200, digestOf(make([]byte, 32)): 400, "md5=:x:": 400} {
-		headers := []string{"Content-Type", tarType}
+		headers := []string{"Content-Type", operation.Tar}
 		if digest != "" {
 			headers = append(headers, "Content-Digest", digest)
 		}
@@ -520,8 +522,8 @@ func TestTar(t *testing.T) {
 		want         int
 	}{
 		{"GET", path + "/files/tar?path=none", nil, nil, 404}, {"GET", path + "/files/tar?path=two", nil, nil, 400}, {"GET", path + "/files/tar?path=../etc", nil, nil, 403},
-		{"GET", path + "/files/tar?path=/etc", nil, nil, 403}, {"PUT", path + "/files/tar?path=/etc", strings.NewReader("x"), []string{"Content-Type", tarType}, 403},
-		{"PUT", path + "/files/tar", strings.NewReader("what is this?"), []string{"Content-Type", tarType}, 400}, {"PUT", path + "/files/tar", strings.NewReader("x"), nil, 415},
+		{"GET", path + "/files/tar?path=/etc", nil, nil, 403}, {"PUT", path + "/files/tar?path=/etc", strings.NewReader("x"), []string{"Content-Type", operation.Tar}, 403},
+		{"PUT", path + "/files/tar", strings.NewReader("what is this?"), []string{"Content-Type", operation.Tar}, 400}, {"PUT", path + "/files/tar", strings.NewReader("x"), nil, 415},
 		{"POST", other + "/copy", map[string]any{"from_session": path[len(Root)+1:], "path": "../two"}, nil, 404},
 		{"POST", other + "/copy", map[string]any{"from_session": path[len(Root)+1:], "path": "d", "to": "/etc"}, nil, 403},
 		{"POST", other + "/copy", map[string]any{"from_session": "none", "path": "d"}, nil, 404}, {"POST", other + "/copy", map[string]any{"path": "d"}, nil, 400},
@@ -553,3 +555,5 @@ func TestGone(t *testing.T) {
 		}
 	}
 }
+
+func digestOf(sum []byte) string { return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":" }

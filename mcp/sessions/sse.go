@@ -19,9 +19,20 @@ type sse struct {
 	closed bool
 
 	draining sync.Mutex // held while what waits is sent
-	waits    sync.Mutex // guards waiting
+	waits    sync.Mutex // guards the next three
 	waiting  []string   // of later
+	bytes    int        // of those, and of the one that is being sent
+	dropped  int        // behind those
 	more     chan struct{}
+}
+
+// maxWaiting is how many bytes of events wait for a client that reads slowly. One event waits however large it is.
+const maxWaiting = 8 << 20
+
+// dropped tells how many events are missing in its place, since the client read too slowly.
+type dropped struct {
+	Type   string `json:"type"` // "dropped"
+	Events int    `json:"events"`
 }
 
 // startSSE begins the answer, which says that it lives every so often until close.
@@ -55,14 +66,20 @@ func (s *sse) send(event string, data any) {
 	s.write(fmt.Sprintf("event: %s\ndata: %s\n\n", event, text))
 }
 
-// later sends an event soon, and in the order of its callers, who wait for no client.
+// later sends an event soon, and in the order of its callers, who wait for no client. A client that reads too slowly is told how many it
+// does not get.
 func (s *sse) later(event string, data any) {
-	text, err := json.Marshal(data)
+	encoded, err := json.Marshal(data)
 	if err != nil {
 		return // it is our own
 	}
+	text := fmt.Sprintf("event: %s\ndata: %s\n\n", event, encoded)
 	s.waits.Lock()
-	s.waiting = append(s.waiting, fmt.Sprintf("event: %s\ndata: %s\n\n", event, text))
+	if s.dropped > 0 || s.bytes > 0 && s.bytes+len(text) > maxWaiting {
+		s.dropped++
+	} else {
+		s.waiting, s.bytes = append(s.waiting, text), s.bytes+len(text)
+	}
 	s.waits.Unlock()
 	select {
 	case s.more <- struct{}{}:
@@ -70,16 +87,30 @@ func (s *sse) later(event string, data any) {
 	}
 }
 
-// drain sends what waits.
+// drain sends what waits, and behind that what is missing.
 func (s *sse) drain() {
 	s.draining.Lock()
 	defer s.draining.Unlock()
-	s.waits.Lock()
-	all := s.waiting
-	s.waiting = nil
-	s.waits.Unlock()
-	for _, text := range all {
-		s.write(text)
+	for {
+		s.waits.Lock()
+		text, missing := "", 0
+		if len(s.waiting) > 0 {
+			text, s.waiting = s.waiting[0], s.waiting[1:]
+		} else {
+			missing, s.dropped = s.dropped, 0
+		}
+		s.waits.Unlock()
+		switch {
+		case text != "":
+			s.write(text)
+		case missing > 0:
+			s.send("dropped", dropped{"dropped", missing})
+		default:
+			return
+		}
+		s.waits.Lock()
+		s.bytes -= len(text)
+		s.waits.Unlock()
 	}
 }
 
