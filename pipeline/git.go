@@ -5,6 +5,9 @@ import "slices"
 // GitIdentity is who git says has made a commit in a sandbox. Credentials are another matter: secrets that are bound to a host.
 type GitIdentity struct{ Name, Email string }
 
+// maxAuthor bounds each of its fields, in bytes: they are variables of all programs.
+const maxAuthor = 1000
+
 // or returns the identity with what it lacks from another.
 func (g GitIdentity) or(other GitIdentity) GitIdentity {
 	if g.Name == "" {

@@ -197,6 +197,9 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	if err := checkEnv(q.Git.env(), nil); err != nil {
 		return c, err
 	}
+	if max(len(q.Git.Name), len(q.Git.Email)) > maxAuthor {
+		return c, refuse(StageValidate, fmt.Sprintf("the name or address of an author of commits has more than %d bytes", maxAuthor), "give less")
+	}
 	if describesMuch(q.Metadata) {
 		return c, refuse(StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
 	}

@@ -48,14 +48,14 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 		refuse(w, http.StatusBadRequest, "send the files as multipart/form-data: "+err.Error())
 		return
 	}
-	dir, list := workspace, []file{}
+	dir, list, left := workspace, []file{}, int64(MaxUpload)
 	for n := 0; ; n++ {
 		p, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			s.refuseUpload(w, err)
+			s.refuseUpload(w, unread(err))
 			return
 		}
 		if n == maxParts {
@@ -65,7 +65,9 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 		name := fileName(p.Header.Get("Content-Disposition"))
 		if name == "" {
 			value, err := io.ReadAll(io.LimitReader(p, 4096))
-			if err == nil && p.FormName() == "path" {
+			if err != nil {
+				err = unread(err)
+			} else if p.FormName() == "path" {
 				dir, err = inWorkspace(string(value))
 			}
 			if err != nil {
@@ -84,7 +86,11 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 			s.refuseUpload(w, err)
 			return
 		}
-		res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: p})
+		content := &bounded{Reader: p, left: &left}
+		res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: content})
+		if content.err != nil {
+			err = unread(content.err)
+		}
 		if err != nil {
 			s.refuseUpload(w, err)
 			return
@@ -96,6 +102,33 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 		return
 	}
 	operation.Reply(w, http.StatusCreated, map[string]any{"files": list})
+}
+
+// bounded reads the files of a form, all of which may have so many bytes, and keeps why it could not.
+type bounded struct {
+	io.Reader
+	left *int64
+	err  error
+}
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if *b.left -= int64(n); *b.left < 0 {
+		n, err = 0, &http.MaxBytesError{Limit: MaxUpload}
+	}
+	if err != nil && err != io.EOF {
+		b.err = err
+	}
+	return n, err
+}
+
+// unread is the error of a form that could not be read: one that is too large, or else its client's fault.
+func unread(err error) error {
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return err
+	}
+	return &problem{codeInput, "the form can't be read: " + err.Error()}
 }
 
 // fileName returns the file name of a part, with its directories, which multipart.Part.FileName leaves out.

@@ -3,6 +3,8 @@ package sessions
 import (
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -14,6 +16,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,12 +36,23 @@ type rig struct {
 	t   *testing.T
 	url string
 	p   *pipeline.Pipeline
+	log *audit.Log
+	end func() // ends the server
 }
 
 func newRig(t *testing.T, sessions session.Config) *rig {
 	t.Helper()
-	dir := t.TempDir()
-	log, err := audit.Open(t.Context(), filepath.Join(dir, "audit.db"))
+	return newRigAt(t, t.TempDir(), func(c *pipeline.Config) { c.Sessions = sessions })
+}
+
+// newRigAt is a rig whose log is in dir.
+func newRigAt(t *testing.T, dir string, change func(*pipeline.Config)) *rig {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.OpenSigned(t.Context(), filepath.Join(dir, "audit.db"), audit.Signing{Key: func(context.Context) (crypto.Signer, error) { return key, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,20 +62,23 @@ func newRig(t *testing.T, sessions session.Config) *rig {
 		backend.Close()
 		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
-	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(vault.NewMemory()), Sessions: sessions,
-		Limits: pipeline.Bounds{Limits: backends.Limits{Disk: 512 << 20, RAM: 512 << 20}}})
+	cfg := pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(vault.NewMemory()),
+		Limits: pipeline.Bounds{Limits: backends.Limits{Disk: 512 << 20, RAM: 512 << 20}}}
+	change(&cfg)
+	p := pipeline.New(cfg)
 	s := New(Config{Pipeline: p})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := r.Header.Get("X-Who") // in the place of a token
 		s.ServeHTTP(w, r.WithContext(identity.With(r.Context(), identity.Identity{Name: who, Kind: identity.Agent, Source: identity.FromToken, Namespaces: []string{who}})))
 	}))
-	t.Cleanup(func() {
+	end := sync.OnceFunc(func() {
 		server.Close()
 		p.Close()
 		backend.Close()
 		log.Close()
 	})
-	return &rig{t, server.URL, p}
+	t.Cleanup(end)
+	return &rig{t, server.URL, p, log, end}
 }
 
 // call sends a request and returns its status, its headers and its body.
@@ -377,6 +394,9 @@ func TestLargeFiles(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		if status, text := send(MaxUpload, known); status != http.StatusCreated || !bytes.Contains(text, []byte(`"size_bytes":104857600`)) {
 			t.Errorf("100 MB, known %v: %d %s", known, status, text)
+		}
+		if status, text := send(MaxUpload+1, known); status != http.StatusRequestEntityTooLarge {
+			t.Errorf("a byte more, known %v: %d %s", known, status, text)
 		}
 		if status, text := send(MaxUpload+1<<20, known); status != http.StatusRequestEntityTooLarge {
 			t.Errorf("more, known %v: %d %s", known, status, text)
