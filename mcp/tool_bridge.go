@@ -114,9 +114,9 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 		return &answer{text: fmt.Sprintf("%s, %s, are in %s of session %s\nrequest_id: %s", count(u.Files, "file"), size(u.Bytes), readable(cmp.Or(a.To, "/workspace")), a.Session, res.ID), facts: f}, nil
 	}
 	s.runs.note(res.ID)
-	kept := runList([]results.Record{{ID: res.ID, Ended: res.Ended, Artifacts: res.Artifacts}})
-	f.Artifacts = kept.facts.(*artifactsFacts).Runs[0].Artifacts
-	made := &answer{text: fmt.Sprintf("kept as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name returns it; execute_code takes it with \"files\"", res.ID, kept.text), facts: f}
+	cached := runList([]results.Record{{ID: res.ID, Ended: res.Ended, Artifacts: res.Artifacts}})
+	f.Artifacts = cached.facts.(*artifactsFacts).Runs[0].Artifacts
+	made := &answer{text: fmt.Sprintf("kept as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name returns it; execute_code takes it with \"files\"", res.ID, cached.text), facts: f}
 	for _, one := range f.Artifacts {
 		if one.Withheld == "" {
 			made.extra = append(made.extra, mcp.NewResourceLink(one.URI, one.Name, "exported by session "+a.From, one.MIME))

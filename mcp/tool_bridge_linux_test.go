@@ -33,13 +33,13 @@ func TestBridgeFiles(t *testing.T) {
 	contains(t, bridge(`{"namespace":"a","session_id":%q,"tar":%q}`, one, whole).text, "2 files, 6 bytes, are in /workspace of session "+one)
 	contains(t, bridge(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"results","to":"in"}`, two, one).text, "1 file, 3 bytes, are in in of session "+two)
 	contains(t, p.tool("execute_code", fmt.Sprintf(`{"namespace":"a","session_id":%q,"code":"cat in/n.txt; ls -A"}`, two)).text, "42\nin")
-	kept := bridge(`{"namespace":"a","from_session_id":%q,"path":"results"}`, one)
-	contains(t, kept.text, "kept as request_id: ", "results.tar", "what to do: get_artifacts")
-	run := runOf.FindStringSubmatch(kept.text)[1]
+	cached := bridge(`{"namespace":"a","from_session_id":%q,"path":"results"}`, one)
+	contains(t, cached.text, "kept as request_id: ", "results.tar", "what to do: get_artifacts")
+	run := runOf.FindStringSubmatch(cached.text)[1]
 	contains(t, p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"results.tar","encoding":"base64"}`, run)).text, "as base64", base64.StdEncoding.EncodeToString([]byte("n.txt"))[:6])
 	contains(t, p.tool("execute_code", fmt.Sprintf(`{"namespace":"a","language":"shell","code":"tar xOf r.tar n.txt","files":{"r.tar":{"request_id":%q,"artifact":"results.tar"}}}`, run)).text, "42")
-	kept = bridge(`{"namespace":"a","from_session_id":%q,"path":"results/n.txt"}`, one)
-	contains(t, kept.text, "n.txt, 3 bytes")
+	cached = bridge(`{"namespace":"a","from_session_id":%q,"path":"results/n.txt"}`, one)
+	contains(t, cached.text, "n.txt, 3 bytes")
 	for name, c := range map[string]struct{ arguments, want string }{
 		"not exported":        {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"../private/key"}`, two, one), "no such file"},
 		"kept, not exported":  {fmt.Sprintf(`{"namespace":"a","from_session_id":%q,"path":"../private/key"}`, one), "no such file"},

@@ -11,7 +11,7 @@ import (
 // and it takes some again before the code goes on.
 type seat struct {
 	run    *execution
-	turn   chan struct{} // has room for who takes slots again
+	lock   chan struct{} // has room for who takes slots again
 	mu     sync.Mutex
 	leave  func() // gives the slots back; nil while it holds none
 	waits  int    // calls
@@ -28,7 +28,7 @@ func waitingOf(slots int) int { return max(16, 8*slots) }
 
 // sit has the run give its slots back by a seat.
 func (e *execution) sit(leave func()) {
-	e.seat = &seat{run: e, turn: make(chan struct{}, 1), leave: leave}
+	e.seat = &seat{run: e, lock: make(chan struct{}, 1), leave: leave}
 	e.releases = append(e.releases, e.seat.close)
 }
 
@@ -59,8 +59,8 @@ func (s *seat) give(state string) {
 func (s *seat) goOn(ctx context.Context) error {
 	defer s.answered(ctx)
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
 	case <-ctx.Done():
 	}
 	s.mu.Lock()

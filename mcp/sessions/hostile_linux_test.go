@@ -165,7 +165,7 @@ func TestPastSessions(t *testing.T) {
 	first.p.WaitJob(t.Context(), "ann", j.ID)
 	first.end()
 	second := newRigAt(t, dir, nothing)
-	told := func(who string) string {
+	answerTo := func(who string) string {
 		t.Helper()
 		status, _, body := second.call("GET", path, nil, "X-Who", who)
 		if status != http.StatusNotFound {
@@ -178,10 +178,10 @@ func TestPastSessions(t *testing.T) {
 		}
 		return string(body)
 	}
-	if text := told("ann"); !strings.Contains(text, "the session has ended: ") {
+	if text := answerTo("ann"); !strings.Contains(text, "the session has ended: ") {
 		t.Errorf("its owner is told %s", text)
 	}
-	none := told("eve")
+	none := answerTo("eve")
 	if !strings.Contains(none, "there is no such session") {
 		t.Errorf("another is told %s", none)
 	}
@@ -194,8 +194,8 @@ func TestPastSessions(t *testing.T) {
 	if _, err := second.log.Seal(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("after its rows are sealed, its owner is told %s", told("ann"))
-	if text := told("eve"); text != none {
+	t.Logf("after its rows are sealed, its owner is told %s", answerTo("ann"))
+	if text := answerTo("eve"); text != none {
 		t.Errorf("after its rows are sealed, another is told %s", text)
 	}
 }

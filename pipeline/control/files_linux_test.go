@@ -48,8 +48,8 @@ func tarOf(files int, size int64) io.Reader {
 
 var block = bytes.Repeat([]byte("0123456789abcdef"), 4<<10)
 
-// listed returns how much is in a tar.
-func listed(content io.Reader) (files int, size int64, err error) {
+// entries returns how much is in a tar.
+func entries(content io.Reader) (files int, size int64, err error) {
 	for in := tar.NewReader(content); ; {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
@@ -120,7 +120,7 @@ func TestFiles(t *testing.T) {
 			isTar, content, err := r.GetFiles(t.Context(), info.ID, name)
 			must(t, err)
 			defer content.Close()
-			if n, size, err := listed(content); err != nil || !isTar || n != c.files || size != moved.Bytes {
+			if n, size, err := entries(content); err != nil || !isTar || n != c.files || size != moved.Bytes {
 				t.Errorf("%s out: %d files, %d bytes, %v", name, n, size, err)
 			}
 		})
@@ -201,7 +201,7 @@ func TestFilesThatChange(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if _, _, err := listed(content); err == nil {
+		if _, _, err := entries(content); err == nil {
 			whole++
 		}
 		content.Close()
@@ -214,7 +214,7 @@ func TestFilesThatChange(t *testing.T) {
 			return false
 		}
 		defer content.Close()
-		_, _, err = listed(content)
+		_, _, err = entries(content)
 		return err == nil
 	})
 }
