@@ -46,6 +46,7 @@ func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if most := d.largest(r); r.ContentLength > most {
+		w.Header().Set("Connection", "close") // or net/http would wait for some of the body before it answers
 		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has at most %d MiB", most>>20), "send less at once")
 		return
 	}

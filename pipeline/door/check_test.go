@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestHost(t *testing.T) {
@@ -232,6 +233,17 @@ func TestSmuggled(t *testing.T) {
 	}
 	if strings.Contains(paths.String(), "smuggled") {
 		t.Errorf("handled: %s", &paths)
+	}
+}
+
+// TestTooLongAtOnce: who says that a body is too long is told so before it comes.
+func TestTooLongAtOnce(t *testing.T) {
+	b := usual
+	b.body = time.Hour
+	d, _ := start(t, Config{}, b)
+	got := raw(t, d, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000000\r\n\r\n1")
+	if !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, "at most 32 MiB") {
+		t.Errorf("got %q", got)
 	}
 }
 
