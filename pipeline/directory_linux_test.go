@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // archive is a tar of entries "name=content", "name/" and "name->target".
@@ -173,5 +175,30 @@ func TestExports(t *testing.T) {
 	}
 	if _, err := p.Do(t.Context(), PauseSession{Session: from}); err == nil {
 		t.Error("a secret was kept with the files of a paused session")
+	}
+}
+
+// TestNoAgent: a session whose sandbox can't show our agent runs code, and says that its files can't be had.
+func TestNoAgent(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	res, err := p.Do(t.Context(), NewSession{Language: "shell", Profile: "landlock"})
+	if err != nil {
+		t.Skip(err)
+	}
+	id := res.Answer.(session.Info).ID
+	if res := cell(t, p, id, "echo hi", nil); res.Stdout != "hi\n" {
+		t.Errorf("got %+v", res)
+	}
+	_, err = p.Do(t.Context(), WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(archive(t, "a=1"))})
+	if _, reading := p.ReadDirectory(t.Context(), "", id, "in"); !errors.Is(err, session.ErrNoAgent) || !errors.Is(reading, session.ErrNoAgent) || strings.Contains(PublicText(err), "inside the server") {
+		t.Errorf("files in: %v; out: %v", err, reading)
+	}
+	if _, err := p.Do(t.Context(), NewSession{Language: "shell", Profile: "landlock", Guest: true}); err == nil {
+		t.Error("one whose files are needed was opened")
+	}
+	p2, _, _ := newReal(t, nil) // others show it without being asked
+	s := open(t, p2, NewSession{Language: "shell"})
+	if _, err := p2.Do(t.Context(), WriteDirectory{Session: s.ID, Path: "in", Content: bytes.NewReader(archive(t, "a=1"))}); err != nil {
+		t.Error(err)
 	}
 }
