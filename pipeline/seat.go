@@ -15,7 +15,7 @@ type seat struct {
 	mu     sync.Mutex
 	leave  func() // gives the slots back; nil while it holds none
 	waits  int    // calls
-	rests  *time.Timer
+	goes   int    // how often the code went on
 	closed bool
 }
 
@@ -65,10 +65,12 @@ func (s *seat) goOn(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	held := s.leave != nil
+	s.goes++
 	s.mu.Unlock()
 	if held || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	began := time.Now()
 	leave, err := s.run.p.cfg.Queue.Return(ctx, s.run.res.Namespace, weight(s.run.limits.Limits), s.run.waits)
 	if err != nil {
 		return err
@@ -76,6 +78,7 @@ func (s *seat) goOn(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leave = leave
+	s.run.res.Timings.Queue += time.Since(began).Microseconds()
 	s.run.live.state("running")
 	if s.closed {
 		s.give("ending")
@@ -91,13 +94,11 @@ func (s *seat) answered(ctx context.Context) {
 		s.run.p.waiting.leave(ownerOf(ctx, s.run.res.Namespace))
 		return
 	}
-	if s.rests != nil {
-		s.rests.Stop()
-	}
-	s.rests = time.AfterFunc(restAgain, func() {
+	goes := s.goes
+	time.AfterFunc(restAgain, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.waits > 0 {
+		if s.waits > 0 && s.goes == goes {
 			s.give("waiting")
 		}
 	})
