@@ -67,7 +67,7 @@ func (p commands) sessionCopyCommand() *cli.Command {
 A file, or what is in a directory, is put into the directory TO, by default /workspace.
 
 Example: sandboxmcp session copy 01K9ZB5W7Q --from 01K9ZC3M2A results data`,
-		Flags:  []cli.Flag{idFlag(), &cli.StringFlag{Name: "from", Usage: "the session `ID` that exports it", Required: true}, command.JSONFlag(), ServerFlag()},
+		Flags:  []cli.Flag{idFlag(), &cli.StringFlag{Name: "from", Usage: "the session `ID` that exports it"}, command.JSONFlag(), ServerFlag()},
 		Action: p.sessionCopy,
 	}
 }
@@ -77,8 +77,8 @@ func (p commands) sessionCopy(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(words) == 0 {
-		return exit.Usage("sandboxmcp session copy --help", "copy needs a PATH below /workspace/exports of the other session")
+	if len(words) == 0 || c.String("from") == "" {
+		return exit.Usage("sandboxmcp session copy --help", "copy needs --from SESSION, and a PATH below its /workspace/exports")
 	}
 	q := control.Export{From: c.String("from"), Path: words[0]}
 	if len(words) == 2 {

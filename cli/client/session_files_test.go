@@ -61,7 +61,9 @@ func left(t *testing.T, dir string) (names []string) {
 
 // TestHostileTars: nothing of a tar that a session may have made up leaves its directory, and nothing of it stays.
 func TestHostileTars(t *testing.T) {
-	link := func(kind byte, name, target string) tar.Header { return tar.Header{Typeflag: kind, Name: name, Linkname: target} }
+	link := func(kind byte, name, target string) tar.Header {
+		return tar.Header{Typeflag: kind, Name: name, Linkname: target}
+	}
 	large := file("large", 0o644)
 	large.Size = 2 << 20
 	whole := tarOf(t, file("a", 0o644), file("b", 0o644))
