@@ -6,12 +6,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -200,5 +203,74 @@ func TestNoAgent(t *testing.T) {
 	s := open(t, p2, NewSession{Language: "shell"})
 	if _, err := p2.Do(t.Context(), WriteDirectory{Session: s.ID, Path: "in", Content: bytes.NewReader(archive(t, "a=1"))}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHostileArchives: a tar gives nobody rights, no device and no more room than there is, and the last of two files of one name counts.
+func TestHostileArchives(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	res, err := p.Do(t.Context(), NewSession{Bare: true, Limits: Bounds{Limits: backends.Limits{Disk: 16 << 20}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := res.Answer.(session.Info).ID
+	made := func(all ...tar.Header) []byte {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for n, h := range all {
+			if h.Typeflag == tar.TypeReg {
+				h.Size = 1
+			}
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+			if h.Size > 0 {
+				fmt.Fprint(w, n)
+			}
+		}
+		w.Close()
+		return b.Bytes()
+	}
+	file := func(name string, mode int64) tar.Header {
+		return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Uid: 0, Gid: 0, Uname: "root"}
+	}
+	unpack := func(content []byte) error {
+		_, err := p.Do(t.Context(), WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(content)})
+		return err
+	}
+	if err := unpack(made(file("s", 0o6777), file("twice", 0o644), file("twice", 0o600), file("\x1b[31mred\n", 0o644))); err != nil {
+		t.Fatal(err)
+	}
+	if got := ran(t, p, id, "sh", "-c", "cd in; stat -c %a s twice; cat twice; find . -perm /7000 -type f"); got != "777\n600\n2" {
+		t.Errorf("got %q", got)
+	}
+	list, release, err := p.ListFiles(t.Context(), "", id, "in", 1)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%v %v", list, err)
+	}
+	release()
+	bad := map[string][]byte{
+		"a device":        made(file("x", 0o644), tar.Header{Typeflag: tar.TypeChar, Name: "null", Mode: 0o666, Devmajor: 1, Devminor: 3}),
+		"a block device":  made(file("x", 0o644), tar.Header{Typeflag: tar.TypeBlock, Name: "disk", Mode: 0o666, Devmajor: 8}),
+		"a file as a dir": made(file("x", 0o644), file("x/y", 0o644)),
+		"an unknown kind": made(file("x", 0o644), tar.Header{Typeflag: 'Z', Name: "z"}),
+	}
+	dir := t.TempDir()
+	name := filepath.Join(dir, "bomb")
+	if err := errors.Join(os.WriteFile(name, nil, 0o644), os.Truncate(name, 1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	if bomb, err := exec.Command("tar", "-S", "-C", dir, "-c", "bomb").Output(); err == nil && len(bomb) < 1<<20 {
+		bad["a file of holes"] = bomb
+	} else {
+		t.Logf("no tar that knows files with holes: %v", err)
+	}
+	for name, content := range bad {
+		if err := unpack(content); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+		if got := ran(t, p, id, "sh", "-c", "ls -A in | grep -v -e '^s$' -e '^twice$' -e red; ls -A | grep -v '^in$'; true"); strings.TrimSpace(got) != "" {
+			t.Errorf("%s left %q", name, got)
+		}
 	}
 }
