@@ -43,6 +43,9 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 		ModifyResponse: x.answer,
 		ErrorHandler:   c.fail,
 	}
+	if f := c.relay.cfg.Fetch; f != nil {
+		proxy.Transport = keeper{f.Kept, proxy.Transport}
+	}
 	proxy.ServeHTTP(w, r)
 }
 

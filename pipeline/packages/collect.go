@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -26,10 +28,24 @@ type harvest struct {
 	files  map[string]file // that were put into the layer's content
 	report []byte
 	lock   []byte // npm's package-lock.json
+
+	all, brought []Package       // of the layer, and of the order
+	given        map[string]bool // hashes of the files that came in
+	unknown      int             // files that came in without a hash that was known before
+}
+
+// pure reports whether all that came in is files of the packages that the package manager says it brought. Then what it made of them depends
+// on nothing else, whatever these files did to it.
+func (h harvest) pure() bool {
+	named := map[string]bool{}
+	for _, p := range h.brought {
+		named[p.Hash] = true
+	}
+	return h.unknown == 0 && len(named) > 0 && !named[""] && !slices.ContainsFunc(slices.Collect(maps.Keys(h.given)), func(hash string) bool { return !named[hash] })
 }
 
 // collect copies the installed files out of the sandbox: regular files below target, of at most max bytes in total. All else
-// that an install script made is left out.
+// that an install script made is left out. Without a builder nothing was installed, and only the package manager's plans are read.
 func collect(ctx context.Context, from backends.Files, b *builder, max int64) (harvest, error) {
 	h := harvest{files: map[string]file{}}
 	_, err := from.Each(ctx, func(f backends.File) error {
@@ -46,6 +62,9 @@ func collect(ctx context.Context, from backends.Files, b *builder, max int64) (h
 			if err := read(f, &h.lock); err != nil {
 				return err
 			}
+		}
+		if b == nil {
+			return nil
 		}
 		r, err := f.Open()
 		if err != nil {

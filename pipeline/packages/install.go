@@ -2,10 +2,12 @@ package packages
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -137,19 +139,15 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 	if err != nil {
 		return Receipt{}, err
 	}
-	receipt, h, err := j.run(ctx, base, b)
+	receipt, h, err := j.obtain(ctx, base, stage, b)
 	if err != nil || receipt.ExitCode != 0 {
-		return receipt, err
-	}
-	all, brought, err := j.tool.read(j.order, base, h)
-	if err != nil {
 		return receipt, err
 	}
 	retained, err := j.tool.retained(base, h.files)
 	if err != nil {
 		return receipt, err
 	}
-	next.packages, next.files = all, maps.Clone(retained)
+	next.packages, next.files = h.all, maps.Clone(retained)
 	maps.Copy(next.files, h.files)
 	if next.bytes() > j.store.cfg.MaxBytes {
 		return receipt, tooLarge(j.store.cfg.MaxBytes)
@@ -165,8 +163,45 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 	if receipt.Layer, err = put(next, retained, h.files, b); err != nil {
 		return receipt, err
 	}
-	receipt.Packages = brought
+	receipt.Packages = h.brought
 	return receipt, nil
+}
+
+// obtain puts the files of an order into b. If the same was ordered before, the package manager only finds out what there is to install, and
+// the cache may have that already. What install scripts may have changed is not kept: they see more than the files of one package.
+func (j *job) obtain(ctx context.Context, base layer, stage string, b *builder) (Receipt, harvest, error) {
+	kept, works := j.store.cache(j.set), ""
+	if kept.max == 0 || j.store.cfg.Scripts {
+		return j.run(ctx, base, stage, b)
+	}
+	if j.order.Language == "node" { // npm works on the layer
+		_, works = base.list()
+	}
+	order := kept.name(append(slices.Sorted(slices.Values(j.order.Packages)), j.kind, works)...)
+	key := func(h harvest) string {
+		list, _ := json.Marshal(h.brought)
+		return kept.name(string(list), string(h.lock))
+	}
+	defer kept.trim()
+	var asked []egress.Record
+	if len(kept.sets(order, "*")) > 0 {
+		receipt, h, err := j.run(ctx, base, stage, nil)
+		if err != nil || receipt.ExitCode != 0 {
+			return receipt, h, err
+		}
+		if h.files = kept.take(order, key(h), b); h.files != nil {
+			receipt.Cached = true
+			receipt.Stdout += "sandboxmcp: the same was installed before, and is taken from the cache\n"
+			return receipt, h, nil
+		}
+		asked = receipt.Hosts
+	}
+	receipt, h, err := j.run(ctx, base, stage, b)
+	receipt.Hosts = append(asked, receipt.Hosts...)
+	if err == nil && receipt.ExitCode == 0 && h.pure() {
+		kept.addSet(order, key(h), stage, b, h.files)
+	}
+	return receipt, h, err
 }
 
 // tooLarge returns the refusal of a layer of more than max bytes.
@@ -174,14 +209,14 @@ func tooLarge(max int64) error {
 	return backends.Refuse(fmt.Sprintf("the packages would be larger than %d MiB together", max>>20), "ask for smaller ones, or ", remedy.Raise.With("packages.max_mb"))
 }
 
-// run runs the package manager in a sandbox, and collects the files that it left there.
-func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest, error) {
+// run runs the package manager in a sandbox, and collects the files that it left there. Without a builder it installs nothing.
+func (j *job) run(ctx context.Context, base layer, stage string, b *builder) (Receipt, harvest, error) {
 	o := j.order
-	r, err := j.tool.plan(o, base, j.set, j.store.cfg.Scripts)
+	r, err := j.tool.plan(o, base, j.set, j.store.cfg.Scripts, b == nil)
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
-	sites, err := newSites(ctx, j.set, o.Egress.Dialer, 2*j.store.cfg.MaxBytes)
+	sites, err := newSites(ctx, j.set, o.Egress.Dialer, 2*j.store.cfg.MaxBytes, j.store.cache(j.set), stage)
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
@@ -218,6 +253,10 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 	h, err := collect(ctx, sandbox.Files(), b, j.store.cfg.MaxBytes)
 	if errors.Is(err, errTooLarge) {
 		err = tooLarge(j.store.cfg.MaxBytes)
+	}
+	if err == nil {
+		h.given, h.unknown = sites.given, sites.unknown
+		h.all, h.brought, err = j.tool.read(o, base, h)
 	}
 	return receipt, h, err
 }

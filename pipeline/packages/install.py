@@ -4,7 +4,7 @@ import py_compile
 
 target, seen = sys.argv[1:3]
 code = pip(sys.argv[3:])
-if code:
+if code or "--dry-run" in sys.argv:
     sys.exit(code)
 # Layers are read-only, so no run could keep what it compiles; and their files get new times, so
 # the usual check by time would find everything compiled out of date.

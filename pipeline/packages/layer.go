@@ -2,6 +2,7 @@ package packages
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -179,6 +180,32 @@ func (b *builder) copy(name string, exec bool, r io.Reader, max int64) (file, er
 	}
 	return file{size: n, exec: exec, hash: hex.EncodeToString(sum.Sum(nil))}, nil
 }
+
+// clear removes all files.
+func (b *builder) clear() {
+	os.RemoveAll(b.root)
+	clear(b.made)
+	b.mkdir(".")
+}
+
+// verify returns an error unless the files are there as they were when they were hashed.
+func (b *builder) verify(files map[string]file) error {
+	for name, want := range files {
+		f, err := os.Open(filepath.Join(b.root, name))
+		if err != nil {
+			return err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, f)
+		f.Close()
+		if err != nil || hex.EncodeToString(sum.Sum(nil)) != want.hash {
+			return cmp.Or(err, errChanged)
+		}
+	}
+	return nil
+}
+
+var errChanged = errors.New("a file has changed since it was installed")
 
 // link adds files of another layer as hard links: nobody writes to a layer's files, so both can share
 // them. Where the file system has no hard links, or too many of one file, it copies.

@@ -213,6 +213,9 @@ func TestKilled(t *testing.T) {
 		t.Errorf("left after the next server's start: %v", left)
 	}
 	clean(t, b.cfg.Dir)
+	if use, err := Cached(b.cfg.Dir); err != nil || use.Files != 2 || use.Sets != 1 {
+		t.Errorf("cached: %+v %v, want greet and tone, and not what came only in part", use, err)
+	}
 	next.install(next.order("python", "loud"))
 	if got := next.run("default", "python", pyHello+"; import loud"); got != "hello one, friend" {
 		t.Errorf("got %q", got)

@@ -2,6 +2,7 @@ package packages
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
@@ -22,7 +23,7 @@ const maxPage = 256 << 20
 // whether the answer is such a page.
 func (s *sites) learn(res *http.Response) (page bool, err error) {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	var links func(base *url.URL, page []byte) []*url.URL
+	var links func(base *url.URL, page []byte, found func(at *url.URL, hash string))
 	switch media {
 	case "text/html", "application/vnd.pypi.simple.v1+html", "application/xhtml+xml":
 		links = linksOfHTML
@@ -46,9 +47,7 @@ func (s *sites) learn(res *http.Response) (page bool, err error) {
 	case len(text) == maxPage:
 		return false, errors.New("the page is too large")
 	}
-	for _, u := range links(at, text) {
-		s.add(u, link{why: "linked from " + at.Host + "'s page"})
-	}
+	links(at, text, func(u *url.URL, hash string) { s.add(u, link{why: "linked from " + at.Host + "'s page", hash: hash}) })
 	res.Header.Del("Content-Length")
 	res.ContentLength = int64(len(text))
 	res.Body = struct {
@@ -58,12 +57,12 @@ func (s *sites) learn(res *http.Response) (page bool, err error) {
 	return true, nil
 }
 
-// linksOfHTML returns the targets of the anchors of PEP 503.
-func linksOfHTML(base *url.URL, page []byte) (all []*url.URL) {
+// linksOfHTML finds the targets of the anchors of PEP 503.
+func linksOfHTML(base *url.URL, page []byte, found func(at *url.URL, hash string)) {
 	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
 		kind := z.Next()
 		if kind == html.ErrorToken {
-			return all
+			return
 		}
 		t := z.Token()
 		if kind != html.StartTagToken && kind != html.SelfClosingTagToken || t.Data != "a" && t.Data != "base" {
@@ -76,10 +75,19 @@ func linksOfHTML(base *url.URL, page []byte) (all []*url.URL) {
 			case t.Data == "base":
 				base = u
 			default:
-				all = append(all, u)
+				sum, _ := strings.CutPrefix(u.Fragment, "sha256=")
+				found(u, sha256Hash(sum))
 			}
 		}
 	}
+}
+
+// sha256Hash returns a hash in the spelling of [Package], "" if that is none.
+func sha256Hash(hex string) string {
+	if len(hex) != 2*sha256.Size {
+		return ""
+	}
+	return "sha256:" + strings.ToLower(hex)
 }
 
 // object is a JSON object. Its members are told apart by case, as encoding/json does not: a package's author may choose
@@ -92,24 +100,26 @@ func member[T any](of object, name string) (value T) {
 	return value
 }
 
-// linksOfJSON returns the links of PEP 691 ("files", each with a "url") and of npm ("versions", each with a "dist" that has
+// linksOfJSON finds the links of PEP 691 ("files", each with a "url") and of npm ("versions", each with a "dist" that has
 // a "tarball", or a single version).
-func linksOfJSON(base *url.URL, page []byte) (all []*url.URL) {
+func linksOfJSON(base *url.URL, page []byte, found func(at *url.URL, hash string)) {
 	var doc object
 	if json.Unmarshal(page, &doc) != nil {
-		return nil
+		return
 	}
-	link := func(of object, name string) {
+	link := func(of object, name, hash string) {
 		if u, err := base.Parse(member[string](of, name)); err == nil && *u != *base {
-			all = append(all, u)
+			found(u, hash)
 		}
 	}
 	for _, f := range member[[]object](doc, "files") {
-		link(f, "url")
+		link(f, "url", sha256Hash(member[string](member[object](f, "hashes"), "sha256")))
 	}
+	dists := []object{member[object](doc, "dist")}
 	for _, v := range member[map[string]object](doc, "versions") {
-		link(member[object](v, "dist"), "tarball")
+		dists = append(dists, member[object](v, "dist"))
 	}
-	link(member[object](doc, "dist"), "tarball")
-	return all
+	for _, dist := range dists {
+		link(dist, "tarball", member[string](dist, "integrity"))
+	}
 }

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 // serve installs "slow" while it has a session, until it is killed.
 func serve(dir string) {
 	b := process.New(process.Config{StateDir: dir + "/state"})
-	s, err := Open(Config{Dir: dir})
+	s, err := Open(Config{Dir: dir, CacheBytes: 1 << 30})
 	if err == nil {
 		_, err = s.OpenSession(context.Background(), b, "default", "lost", "python")
 	}
@@ -65,6 +66,7 @@ func benchWith(t *testing.T, c Config, r *registry) *bench {
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
 	}
+	c.CacheBytes = cmp.Or(c.CacheBytes, 1<<30)
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	t.Cleanup(func() { b.Close() })
 	s, err := Open(c)

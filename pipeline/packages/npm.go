@@ -34,7 +34,7 @@ func (npm) show(content string) View {
 
 // plan implements tool. npm works on a copy of the layer, so installed packages stay at their versions if they can, and
 // are not fetched again.
-func (npm) plan(o Order, base layer, set settings, scripts bool) (installPlan, error) {
+func (npm) plan(o Order, base layer, set settings, scripts, dry bool) (installPlan, error) {
 	r := installPlan{mounts: slices.Clone(set.mounts), env: slices.Clone(set.env), files: maps.Clone(set.files)}
 	r.files["runnpm.js"] = npmScript
 	old := ""
@@ -48,6 +48,9 @@ func (npm) plan(o Order, base layer, set settings, scripts bool) (installPlan, e
 		"npm_config_ignore_scripts="+strconv.FormatBool(!scripts))
 	install := []string{"node", "/workspace/runnpm.js", inTarget, old, "install", "--prefix=" + inTarget,
 		"--no-audit", "--no-fund", "--no-progress", "--no-bin-links", "--color=false", "--package-lock=true"}
+	if dry {
+		install = append(install, "--package-lock-only")
+	}
 	if scripts {
 		// npm 11 runs scripts only of packages that a project names; older ones don't know of it.
 		r.env = append(r.env, "npm_config_dangerously_allow_all_scripts=true")

@@ -113,7 +113,7 @@ func npmTransport(c configuration, set *settings) error {
 		if err != nil {
 			return fmt.Errorf("npm's cert and key: %w", err)
 		}
-		set.client = append(set.client, pair)
+		set.identify(pair)
 	}
 	if c.Options["strict-ssl"] == "false" {
 		set.untrusted = func(string) bool { return true }

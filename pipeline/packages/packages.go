@@ -34,6 +34,8 @@ type Config struct {
 	Scripts bool
 	// MaxBytes bounds the files of one layer; 0 is 2 GiB.
 	MaxBytes int64
+	// CacheBytes bounds what is kept of what was fetched and unpacked, for later installs; 0 keeps nothing.
+	CacheBytes int64
 }
 
 // DefaultMaxBytes is the MaxBytes of a zero Config.
@@ -44,11 +46,12 @@ var errClosed = errors.New("the package store is closed")
 
 // Store keeps layers. All methods may be called concurrently.
 type Store struct {
-	cfg     Config
-	asked   lazy.Answers[settings] // of the package managers, by language and backend
-	kinds   lazy.Answers[string]   // by backend and language
-	closing chan struct{}          // ends installs
-	work    sync.WaitGroup
+	cfg      Config
+	asked    lazy.Answers[settings] // of the package managers, by language and backend
+	kinds    lazy.Answers[string]   // by backend and language
+	cacheKey []byte
+	closing  chan struct{} // ends installs
+	work     sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
@@ -61,6 +64,7 @@ func Open(c Config) (*Store, error) {
 		return nil, fmt.Errorf("open package store: %q is not an absolute path", c.Dir)
 	}
 	c.MaxBytes = cmp.Or(max(c.MaxBytes, 0), DefaultMaxBytes)
+	c.CacheBytes = max(c.CacheBytes, 0)
 	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}}
 	for _, dir := range []string{c.Dir, s.namespaces(), s.sessionsDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -69,6 +73,9 @@ func Open(c Config) (*Store, error) {
 	}
 	// It holds code that programs will import: nobody else may write there.
 	if err := os.Chmod(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open package store: %w", err)
+	}
+	if err := s.openCache(); err != nil {
 		return nil, fmt.Errorf("open package store: %w", err)
 	}
 	s.sweep()
@@ -157,6 +164,7 @@ type Receipt struct {
 	Result    backends.Result
 	Hosts     []egress.Record // connections that the package manager asked for
 	Layer     string          // hex SHA-256 over the list of the layer's files; "" when nothing has changed
+	Cached    bool            // the files had been unpacked before
 }
 
 // Package is one package of a layer. The tags named about stand in the schemas of tools.

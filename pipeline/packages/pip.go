@@ -35,7 +35,7 @@ func (pip) show(content string) View {
 
 // plan implements tool. pip installs into an empty directory, as if nothing were there: the layer's packages stay at
 // their versions through constraints, unless the order names them.
-func (pip) plan(o Order, base layer, set settings, scripts bool) (installPlan, error) {
+func (pip) plan(o Order, base layer, set settings, scripts, dry bool) (installPlan, error) {
 	r := installPlan{mounts: set.mounts, files: maps.Clone(set.files), env: append(slices.Clone(set.env),
 		"PIP_CONFIG_FILE=/dev/null", "PIP_PROXY=http://127.0.0.1:"+strconv.Itoa(proxyPort), "PIP_CERT="+backends.TrustFile,
 		"PIP_NO_INPUT=1", "PIP_NO_CACHE_DIR=1", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PIP_PROGRESS_BAR=off",
@@ -44,6 +44,9 @@ func (pip) plan(o Order, base layer, set settings, scripts bool) (installPlan, e
 		r.files = map[string]string{}
 	}
 	install := []string{"python", "-I", "-c", pipScript + installScript, inTarget, inPackages, "install", "--target=" + inTarget, "--report=/workspace/" + reportFile, "--no-compile"}
+	if dry {
+		install = append(install, "--dry-run")
+	}
 	if !scripts {
 		install = append(install, "--only-binary=:all:")
 	}

@@ -161,7 +161,7 @@ func pipTransport(c configuration, set *settings) error {
 		if err != nil {
 			return fmt.Errorf("pip's client-cert: %w", err)
 		}
-		set.client = append(set.client, pair)
+		set.identify(pair)
 	}
 	trusted := c.all("trusted-host")
 	set.untrusted = func(host string) bool {

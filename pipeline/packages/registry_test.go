@@ -163,6 +163,8 @@ func (r *registry) serveFile(w http.ResponseWriter, q *http.Request) {
 	}
 	r.mu.Unlock()
 	if wait {
+		w.Write(content[:len(content)/2])
+		w.(http.Flusher).Flush()
 		<-q.Context().Done()
 		return
 	}
@@ -173,7 +175,7 @@ func (r *registry) serveFile(w http.ResponseWriter, q *http.Request) {
 	w.Write(content)
 }
 
-// block has the file of a wheel never come.
+// block has the file of a wheel never come, but for its first half.
 func (r *registry) block(wheel string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

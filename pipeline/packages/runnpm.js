@@ -22,7 +22,9 @@ if (!cli) {
   process.stderr.write('there is no npm\n')
   process.exit(97)
 }
-if (old) fs.cpSync(old, target, { recursive: true })
+if (old && args.includes('--package-lock-only')) {
+  for (const name of ['package.json', 'package-lock.json']) fs.copyFileSync(path.join(old, name), path.join(target, name))
+} else if (old) fs.cpSync(old, target, { recursive: true })
 process.chdir('/tmp')
 process.argv = [process.execPath, cli, ...args]
 require(cli)

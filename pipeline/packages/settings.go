@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"fmt"
 	"net"
 	"net/url"
 	"slices"
@@ -30,6 +31,8 @@ type settings struct {
 	files  map[string]string // by path below the workspace
 	mounts []backends.Mount
 	secret []string // passwords
+
+	account string // sources and credentials, in full: what one account of a registry may fetch, another one may not
 }
 
 // source is a URL that packages come from, without credentials.
@@ -58,6 +61,7 @@ func (s *settings) take(what, raw string) (*url.URL, error) {
 	}
 	u.Fragment = ""
 	s.sources = append(s.sources, source{u, what})
+	s.account += fmt.Sprintf("source %q\n", u)
 	return u, nil
 }
 
@@ -68,6 +72,7 @@ func (b badSetting) Error() string { return b.what + " is not a http or https UR
 
 // login adds credentials at a prefix. Where there is no password, the name is the secret. Incomplete ones are left out.
 func (s *settings) login(prefix string, l login) {
+	s.account += fmt.Sprintf("login %q %q %q %q\n", prefix, l.Name, l.Password, l.Token)
 	placeholder := rand.Text()
 	switch {
 	case l.Token != "":
@@ -88,6 +93,12 @@ func (s *settings) bind(prefix, header, placeholder, value string) {
 	for _, p := range []string{prefix, "//" + host + "/"} {
 		s.credentials = append(s.credentials, credential{p, header, placeholder, value})
 	}
+}
+
+// identify adds a certificate of the operator's.
+func (s *settings) identify(pair tls.Certificate) {
+	s.client = append(s.client, pair)
+	s.account += fmt.Sprintf("certificate %q\n", pair.Certificate)
 }
 
 // hide adds a secret.
@@ -138,6 +149,7 @@ func (s *settings) viaProxy(what, httpProxy, httpsProxy, except string) error {
 		if raw == "" {
 			continue
 		}
+		s.account += fmt.Sprintf("proxy %q\n", raw)
 		if !strings.Contains(raw, "://") {
 			raw = "http://" + raw
 		}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -36,21 +38,27 @@ type sites struct {
 	fetched func(name, host string) // of each file; may be nil
 	left    atomic.Int64            // bytes that may still come in
 	private atomic.Bool             // a source is at a private address, so files may be, too
+	cache   cache
+	temp    string // directory for files on their way to the cache
 
 	mu       sync.Mutex
 	hosts    map[string]string // why a host may be connected to, by scheme://host:port
 	files    map[string]link   // by key
 	troubles []string          // why registries could not be reached, which pip would keep to itself
+	given    map[string]bool   // hashes of files that came in, once they are known to be right
+	unknown  int               // files that came in, or begin to, and are not known to be right
 }
 
 // link is what may be fetched although it is not of a source.
 type link struct {
 	why  string
-	page bool // of an index, whose links count
+	page bool   // of an index, whose links count
+	hash string // as a page says it; "" if none does
 }
 
-// newSites returns the sources of set, from which at most max bytes come in. The caller closes the secrets.
-func newSites(ctx context.Context, set settings, outside *egress.Dialer, max int64) (*sites, error) {
+// newSites returns the sources of set, from which at most max bytes come in. Files on their way to the cache are in the directory temp. The caller
+// closes the secrets.
+func newSites(ctx context.Context, set settings, outside *egress.Dialer, max int64, kept cache, temp string) (*sites, error) {
 	values := vault.NewMemory()
 	for i, v := range set.secret {
 		if err := values.Set("install", "SECRET_"+strconv.Itoa(i), []byte(v)); err != nil {
@@ -61,7 +69,8 @@ func newSites(ctx context.Context, set settings, outside *egress.Dialer, max int
 	if err != nil {
 		return nil, err
 	}
-	s := &sites{set: set, secrets: vault.Leases{lease}, outside: cmp.Or(outside, &egress.Dialer{}), hosts: map[string]string{}, files: map[string]link{}}
+	s := &sites{set: set, secrets: vault.Leases{lease}, outside: cmp.Or(outside, &egress.Dialer{}), hosts: map[string]string{}, files: map[string]link{},
+		cache: kept, temp: temp, given: map[string]bool{}}
 	s.left.Store(max)
 	for _, from := range set.sources {
 		s.hosts[origin(from.base)] = from.what
@@ -79,7 +88,7 @@ func (s *sites) relay() (*relay.Relay, error) {
 	}
 	return relay.New(relay.Config{
 		Secrets: func() []relay.Secret { return bound }, Redact: s.secrets.Redact, Redactor: s.secrets.Writer, Roots: s.set.roots,
-		Fetch: &relay.Fetch{Permit: s.permit, Answered: s.answered, Failed: s.trouble, Proxy: s.proxy, Certificates: s.set.client,
+		Fetch: &relay.Fetch{Permit: s.permit, Kept: s.kept, Answered: s.answered, Failed: s.trouble, Proxy: s.proxy, Certificates: s.set.client,
 			Unverified: func(name string, port int) bool {
 				return s.set.untrusted != nil && (s.set.untrusted(name) || s.set.untrusted(join(name, port)))
 			}},
@@ -135,17 +144,25 @@ func (s *sites) pageAt(u *url.URL) bool {
 	})
 }
 
+// known returns what is known of a URL.
+func (s *sites) known(u *url.URL) link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.files[key(u)]
+}
+
 // add allows a file to be fetched, unless it is at a literal address that no registry may lead to: a proxy of the operator's would connect
 // to that.
 func (s *sites) add(u *url.URL, f link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || s.source(u) && !f.page {
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return
 	}
-	if a, err := netip.ParseAddr(u.Hostname()); err == nil && s.refuses(a) != "" {
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil && !s.source(u) && s.refuses(a) != "" {
 		return
 	}
+	f.page = f.page || s.files[key(u)].page
 	if s.hosts[origin(u)] == "" {
 		s.hosts[origin(u)] = f.why
 	}
@@ -168,23 +185,62 @@ func (s *sites) answered(res *http.Response) error {
 	}
 	// A registry may keep its files anywhere, but what was encrypted stays so.
 	if to, err := res.Location(); err == nil && res.StatusCode < 400 && (from.Scheme == "http" || to.Scheme == "https") {
-		s.add(to, link{"where " + from.Host + " redirects to", s.pageAt(from)})
+		s.add(to, link{"where " + from.Host + " redirects to", s.pageAt(from), s.known(from).hash})
 	}
 	page, err := s.learn(res)
-	file := !page && res.StatusCode == http.StatusOK && res.Request.Method == http.MethodGet
-	res.Body = &download{ReadCloser: res.Body, left: &s.left, end: func() {
-		if s.fetched != nil && file {
-			s.fetched(path.Base(from.Path), from.Host)
-		}
-	}}
+	d := &download{ReadCloser: res.Body, sites: s}
+	if !page && res.Request.Method == http.MethodGet && (res.StatusCode == http.StatusOK || res.StatusCode == http.StatusPartialContent) {
+		d.begin(res)
+	}
+	res.Body = d
 	return err
 }
 
-// download is a body that fails when left, in bytes, is used up. It calls end at its end.
+// kept implements relay.Fetch.Kept: by the hash that a page of the registry has told this install, the cache has a file.
+func (s *sites) kept(r *http.Request) *http.Response {
+	want := s.known(r.URL).hash
+	if r.Method != http.MethodGet || r.Header.Get("Range") != "" || hasher(want) == nil || s.cache.max == 0 {
+		return nil
+	}
+	f := s.cache.file(want)
+	if f == nil {
+		return nil
+	}
+	res := &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {"application/octet-stream"}}, Body: f, ContentLength: -1, Request: r}
+	if info, err := f.Stat(); err == nil {
+		res.ContentLength = info.Size()
+	}
+	return res
+}
+
+// download is a body that fails when more comes in than may. That of a file is hashed and kept.
 type download struct {
 	io.ReadCloser
-	left *atomic.Int64
-	end  func()
+	*sites
+	file       *url.URL // nil if it is none, or has ended
+	from, want string
+	sum        hash.Hash // nil if want is unknown
+	copy       *os.File  // nil if it is not kept
+}
+
+// begin has d treated as a file. Until its end it may be anything.
+func (d *download) begin(res *http.Response) {
+	u := res.Request.URL
+	if strings.HasSuffix(u.Path, ".metadata") && d.known(u) == (link{}) {
+		return // it is a part of the index, and names no file's content
+	}
+	d.file, d.from, d.want = u, u.Host, d.known(u).hash
+	d.mu.Lock()
+	d.unknown++
+	d.mu.Unlock()
+	if d.sum = hasher(d.want); d.sum == nil {
+		return
+	}
+	if _, kept := res.Body.(*os.File); kept {
+		d.from = "the cache"
+	} else if d.cache.max > 0 {
+		d.copy, _ = os.CreateTemp(d.temp, "file-")
+	}
 }
 
 // Read implements io.Reader.
@@ -193,11 +249,51 @@ func (d *download) Read(p []byte) (int, error) {
 	if d.left.Add(-int64(n)) < 0 {
 		return 0, errors.New("more would have to be downloaded than the store allows")
 	}
-	if err == io.EOF && d.end != nil {
+	if d.sum != nil {
+		d.sum.Write(p[:n])
+	}
+	if d.copy != nil {
+		if _, failed := d.copy.Write(p[:n]); failed != nil {
+			d.drop()
+		}
+	}
+	if err == io.EOF && d.file != nil {
 		d.end()
-		d.end = nil
 	}
 	return n, err
+}
+
+// end keeps the file, which is whole, if it is what the index says.
+func (d *download) end() {
+	if d.fetched != nil {
+		d.fetched(path.Base(d.file.Path), d.from)
+	}
+	d.file = nil
+	if d.sum == nil || spelled(d.sum) != d.want {
+		return
+	}
+	d.mu.Lock()
+	d.given[d.want] = true
+	d.unknown--
+	d.mu.Unlock()
+	if d.copy != nil && d.copy.Close() == nil {
+		d.cache.addFile(d.copy.Name(), d.want)
+	}
+}
+
+// drop gives the copy up.
+func (d *download) drop() {
+	if d.copy != nil {
+		d.copy.Close()
+		os.Remove(d.copy.Name())
+		d.copy = nil
+	}
+}
+
+// Close implements io.Closer.
+func (d *download) Close() error {
+	d.drop() // but for its name, if it has got another one
+	return d.ReadCloser.Close()
 }
 
 // trouble records a failure, up to 5 different ones.

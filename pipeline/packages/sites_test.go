@@ -28,7 +28,7 @@ type inside struct {
 
 func openInside(t *testing.T, set settings, max int64) inside {
 	t.Helper()
-	s, err := newSites(t.Context(), set, nil, max)
+	s, err := newSites(t.Context(), set, nil, max, cache{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,9 +324,7 @@ func TestLinks(t *testing.T) {
 				links = linksOfHTML
 			}
 			var got []string
-			for _, u := range links(at, []byte(tt.page)) {
-				got = append(got, u.String())
-			}
+			links(at, []byte(tt.page), func(u *url.URL, _ string) { got = append(got, u.String()) })
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -341,9 +339,9 @@ func FuzzLinks(f *testing.F) {
 	at, _ := url.Parse("https://index.example/simple/a/")
 	f.Fuzz(func(t *testing.T, page, doc string) {
 		s := &sites{outside: &egress.Dialer{}, hosts: map[string]string{}, files: map[string]link{}}
-		for _, u := range append(linksOfHTML(at, []byte(page)), linksOfJSON(at, []byte(doc))...) {
-			s.add(u, link{why: "linked"})
-		}
+		add := func(u *url.URL, hash string) { s.add(u, link{why: "linked", hash: hash}) }
+		linksOfHTML(at, []byte(page), add)
+		linksOfJSON(at, []byte(doc), add)
 		for key := range s.files {
 			if !strings.HasPrefix(key, "http://") && !strings.HasPrefix(key, "https://") {
 				t.Errorf("a link leads to %q", key)

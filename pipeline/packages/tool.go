@@ -12,7 +12,8 @@ type tool interface {
 	// runs.
 	settings(ctx context.Context, host host) (settings, error)
 	// plan returns how to install an order's packages beside those of a layer.
-	plan(o Order, base layer, set settings, scripts bool) (installPlan, error)
+	// A dry plan installs nothing: it only finds out what would be installed.
+	plan(o Order, base layer, set settings, scripts, dry bool) (installPlan, error)
 	// read returns the packages that an install left, and of those the ones that this order brought.
 	read(o Order, base layer, h harvest) (all, brought []Package, err error)
 	// retained returns the files of the layer before that stay beside the fresh ones.

@@ -1,0 +1,329 @@
+package packages
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+// session opens a session, and returns an order for it.
+func (b *bench) session(namespace, id, language string, packages ...string) Order {
+	b.Helper()
+	if _, err := b.OpenSession(b.Context(), b.backend, namespace, id, language); err != nil {
+		b.Fatal(err)
+	}
+	o := b.order(language, packages...)
+	o.Namespace, o.Session = namespace, id
+	return o
+}
+
+// files is what was asked for of the registry's files since the last call.
+func (r *registry) newFiles() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var files []string
+	for _, line := range r.asked {
+		if strings.Contains(line, "/wheels/") || strings.Contains(line, "/-/") {
+			files = append(files, line)
+		}
+	}
+	r.asked = nil
+	return strings.Join(files, "\n")
+}
+
+// TestCache: what one session has fetched and unpacked, no other one fetches and unpacks again, of whatever namespace and server.
+func TestCache(t *testing.T) {
+	for language, hello := range map[string]string{"python": pyHello, "node": nodeHello} {
+		t.Run(language, func(t *testing.T) {
+			b := newBench(t, Config{})
+			stock(b.registry)
+			first := b.install(b.session("one", "s1", language, "greet"))
+			if first.Cached || b.newFiles() == "" {
+				t.Errorf("the first: %+v", first)
+			}
+			server := benchWith(t, Config{Dir: b.cfg.Dir}, b.registry)
+			for _, o := range []Order{b.session("one", "s2", language, "greet"), b.session("two", "s3", language, "greet"), server.order(language, "greet")} {
+				r := server.Store.mustInstall(t, b, o)
+				if files := b.newFiles(); !r.Cached || files != "" {
+					t.Errorf("again, in %q %q: cached %v, fetched %q\n%s", o.Namespace, o.Session, r.Cached, files, r.Stdout)
+				}
+				if len(r.Packages) != 2 || r.Packages[0] != first.Packages[0] || r.Packages[1] != first.Packages[1] || r.Layer != first.Layer || lacking(r.Contained) != nil {
+					t.Errorf("again: %+v, at first %+v", r, first)
+				}
+			}
+			for _, at := range [][2]string{{"one", "s2"}, {"two", "s3"}, {"default", ""}} {
+				v := b.view(at[0], at[1], language)
+				if got := b.says(b.start(language, v), language, v, hello); got != "hello two, friend" {
+					t.Errorf("%v: %q", at, got)
+				}
+			}
+			// A set that shares files has them from the cache, and what is new is asked for again each time.
+			loud := map[string]string{"python": "loud", "node": "@team/loud"}[language]
+			if r := b.install(b.session("one", "s4", language, loud)); r.Cached || strings.Contains(b.newFiles(), "tone") {
+				t.Errorf("another set: %+v", r)
+			}
+			if language == "python" {
+				b.wheel("tone", "1.1", map[string]string{"tone.py": "name = 'new friend'\n"})
+			} else {
+				b.node("tone", "1.1.0", map[string]string{"index.js": "module.exports = 'new friend'"}, nil)
+			}
+			o := b.session("one", "s5", language, "greet")
+			if r := b.install(o); r.Cached || !strings.Contains(b.newFiles(), "tone") {
+				t.Errorf("there is a newer one: %+v", r)
+			}
+			v := b.view("one", "s5", language)
+			if got := b.says(b.start(language, v), language, v, hello); got != "hello two, new friend" {
+				t.Errorf("got %q", got)
+			}
+			clean(t, b.cfg.Dir)
+		})
+	}
+}
+
+// mustInstall installs by the store that has the order's session.
+func (s *Store) mustInstall(t *testing.T, b *bench, o Order) Receipt {
+	t.Helper()
+	if o.Session != "" {
+		s = b.Store
+	}
+	r, err := s.Install(t.Context(), o)
+	if err != nil || r.ExitCode != 0 {
+		t.Fatalf("%+v: exit %d, %v\n%s", o.Packages, r.ExitCode, err, r.Stderr)
+	}
+	return r
+}
+
+// TestCacheAccounts: what was fetched with one account of a registry is nobody's who has another one, or none.
+func TestCacheAccounts(t *testing.T) {
+	for _, language := range []string{"python", "node"} {
+		t.Run(language, func(t *testing.T) {
+			b := newBench(t, Config{})
+			stock(b.registry)
+			b.password = "sesame-street"
+			as := func(name, password string) *bench {
+				login := name + ":" + password
+				t.Setenv("PIP_INDEX_URL", strings.Replace(b.index.URL, "://", "://"+login+"@", 1)+"/simple")
+				rc := fmt.Sprintf("//%s/npm/:_auth=%s\n", strings.TrimPrefix(b.index.URL, "http://"), base64.StdEncoding.EncodeToString([]byte(login)))
+				if err := os.WriteFile(os.Getenv("npm_config_userconfig"), []byte(rc), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				b.newFiles()
+				return benchWith(t, Config{Dir: b.cfg.Dir}, b.registry)
+			}
+			one := as("one", "sesame-street")
+			one.install(one.order(language, "greet"))
+			if files := b.newFiles(); files == "" {
+				t.Error("the first account fetched nothing")
+			}
+			none := as("", "")
+			if r := none.fails(none.session("other", "s1", language, "greet")); r.Cached {
+				t.Errorf("without an account: %+v", r)
+			}
+			wrong := as("one", "guessed-word")
+			if r := wrong.fails(wrong.session("other", "s2", language, "greet")); r.Cached || b.newFiles() != "" {
+				t.Errorf("with a wrong password: %+v", r)
+			}
+			two := as("two", "sesame-street")
+			if r := two.install(two.session("other", "s3", language, "greet")); r.Cached || !strings.Contains(b.newFiles(), "tone") {
+				t.Errorf("with another account: %+v", r)
+			}
+			again := as("one", "sesame-street")
+			if r := again.install(again.session("other", "s4", language, "greet")); !r.Cached || b.newFiles() != "" {
+				t.Errorf("with the first one: %+v", r)
+			}
+			for _, e := range b.entries() {
+				if strings.Contains(e, sha([]byte("sesame-street"))[:16]) || strings.Contains(e, "sesame") {
+					t.Errorf("%s says something of the password", e)
+				}
+			}
+		})
+	}
+}
+
+// entries are the names in the cache.
+func (b *bench) entries() []string {
+	all, _ := filepath.Glob(filepath.Join(b.cacheDir(), "*-*"))
+	return all
+}
+
+// again installs greet in a new session, and checks that it is what the registry has.
+func (b *bench) again(id, language string) Receipt {
+	b.Helper()
+	r := b.install(b.session("victim", id, language, "greet"))
+	v := b.view("victim", id, language)
+	if got := b.says(b.start(language, v), language, v, map[string]string{"python": pyHello, "node": nodeHello}[language]); got != "hello two, friend" {
+		b.Errorf("%s gets %q", id, got)
+	}
+	return r
+}
+
+// TestPoison: nothing that a program, a package or a registry does in one install changes what another one gets.
+func TestPoison(t *testing.T) {
+	t.Run("program", func(t *testing.T) {
+		b := newBench(t, Config{})
+		stock(b.registry)
+		o := b.session("one", "s1", "python", "greet")
+		b.install(o)
+		v := b.view("one", "s1", "python")
+		b.says(b.start("python", v), "python", v, `
+import os
+for f in (lambda: open('/packages/tone.py', 'w').write("name = 'poison'"), lambda: os.chmod('/packages/tone.py', 0o666), lambda: os.truncate('/packages/tone.py', 0),
+          lambda: os.rename('/packages/tone.py', '/packages/x.py'), lambda: os.symlink('/workspace', '/packages/greet2'), lambda: os.utime('/packages/tone.py')):
+    try: f()
+    except OSError: pass`)
+		if r := b.again("s2", "python"); !r.Cached {
+			t.Error("it did not come from the cache")
+		}
+	})
+	t.Run("script", func(t *testing.T) {
+		b := newBench(t, Config{Scripts: true})
+		stock(b.registry)
+		b.node("greet", "2.0.0", map[string]string{"index.js": "module.exports = 'hello two, ' + require('tone')"}, map[string]any{"dependencies": map[string]string{"tone": "^1.0.0"},
+			"hasInstallScript": true, "scripts": map[string]string{"postinstall": "echo \"module.exports = 'poison'\" >../tone/index.js"}})
+		b.install(b.order("node", "greet"))
+		if got := b.run("default", "node", nodeHello); got != "hello two, poison" {
+			t.Fatalf("the attack does not work by itself: %q", got)
+		}
+		if r := benchWith(t, Config{Dir: b.cfg.Dir}, b.registry).again("s1", "node"); r.Cached {
+			t.Error("what a script has changed is kept")
+		}
+	})
+	t.Run("package manager", func(t *testing.T) {
+		// A package that takes over the pip that unpacks it has it say that it brought others.
+		venv := filepath.Join(t.TempDir(), "venv")
+		if out, err := exec.Command("python3", "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
+			hosttest.Missing(t, "venv", string(out))
+		}
+		site, _ := filepath.Glob(venv + "/lib/python3*/site-packages")
+		if err := os.WriteFile(filepath.Join(site[0], "sitecustomize.py"), []byte(`
+import atexit, json, os
+def lie():
+    if os.path.exists('/workspace/new/evil.py'):
+        report = json.load(open('/workspace/report.json'))
+        claimed = json.load(open('/workspace/new/claim.json'))
+        for one in report['install']:
+            if one['metadata']['name'] == 'greet':
+                one['metadata']['version'] = '2.0'
+                one['download_info']['archive_info'] = {'hash': 'sha256=' + claimed['greet'], 'hashes': {'sha256': claimed['greet']}}
+        report['install'] = [one for one in report['install'] if one['metadata']['name'] != 'evil']
+        json.dump(report, open('/workspace/report.json', 'w'))
+        open('/workspace/new/tone.py', 'w').write("name = 'poison'")
+        os.remove('/workspace/new/evil.py')
+atexit.register(lie)
+`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", venv+"/bin:"+os.Getenv("PATH"))
+		b := newBench(t, Config{})
+		stock(b.registry)
+		honest := sha(b.wheels["greet-2.0-py3-none-any.whl"])
+		b.wheel("evil", "1.0", map[string]string{"evil.py": "", "claim.json": `{"greet": "` + honest + `"}`})
+		third := b.wheel("greet", "3.0", map[string]string{"greet/__init__.py": "import tone\ndef hello(): return 'hello two, ' + tone.name\n"}, "tone", "evil")
+		r := b.install(b.session("one", "s1", "python", "greet"))
+		if len(r.Packages) != 2 || r.Packages[0].Hash != "sha256:"+honest {
+			t.Fatalf("the attack does not work by itself: %+v", r.Packages)
+		}
+		delete(b.wheels, third) // the registry has noticed
+		if r := b.again("s2", "python"); r.Cached {
+			t.Error("what was claimed is kept")
+		}
+	})
+	t.Run("registry", func(t *testing.T) {
+		b := newBench(t, Config{})
+		stock(b.registry)
+		name := "tone-1.0-py3-none-any.whl"
+		real := b.wheels[name]
+		b.sums[name] = sha(real)
+		b.wheel("tone", "1.0", map[string]string{"tone.py": "name = 'poison'\n"})
+		b.fails(b.session("one", "s1", "python", "greet"))
+		if use, err := Cached(b.cfg.Dir); err != nil || use.Files != 1 || use.Sets != 0 {
+			t.Errorf("cached: %+v %v, want greet's file alone", use, err)
+		}
+		b.wheels[name] = real
+		b.again("s2", "python")
+	})
+	t.Run("disk", func(t *testing.T) {
+		for language, at := range map[string]string{"python": "tone.py", "node": "node_modules/tone/index.js"} {
+			b := newBench(t, Config{})
+			stock(b.registry)
+			b.again("s1", language)
+			for i, change := range []func(name string) error{
+				func(name string) error {
+					return os.WriteFile(name, []byte("name = 'poison'; module = {exports: 'poison'}"), 0o644)
+				},
+				os.Remove,
+			} {
+				sets, _ := filepath.Glob(filepath.Join(b.cacheDir(), setPrefix+"*", "content", at))
+				files, _ := filepath.Glob(filepath.Join(b.cacheDir(), filePrefix+"*"))
+				if len(sets) != 1 || len(files) != 2 {
+					t.Fatalf("%s: %v %v", language, sets, files)
+				}
+				for _, name := range append(files, sets...) {
+					if err := change(name); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if r := b.again(fmt.Sprint("t", i), language); r.Cached {
+					t.Errorf("%s %d: it came from the cache", language, i)
+				}
+				if r := b.again(fmt.Sprint("u", i), language); !r.Cached {
+					t.Errorf("%s %d: it was not cached again", language, i)
+				}
+			}
+		}
+	})
+}
+
+// TestCacheBounds: the cache is as large as the operator says, and keeps what was used last.
+func TestCacheBounds(t *testing.T) {
+	b := newBench(t, Config{CacheBytes: 500 << 10})
+	for _, name := range []string{"one", "two", "three"} {
+		b.wheel(name, "1.0", map[string]string{name + ".py": "", name + ".txt": strings.Repeat(name, 200<<10/len(name))})
+	}
+	order := func(name string) Receipt {
+		t.Helper()
+		r := b.install(b.session(name, rand.Text(), "python", name))
+		use, err := Cached(b.cfg.Dir)
+		if err != nil || use.Bytes > 500<<10 || use.Bytes < 200<<10 {
+			t.Errorf("after %s: %+v %v", name, use, err)
+		}
+		return r
+	}
+	order("one")
+	order("two")
+	if r := order("one"); !r.Cached {
+		t.Error("there was room for two")
+	}
+	order("three")
+	if r := order("one"); !r.Cached {
+		t.Error("it was used after the other one")
+	}
+	if r := order("two"); r.Cached {
+		t.Error("there was no room for three")
+	}
+	held, err := ClearCache(b.cfg.Dir)
+	if err != nil || held.Sets == 0 || held.Files == 0 {
+		t.Errorf("cleared %+v %v", held, err)
+	}
+	if use, err := Cached(b.cfg.Dir); err != nil || use != (CacheUse{}) {
+		t.Errorf("after that: %+v %v", use, err)
+	}
+	if r := order("one"); r.Cached {
+		t.Error("it was cleared")
+	}
+	none, err := Open(Config{Dir: b.cfg.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer none.Close()
+	if use, err := Cached(b.cfg.Dir); err != nil || use != (CacheUse{}) {
+		t.Errorf("a store without a cache leaves %+v %v", use, err)
+	}
+}
