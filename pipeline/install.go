@@ -69,7 +69,7 @@ func (r *run) install(ctx context.Context, o packages.Order) error {
 	}
 	r.addReceipt(receipt)
 	if r.res.Ended == backends.EndedOK {
-		r.noteRun(event.PackageInstalled, facts{"packages_installed": r.res.Packages[:min(len(r.res.Packages), maxPackages)], "count": len(r.res.Packages), "layer_sha256": receipt.Layer})
+		r.noteRun(event.PackageInstalled, facts{"packages_installed": r.res.Packages[:min(len(r.res.Packages), maxPackages)], "count": len(r.res.Packages), "layer_sha256": receipt.Layer, "cached": receipt.Cached})
 	}
 	return nil
 }

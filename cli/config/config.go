@@ -111,6 +111,7 @@ type Sessions struct {
 type Packages struct {
 	Scripts bool  // packages may run code while they are installed: install scripts, source builds
 	MaxMB   int64 // MB, of the packages of one namespace and language
+	CacheMB int64 // MB that are kept of what was fetched and unpacked; 0 is none
 	Ask     bool  // a person approves each package
 }
 
@@ -167,7 +168,7 @@ func defaults(cores int) Config {
 		Egress:    Egress{Resolver: System, IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{MaxCount: 1000, MaxMB: 512, Withhold: true},
 		Sessions:  Sessions{PerNamespace: 64, PerIdentity: 256, Total: 1024, PausedMB: 4096, IdleSeconds: 30 * 60, LifetimeSeconds: 24 * 60 * 60},
-		Packages:  Packages{MaxMB: 2048},
+		Packages:  Packages{MaxMB: 2048, CacheMB: 2048},
 		Approvals: Approvals{TimeoutSeconds: 600, Confirm: "user", Notify: true},
 		Validate:  Validate{Reject: "never"},
 		Web:       Web{TimeoutSeconds: 60, MaxMB: 10},

@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
 		Egress:    Egress{Resolver: "system", IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{1000, 512, true},
-		Sessions:  Sessions{64, 256, 1024, 4096, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, max(8, min(2*cores, 64)), 128, 300},
+		Sessions:  Sessions{64, 256, 1024, 4096, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048, CacheMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, max(8, min(2*cores, 64)), 128, 300},
 		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
 		Containers: Containers{Pull: "missing", Ahead: 2},
 		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3},
@@ -93,7 +93,7 @@ caps:
   disk_mb: 70
 artifacts: {max_count: 5, max_mb: 6, withhold: false}
 sessions: {per_namespace: 8, per_identity: 7, total: 9, paused_mb: 13, idle_seconds: 10, lifetime_seconds: 11}
-packages: {scripts: true, max_mb: 12, ask: true}
+packages: {scripts: true, max_mb: 12, cache_mb: 21, ask: true}
 approvals: {timeout_seconds: 30, confirm: root, notify: false}
 validate: {reject_dangerous: high, rules_off: [python-eval]}
 keep: {max_mb: 13, hours: 14}
@@ -159,7 +159,7 @@ func TestFile(t *testing.T) {
 		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"},
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Structured: true, Skills: "/srv/skills", Git: Git{"Ada Lovelace", "ada@example.com"},
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
-		Sessions: Sessions{8, 7, 9, 13, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
+		Sessions: Sessions{8, 7, 9, 13, 10, 11}, Packages: Packages{true, 12, 21, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
 		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, 2048, 27, 28, 29, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}, 26},
 		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53", 15, 16},
 		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, "box.example.com:8443", false, []string{"https://app.example.com"}, 32, 31, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", nil}},

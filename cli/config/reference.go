@@ -109,6 +109,7 @@ func abouts() map[string]string {
 		"sessions.lifetime_seconds":   "seconds after which any session ends",
 		"packages.scripts":            "packages may run install scripts and be built from source",
 		"packages.max_mb":             "MB of the packages of one namespace and language",
+		"packages.cache_mb":           "MB that are kept of packages that were fetched and unpacked, for whoever installs the same; 0 is none",
 		"validate.reject_dangerous":   "severity from which dangerous patterns in code are refused",
 		"validate.rules_off":          "rules that find nothing",
 		"keep.max_mb":                 "MB of outputs and artifacts that are kept for get_artifacts",

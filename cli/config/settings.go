@@ -76,6 +76,7 @@ func settings() []setting {
 		count("sessions.lifetime_seconds", "", 1, 30*24*60*60, func(c *Config) *int { return &c.Sessions.LifetimeSeconds }),
 		yesNo("packages.scripts", "", func(c *Config) *bool { return &c.Packages.Scripts }),
 		count("packages.max_mb", "", 1, 1<<20, func(c *Config) *int64 { return &c.Packages.MaxMB }),
+		count("packages.cache_mb", "", 0, 1<<20, func(c *Config) *int64 { return &c.Packages.CacheMB }),
 		word("validate.reject_dangerous", "", []string{"never", "low", "medium", "high"}, func(c *Config) *string { return &c.Validate.Reject }),
 		list("validate.rules_off", func(c *Config) *[]string { return &c.Validate.RulesOff }),
 		count("keep.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Keep.MaxMB }),

@@ -195,12 +195,15 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	return nil
 }
 
+// PackagesDir returns the directory of installed packages.
+func PackagesDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "packages") }
+
 // stock opens the directories in which things are kept from one run to the next. A single run shows
 // what was installed, and installs nothing.
 func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
-	dir := filepath.Join(cfg.StateDir, "packages")
+	dir := PackagesDir(cfg)
 	if _, there := os.Stat(dir); why.Serve || why.Install || there == nil {
-		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20})
+		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20, CacheBytes: cfg.Packages.CacheMB << 20})
 	}
 	if err == nil && (why.Serve || why.Ask) {
 		p.bus = event.NewBus()

@@ -15,8 +15,8 @@ type Fetch struct {
 	// Permit returns why an address may not be fetched, or how the request is authorized: the header, in which
 	// placeholders of secrets stand. "" is none.
 	Permit func(*url.URL) (authorization string, err error)
-	// Kept returns the answer to a request that need not be sent, nil if it must be. It is treated like one of the name's.
-	Kept func(*http.Request) *http.Response
+	// Cached returns the answer to a request that need not be sent, nil if it must be. It is treated like one of the name's.
+	Cached func(*http.Request) *http.Response
 	// Answered is shown each answer, and may change it. An error is why it is not passed on, and quotes nothing of it.
 	Answered func(*http.Response) error
 	// Failed is called with the reason why a request has no answer.
@@ -27,18 +27,18 @@ type Fetch struct {
 	Unverified   func(name string, port int) bool      // names whose certificates are not verified; nil is none
 }
 
-// keeper sends the requests that are not answered by Kept.
-type keeper struct {
-	kept func(*http.Request) *http.Response
-	send http.RoundTripper
+// cachingTransport sends the requests that Cached has no answer to.
+type cachingTransport struct {
+	cached func(*http.Request) *http.Response
+	send   http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (k keeper) RoundTrip(r *http.Request) (*http.Response, error) {
-	if res := k.kept(r); res != nil {
+func (c cachingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if res := c.cached(r); res != nil {
 		return res, nil
 	}
-	return k.send.RoundTrip(r)
+	return c.send.RoundTrip(r)
 }
 
 // fetched are the headers that are passed on. Neither Authorization nor Cookie: they would be credentials of the program's own.

@@ -44,7 +44,7 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler:   c.fail,
 	}
 	if f := c.relay.cfg.Fetch; f != nil {
-		proxy.Transport = keeper{f.Kept, proxy.Transport}
+		proxy.Transport = cachingTransport{f.Cached, proxy.Transport}
 	}
 	proxy.ServeHTTP(w, r)
 }

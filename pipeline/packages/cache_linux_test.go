@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -202,7 +204,7 @@ for f in (lambda: open('/packages/tone.py', 'w').write("name = 'poison'"), lambd
 			hosttest.Missing(t, "venv", string(out))
 		}
 		site, _ := filepath.Glob(venv + "/lib/python3*/site-packages")
-		if err := os.WriteFile(filepath.Join(site[0], "sitecustomize.py"), []byte(`
+		if err := os.WriteFile(filepath.Join(site[0], "takeover.py"), []byte(`
 import atexit, json, os
 def lie():
     if os.path.exists('/workspace/new/evil.py'):
@@ -218,6 +220,9 @@ def lie():
         os.remove('/workspace/new/evil.py')
 atexit.register(lie)
 `), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(site[0], "takeover.pth"), []byte("import takeover\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", venv+"/bin:"+os.Getenv("PATH"))
@@ -326,4 +331,56 @@ func TestCacheBounds(t *testing.T) {
 	if use, err := Cached(b.cfg.Dir); err != nil || use != (CacheUse{}) {
 		t.Errorf("a store without a cache leaves %+v %v", use, err)
 	}
+}
+
+// BenchmarkCached measures an install of what another session has installed before, and the first one beside it: a set of 12 packages of 200 files
+// and 2 MB each. The figures are medians.
+func BenchmarkCached(b *testing.B) {
+	for _, language := range []string{"python", "node"} {
+		b.Run(language, func(b *testing.B) {
+			h := newBench(b, Config{})
+			names := bulk(h.registry, 12, 200, 10<<10)
+			var times [2][]float64
+			for b.Loop() {
+				for i := range times {
+					o := h.session("default", rand.Text(), language, names...)
+					start := time.Now()
+					if r := h.install(o); r.Cached != (i == 1) {
+						b.Fatalf("install %d: cached %v", i, r.Cached)
+					}
+					times[i] = append(times[i], float64(time.Since(start).Microseconds())/1000)
+				}
+				if _, err := ClearCache(h.cfg.Dir); err != nil {
+					b.Fatal(err)
+				}
+			}
+			var medians [2]float64
+			for i, all := range times {
+				slices.Sort(all)
+				medians[i] = all[len(all)/2]
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(medians[0], "first-ms")
+			b.ReportMetric(medians[1], "cached-ms")
+			b.ReportMetric(medians[1]/medians[0], "cached/first")
+		})
+	}
+}
+
+// bulk adds packages for both languages, each of files of a size, and returns their names.
+func bulk(r *registry, packages, files, size int) (names []string) {
+	for p := range packages {
+		name := fmt.Sprintf("bulk%d", p)
+		py, js := map[string]string{name + "/__init__.py": ""}, map[string]string{"index.js": ""}
+		for f := range files {
+			text := make([]byte, size/2)
+			rand.Read(text)
+			py[fmt.Sprintf("%s/m%d.py", name, f)] = fmt.Sprintf("x = '%x'\n", text)
+			js[fmt.Sprintf("m%d.js", f)] = fmt.Sprintf("module.exports = '%x'\n", text)
+		}
+		r.wheel(name, "1.0", py)
+		r.node(name, "1.0.0", js, nil)
+		names = append(names, name)
+	}
+	return names
 }

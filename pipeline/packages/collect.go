@@ -30,7 +30,7 @@ type harvest struct {
 	lock   []byte // npm's package-lock.json
 
 	all, brought []Package       // of the layer, and of the order
-	given        map[string]bool // hashes of the files that came in
+	received     map[string]bool // hashes of the files that came in
 	unknown      int             // files that came in without a hash that was known before
 }
 
@@ -41,7 +41,7 @@ func (h harvest) pure() bool {
 	for _, p := range h.brought {
 		named[p.Hash] = true
 	}
-	return h.unknown == 0 && len(named) > 0 && !named[""] && !slices.ContainsFunc(slices.Collect(maps.Keys(h.given)), func(hash string) bool { return !named[hash] })
+	return h.unknown == 0 && len(named) > 0 && !named[""] && !slices.ContainsFunc(slices.Collect(maps.Keys(h.received)), func(hash string) bool { return !named[hash] })
 }
 
 // collect copies the installed files out of the sandbox: regular files below target, of at most max bytes in total. All else

@@ -170,26 +170,26 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 // obtain puts the files of an order into b. If the same was ordered before, the package manager only finds out what there is to install, and
 // the cache may have that already. What install scripts may have changed is not kept: they see more than the files of one package.
 func (j *job) obtain(ctx context.Context, base layer, stage string, b *builder) (Receipt, harvest, error) {
-	kept, works := j.store.cache(j.set), ""
-	if kept.max == 0 || j.store.cfg.Scripts {
+	cache, works := j.store.cache(j.set), ""
+	defer cache.trim()
+	if cache.max == 0 || j.store.cfg.Scripts {
 		return j.run(ctx, base, stage, b)
 	}
 	if j.order.Language == "node" { // npm works on the layer
 		_, works = base.list()
 	}
-	order := kept.name(append(slices.Sorted(slices.Values(j.order.Packages)), j.kind, works)...)
+	order := cache.name(append(slices.Sorted(slices.Values(j.order.Packages)), j.kind, works)...)
 	key := func(h harvest) string {
 		list, _ := json.Marshal(h.brought)
-		return kept.name(string(list), string(h.lock))
+		return cache.name(string(list), string(h.lock))
 	}
-	defer kept.trim()
 	var asked []egress.Record
-	if len(kept.sets(order, "*")) > 0 {
+	if len(cache.sets(order, "*")) > 0 {
 		receipt, h, err := j.run(ctx, base, stage, nil)
 		if err != nil || receipt.ExitCode != 0 {
 			return receipt, h, err
 		}
-		if h.files = kept.take(order, key(h), b); h.files != nil {
+		if h.files = cache.take(order, key(h), b); h.files != nil {
 			receipt.Cached = true
 			receipt.Stdout += "sandboxmcp: the same was installed before, and is taken from the cache\n"
 			return receipt, h, nil
@@ -199,7 +199,7 @@ func (j *job) obtain(ctx context.Context, base layer, stage string, b *builder) 
 	receipt, h, err := j.run(ctx, base, stage, b)
 	receipt.Hosts = append(asked, receipt.Hosts...)
 	if err == nil && receipt.ExitCode == 0 && h.pure() {
-		kept.addSet(order, key(h), stage, b, h.files)
+		cache.addSet(order, key(h), stage, b, h.files)
 	}
 	return receipt, h, err
 }
@@ -255,7 +255,7 @@ func (j *job) run(ctx context.Context, base layer, stage string, b *builder) (Re
 		err = tooLarge(j.store.cfg.MaxBytes)
 	}
 	if err == nil {
-		h.given, h.unknown = sites.given, sites.unknown
+		h.received, h.unknown = sites.received, sites.unknown
 		h.all, h.brought, err = j.tool.read(o, base, h)
 	}
 	return receipt, h, err

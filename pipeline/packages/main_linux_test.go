@@ -44,14 +44,14 @@ func serve(dir string) {
 
 // bench is a store and a backend of one test.
 type bench struct {
-	*testing.T
+	testing.TB
 	*Store
 	*registry
 	backend  backends.Backend
 	recorded atomic.Int64 // decisions
 }
 
-func newBench(t *testing.T, c Config) *bench {
+func newBench(t testing.TB, c Config) *bench {
 	t.Helper()
 	for _, name := range []string{"python3", "node", "npm"} {
 		hosttest.Program(t, name)
@@ -61,7 +61,7 @@ func newBench(t *testing.T, c Config) *bench {
 	return benchWith(t, c, r)
 }
 
-func benchWith(t *testing.T, c Config, r *registry) *bench {
+func benchWith(t testing.TB, c Config, r *registry) *bench {
 	t.Helper()
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
@@ -78,7 +78,7 @@ func benchWith(t *testing.T, c Config, r *registry) *bench {
 			t.Error(err)
 		}
 	})
-	return &bench{T: t, Store: s, registry: r, backend: b}
+	return &bench{TB: t, Store: s, registry: r, backend: b}
 }
 
 func (b *bench) order(language string, packages ...string) Order {

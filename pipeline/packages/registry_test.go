@@ -38,7 +38,7 @@ type registry struct {
 	filesAt      string // the address of files, as the index says it; "" is the real one, by name
 }
 
-func newRegistry(t *testing.T) *registry {
+func newRegistry(t testing.TB) *registry {
 	r := &registry{wheels: map[string][]byte{}, sums: map[string]string{}, npm: map[string]map[string][]byte{},
 		manifests: map[string]map[string]any{}, wait: map[string]bool{}}
 	r.files = httptest.NewServer(http.HandlerFunc(r.serveFile))
@@ -53,14 +53,14 @@ func newRegistry(t *testing.T) *registry {
 }
 
 // configure is how the operator names the registry: by the environment alone.
-func (r *registry) configure(t *testing.T) {
+func (r *registry) configure(t testing.TB) {
 	clearConfig(t)
 	t.Setenv("PIP_INDEX_URL", r.index.URL+"/simple")
 	t.Setenv("npm_config_registry", r.index.URL+"/npm/")
 }
 
 // clearConfig leaves nothing of this machine's own configuration of pip and npm.
-func clearConfig(t *testing.T) {
+func clearConfig(t testing.TB) {
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
 		upper := strings.ToUpper(name)

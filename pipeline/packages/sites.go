@@ -45,7 +45,7 @@ type sites struct {
 	hosts    map[string]string // why a host may be connected to, by scheme://host:port
 	files    map[string]link   // by key
 	troubles []string          // why registries could not be reached, which pip would keep to itself
-	given    map[string]bool   // hashes of files that came in, once they are known to be right
+	received map[string]bool   // hashes of files that came in, once they are known to be right
 	unknown  int               // files that came in, or begin to, and are not known to be right
 }
 
@@ -58,7 +58,7 @@ type link struct {
 
 // newSites returns the sources of set, from which at most max bytes come in. Files on their way to the cache are in the directory temp. The caller
 // closes the secrets.
-func newSites(ctx context.Context, set settings, outside *egress.Dialer, max int64, kept cache, temp string) (*sites, error) {
+func newSites(ctx context.Context, set settings, outside *egress.Dialer, max int64, files cache, temp string) (*sites, error) {
 	values := vault.NewMemory()
 	for i, v := range set.secret {
 		if err := values.Set("install", "SECRET_"+strconv.Itoa(i), []byte(v)); err != nil {
@@ -70,7 +70,7 @@ func newSites(ctx context.Context, set settings, outside *egress.Dialer, max int
 		return nil, err
 	}
 	s := &sites{set: set, secrets: vault.Leases{lease}, outside: cmp.Or(outside, &egress.Dialer{}), hosts: map[string]string{}, files: map[string]link{},
-		cache: kept, temp: temp, given: map[string]bool{}}
+		cache: files, temp: temp, received: map[string]bool{}}
 	s.left.Store(max)
 	for _, from := range set.sources {
 		s.hosts[origin(from.base)] = from.what
@@ -88,7 +88,7 @@ func (s *sites) relay() (*relay.Relay, error) {
 	}
 	return relay.New(relay.Config{
 		Secrets: func() []relay.Secret { return bound }, Redact: s.secrets.Redact, Redactor: s.secrets.Writer, Roots: s.set.roots,
-		Fetch: &relay.Fetch{Permit: s.permit, Kept: s.kept, Answered: s.answered, Failed: s.trouble, Proxy: s.proxy, Certificates: s.set.client,
+		Fetch: &relay.Fetch{Permit: s.permit, Cached: s.cached, Answered: s.answered, Failed: s.trouble, Proxy: s.proxy, Certificates: s.set.client,
 			Unverified: func(name string, port int) bool {
 				return s.set.untrusted != nil && (s.set.untrusted(name) || s.set.untrusted(join(name, port)))
 			}},
@@ -196,8 +196,8 @@ func (s *sites) answered(res *http.Response) error {
 	return err
 }
 
-// kept implements relay.Fetch.Kept: by the hash that a page of the registry has told this install, the cache has a file.
-func (s *sites) kept(r *http.Request) *http.Response {
+// cached implements relay.Fetch.Cached: by the hash that a page of the registry has told this install, the cache has a file.
+func (s *sites) cached(r *http.Request) *http.Response {
 	want := s.known(r.URL).hash
 	if r.Method != http.MethodGet || r.Header.Get("Range") != "" || hasher(want) == nil || s.cache.max == 0 {
 		return nil
@@ -236,7 +236,7 @@ func (d *download) begin(res *http.Response) {
 	if d.sum = hasher(d.want); d.sum == nil {
 		return
 	}
-	if _, kept := res.Body.(*os.File); kept {
+	if _, is := res.Body.(*os.File); is {
 		d.from = "the cache"
 	} else if d.cache.max > 0 {
 		d.copy, _ = os.CreateTemp(d.temp, "file-")
@@ -273,7 +273,7 @@ func (d *download) end() {
 		return
 	}
 	d.mu.Lock()
-	d.given[d.want] = true
+	d.received[d.want] = true
 	d.unknown--
 	d.mu.Unlock()
 	if d.copy != nil && d.copy.Close() == nil {
