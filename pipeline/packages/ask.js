@@ -35,4 +35,8 @@ const logins = Object.entries(found).map(([host, c]) => {
   return { host, name, password }
 })
 const text = value => Array.isArray(value) ? value.join('\n') : String(value ?? '')
-console.log(JSON.stringify({ options: Object.fromEntries(Object.entries(options).map(([name, value]) => [name, text(value)])), logins }))
+const read = name => fs.readFileSync(name, 'utf8')
+const extra = process.env.NODE_EXTRA_CA_CERTS
+const roots = options.cafile ? read(options.cafile) : options.ca ? text(options.ca) : extra ? read(extra) : undefined
+const client = options.cert && options.key ? options.cert + '\n' + options.key : undefined
+console.log(JSON.stringify({ options: Object.fromEntries(Object.entries(options).map(([name, value]) => [name, text(value)])), logins, roots, client, more: !options.cafile && !options.ca }))

@@ -40,11 +40,21 @@ def logins():
     return [{"host": host.lower(), "name": login or account, "password": password} for host, (login, account, password) in hosts.items()]
 
 
+def pem(name):
+    if os.path.isdir(name):
+        return "\n".join(map(pem, (os.path.join(name, one) for one in os.listdir(name))))
+    return open(name, errors="replace").read()
+
+
 found = options()
 if not found.get("index-url"):  # it is in the help, also where a distribution has changed it
     found["default-index-url"] = "".join(re.findall(r"(?s)--index-url <url>.*?\(default\s+(https?://[^\s)]+)\)", said("install", "--help"))[:1])
 try:
+    authorities = found.get("cert") or os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+    certificates = {name: pem(file) for name, file in [("roots", authorities), ("client", found.get("client-cert"))] if file}
     found["constraint"] = "\n".join(open(name).read() for name in found.get("constraint", "").split())
 except (OSError, UnicodeDecodeError) as e:
-    sys.exit("constraint: %s" % e)
-print(json.dumps({"options": found, "logins": logins()}))
+    sys.exit("cert, client-cert or constraint: %s" % e)
+# An option is stronger than the environment and its exceptions.
+found.setdefault("noproxy", "" if found.get("proxy") else os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "")
+print(json.dumps({"options": found, "logins": logins(), **certificates}))

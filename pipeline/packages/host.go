@@ -48,6 +48,9 @@ func (h host) run(ctx context.Context, args ...string) ([]byte, error) {
 type configuration struct {
 	Options map[string]string
 	Logins  []login
+	Roots   *string // PEM: the authorities that registries' certificates are verified with, beside the system's if More
+	More    bool
+	Client  string // PEM: certificate and key, for registries that ask for one
 }
 
 // login is a name and a password at a host, or a token.

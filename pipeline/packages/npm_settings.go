@@ -1,15 +1,11 @@
 package packages
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	_ "embed"
 	"fmt"
 	"maps"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -51,7 +47,10 @@ func (n npm) settings(ctx context.Context, h host) (settings, error) {
 		}
 	}
 	if err = npmSources(c, &set); err == nil {
-		err = npmTransport(c, &set)
+		err = set.transport(c)
+	}
+	if c.Options["strict-ssl"] == "false" {
+		set.untrusted = func(string) bool { return true }
 	}
 	if err != nil {
 		return settings{}, fmt.Errorf("read npm's configuration: %w", err)
@@ -85,38 +84,3 @@ func npmSources(c configuration, set *settings) error {
 	return nil
 }
 
-// npmTransport sets the proxy and the certificates by which the registries are reached.
-func npmTransport(c configuration, set *settings) error {
-	except := strings.ReplaceAll(c.Options["noproxy"], "\n", ",")
-	if err := set.viaProxy("npm's proxy", c.Options["proxy"], cmp.Or(c.Options["https-proxy"], c.Options["proxy"]), except); err != nil {
-		return err
-	}
-	if name := c.Options["cafile"]; name != "" {
-		set.roots = x509.NewCertPool()
-		if err := addRoots(set.roots, name); err != nil {
-			return fmt.Errorf("npm's cafile: %w", err)
-		}
-	} else if pem := c.Options["ca"]; pem != "" {
-		set.roots = x509.NewCertPool()
-		set.roots.AppendCertsFromPEM([]byte(pem))
-	} else if name := os.Getenv("NODE_EXTRA_CA_CERTS"); name != "" {
-		var err error
-		if set.roots, err = x509.SystemCertPool(); err != nil {
-			return err
-		}
-		if err := addRoots(set.roots, name); err != nil {
-			return fmt.Errorf("NODE_EXTRA_CA_CERTS: %w", err)
-		}
-	}
-	if cert, key := c.Options["cert"], c.Options["key"]; cert != "" && key != "" {
-		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
-		if err != nil {
-			return fmt.Errorf("npm's cert and key: %w", err)
-		}
-		set.identify(pair)
-	}
-	if c.Options["strict-ssl"] == "false" {
-		set.untrusted = func(string) bool { return true }
-	}
-	return nil
-}

@@ -3,12 +3,9 @@ package packages
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	_ "embed"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -58,8 +55,10 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 	}
 	var set settings
 	if err = pipSources(c, &set); err == nil {
-		err = pipTransport(c, &set)
+		err = set.transport(c)
 	}
+	trusted := c.all("trusted-host")
+	set.untrusted = func(host string) bool { return slices.Contains(trusted, host) }
 	if err != nil {
 		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
 	}
@@ -139,59 +138,6 @@ var passedOptions = []string{"pre", "prefer-binary", "uploaded-prior-to", "defau
 
 // operatorConstraints is the name of the file of the operator's constraints, below the workspace.
 const operatorConstraints = "constraints-of-the-operator.txt"
-
-// pipTransport sets the proxy and the certificates by which the indexes are reached.
-func pipTransport(c configuration, set *settings) error {
-	// An option of pip's is stronger than the environment and its exceptions.
-	proxy, except := c.Options["proxy"], ""
-	if proxy == "" {
-		except = cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))
-	}
-	if err := set.viaProxy("pip's proxy", proxy, proxy, except); err != nil {
-		return err
-	}
-	if name := cmp.Or(c.Options["cert"], os.Getenv("REQUESTS_CA_BUNDLE"), os.Getenv("CURL_CA_BUNDLE")); name != "" {
-		set.roots = x509.NewCertPool()
-		if err := addRoots(set.roots, name); err != nil {
-			return fmt.Errorf("pip's cert: %w", err)
-		}
-	}
-	if name := c.Options["client-cert"]; name != "" {
-		pair, err := tls.LoadX509KeyPair(name, name)
-		if err != nil {
-			return fmt.Errorf("pip's client-cert: %w", err)
-		}
-		set.identify(pair)
-	}
-	trusted := c.all("trusted-host")
-	set.untrusted = func(host string) bool {
-		name, _, err := net.SplitHostPort(host)
-		return slices.Contains(trusted, host) || err == nil && slices.Contains(trusted, name)
-	}
-	return nil
-}
-
-// addRoots adds the certificates of a file, or of the files of a directory. It is an error if there are none.
-func addRoots(pool *x509.CertPool, name string) error {
-	names := []string{name}
-	if info, err := os.Stat(name); err != nil {
-		return err
-	} else if info.IsDir() {
-		names, _ = filepath.Glob(filepath.Join(name, "*"))
-	}
-	found := false
-	for _, one := range names {
-		b, err := os.ReadFile(one)
-		if err != nil && len(names) == 1 {
-			return err
-		}
-		found = pool.AppendCertsFromPEM(b) || found
-	}
-	if !found {
-		return fmt.Errorf("%s holds no certificates", name)
-	}
-	return nil
-}
 
 // localDir returns the directory that a source names, as a path or a file URL, "" if it is none or does not exist.
 func localDir(raw string) string {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -95,12 +96,6 @@ func (s *settings) bind(prefix, header, placeholder, value string) {
 	}
 }
 
-// identify adds a certificate of the operator's.
-func (s *settings) identify(pair tls.Certificate) {
-	s.client = append(s.client, pair)
-	s.account += fmt.Sprintf("certificate %q\n", pair.Certificate)
-}
-
 // hide adds a secret.
 func (s *settings) hide(secret string) {
 	if secret != "" && !slices.Contains(s.secret, secret) {
@@ -140,12 +135,32 @@ func portOf(u *url.URL) string {
 	return "443"
 }
 
-// viaProxy sets the operator's proxy: that of the package manager's configuration, else that of the environment. except is a
-// list as in NO_PROXY.
-func (s *settings) viaProxy(what, httpProxy, httpsProxy, except string) error {
+// transport sets the operator's proxy, that of the package manager's configuration or else that of the environment, and the certificates by
+// which registries are reached.
+func (s *settings) transport(c configuration) (err error) {
+	if c.Roots != nil {
+		s.roots = x509.NewCertPool()
+		if c.More {
+			if s.roots, err = x509.SystemCertPool(); err != nil {
+				return err
+			}
+		}
+		if !s.roots.AppendCertsFromPEM([]byte(*c.Roots)) {
+			return errors.New("the file of authorities holds no certificates")
+		}
+	}
+	if c.Client != "" {
+		pair, err := tls.X509KeyPair([]byte(c.Client), []byte(c.Client))
+		if err != nil {
+			return fmt.Errorf("the client's certificate and key: %w", err)
+		}
+		s.client = []tls.Certificate{pair}
+		s.account += fmt.Sprintf("certificate %q\n", pair.Certificate)
+	}
 	env := httpproxy.FromEnvironment()
-	c := httpproxy.Config{HTTPProxy: cmp.Or(httpProxy, env.HTTPProxy), HTTPSProxy: cmp.Or(httpsProxy, env.HTTPSProxy), NoProxy: except}
-	for _, raw := range []string{c.HTTPProxy, c.HTTPSProxy} {
+	p := httpproxy.Config{HTTPProxy: cmp.Or(c.Options["proxy"], env.HTTPProxy), NoProxy: strings.ReplaceAll(c.Options["noproxy"], "\n", ",")}
+	p.HTTPSProxy = cmp.Or(c.Options["https-proxy"], c.Options["proxy"], env.HTTPSProxy)
+	for _, raw := range []string{p.HTTPProxy, p.HTTPSProxy} {
 		if raw == "" {
 			continue
 		}
@@ -155,13 +170,13 @@ func (s *settings) viaProxy(what, httpProxy, httpsProxy, except string) error {
 		}
 		u, err := url.Parse(raw)
 		if err != nil || u.Host == "" {
-			return badSetting{what}
+			return badSetting{"the proxy"}
 		}
 		if u.User != nil {
 			password, _ := u.User.Password()
 			s.hide(password)
 		}
 	}
-	s.proxy = c.ProxyFunc()
+	s.proxy = p.ProxyFunc()
 	return nil
 }
