@@ -208,3 +208,28 @@ func (s *Store) holdCurrent(ctx context.Context, b backends.Backend, namespace, 
 	name, f, err := sh.hold()
 	return name, f, sh, err
 }
+
+// lock opens a lock file, making it when make is set, and takes its lock unless that is held in a way that excludes it:
+// then the file is nil, without an error. The kernel lets go of the lock when the file is closed, also when the process
+// is killed.
+func lock(name string, exclusive, make bool) (*os.File, error) {
+	flags := os.O_RDONLY
+	if make {
+		flags = os.O_RDWR | os.O_CREATE
+	}
+	f, err := os.OpenFile(name, flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = statefile.TryLock(f, !exclusive); err == nil {
+		ours, _ := f.Stat()
+		if now, err := os.Stat(name); err == nil && os.SameFile(ours, now) { // or else it was removed before it was locked
+			return f, nil
+		}
+	}
+	f.Close()
+	if err == nil || errors.Is(err, statefile.ErrLocked) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("lock %s: %w", name, err)
+}

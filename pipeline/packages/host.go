@@ -78,13 +78,12 @@ func (h host) ask(ctx context.Context, manager string, args ...string) (c config
 	return c, nil
 }
 
-// lacks is the error for a package manager that is not on this host, where it is asked for its
-// configuration; here is the error if it would have to install, too.
-func (h host) lacks(program string, here error) error {
-	if h.runtime != "" {
-		return here
+// lacks is the error for a package manager that is not on this host, where it is asked for its configuration.
+func (h host) lacks(language string) error {
+	if h.runtime != "" { // where it would have to install, too
+		return missing(ownBackend, language)
 	}
-	return backends.Refuse(program+" is not on this host, and it is whose configuration says where packages come from, also for containers",
+	return backends.Refuse(managers[language].program+" is not on this host, and it is whose configuration says where packages come from, also for containers",
 		"install it here, too: its own installer or the system's package manager has it")
 }
 

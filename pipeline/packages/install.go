@@ -216,7 +216,7 @@ func (j *job) run(ctx context.Context, base layer, stage string, b *builder) (Re
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
-	sites, err := newSites(ctx, j.set, o.Egress.Dialer, 2*j.store.cfg.MaxBytes, j.store.cache(j.set), stage)
+	sites, err := newSites(j.set, o.Egress.Dialer, 2*j.store.cfg.MaxBytes, j.store.cache(j.set), stage)
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
@@ -276,10 +276,7 @@ func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan,
 	case result.Ended == backends.EndedOK:
 		return receipt, nil
 	case result.ExitCode == exitMissing:
-		if o := j.order; o.Backend.Name() != ownBackend {
-			return receipt, j.tool.missingIn(o.Backend.Name())
-		}
-		return receipt, j.tool.missing()
+		return receipt, missing(j.order.Backend.Name(), j.order.Language)
 	}
 	receipt.ExitCode = max(receipt.ExitCode, 1) // also when a limit ended it
 	hints := sites.troubled()

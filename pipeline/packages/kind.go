@@ -12,7 +12,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 var (
@@ -122,10 +121,4 @@ func probed(ctx context.Context, b backends.Backend, language string) (backends.
 		}
 	}
 	return backends.Runtime{}, backends.Refuse("the backend " + b.Name() + " has no " + language)
-}
-
-// notInImage is the error for a package manager that an image lacks.
-func notInImage(backend, language, program string) error {
-	return backends.Refuse(fmt.Sprintf("the image that %s has for %s comes without %s", backend, language, program),
-		"name one that has it under ", remedy.Setting.With("images."+language), ", or make one with ", remedy.Command.With("sandboxmcp image build "+language))
 }

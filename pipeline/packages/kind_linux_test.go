@@ -171,11 +171,11 @@ func TestKindReportedByTheImage(t *testing.T) {
 func TestNotInImage(t *testing.T) {
 	for language, program := range map[string]string{"python": "pip", "node": "npm"} {
 		var refusal *backends.Refusal
-		if err := tools[language].missingIn("docker"); !errors.As(err, &refusal) ||
+		if err := missing("docker", language); !errors.As(err, &refusal) ||
 			!strings.Contains(refusal.Reason, "the image that docker has for "+language+" comes without "+program) || !strings.Contains(refusal.Remedy.String(), "sandboxmcp image build "+language) {
 			t.Errorf("%s: got %v", language, err)
 		}
-		if err := (host{}).lacks(program, tools[language].missing()); !strings.Contains(err.Error(), program+" is not on this host") {
+		if err := (host{}).lacks(language); !strings.Contains(err.Error(), program+" is not on this host") {
 			t.Errorf("%s: got %v", language, err)
 		}
 	}

@@ -20,19 +20,11 @@ var npmAsk string
 // npm installs for Node.
 type npm struct{}
 
-// missing implements tool.
-func (npm) missing() error {
-	return backends.Refuse("the Node that runs programs has no npm beside it", "install it: apt install npm, dnf install npm, apk add npm")
-}
-
-// missingIn implements tool.
-func (npm) missingIn(backend string) error { return notInImage(backend, "node", "npm") }
-
 // settings implements tool.
-func (n npm) settings(ctx context.Context, h host) (settings, error) {
+func (npm) settings(ctx context.Context, h host) (settings, error) {
 	program := beside(filepath.Join(filepath.Dir(h.runtime), "npm"), "npm")
 	if program == "" {
-		return settings{}, h.lacks("npm", n.missing())
+		return settings{}, h.lacks("node")
 	}
 	c, err := h.ask(ctx, "npm", beside(h.runtime, filepath.Join(filepath.Dir(program), "node"), "node"), "-e", npmAsk, program)
 	if err != nil {
@@ -83,4 +75,3 @@ func npmSources(c configuration, set *settings) error {
 	set.files = map[string]string{"npmrc": rc.String()}
 	return nil
 }
-

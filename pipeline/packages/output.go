@@ -3,6 +3,7 @@ package packages
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -14,14 +15,14 @@ const maxOutput = 128 << 10
 // maxLine bounds a line, in bytes; a longer one is broken.
 const maxLine = 16 << 10
 
-// screen receives a package manager's output, line by line.
+// screen shows a package manager's output, line by line, once its secrets are taken out. It may be used by both outputs at the same time.
 type screen struct {
 	mu       sync.Mutex
-	show     func(line string) // one at a time; may be nil
+	show     func(line string) // may be nil
 	outwards func(line string) string
 }
 
-// line shows a line as valid UTF-8, after outwards, and returns it.
+// line shows a line as valid UTF-8, and returns it.
 func (s *screen) line(text string) string {
 	text = s.outwards(strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\r"))
 	if s.show != nil {
@@ -34,57 +35,53 @@ func (s *screen) line(text string) string {
 
 // output keeps the beginning and the end of one stream.
 type output struct {
-	screen     *screen
-	part       []byte // of a line
-	head, tail []byte
-	cut        int
+	screen *screen
+	part   []byte // of a line
+	text   []byte
+	cut    int // bytes that are left out of the middle of text
 }
 
 // Write implements [io.Writer].
 func (o *output) Write(b []byte) (int, error) {
-	n := len(b)
-	for len(b) > 0 {
-		room := maxLine - len(o.part)
-		i := bytes.IndexByte(b[:min(len(b), room+1)], '\n')
-		switch {
-		case i >= 0:
-			o.part = append(o.part, b[:i]...)
-			b = b[i+1:]
-			o.flush()
-		case len(b) <= room:
-			o.part = append(o.part, b...)
-			b = nil
-		default:
-			o.part = append(o.part, b[:room]...)
-			b = b[room:]
-			o.flush()
+	o.part = append(o.part, b...)
+	for len(o.part) > 0 {
+		end, next := maxLine, maxLine
+		if i := bytes.IndexByte(o.part[:min(len(o.part), maxLine)], '\n'); i >= 0 {
+			end, next = i, i+1
+		} else if len(o.part) < maxLine {
+			break
 		}
+		o.add(o.part[:end])
+		o.part = o.part[next:]
 	}
-	return n, nil
+	return len(b), nil
 }
 
-// flush ends the line in part, and cuts the oldest bytes of tail beyond maxOutput/2.
-func (o *output) flush() {
-	text := o.screen.line(string(o.part)) + "\n"
-	o.part = o.part[:0]
-	if room := maxOutput/2 - len(o.head); room >= len(text) && len(o.tail) == 0 {
-		o.head = append(o.head, text...)
-		return
+// add adds a line.
+func (o *output) add(line []byte) {
+	o.text = append(o.text, o.screen.line(string(line))+"\n"...)
+	if len(o.text) > 2*maxOutput { // seldom, as it copies
+		o.shorten()
 	}
-	o.tail = append(o.tail, text...)
-	if over := len(o.tail) - maxOutput/2; over > 0 {
+}
+
+// shorten leaves out the middle.
+func (o *output) shorten() {
+	if over := len(o.text) - maxOutput; over > 0 {
+		o.text = slices.Delete(o.text, maxOutput/2, maxOutput/2+over)
 		o.cut += over
-		o.tail = append(o.tail[:0], o.tail[over:]...)
 	}
 }
 
-// String returns the kept output, with a note of the bytes that are left out.
+// String returns the text, with a note of what is left out. It is called at the end of the stream.
 func (o *output) String() string {
 	if len(o.part) > 0 {
-		o.flush()
+		o.add(o.part)
+		o.part = nil
 	}
-	if o.cut > 0 {
-		return string(o.head) + fmt.Sprintf("[%d bytes are left out]\n", o.cut) + strings.ToValidUTF8(string(o.tail), "")
+	if o.shorten(); o.cut == 0 {
+		return string(o.text)
 	}
-	return string(o.head) + string(o.tail)
+	head, tail := string(o.text[:maxOutput/2]), string(o.text[maxOutput/2:])
+	return strings.ToValidUTF8(head, "") + fmt.Sprintf("\n[%d bytes are left out]\n", o.cut) + strings.ToValidUTF8(tail, "")
 }

@@ -28,24 +28,15 @@ var (
 // pip installs for Python.
 type pip struct{}
 
-// missing implements tool.
-func (pip) missing() error {
-	return backends.Refuse("the Python that runs programs has no pip, and no wheel of pip to run it from",
-		"install it: apt install python3-pip, dnf install python3-pip, or python3 -m ensurepip")
-}
-
-// missingIn implements tool.
-func (pip) missingIn(backend string) error { return notInImage(backend, "python", "pip") }
-
 // settings implements tool.
-func (p pip) settings(ctx context.Context, h host) (settings, error) {
+func (pip) settings(ctx context.Context, h host) (settings, error) {
 	python := beside(h.runtime, "python3", "python")
 	if python == "" {
-		return settings{}, h.lacks("pip", p.missing())
+		return settings{}, h.lacks("python")
 	}
 	c, err := h.ask(ctx, "pip", python, "-c", pipScript+askScript)
 	if exit, is := errors.AsType[*exec.ExitError](err); is && exit.ExitCode() == exitMissing {
-		return settings{}, h.lacks("pip", p.missing())
+		return settings{}, h.lacks("python")
 	}
 	if err != nil {
 		return settings{}, err
@@ -75,57 +66,33 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 // pipSources sets the places that packages come from, and pip's options inside. A directory of the host is mounted inside.
 func pipSources(c configuration, set *settings) error {
 	var trusted []string
-	place := func(what, raw string) (string, error) {
-		if dir := localDir(raw); dir != "" {
-			m := backends.Mount{Host: dir, Inside: fmt.Sprintf("%s/%d", inLocal, len(set.mounts))}
-			set.mounts = append(set.mounts, m)
-			return "file://" + m.Inside, nil
-		}
-		u, err := set.take(what, raw)
-		if err != nil {
-			return "", err
-		}
-		if u.Scheme == "http" {
-			trusted = append(trusted, u.Host)
-		}
-		return u.String(), nil
-	}
-	list := func(what string, all []string) (string, error) {
+	for _, option := range []string{"find-links", "index-url", "extra-index-url"} {
 		var in []string
-		for _, raw := range all {
-			if strings.HasPrefix(raw, "/") || strings.HasPrefix(raw, "~") || strings.HasPrefix(raw, "file:") {
-				if localDir(raw) == "" {
-					continue // pip passes over what is not there, too
+		for _, raw := range c.all(option) {
+			dir := localDir(raw)
+			local := strings.HasPrefix(raw, "/") || strings.HasPrefix(raw, "~") || strings.HasPrefix(raw, "file:")
+			switch {
+			case c.yes("no-index") && option != "find-links", local && dir == "": // pip passes over what is not there, too
+			case dir != "":
+				m := backends.Mount{Host: dir, Inside: fmt.Sprintf("%s/%d", inLocal, len(set.mounts))}
+				set.mounts = append(set.mounts, m)
+				in = append(in, "file://"+m.Inside)
+			default:
+				u, err := set.take("pip's "+option, raw)
+				if err != nil {
+					return err
 				}
+				if u.Scheme == "http" {
+					trusted = append(trusted, u.Host)
+				}
+				in = append(in, u.String())
 			}
-			one, err := place(what, raw)
-			if err != nil {
-				return "", err
-			}
-			in = append(in, one)
 		}
-		return strings.Join(in, " "), nil
+		set.option(option, strings.Join(in, " "))
 	}
-	for _, o := range []struct{ what, env string }{{"find-links", "PIP_FIND_LINKS"}, {"index-url", "PIP_INDEX_URL"}, {"extra-index-url", "PIP_EXTRA_INDEX_URL"}} {
-		if c.yes("no-index") && o.what != "find-links" {
-			continue
-		}
-		in, err := list("pip's "+o.what, c.all(o.what))
-		if err != nil {
-			return err
-		}
-		if in != "" {
-			set.env = append(set.env, o.env+"="+in)
-		}
-	}
-	if c.yes("no-index") {
-		set.env = append(set.env, "PIP_NO_INDEX=1")
-	}
-	set.env = append(set.env, "PIP_TRUSTED_HOST="+strings.Join(trusted, " "))
+	set.option("trusted-host", strings.Join(trusted, " "))
 	for _, name := range passedOptions {
-		if v := c.Options[name]; v != "" {
-			set.env = append(set.env, "PIP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+v)
-		}
+		set.option(name, c.Options[name])
 	}
 	if text := c.Options["constraint"]; text != "" {
 		set.files = map[string]string{operatorConstraints: text + "\n"}
@@ -133,8 +100,15 @@ func pipSources(c configuration, set *settings) error {
 	return nil
 }
 
+// option gives pip an option inside, unless its value is empty.
+func (s *settings) option(name, value string) {
+	if value != "" {
+		s.env = append(s.env, "PIP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+value)
+	}
+}
+
 // passedOptions are the options that pip gets inside: for the choice of versions, and timeouts and retries.
-var passedOptions = []string{"pre", "prefer-binary", "uploaded-prior-to", "default-timeout", "timeout", "retries"}
+var passedOptions = []string{"no-index", "pre", "prefer-binary", "uploaded-prior-to", "default-timeout", "timeout", "retries"}
 
 // operatorConstraints is the name of the file of the operator's constraints, below the workspace.
 const operatorConstraints = "constraints-of-the-operator.txt"

@@ -58,16 +58,14 @@ type link struct {
 
 // newSites returns the sources of set, from which at most max bytes come in. Files on their way to the cache are in the directory temp. The caller
 // closes the secrets.
-func newSites(ctx context.Context, set settings, outside *egress.Dialer, max int64, files cache, temp string) (*sites, error) {
-	values := vault.NewMemory()
+func newSites(set settings, outside *egress.Dialer, max int64, files cache, temp string) (*sites, error) {
+	var values []vault.Value
 	for i, v := range set.secret {
-		if err := values.Set("install", "SECRET_"+strconv.Itoa(i), []byte(v)); err != nil {
-			return nil, fmt.Errorf("a password of the package manager's configuration: %w", err)
-		}
+		values = append(values, vault.Value{Name: "SECRET_" + strconv.Itoa(i), Value: []byte(v)})
 	}
-	lease, err := vault.New(values).All(ctx, "install")
+	lease, err := vault.New().LeaseValues(values)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("a password of the package manager's configuration: %w", err)
 	}
 	s := &sites{set: set, secrets: vault.Leases{lease}, outside: cmp.Or(outside, &egress.Dialer{}), hosts: map[string]string{}, files: map[string]link{},
 		cache: files, temp: temp, received: map[string]bool{}}

@@ -28,7 +28,7 @@ type inside struct {
 
 func openInside(t *testing.T, set settings, max int64) inside {
 	t.Helper()
-	s, err := newSites(t.Context(), set, nil, max, cache{}, "")
+	s, err := newSites(set, nil, max, cache{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

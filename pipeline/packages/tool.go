@@ -2,8 +2,10 @@ package packages
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // tool is a language's package manager.
@@ -22,14 +24,26 @@ type tool interface {
 	directories() []string
 	// show returns the view that sandboxes have of the content of a layer.
 	show(content string) View
-	// missing returns the error for a host without the package manager, missingIn that for a backend
-	// whose image of the language lacks it.
-	missing() error
-	missingIn(backend string) error
 }
 
 // tools are the package managers, by language.
 var tools = map[string]tool{"python": pip{}, "node": npm{}}
+
+// managers are the package managers' names, where one is missing, and how it comes there, by language.
+var managers = map[string]struct{ program, missing, install string }{
+	"python": {"pip", "the Python that runs programs has no pip, and no wheel of pip to run it from", "apt install python3-pip, dnf install python3-pip, or python3 -m ensurepip"},
+	"node":   {"npm", "the Node that runs programs has no npm beside it", "apt install npm, dnf install npm, apk add npm"},
+}
+
+// missing is the error for a backend without a language's package manager.
+func missing(backend, language string) error {
+	m := managers[language]
+	if backend == ownBackend {
+		return backends.Refuse(m.missing, "install it: "+m.install)
+	}
+	return backends.Refuse(fmt.Sprintf("the image that %s has for %s comes without %s", backend, language, m.program),
+		"name one that has it under ", remedy.Setting.With("images."+language), ", or make one with ", remedy.Command.With("sandboxmcp image build "+language))
+}
 
 // installPlan is the command of an install, with its files, mounts and environment.
 type installPlan struct {
