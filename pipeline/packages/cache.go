@@ -43,23 +43,22 @@ const (
 	setPrefix  = "set-"
 )
 
+// cacheDir returns the cache's directory.
 func (s *Store) cacheDir() string { return filepath.Join(s.cfg.Dir, "cache") }
 
-// openCache makes the cache's directory and key, and removes what is too much since max_mb was lowered.
-func (s *Store) openCache() error {
-	name := filepath.Join(s.cacheDir(), "key")
-	if err := statefile.CreateFile(name, "key", []byte(rand.Text())); err != nil {
-		return err
-	}
-	var err error
-	s.cacheKey, err = os.ReadFile(name)
-	cache{dir: s.cacheDir(), max: s.cfg.CacheBytes}.trim()
-	return err
-}
-
 // cache returns the cache as installs with these settings see it.
-func (s *Store) cache(set settings) cache {
-	return cache{dir: s.cacheDir(), max: s.cfg.CacheBytes, key: s.cacheKey, of: set.account}
+func (s *Store) cache(set settings) (cache, error) {
+	name := filepath.Join(s.cacheDir(), "key")
+	key, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = statefile.CreateFile(name, "key", []byte(rand.Text())); err == nil {
+			key, err = os.ReadFile(name) // another process may have been faster
+		}
+	}
+	if err != nil {
+		return cache{}, fmt.Errorf("open the cache of packages: %w", err)
+	}
+	return cache{dir: s.cacheDir(), max: s.cfg.CacheBytes, key: key, of: set.account}, nil
 }
 
 func (c cache) join(name string) string { return filepath.Join(c.dir, name) }

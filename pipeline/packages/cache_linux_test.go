@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -323,13 +324,49 @@ func TestCacheBounds(t *testing.T) {
 	if r := order("one"); r.Cached {
 		t.Error("it was cleared")
 	}
-	none, err := Open(Config{Dir: b.cfg.Dir})
-	if err != nil {
-		t.Fatal(err)
+	none := benchWith(t, Config{Dir: b.cfg.Dir, CacheBytes: -1}, b.registry)
+	for range 2 {
+		if r := none.install(none.session("none", rand.Text(), "python", "two")); r.Cached {
+			t.Errorf("without a cache: %+v", r)
+		}
 	}
-	defer none.Close()
 	if use, err := Cached(b.cfg.Dir); err != nil || use != (CacheUse{}) {
 		t.Errorf("a store without a cache leaves %+v %v", use, err)
+	}
+}
+
+// TestCacheTogether: sessions that install the same at the same time don't disturb each other, nor does one that clears the cache meanwhile.
+func TestCacheTogether(t *testing.T) {
+	for _, language := range []string{"python", "node"} {
+		b := newBench(t, Config{})
+		stock(b.registry)
+		for round := range 2 {
+			var all sync.WaitGroup
+			for i := range 4 {
+				id := fmt.Sprintf("s%d-%d", round, i)
+				o := b.session("default", id, language, "greet")
+				all.Go(func() {
+					if r, err := b.Install(t.Context(), o); err != nil || r.ExitCode != 0 || len(r.Packages) != 2 {
+						t.Errorf("%s %s: %+v %v", language, id, r, err)
+					}
+				})
+			}
+			if round == 1 {
+				all.Go(func() {
+					if _, err := ClearCache(b.cfg.Dir); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			for i := range 4 {
+				v := b.view("default", fmt.Sprintf("s%d-%d", round, i), language)
+				if got := b.says(b.start(language, v), language, v, map[string]string{"python": pyHello, "node": nodeHello}[language]); got != "hello two, friend" {
+					t.Errorf("%s: %q", language, got)
+				}
+			}
+		}
+		clean(t, b.cfg.Dir)
 	}
 }
 

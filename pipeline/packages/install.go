@@ -38,7 +38,12 @@ func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	j := job{store: s, order: o, kind: kind, tool: tools[o.Language], set: set}
+	cache, err := s.cache(set)
+	if err != nil {
+		return Receipt{}, err
+	}
+	defer cache.trim()
+	j := job{store: s, order: o, kind: kind, tool: tools[o.Language], set: set, cache: cache}
 	if o.Session != "" {
 		return j.intoSession(ctx)
 	}
@@ -52,6 +57,7 @@ type job struct {
 	kind  string
 	tool  tool
 	set   settings
+	cache cache
 }
 
 // intoNamespace installs into a new generation of the namespace's layer, under its lock.
@@ -170,8 +176,7 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 // obtain puts the files of an order into b. If the same was ordered before, the package manager only finds out what there is to install, and
 // the cache may have that already. What install scripts may have changed is not kept: they see more than the files of one package.
 func (j *job) obtain(ctx context.Context, base layer, stage string, b *builder) (Receipt, harvest, error) {
-	cache, works := j.store.cache(j.set), ""
-	defer cache.trim()
+	cache, works := j.cache, ""
 	if cache.max == 0 || j.store.cfg.Scripts {
 		return j.run(ctx, base, stage, b)
 	}
@@ -216,7 +221,7 @@ func (j *job) run(ctx context.Context, base layer, stage string, b *builder) (Re
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
-	sites, err := newSites(j.set, o.Egress.Dialer, 2*j.store.cfg.MaxBytes, j.store.cache(j.set), stage)
+	sites, err := newSites(j.set, o.Egress.Dialer, 2*j.store.cfg.MaxBytes, j.cache, stage)
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}

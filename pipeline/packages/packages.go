@@ -46,12 +46,11 @@ var errClosed = errors.New("the package store is closed")
 
 // Store keeps layers. All methods may be called concurrently.
 type Store struct {
-	cfg      Config
-	asked    lazy.Answers[settings] // of the package managers, by language and backend
-	kinds    lazy.Answers[string]   // by backend and language
-	cacheKey []byte
-	closing  chan struct{} // ends installs
-	work     sync.WaitGroup
+	cfg     Config
+	asked   lazy.Answers[settings] // of the package managers, by language and backend
+	kinds   lazy.Answers[string]   // by backend and language
+	closing chan struct{}          // ends installs
+	work    sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
@@ -73,9 +72,6 @@ func Open(c Config) (*Store, error) {
 	}
 	// It holds code that programs will import: nobody else may write there.
 	if err := os.Chmod(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open package store: %w", err)
-	}
-	if err := s.openCache(); err != nil {
 		return nil, fmt.Errorf("open package store: %w", err)
 	}
 	s.sweep()
