@@ -81,9 +81,10 @@ func (c cache) file(want string) *os.File {
 	}
 	sum := hasher(want)
 	if _, err = io.Copy(sum, f); err == nil && spelled(sum) == want {
-		_, err = f.Seek(0, io.SeekStart)
-		touch(name)
-		return f
+		if _, err = f.Seek(0, io.SeekStart); err == nil {
+			touch(name)
+			return f
+		}
 	}
 	f.Close()
 	os.Remove(name)
