@@ -174,10 +174,11 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 }
 
 // obtain puts the files of an order into b. If the same was ordered before, the package manager only finds out what there is to install, and
-// the cache may have that already. What install scripts may have changed is not kept: they see more than the files of one package.
+// the cache may have that already. What install scripts may have changed is not kept: they see more than the files of one package. Nor is what
+// came of directories of this host, as nobody outside sees which of their files the package manager reads.
 func (j *job) obtain(ctx context.Context, base layer, stage string, b *builder) (Receipt, harvest, error) {
 	cache, works := j.cache, ""
-	if cache.max == 0 || j.store.cfg.Scripts {
+	if cache.max == 0 || j.store.cfg.Scripts || len(j.set.mounts) > 0 {
 		return j.run(ctx, base, stage, b)
 	}
 	if j.order.Language == "node" { // npm works on the layer

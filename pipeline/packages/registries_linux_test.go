@@ -298,6 +298,9 @@ func TestLocalDirectories(t *testing.T) {
 	if len(r.Packages) != 3 || r.Packages[0].Hash == "" {
 		t.Errorf("packages %+v", r.Packages)
 	}
+	if use, err := Cached(b.cfg.Dir); err != nil || use.Sets != 0 || use.Files != 2 {
+		t.Errorf("cached: %+v %v, want the index's files alone", use, err)
+	}
 	if got := b.run("default", "python", pyHello+"; import local; print(local.x)"); got != "hello one, friend\nlocal" {
 		t.Errorf("got %q", got)
 	}
