@@ -3,7 +3,8 @@
 // A namespace has one layer for each kind of interpreter, of this host or of an image: a directory that runs see and
 // can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a gateway to the configured
 // registries that lets nothing but requests for files pass, then puts the new files beside those of the layer, in a new generation, and switches to that at once.
-// Sandboxes that run keep the generation they started with, which lives as long as it is held.
+// Sandboxes that run keep the generation they started with, which lives as long as it is held. What was fetched and unpacked is cached, for installs
+// of all namespaces and sessions.
 package packages
 
 import (

@@ -114,15 +114,9 @@ var errNotConfigured = errors.New("no registry that the package manager is confi
 
 // permit implements relay.Fetch.Permit.
 func (s *sites) permit(u *url.URL) (authorization string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, linked := s.files[key(u)]
-	if wheel, is := strings.CutSuffix(u.Path, ".metadata"); is && !linked { // PEP 658: it lies beside the wheel
-		beside := *u
-		beside.Path = wheel
-		_, linked = s.files[key(&beside)]
-	}
-	if !linked && !s.source(u) {
+	wheel := *u
+	wheel.Path = strings.TrimSuffix(u.Path, ".metadata") // PEP 658: it lies beside the wheel
+	if s.known(u) == (link{}) && s.known(&wheel) == (link{}) && !s.source(u) {
 		return "", errNotConfigured
 	}
 	return s.set.authorize(u), nil
@@ -135,9 +129,7 @@ func (s *sites) source(u *url.URL) bool {
 
 // pageAt reports whether a page of an index may be at a URL: below a source, or where one redirects to.
 func (s *sites) pageAt(u *url.URL) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.files[key(u)].page || slices.ContainsFunc(s.set.sources, func(from source) bool {
+	return s.known(u).page || slices.ContainsFunc(s.set.sources, func(from source) bool {
 		return origin(from.base) == origin(u) && strings.HasPrefix(u.Path, strings.TrimSuffix(from.base.Path, "/"))
 	})
 }
