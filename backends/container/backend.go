@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 	"github.com/sandboxmcp/sandboxmcp/backends/pool"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
@@ -35,6 +37,8 @@ type Backend struct {
 	running   map[*sandbox]struct{}
 	plans     map[poolKey]*plan // by which idle containers are made
 	removeErr error             // the first of a removal in the background
+	leaving   int               // containers that are being removed
+	left      time.Time         // when the last one was gone
 }
 
 var errClosed = errors.New("the backend is closed")
@@ -88,7 +92,34 @@ func (b *Backend) use() (done func(), err error) {
 
 // removeLater removes a container in which nothing runs any more, in the background.
 func (b *Backend) removeLater(h *initHandle) {
-	b.work.Go(func() { h.Close() }) // which h is part of still
+	b.leave(1)
+	b.work.Go(func() { // which h is part of still
+		defer b.leave(-1)
+		h.Close()
+	})
+}
+
+// leave counts containers that are being removed, and notes the time.
+func (b *Backend) leave(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leaving += n
+	b.left = time.Now()
+}
+
+// recount is how long an engine may take to see that a container that is gone has left room.
+const recount = 5 * time.Second
+
+// makeRoom has idle containers give way to one that is needed now, and waits a little. It reports whether there will be room,
+// as far as that is for this server to say.
+func (b *Backend) makeRoom(ctx context.Context) bool {
+	if b.pool.Drop() > 0 {
+		b.leave(0) // they begin to be removed
+	}
+	b.mu.Lock()
+	room := b.leaving > 0 || time.Since(b.left) < recount
+	b.mu.Unlock()
+	return room && engine.Pause(ctx, 50*time.Millisecond)
 }
 
 // withBackend returns ctx, ended also when the backend is closed.

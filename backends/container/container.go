@@ -38,7 +38,8 @@ type Engine interface {
 	Build(ctx context.Context, reference string, archive io.Reader, labels map[string]string, progress func(line string)) error
 
 	// Create makes a container without starting it, and returns the engine's id. When the container ends, the engine
-	// removes it with its anonymous volumes. After an error, the container may have been made: Remove knows its name.
+	// removes it with its anonymous volumes. After an error other than ErrFull, the container may have been made: Remove knows
+	// its name.
 	Create(ctx context.Context, c Container) (id string, err error)
 	// Attach connects with the standard input and output of a container with Stdin, before it is started. Its standard
 	// error goes to stderr. Closing ends its input.
@@ -78,6 +79,9 @@ type Advised interface {
 
 // ErrNoImage reports that the engine does not have an image.
 var ErrNoImage = errors.New("no such image")
+
+// ErrFull reports that there is room for no other container until one is removed.
+var ErrFull = errors.New("there is no room for another container")
 
 // Shared is an [Engine] whose idle containers are offered to all servers that use it, each for one of them.
 type Shared interface {

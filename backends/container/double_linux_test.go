@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -36,6 +37,10 @@ type double struct {
 	pulled  []string
 	seeded  []string
 	closed  bool
+	// capacity is how many containers there may be that have not been removed, if not 0; held are those, by id, and refused
+	// counts the others.
+	capacity, refused int
+	held              map[string]string
 	// before is called with the name of each step, and may make it fail.
 	before func(ctx context.Context, step string) error
 	orders []string // for the next processes: how they are to misbehave
@@ -55,7 +60,7 @@ func newDouble() *double {
 	return &double{
 		info:   Info{Version: "1", Local: true, UserNS: true, Limits: true, Arch: "amd64", Address: "nowhere"},
 		images: map[string]Image{"shell:1": {ID: "sha256:shell"}, "python:1": {ID: "sha256:python", Digest: "python@sha256:12"}},
-		all:    map[string]*process{},
+		all:    map[string]*process{}, held: map[string]string{},
 	}
 }
 
@@ -110,8 +115,14 @@ func (d *double) Build(context.Context, string, io.Reader, map[string]string, fu
 
 func (d *double) Create(ctx context.Context, c Container) (string, error) {
 	d.mu.Lock()
+	if d.capacity > 0 && len(d.held) >= d.capacity {
+		d.refused++
+		d.mu.Unlock()
+		return "", ErrFull
+	}
 	d.made++
 	id := fmt.Sprint("id", d.made)
+	d.held[id] = c.Name
 	d.all[id] = &process{c: c, ended: make(chan struct{})}
 	d.mu.Unlock()
 	return id, d.step(ctx, "create") // one that fails has made it nevertheless
@@ -221,6 +232,11 @@ func (d *double) Remove(ctx context.Context, id string) error {
 	if err := d.step(ctx, "remove"); err != nil {
 		return err
 	}
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		maps.DeleteFunc(d.held, func(at, name string) bool { return at == id || name == id })
+	}()
 	at, p := d.get(id)
 	if p == nil {
 		return nil

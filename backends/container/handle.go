@@ -149,6 +149,7 @@ func (h *initHandle) create(ctx context.Context, c Container) (err error) {
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
 	h.id, err = h.backend.engine.Create(patient, c)
+	h.createSent = !errors.Is(err, ErrFull)
 	if err != nil {
 		return &startError{err}
 	}
@@ -233,6 +234,8 @@ func (h *initHandle) remove() error {
 		if !h.createSent {
 			return
 		}
+		h.backend.leave(1)
+		defer h.backend.leave(-1)
 		which := cmp.Or(h.id, h.name) // the engine may have made it without an answer
 		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 		defer cancel()

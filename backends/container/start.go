@@ -78,7 +78,7 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, erro
 	return s, nil
 }
 
-// startCold starts a sandbox in a new container, if need be in two attempts.
+// startCold starts a sandbox in a new container, if need be in two attempts, or in as many as it takes others to leave.
 func (b *Backend) startCold(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	if p.image.ID == "" {
 		if err := b.findImage(ctx, p, b.config.Pull); err != nil {
@@ -86,6 +86,9 @@ func (b *Backend) startCold(ctx context.Context, p *plan, spec backends.Spec) (*
 		}
 	}
 	s, err := b.startOnce(ctx, p, spec, false)
+	for errors.Is(err, ErrFull) && b.makeRoom(ctx) {
+		s, err = b.startOnce(ctx, p, spec, false)
+	}
 	if err != nil && transient(err) && ctx.Err() == nil {
 		p.forgetSeed() // the volume may have been removed, and replaced by the engine with an empty one
 		s, err = b.startOnce(ctx, p, spec, true)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // config is one for the double, in a state directory of the test's own.
@@ -356,4 +357,54 @@ func TestRefused(t *testing.T) {
 		}
 		shut(t, b, d)
 	}
+}
+
+// TestFull has an engine with room for two containers: idle ones give way, a container that is being removed is waited for, and
+// when none of either is left, a start is refused at once.
+func TestFull(t *testing.T) {
+	d, c := newDouble(), config(t)
+	c.Ahead = 2
+	b := New(d, c)
+	defer shut(t, b, d)
+	d.capacity = 2
+	python := request()
+	python.Language = "python"
+	begin(t, b, python).Close()
+	waitIdle(t, b, 2)
+	first := begin(t, b, request()) // of another language
+	second := begin(t, b, python)
+	_, made := d.count()
+	if _, err := b.Start(t.Context(), request()); !errors.Is(err, ErrFull) {
+		t.Errorf("a third: %v", err)
+	}
+	if _, now := d.count(); now != made {
+		t.Error("a container was made where there was no room")
+	}
+	refusals := func() int {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.refused
+	}
+	before, removed := refusals(), make(chan struct{})
+	d.before = func(_ context.Context, step string) error {
+		if step == "remove" {
+			<-removed
+		}
+		return nil
+	}
+	first.Close()
+	third := make(chan error, 1)
+	go func() {
+		s, err := b.Start(t.Context(), request())
+		if err == nil {
+			err = s.Close()
+		}
+		third <- err
+	}()
+	hosttest.Until(t, "it waits", func() bool { return refusals() > before+2 })
+	close(removed)
+	if err := <-third; err != nil {
+		t.Error(err)
+	}
+	second.Close()
 }

@@ -384,12 +384,19 @@ func (p *Pool[K, I]) List() []backends.Pool {
 
 // Clear discards all items, also those in the making, and waits for their end.
 func (p *Pool[K, I]) Clear() {
+	p.Drop()
+	p.making.Wait()
+}
+
+// Drop is Clear in the background. It returns how many items there were, those in the making included.
+func (p *Pool[K, I]) Drop() (n int) {
 	p.mu.Lock()
-	for key := range p.buckets {
+	defer p.mu.Unlock()
+	for key, b := range p.buckets {
+		n += len(b.ready) + b.making
 		p.retire(key)
 	}
-	p.mu.Unlock()
-	p.making.Wait()
+	return n
 }
 
 // Close is Clear for good.
