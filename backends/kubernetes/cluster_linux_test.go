@@ -113,13 +113,23 @@ type testBackend struct {
 // newBackend returns a backend whose images are those of the tests.
 func newBackend(t testing.TB, c Config, ahead int) testBackend {
 	t.Helper()
+	return newBackendIn(filepath.Join(t.TempDir(), "state"), c, ahead)
+}
+
+// testImages are the images of all languages that ours has.
+func testImages() map[string]string {
 	images := map[string]string{}
 	for _, l := range backends.Languages {
 		images[l] = programImage
 	}
 	delete(images, "r")
+	return images
+}
+
+// newBackendIn returns a backend with a state directory that others may share.
+func newBackendIn(stateDir string, c Config, ahead int) testBackend {
 	e := New(c)
-	return testBackend{Backend{container.New(e, container.Config{Images: images, Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Ahead: ahead})}, e.(*kubernetes)}
+	return testBackend{Backend{container.New(e, container.Config{Images: testImages(), Pull: "never", StateDir: stateDir, Ahead: ahead})}, e.(*kubernetes)}
 }
 
 // closeLater closes a backend at the end of a test.

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,26 +12,46 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
+// modes are fresh pods, pods that were started ahead, and the same with an interpreter that stands ready for its program.
+var modes = []struct {
+	name        string
+	ahead       int
+	some, whole []string // groups of attacks, and those where SANDBOXMCP_TEST_LONG is set: none that needs sockets of the internet
+}{
+	{"fresh", 0, []string{"Smoke", "Streams"}, []string{"Probe", "Language", "Streams", "Terminal", "Ends", "Contained", "Files", "Artifacts", "Isolation",
+		"Container", "Kernel", "Limits", "Sessions", "Mains", "Ready", "Leftovers"}},
+	{"pool", 2, []string{"Ends"}, []string{"Language", "Streams", "Terminal", "Sessions", "Leftovers"}},
+	{"warm", 2, nil, []string{"Language", "Streams", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Kernel", "Limits", "Ready", "Leftovers"}},
+}
+
 // TestContract runs the attacks that all backends share, in pods of an image whose configuration interferes.
 func TestContract(t *testing.T) {
 	c := testConfig(t)
-	o := contract(c)
-	for _, m := range []struct {
-		name   string
-		ahead  int
-		groups []string
-	}{
-		{"fresh", 0, []string{"Smoke", "Streams"}},
-		{"pool", 2, []string{"Ends"}},
-	} {
-		if o.Only = m.groups; hosttest.Long(0, 1) > 0 {
-			o.Only = []string{"Probe", "Language", "Streams", "Terminal", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Container", "Kernel", "Limits",
-				"Sessions", "Mains", "Ready", "Leftovers"} // without those that need sockets of the internet
+	for _, m := range modes {
+		o, stateDir := contract(t, c)
+		if o.Only, o.Warm = m.some, m.name == "warm"; hosttest.Long(0, 1) > 0 {
+			o.Only = m.whole
+		}
+		if o.Only == nil {
+			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
-			backendtest.Run(t, func(t testing.TB) backends.Backend { return newBackend(t, c, m.ahead) }, o)
+			backendtest.Run(t, func(testing.TB) backends.Backend { return newBackendIn(stateDir, c, m.ahead) }, o)
+			empty(t, c)
 		})
 	}
+}
+
+// empty waits until the cluster has neither pods nor leases of servers that have all been closed.
+func empty(t *testing.T, c Config) {
+	api := apiOf(t, c)
+	hosttest.Until(t, "the namespace is empty", func() bool {
+		var leases struct{ Items []leaseObject }
+		if err := api.get(t.Context(), api.in(leaseGroup, "leases", ""), nil, &leases); err != nil {
+			t.Fatal(err)
+		}
+		return len(leases.Items)+len(podsOf(t, c)) == 0
+	})
 }
 
 // left waits until the cluster has no pod of a sandbox.
@@ -48,14 +69,15 @@ func left(c Config) func(testing.TB, string) []string {
 	}
 }
 
-// contract are the options of pods.
-func contract(c Config) backendtest.Options {
+// contract returns the options of pods, and the state directory of all backends.
+func contract(t *testing.T, c Config) (backendtest.Options, string) {
+	stateDir := filepath.Join(t.TempDir(), "state")
 	// The kubelet mounts the first, and containerd the volumes of the image.
 	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
-	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_"}, Left: left(c),
+	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_"}, Left: left(c), Dirs: []string{stateDir},
 		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)
 	}
-	return o
+	return o, stateDir
 }

@@ -115,7 +115,7 @@ func TestContractEnforced(t *testing.T) {
 	c := testConfig(t)
 	c.Settle = time.Minute
 	enforce(t, c)
-	o := contract(c)
+	o, stateDir := contract(t, c)
 	o.Only = []string{"Network", "Gateway", "Programs"}
-	backendtest.Run(t, func(t testing.TB) backends.Backend { return newBackend(t, c, 0) }, o)
+	backendtest.Run(t, func(testing.TB) backends.Backend { return newBackendIn(stateDir, c, 0) }, o)
 }

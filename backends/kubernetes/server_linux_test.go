@@ -18,16 +18,22 @@ import (
 
 const serverImage = "docker.io/sandboxmcp-test/server:local"
 
-// importServer builds this program and its image, and gives the image to the node.
-func importServer(t *testing.T) {
+// buildServer builds this program, and returns its file.
+func buildServer(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	program, archive := filepath.Join(dir, "sandboxmcp"), filepath.Join(dir, "server.tar")
+	program := filepath.Join(t.TempDir(), "sandboxmcp")
 	build := exec.Command("go", "build", "-o", program, "../../cli/sandboxmcp")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		hosttest.Missing(t, "go", string(out))
 	}
+	return program
+}
+
+// importServer gives the node an image of this program.
+func importServer(t *testing.T) {
+	t.Helper()
+	program, archive := buildServer(t), filepath.Join(t.TempDir(), "server.tar")
 	f, err := os.Create(archive)
 	if err != nil {
 		t.Fatal(err)
