@@ -117,7 +117,7 @@ var inTests = []struct {
 	{"backends/guest", []string{"backends/process/..."}},
 	{"backends/container/...", []string{"backends/process/...", "backends/podman/...", "backends/docker/..."}},
 	{"backends/docker/...", []string{"backends/process/..."}},
-	{"backends/kubernetes", []string{"backends/container/..."}},
+	{"backends/kubernetes", []string{"backends/container/...", "pipeline"}}, // whose queue decides who has the pods of a full namespace
 	{"backends/podman/...", []string{"backends/process/..."}},
 	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},

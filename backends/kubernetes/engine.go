@@ -22,6 +22,13 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 	if len(of.GPUs) > 0 {
 		return "", backends.Refuse("pods get no graphics processors from here", "use ", remedy.Backend.With("docker"), " or ", remedy.Backend.With("podman"))
 	}
+	if of.Idle && c.claimed {
+		pool, err := c.warmPool(ctx, of)
+		if err != nil {
+			return "", err
+		}
+		return c.adopt(ctx, of, pool)
+	}
 	p, err := c.manifest(of)
 	if err != nil {
 		return "", err
@@ -33,7 +40,11 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 		return of.Name, nil
 	}
 	if failed, is := errors.AsType[*statusError](err); is && failed.Code == http.StatusForbidden {
-		return "", backends.Refuse("create pod "+of.Name+": "+engine.Plain(failed.Message), remedy.Command.With("sandboxmcp setup kubernetes"), " prints the rights and the quota")
+		err := backends.Refuse("create pod "+of.Name+": "+engine.Plain(failed.Message), remedy.Command.With("sandboxmcp setup kubernetes"), " prints the rights and the quota")
+		if strings.Contains(failed.Message, "exceeded quota") {
+			return "", fmt.Errorf("%w: %w", container.ErrFull, err)
+		}
+		return "", err
 	}
 	return "", fmt.Errorf("create pod %s: %w", of.Name, err)
 }
@@ -139,7 +150,11 @@ func (c *cluster) Place(id string) string {
 		digest = p.Status.container(programName).ImageID
 	}
 	name, _, _ := strings.Cut(image, "@")
-	return fmt.Sprintf("%s@%s, pod %s/%s on node %s", name, digest, c.namespace, id, p.Spec.NodeName)
+	how := ""
+	if by := c.claimedBy(id); by != "" {
+		how = ", by claim " + by
+	}
+	return fmt.Sprintf("%s@%s, pod %s/%s on node %s%s", name, digest, c.namespace, id, p.Spec.NodeName, how)
 }
 
 // Wait implements [container.Engine], as do the next.
@@ -231,6 +246,9 @@ func (c *cluster) versionOf(id string) (version string) {
 func (c *cluster) delete(ctx context.Context, id, version string) error {
 	soon, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
+	if by := c.claimedBy(id); by != "" { // or its controller makes the pod anew
+		return c.release(soon, id, by)
+	}
 	options := map[string]any{"gracePeriodSeconds": 1}
 	if version != "" {
 		options["preconditions"] = map[string]string{"resourceVersion": version}
@@ -248,6 +266,9 @@ func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, er
 	defer c.mu.Unlock()
 	for _, p := range list.Items {
 		c.versions[p.Meta.Name] = p.Meta.ResourceVersion
+		if by := p.Meta.Labels[labelClaimed]; by != "" {
+			c.claims[p.Meta.Name] = by
+		}
 		all = append(all, container.Entry{ID: p.Meta.Name, Labels: p.Meta.Labels})
 	}
 	return all, nil

@@ -36,6 +36,11 @@ type Config struct {
 	Overcommit int
 	// Settle is how long a network policy may take to come into force for a new pod.
 	Settle time.Duration
+	// AgentSandbox says whether idle pods are had by claims of agents.x-k8s.io: AgentAuto is where it is installed and nodes map
+	// users; AgentAlways is that or an error, and takes the runtime class, if there is one, for one with a kernel for each pod;
+	// AgentNever if "".
+	AgentSandbox string
+	Ahead        int // idle pods of each kind that agents.x-k8s.io is asked for
 	// Lease is how long this server may be silent before others take it for dead; 30 s if zero.
 	Lease time.Duration
 }
@@ -87,11 +92,14 @@ type cluster struct {
 	targets []string // of probes, as package inside takes them
 	lease   *lease
 	pods    *watcher
+	claimed bool // idle pods are had by claims
 
 	mu       sync.Mutex
 	streams  map[string]*stream // by pod
 	versions map[string]string  // versions of pods that List has found
 	offered  map[string]bool    // idle pods of this server that another may claim
+	claims   map[string]string  // claims by pod, and by their own name while they have none
+	kinds    []string           // warm pools that this server asks for, the last one it asked for last
 }
 
 func (e *kubernetes) Name() string { return Name }
@@ -128,8 +136,11 @@ func connect(ctx context.Context, config Config) (*cluster, error) {
 
 // join makes this server one of those that use a cluster.
 func join(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
-	c := &cluster{client: api, config: config, streams: map[string]*stream{}, versions: map[string]string{}, offered: map[string]bool{}}
+	c := &cluster{client: api, config: config, streams: map[string]*stream{}, versions: map[string]string{}, offered: map[string]bool{}, claims: map[string]string{}}
 	if c.info, err = c.describe(ctx); err != nil {
+		return nil, err
+	}
+	if c.claimed, c.info.Hint, err = c.useClaims(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.denyAll(ctx); err != nil {

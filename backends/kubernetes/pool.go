@@ -23,7 +23,7 @@ import (
 func (c *cluster) kind(of container.Container) string {
 	of.Name, of.User, of.Etc, of.Labels, of.Idle = "", "", nil, nil, false
 	shared := c.config
-	shared.Kubeconfig, shared.Context, shared.Lease = "", "", 0
+	shared.Kubeconfig, shared.Context, shared.Lease, shared.AgentSandbox, shared.Ahead = "", "", 0, "", 0
 	text, err := json.Marshal([]any{of, shared, c.info.UserNS})
 	if err != nil { // plain values can be written
 		panic(err)
@@ -52,6 +52,9 @@ func (c *cluster) hangUp(id string) {
 
 // Offer implements [container.Shared].
 func (c *cluster) Offer(ctx context.Context, id string) error {
+	if c.claimedBy(id) != "" { // others claim another one
+		return nil
+	}
 	c.mu.Lock()
 	c.offered[id] = true
 	c.mu.Unlock()
@@ -108,14 +111,19 @@ func (c *cluster) own(ctx context.Context, id string, labels map[string]any) err
 // label makes a pod ours and sets labels, if it is as it was seen.
 func (c *cluster) label(ctx context.Context, seen pod, labels map[string]any, annotations map[string]string) (now pod, err error) {
 	labels[labelLease] = c.lease.name
-	patch := map[string]any{"metadata": map[string]any{"resourceVersion": seen.Meta.ResourceVersion, "labels": labels,
-		"annotations": annotations, "ownerReferences": []owner{c.lease.owner()}}}
-	err = c.do(ctx, http.MethodPatch, c.in("v1", "pods", seen.Meta.Name), nil, patch, &now)
+	change := map[string]any{"resourceVersion": seen.Meta.ResourceVersion, "labels": labels, "annotations": annotations}
+	if seen.Meta.Labels[labelClaimed] == "" { // others depend on their claim
+		change["ownerReferences"] = []owner{c.lease.owner()}
+	}
+	err = c.do(ctx, http.MethodPatch, c.in("v1", "pods", seen.Meta.Name), nil, map[string]any{"metadata": change}, &now)
 	return now, err
 }
 
 // Take implements [container.Shared]. Servers that take at the same time begin at different pods.
 func (c *cluster) Take(ctx context.Context, of container.Container) (string, error) {
+	if c.claimed {
+		return c.takeClaimed(ctx, of)
+	}
 	var list struct{ Items []pod }
 	if err := c.get(ctx, c.in("v1", "pods", ""), query("labelSelector", labelKind+"="+c.kind(of)+","+labelIdle+"=yes,"+labelLease+"!="+c.lease.name), &list); err != nil {
 		return "", fmt.Errorf("list idle pods: %w", err)

@@ -183,7 +183,7 @@ func defaults(cores int) Config {
 			R:      "docker.io/rocker/r-ver:4",
 		},
 		Containers: Containers{Pull: "missing", Ahead: 2},
-		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3},
+		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3, AgentSandbox: "auto"},
 		Profiles:   builtin(),
 		origins:    map[string]string{},
 	}

@@ -13,6 +13,7 @@ type Kubernetes struct {
 	Account       string   // of the pods, which have no token; "" is the namespace's default
 	Overcommit    int      // sandboxes that share what each may use of the CPUs
 	PolicySeconds int      // that a network policy may take to come into force
+	AgentSandbox  string   // "auto": idle pods are had by claims of agents.x-k8s.io where pods have users of their own; "always"; "never"
 }
 
 // kubernetesSettings returns the settings of the backend kubernetes.
@@ -28,5 +29,6 @@ func kubernetesSettings() []setting {
 		text("kubernetes.service_account", func(c *Config) *string { return &c.Kubernetes.Account }),
 		count("kubernetes.overcommit", "", 1, 100, func(c *Config) *int { return &c.Kubernetes.Overcommit }),
 		count("kubernetes.policy_seconds", "", 0, 60, func(c *Config) *int { return &c.Kubernetes.PolicySeconds }),
+		word("kubernetes.agent_sandbox", "", []string{"auto", "always", "never"}, func(c *Config) *string { return &c.Kubernetes.AgentSandbox }),
 	}
 }

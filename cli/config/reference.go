@@ -175,5 +175,6 @@ func abouts() map[string]string {
 		"kubernetes.service_account":  "account of the pods, of which they get no token; none is the namespace's default",
 		"kubernetes.overcommit":       "sandboxes that share what each may use of the CPUs: pods request that part",
 		"kubernetes.policy_seconds":   "seconds that a network policy may take to come into force for a new pod",
+		"kubernetes.agent_sandbox":    "idle pods are had by claims of agents.x-k8s.io where it is installed: auto if nodes map users; always, too, where runtime_class gives each pod a kernel",
 	}
 }
