@@ -31,6 +31,7 @@ type call struct {
 	Input   json.RawMessage `json:"input"`
 	Timeout float64         `json:"timeout_seconds"` // 0 is the operator's default
 	UseID   string          `json:"tool_use_id"`     // "" makes one
+	Secrets []string        `json:"secrets"`         // names of the operator's, which code gets as variables
 
 	Background bool `json:"background"` // answers at once, with a job
 }
@@ -91,6 +92,9 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) {
 		return
 	case !(c.Timeout >= 0 && c.Timeout <= 1e6):
 		refuse(w, http.StatusBadRequest, "timeout_seconds must be a number from 0 on")
+		return
+	case c.Tool == editorTool && len(c.Secrets) > 0:
+		refuse(w, http.StatusBadRequest, "the editor needs no secrets")
 		return
 	}
 	c.UseID = cmp.Or(c.UseID, "srvtoolu_"+rand.Text())
@@ -165,7 +169,7 @@ func (s *Server) request(r *http.Request, st *state, c call) (q pipeline.Request
 		return q, failure(c.Tool, codeInput, "input must be an object: "+err.Error()), nil
 	}
 	id := r.PathValue("id")
-	q = pipeline.Request{Namespace: st.namespace, Session: id, Code: []byte(input.Code), Show: true}
+	q = pipeline.Request{Namespace: st.namespace, Session: id, Code: []byte(input.Code), Secrets: c.Secrets, Show: true}
 	if c.Tool == bashTool {
 		q.Code, q.Language = []byte(input.Command), validate.Shell
 		info, err := s.cfg.Pipeline.Session(st.namespace, id)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -141,6 +143,28 @@ func (r *rig) exec(path, tool string, input map[string]any) (a answered) {
 		r.t.Fatalf("%s %v: %d %s %v", tool, input, status, body, err)
 	}
 	return a
+}
+
+// TestSecrets: an execution that names a secret of its namespace has it as a variable, and nobody sees its value.
+func TestSecrets(t *testing.T) {
+	memory, value := vault.NewMemory(), "k3y-"+rand.Text()
+	memory.Set("ann", "FORGE", []byte(value))
+	r := newRigAt(t, t.TempDir(), func(c *pipeline.Config) { c.Vault = vault.New(memory) })
+	path := r.open()
+	for _, call := range []map[string]any{
+		{"tool": codeTool, "input": map[string]any{"code": "import os; v = os.environ['FORGE']; print(len(v), v)"}, "secrets": []string{"FORGE"}},
+		{"tool": bashTool, "input": map[string]any{"command": "echo ${#FORGE} $FORGE"}, "secrets": []string{"FORGE"}},
+	} {
+		if status, _, body := r.call("POST", path+"/exec", call); status != http.StatusOK || !strings.Contains(string(body), strconv.Itoa(len(value))+" ") || strings.Contains(string(body), value) {
+			t.Errorf("%v: %d %s", call["tool"], status, body)
+		}
+	}
+	if status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "1"}, "secrets": []string{"OTHER"}}); !strings.Contains(string(body), "OTHER") || strings.Contains(string(body), `"return_code"`) {
+		t.Errorf("one that there is not: %d %s", status, body)
+	}
+	if status, _, _ := r.call("POST", path+"/exec", map[string]any{"tool": editorTool, "input": map[string]any{}, "secrets": []string{"FORGE"}}); status != http.StatusBadRequest {
+		t.Errorf("an editor's: %d", status)
+	}
 }
 
 // TestSession: what is made is 201, is shown, and is ended twice with 204.
