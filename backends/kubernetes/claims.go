@@ -141,9 +141,6 @@ func warmPoolName(kind string) string { return "sandboxmcp-" + kind }
 func (c *cluster) coOwn(ctx context.Context, resource, name string, object any) error {
 	for {
 		err := c.do(ctx, http.MethodPost, c.in(agentAPI, resource, ""), nil, object, nil)
-		if err == nil {
-			return nil
-		}
 		if isStatus(err, http.StatusConflict) {
 			err = c.setOwners(ctx, resource, name, func(all []owner) []owner {
 				if slices.Contains(all, c.lease.owner()) {
@@ -152,10 +149,8 @@ func (c *cluster) coOwn(ctx context.Context, resource, name string, object any) 
 				return append(all, c.lease.owner())
 			})
 		}
-		if !isStatus(err, http.StatusConflict) && !isStatus(err, http.StatusNotFound) {
-			return wrap(err, "make "+resource+" "+name)
-		}
-		if !engine.Pause(ctx, 20*time.Millisecond) { // it changed, or is being removed
+		again := isStatus(err, http.StatusConflict) || isStatus(err, http.StatusNotFound) // it changed, or is being removed
+		if !again || !engine.Pause(ctx, 20*time.Millisecond) {
 			return wrap(err, "make "+resource+" "+name)
 		}
 	}
@@ -210,18 +205,15 @@ func (c *cluster) adopt(ctx context.Context, of container.Container, pool string
 	o.Spec.WarmPool.Name = pool
 	o.Spec.Lifecycle.ShutdownTime, o.Spec.Lifecycle.ShutdownPolicy = time.Now().Add(longestPod*time.Second).UTC().Truncate(time.Second), "Delete"
 	c.setClaimed(of.Name, of.Name)
-	if err := c.do(ctx, http.MethodPost, c.in(agentAPI, "sandboxclaims", ""), nil, o, &o); err != nil {
-		return "", wrap(err, "claim a pod of "+pool)
+	if err = c.do(ctx, http.MethodPost, c.in(agentAPI, "sandboxclaims", ""), nil, o, &o); err == nil {
+		id, err = c.bound(ctx, o)
 	}
-	if id, err = c.bound(ctx, o); err != nil {
+	if err != nil {
 		return "", wrap(err, "claim a pod of "+pool)
 	}
 	c.setClaimed(id, of.Name)
 	c.pods.track(id)
-	if err := c.mark(ctx, id, of); err != nil {
-		return id, wrap(err, "claim pod "+id)
-	}
-	return id, nil
+	return id, wrap(c.mark(ctx, id, of), "claim pod "+id)
 }
 
 // bound waits until a claim has a pod, and returns its name.

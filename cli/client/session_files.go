@@ -80,10 +80,7 @@ func (p commands) sessionCopy(c *cli.Context) error {
 	if len(words) == 0 || c.String("from") == "" {
 		return exit.Usage("sandboxmcp session copy --help", "copy needs --from SESSION, and a PATH below its /workspace/exports")
 	}
-	q := control.Export{From: c.String("from"), Path: words[0]}
-	if len(words) == 2 {
-		q.To = words[1]
-	}
+	q := control.Export{From: c.String("from"), Path: words[0], To: append(words, "")[1]}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		moved, err := client.CopyExport(ctx, id, q)
 		if err != nil {
@@ -111,10 +108,7 @@ func (p commands) sessionPut(c *cli.Context) error {
 	if len(words) == 0 {
 		return exit.Usage("sandboxmcp session put --help", "put needs a FILE or a DIR")
 	}
-	to := ""
-	if len(words) == 2 {
-		to = words[1]
-	}
+	to := append(words, "")[1]
 	source, err := filepath.Abs(words[0])
 	if err == nil {
 		_, err = os.Stat(source)
@@ -260,10 +254,7 @@ func (p commands) sessionGet(c *cli.Context) error {
 	if len(words) == 0 {
 		return exit.Usage("sandboxmcp session get --help", "get needs a PATH in the session")
 	}
-	dir := "."
-	if len(words) == 2 {
-		dir = words[1]
-	}
+	dir := append(words, ".")[1]
 	if c.IsSet("max") && c.Int64("max") <= 0 {
 		return exit.Usage("leave it out for the session's limit of disk", "--max must be more than 0")
 	}
@@ -339,7 +330,7 @@ func (s *saving) save(content io.Reader, isTar bool, dir, base string) error {
 	if isTar {
 		err = s.unpack(root, content)
 	} else {
-		err = s.file(root, "content", 0o644, io.LimitReader(content, s.most+1))
+		err = s.file(root, "content", 0o644, content)
 	}
 	if err == nil {
 		_, err = io.Copy(io.Discard, io.LimitReader(content, 1<<20)) // whose end says whether it is what was sent
@@ -358,11 +349,8 @@ func (s *saving) save(content io.Reader, isTar bool, dir, base string) error {
 	return errors.Join(err, os.Rename(temp, s.path))
 }
 
-// tarred is the most bytes of a tar of files of so many bytes.
-func tarred(files int64) int64 { return 2*files + 16<<20 }
-
 func (s *saving) unpack(root *os.Root, content io.Reader) error {
-	bounded := &io.LimitedReader{R: content, N: tarred(s.most)}
+	bounded := &io.LimitedReader{R: content, N: 2*s.most + 16<<20} // with its headers
 	in := tar.NewReader(bounded)
 	for {
 		h, err := in.Next()

@@ -199,13 +199,11 @@ func (b *builder) verify(files map[string]file) error {
 		_, err = io.Copy(sum, f)
 		f.Close()
 		if err != nil || hex.EncodeToString(sum.Sum(nil)) != want.hash {
-			return cmp.Or(err, errChanged)
+			return cmp.Or(err, errors.New("a file has changed since it was installed"))
 		}
 	}
 	return nil
 }
-
-var errChanged = errors.New("a file has changed since it was installed")
 
 // link adds files of another layer as hard links: nobody writes to a layer's files, so both can share
 // them. Where the file system has no hard links, or too many of one file, it copies.

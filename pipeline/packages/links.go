@@ -75,8 +75,7 @@ func linksOfHTML(base *url.URL, page []byte, found func(at *url.URL, hash string
 			case t.Data == "base":
 				base = u
 			default:
-				sum, _ := strings.CutPrefix(u.Fragment, "sha256=")
-				found(u, sha256Hash(sum))
+				found(u, sha256Hash(strings.TrimPrefix(u.Fragment, "sha256=")))
 			}
 		}
 	}
