@@ -290,13 +290,10 @@ func (p *Pipeline) Paused(namespace, id string) (session.Info, bool) {
 	return k.info, true
 }
 
-// Snapshot returns what the session of a snapshot in a namespace was when it was made.
-func (p *Pipeline) Snapshot(namespace, id string) (session.Info, bool) {
+// HasSnapshot reports whether a namespace has a snapshot.
+func (p *Pipeline) HasSnapshot(namespace, id string) bool {
 	k := p.paused.find(namespace, id)
-	if k == nil || !k.snapshot {
-		return session.Info{}, false
-	}
-	return k.info, true
+	return k != nil && k.snapshot
 }
 
 func (s *paused) find(namespace, id string) *savedFiles {

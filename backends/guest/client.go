@@ -214,8 +214,7 @@ type Watch struct {
 }
 
 // Watch calls begun when the directory is watched, and then event for each change, until ctx ends, event returns an error or the
-// directory is gone. What begun is given returns when event
-// was called for every change that had been made before.
+// directory is gone. What begun is given returns when event was called for every change that had been made before.
 func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(context.Context) error) error, event func(Event) error) error {
 	args := url.Values{"path": {w.Path}}
 	if w.Recursive {

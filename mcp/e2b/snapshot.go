@@ -50,8 +50,7 @@ func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshots = slices.DeleteFunc(s.snapshots, func(n *snapshot) bool {
-		_, there := s.cfg.Pipeline.Snapshot(n.namespace, n.id)
-		return !there
+		return !s.cfg.Pipeline.HasSnapshot(n.namespace, n.id)
 	})
 	for _, n := range s.snapshots {
 		if c.May(n.namespace) && (s.cfg.Namespace == "" || n.namespace == s.cfg.Namespace) {
@@ -163,18 +162,11 @@ const maxForks = 100
 
 // fork starts sandboxes with copies of a sandbox's files, and all else that it was made with.
 func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) {
-	q := struct{ Timeout, Count *int64 }{}
+	q := struct{ Timeout, Count int64 }{defaultTimeout, 1}
 	if r.ContentLength != 0 && !decode(w, r, &q) {
 		return
 	}
-	seconds, count := int64(defaultTimeout), int64(1)
-	if q.Timeout != nil {
-		seconds = *q.Timeout
-	}
-	if q.Count != nil {
-		count = *q.Count
-	}
-	if seconds < 0 || count < 1 || count > maxForks {
+	if q.Timeout < 0 || q.Count < 1 || q.Count > maxForks {
 		refuse(w, http.StatusBadRequest, "timeout must not be less than 0, and count from 1 to "+strconv.Itoa(maxForks))
 		return
 	}
@@ -192,11 +184,11 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 	}
 	defer s.drop(r, b.Namespace, id)
 	who, _ := identity.From(r.Context())
-	forks := make([]map[string]any, count)
+	forks := make([]map[string]any, q.Count)
 	for i := range forks {
 		f := &Sandbox{Namespace: b.Namespace, Owner: who, Template: b.Template, Env: maps.Clone(b.Env), Metadata: maps.Clone(b.Metadata),
 			runtime: b.runtime, autoPause: b.autoPause, internet: internet, network: network}
-		if err := s.open(r, f, id, &rules, seconds); err != nil {
+		if err := s.open(r, f, id, &rules, q.Timeout); err != nil {
 			forks[i] = map[string]any{"error": map[string]any{"code": statusOf(err), "message": pipeline.PublicText(err)}}
 			continue
 		}

@@ -30,9 +30,6 @@ func tarOf(files int, size int64) io.Reader {
 			if w.WriteHeader(h) != nil {
 				return
 			}
-			if _, err := io.CopyN(w, bytes.NewReader(nil), 0); err != nil {
-				return
-			}
 			for left := size; left > 0; {
 				part := min(left, 64<<10)
 				if _, err := w.Write(block[:part]); err != nil {
@@ -169,12 +166,12 @@ func TestFilesFail(t *testing.T) {
 		t.Errorf("a client that leaves: %v", err)
 	}
 	nothing("a client that leaves")
-	for _, c := range [][2]string{{"GET", "nothing"}, {"GET", strings.Repeat("x", 300)}, {"GET", "a\x00b"}, {"GET", "~root/x"}} {
-		if _, _, err := r.GetFiles(t.Context(), info.ID, c[1]); !errors.As(err, &f) || f.Status != 422 {
-			t.Errorf("%q: %v", c, err)
+	for _, name := range []string{"nothing", strings.Repeat("x", 300), "a\x00b", "~root/x"} {
+		if _, _, err := r.GetFiles(t.Context(), info.ID, name); !errors.As(err, &f) || f.Status != 422 {
+			t.Errorf("%q: %v", name, err)
 		}
 	}
-	r.exec(info.ID, "mkdir -p kept/d; mkfifo kept/p; ln -s kept kept-link; rm kept-link; ln -s /dev/zero kept/z; ln -s /proc/self/mem kept/m")
+	r.exec(info.ID, "mkdir -p kept/d; mkfifo kept/p; ln -s /dev/zero kept/z; ln -s /proc/self/mem kept/m")
 	for _, name := range []string{"kept/p", "kept/z", "kept/m", "/proc/self/mem", "/dev/zero", "/proc/1/root", "/proc/kcore"} {
 		isTar, content, err := r.GetFiles(t.Context(), info.ID, name)
 		if err == nil {

@@ -62,9 +62,9 @@ func (o Operation) described(method string) members {
 	if o.Stream {
 		kind, about = "application/x-ndjson", "A stream, one result a line; with Accept: text/event-stream, one result an event."
 	}
-	result := members{{"schema", o.Out}}
+	result, binary := members{{"schema", o.Out}}, members{{"schema", members{{"type", "string"}, {"format", "binary"}}}}
 	if o.Content != "" && method == "GET" {
-		kind, about, result = o.Content, "The content, and behind it its Content-Digest.", members{{"schema", members{{"type", "string"}, {"format", "binary"}}}}
+		kind, about, result = o.Content, "The content, and behind it its Content-Digest.", binary
 	}
 	m := members{{"operationId", o.Name}, {"description", o.About}, {"parameters", parameters}}
 	if o.Title != "" {
@@ -74,7 +74,7 @@ func (o Operation) described(method string) members {
 		m = append(m, member{"requestBody", members{{"required", true}, {"content", members{{"application/json", members{{"schema", inBody.schema()}}}}}}})
 	}
 	if o.Content != "" && method != "GET" {
-		m = append(m, member{"requestBody", members{{"required", true}, {"content", members{{o.Content, members{{"schema", members{{"type", "string"}, {"format", "binary"}}}}}}}}})
+		m = append(m, member{"requestBody", members{{"required", true}, {"content", members{{o.Content, binary}}}}})
 	}
 	return append(m, member{"responses", members{
 		{"200", members{{"description", about}, {"content", members{{kind, result}}}}},

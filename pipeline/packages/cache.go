@@ -96,9 +96,6 @@ func (c cache) addFile(name, hash string) { os.Rename(name, c.join(filePrefix+c.
 
 // sets returns the directories of an order's sets; key is "*" for all of them.
 func (c cache) sets(order, key string) []string {
-	if c.max == 0 {
-		return nil
-	}
 	all, _ := filepath.Glob(c.join(setPrefix + order + "-" + key + "-*"))
 	return all
 }

@@ -27,7 +27,7 @@ func (b *bench) session(namespace, id, language string, packages ...string) Orde
 	return o
 }
 
-// files is what was asked for of the registry's files since the last call.
+// newFiles returns which of the registry's files were asked for since the last call.
 func (r *registry) newFiles() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,11 @@ func TestCache(t *testing.T) {
 			}
 			server := benchWith(t, Config{Dir: b.cfg.Dir}, b.registry)
 			for _, o := range []Order{b.session("one", "s2", language, "greet"), b.session("two", "s3", language, "greet"), server.order(language, "greet")} {
-				r := server.Store.mustInstall(t, b, o)
+				at := b
+				if o.Session == "" {
+					at = server
+				}
+				r := at.install(o)
 				if files := b.newFiles(); !r.Cached || files != "" {
 					t.Errorf("again, in %q %q: cached %v, fetched %q\n%s", o.Namespace, o.Session, r.Cached, files, r.Stdout)
 				}
@@ -88,19 +92,6 @@ func TestCache(t *testing.T) {
 			clean(t, b.cfg.Dir)
 		})
 	}
-}
-
-// mustInstall installs by the store that has the order's session.
-func (s *Store) mustInstall(t *testing.T, b *bench, o Order) Receipt {
-	t.Helper()
-	if o.Session != "" {
-		s = b.Store
-	}
-	r, err := s.Install(t.Context(), o)
-	if err != nil || r.ExitCode != 0 {
-		t.Fatalf("%+v: exit %d, %v\n%s", o.Packages, r.ExitCode, err, r.Stderr)
-	}
-	return r
 }
 
 // TestCacheAccounts: what was fetched with one account of a registry is nobody's who has another one, or none.
@@ -141,19 +132,14 @@ func TestCacheAccounts(t *testing.T) {
 			if r := again.install(again.session("other", "s4", language, "greet")); !r.Cached || b.newFiles() != "" {
 				t.Errorf("with the first one: %+v", r)
 			}
-			for _, e := range b.entries() {
+			entries, _ := filepath.Glob(filepath.Join(b.cacheDir(), "*-*"))
+			for _, e := range entries {
 				if strings.Contains(e, sha([]byte("sesame-street"))[:16]) || strings.Contains(e, "sesame") {
 					t.Errorf("%s says something of the password", e)
 				}
 			}
 		})
 	}
-}
-
-// entries are the names in the cache.
-func (b *bench) entries() []string {
-	all, _ := filepath.Glob(filepath.Join(b.cacheDir(), "*-*"))
-	return all
 }
 
 // again installs greet in a new session, and checks that it is what the registry has.
