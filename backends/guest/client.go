@@ -265,8 +265,10 @@ func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(co
 			err = begun(caughtUp)
 		case e == Event{}:
 			mu.Lock()
-			close(asked[0])
-			asked = asked[1:]
+			if len(asked) > 0 { // who has taken the agent over may answer unasked
+				close(asked[0])
+				asked = asked[1:]
+			}
 			mu.Unlock()
 		default:
 			err = event(e)

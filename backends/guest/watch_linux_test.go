@@ -1,0 +1,26 @@
+package guest
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+)
+
+// TestUnaskedAnswers: an agent that somebody has taken over, and that answers what nobody has asked, ends no server.
+func TestUnaskedAnswers(t *testing.T) {
+	ours, theirs := net.Pipe()
+	s := &http.Server{Protocols: protocols(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}\n{}\n{\"name\":\"last\"}\n") })}
+	go s.Serve(&single{Conn: theirs, closed: make(chan struct{})})
+	defer s.Close()
+	c := &Client{}
+	if err := c.connect(t.Context(), ours); err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	err := c.Watch(t.Context(), Watch{Path: "/"}, func(func(context.Context) error) error { return nil }, func(e Event) error { last = e.Name; return nil })
+	if err != nil || last != "last" {
+		t.Errorf("the last event is of %q, %v", last, err)
+	}
+}
