@@ -62,6 +62,19 @@ func (c *checked) Read(b []byte) (int, error) {
 	return n, io.EOF
 }
 
+// OpenFiles is ReadFile or, of a directory, ReadDirectory.
+func (p *Pipeline) OpenFiles(ctx context.Context, namespace, id, name string) (isTar bool, content io.ReadCloser, err error) {
+	e, err := p.StatFile(ctx, namespace, id, name)
+	switch {
+	case err != nil:
+	case e.Kind == guest.Directory:
+		content, err = p.ReadDirectory(ctx, namespace, id, name)
+	default:
+		_, content, err = p.ReadFile(ctx, namespace, id, name)
+	}
+	return e.Kind == guest.Directory, content, err
+}
+
 // ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead out of it are not in it. One in
 // which a secret of the session is found is withheld, as [Pipeline.ReadFile] does.
 func (p *Pipeline) ReadDirectory(ctx context.Context, namespace, id, name string) (io.ReadCloser, error) {
@@ -173,19 +186,13 @@ func (q KeepFiles) plan(_ context.Context, r *run) (work, error) {
 	}
 	from := exported(q.Path)
 	return r.planFileOf(q.Session, "keep", &from, nil, func(ctx context.Context, _ *guest.Client) error {
-		e, err := r.p.StatFile(ctx, r.res.Namespace, q.Session, from)
+		isTar, content, err := r.p.OpenFiles(ctx, r.res.Namespace, q.Session, from)
 		if err != nil {
 			return err
 		}
-		name, content := path.Base(from), io.ReadCloser(nil)
-		if e.Kind == guest.Directory {
+		name := path.Base(from)
+		if isTar {
 			name += ".tar"
-			content, err = r.p.ReadDirectory(ctx, r.res.Namespace, q.Session, from)
-		} else {
-			_, content, err = r.p.ReadFile(ctx, r.res.Namespace, q.Session, from)
-		}
-		if err != nil {
-			return err
 		}
 		return r.store(ctx, name, r.p.cfg.Artifacts.MaxBytes, content)
 	})

@@ -80,8 +80,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 	}
 	from := s.snapshot(c, q.TemplateID)
 	runtime, ok := s.template(q.TemplateID)
+	files := ""
 	if from != nil {
-		runtime = from.runtime
+		runtime, files = from.runtime, from.id
 	} else if !ok {
 		refuse(w, http.StatusNotFound, fmt.Sprintf("template %.100q not found: there are %s", q.TemplateID, s.templateNames()))
 		return
@@ -101,10 +102,6 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 	}
 	b := &Sandbox{Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata, autoPause: q.AutoPause,
 		runtime: runtime, internet: q.InternetAccess, network: q.Network}
-	files := ""
-	if from != nil {
-		files = from.id
-	}
 	if err := s.open(r, b, files, &network, seconds); err != nil {
 		refusePipeline(w, err)
 		return

@@ -112,15 +112,10 @@ func (a *API) content(r *http.Request) (kind string, content io.ReadCloser, err 
 	if err != nil {
 		return "", nil, err
 	}
-	e, err := a.c.Pipeline.StatFile(r.Context(), info.Namespace, info.ID, q.Path)
-	switch {
-	case err != nil:
-		return "", nil, err
-	case e.Kind == guest.Directory:
-		content, err = a.c.Pipeline.ReadDirectory(r.Context(), info.Namespace, info.ID, q.Path)
+	isTar, content, err := a.c.Pipeline.OpenFiles(r.Context(), info.Namespace, info.ID, q.Path)
+	if isTar {
 		return operation.Tar, content, err
 	}
-	_, content, err = a.c.Pipeline.ReadFile(r.Context(), info.Namespace, info.ID, q.Path)
 	return operation.Binary, content, err
 }
 

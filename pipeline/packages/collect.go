@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -41,7 +39,12 @@ func (h harvest) pure() bool {
 	for _, p := range h.brought {
 		named[p.Hash] = true
 	}
-	return h.unknown == 0 && len(named) > 0 && !named[""] && !slices.ContainsFunc(slices.Collect(maps.Keys(h.received)), func(hash string) bool { return !named[hash] })
+	for hash := range h.received {
+		if !named[hash] {
+			return false
+		}
+	}
+	return h.unknown == 0 && len(named) > 0 && !named[""]
 }
 
 // collect copies the installed files out of the sandbox: regular files below target, of at most max bytes in total. All else
