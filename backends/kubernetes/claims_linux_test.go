@@ -122,9 +122,14 @@ func objects(t testing.TB, api *client, group, resource string) (names []string)
 	return names
 }
 
-// nothingClaimed waits until nothing is left of servers that have all been closed, or are dead.
-func nothingClaimed(t testing.TB, c Config) {
+// nothingClaimed closes servers, the last there are, and waits until nothing is left of any.
+func nothingClaimed(t testing.TB, c Config, servers ...testBackend) {
 	t.Helper()
+	for _, b := range servers {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	api := apiOf(t, c)
 	hosttest.Until(t, "no claim, pool, template, sandbox, pod or lease is left", func() bool {
 		n := len(podsOf(t, c)) + len(objects(t, api, leaseGroup, "leases")) + len(objects(t, api, "agents.x-k8s.io/v1beta1", "sandboxes"))
@@ -198,10 +203,7 @@ func TestClaims(t *testing.T) {
 	if place, warm := once(t, b); !warm || !strings.Contains(place, "by claim ") {
 		t.Errorf("after the other server has ended: warm %v, in %s", warm, place)
 	}
-	if err := b.Close(); err != nil {
-		t.Error(err)
-	}
-	nothingClaimed(t, c)
+	nothingClaimed(t, c, b)
 }
 
 // TestClaimsShared has a server whose own idle pod is in use have another out of the pool that all servers share, with no more
@@ -222,11 +224,8 @@ func TestClaimsShared(t *testing.T) {
 		t.Errorf("got %q, warm %v", o.stdout, o.Warm)
 	}
 	s.Close()
-	if err := b.Close(); err != nil {
-		t.Error(err)
-	}
 	c.Kubeconfig = kubeconfig
-	nothingClaimed(t, c)
+	nothingClaimed(t, c, b)
 }
 
 // sharedReady waits until a server has an idle pod of its own, and the pool of all servers n.
@@ -265,10 +264,7 @@ func TestClaimedPodRemoved(t *testing.T) {
 		t.Errorf("ended %s", r.Ended)
 	}
 	s.Close()
-	if err := b.Close(); err != nil {
-		t.Error(err)
-	}
-	nothingClaimed(t, c)
+	nothingClaimed(t, c, b)
 }
 
 // TestClaimsOfDeadServer has a server end without a word: its claims and their pods go with its lease, those of a live one stay.
@@ -301,13 +297,7 @@ func TestClaimsOfDeadServer(t *testing.T) {
 		t.Errorf("the live server's sandbox says %q", o.stdout)
 	}
 	lasting.Close()
-	if err := live.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := dead.Close(); err != nil {
-		t.Errorf("close the dead one: %v", err)
-	}
-	nothingClaimed(t, c)
+	nothingClaimed(t, c, live, dead)
 }
 
 // BenchmarkClaims measures a claim of a pod of the pool that all servers share, beside a bare exec.
