@@ -243,14 +243,14 @@ func (u *unpacking) file(name string, mode fs.FileMode, h *tar.Header, content i
 // merge moves what is in a directory into another one, each file at once. Directories that are in both stay, with what they have. Nothing is
 // moved where a file would take the place of a directory, or the other way round.
 func merge(from, to string) error {
-	if err := both(from, to, func(string, string) error { return nil }); err != nil {
+	if err := mergeEach(from, to, func(string, string) error { return nil }); err != nil {
 		return err
 	}
-	return both(from, to, os.Rename)
+	return mergeEach(from, to, os.Rename)
 }
 
-// both calls move for what is in a directory, and not in another one as a directory as well.
-func both(from, to string, move func(source, target string) error) error {
+// mergeEach calls move for what is in a directory, but not for directories that the other one has, too: for what is in those.
+func mergeEach(from, to string, move func(source, target string) error) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return err
@@ -260,7 +260,7 @@ func both(from, to string, move func(source, target string) error) error {
 		there, err := os.Lstat(target)
 		switch {
 		case err == nil && e.IsDir() && there.IsDir():
-			err = both(source, target, move)
+			err = mergeEach(source, target, move)
 		case err == nil && there.IsDir():
 			err = errorf(IsDirectory, "path is a directory: %s", target)
 		case err == nil && e.IsDir():
