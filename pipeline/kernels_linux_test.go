@@ -86,7 +86,7 @@ func TestOwnKernel(t *testing.T) {
 	came := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-came; cancel() }()
-	res, err := p.Do(ctx, Request{Session: s.ID, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Stdout: onFirst(func() { close(came) })})
+	res, err := p.Do(ctx, Request{Session: s.ID, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Stdout: writes(func([]byte) { close(came) })})
 	if err != nil || res.Ended != backends.EndedCancelled || res.StateLost != "" || res.Error == nil || res.Error.Message != "interrupted\n" {
 		t.Errorf("interrupted: %v %s", err, textOf(res))
 	}
@@ -139,14 +139,6 @@ func TestOwnKernel(t *testing.T) {
 	if got := strings.Join(rows(t, log, "execution.started"), "\n"); strings.Count(got, `"language":"perl"`) < 12 {
 		t.Errorf("the log has %s", got)
 	}
-}
-
-// onFirst calls a function at the first write.
-type onFirst func()
-
-func (f onFirst) Write(p []byte) (int, error) {
-	f()
-	return len(p), nil
 }
 
 // TestOwnKernelRefused is about sessions that can't be had.
