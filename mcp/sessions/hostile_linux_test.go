@@ -233,19 +233,14 @@ func TestIDsOfOthers(t *testing.T) {
 			t.Errorf("%s %s: %d %s, and of one that never was %d %s", q.method, q.suffix, status, body, wantStatus, want)
 		}
 	}
-	mine := r.openOf("eve")
+	_, own, _ := r.call("POST", Root, nil, "X-Who", "eve")
+	mine := own.Get("Location")
 	for _, from := range []string{path, never} { // a copy from it
 		status, _, body := r.call("POST", mine+"/copy", map[string]any{"from_session": from[len(Root)+1:], "path": "x"}, "X-Who", "eve")
 		if text := strings.ReplaceAll(string(body), from[len(Root)+1:], "ID"); status != 404 || !strings.Contains(text, `no such session: \"ID\"`) {
 			t.Errorf("a copy: %d %s", status, text)
 		}
 	}
-}
-
-func (r *rig) openOf(who string) string {
-	r.t.Helper()
-	_, header, _ := r.call("POST", Root, nil, "X-Who", who)
-	return header.Get("Location")
 }
 
 // TestHostileFiles: what code of a session makes of its workspace neither hangs the server nor shows anything of the host, and the editor
