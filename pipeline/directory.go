@@ -9,6 +9,7 @@ import (
 	hashing "hash"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
@@ -94,7 +95,7 @@ func (p *Pipeline) ReadDirectory(ctx context.Context, namespace, id, name string
 func (p *Pipeline) hold(ctx context.Context, s *session.Session, e guest.Entry, content io.ReadCloser, done func()) (io.ReadCloser, error) {
 	leased := func() bool { return len(s.Leases()) > 0 && !p.cfg.Artifacts.ShowSecrets }
 	if !leased() {
-		return &heldFile{unleased{content, leased}, done}, nil
+		return held(s, unleased{content, leased}, done), nil
 	}
 	release, err := s.Copy(ctx)
 	if err != nil {
@@ -112,7 +113,7 @@ func (p *Pipeline) hold(ctx context.Context, s *session.Session, e guest.Entry, 
 		over()
 		return nil, err
 	}
-	return &heldFile{copied, over}, nil
+	return held(s, copied, done, release), nil
 }
 
 // Exports is the directory of a session's home from which other sessions of its namespace may copy: what its programs put there is exported.
@@ -136,11 +137,12 @@ func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
 	if q.To = path.Clean(q.To); q.To == "." {
 		q.To = "~"
 	}
-	if _, err := r.p.own(r.res.Namespace, q.From); err != nil {
+	source, err := r.p.own(r.res.Namespace, q.From)
+	if err != nil {
 		return nil, err
 	}
-	return r.planFileOf(q.Session, "copy", &q.To, nil, func(ctx context.Context, c *guest.Client) error {
-		from := exported(q.Path)
+	from := exported(q.Path)
+	w, err := r.planFileOf(q.Session, "copy", &q.To, nil, func(ctx context.Context, c *guest.Client) error {
 		e, err := r.p.StatFile(ctx, r.res.Namespace, q.From, from)
 		if err != nil {
 			return err
@@ -157,6 +159,13 @@ func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
 		r.res.Answer = guest.Unpacked{Files: 1, Bytes: e.Size}
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	more := w.(*change).facts
+	more["from"], more["from_path"] = q.From, from
+	r.leases = slices.Concat(r.leases, source.Leases())
+	return w, nil
 }
 
 func (r *run) copyDirectory(ctx context.Context, c *guest.Client, q CopyFiles, from string) error {

@@ -131,7 +131,7 @@ func TestDirectories(t *testing.T) {
 
 // TestExports: a session gets of another one of its namespace what that has exported, and nothing else.
 func TestExports(t *testing.T) {
-	p, _, memory := newReal(t, nil)
+	p, log, memory := newReal(t, nil)
 	from, to := bare(t, p), bare(t, p)
 	ran(t, p, from, "sh", "-c", "mkdir -p exports/d; echo one >exports/one; chmod 700 exports/one; echo two >exports/d/two; ln -s ../../private exports/d/out; echo private >private; ln -s ~/private exports/link")
 	for _, tt := range []struct{ path, to, see, want string }{
@@ -144,6 +144,9 @@ func TestExports(t *testing.T) {
 		if got := ran(t, p, to, "sh", "-c", "cat "+tt.see+"; stat -c %a "+tt.see); got != tt.want {
 			t.Errorf("%s: got %q", tt.path, got)
 		}
+	}
+	if all := rows(t, log, "session.file"); len(all) != 3 || !strings.Contains(all[1], `"from":"`+from+`","from_path":"~/exports/d"`) {
+		t.Errorf("the log does not say what was copied from where: %q", all)
 	}
 	for _, path := range []string{"../private", "../../etc/passwd", "none", "/../private"} {
 		if _, err := p.Do(t.Context(), CopyFiles{From: from, Path: path, Session: to}); err == nil {

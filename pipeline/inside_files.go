@@ -241,16 +241,34 @@ func (u unleased) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// heldFile keeps its session in use until it is closed.
+// heldFile keeps its session in use until it is closed, or the session ends: that does not wait for a client that reads nothing.
 type heldFile struct {
 	io.ReadCloser
-	done func()
+	over context.CancelFunc
+	all  []func()
+}
+
+// held returns content of a session. done, which may be called more than once, is the end of the session's use; more are called when it is closed.
+func held(s *session.Session, content io.ReadCloser, done func(), more ...func()) *heldFile {
+	open, over := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-s.Dead():
+			done()
+		case <-open.Done():
+		}
+	}()
+	return &heldFile{content, over, append(more, done)}
 }
 
 // Close implements [io.Closer].
 func (f *heldFile) Close() error {
-	defer f.done()
-	return f.ReadCloser.Close()
+	f.over()
+	err := f.ReadCloser.Close()
+	for _, done := range f.all {
+		done()
+	}
+	return err
 }
 
 // WatchFiles is [guest.Client.Watch] of a directory of a session's sandbox.

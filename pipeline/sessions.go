@@ -310,6 +310,15 @@ func (p *Pipeline) sessionEnded(info session.Info) {
 // Sessions lists those of a namespace, or of all for "": the living, and the last that have ended.
 func (p *Pipeline) Sessions(namespace string) []session.Info { return p.sessions.List(namespace) }
 
+// SessionEnd returns what is closed when a session of a namespace begins to end, nil if there is none.
+func (p *Pipeline) SessionEnd(namespace, id string) <-chan struct{} {
+	s, err := p.own(namespace, id)
+	if err != nil {
+		return nil
+	}
+	return s.Dead()
+}
+
 // Session tells about one session of a namespace, also for a while after its end.
 func (p *Pipeline) Session(namespace, id string) (session.Info, error) {
 	info, err := p.sessions.Info(id)

@@ -165,7 +165,7 @@ func (k *packing) pack(ctx context.Context, w io.Writer, source string) error {
 		defer root.Close()
 		k.out = tar.NewWriter(w)
 		if err = k.file(root, filepath.Base(source), base, k.sum); err == nil && k.leftOut > 0 {
-			err = exit.Usage("name a file or a directory", "%s is neither", terminal.Visible(source))
+			err = exit.Usage("name a file or a directory", "%s is neither a file nor a directory", terminal.Visible(source))
 		}
 		return errors.Join(err, k.out.Close())
 	}
@@ -276,7 +276,9 @@ func (p commands) sessionGet(c *cli.Context) error {
 			return err
 		}
 		defer content.Close()
-		if err := s.save(content, isTar, dir, path.Base(from)); err != nil {
+		if err := s.save(content, isTar, dir, path.Base(from)); errors.Is(err, io.ErrUnexpectedEOF) {
+			return exit.Fail("try again when nothing writes there", "not all of it came: a file became shorter while it was read, or the session has ended")
+		} else if err != nil {
 			return err
 		}
 		t := transferred{info.ID, s.path, s.files, s.bytes, hex.EncodeToString(s.sum.Sum(nil)), 0}

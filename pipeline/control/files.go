@@ -2,13 +2,17 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"path"
+	"sync"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // MaxFiles is the most bytes of files that are put into a session over HTTP at once. At the server's own socket the session's disk bounds them.
@@ -57,9 +61,12 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	}
 	var moved Moved
 	if err == nil {
-		moved, err = a.place(r.Context(), q.ID, q.Path, func(namespace, session, to string) pipeline.Effect {
-			return pipeline.WriteDirectory{Namespace: namespace, Session: session, Path: to, Content: r.Body, SHA256: sum}
+		stop := func() {}
+		moved, err = a.place(r.Context(), q.ID, q.Path, func(namespace, id, to string) pipeline.Effect {
+			stop = breakOff(w, r, a.c.Pipeline.SessionEnd(namespace, id))
+			return pipeline.WriteDirectory{Namespace: namespace, Session: id, Path: to, Content: r.Body, SHA256: sum}
 		})
+		stop()
 	}
 	if err != nil {
 		deny(w, err)
@@ -68,18 +75,35 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	operation.Reply(w, http.StatusOK, moved)
 }
 
+// breakOff has the body of a request end when ended is closed, or with the request's context, until stop: a client that sends no more would
+// be waited for.
+func breakOff(w http.ResponseWriter, r *http.Request, ended <-chan struct{}) (stop func()) {
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-over:
+			return
+		case <-ended:
+		case <-r.Context().Done():
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // an error leaves it to the connection's end
+	})
+	return func() { close(over); watch.Wait() }
+}
+
 func (a *API) copyExport(ctx context.Context, q *exportIn) (Moved, error) {
 	from, err := a.find(ctx, q.From)
 	if err != nil {
 		return Moved{}, err
 	}
-	return a.place(ctx, q.ID, q.To, func(namespace, session, to string) pipeline.Effect {
-		return pipeline.CopyFiles{Namespace: namespace, From: from.ID, Path: q.Path, Session: session, To: to}
+	return a.place(ctx, q.ID, q.To, func(namespace, id, to string) pipeline.Effect {
+		return pipeline.CopyFiles{Namespace: namespace, From: from.ID, Path: q.Path, Session: id, To: to}
 	})
 }
 
 // place has an effect put files into a session.
-func (a *API) place(ctx context.Context, id, to string, effect func(namespace, session, to string) pipeline.Effect) (Moved, error) {
+func (a *API) place(ctx context.Context, id, to string, effect func(namespace, id, to string) pipeline.Effect) (Moved, error) {
 	info, err := a.find(ctx, id)
 	if err == nil {
 		to, err = pipeline.ResolvePath(info, to)
@@ -88,6 +112,9 @@ func (a *API) place(ctx context.Context, id, to string, effect func(namespace, s
 		return Moved{}, err
 	}
 	res, err := a.c.Pipeline.Do(ctx, effect(info.Namespace, info.ID, to))
+	if i, known := a.c.Pipeline.Session(info.Namespace, info.ID); err != nil && known == nil && i.State == "dead" {
+		err = fmt.Errorf("%w: %s", session.ErrDead, session.Reason(i.Ended))
+	}
 	u, _ := res.Answer.(guest.Unpacked)
 	return Moved{info.ID, to, u.Files, u.Bytes}, err
 }

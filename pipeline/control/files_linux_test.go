@@ -215,3 +215,33 @@ func TestFilesThatChange(t *testing.T) {
 		return err == nil
 	})
 }
+
+// TestFilesOfTheDead: a session ends at once, also while a client sends nothing more of its files, and another one does not read them.
+func TestFilesOfTheDead(t *testing.T) {
+	r := run(t)
+	info := r.create("shell")
+	r.exec(info.ID, "head -c 50000000 /dev/zero > large")
+	_, content, err := r.GetFiles(t.Context(), info.ID, "large")
+	must(t, err)
+	defer content.Close()
+	held, in := io.Pipe()
+	defer in.Close()
+	done := make(chan error, 1)
+	go func() { _, err := r.PutFiles(t.Context(), info.ID, "in", held); done <- err }()
+	_, err = io.Copy(in, io.LimitReader(tarOf(100, 1000), 40_000))
+	must(t, err)
+	hosttest.Until(t, "some of it has come", func() bool {
+		_, text := r.exec(info.ID, "ls -A in")
+		return strings.HasPrefix(text, ".tar-")
+	})
+	began := time.Now()
+	_, err = r.End(t.Context(), info.ID)
+	must(t, err)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("its end took %s", took)
+	}
+	var f *Failure
+	if err := <-done; !errors.As(err, &f) || f.Status != 410 {
+		t.Errorf("who puts files into it: %v", err)
+	}
+}
