@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -315,4 +317,46 @@ func TestLongLists(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("it was given up, and came")
 	}
+}
+
+// TestWatchBusy: who asks for what has changed is answered while a program changes files without end, and whoever asks much harms nobody.
+func TestWatchBusy(t *testing.T) {
+	s, c := start(t)
+	shell(t, s, "mkdir w")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	begun, ended := make(chan func(context.Context) error, 1), make(chan error, 1)
+	var events atomic.Int64
+	go func() {
+		ended <- c.Watch(ctx, guest.Watch{Path: home + "/w", Entries: true},
+			func(caughtUp func(context.Context) error) error { begun <- caughtUp; return nil },
+			func(guest.Event) error { events.Add(1); return nil })
+	}()
+	caughtUp := <-begun
+	var busy sync.WaitGroup
+	for range 2 {
+		busy.Go(func() {
+			s.Exec(ctx, backends.Command{Endless: true, Args: []string{"perl", "-e", `while (1) { for (1 .. 50) { open F, ">", "w/$$-$_"; chmod 0600, "w/$$-$_" } }`}}, backends.Streams{})
+		})
+	}
+	hosttest.Until(t, "there are changes", func() bool { return events.Load() > 0 })
+	for range 5 {
+		began, before := time.Now(), events.Load()
+		if err := caughtUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("answered after %v and %d events", time.Since(began), events.Load()-before)
+	}
+	var asking sync.WaitGroup
+	for range 2000 {
+		asking.Go(func() {
+			if err := caughtUp(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	asking.Wait()
+	stop()
+	busy.Wait()
+	<-ended
 }

@@ -2,9 +2,9 @@ package guest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -53,16 +53,19 @@ func watch(w http.ResponseWriter, r *http.Request) error {
 	if _, err := w.Write([]byte("{}\n")); err != nil || control.Flush() != nil {
 		return nil
 	}
-	asked := make(chan struct{})
+	asked := make(chan int) // how many bytes have come
 	go func() {
-		for b := make([]byte, 1); ; {
-			if _, err := io.ReadFull(r.Body, b); err != nil {
-				break
+		for b := make([]byte, chunk); ; {
+			n, err := r.Body.Read(b)
+			if n > 0 {
+				v.events.SetReadDeadline(time.Unix(1, 0)) // ends the read below
+				select {
+				case asked <- n:
+				case <-r.Context().Done():
+				}
 			}
-			v.events.SetReadDeadline(time.Unix(1, 0)) // ends the read below
-			select {
-			case asked <- struct{}{}:
-			case <-r.Context().Done():
+			if err != nil {
+				break
 			}
 		}
 		<-r.Context().Done()
@@ -70,38 +73,52 @@ func watch(w http.ResponseWriter, r *http.Request) error {
 	}()
 	v.out = json.NewEncoder(w)
 	buf := make([]byte, chunk)
-	for {
+	for over := false; !over; {
 		n, err := v.events.Read(buf)
-		answer := errors.Is(err, os.ErrDeadlineExceeded)
-		if answer {
-			n, err = v.waiting(buf)
-		}
-		over := false
-		if err == nil {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			over, err = v.answer(r.Context(), buf, asked)
+		case err == nil:
 			over, err = v.tell(buf[:n])
 		}
-		if answer && err == nil && n == 0 { // all has been told
-			v.events.SetReadDeadline(time.Time{})
-			<-asked
-			err = v.out.Encode(Event{})
-		}
-		if err != nil || control.Flush() != nil || over {
+		if err != nil || control.Flush() != nil {
 			return nil
 		}
 	}
+	return nil
 }
 
-// waiting reads events that are there, and waits for none.
-func (v *watching) waiting(buf []byte) (n int, err error) {
+// answer sends the events that there are now, and what was asked for behind them. Those that come meanwhile are not waited for: a program may
+// change files without end.
+func (v *watching) answer(ctx context.Context, buf []byte, asked <-chan int) (over bool, err error) {
 	conn, err := v.events.SyscallConn()
 	if err != nil {
-		return 0, err
+		return false, err
 	}
-	e := conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), buf) })
-	if err == unix.EAGAIN {
-		n, err = 0, nil
+	left := 0
+	if e := conn.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); e != nil || err != nil {
+		return false, errors.Join(e, err)
 	}
-	return n, errors.Join(e, err)
+	for left > 0 && !over {
+		n := 0
+		if e := conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), buf) }); e != nil || err != nil {
+			return false, errors.Join(e, err)
+		}
+		left -= n
+		if over, err = v.tell(buf[:n]); err != nil {
+			return false, err
+		}
+	}
+	v.events.SetReadDeadline(time.Time{})
+	select {
+	case n := <-asked:
+		for ; n > 0 && err == nil; n-- {
+			err = v.out.Encode(Event{})
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return over, err
 }
 
 // add watches a directory, and if asked for all below it.
