@@ -515,6 +515,30 @@ func TestWatcherBounds(t *testing.T) {
 	}
 }
 
+// TestBusyWatcher: more changes than are kept do not end the watcher of a client that fetches them.
+func TestBusyWatcher(t *testing.T) {
+	v := &watcher{fetching: map[*context.CancelFunc]bool{}, caughtUp: func(ctx context.Context) error { <-ctx.Done(); return nil }}
+	v.taken.L = &v.mu
+	fetched := make(chan int)
+	go func() {
+		events, _ := v.fetch(t.Context())
+		fetched <- len(events)
+	}()
+	hosttest.Until(t, "it waits", func() bool {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return len(v.fetching) == 1
+	})
+	for range maxEvents + 1 {
+		if err := v.add(guest.Event{Name: "f"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := <-fetched; n != maxEvents || len(v.events) != 1 {
+		t.Errorf("%d events are fetched, and %d are left", n, len(v.events))
+	}
+}
+
 // TestForms: a form has a bounded number of parts; and no browser takes a file for a script.
 func TestForms(t *testing.T) {
 	h := newHost(t)

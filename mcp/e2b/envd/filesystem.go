@@ -158,10 +158,12 @@ type watcher struct {
 	cancel             context.CancelFunc
 	caughtUp           func(context.Context) error // of [guest.Client.Watch], set once it has begun
 
-	mu     sync.Mutex
-	events []*fileEvent
-	bytes  int   // of events
-	err    error // why there will be no more
+	mu       sync.Mutex
+	taken    sync.Cond // after fetching has become less
+	fetching map[*context.CancelFunc]bool
+	events   []*fileEvent
+	bytes    int   // of events
+	err      error // why there will be no more
 }
 
 func (c *call) createWatcher() error {
@@ -174,7 +176,8 @@ func (c *call) createWatcher() error {
 	ctx, end := identity.Lasting(c.ctx) // but no longer than the token by which it was asked for
 	cancel := func() { end(nil) }
 	stop := context.AfterFunc(s.life, cancel)
-	v := &watcher{namespace: c.Namespace, session: c.Target.Session, cancel: cancel}
+	v := &watcher{namespace: c.Namespace, session: c.Target.Session, cancel: cancel, fetching: map[*context.CancelFunc]bool{}}
+	v.taken.L = &v.mu
 	if err := s.addWatcher(id, v); err != nil {
 		cancel()
 		return err
@@ -254,11 +257,19 @@ func (s *Server) dropWatcher(id string) {
 	}
 }
 
+// add keeps an event. Where there is no room, whoever fetches gets what there is, and is waited for.
 func (v *watcher) add(e guest.Event) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	size := sizeOf(e)
-	if len(v.events) >= maxEvents || v.bytes+size > maxWaiting {
+	full := func() bool { return len(v.events) >= maxEvents || v.bytes+size > maxWaiting }
+	for full() && len(v.fetching) > 0 {
+		for enough := range v.fetching {
+			(*enough)()
+		}
+		v.taken.Wait()
+	}
+	if full() {
 		return faultf(resourceExhausted, "%d events were not fetched", len(v.events))
 	}
 	v.events, v.bytes = append(v.events, eventOf(e)), v.bytes+size
@@ -304,17 +315,28 @@ func (c *call) watcherEvents() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, caughtUpTimeout)
-	defer cancel()
-	v.caughtUp(ctx) // if it fails, there is no more than what is here
-	v.mu.Lock()
-	events, err := v.events, v.err
-	v.events, v.bytes = nil, 0
-	v.mu.Unlock()
+	events, err := v.fetch(c.ctx)
 	if err != nil && len(events) == 0 {
 		return err
 	}
 	return c.reply(&watcherEvents{events})
+}
+
+// fetch takes the events of all changes that were made before, or as many as there is room for.
+func (v *watcher) fetch(ctx context.Context) ([]*fileEvent, error) {
+	ctx, enough := context.WithTimeout(ctx, caughtUpTimeout)
+	defer enough()
+	v.mu.Lock()
+	v.fetching[&enough] = true
+	v.mu.Unlock()
+	v.caughtUp(ctx) // if it fails, there is no more than what is here
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	events := v.events
+	v.events, v.bytes = nil, 0
+	delete(v.fetching, &enough)
+	v.taken.Signal()
+	return events, v.err
 }
 
 func (c *call) removeWatcher() error {
