@@ -744,7 +744,7 @@ func TestPausedBounds(t *testing.T) {
 	key := r.key("ci", identity.Agent, "ci")
 	m := r.make(key, `{"templateID":"base","timeout":300}`)
 	r.put(m, strings.Repeat("x", 2<<20))
-	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/pause", `{"memory":false}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB") || r.state(key, m.ID) != "running" {
+	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/pause", `{"memory":false}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB that are left for them (remove some of them)") || strings.Contains(a.text, "memory") || r.state(key, m.ID) != "running" {
 		t.Errorf("%d %s", a.status, a.text)
 	}
 }
@@ -836,7 +836,7 @@ func TestSnapshots(t *testing.T) {
 	read(a, "of a")
 	r.put(a, strings.Repeat("x", 9<<20))
 	for _, path := range []string{"/snapshots", "/fork"} {
-		if a := r.call(key, "POST", "/sandboxes/"+a.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB") {
+		if a := r.call(key, "POST", "/sandboxes/"+a.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB") || strings.Contains(a.text, "what runs") {
 			t.Errorf("more than is kept: %d %s", a.status, a.text)
 		}
 		if a := r.call(key, "POST", "/sandboxes/"+b.ID+"/fork", `{"count":101}`); a.status != http.StatusBadRequest {
@@ -846,6 +846,24 @@ func TestSnapshots(t *testing.T) {
 		if a := r.call(key, "POST", "/sandboxes/"+b.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "files alone") {
 			t.Errorf("memory: %d %s", a.status, a.text)
 		}
+	}
+}
+
+// TestSnapshotNames: a name of a snapshot means the one of the namespace in which a sandbox would be made from it, and others are let be.
+func TestSnapshotNames(t *testing.T) {
+	r := newRig(t, nil)
+	theirs, both := r.key("b", identity.Agent, "b"), r.key("both", identity.Agent, "a", "b")
+	for _, key := range []string{theirs, both} {
+		m := r.make(key, `{"templateID":"base","timeout":300}`)
+		if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/snapshots", `{"name":"day"}`); a.status != http.StatusCreated {
+			t.Fatalf("%d %s", a.status, a.text)
+		}
+	}
+	if a := r.call(both, "DELETE", "/templates/day", ""); a.status != http.StatusNoContent {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	if a := r.call(theirs, "GET", "/snapshots", ""); !strings.Contains(a.text, "day") {
+		t.Errorf("the other namespace has %s", a.text)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *snapshot) replaces(old *snapshot) bool {
 	return s.name != "" && s.name == old.name && s.namespace == old.namespace
 }
 
-// snapshotsOf returns the snapshots that a caller may see, the oldest first. Those whose files are gone are forgotten.
+// snapshotsOf returns the snapshots that a caller may see, by id, so the oldest first. Those whose files are gone are forgotten.
 func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,6 +57,7 @@ func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 			all = append(all, n)
 		}
 	}
+	slices.SortFunc(all, func(a, b *snapshot) int { return cmp.Compare(a.id, b.id) })
 	return all
 }
 
@@ -75,7 +76,7 @@ func (s *Server) copyFiles(w http.ResponseWriter, r *http.Request, b *Sandbox) (
 	defer b.changing.Unlock()
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SnapshotSession{Namespace: b.Namespace, Session: b.session()})
 	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied && !errors.Is(err, session.ErrDead) {
-		refuse(w, http.StatusBadRequest, e.Reason+": this server copies files alone; end what runs before")
+		refuse(w, http.StatusBadRequest, refusal(e, "this server copies files alone; end what runs before"))
 		return "", false
 	}
 	if err != nil {
@@ -83,6 +84,14 @@ func (s *Server) copyFiles(w http.ResponseWriter, r *http.Request, b *Sandbox) (
 		return "", false
 	}
 	return res.ID, true
+}
+
+// refusal is why files are not kept: because something runs, for which there is a remedy of our own, or for another reason.
+func refusal(e *pipeline.Error, remedy string) string {
+	if e.Stage == pipeline.StageValidate {
+		return e.Reason + ": " + remedy
+	}
+	return e.Error()
 }
 
 // drop ends a snapshot, whoever waits for it.
@@ -144,8 +153,9 @@ func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller)
 }
 
 func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request, c caller) {
-	for _, n := range s.snapshotsOf(c) {
-		if n.is(r.PathValue("id")) && s.drop(r, n.namespace, n.id) == nil {
+	// Of those with a name, the one that is meant when a sandbox is made from it.
+	for _, n := range append([]*snapshot{s.snapshot(c, r.PathValue("id"))}, s.snapshotsOf(c)...) {
+		if n != nil && n.is(r.PathValue("id")) && s.drop(r, n.namespace, n.id) == nil {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
