@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -119,7 +120,11 @@ func (p *Pipeline) sessionLanguage(name, backend string) (language, shows string
 		return t.Name, backends.AnyProgram, t.here(backend, t.Kernel)
 	}
 	if language, err = validate.Language(name); err != nil {
-		return "", "", refuse(StageValidate, err.Error(), "")
+		others := ""
+		if own := kernels(p.cfg.Runtimes); len(own) > 0 {
+			others = "or one of the configuration: " + strings.Join(slices.Sorted(maps.Keys(own)), ", ")
+		}
+		return "", "", refuse(StageValidate, err.Error(), others)
 	}
 	return language, language, nil
 }

@@ -86,7 +86,7 @@ func (p commands) sessionCopy(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		return p.Printf(c, moved, "copied %s, %d bytes, into %s of session %s\n", terminal.Count(moved.Files, "file"), moved.Bytes, terminal.Visible(moved.Path), terminal.Visible(moved.Session))
+		return p.Printf(c, moved, "copied %s, %s, into %s of session %s\n", terminal.Count(moved.Files, "file"), terminal.Count(int(moved.Bytes), "byte"), terminal.Visible(moved.Path), terminal.Visible(moved.Session))
 	})
 }
 
@@ -137,7 +137,7 @@ func (p commands) sessionPut(c *cli.Context) error {
 		if k.leftOut > 0 {
 			p.Say("%d left out: links that lead out of the directory, and what is no file", k.leftOut)
 		}
-		return p.Printf(c, t, "put %s, %d bytes, into session %s: %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), t.Bytes, terminal.Visible(t.Session), terminal.Visible(t.Path), t.SHA256)
+		return p.Printf(c, t, "put %s, %s, into session %s: %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), terminal.Count(int(t.Bytes), "byte"), terminal.Visible(t.Session), terminal.Visible(t.Path), t.SHA256)
 	})
 }
 
@@ -282,7 +282,7 @@ func (p commands) sessionGet(c *cli.Context) error {
 			return err
 		}
 		t := transferred{info.ID, s.path, s.files, s.bytes, hex.EncodeToString(s.sum.Sum(nil)), 0}
-		return p.Printf(c, t, "saved %s, %d bytes, as %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), t.Bytes, terminal.Visible(t.Path), t.SHA256)
+		return p.Printf(c, t, "saved %s, %s, as %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), terminal.Count(int(t.Bytes), "byte"), terminal.Visible(t.Path), t.SHA256)
 	})
 }
 

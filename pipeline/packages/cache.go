@@ -172,7 +172,10 @@ func (c cache) trim() (use CacheUse, err error) {
 		used time.Time
 	}
 	list, err := os.ReadDir(c.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) { // nothing was ever installed
+		err = nil
+	}
+	if err != nil {
 		return use, err
 	}
 	var all []entry
