@@ -80,6 +80,7 @@ func TestOneWayIn(t *testing.T) {
 		"OpenFiles":       {ctx, "default", info.ID, "none"},
 		"ReadDirectory":   {ctx, "default", info.ID, "none"},
 		"ReadFile":        {ctx, "default", info.ID, "none"},
+		"SessionEnd":      {"default", info.ID},
 		"Start":           {ctx, StartProcess{Process: Process{Session: info.ID, Args: []string{"true"}}}},
 		"Resume":          {ctx, "default", "none", []ToolResult{}, (func(ToolCall) bool)(nil)},
 		"StatFile":        {ctx, "default", info.ID, "none"},
