@@ -139,12 +139,45 @@ func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session, k *savedFi
 		return fileFault(s, err)
 	}
 	defer content.Close()
-	left := p.paused.left(p.sessions.Bounds().PausedBytes)
+	in := &filling{Reader: content, kept: &p.paused, most: p.sessions.Bounds().PausedBytes}
 	k.info = info
-	if k.file, k.size, k.sum, err = p.nameless(content, min(left, archived(BoundsOf(info.Limits).Disk)), s.Leases()); err != nil {
-		return err
+	if k.file, k.size, k.sum, err = p.nameless(in, archived(BoundsOf(info.Limits).Disk), s.Leases()); err == nil {
+		err = p.paused.add(k, p.sessions.Bounds(), func() { p.forgetFiles(k.id, "lifetime") })
 	}
-	return p.paused.add(k, p.sessions.Bounds(), func() { p.forgetFiles(k.id, "lifetime") })
+	if err != nil {
+		in.undo()
+	}
+	return err
+}
+
+// filling counts content among what is kept as it comes: many copies at once have no more room than one.
+type filling struct {
+	io.Reader
+	kept *paused
+	most int64 // bytes of all that is kept
+	size int64 // of the content so far
+}
+
+func (f *filling) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	f.kept.mu.Lock()
+	defer f.kept.mu.Unlock()
+	f.size, f.kept.bytes = f.size+int64(n), f.kept.bytes+int64(n)
+	if f.kept.bytes > f.most {
+		return 0, tooMany(f.most - (f.kept.bytes - f.size))
+	}
+	return n, err
+}
+
+func tooMany(most int64) error {
+	return refuse(StageBackend, fmt.Sprintf("the files take more than the %d MB that are left for them", max(0, most)>>20), "remove some of them")
+}
+
+// undo takes back what was counted.
+func (f *filling) undo() {
+	f.kept.mu.Lock()
+	defer f.kept.mu.Unlock()
+	f.kept.bytes -= f.size
 }
 
 // archived is the most bytes of a tar of files of so many bytes.
@@ -176,7 +209,7 @@ func (p *Pipeline) nameless(content io.Reader, most int64, leases vault.Leases) 
 	case found:
 		err = refuse(StageVault, "a secret is in the files", "remove it from them: programs are lent secrets by their names")
 	case size > most:
-		err = refuse(StageBackend, fmt.Sprintf("the files take more than the %d MB that are left for them", most>>20), "remove some of them")
+		err = tooMany(most)
 	default:
 		_, err = f.Seek(0, io.SeekStart)
 	}
@@ -187,13 +220,7 @@ func (p *Pipeline) nameless(content io.Reader, most int64, leases vault.Leases) 
 	return f, size, hex.EncodeToString(hashed.Sum(nil)), nil
 }
 
-func (s *paused) left(most int64) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(0, most-s.bytes)
-}
-
-// add keeps files until they are taken or dropped, or their time is up.
+// add keeps files that are counted until they are taken or dropped, or their time is up.
 func (s *paused) add(k *savedFiles, most session.Config, expired func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,11 +230,11 @@ func (s *paused) add(k *savedFiles, most session.Config, expired func()) error {
 			n++
 		}
 	}
-	if n >= most.PerNamespace || s.bytes+k.size > most.PausedBytes {
+	if n >= most.PerNamespace {
 		k.file.Close()
 		return refuse(StageBackend, "as many files of paused sessions and snapshots are kept as may be", "end a paused session, or remove a snapshot")
 	}
-	s.all[k.id], s.bytes = k, s.bytes+k.size
+	s.all[k.id] = k
 	k.timer = time.AfterFunc(most.Lifetime, expired)
 	return nil
 }
