@@ -218,6 +218,7 @@ func TestFloods(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
+			runtime.GC() // what earlier tests have left is not the flood's
 			l, done := puppet(t, func(conn io.ReadWriteCloser) {
 				go io.Copy(io.Discard, conn)
 				conn.Write(frame(frameSettings, 0, 0, nil))
