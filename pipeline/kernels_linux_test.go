@@ -159,7 +159,7 @@ func TestOwnKernelRefused(t *testing.T) {
 		"is empty":                      Request{Session: s.ID},
 		"not perl":                      NewSession{Language: "perl", Tools: []Tool{{Name: "f"}}},
 		`has no variable "nope"`:        Bridge{From: s.ID, Session: python.ID, Key: "nope"},
-		"use python, node, shell or r (or one of the configuration: none, perl)": NewSession{Language: "cobol"},
+		"use python, node, shell or r (or one of the operator's own: none, perl)": NewSession{Language: "cobol"},
 	} {
 		_, err := p.Do(t.Context(), q)
 		if e, _ := errors.AsType[*Error](err); e == nil || !e.Denied || !strings.Contains(e.Error(), want) {

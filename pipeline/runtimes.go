@@ -122,7 +122,7 @@ func (p *Pipeline) sessionLanguage(name, backend string) (language, shows string
 	if language, err = validate.Language(name); err != nil {
 		others := ""
 		if own := kernels(p.cfg.Runtimes); len(own) > 0 {
-			others = "or one of the configuration: " + strings.Join(slices.Sorted(maps.Keys(own)), ", ")
+			others = "or one of the operator's own: " + strings.Join(slices.Sorted(maps.Keys(own)), ", ")
 		}
 		return "", "", refuse(StageValidate, err.Error(), others)
 	}
