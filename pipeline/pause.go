@@ -139,7 +139,7 @@ func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session, k *savedFi
 		return fileFault(s, err)
 	}
 	defer content.Close()
-	in := &filling{Reader: content, kept: &p.paused, most: p.sessions.Bounds().PausedBytes}
+	in := &filling{Reader: content, files: &p.paused, most: p.sessions.Bounds().PausedBytes}
 	k.info = info
 	if k.file, k.size, k.sum, err = p.nameless(in, archived(BoundsOf(info.Limits).Disk), s.Leases()); err == nil {
 		err = p.paused.add(k, p.sessions.Bounds(), func() { p.forgetFiles(k.id, "lifetime") })
@@ -153,18 +153,18 @@ func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session, k *savedFi
 // filling counts content among what is kept as it comes: many copies at once have no more room than one.
 type filling struct {
 	io.Reader
-	kept *paused
-	most int64 // bytes of all that is kept
-	size int64 // of the content so far
+	files *paused
+	most  int64 // bytes of all that is kept
+	size  int64 // of the content so far
 }
 
 func (f *filling) Read(b []byte) (int, error) {
 	n, err := f.Reader.Read(b)
-	f.kept.mu.Lock()
-	defer f.kept.mu.Unlock()
-	f.size, f.kept.bytes = f.size+int64(n), f.kept.bytes+int64(n)
-	if f.kept.bytes > f.most {
-		return 0, tooMany(f.most - (f.kept.bytes - f.size))
+	f.files.mu.Lock()
+	defer f.files.mu.Unlock()
+	f.size, f.files.bytes = f.size+int64(n), f.files.bytes+int64(n)
+	if f.files.bytes > f.most {
+		return 0, tooMany(f.most - (f.files.bytes - f.size))
 	}
 	return n, err
 }
@@ -175,9 +175,9 @@ func tooMany(most int64) error {
 
 // undo takes back what was counted.
 func (f *filling) undo() {
-	f.kept.mu.Lock()
-	defer f.kept.mu.Unlock()
-	f.kept.bytes -= f.size
+	f.files.mu.Lock()
+	defer f.files.mu.Unlock()
+	f.files.bytes -= f.size
 }
 
 // archived is the most bytes of a tar of files of so many bytes.

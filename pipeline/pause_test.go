@@ -9,9 +9,9 @@ import (
 
 // TestFilling: copies that are made at the same time have the room of one together, and what fails gives its room back.
 func TestFilling(t *testing.T) {
-	kept := &paused{}
-	one := &filling{Reader: strings.NewReader(strings.Repeat("x", 6<<20)), kept: kept, most: 10 << 20}
-	two := &filling{Reader: strings.NewReader(strings.Repeat("x", 6<<20)), kept: kept, most: 10 << 20}
+	files := &paused{}
+	one := &filling{Reader: strings.NewReader(strings.Repeat("x", 6<<20)), files: files, most: 10 << 20}
+	two := &filling{Reader: strings.NewReader(strings.Repeat("x", 6<<20)), files: files, most: 10 << 20}
 	if _, err := io.CopyN(io.Discard, one, 5<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func TestFilling(t *testing.T) {
 		t.Errorf("more than there is room for: %v", err)
 	}
 	two.undo()
-	if _, err := io.Copy(io.Discard, one); err != nil || kept.bytes != 6<<20 {
-		t.Errorf("%v, %d bytes", err, kept.bytes)
+	if _, err := io.Copy(io.Discard, one); err != nil || files.bytes != 6<<20 {
+		t.Errorf("%v, %d bytes", err, files.bytes)
 	}
 }
