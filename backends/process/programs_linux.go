@@ -99,6 +99,9 @@ func (s *sandbox) forget(pid int32) {
 	delete(s.lives, pid)
 }
 
+// statusTime is how long a start that is cancelled waits for a status that was sent before.
+const statusTime = 100 * time.Millisecond
+
 // begin has PID 1 fork a process that executes p, and waits for its status.
 func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backends.Containment, error) {
 	s.starting.Lock()
@@ -112,7 +115,8 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 	var pid int32
 	var contained *backends.Containment
 	var failed error
-	for failed == nil && contained == nil {
+	var late <-chan time.Time
+	for done := ctx.Done(); failed == nil && contained == nil; {
 		select {
 		case m := <-s.starts:
 			switch pid = m.Pid; m.Kind {
@@ -128,7 +132,9 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 			}
 		case <-s.gone:
 			return 0, backends.Containment{}, errors.New("PID 1 of the sandbox is dead")
-		case <-ctx.Done():
+		case <-done: // by who saw the program run, maybe: then its status is on the way, and it is a program that has ended
+			done, late = nil, time.After(statusTime)
+		case <-late:
 			at := "PID 1's fork"
 			if host, err := s.hostPid(); err == nil {
 				at = p.whereabouts(host)
