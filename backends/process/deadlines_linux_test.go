@@ -125,6 +125,36 @@ func TestStuckEnd(t *testing.T) {
 	b.Close()
 }
 
+// TestCancelledAtOnce cancels programs as soon as one of their files is seen: they have begun, whatever the server knows by then.
+func TestCancelledAtOnce(t *testing.T) {
+	b := newBackend(t, Config{StateDir: t.TempDir()})
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for range 30 {
+		s, err := b.Start(t.Context(), backends.Spec{ID: "cancelled", Language: "shell", Mounts: []backends.Mount{{Host: dir, Inside: "/mnt/dir", Write: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := make(chan struct{})
+		go func() {
+			defer close(seen)
+			for os.Remove(filepath.Join(dir, "begun")) != nil && ctx.Err() == nil {
+			}
+			cancel()
+		}()
+		r, err := s.Exec(ctx, backends.Command{Args: []string{"/bin/sh", "-c", ": >/mnt/dir/begun; exec sleep 1000"}}, backends.Streams{})
+		if err != nil || r.Ended != backends.EndedCancelled {
+			t.Errorf("exec: %v %+v; want cancelled", err, r)
+		}
+		cancel()
+		<-seen
+		s.Close()
+	}
+}
+
 // writer calls itself for each write.
 type writer func()
 
