@@ -153,16 +153,7 @@ func once(t testing.TB, b testBackend) (place string, warm bool) {
 		s.Close()
 		left(b.engine.config)(t, id)
 	}()
-	o := execute(t, s, "bash", "-c", "[ ! -e left ] && echo >left && echo alone")
-	if o.stdout != "alone\n" {
-		t.Errorf("got %q, %q, ended %s", o.stdout, o.stderr, o.Ended)
-	}
-	for _, l := range o.Contained.Layers {
-		if l.Name == backends.LayerMount {
-			place = l.Detail
-		}
-	}
-	return place, o.Warm
+	return alone(t, s)
 }
 
 // TestClaims has two servers have their idle pods by claims: each pod serves one program, and nothing is left of any when both

@@ -262,13 +262,11 @@ func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, er
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	var all []container.Entry
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, p := range list.Items {
+		c.mu.Lock()
 		c.versions[p.Meta.Name] = p.Meta.ResourceVersion
-		if by := p.Meta.Labels[labelClaimed]; by != "" {
-			c.claims[p.Meta.Name] = by
-		}
+		c.mu.Unlock()
+		c.knowClaimed(p)
 		all = append(all, container.Entry{ID: p.Meta.Name, Labels: p.Meta.Labels})
 	}
 	return all, nil

@@ -218,6 +218,21 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
+// alone runs a program that finds out whether it is the first in its sandbox, and returns where it ran.
+func alone(t testing.TB, s backends.Sandbox) (place string, warm bool) {
+	t.Helper()
+	o := execute(t, s, "bash", "-c", "[ ! -e left ] && echo >left && echo alone")
+	if o.stdout != "alone\n" {
+		t.Errorf("got %q, %q, ended %s", o.stdout, o.stderr, o.Ended)
+	}
+	for _, l := range o.Contained.Layers {
+		if l.Name == backends.LayerMount {
+			place = l.Detail
+		}
+	}
+	return place, o.Warm
+}
+
 // TestTakeFromOther has a server take the idle pod of another: it runs there, once, and the other goes on with a new one.
 func TestTakeFromOther(t *testing.T) {
 	c := testConfig(t)
@@ -233,16 +248,7 @@ func TestTakeFromOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		o := execute(t, s, "bash", "-c", "[ ! -e left ] && echo >left && echo alone")
-		if o.stdout != "alone\n" {
-			t.Errorf("got %q, %q, ended %s", o.stdout, o.stderr, o.Ended)
-		}
-		for _, l := range o.Contained.Layers {
-			if l.Name == backends.LayerMount {
-				pod = l.Detail
-			}
-		}
-		return pod, o.Warm
+		return alone(t, s)
 	}
 	idle := func() (name string) {
 		hosttest.Until(t, "the first server has an idle pod", func() bool {

@@ -2,7 +2,6 @@ package e2b
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -80,7 +79,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 
 // cell returns the request that runs code in a context.
 func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *lines) pipeline.Request {
-	language := cmp.Or(kernels[c.Language], c.Language)
+	language := kernelOf(c.Language)
 	if c.Language == "typescript" {
 		language = c.Language
 	}

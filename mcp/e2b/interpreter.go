@@ -41,8 +41,16 @@ func (s *Server) language(name string) (language string, known bool) {
 	return language, known
 }
 
-// kernels are the languages of our interpreters for E2B's.
-var kernels = map[string]string{"python": "python", "javascript": "node", "typescript": "node", "bash": "shell", "r": "r"}
+// kernelOf returns the language of the interpreter that runs code of a language.
+func kernelOf(language string) string {
+	switch language {
+	case "javascript", "typescript":
+		return "node"
+	case "bash":
+		return "shell"
+	}
+	return language
+}
 
 // prepared are the languages of contexts that each sandbox has from its beginning. They are started when they are first used.
 var prepared = []string{"python", "javascript"}
@@ -144,7 +152,7 @@ func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
 	if c.ready {
 		return nil
 	}
-	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: cmp.Or(kernels[c.Language], c.Language), Dir: c.Dir})
+	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: kernelOf(c.Language), Dir: c.Dir})
 	c.ready = err == nil
 	return err
 }

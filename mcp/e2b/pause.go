@@ -26,12 +26,8 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 		return
 	}
 	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory == nil || *q.Memory})
-	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied && !errors.Is(err, session.ErrDead) {
-		refuse(w, http.StatusBadRequest, refusal(e, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs"))
-		return
-	}
 	if err != nil {
-		refusePipeline(w, err)
+		refuseKeeping(w, err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -75,23 +75,21 @@ func (s *Server) copyFiles(w http.ResponseWriter, r *http.Request, b *Sandbox) (
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SnapshotSession{Namespace: b.Namespace, Session: b.session()})
-	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied && !errors.Is(err, session.ErrDead) {
-		refuse(w, http.StatusBadRequest, refusal(e, "this server copies files alone; end what runs before"))
-		return "", false
-	}
 	if err != nil {
-		refusePipeline(w, err)
+		refuseKeeping(w, err, "this server copies files alone; end what runs before")
 		return "", false
 	}
 	return res.ID, true
 }
 
-// refusal is why files are not kept: because something runs, for which there is a remedy of our own, or for another reason.
-func refusal(e *pipeline.Error, remedy string) string {
-	if e.Stage == pipeline.StageValidate {
-		return e.Reason + ": " + remedy
+// refuseKeeping answers why files are not kept: because something runs, for which there is a remedy of our own, or for another reason.
+func refuseKeeping(w http.ResponseWriter, err error, remedy string) {
+	e, is := errors.AsType[*pipeline.Error](err)
+	if is && e.Denied && e.Stage == pipeline.StageValidate && !errors.Is(err, session.ErrDead) {
+		refuse(w, http.StatusBadRequest, e.Reason+": "+remedy)
+		return
 	}
-	return e.Error()
+	refusePipeline(w, err)
 }
 
 // drop ends a snapshot, whoever waits for it.

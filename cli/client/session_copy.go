@@ -1,0 +1,44 @@
+package client
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p commands) sessionCopyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "copy",
+		Usage:     "copy into a session what another one exports",
+		UsageText: "sandboxmcp session copy SESSION|--id SESSION --from SESSION PATH [TO] [--json] [--server PID]",
+		Description: `PATH is below /workspace/exports of a session of the same namespace: what that one's code puts there, and nothing else.
+A file, or what is in a directory, is put into the directory TO, by default /workspace.
+
+Example: sandboxmcp session copy 01K9ZB5W7Q --from 01K9ZC3M2A results data`,
+		Flags:  []cli.Flag{idFlag(), &cli.StringFlag{Name: "from", Usage: "the session `ID` that exports it"}, command.JSONFlag(), ServerFlag()},
+		Action: p.sessionCopy,
+	}
+}
+
+func (p commands) sessionCopy(c *cli.Context) error {
+	id, words, err := sessionNamed(c, 2)
+	if err != nil {
+		return err
+	}
+	if len(words) == 0 || c.String("from") == "" {
+		return exit.Usage("sandboxmcp session copy --help", "copy needs --from SESSION, and a PATH below its /workspace/exports")
+	}
+	q := control.Export{From: c.String("from"), Path: words[0], To: append(words, "")[1]}
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		moved, err := client.CopyExport(ctx, id, q)
+		if err != nil {
+			return err
+		}
+		return p.Printf(c, moved, "copied %s, %s, into %s of session %s\n", terminal.Count(moved.Files, "file"), terminal.Count(int(moved.Bytes), "byte"), terminal.Visible(moved.Path), terminal.Visible(moved.Session))
+	})
+}

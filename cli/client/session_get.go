@@ -1,0 +1,214 @@
+package client
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p commands) sessionGetCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "get",
+		Usage:     "save a file or a directory of a session",
+		UsageText: "sandboxmcp session get SESSION|--id SESSION PATH [DIR] [--max MB] [--json] [--server PID]",
+		Description: `It is saved in the directory DIR, by default the current one, under its own name: all of it, or nothing where
+something fails. Nothing that is there is replaced. A relative PATH is in the session's /workspace. What a secret of
+the session is in is withheld. The SHA-256 that is printed, and checked, is that of the file, or of the tar in which a
+directory came.
+
+Example: sandboxmcp session get 01K9ZB5W7Q results`,
+		Flags: []cli.Flag{idFlag(), &cli.Int64Flag{Name: "max", Usage: "save at most `MB`: files with holes in them may say that they are very large", DefaultText: "the session's limit of disk"},
+			command.JSONFlag(), ServerFlag()},
+		Action: p.sessionGet,
+	}
+}
+
+func (p commands) sessionGet(c *cli.Context) error {
+	id, words, err := sessionNamed(c, 2)
+	if err != nil {
+		return err
+	}
+	if len(words) == 0 {
+		return exit.Usage("sandboxmcp session get --help", "get needs a PATH in the session")
+	}
+	dir := append(words, ".")[1]
+	if c.IsSet("max") && c.Int64("max") <= 0 {
+		return exit.Usage("leave it out for the session's limit of disk", "--max must be more than 0")
+	}
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		info, err := living(ctx, client, id)
+		if err != nil {
+			return err
+		}
+		from, err := pipeline.ResolvePath(info, words[0])
+		if err != nil {
+			return err
+		}
+		s := &saving{most: info.Limits.Disk << 20, sum: sha256.New()}
+		if c.IsSet("max") {
+			s.most = c.Int64("max") << 20
+		}
+		isTar, content, err := client.GetFiles(ctx, info.ID, from)
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		if err := s.save(content, isTar, dir, path.Base(from)); errors.Is(err, io.ErrUnexpectedEOF) {
+			return exit.Fail("try again when nothing writes there", "not all of it came: a file became shorter while it was read, or the session has ended")
+		} else if err != nil {
+			return err
+		}
+		t := transferred{info.ID, s.path, s.files, s.bytes, hex.EncodeToString(s.sum.Sum(nil)), 0}
+		return p.Printf(c, t, "saved %s, %s, as %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), terminal.Count(int(t.Bytes), "byte"), terminal.Visible(t.Path), t.SHA256)
+	})
+}
+
+// saving is a file or a directory that is saved. What a session sends may be its code's: names, sizes and kinds are believed nothing of.
+type saving struct {
+	most  int64 // bytes
+	sum   hash.Hash
+	path  string
+	files int
+	bytes int64
+	links [][2]string // names and targets of links, which are made when nothing more is written through them
+}
+
+// save writes content into a new directory beside its place, and moves it there when it is whole.
+func (s *saving) save(content io.Reader, isTar bool, dir, base string) error {
+	name, err := filepath.Localize(strings.Trim(base, "/"))
+	if base == "/" {
+		name, err = "root", nil
+	}
+	if err != nil {
+		return exit.Fail("move it in the session", "no file can be called %s here", terminal.Visible(base))
+	}
+	s.path = filepath.Join(dir, name)
+	taken := func() error {
+		if _, err := os.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
+			return exit.Fail("name a directory without it", "%s is there already", terminal.Visible(s.path))
+		}
+		return nil
+	}
+	if err := taken(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return exit.Fail("name a directory that can be written", "%v", err)
+	}
+	temp, err := os.MkdirTemp(dir, ".session-get-*")
+	if err != nil {
+		return exit.Fail("name a directory that can be written", "%v", err)
+	}
+	defer os.RemoveAll(temp)
+	root, err := os.OpenRoot(temp)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	content = io.TeeReader(content, s.sum)
+	if isTar {
+		err = s.unpack(root, content)
+	} else {
+		err = s.file(root, "content", 0o644, content)
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, io.LimitReader(content, 1<<20)) // whose end says whether it is what was sent
+	}
+	if err == nil {
+		err = taken()
+	}
+	if err != nil {
+		return err
+	}
+	if isTar {
+		err = os.Chmod(temp, 0o755)
+	} else {
+		temp = filepath.Join(temp, "content")
+	}
+	return errors.Join(err, os.Rename(temp, s.path))
+}
+
+func (s *saving) unpack(root *os.Root, content io.Reader) error {
+	bounded := &io.LimitedReader{R: content, N: 2*s.most + 16<<20} // with its headers
+	in := tar.NewReader(bounded)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) && bounded.N > 0 {
+			break
+		}
+		if bounded.N <= 0 {
+			return s.tooMuch()
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.entry(root, h, in); err != nil {
+			return err
+		}
+	}
+	for _, l := range s.links {
+		if err := root.Symlink(l[1], l[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *saving) entry(root *os.Root, h *tar.Header, content io.Reader) error {
+	name, err := filepath.Localize(path.Clean(h.Name))
+	if err != nil || name == "." {
+		return exit.Fail("", "the session sent %s, which is no name for a file in a directory", terminal.Visible(h.Name))
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	mode := fs.FileMode(h.Mode & 0o777) // and none that gives more rights
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return root.MkdirAll(name, mode|0o700)
+	case tar.TypeReg:
+		return s.file(root, name, mode, content)
+	case tar.TypeSymlink:
+		if !guest.LeadsInside(path.Clean(h.Name), h.Linkname) {
+			return exit.Fail("", "the session sent the link %s, which leads out of the directory", terminal.Visible(h.Name))
+		}
+		s.links = append(s.links, [2]string{name, filepath.FromSlash(h.Linkname)})
+		return nil
+	}
+	return exit.Fail("", "the session sent %s, which is neither a file, nor a directory, nor a link", terminal.Visible(h.Name))
+}
+
+func (s *saving) file(root *os.Root, name string, mode fs.FileMode, content io.Reader) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o600)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(struct{ io.Writer }{f}, io.LimitReader(content, s.most-s.bytes+1)) // with holes in it, a file of any size is a short tar
+	s.files, s.bytes = s.files+1, s.bytes+n
+	if err = errors.Join(err, f.Close()); err == nil && s.bytes > s.most {
+		err = s.tooMuch()
+	}
+	return err
+}
+
+func (s *saving) tooMuch() error {
+	return exit.Fail("--max MB", "there is more than %d MB to save", s.most>>20)
+}

@@ -1,0 +1,196 @@
+package client
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p commands) sessionPutCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "put",
+		Usage:     "put a file or a directory into a session",
+		UsageText: "sandboxmcp session put SESSION|--id SESSION FILE|DIR [TO] [--json] [--server PID]",
+		Description: `It is put into the directory TO of the session, by default /workspace, under its own name: all of it, or nothing where
+something fails. A file that is there is replaced at once. Links that lead out of DIR, and what is no file, are left
+out. The SHA-256 that is printed is that of the file, or of the tar in which a directory is sent; the server checks it.
+
+Example: sandboxmcp session put 01K9ZB5W7Q src`,
+		Flags:  []cli.Flag{idFlag(), command.JSONFlag(), ServerFlag()},
+		Action: p.sessionPut,
+	}
+}
+
+// transferred describes what was moved between this machine and a session.
+type transferred struct {
+	Session string `json:"session,omitempty"`
+	Path    string `json:"path"` // where it is now
+	Files   int    `json:"files"`
+	Bytes   int64  `json:"bytes"`
+	SHA256  string `json:"sha256"`
+	LeftOut int    `json:"left_out,omitempty"`
+}
+
+func (p commands) sessionPut(c *cli.Context) error {
+	id, words, err := sessionNamed(c, 2)
+	if err != nil {
+		return err
+	}
+	if len(words) == 0 {
+		return exit.Usage("sandboxmcp session put --help", "put needs a FILE or a DIR")
+	}
+	to := append(words, "")[1]
+	source, err := filepath.Abs(words[0])
+	if err == nil {
+		_, err = os.Stat(source)
+	}
+	if err != nil {
+		return exit.Usage("check the spelling; the path starts at the current directory", "%v", err)
+	}
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		k := &packing{sum: sha256.New()}
+		out, in := io.Pipe()
+		packed := make(chan error, 1)
+		go func() {
+			err := k.pack(ctx, in, source)
+			in.CloseWithError(err)
+			packed <- err
+		}()
+		moved, err := client.PutFiles(ctx, id, to, out)
+		out.CloseWithError(errors.New("the server takes no more"))
+		if wrong := <-packed; wrong != nil && !errors.As(err, new(*control.Failure)) {
+			err = wrong // why nothing was sent
+		}
+		if err != nil {
+			return err
+		}
+		t := transferred{moved.Session, path.Join(moved.Path, filepath.Base(source)), moved.Files, moved.Bytes, hex.EncodeToString(k.sum.Sum(nil)), k.leftOut}
+		if k.leftOut > 0 {
+			p.Say("%d left out: links that lead out of the directory, and what is no file", k.leftOut)
+		}
+		return p.Printf(c, t, "put %s, %s, into session %s: %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), terminal.Count(int(t.Bytes), "byte"), terminal.Visible(t.Session), terminal.Visible(t.Path), t.SHA256)
+	})
+}
+
+// packing is a file or a directory that is written as a tar.
+type packing struct {
+	out     *tar.Writer
+	sum     hash.Hash
+	leftOut int
+}
+
+// pack writes source under its own name. What becomes shorter meanwhile is an error.
+func (k *packing) pack(ctx context.Context, w io.Writer, source string) error {
+	base := filepath.Base(source)
+	source, err := filepath.EvalSymlinks(source) // a link that a person names is what it leads to
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(source); err != nil {
+		return err
+	} else if !info.IsDir() {
+		root, err := os.OpenRoot(filepath.Dir(source))
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		k.out = tar.NewWriter(w)
+		if err = k.file(root, filepath.Base(source), base, k.sum); err == nil && k.leftOut > 0 {
+			err = exit.Usage("name a file or a directory", "%s is neither a file nor a directory", terminal.Visible(source))
+		}
+		return errors.Join(err, k.out.Close())
+	}
+	root, err := os.OpenRoot(source)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	k.out = tar.NewWriter(io.MultiWriter(w, k.sum))
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		to := path.Join(base, name)
+		switch {
+		case d.IsDir():
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			return k.out.WriteHeader(header(tar.TypeDir, to+"/", info))
+		case d.Type()&fs.ModeSymlink != 0:
+			return k.link(root, name, to)
+		}
+		return k.file(root, name, to, io.Discard)
+	})
+	return errors.Join(err, k.out.Close())
+}
+
+func header(kind byte, name string, info fs.FileInfo) *tar.Header {
+	return &tar.Header{Typeflag: kind, Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(time.Second), Format: tar.FormatPAX}
+}
+
+func (k *packing) link(root *os.Root, name, to string) error {
+	target, err := root.Readlink(name)
+	if err != nil {
+		return err
+	}
+	info, err := root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if target = filepath.ToSlash(target); !guest.LeadsInside(name, target) {
+		k.leftOut++
+		return nil
+	}
+	h := header(tar.TypeSymlink, to, info)
+	h.Linkname = target
+	return k.out.WriteHeader(h)
+}
+
+func (k *packing) file(root *os.Root, name, to string, sum io.Writer) error {
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		k.leftOut++
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what became a pipe meanwhile holds nothing up
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		k.leftOut++
+		return err
+	}
+	h := header(tar.TypeReg, to, info)
+	h.Size = info.Size()
+	if err := k.out.WriteHeader(h); err != nil {
+		return err
+	}
+	if _, err = io.CopyN(io.MultiWriter(k.out, sum), f, h.Size); errors.Is(err, io.EOF) {
+		return exit.Fail("try again when nothing writes to it", "%s became shorter while it was read", terminal.Visible(name))
+	}
+	return err
+}
