@@ -35,10 +35,15 @@ type connection struct {
 
 // full refuses a connection beyond a limit.
 func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
-	reset(client)
 	d := Decision{Reason: why}
 	d.Name, d.Port, _ = g.meant(client.LocalAddr())
+	g.refuse(ctx, client, d)
+}
+
+// refuse counts a refusal before the program gets it: the program may be the last of its run, whose records are taken then.
+func (g *Gateway) refuse(ctx context.Context, client net.Conn, d Decision) {
 	g.counters.refuse(ctx, d)
+	reset(client)
 }
 
 // serve decides about a connection and passes it on.
@@ -58,14 +63,13 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 		d, gone = g.ask(ctx, client, name, port)
 	}
 	if !d.Allowed || gone {
-		reset(client)
-		g.counters.refuse(ctx, d)
+		g.refuse(ctx, client, d)
 		return
 	}
 	counts, err := g.counters.note(ctx, d)
 	if err != nil {
-		reset(client)
 		g.counters.release(g.counters.hold(Decision{Name: d.Name, Port: d.Port, Reason: err.Error()}))
+		reset(client)
 		return
 	}
 	(&connection{g: g, client: client, name: name, port: port, ended: ended, counts: counts}).serve(ctx)
@@ -163,10 +167,10 @@ func (c *connection) pass(ctx context.Context) {
 	}
 }
 
-// refuse records why an allowed connection goes no further. The connection is closed even if the record fails.
+// refuse records why an allowed connection goes no further, and closes it even if the record fails.
 func (c *connection) refuse(ctx context.Context, why string) {
-	c.end()
 	c.record(ctx, Decision{Reason: why})
+	c.end()
 }
 
 func (c *connection) record(ctx context.Context, d Decision) {

@@ -275,6 +275,38 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestRefusedAfterRecord: a program may end when it is refused, and its run's records are taken then.
+func TestRefusedAfterRecord(t *testing.T) {
+	for why, connect := range map[string]func(*world) (*net.TCPConn, error){
+		"no name": func(w *world) (*net.TCPConn, error) { return w.tryAt("127.64.9.1") },
+		"a PROXY header": func(w *world) (*net.TCPConn, error) {
+			conn := w.connect("a.test")
+			_, err := io.WriteString(conn, "PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n")
+			return conn, err
+		},
+		"a connection too many": func(w *world) (*net.TCPConn, error) {
+			ping(t, w.connect("a.test"))
+			return w.try("a.test")
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			var recorded atomic.Bool
+			w := in(t, 0, Config{Connections: 1, Decided: func(_ context.Context, d Decision) error {
+				if !d.Allowed {
+					time.Sleep(50 * time.Millisecond) // a busy log
+					recorded.Store(true)
+				}
+				return nil
+			}})
+			w.server("a.test", echo)
+			w.mustReset(connect(w))
+			if !recorded.Load() {
+				t.Error("it was refused before this was recorded")
+			}
+		})
+	}
+}
+
 func TestManyRefusals(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
