@@ -75,6 +75,7 @@ type API struct {
 	streams streams
 	longs   streams
 	watches streams
+	ends    streams // of sessions: they end what may have taken all other places
 	sums    figures
 	reads   semaphore
 	looked  looked
@@ -87,7 +88,10 @@ func New(c Config) *API { return newAPI(c, usual) }
 
 func newAPI(c Config, p pace) *API {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	a := &API{c: c, pace: p, held: operation.Budget{Max: maxHeld}, streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}, watches: streams{over: make(chan struct{})}}
+	a := &API{c: c, pace: p, held: operation.Budget{Max: maxHeld}}
+	for _, s := range a.endless() {
+		s.over = make(chan struct{})
+	}
 	a.cells.all = map[string]underway{}
 	a.handler = a.routes()
 	return a
@@ -112,20 +116,22 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Stop has the streams and what takes long end, and lets no more begin. Where a client neither reads nor sends they end with its connection.
 func (a *API) Stop() {
-	a.streams.end()
-	a.longs.end()
-	a.watches.end()
+	for _, s := range a.endless() {
+		s.end()
+	}
 	a.sums.end()
 }
 
 // End stops them, and returns when they have ended.
 func (a *API) End() {
 	a.Stop()
-	a.streams.all.Wait()
-	a.longs.all.Wait()
-	a.watches.all.Wait()
+	for _, s := range a.endless() {
+		s.all.Wait()
+	}
 	a.sums.under.Wait()
 }
+
+func (a *API) endless() []*streams { return []*streams{&a.streams, &a.longs, &a.watches, &a.ends} }
 
 // SetAddress sets what the server tells of where it answers over HTTP.
 func (a *API) SetAddress(address string) { a.address.Store(&address) }
@@ -149,7 +155,7 @@ func (a *API) routes() http.Handler {
 	all.HandleFunc(runCell.Pattern, a.long(runCell.Limit())(a.cell))
 	all.HandleFunc("POST /v1/runs", a.long(maxValueBody)(a.run))
 	on(all, createSession, a.create, a.long(createSession.Limit()))
-	on(all, endSession, a.end, a.long(endSession.Limit()))
+	on(all, endSession, a.end, a.longIn(&a.ends, endSession.Limit()))
 	on(all, inspect, a.state, a.long(inspect.Limit()))
 	on(all, bridge, a.bridge, a.long(bridge.Limit()))
 	on(all, copyFile, a.copy, a.long(copyFile.Limit()))
@@ -225,14 +231,19 @@ const streamed = -1
 
 // long is for what takes as long as programs do, asked for in at most limit bytes. It ends with the client, or with the server.
 func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
+	return a.longIn(&a.longs, limit)
+}
+
+// longIn is long for what is among others than what has something run.
+func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return func(f http.HandlerFunc) http.HandlerFunc {
 		return a.running(func(w http.ResponseWriter, r *http.Request) {
 			by := askerOf(r.Context())
-			if err := a.longs.enter(by, maxLong, "have something run"); err != nil {
+			if err := among.enter(by, maxLong, "wait for what takes long"); err != nil {
 				deny(w, err)
 				return
 			}
-			defer a.longs.leave(by)
+			defer among.leave(by)
 			release, err := func() {}, error(nil)
 			if limit != streamed {
 				release, err = a.gather(w, r, limit)
@@ -248,7 +259,7 @@ func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
 			defer cancel()
 			go func() {
 				select {
-				case <-a.longs.over:
+				case <-among.over:
 					cancel()
 				case <-ctx.Done():
 				}

@@ -249,10 +249,10 @@ func TestLongCell(t *testing.T) {
 	}
 }
 
-// As many cells as there may be leave room for what is short, and one more is refused.
+// As many cells as there may be leave room for what is short and for the end of a session, and one more is refused.
 func TestManyCells(t *testing.T) {
 	r := run(t)
-	info := r.create("shell")
+	info, other := r.create("shell"), r.create("shell")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
@@ -269,8 +269,11 @@ func TestManyCells(t *testing.T) {
 	if _, err := r.Exec(ctx, info.ID, Cell{Code: "echo"}, Watcher{}); !errors.As(err, &f) || f.Status != http.StatusServiceUnavailable {
 		t.Errorf("one more: %v", err)
 	}
-	if list, err := r.Sessions(ctx, ""); err != nil || len(list) != 1 {
+	if list, err := r.Sessions(ctx, ""); err != nil || len(list) != 2 {
 		t.Errorf("something short: %v, %v", list, err)
+	}
+	if _, err := r.End(ctx, other.ID); err != nil {
+		t.Errorf("the end of a session: %v", err)
 	}
 	cancel()
 	all.Wait()
