@@ -3,7 +3,6 @@ package sessions
 import (
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -27,7 +26,7 @@ func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) {
 
 // unpacked writes a tar into a directory of the workspace: all of it, or where it is not whole or not what its Content-Digest says, nothing.
 func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) {
-	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != operation.Tar {
+	if !operation.IsTar(r.Header) {
 		refuse(w, http.StatusUnsupportedMediaType, "Content-Type must be "+operation.Tar)
 		return
 	}

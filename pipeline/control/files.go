@@ -54,7 +54,7 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	sum, readable := operation.Sent(r)
 	switch {
 	case err != nil:
-	case r.Header.Get("Content-Type") != operation.Tar:
+	case !operation.IsTar(r.Header):
 		err = failure(http.StatusUnsupportedMediaType, "Content-Type must be %s", operation.Tar)
 	case !readable:
 		err = failure(http.StatusBadRequest, "Content-Digest must be sha-256=:BASE64:")

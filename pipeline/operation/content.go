@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 )
@@ -14,6 +15,12 @@ const (
 	Tar    = "application/x-tar"
 	Binary = "application/octet-stream"
 )
+
+// IsTar reports whether content is said to be a tar.
+func IsTar(h http.Header) bool {
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return kind == Tar
+}
 
 // digestName is the header field, or the trailer, with the hash of content (RFC 9530).
 const digestName = "Content-Digest"

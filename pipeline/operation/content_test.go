@@ -118,3 +118,11 @@ func TestSent(t *testing.T) {
 		t.Errorf("a trailer that is none: %q %v", sum(), ok)
 	}
 }
+
+func TestIsTar(t *testing.T) {
+	for kind, want := range map[string]bool{Tar: true, "Application/X-Tar": true, Tar + "; charset=binary": true, Tar + "s": false, Binary: false, "": false, ";": false} {
+		if got := IsTar(http.Header{"Content-Type": {kind}}); got != want {
+			t.Errorf("%q: got %t", kind, got)
+		}
+	}
+}

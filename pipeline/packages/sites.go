@@ -179,7 +179,7 @@ func (s *sites) answered(res *http.Response) error {
 	}
 	page, err := s.learn(res)
 	d := &download{ReadCloser: res.Body, sites: s}
-	if !page && res.Request.Method == http.MethodGet && (res.StatusCode == http.StatusOK || res.StatusCode == http.StatusPartialContent) {
+	if !page && res.Request.Method == http.MethodGet && res.StatusCode/100 == 2 {
 		d.begin(res)
 	}
 	res.Body = d

@@ -194,6 +194,27 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 	}
 }
 
+// TestUnknownFiles: what comes in without a known hash counts, whatever the answer's success is called.
+func TestUnknownFiles(t *testing.T) {
+	index := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var status int
+		_, _ = fmt.Sscanf(r.URL.Path, "/%d", &status)
+		w.WriteHeader(status)
+		fmt.Fprint(w, "content")
+	}))
+	defer index.Close()
+	var set settings
+	if _, err := set.take("the index", index.URL); err != nil {
+		t.Fatal(err)
+	}
+	for status, want := range map[int]int{200: 1, 203: 1, 206: 1, 226: 1, 404: 0, 500: 0} {
+		c := openInside(t, set, 1<<20)
+		if got, body := c.ask(t, "GET", fmt.Sprintf("%s/%d", index.URL, status)); got != status || c.sites.unknown != want {
+			t.Errorf("%d: got %d %s, and %d unknown files, want %d", status, got, body, c.sites.unknown, want)
+		}
+	}
+}
+
 // TestProxyRequests sends what no client library would.
 func TestProxyRequests(t *testing.T) {
 	index := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
