@@ -233,12 +233,12 @@ func TestProxyTunnel(t *testing.T) {
 			return
 		}
 		w.WriteHeader(http.StatusOK)
-		client, _, err := http.NewResponseController(w).Hijack()
+		client, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		go func() { io.Copy(to, client); to.Close() }()
+		go func() { io.Copy(to, buffered); to.Close() }() // which may have the first byte
 		go func() { io.Copy(client, to); client.Close() }()
 	}))
 	t.Cleanup(proxy.Close)
