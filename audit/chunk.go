@@ -48,7 +48,7 @@ func (c *chunk) check(ctx context.Context, conn *sql.Conn, keys keyring) {
 	defer close(c.done)
 	var err error
 	if c.segment != nil {
-		err = c.readSegment(keys)
+		err = c.readSegment()
 	} else {
 		err = c.readRows(ctx, conn)
 	}
@@ -173,7 +173,7 @@ func (c *chunk) readPoints(ctx context.Context, conn *sql.Conn, keys keyring) er
 }
 
 // readSegment reads a segment file, and describes its faults.
-func (c *chunk) readSegment(keys keyring) error {
+func (c *chunk) readSegment() error {
 	f, sum, err := openHashed(c.segment.File)
 	if err != nil {
 		return err

@@ -52,9 +52,9 @@ func (q HostCopy) plan(ctx context.Context, r *run) (work, error) {
 				err = r.holdsNoSecret(q.Source, content)
 			}
 			if err != nil {
-				return r.fileError(err, from, q.Source, false)
+				return r.fileError(err, from, false)
 			}
-			return r.fileError(r.copyTo(ctx, q, to, content), to, q.Destination, true)
+			return r.fileError(r.copyTo(ctx, q, to, content), to, true)
 		})
 }
 

@@ -45,7 +45,7 @@ func (r *run) planFile(ctx context.Context, who HostCaller, name string, write b
 	return r.planFiles(ctx, who, name, nil, func(ctx context.Context, who HostCaller) (err error) {
 		access, err = r.mayReach(ctx, who, name, write)
 		return err
-	}, func(ctx context.Context) error { return r.fileError(do(ctx, access), access, name, write) })
+	}, func(ctx context.Context) error { return r.fileError(do(ctx, access), access, write) })
 }
 
 // as returns what rows say of an action of a caller.
@@ -75,7 +75,7 @@ func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write b
 	if err == nil {
 		err = access.Check(name, write)
 	}
-	return access, r.fileError(err, access, name, write)
+	return access, r.fileError(err, access, write)
 }
 
 // askForFile asks a person for the directory that a file is in.
@@ -98,7 +98,7 @@ func verbOf(write bool) string {
 }
 
 // fileError returns an error that says what can be done about a file that could not be reached.
-func (r *run) fileError(err error, access files.Access, name string, write bool) error {
+func (r *run) fileError(err error, access files.Access, write bool) error {
 	var denial *files.Denial
 	var own *Error
 	switch {

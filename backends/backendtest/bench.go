@@ -112,9 +112,9 @@ func (b *bench) python(t testing.TB, source string, args ...string) outcome {
 	return b.run(t, b.spec("python"), source, args...)
 }
 
-func (b *bench) shell(t testing.TB, source string, args ...string) outcome {
+func (b *bench) shell(t testing.TB, source string) outcome {
 	t.Helper()
-	return b.run(t, b.spec("shell"), source, args...)
+	return b.run(t, b.spec("shell"), source)
 }
 
 // program puts a file of directory programs into a fresh sandbox and runs it.

@@ -25,15 +25,15 @@ type main struct {
 	ended     chan outcome
 }
 
-// startMain starts a python program as the sandbox's Main command.
-func startMain(ctx context.Context, t testing.TB, s backends.Sandbox, source string) *main {
+// startMain starts evaluator as the sandbox's Main command.
+func startMain(ctx context.Context, t testing.TB, s backends.Sandbox) *main {
 	t.Helper()
 	m := &main{interrupt: make(chan struct{}), begun: make(chan backends.Containment, 1), ended: make(chan outcome, 1)}
 	got := make(chan struct{})
 	go func() {
 		var o outcome
 		var stdout, stderr strings.Builder
-		r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-c", source}, Main: true}, backends.Streams{
+		r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-c", evaluator}, Main: true}, backends.Streams{
 			Stdout: &stdout, Stderr: &stderr,
 			Channel:   func(c io.ReadWriteCloser) { m.channel = c; close(got) },
 			Interrupt: m.interrupt,
@@ -84,7 +84,7 @@ func testMains(t *testing.T, b *bench) {
 	spec.Keep = true
 	t.Run("channel", func(t *testing.T) {
 		b.parallel(t)
-		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
+		m := startMain(t.Context(), t, b.start(t, spec))
 		if got := m.ask(t, "6 * 7"); got != "42" {
 			t.Errorf("got %q", got)
 		}
@@ -104,7 +104,7 @@ func testMains(t *testing.T, b *bench) {
 	})
 	t.Run("interrupt", func(t *testing.T) {
 		b.parallel(t)
-		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
+		m := startMain(t.Context(), t, b.start(t, spec))
 		for _, code := range []string{"time.sleep(100)", `[0 for _ in iter(int, 1)]`, `subprocess.run(["sleep", "100"])`} {
 			if got := m.ask(t, `os.write(3, b"begun\n") and `+code); got != "begun" {
 				t.Fatalf("%s: got %q", code, got)
@@ -122,7 +122,7 @@ func testMains(t *testing.T, b *bench) {
 		b.parallel(t)
 		spec := spec
 		spec.Limits.Wall = 500 * time.Millisecond
-		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
+		m := startMain(t.Context(), t, b.start(t, spec))
 		if got := m.ask(t, "time.sleep(1)"); got != "None" {
 			t.Errorf("got %q", got)
 		}
@@ -136,7 +136,7 @@ func testMains(t *testing.T, b *bench) {
 		b.parallel(t)
 		s := b.start(t, spec)
 		word := ulid.Make().String()
-		m := startMain(t.Context(), t, s, evaluator)
+		m := startMain(t.Context(), t, s)
 		m.ask(t, fmt.Sprintf(`subprocess.Popen(["setsid", "bash", "-c", "while :; do sleep 100; done", %q]) and 1`, word))
 		hosttest.Until(t, "it has started", func() bool { return len(processesWith(word)) > 0 }) // between two execs a process has no command line
 		m.channel.Close()
@@ -149,7 +149,7 @@ func testMains(t *testing.T, b *bench) {
 	t.Run("cancelled", func(t *testing.T) {
 		b.parallel(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		m := startMain(ctx, t, b.start(t, spec), evaluator)
+		m := startMain(ctx, t, b.start(t, spec))
 		m.ask(t, "1")
 		cancel()
 		if o := <-m.ended; o.Ended != backends.EndedCancelled {
@@ -159,7 +159,7 @@ func testMains(t *testing.T, b *bench) {
 	t.Run("failures are reported to their own caller", func(t *testing.T) {
 		b.parallel(t)
 		s := b.start(t, spec)
-		m := startMain(t.Context(), t, s, evaluator)
+		m := startMain(t.Context(), t, s)
 		var all sync.WaitGroup
 		for i := range 16 {
 			all.Go(func() {
@@ -181,7 +181,7 @@ func testMains(t *testing.T, b *bench) {
 	t.Run("usage and limits", func(t *testing.T) {
 		b.parallel(t)
 		s := b.start(t, spec)
-		m := startMain(t.Context(), t, s, evaluator)
+		m := startMain(t.Context(), t, s)
 		m.ask(t, `globals().update(a=bytearray(b"x" * (80 << 20)))`)
 		if u := s.Usage(); u.Memory < 80<<20 || u.Memory > 200<<20 || u.Processes < 1 {
 			t.Errorf("usage with 80 MB in one process: %+v", u)

@@ -220,7 +220,7 @@ func put(w http.ResponseWriter, r *http.Request) error {
 	if info, err := os.Stat(p.Path); err == nil && info.IsDir() {
 		return errorf(IsDirectory, "path is a directory: %s", p.Path)
 	}
-	if _, err := parents(p.Path); err != nil {
+	if err := parents(p.Path); err != nil {
 		return err
 	}
 	if p.Mode == 0 {
@@ -236,10 +236,7 @@ func put(w http.ResponseWriter, r *http.Request) error {
 	return answer(w)(stat(p.Path))
 }
 
-func parents(path string) (string, error) {
-	dir := filepath.Dir(path)
-	return dir, os.MkdirAll(dir, 0o755)
-}
+func parents(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) }
 
 // inPlace writes the file itself.
 func inPlace(p Put, body io.Reader) error {
@@ -301,7 +298,7 @@ func compose(w http.ResponseWriter, r *http.Request) error {
 		defer f.Close()
 		parts = append(parts, f)
 	}
-	if _, err := parents(to); err != nil {
+	if err := parents(to); err != nil {
 		return err
 	}
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
@@ -336,7 +333,7 @@ func move(from, to string) (*Entry, error) {
 	if _, err := os.Lstat(from); err != nil {
 		return nil, err
 	}
-	if _, err := parents(to); err != nil {
+	if err := parents(to); err != nil {
 		return nil, err
 	}
 	err := os.Rename(from, to)
