@@ -160,50 +160,19 @@ func (r *Report) note(problems []Problem) {
 	}
 }
 
-// script checks the syntax and the tree of Node's and the shell's scripts. TypeScript is translated to JavaScript in
-// the process that inspects it.
+// script checks the syntax and the tree of Node's and the shell's scripts.
 func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (findings, error) {
-	j := job{Name: r.Name, Source: source, Language: k.language, TypeScript: k.typescript, Known: o.Known, Tree: true}
-	a, err := j.run(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return findings{}, ctx.Err()
-	case err != nil: // perhaps only the inspection of the tree failed
-		return r.syntaxOnly(ctx, Code{Language: k.language, Name: r.Name, Source: source}, err)
-	case len(a.Problems) > 0 && !a.Unsure:
+	a, err := job{Name: r.Name, Source: source, Language: k.language, TypeScript: k.typescript, Known: o.Known, Tree: true}.parse(ctx)
+	if err != nil {
+		return findings{}, err
+	}
+	if len(a.Problems) > 0 && !a.Unsure {
 		r.Problems = a.Problems
 		return findings{}, nil
 	}
 	r.note(a.Problems)
 	r.Name, r.Judged = a.Name, len(a.Problems) == 0
 	return a.Found, nil
-}
-
-// syntaxOnly checks the syntax of code whose tree could not be inspected.
-func (r *Report) syntaxOnly(ctx context.Context, c Code, why error) (findings, error) {
-	checked, err := Check(ctx, c)
-	if err != nil {
-		return findings{}, err
-	}
-	r.Name, r.Judged = checked.Name, len(checked.Warnings) == 0
-	r.note(checked.Warnings)
-	return findings{Unread: why.Error()}, nil
-}
-
-// run does a job in this process, or in another if the job might take long, or much memory.
-func (j job) run(ctx context.Context) (answer, error) {
-	if len(j.Source) <= maxHere && !j.heavy() && (j.Language != Node || nests(j.Source) <= maxNests) {
-		return j.do(), nil
-	}
-	return isolate(ctx, j, isolatedTimeout)
-}
-
-// maxNests is the largest number of functions and blocks that esbuild translates in this process: one in the other they
-// take cubic time, 0.2 seconds for these.
-const maxNests = 200
-
-func nests(source []byte) int {
-	return bytes.Count(source, []byte("{")) + bytes.Count(source, []byte("=>"))
 }
 
 // dangers adds the findings to the report, each rule once a line.

@@ -43,12 +43,15 @@ func atEnd(m api.Message, source string) api.Message {
 	return m
 }
 
-// inFunction wraps a script as Node's CommonJS loader does.
-func inFunction(source string) string {
+// commonJS are the parameters of the function that Node's CommonJS loader makes of a script.
+const commonJS, functionEnd = "exports, require, module, __filename, __dirname", "\n});"
+
+// inFunction wraps a script in a function.
+func inFunction(source, parameters string) string {
 	if strings.HasPrefix(source, "#!") {
 		source = "//" + source
 	}
-	return "(function (exports, require, module, __filename, __dirname) {\n" + source + "\n});"
+	return "(function (" + parameters + ") {\n" + source + functionEnd
 }
 
 // refusesReturn reports whether JavaScript that parses is a module. The parser does not tell, but it refuses a return
@@ -59,7 +62,7 @@ func refusesReturn(source string) bool {
 }
 
 // translate returns the JavaScript of TypeScript, with an inline source map.
-func translate(source, name string, commonJS bool) ([]byte, []Problem) {
+func translate(source, name string, toCommonJS bool) ([]byte, []Problem) {
 	o := api.TransformOptions{
 		Loader:         api.LoaderTS,
 		Target:         api.ESNext,
@@ -68,7 +71,7 @@ func translate(source, name string, commonJS bool) ([]byte, []Problem) {
 		Sourcemap:      api.SourceMapInline,
 		SourcesContent: api.SourcesContentInclude,
 	}
-	if commonJS {
+	if toCommonJS {
 		o.Format = api.FormatCommonJS
 	}
 	r := api.Transform(source, o)

@@ -25,8 +25,6 @@ type job struct {
 
 	Tree  bool     // Found is wanted, too
 	Known []string // names that are bound already
-
-	treeTimeout time.Duration // to inspect the tree; 0 in the process of the caller
 }
 
 // answer is the response of the parsing process.
@@ -39,11 +37,10 @@ type answer struct {
 }
 
 const (
-	isolatedTimeout     = 15 * time.Second // 10 MB of ordinary TypeScript take five
-	isolatedMemory      = 1 << 30          // bytes
-	isolatedStack       = 256 << 20        // bytes
-	isolatedAnswer      = 16 * MaxSource   // bytes; the map of a source, in base64, is the largest part
-	isolatedTreeTimeout = 5 * time.Second  // to inspect the tree; the syntax is answered without it
+	isolatedTimeout = 15 * time.Second // 10 MB of ordinary TypeScript take five
+	isolatedMemory  = 1 << 30          // bytes
+	isolatedStack   = 256 << 20        // bytes
+	isolatedAnswer  = 16 * MaxSource   // bytes; the map of a source, in base64, is the largest part
 )
 
 // places is the semaphore of parsing processes, since a bomb takes all of a parser's memory.
@@ -64,7 +61,6 @@ func serveApart() int {
 	if in.Decode(&j) != nil {
 		return 1
 	}
-	j.treeTimeout = isolatedTreeTimeout
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
@@ -120,33 +116,4 @@ func self() string {
 		return os.Args[0]
 	}
 	return name
-}
-
-// inspect inspects the tree of a script with valid syntax. An inspection that takes too long is abandoned: the process
-// ends with its answer.
-func (j job) inspect(name string) findings {
-	if j.treeTimeout == 0 {
-		return j.tree(name)
-	}
-	found := make(chan findings, 1)
-	go func() { found <- j.tree(name) }()
-	select {
-	case f := <-found:
-		return f
-	case <-time.After(j.treeTimeout):
-		return findings{Unread: "it takes too much time to look at"}
-	}
-}
-
-func (j job) tree(name string) (f findings) {
-	defer func() {
-		// Our parsers were made for trees that are right; a tree on which one fails is not inspected, and reported.
-		if p := recover(); p != nil {
-			f = findings{Unread: fmt.Sprintf("our parser failed: %.100v", p)}
-		}
-	}()
-	if j.Language == Shell {
-		return inspectShell(string(j.Source))
-	}
-	return j.inspectNode(name)
 }

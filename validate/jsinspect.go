@@ -13,44 +13,44 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// inspectNode inspects JavaScript, and TypeScript. name is the file name that the script runs under.
-func (j job) inspectNode(name string) findings {
+// inspectNode inspects JavaScript, and TypeScript, that runs under a name. It is plain, or else has an error.
+func (j job) inspectNode(name string, plain canonical, err error) findings {
 	source := string(j.Source)
-	plain, original, err := canonical(source, j.TypeScript)
+	shift := 0
 	if err != nil {
-		// In a function, await is an ordinary name, and new.target is allowed.
-		wrapped := "(function () {\n" + source + "\n});"
-		if rest, is := strings.CutPrefix(source, "#!"); is {
-			wrapped = "(function () {\n//" + rest + "\n});"
-		}
-		var at func(int) int
-		if plain, at, err = canonical(wrapped, j.TypeScript); err != nil {
+		wrapped := inFunction(source, "")
+		shift = len(wrapped) - len(functionEnd) - len(source)
+		if plain, err = canonicalOf(wrapped, j.TypeScript); err != nil {
 			return findings{Unread: err.Error()}
 		}
-		original = func(i int) int { return at(i) - strings.IndexByte(wrapped, '\n') - 1 }
 	}
-	p := programOf(plain)
+	p := programOf(plain.text)
 	hits, whole := p.dangers()
 	f := findings{Insert: importGap(source)}
 	if !whole {
 		f.Unread = "there is too much in it"
 	}
 	for _, h := range hits {
-		if h.At = original(h.At); h.At >= 0 { // else it stands in what esbuild adds
+		if h.At = plain.original(h.At) - shift; h.At >= 0 { // else it stands in what esbuild adds
 			f.Hits = append(f.Hits, h)
 		}
 	}
 	for _, m := range p.missing(path.Ext(name) == ".mjs", j.Known) {
-		m.At = max(0, original(m.At))
+		m.At = max(0, plain.original(m.At)-shift)
 		f.Missing = append(f.Missing, m)
 	}
 	return f
 }
 
-// canonical translates TypeScript and JavaScript to JavaScript in esbuild's spelling, in which tokens tell what a parser
-// would: without types, templates and arrow functions. The returned function maps an offset to the source, or to -1 if
-// the source has no such place: esbuild reports places only in a source map.
-func canonical(source string, typescript bool) (string, func(int) int, error) {
+// canonical is JavaScript in esbuild's spelling, in which tokens tell what a parser would: without types, templates and
+// arrow functions.
+type canonical struct {
+	text, source string
+	places       []mapping // esbuild reports places only in a source map
+}
+
+// canonicalOf translates TypeScript and JavaScript.
+func canonicalOf(source string, typescript bool) (canonical, error) {
 	o := api.TransformOptions{
 		Loader: api.LoaderJS, Target: api.ESNext, Charset: api.CharsetUTF8, Sourcemap: api.SourceMapExternal, LegalComments: api.LegalCommentsNone,
 		Supported: map[string]bool{"decorators": false, "using": false, "arrow": false, "template-literal": false},
@@ -60,26 +60,28 @@ func canonical(source string, typescript bool) (string, func(int) int, error) {
 	}
 	r := api.Transform(source, o)
 	if len(r.Errors) > 0 {
-		return "", nil, errors.New("our parser does not know all of its syntax")
+		return canonical{}, errors.New("our parser does not know all of its syntax")
 	}
 	var m struct{ Mappings string }
 	if err := json.Unmarshal(r.Map, &m); err != nil {
-		return "", nil, fmt.Errorf("read esbuild's source map: %w", err)
+		return canonical{}, fmt.Errorf("read esbuild's source map: %w", err)
 	}
-	plain, places := string(r.Code), mappings(m.Mappings)
-	return plain, func(at int) int {
-		line, column := position(plain, at)
-		i := sort.Search(len(places), func(i int) bool {
-			return places[i].line > line || places[i].line == line && places[i].column > column
-		})
-		if i > 0 && places[i-1].line == line || i == len(places) || places[i].line != line {
-			i-- // not the parenthesis at the beginning of a line, which has no place
-		}
-		if i < 0 {
-			return -1
-		}
-		return unposition(source, places[i].sourceLine, places[i].sourceColumn)
-	}, nil
+	return canonical{string(r.Code), source, mappings(m.Mappings)}, nil
+}
+
+// original returns the offset in the source of an offset in the text, or -1 if the source has no such place.
+func (c canonical) original(at int) int {
+	line, column := position(c.text, at)
+	i := sort.Search(len(c.places), func(i int) bool {
+		return c.places[i].line > line || c.places[i].line == line && c.places[i].column > column
+	})
+	if i > 0 && c.places[i-1].line == line || i == len(c.places) || c.places[i].line != line {
+		i-- // not the parenthesis at the beginning of a line, which has no place
+	}
+	if i < 0 {
+		return -1
+	}
+	return unposition(c.source, c.places[i].sourceLine, c.places[i].sourceColumn)
 }
 
 // mapping is a place of esbuild's output, with the place of the source that it comes from.

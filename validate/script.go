@@ -1,8 +1,10 @@
 package validate
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -18,79 +20,77 @@ const maxHere = 16 << 10
 // module.
 var importMeta = lazy.Regexp(`\bimport\s*\.\s*meta\b`)
 
-// checkSyntax checks a script for Node or bash, and translates TypeScript to JavaScript. In this process only parsers
-// run, and only on sources that can't exhaust them; the rest is done by a process that may die.
-func (out *Checked) checkSyntax(ctx context.Context, k kind) error {
-	j := job{Name: out.Name, Source: out.Source, Language: k.language, TypeScript: k.typescript}
-	if len(j.Source) <= maxHere && !j.heavy() {
-		return out.take(j.do())
+// parse does a job in this process, where only parsers run, and only on sources that can't exhaust them; the rest is
+// done by a process that may die. The error is ctx's, or says that no such process could be started.
+func (j job) parse(ctx context.Context) (answer, error) {
+	if j.light() {
+		return j.do(), nil
 	}
 	a, err := isolate(ctx, j, isolatedTimeout)
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
-	case err == nil:
-		return out.take(a)
-	case !k.typescript: // the interpreter can still say what it thinks of it
-		out.Warnings = append(out.Warnings, Problem{Text: "the syntax was not checked: " + err.Error()})
-		return nil
+		return a, ctx.Err()
+	case err != nil && j.Tree: // perhaps only the inspection of the tree takes so much
+		j.Tree = false
+		a, again := j.parse(ctx)
+		a.Found.Unread = err.Error()
+		return a, again
+	case err != nil && !j.TypeScript: // the interpreter can still say what it thinks of it
+		return answer{Name: j.Name, Problems: []Problem{{Text: "the syntax was not checked: " + err.Error()}}, Unsure: true}, nil
 	case errors.Is(err, errTooMuch):
-		return &Error{Problems: []Problem{{
+		return answer{Problems: []Problem{{
 			Text: "this TypeScript can't be translated: " + err.Error() + "; make it simpler, or send JavaScript",
-		}}}
+		}}}, nil
 	}
-	return err
+	return a, err
 }
 
-// heavy reports whether a job takes more than a parser, and so possibly forever.
-func (j job) heavy() bool {
-	return j.TypeScript || j.Language == Node && importMeta().Match(j.Source)
+// light reports whether a job takes no more than a parser, and little of it.
+func (j job) light() bool {
+	heavy := j.TypeScript || j.Language == Node && (importMeta().Match(j.Source) || j.Tree && nests(j.Source) > maxNests)
+	return len(j.Source) <= maxHere && !heavy
+}
+
+// maxNests is the largest number of functions and blocks that esbuild translates in this process: one in the other they
+// take cubic time, 0.2 seconds for these.
+const maxNests = 200
+
+func nests(source []byte) int {
+	return bytes.Count(source, []byte("{")) + bytes.Count(source, []byte("=>"))
 }
 
 func (j job) do() answer {
-	var a answer
 	switch {
 	case j.Language == Shell:
-		a = j.shell()
+		return j.shell()
 	case j.TypeScript:
-		a = j.typescript()
-	default:
-		a = j.javascript()
+		return j.typescript()
 	}
-	if j.Tree && (len(a.Problems) == 0 || a.Unsure) {
-		a.Found = j.inspect(a.Name)
-	}
-	return a
-}
-
-// take makes an answer the result, or returns its problems as the error.
-func (out *Checked) take(a answer) error {
-	if len(a.Problems) > 0 && !a.Unsure {
-		return &Error{Problems: a.Problems}
-	}
-	out.Warnings = append(out.Warnings, a.Problems...)
-	out.Name = a.Name
-	if a.Source != nil {
-		out.Source = a.Source
-	}
-	return nil
+	return j.javascript()
 }
 
 // javascript checks a script and decides whether it is a module as Node does: source that parses as the body of a
 // function is CommonJS, and other source that parses is a module.
 func (j job) javascript() answer {
 	source := string(j.Source)
-	a := answer{Name: j.Name, Problems: syntaxErrors(source)}
-	if len(a.Problems) > 0 {
-		// In a function, await is an ordinary name, and new.target is allowed.
-		if len(syntaxErrors(inFunction(source))) == 0 {
-			return answer{Name: j.Name}
-		}
-		a.Unsure = slices.ContainsFunc(a.Problems, func(p Problem) bool { return p.unsure })
-		return a
+	a := answer{Name: j.Name}
+	plain, err := canonical{}, errors.ErrUnsupported
+	if j.Tree {
+		plain, err = canonicalOf(source, false)
 	}
-	if name, isJS := strings.CutSuffix(j.Name, ".js"); isJS && isModule(source) {
+	if err != nil {
+		a.Problems = syntaxErrors(source)
+	}
+	switch name, isJS := strings.CutSuffix(j.Name, ".js"); {
+	case len(a.Problems) > 0 && len(syntaxErrors(inFunction(source, commonJS))) == 0:
+		a.Problems = nil // in a function, await is an ordinary name, and new.target is allowed
+	case len(a.Problems) > 0:
+		a.Unsure = slices.ContainsFunc(a.Problems, func(p Problem) bool { return p.unsure })
+	case isJS && isModule(source):
 		a.Name = name + ".mjs" // Node before 20.19 goes by the name alone
+	}
+	if j.Tree && (len(a.Problems) == 0 || a.Unsure) {
+		a.Found = recovered(func() findings { return j.inspectNode(a.Name, plain, err) })
 	}
 	return a
 }
@@ -99,7 +99,7 @@ func isModule(source string) bool {
 	if !strings.Contains(source, "import") && !strings.Contains(source, "export") && !strings.Contains(source, "await") {
 		return false
 	}
-	return len(syntaxErrors(inFunction(source))) > 0 || importMeta().MatchString(source) && refusesReturn(source)
+	return len(syntaxErrors(inFunction(source, commonJS))) > 0 || importMeta().MatchString(source) && refusesReturn(source)
 }
 
 // typescript translates TypeScript to JavaScript. Types are removed and not checked, as in Node; syntax that Node does
@@ -120,5 +120,20 @@ func (j job) typescript() answer {
 	default:
 		a.Name += ".js"
 	}
+	if j.Tree {
+		plain, err := canonicalOf(string(j.Source), true)
+		a.Found = recovered(func() findings { return j.inspectNode(a.Name, plain, err) })
+	}
 	return a
+}
+
+// recovered returns findings of a parser of ours, which were made for what is right: source on which one fails is not
+// inspected, and reported.
+func recovered(inspect func() findings) (f findings) {
+	defer func() {
+		if p := recover(); p != nil {
+			f = findings{Unread: fmt.Sprintf("our parser failed: %.100v", p)}
+		}
+	}()
+	return inspect()
 }

@@ -3,6 +3,7 @@ package validate
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -15,20 +16,30 @@ import (
 // and if nothing above may end the script earlier, or change how the rest is read.
 func (j job) shell() answer {
 	a := answer{Name: j.Name}
-	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(j.Source), "")
-	bad, isParse := errors.AsType[syntax.ParseError](err)
-	if !isParse {
-		return a // nil, or a feature of another dialect
+	f, err := parseShell(string(j.Source))
+	// Otherwise it is nil, or a feature of another dialect.
+	if bad, isParse := errors.AsType[syntax.ParseError](err); isParse {
+		at := min(int(bad.Pos.Offset()), len(j.Source))
+		p := Problem{}
+		if bad.Pos.IsValid() {
+			p = place(j.Source, at)
+		}
+		p.Text = bad.Text
+		a.Problems = []Problem{p}
+		a.Unsure = !sureInShell().MatchString(bad.Text) || mayEndBefore().Match(j.Source[:at])
 	}
-	at := min(int(bad.Pos.Offset()), len(j.Source))
-	p := Problem{}
-	if bad.Pos.IsValid() {
-		p = place(j.Source, at)
+	if j.Tree && (len(a.Problems) == 0 || a.Unsure) {
+		a.Found = recovered(func() findings { return findings{Hits: shellHits(f, 0)} })
+		if err != nil {
+			a.Found.Unread = "our parser does not know all of its syntax"
+		}
 	}
-	p.Text = bad.Text
-	a.Problems = []Problem{p}
-	a.Unsure = !sureInShell().MatchString(bad.Text) || mayEndBefore().Match(j.Source[:at])
 	return a
+}
+
+// parseShell returns the tree of a script, as far as it was read.
+func parseShell(source string) (*syntax.File, error) {
+	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(source), "")
 }
 
 // sureInShell matches complaints that bash shared in each of 1,500 scripts (its own tests and those of a Debian).

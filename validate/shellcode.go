@@ -50,10 +50,7 @@ func (l *shellInspector) inspectWord(text string, x syntax.Node) {
 	if l.nested >= maxNested || len(text) > maxWord {
 		return
 	}
-	f, _ := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
-	if f == nil {
-		return
-	}
+	f, _ := parseShell(text)
 	for _, h := range shellHits(f, l.nested+1) {
 		l.say(h.Rule, x)
 	}

@@ -7,29 +7,17 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// inspectShell inspects a script's tree.
-func inspectShell(source string) findings {
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(source), "")
-	var out findings
-	if err != nil {
-		out.Unread = "our parser does not know all of its syntax"
-	}
-	if f != nil {
-		out.Hits = shellHits(f, 0)
-	}
-	return out
-}
-
 // commandHits inspects a shell command in a program of another language. All hits have the place of that call.
 func commandHits(command string, at int) []hit {
 	if len(command) > maxWord {
 		return nil
 	}
-	hits := inspectShell(command).Hits
+	f, _ := parseShell(command)
+	hits := shellHits(f, 0)
 	for i := range hits {
 		hits[i].At = at
 	}
-	return slices.DeleteFunc(hits, func(h hit) bool { return h.Rule == unread })
+	return hits
 }
 
 // maxNested is the depth to which sh -c 'sh -c ...' is followed.
@@ -42,7 +30,11 @@ type shellInspector struct {
 	steps  int // through what feeds interpreters
 }
 
-func shellHits(f syntax.Node, nested int) []hit {
+// shellHits inspects a script's tree, which is nil if nothing could be read.
+func shellHits(f *syntax.File, nested int) []hit {
+	if f == nil {
+		return nil
+	}
 	l := &shellInspector{names: namesOf(f), nested: nested}
 	syntax.Walk(f, func(node syntax.Node) bool {
 		if len(l.hits) > 2*maxDangers {

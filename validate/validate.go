@@ -11,7 +11,6 @@ package validate
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -75,12 +74,16 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 	if kind.language != Node && kind.language != Shell {
 		return out, nil
 	}
-	err = out.checkSyntax(ctx, kind)
-	if bad, ok := errors.AsType[*Error](err); ok {
-		bad.Name = c.Name
-	}
+	a, err := job{Name: out.Name, Source: out.Source, Language: kind.language, TypeScript: kind.typescript}.parse(ctx)
 	if err != nil {
 		return Checked{}, err
+	}
+	if len(a.Problems) > 0 && !a.Unsure {
+		return Checked{}, &Error{Name: c.Name, Problems: a.Problems}
+	}
+	out.Name, out.Warnings = a.Name, append(out.Warnings, a.Problems...)
+	if a.Source != nil {
+		out.Source = a.Source
 	}
 	return out, nil
 }
