@@ -38,7 +38,10 @@ func (p *jsProgram) missing(module bool, known []string) []missing {
 	seen := map[string]bool{}
 	for i, t := range p.tokens {
 		name := t.text
-		if t.kind != 'w' || p.is(i-1, ".", "?.") || p.guarded[name] || seen[name] || p.named(name, i) != nil || slices.Contains(known, name) {
+		if t.kind != 'w' || p.is(i-1, ".", "?.") || p.guarded[name] || seen[name] || slices.Contains(known, name) {
+			continue
+		}
+		if _, bound := p.named(name, i); bound {
 			continue
 		}
 		members, isModule := nodeModules[name]

@@ -2,17 +2,16 @@ package validate
 
 import (
 	"slices"
-	"sort"
 	"strings"
 )
 
 // jsSpan is a range of tokens; it is empty for an expression that is not there.
 type jsSpan struct{ from, to int }
 
-// jsName is a name that is bound in a function or a block.
+// jsName is a name that is bound in a block: the brace that begins it, or -1 for the program.
 type jsName struct {
-	scope  jsSpan
-	values []jsValue
+	name  string
+	block int
 }
 
 // jsValue is a value of a name: a path, an expression or a member of it, or neither if the value can't be known.
@@ -26,11 +25,11 @@ type jsValue struct {
 // hides another name, or a global one, a name of its own.
 type jsProgram struct {
 	tokens  []jsToken
-	names   map[string][]*jsName
+	blocks  []int // the block of each token; parameters are in that of their function
+	names   map[jsName][]jsValue
 	guarded map[string]bool // names that typeof looks at
 	params  map[int]bool    // brackets of parameters
 	classes map[int]bool    // braces of classes
-	blocks  []int           // the brace around each token, or -1
 	endless []jsSpan        // bodies of loops that do not end
 
 	steps, depth int
@@ -38,27 +37,24 @@ type jsProgram struct {
 }
 
 func programOf(source string) *jsProgram {
-	p := &jsProgram{tokens: tokensJS(source), names: map[string][]*jsName{}, guarded: map[string]bool{},
+	p := &jsProgram{tokens: tokensJS(source), names: map[jsName][]jsValue{}, guarded: map[string]bool{},
 		params: map[int]bool{}, classes: map[int]bool{}, memo: map[jsSpan][]string{}}
 	open := []int{-1}
 	for i, t := range p.tokens {
 		p.blocks = append(p.blocks, open[len(open)-1])
+		keyword := p.controls(i)
 		switch {
 		case t.kind == 'w' && !p.is(i-1, ".", "?."):
-			p.declaration(i, open[len(open)-1])
-		case p.is(i, "("):
-			if p.is(t.pair+1, "{") && !p.classes[t.pair+1] && p.controls(i) == "" {
-				p.bindings(p.inside(i), jsSpan{i, p.after(t.pair + 1)}, true)
-				p.params[i] = true
-			}
+			p.declaration(i)
+		case p.is(i, "(") && p.is(t.pair+1, "{") && !p.classes[t.pair+1] && (keyword == "" || keyword == "catch"):
+			p.bindings(p.inside(i), t.pair+1, jsValue{})
+			p.params[i] = true
+			open = append(open, t.pair+1)
 		case p.is(i, "{"):
 			open = append(open, i)
-		case p.is(i, "}") && len(open) > 1:
+		case p.is(i, "}") && len(open) > 1, p.is(i, ")") && p.params[t.pair]:
 			open = open[:len(open)-1]
 		}
-	}
-	for name, all := range p.names {
-		p.names[name] = merged(all)
 	}
 	for i, t := range p.tokens {
 		if t.kind == 'o' && assigns(t.text) {
@@ -119,32 +115,28 @@ func (p *jsProgram) controls(open int) string {
 	return ""
 }
 
-// declaration records the names that a keyword binds, and what else it says. block is the brace around it.
-func (p *jsProgram) declaration(i, block int) {
-	scope := jsSpan{max(block, 0), len(p.tokens)}
-	if block >= 0 {
-		scope.to = p.after(block)
-	}
+// declaration records the names that a keyword binds, and what else it says.
+func (p *jsProgram) declaration(i int) {
+	block := p.blocks[i]
 	switch p.tokens[i].text {
 	case "var", "let", "const":
 		if p.word(i+1) || p.is(i+1, "{", "[") {
-			end := p.find(jsSpan{i + 1, len(p.tokens)}, ";", "of", "in", ")", "}")
-			p.bindings(jsSpan{i + 1, end}, scope, p.is(end, "of", "in"))
-		}
-	case "catch":
-		if p.is(i+1, "(") {
-			p.bindings(p.inside(i+1), jsSpan{i, p.after(p.after(i + 1))}, true)
+			names := jsSpan{i + 1, p.find(jsSpan{i + 1, len(p.tokens)}, ";", "of", "in", ")", "}")}
+			p.bindings(names, block)
+			if p.is(names.to, "of", "in") {
+				p.bindings(names, block, jsValue{})
+			}
 		}
 	case "function":
-		if name := i + 1; p.word(name) || p.is(name, "*") && p.word(name+1) {
-			if p.is(name, "*") {
-				name++
-			}
-			p.bindings(jsSpan{name, name + 1}, scope, true)
+		if p.is(i+1, "*") {
+			i++
+		}
+		if p.word(i + 1) {
+			p.bindings(jsSpan{i + 1, i + 2}, block, jsValue{})
 		}
 	case "class":
 		if p.word(i+1) && !p.is(i+1, "extends") {
-			p.bindings(jsSpan{i + 1, i + 2}, scope, true)
+			p.bindings(jsSpan{i + 1, i + 2}, block, jsValue{})
 		}
 		p.classes[p.classBody(i+1)] = true
 	case "import":
@@ -168,15 +160,11 @@ func (p *jsProgram) classBody(i int) int {
 	return i
 }
 
-// bindings binds the names of patterns in a scope. If they are not unknown, their values are those that are assigned.
-func (p *jsProgram) bindings(s, scope jsSpan, unknown bool) {
+// bindings binds the names of patterns in a block. Beside these values they have those that are assigned.
+func (p *jsProgram) bindings(s jsSpan, block int, values ...jsValue) {
 	for _, part := range p.split(s, ",") {
 		p.pattern(part, "", func(name, _ string, _ bool) {
-			n := &jsName{scope: scope}
-			if unknown {
-				n.values = []jsValue{{}}
-			}
-			p.names[name] = append(p.names[name], n)
+			p.names[jsName{name, block}] = append(p.names[jsName{name, block}], values...)
 		})
 	}
 }
@@ -210,27 +198,13 @@ func (p *jsProgram) pattern(s jsSpan, key string, bind func(name, key string, kn
 	}
 }
 
-// merged sorts names by their scopes, and makes those of the same scope one.
-func merged(all []*jsName) []*jsName {
-	slices.SortStableFunc(all, func(a, b *jsName) int { return a.scope.from - b.scope.from })
-	return slices.CompactFunc(all, func(a, b *jsName) bool {
-		same := a.scope == b.scope
-		if same {
-			a.values = append(a.values, b.values...)
-		}
-		return same
-	})
-}
-
-// named returns the name that a word means at a place, nil if it is bound nowhere.
-func (p *jsProgram) named(name string, at int) *jsName {
-	all := p.names[name]
-	for i := sort.Search(len(all), func(i int) bool { return all[i].scope.from > at }) - 1; i >= 0; i-- {
-		if p.steps++; at < all[i].scope.to {
-			return all[i]
+// named returns what binds a name as it is meant at a token.
+func (p *jsProgram) named(name string, at int) (n jsName, bound bool) {
+	for n = (jsName{name, p.blocks[at]}); ; n.block = p.blocks[n.block] {
+		if _, bound = p.names[n]; bound || n.block < 0 {
+			return n, bound
 		}
 	}
-	return nil
 }
 
 // imported reads a, {b as c}, * as d from "x".
@@ -254,8 +228,8 @@ func (p *jsProgram) imported(i int) {
 		if braces {
 			member = p.tokens[s.from].text
 		}
-		name := p.tokens[s.to-1].text
-		p.names[name] = append(p.names[name], &jsName{jsSpan{0, len(p.tokens)}, []jsValue{{path: jsMember(module, member)}}})
+		name := jsName{p.tokens[s.to-1].text, -1}
+		p.names[name] = append(p.names[name], jsValue{path: jsMember(module, member)})
 	}
 	for _, part := range p.split(jsSpan{i, max(i, head.to-1)}, ",") { // without from
 		if !p.is(part.from, "{") {
@@ -284,16 +258,12 @@ func (p *jsProgram) assignment(i int) {
 	}
 	right := jsSpan{i + 1, p.find(jsSpan{i + 1, len(p.tokens)}, ",", ";", ")", "]", "}")}
 	p.pattern(left, "", func(name, key string, known bool) {
-		n := p.named(name, i)
-		if n == nil {
-			n = &jsName{scope: jsSpan{0, len(p.tokens)}}
-			p.names[name] = slices.Insert(p.names[name], 0, n)
-		}
+		n, _ := p.named(name, i) // one that is bound nowhere is global
 		value := jsValue{expr: right, key: key}
 		if !known || !p.is(i, "=", "||=", "??=", "&&=") {
 			value = jsValue{}
 		}
-		n.values = append(n.values, value)
+		p.names[n] = append(p.names[n], value)
 	})
 }
 

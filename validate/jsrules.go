@@ -162,11 +162,10 @@ func (l *jsInspector) sources(list []jsSpan) []string {
 				continue
 			}
 			l.chain(i, func(c jsCall) { found = append(found, c.callee...) })
-			if name := l.named(l.tokens[i].text, i); name != nil && l.word(i) {
-				for _, v := range name.values {
-					if !slices.Contains(list, v.expr) {
-						list = append(list, v.expr)
-					}
+			name, _ := l.named(l.tokens[i].text, i)
+			for _, v := range l.names[name] {
+				if l.word(i) && !slices.Contains(list, v.expr) {
+					list = append(list, v.expr)
 				}
 			}
 		}

@@ -126,12 +126,12 @@ func (p *jsProgram) primary(i int) []string {
 }
 
 func (p *jsProgram) valuesOf(name string, at int) []string {
-	n := p.named(name, at)
-	if n == nil {
+	n, bound := p.named(name, at)
+	if !bound {
 		return []string{name}
 	}
 	var out []string
-	for _, v := range n.values[:min(len(n.values), 50)] {
+	for _, v := range p.names[n][:min(len(p.names[n]), 50)] {
 		found := p.paths(v.expr)
 		if v.path != "" {
 			found = []string{v.path}
@@ -324,8 +324,9 @@ func (p *jsProgram) joined(parts []jsSpan, between string) (string, bool) {
 // only returns the expression that a name stands for, if there is no other.
 func (p *jsProgram) only(s jsSpan) (jsSpan, bool) {
 	if s.to == s.from+1 && p.word(s.from) {
-		if n := p.named(p.tokens[s.from].text, s.from); n != nil && len(n.values) == 1 && n.values[0].key == "" {
-			return n.values[0].expr, n.values[0].expr.to > 0
+		n, _ := p.named(p.tokens[s.from].text, s.from)
+		if values := p.names[n]; len(values) == 1 && values[0].key == "" {
+			return values[0].expr, values[0].expr.to > 0
 		}
 	}
 	return s, false
