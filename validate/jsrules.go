@@ -86,7 +86,7 @@ func (l *jsInspector) calls(path string, c jsCall) {
 	}
 	switch {
 	case path == "setTimeout" || path == "setInterval" || path == "setImmediate":
-		if slices.ContainsFunc(l.split(first, "+"), l.isText) {
+		if text, _ := l.text(first); strings.Trim(text, unknownText) != "" {
 			l.say("node-timer-text", c.start)
 		}
 	case requires(path):
@@ -132,11 +132,6 @@ func (l *jsInspector) callbacks(args []jsSpan) {
 			}
 		}
 	}
-}
-
-// isText reports whether an expression begins with text: a string, or a template, which is "a".concat(b).
-func (l *jsInspector) isText(s jsSpan) bool {
-	return s.from < s.to && l.tokens[s.from].kind == 's' && (s.to == s.from+1 || l.is(s.from+2, "concat"))
 }
 
 // evaluated inspects the sources of text that becomes code.

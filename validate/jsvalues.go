@@ -15,10 +15,9 @@ func (p *jsProgram) exhausted() bool { return p.steps > 300_000+20*len(p.tokens)
 
 // jsCall is a call, or a new with arguments.
 type jsCall struct {
-	start  int // the first token of what is called
-	open   int // the parenthesis
-	callee []string
-	args   []jsSpan
+	start          int // the first token of what is called
+	callee, object []string
+	args           []jsSpan
 }
 
 // argument returns the tokens of an argument, none if it is not known which it is.
@@ -69,6 +68,7 @@ type jsChain struct {
 func (p *jsProgram) chain(start int, call func(jsCall)) jsChain {
 	i := p.after(start)
 	c := jsChain{paths: p.primary(start)}
+	var object []string // of the last member
 	if p.is(start, "function") || p.is(start, "async") && p.is(start+1, "function") {
 		i = p.after(p.find(jsSpan{start, len(p.tokens)}, "{", ";", ")"))
 		c.paths = []string{"function"}
@@ -90,7 +90,7 @@ func (p *jsProgram) chain(start int, call func(jsCall)) jsChain {
 			}
 			i = p.after(i)
 		case p.is(i, "(") && !p.params[i] && p.operand(i-1):
-			found := jsCall{start, i, c.paths, p.split(p.inside(i), ",")}
+			found := jsCall{start, c.paths, object, p.split(p.inside(i), ",")}
 			if call != nil {
 				call(found)
 			}
@@ -103,7 +103,7 @@ func (p *jsProgram) chain(start int, call func(jsCall)) jsChain {
 		}
 		if member {
 			c.shared = c.shared || key == "__proto__" || slices.ContainsFunc(c.paths, sharedPrototype)
-			c.paths = members(c.paths, key)
+			object, c.paths = c.paths, members(c.paths, key)
 		}
 	}
 	c.end = i
@@ -113,8 +113,8 @@ func (p *jsProgram) chain(start int, call func(jsCall)) jsChain {
 // primary returns the paths of a word, a string, or what stands in brackets.
 func (p *jsProgram) primary(i int) []string {
 	switch t := p.tokens[i]; {
-	case t.kind == 's':
-		return []string{"''"}
+	case t.kind == 's', t.kind == 'n':
+		return []string{textPath + t.text}
 	case t.kind == 'w':
 		return p.valuesOf(t.text, i)
 	case p.is(i, "("):
@@ -143,6 +143,9 @@ func (p *jsProgram) valuesOf(name string, at int) []string {
 	}
 	return out
 }
+
+// textPath begins the path of text, with unknownText for its unknown parts, and of numbers.
+const textPath = "\""
 
 // paths returns the paths of the functions and objects that an expression may be: "child_process.exec", "eval". A call
 // adds "()".
@@ -178,12 +181,18 @@ func (p *jsProgram) expression(s jsSpan) []string {
 	if s.from >= s.to {
 		return nil
 	}
-	if parts = p.split(s, "?", ":", "||", "&&", "??"); len(parts) > 1 && s.from < s.to {
+	if parts = p.split(s, "?", ":", "||", "&&", "??"); len(parts) > 1 {
 		var out []string
 		for _, part := range parts {
 			out = append(out, p.paths(part)...)
 		}
 		return out
+	}
+	if parts = p.split(s, "+"); len(parts) > 1 {
+		return p.joined("", parts, "")
+	}
+	if p.is(s.from, "-") && s.to == s.from+2 && p.tokens[s.from+1].kind == 'n' {
+		return []string{textPath + "-" + p.tokens[s.from+1].text}
 	}
 	if c := p.chain(s.from, nil); c.end >= s.to {
 		return slices.Clone(c.paths)
@@ -211,6 +220,8 @@ func moduleName(name string) string {
 // jsMember returns the path of a member. The default export of a module of Node is the module itself.
 func jsMember(path, name string) string {
 	switch {
+	case strings.HasPrefix(path, textPath):
+		return "''." + name
 	case name == "" || name == "default":
 		return path
 	case path == "", globalObject().MatchString(path):
@@ -222,7 +233,8 @@ func jsMember(path, name string) string {
 // globalObject matches the names of the global object.
 var globalObject = lazy.Regexp(`^(globalThis|global|window|self|root)$`)
 
-// called returns the paths of a call's result: a module for require, the function for bind and promisify.
+// called returns the paths of a call's result: a module for require, the function for bind and promisify, text where
+// text is joined.
 func (p *jsProgram) called(c jsCall) []string {
 	var out []string
 	first := p.argument(c.args, 0)
@@ -233,6 +245,11 @@ func (p *jsProgram) called(c jsCall) []string {
 			if name, known := p.text(first); known {
 				out = append(out, moduleName(name))
 			}
+		case path == "''.concat": // `a${b}`
+			text, _ := textOf(c.object)
+			out = append(out, p.joined(text, c.args, "")...)
+		case path == "path.join", path == "path.resolve", path == "path.posix.join":
+			out = append(out, p.joined("", c.args, "/")...)
 		case path == "module.createRequire":
 			out = append(out, "require")
 		case path == "util.promisify":
@@ -258,67 +275,33 @@ func requires(path string) bool {
 
 // text returns the text of an expression, with unknownText for its unknown parts and "~" for the user's home, and
 // whether it has no such parts.
-func (p *jsProgram) text(s jsSpan) (text string, known bool) {
-	p.steps++
-	if s.from >= s.to || p.depth > jsDeepest || p.exhausted() {
-		return unknownText, false
-	}
-	p.depth++
-	defer func() { p.depth-- }()
-	if parts := p.split(s, "+"); len(parts) > 1 {
-		return p.joined(parts, "")
-	}
-	switch t := p.tokens[s.from]; {
-	case s.to == s.from+1 && (t.kind == 's' || t.kind == 'n'):
-		return t.text, true
-	case s.to == s.from+2 && p.is(s.from, "-") && p.tokens[s.from+1].kind == 'n':
-		return "-" + p.tokens[s.from+1].text, true
-	case s.to == s.from+1 && t.kind == 'w':
-		if expr, is := p.only(s); is {
-			return p.text(expr)
-		}
-		return unknownText, false
-	case p.is(s.from, "(") && t.pair == s.to-1:
-		return p.text(p.inside(s.from))
-	case t.kind == 's' && p.is(s.from+1, ".") && p.is(s.from+2, "concat") && p.is(s.from+3, "(") && p.after(s.from+3) == s.to:
-		parts := append([]jsSpan{{s.from, s.from + 1}}, p.split(p.inside(s.from+3), ",")...)
-		return p.joined(parts, "") // `a${b}`
-	}
-	return p.home(s)
-}
+func (p *jsProgram) text(s jsSpan) (text string, known bool) { return textOf(p.paths(s)) }
 
-// home returns the text of an expression that names files by the user's home.
-func (p *jsProgram) home(s jsSpan) (string, bool) {
-	var last jsCall
-	c := p.chain(s.from, func(c jsCall) { last = c })
-	switch {
-	case c.end != s.to:
-	case slices.Contains(c.paths, "process.env.HOME"), slices.Contains(c.paths, "os.homedir()"):
+func textOf(paths []string) (text string, known bool) {
+	if len(paths) != 1 {
+		return unknownText, false
+	}
+	if paths[0] == "process.env.HOME" || paths[0] == "os.homedir()" {
 		return "~", false
-	case last.open > 0 && p.after(last.open) == s.to && slices.ContainsFunc(last.callee, func(path string) bool {
-		return path == "path.join" || path == "path.resolve" || path == "path.posix.join"
-	}):
-		text, _ := p.joined(last.args, "/")
-		return text, false
 	}
-	return unknownText, false
+	if text, known = strings.CutPrefix(paths[0], textPath); !known {
+		return unknownText, false
+	}
+	return text, !strings.Contains(text, unknownText)
 }
 
-// joined returns the texts of several expressions.
-func (p *jsProgram) joined(parts []jsSpan, between string) (string, bool) {
-	var b strings.Builder
-	all := true
+// joined returns the path of the texts of several expressions, behind another text.
+func (p *jsProgram) joined(text string, parts []jsSpan, between string) []string {
 	for i, part := range parts {
 		if i > 0 {
-			b.WriteString(between)
+			text += between
 		}
-		text, known := p.text(part)
-		all = all && known
-		if b.WriteString(text); b.Len() > maxWord {
-			return unknownText, false
+		more, _ := p.text(part)
+		if text += more; len(text) > maxWord {
+			return nil
 		}
 	}
-	return b.String(), all
+	return []string{textPath + text}
 }
 
 // only returns the expression that a name stands for, if there is no other.
