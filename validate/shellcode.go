@@ -96,11 +96,8 @@ func (l *shellInspector) sources(from, x syntax.Node) {
 		if !ok {
 			return true
 		}
-		if slices.Contains([]string{"curl", "wget", "fetch", "lynx", "aria2c", "ftp"}, c.program) {
-			l.say("shell-remote-code", x)
-		}
-		if decodes(c) {
-			l.say("shell-encoded-code", x)
+		if rule := c.rule(sourceRules); rule != "" {
+			l.say(rule, x)
 		}
 		return true
 	})
@@ -108,19 +105,6 @@ func (l *shellInspector) sources(from, x syntax.Node) {
 
 // maxSteps bounds the inspection of interpreters' inputs: a pipe of n of them takes n*n.
 const maxSteps = 100_000
-
-func decodes(c shellCommand) bool {
-	short, long, rest := c.flags()
-	switch c.program {
-	case "base64", "base32":
-		return strings.ContainsAny(short, "dD") || slices.Contains(long, "--decode")
-	case "xxd":
-		return strings.Contains(short, "r")
-	case "openssl":
-		return strings.Contains(short, "d") && len(rest) > 0 && (rest[0] == "enc" || rest[0] == "base64")
-	}
-	return false
-}
 
 // pipe inspects the commands before an interpreter that reads its code from standard input.
 func (l *shellInspector) pipe(x *syntax.BinaryCmd) {

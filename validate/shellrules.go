@@ -103,57 +103,9 @@ func (l *shellInspector) call(x *syntax.CallExpr) {
 	if runsCode(c.program) {
 		l.runs(c, x)
 	}
-	if rule := c.rule(); rule != "" {
+	if rule := c.rule(commandRules); rule != "" {
 		l.say(rule, x)
 	}
-}
-
-// rule returns the rule that applies to a command by its name and its options alone, or "".
-func (c shellCommand) rule() string {
-	short, long, rest := c.flags()
-	has := func(words ...string) bool {
-		return slices.ContainsFunc(c.args, func(a string) bool { return slices.Contains(words, a) })
-	}
-	switch c.program {
-	case "kill":
-		return when(killsAll(c.args), "shell-kill-all")
-	case "killall5":
-		return "shell-kill-all"
-	case "su":
-		return "shell-sudo"
-	case "crontab":
-		return when(!strings.Contains(short, "l"), "shell-schedule")
-	case "at", "batch":
-		return "shell-schedule"
-	case "history":
-		return when(strings.ContainsAny(short, "cd"), "shell-history")
-	case "unset":
-		return when(has("HISTFILE", "HISTSIZE"), "shell-history")
-	case "set":
-		return when(has("+o") && has("history"), "shell-history")
-	case "mkfs", "mke2fs", "mkswap", "fdisk", "sfdisk", "parted", "mkdosfs":
-		return "shell-format"
-	case "nc", "ncat", "netcat":
-		if strings.ContainsAny(short, "ec") || slices.Contains(long, "--exec") || slices.Contains(long, "--sh-exec") {
-			return "shell-reverse-shell"
-		}
-		return "shell-network"
-	case "socat":
-		return when(slices.ContainsFunc(rest, func(s string) bool {
-			s = strings.ToUpper(s)
-			return strings.HasPrefix(s, "EXEC:") || strings.HasPrefix(s, "SYSTEM:")
-		}), "shell-reverse-shell")
-	case "curl", "wget", "ssh", "scp", "sftp", "ftp", "telnet":
-		return "shell-network"
-	}
-	return when(strings.HasPrefix(c.program, "mkfs."), "shell-format")
-}
-
-func when(is bool, rule string) string {
-	if is {
-		return rule
-	}
-	return ""
 }
 
 // recursive inspects rm, chmod, chown and chgrp.
@@ -206,17 +158,6 @@ func (l *shellInspector) find(c shellCommand, x syntax.Node) {
 	if deletes && slices.ContainsFunc(roots, everything) && !slices.ContainsFunc(c.args, narrows) {
 		l.say("shell-delete-all", x)
 	}
-}
-
-// killsAll reports whether the arguments of kill mean all processes: kill -9 -1, kill -- -1, kill -KILL 1.
-func killsAll(args []string) bool {
-	if len(args) > 1 && strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-l", "-L"}, args[0]) {
-		if args[0] == "-s" || args[0] == "-n" {
-			args = args[1:]
-		}
-		return slices.ContainsFunc(args[1:], func(a string) bool { return a == "-1" || a == "1" || a == "0" })
-	}
-	return slices.Equal(args, []string{"1"}) || slices.Equal(args, []string{"0"})
 }
 
 func (l *shellInspector) redirect(r *syntax.Redirect, s *syntax.Stmt) {

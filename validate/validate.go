@@ -88,9 +88,10 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 	return out, nil
 }
 
-// kind is a language, with the file names that its interpreters distinguish.
+// kind is a language, with the names that people and models use, and the file names that its interpreters distinguish.
 type kind struct {
 	language   string
+	names      string
 	extensions []string // the first one is given to names that have none of them
 	typescript bool
 
@@ -99,38 +100,27 @@ type kind struct {
 
 func kinds() []kind {
 	return []kind{
-		{language: Python, extensions: []string{".py"}},
-		{language: Node, extensions: []string{".js", ".mjs", ".cjs"}},
-		{language: Node, extensions: []string{".ts", ".mts", ".cts"}, typescript: true},
-		{language: Shell, extensions: []string{".sh", ".bash"}},
-		{language: R, extensions: []string{".R", ".r"}},
+		{language: Python, names: "python python3 py", extensions: []string{".py"}},
+		{language: Node, names: "node nodejs javascript js", extensions: []string{".js", ".mjs", ".cjs"}},
+		{language: Node, names: "typescript ts", extensions: []string{".ts", ".mts", ".cts"}, typescript: true},
+		{language: Shell, names: "shell bash sh", extensions: []string{".sh", ".bash"}},
+		{language: R, names: "r rscript", extensions: []string{".R", ".r"}},
 	}
 }
 
 func byExtension(name string) (kind, bool) {
 	ext := strings.ToLower(path.Ext(base(name)))
-	for _, k := range kinds() {
-		if slices.Contains(k.extensions, ext) {
-			return k, true
-		}
-	}
-	return kind{}, false
+	return kindOf(func(k kind) bool { return slices.Contains(k.extensions, ext) })
 }
 
-// byLanguage returns the kind of a language, by any name that people and models use.
-func byLanguage(language string) (k kind, ok bool) {
+func byLanguage(language string) (kind, bool) {
+	return kindOf(func(k kind) bool { return listed(k.names, strings.ToLower(language)) })
+}
+
+func kindOf(is func(kind) bool) (kind, bool) {
 	all := kinds()
-	switch strings.ToLower(language) {
-	case "python", "python3", "py":
-		return all[0], true
-	case "node", "nodejs", "javascript", "js":
-		return all[1], true
-	case "typescript", "ts":
-		return all[2], true
-	case "shell", "bash", "sh":
-		return all[3], true
-	case "r", "rscript":
-		return all[4], true
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i], true
 	}
 	return kind{}, false
 }
