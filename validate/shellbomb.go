@@ -8,56 +8,48 @@ import (
 
 // function reports a function that calls itself in a pipe or in the background.
 func (l *shellInspector) function(x *syntax.FuncDecl) {
-	if x.Name == nil || x.Body == nil {
-		return
-	}
-	if l.multiplies(x.Body, x.Name.Value) {
+	if x.Name != nil && x.Body != nil && multiplies(x.Body, func(c *syntax.CallExpr) bool { return len(c.Args) == 1 && c.Args[0].Lit() == x.Name.Value }) {
 		l.say("shell-fork-bomb", x)
 	}
 }
 
-// loop reports a script that starts itself in a loop.
+// loop reports a script that starts itself in a loop without end.
 func (l *shellInspector) loop(x *syntax.WhileClause) {
-	if len(x.Cond) != 1 || len(x.Do) == 0 {
+	endless := []string{"true", ":"}
+	if x.Until {
+		endless = []string{"false"}
+	}
+	if len(x.Cond) != 1 {
 		return
 	}
-	if call, is := x.Cond[0].Cmd.(*syntax.CallExpr); is && len(call.Args) > 0 {
-		if name := call.Args[0].Lit(); (name == "true" || name == ":") == x.Until || name != "true" && name != ":" && name != "false" {
-			return
-		}
-		for _, s := range x.Do {
-			if l.multiplies(s, "") {
-				l.say("shell-fork-bomb", x)
-				return
-			}
-		}
+	if test, is := x.Cond[0].Cmd.(*syntax.CallExpr); !is || len(test.Args) == 0 || !slices.Contains(endless, test.Args[0].Lit()) {
+		return
+	}
+	itself := func(c *syntax.CallExpr) bool { return slices.ContainsFunc(c.Args, namesScript) }
+	if slices.ContainsFunc(x.Do, func(s *syntax.Stmt) bool { return multiplies(s, itself) }) {
+		l.say("shell-fork-bomb", x)
 	}
 }
 
-// multiplies reports whether a statement starts the function of a name, or for "" the script itself, in the background
-// or twice at a time.
-func (l *shellInspector) multiplies(body *syntax.Stmt, name string) bool {
+// multiplies reports whether a statement makes such a call in the background or in a pipe.
+func multiplies(body *syntax.Stmt, is func(*syntax.CallExpr) bool) bool {
 	found := false
-	itself := func(s *syntax.Stmt) bool {
-		call, is := s.Cmd.(*syntax.CallExpr)
-		if !is || len(call.Args) == 0 {
-			return false
+	beside := func(statements ...*syntax.Stmt) {
+		for _, s := range statements {
+			if call, isCall := s.Cmd.(*syntax.CallExpr); isCall && len(call.Args) > 0 {
+				found = found || is(call)
+			}
 		}
-		if name == "" {
-			return slices.ContainsFunc(call.Args, func(w *syntax.Word) bool {
-				p, is := onlyPart(w).(*syntax.ParamExp)
-				return is && p.Param != nil && p.Param.Value == "0"
-			})
-		}
-		return call.Args[0].Lit() == name && len(call.Args) == 1
 	}
 	syntax.Walk(body, func(node syntax.Node) bool {
 		switch x := node.(type) {
 		case *syntax.Stmt:
-			found = found || x.Background && itself(x)
+			if x.Background {
+				beside(x)
+			}
 		case *syntax.BinaryCmd:
 			if x.Op == syntax.Pipe || x.Op == syntax.PipeAll {
-				found = found || itself(x.X) || itself(x.Y)
+				beside(x.X, x.Y)
 			}
 		}
 		return !found
@@ -65,13 +57,15 @@ func (l *shellInspector) multiplies(body *syntax.Stmt, name string) bool {
 	return found
 }
 
-// onlyPart returns the single part of a word, without double quotes around it; nil if it has several.
-func onlyPart(w *syntax.Word) syntax.WordPart {
-	if len(w.Parts) != 1 {
-		return nil
+// namesScript reports whether a word is $0 or "$0".
+func namesScript(w *syntax.Word) bool {
+	parts := w.Parts
+	if len(parts) != 1 {
+		return false
 	}
-	if q, is := w.Parts[0].(*syntax.DblQuoted); is && len(q.Parts) == 1 {
-		return q.Parts[0]
+	if q, is := parts[0].(*syntax.DblQuoted); is && len(q.Parts) == 1 {
+		parts = q.Parts
 	}
-	return w.Parts[0]
+	p, is := parts[0].(*syntax.ParamExp)
+	return is && p.Param != nil && p.Param.Value == "0"
 }

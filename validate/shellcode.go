@@ -58,28 +58,24 @@ func (l *shellInspector) inspectWord(text string, x syntax.Node) {
 
 // fed reports downloads and decoders in a word that becomes code.
 func (l *shellInspector) fed(w *syntax.Word, x syntax.Node) {
-	for _, p := range w.Parts {
-		l.fedPart(p, x)
-	}
-}
-
-func (l *shellInspector) fedPart(p syntax.WordPart, x syntax.Node) {
-	switch p := p.(type) {
-	case *syntax.DblQuoted:
-		for _, q := range p.Parts {
-			l.fedPart(q, x)
-		}
-	case *syntax.CmdSubst, *syntax.ProcSubst:
-		l.sources(p, x)
-	case *syntax.ParamExp:
-		if p.Param != nil {
-			if values := l.names.set[p.Param.Value]; len(values) == 1 && values[0] != nil && l.names.depth < 10 {
+	syntax.Walk(w, func(node syntax.Node) bool {
+		switch p := node.(type) {
+		case *syntax.CmdSubst, *syntax.ProcSubst:
+			l.sources(p, x)
+			return false
+		case *syntax.ParamExp:
+			if p.Param == nil {
+				return false
+			}
+			if values := l.names.set[p.Param.Value]; len(values) == 1 && values[0] != nil && l.names.depth < maxDepth {
 				l.names.depth++
 				l.fed(values[0], x)
 				l.names.depth--
 			}
+			return false
 		}
-	}
+		return true
+	})
 }
 
 // sources reports downloads and decoders among commands whose output becomes code.
@@ -106,17 +102,12 @@ func (l *shellInspector) sources(from, x syntax.Node) {
 // maxSteps bounds the inspection of interpreters' inputs: a pipe of n of them takes n*n.
 const maxSteps = 100_000
 
-// pipe inspects the commands before an interpreter that reads its code from standard input.
-func (l *shellInspector) pipe(x *syntax.BinaryCmd) {
-	call, is := x.Y.Cmd.(*syntax.CallExpr)
-	if !is {
-		return
+// reader returns the command of a statement if it is an interpreter that reads its code from standard input.
+func (l *shellInspector) reader(s *syntax.Stmt) (c shellCommand, is bool) {
+	if call, isCall := s.Cmd.(*syntax.CallExpr); isCall {
+		c, is = l.names.command(call)
 	}
-	c, ok := l.names.command(call)
-	if !ok || !runsCode(c.program) || !readsCode(c) {
-		return
-	}
-	l.sources(x.X, x)
+	return c, is && runsCode(c.program) && readsCode(c)
 }
 
 // readsCode reports whether an interpreter has neither a file nor a text to run.
@@ -136,19 +127,11 @@ func readsCode(c shellCommand) bool {
 
 // standardInput inspects code in a here-document or a here-string (<< or <<<) of a shell.
 func (l *shellInspector) standardInput(r *syntax.Redirect, s *syntax.Stmt) {
-	call, is := s.Cmd.(*syntax.CallExpr)
-	if !is {
-		return
-	}
-	c, ok := l.names.command(call)
-	if !ok || !isShell(c.program) || !readsCode(c) {
-		return
-	}
 	text := r.Hdoc
 	if r.Op == syntax.WordHdoc {
 		text = r.Word
 	}
-	if text != nil {
+	if c, is := l.reader(s); is && isShell(c.program) && text != nil {
 		l.fed(text, s)
 		l.inspectWord(l.names.text(text), s)
 	}

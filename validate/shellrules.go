@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // commandHits inspects a shell command in a program of another language. All hits have the place of that call.
@@ -44,8 +46,11 @@ func shellHits(f *syntax.File, nested int) []hit {
 		case *syntax.CallExpr:
 			l.call(x)
 		case *syntax.BinaryCmd:
-			if x.Op == syntax.Pipe || x.Op == syntax.PipeAll {
-				l.pipe(x)
+			if x.Op != syntax.Pipe && x.Op != syntax.PipeAll {
+				break
+			}
+			if _, reads := l.reader(x.Y); reads {
+				l.sources(x.X, x)
 			}
 		case *syntax.Stmt:
 			for _, r := range x.Redirs {
@@ -72,7 +77,7 @@ func (l *shellInspector) call(x *syntax.CallExpr) {
 	if !ok {
 		return
 	}
-	if slices.ContainsFunc(c.wrappers, func(w string) bool { return w == "sudo" || w == "doas" || w == "pkexec" }) {
+	if slices.ContainsFunc(c.wrappers, func(w string) bool { return listed("sudo doas pkexec", w) }) {
 		l.say("shell-sudo", x)
 	}
 	short, long, rest := c.flags()
@@ -138,24 +143,17 @@ func (l *shellInspector) writes(x syntax.Node, names []string) {
 	}
 }
 
+var (
+	findDeletes = lazy.Regexp(`(^| )(-delete|-exec(dir)? (/bin/)?rm)( |$)`)
+	findNarrows = lazy.Regexp(`(^| )-(name|iname|path|regex|newer|mtime|user|size)( |$)`)
+)
+
 func (l *shellInspector) find(c shellCommand, x syntax.Node) {
-	var roots []string
-	for _, a := range c.args {
-		if strings.HasPrefix(a, "-") || a == "(" || a == "!" {
-			break
-		}
-		roots = append(roots, a)
+	roots := c.args
+	if i := slices.IndexFunc(roots, func(a string) bool { return strings.HasPrefix(a, "-") || a == "(" || a == "!" }); i >= 0 {
+		roots = roots[:i]
 	}
-	narrows := func(s string) bool {
-		return slices.Contains([]string{"-name", "-iname", "-path", "-regex", "-newer", "-mtime", "-user", "-size"}, s)
-	}
-	deletes := slices.Contains(c.args, "-delete")
-	for i, a := range c.args {
-		if (a == "-exec" || a == "-execdir") && i+1 < len(c.args) && strings.TrimPrefix(c.args[i+1], "/bin/") == "rm" {
-			deletes = true
-		}
-	}
-	if deletes && slices.ContainsFunc(roots, everything) && !slices.ContainsFunc(c.args, narrows) {
+	if all := strings.Join(c.args, " "); findDeletes().MatchString(all) && !findNarrows().MatchString(all) && slices.ContainsFunc(roots, everything) {
 		l.say("shell-delete-all", x)
 	}
 }

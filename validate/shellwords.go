@@ -122,6 +122,9 @@ func unescape(s string) string {
 	return b.String()
 }
 
+// maxDepth is how many names in the values of names are followed.
+const maxDepth = 10
+
 // param returns the value of $name: "" when nothing can have set it.
 func (n *shellNames) param(x *syntax.ParamExp) string {
 	if x.Param == nil || x.Excl || x.Length || x.Index != nil || x.Slice != nil || x.Repl != nil {
@@ -134,7 +137,7 @@ func (n *shellNames) param(x *syntax.ParamExp) string {
 		return n.text(x.Exp.Word)
 	case x.Exp != nil:
 		return unknownText
-	case set && len(values) == 1 && values[0] != nil && n.depth < 10:
+	case set && len(values) == 1 && values[0] != nil && n.depth < maxDepth:
 		n.depth++
 		defer func() { n.depth-- }()
 		return n.text(values[0])
