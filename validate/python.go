@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -59,10 +60,12 @@ type spot struct {
 type pythonFinding struct {
 	spot
 	Text, Name, Statement, Rule string
+
+	Below bool // of a file that is written: all that is below it goes
 }
 
 type pythonAnswer struct {
-	Problems, Notes, Missing, Dangers, Commands []pythonFinding
+	Problems, Notes, Missing, Dangers, Commands, Written []pythonFinding
 
 	Insert spot
 	Unread string
@@ -127,6 +130,14 @@ func (a pythonAnswer) findings(source []byte) findings {
 	}
 	for _, c := range a.Commands[:min(len(a.Commands), 2*maxDangers)] {
 		f.Hits = append(f.Hits, commandHits(c.Text, at(c.spot))...)
+	}
+	for _, w := range a.Written[:min(len(a.Written), 2*maxDangers)] {
+		switch {
+		case w.Below && (everything(w.Text) || path.Clean(w.Text) == "."):
+			f.Hits = append(f.Hits, hit{"python-delete-all", at(w.spot)})
+		case systemFile(w.Text):
+			f.Hits = append(f.Hits, hit{"python-system-write", at(w.spot)})
+		}
 	}
 	for _, m := range a.Missing {
 		if pythonImport().MatchString(m.Statement) && utf8.Valid(source) {

@@ -1,6 +1,4 @@
 # The patterns that the rules of the host's table stand for. What is found here is a rule's name and a place.
-import posixpath
-import re
 import shlex
 
 CALLS = {
@@ -47,18 +45,15 @@ FIRST_WRITTEN = {'os.' + n for n in 'remove unlink rmdir rename replace chmod ch
                  'mknod mkfifo removedirs renames utime'.split()} | {'shutil.rmtree', 'shutil.move', 'shutil.chown'}
 SECOND_WRITTEN = {'os.rename', 'os.replace', 'os.renames', 'os.symlink', 'os.link'} | {
     'shutil.' + n for n in ('copy', 'copy2', 'copyfile', 'copytree', 'move')}
-SYSTEM = '/etc /usr /bin /sbin /lib /lib32 /lib64 /boot /sys /proc /dev /var/lib /var/log /var/spool /var/run /run /root'.split()
-ORDINARY = re.compile(r'/dev/(null|stdout|stderr|stdin|tty|shm(/.*)?|fd(/.*)?|mqueue(/.*)?|pts(/.*)?)$|/proc/self/(fd/.*|oom_score_adj|comm)$')
-PRIVATE = re.compile(r'(~\w*|/root|/home/[^/]+)/\.(ssh|aws|gnupg|kube|docker|bashrc|bash_profile|bash_login|profile|zshrc|'
-                     r'zprofile|gitconfig|netrc|npmrc|pypirc|config/autostart|config/systemd|local/bin)(/|$)')
 MAX_DANGERS = 200  # dangers of one program; more tell nothing new
 
 
 class Dangers(Values):
-    """Looks at each node once. found has (rule, node)."""
+    """Looks at each node once. found has (rule, node), commands have (text, node), and written, files that are changed,
+    (path, whether all that is below it goes, node)."""
 
     def inspect(self):
-        self.found, self.commands = [], []
+        self.found, self.commands, self.written = [], [], []
         looked = (ast.Call, ast.Import, ast.ImportFrom, ast.Attribute, ast.Assign, ast.AugAssign, ast.Delete)
         for node, site in [n for kind in looked for n in self.kinds.get(kind, ())]:
             if len(self.found) >= MAX_DANGERS or self.steps > MAX_STEPS:
@@ -290,12 +285,8 @@ class Dangers(Values):
             places += [arg(node, 1, 'dst')] if path in SECOND_WRITTEN else []
         for e in places:
             name = self.place(e, scope) if e is not None else None
-            if name is None:
-                continue
-            if path == 'shutil.rmtree' and everything(name):
-                self.say('python-delete-all', node)
-            elif guarded(name):
-                self.say('python-system-write', node)
+            if name is not None and len(self.written) < MAX_DANGERS:
+                self.written.append((name, path == 'shutil.rmtree', node))
 
     def attribute(self, node, site):
         if node.attr == '__subclasses__':
@@ -328,17 +319,3 @@ def arg(node, at, name=None):
 
 def keyword(node, name):
     return next((k.value for k in node.keywords if k.arg == name), None)
-
-
-def everything(name):
-    """Says whether deleting this deletes about all there is."""
-    clean = posixpath.normpath(name)
-    return clean in ('/', '//', '~', '/home', '/root', '..', '.', '/*') or bool(re.match(r'/[a-z0-9]+$', clean)) and clean in SYSTEM
-
-
-def guarded(name):
-    """Says whether a path is the system's, or steers what a person's programs do."""
-    clean = posixpath.normpath(name.replace('//', '/'))
-    if ORDINARY.match(clean):
-        return False
-    return any(clean == s or clean.startswith(s + '/') for s in SYSTEM) or bool(PRIVATE.match(clean + '/'))

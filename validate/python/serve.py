@@ -19,7 +19,7 @@ LONGEST = 8 << 20  # bytes of an answer
 def analyse(request):
     source = base64.b64decode(request['source'])
     out = {'version': '%d.%d.%d' % sys.version_info[:3], 'problems': [], 'notes': [], 'missing': [],
-           'dangers': [], 'commands': [], 'unread': ''}
+           'dangers': [], 'commands': [], 'written': [], 'unread': ''}
     flags = getattr(ast, 'PyCF_ALLOW_TOP_LEVEL_AWAIT', 0) if request.get('cell') else 0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always')
@@ -77,6 +77,8 @@ def inspect(tree, request, out, lines):
         out['dangers'].append(dict(place(node, lines), rule=rule))
     for text, node in m.commands:
         out['commands'].append(dict(place(node, lines), text=text[:4096]))
+    for path, below, node in m.written:
+        out['written'].append(dict(place(node, lines), text=path[:4096], below=below))
     for name, statement, node in m.lacking(set(request.get('known') or ())):
         out['missing'].append(dict(place(node, lines), name=name, statement=statement))
     if m.steps > MAX_STEPS or len(m.found) >= MAX_DANGERS:
