@@ -76,39 +76,39 @@ func skipJS(source string, at int) int {
 // tokenJS reads the token at an offset, and returns the offset of its end.
 func tokenJS(source string, at int, divides bool) (t jsToken, end int) {
 	rest := source[at:]
-	run := func(in func(rune) bool) int {
-		if n := strings.IndexFunc(rest, func(r rune) bool { return !in(r) }); n >= 0 {
-			return max(n, 1)
-		}
-		return len(rest)
-	}
-	isWord := func(r rune) bool {
-		return r >= utf8.RuneSelf || r == '_' || r == '$' || r == '#' || r == '\\' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z'
-	}
-	isOperator := func(r rune) bool { return strings.ContainsRune("-+*%&|^<>=!?~", r) }
+	kind, n := byte('o'), 1
 	switch c := rest[0]; {
-	case c == '"' || c == '\'' || c == '/' && !divides:
-		n := closingQuote(rest)
-		if c == '/' {
-			return jsToken{kind: 'r', text: rest[:n]}, at + n
-		}
+	case c == '"' || c == '\'':
+		n = closingQuote(rest)
 		return jsToken{kind: 's', text: stringJS(rest[:n])}, at + n
-	case c >= '0' && c <= '9' || c == '.' && len(rest) > 1 && rest[1] >= '0' && rest[1] <= '9':
-		n := run(func(r rune) bool { return isWord(r) || r == '.' })
-		return jsToken{kind: 'n', text: rest[:n]}, at + n
+	case c == '/' && !divides:
+		kind, n = 'r', closingQuote(rest)
+	case isDigit(rune(c)) || c == '.' && len(rest) > 1 && isDigit(rune(rest[1])):
+		kind, n = 'n', leading(rest, func(r rune) bool { return isWord(r) || r == '.' })
 	case isWord(rune(c)):
-		n := run(isWord)
-		return jsToken{kind: 'w', text: rest[:n]}, at + n
-	case strings.HasPrefix(rest, "?."):
-		return jsToken{kind: 'o', text: "?."}, at + 2
-	case strings.HasPrefix(rest, "..."), strings.HasPrefix(rest, "/="):
-		n := 2 + strings.Count(rest[:2], "..")
-		return jsToken{kind: 'o', text: rest[:n]}, at + n
-	case isOperator(rune(c)):
-		n := run(isOperator)
-		return jsToken{kind: 'o', text: rest[:n]}, at + n
+		kind, n = 'w', leading(rest, isWord)
+	case strings.HasPrefix(rest, "..."):
+		n = 3
+	case strings.HasPrefix(rest, "?."), strings.HasPrefix(rest, "/="):
+		n = 2
+	default:
+		n = max(1, leading(rest, func(r rune) bool { return strings.ContainsRune("-+*%&|^<>=!?~", r) }))
 	}
-	return jsToken{kind: 'o', text: rest[:1]}, at + 1
+	return jsToken{kind: kind, text: rest[:n]}, at + n
+}
+
+// leading returns how many bytes at the beginning of a text are of a kind.
+func leading(text string, is func(rune) bool) int {
+	if n := strings.IndexFunc(text, func(r rune) bool { return !is(r) }); n >= 0 {
+		return n
+	}
+	return len(text)
+}
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
+
+func isWord(r rune) bool {
+	return r >= utf8.RuneSelf || strings.ContainsRune("_$#\\", r) || isDigit(r) || r|0x20 >= 'a' && r|0x20 <= 'z'
 }
 
 // closingQuote returns the length of a string or a regular expression.
