@@ -209,36 +209,26 @@ func (p *jsProgram) named(name string, at int) (n jsName, bound bool) {
 
 // imported reads a, {b as c}, * as d from "x".
 func (p *jsProgram) imported(i int) {
-	if p.is(i, "(", ".") {
+	end := i
+	for end < len(p.tokens) && p.tokens[end].kind != 's' && !p.is(end, ";", "(", ".") {
+		end = p.after(end)
+	}
+	if end == len(p.tokens) || p.tokens[end].kind != 's' {
 		return
 	}
-	head := jsSpan{i, i}
-	for head.to < len(p.tokens) && p.tokens[head.to].kind != 's' && !p.is(head.to, ";") {
-		head.to = p.after(head.to)
-	}
-	if head.to == len(p.tokens) || p.tokens[head.to].kind != 's' {
-		return
-	}
-	module := moduleName(p.tokens[head.to].text)
-	bind := func(s jsSpan, braces bool) {
-		if s.from >= s.to {
-			return
-		}
-		member := ""
-		if braces {
-			member = p.tokens[s.from].text
-		}
-		name := jsName{p.tokens[s.to-1].text, -1}
-		p.names[name] = append(p.names[name], jsValue{path: jsMember(module, member)})
-	}
-	for _, part := range p.split(jsSpan{i, max(i, head.to-1)}, ",") { // without from
-		if !p.is(part.from, "{") {
-			bind(part, false)
+	for module := moduleName(p.tokens[end].text); i < end; i++ {
+		if !p.word(i) || !p.is(i+1, ",", "}", "from") {
 			continue
 		}
-		for _, part := range p.split(p.inside(part.from), ",") {
-			bind(part, true)
+		name, member := jsName{p.tokens[i].text, -1}, ""
+		switch brace := p.tokens[end-2]; { // before from
+		case brace.text != "}" || i < brace.pair:
+		case p.is(i-1, "as"):
+			member = p.tokens[i-2].text
+		default:
+			member = name.name
 		}
+		p.names[name] = append(p.names[name], jsValue{path: jsMember(module, member)})
 	}
 }
 

@@ -13,6 +13,8 @@ type jsToken struct {
 	text string // of a string its value
 	at   int    // its byte offset
 	pair int    // the index of the bracket that belongs to this bracket, else -1
+
+	operand bool // an operand ends before it
 }
 
 // jsOperand lists the keywords after which an expression begins: what follows them is no member, call or division.
@@ -27,8 +29,9 @@ func tokensJS(source string) []jsToken {
 	var all []jsToken
 	var open []int
 	for at := skipJS(source, 0); at < len(source); {
-		t, end := tokenJS(source, at, divides(all, source, at))
-		t.at, t.pair = at, -1
+		operand := operandEnds(all, source, at)
+		t, end := tokenJS(source, at, operand)
+		t.at, t.pair, t.operand = at, -1, operand
 		switch t.text {
 		case "(", "[", "{":
 			if t.kind == 'o' {
@@ -73,15 +76,15 @@ func skipJS(source string, at int) int {
 	return at
 }
 
-// tokenJS reads the token at an offset, and returns the offset of its end.
-func tokenJS(source string, at int, divides bool) (t jsToken, end int) {
+// tokenJS reads the token at an offset, and returns the offset of its end. A slash behind an operand divides.
+func tokenJS(source string, at int, operand bool) (t jsToken, end int) {
 	rest := source[at:]
 	kind, n := byte('o'), 1
 	switch c := rest[0]; {
 	case c == '"' || c == '\'':
 		n = closingQuote(rest)
 		return jsToken{kind: 's', text: stringJS(rest[:n])}, at + n
-	case c == '/' && !divides:
+	case c == '/' && !operand:
 		kind, n = 'r', closingQuote(rest)
 	case isDigit(rune(c)) || c == '.' && len(rest) > 1 && isDigit(rune(rest[1])):
 		kind, n = 'n', leading(rest, func(r rune) bool { return isWord(r) || r == '.' })
@@ -139,20 +142,22 @@ func stringJS(quoted string) string {
 	return text
 }
 
-// divides reports whether a slash is a division: whether an operand ends before it.
-func divides(before []jsToken, source string, at int) bool {
-	if len(before) == 0 {
+// operandEnds reports whether an operand ends with these tokens, before the one at an offset.
+func operandEnds(before []jsToken, source string, at int) bool {
+	i := len(before) - 1
+	if i < 0 {
 		return false
 	}
-	i := len(before) - 1
-	last := before[i]
-	switch {
+	switch last := before[i]; {
+	case last.kind == 'w':
+		return !slices.Contains(jsOperand, last.text) || i > 0 && before[i-1].text == "."
 	case last.kind != 'o':
-		return last.kind != 'w' || !slices.Contains(jsOperand, last.text)
+		return true
 	case last.text == ")":
 		return last.pair < 1 || !slices.Contains(jsControl, before[last.pair-1].text)
 	case last.text == "}":
 		return !strings.Contains(source[last.at:at], "\n")
+	default:
+		return slices.Contains([]string{"]", "++", "--", "?."}, last.text)
 	}
-	return last.text == "]" || last.text == "++" || last.text == "--"
 }

@@ -29,18 +29,7 @@ func (p *jsProgram) argument(args []jsSpan, i int) jsSpan {
 }
 
 // index reports whether a bracket follows the value that it takes a member of.
-func (p *jsProgram) index(i int) bool { return p.is(i, "[") && p.operand(i-1) }
-
-// operand reports whether an operand ends at a token.
-func (p *jsProgram) operand(i int) bool {
-	switch {
-	case i < 0:
-		return false
-	case p.tokens[i].kind == 'o':
-		return p.is(i, ")", "]", "?.")
-	}
-	return p.tokens[i].kind != 'w' || !p.is(i, jsOperand...) || p.is(i-1, ".")
-}
+func (p *jsProgram) index(i int) bool { return p.is(i, "[") && p.tokens[i].operand }
 
 // begins reports whether an expression with members and calls may begin at a token.
 func (p *jsProgram) begins(i int) bool {
@@ -50,7 +39,7 @@ func (p *jsProgram) begins(i int) bool {
 	case t.kind == 'w':
 		return !p.is(i-1, ".", "?.") && !p.is(i, jsOperand...)
 	case p.is(i, "("):
-		return !p.params[i] && p.controls(i) == "" && !p.operand(i-1)
+		return !p.params[i] && p.controls(i) == "" && !t.operand
 	case p.is(i, "["):
 		return !p.index(i)
 	}
@@ -89,7 +78,7 @@ func (p *jsProgram) chain(start int, call func(jsCall)) jsChain {
 				c.paths = nil
 			}
 			i = p.after(i)
-		case p.is(i, "(") && !p.params[i] && p.operand(i-1):
+		case p.is(i, "(") && !p.params[i] && p.tokens[i].operand:
 			found := jsCall{start, c.paths, object, p.split(p.inside(i), ",")}
 			if call != nil {
 				call(found)
