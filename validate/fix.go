@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 )
 
@@ -28,38 +29,27 @@ func (r *Report) fix(source string, found findings) {
 	r.Diff = diff.Unified("before", source, "after", r.Fixed)
 }
 
+// importedName matches a statement that imports a name from a module, without those that import the module.
+var importedName = lazy.Regexp(`^(from \S+ import |.*\{ )(\w+)( \}.*)?$`)
+
 // together merges statements that import from the same module, and removes duplicates.
 func together(statements []string) []string {
-	var out []string
-	from := map[string]int{}
+	var order []string
+	names := map[string][]string{} // by the statement with %s for the names
 	for _, s := range statements {
-		head, names, tail := parts(s)
-		i, seen := from[head]
-		switch {
-		case names == "" && slices.Contains(out, s):
-		case names == "":
-			out = append(out, s)
-		case !seen:
-			from[head] = len(out)
-			out = append(out, s)
-		default:
-			_, before, _ := parts(out[i])
-			if all := strings.Split(before, ", "); !slices.Contains(all, names) {
-				out[i] = strings.Replace(s, names+tail, strings.Join(append(all, names), ", ")+tail, 1)
-			}
+		form, name := s, ""
+		if m := importedName().FindStringSubmatch(s); m != nil {
+			form, name = m[1]+"%s"+m[3], m[2]
+		}
+		if names[form] == nil {
+			order = append(order, form)
+		}
+		if !slices.Contains(names[form], name) {
+			names[form] = append(names[form], name)
 		}
 	}
-	return out
-}
-
-// parts splits a statement that imports names: "from a import ", "b, c", "".
-func parts(s string) (head, names, tail string) {
-	if before, after, ok := strings.Cut(s, " import "); ok && strings.HasPrefix(s, "from ") {
-		return before, after, ""
+	for i, form := range order {
+		order[i] = strings.Replace(form, "%s", strings.Join(names[form], ", "), 1)
 	}
-	if before, after, ok := strings.Cut(s, "{ "); ok {
-		names, tail, _ = strings.Cut(after, " }")
-		return before + tail, names, " }" + tail
-	}
-	return s, "", ""
+	return order
 }
