@@ -23,21 +23,14 @@ type validateArgs struct {
 
 type validateFacts struct {
 	common
-	Valid    bool              `json:"valid" about:"Whether the language's parser takes the code."`
-	Language string            `json:"language,omitempty" about:"The language that it was checked as."`
-	Problems []problem         `json:"problems,omitempty" about:"Why it is not valid."`
-	Missing  []validate.Import `json:"missing_imports,omitempty" about:"Names that are used and bound nowhere, and what would bind them."`
-	Dangers  []validate.Danger `json:"dangers,omitempty" about:"Patterns that deserve a thought. Containment does not depend on them."`
-	Fixed    string            `json:"fixed,omitempty" about:"The code with missing imports added, if something was."`
-	Diff     string            `json:"diff,omitempty" about:"The difference from the code to fixed."`
-	Notes    []string          `json:"notes,omitempty" about:"What could not be checked, and oddities."`
-}
-
-type problem struct {
-	Line    int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
-	Column  int    `json:"column" about:"The column, from 1."`
-	Text    string `json:"text" about:"What is wrong." required:"true"`
-	Snippet string `json:"snippet" about:"The line with a caret under the place."`
+	Valid    bool               `json:"valid" about:"Whether the language's parser takes the code."`
+	Language string             `json:"language,omitempty" about:"The language that it was checked as."`
+	Problems []validate.Problem `json:"problems,omitempty" about:"Why it is not valid."`
+	Missing  []validate.Import  `json:"missing_imports,omitempty" about:"Names that are used and bound nowhere, and what would bind them."`
+	Dangers  []validate.Danger  `json:"dangers,omitempty" about:"Patterns that deserve a thought. Containment does not depend on them."`
+	Fixed    string             `json:"fixed,omitempty" about:"The code with missing imports added, if something was."`
+	Diff     string             `json:"diff,omitempty" about:"The difference from the code to fixed."`
+	Notes    []string           `json:"notes,omitempty" about:"What could not be checked, and oddities."`
 }
 
 func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*answer, error) {
@@ -57,7 +50,7 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 	if err != nil {
 		return nil, err
 	}
-	f := &validateFacts{Valid: r.Valid, Language: language, Missing: r.Missing, Dangers: r.Dangers, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
+	f := &validateFacts{Valid: r.Valid, Language: language, Problems: r.Problems, Missing: r.Missing, Dangers: r.Dangers, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
 	text := []string{"valid " + language}
 	switch {
 	case r.Valid && !r.Judged:
@@ -66,7 +59,6 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 		text[0] = fmt.Sprintf("not valid: %s", count(len(r.Problems), "problem"))
 	}
 	for _, p := range r.Problems {
-		f.Problems = append(f.Problems, problem{p.Line, p.Column, p.Text, p.Snippet})
 		text = append(text, at(p.Line, p.Column, p.Text, p.Snippet))
 	}
 	for _, m := range r.Missing {
@@ -101,7 +93,7 @@ func (s *Server) validateOther(ctx context.Context, c *call, language, code stri
 	if f.Valid {
 		return &answer{text: "valid " + language + "\n" + says, facts: f}, nil
 	}
-	f.Problems = []problem{{Text: cmp.Or(says, endOf(res))}}
+	f.Problems = []validate.Problem{{Text: cmp.Or(says, endOf(res))}}
 	return &answer{text: "not valid: " + endOf(res) + "\n" + says, facts: f}, nil
 }
 

@@ -20,10 +20,7 @@ func (l *jsInspector) process(c jsCall, name string) {
 		if shell || known && isShell(command[strings.LastIndexByte(command, '/')+1:]) && slices.Contains(words, "-c") {
 			l.say("node-shell", c.start)
 		}
-		switch {
-		case isList && shell:
-			command += " " + strings.Join(words, " ")
-		case isList:
+		if isList {
 			command = quoteWords(append([]string{command}, words...))
 		}
 	default:

@@ -10,14 +10,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// Problem is an error in a script, or an oddity.
+// Problem is an error in a script, or an oddity. The tags named about stand in the schemas of tools.
 type Problem struct {
-	Line   int    `json:"line"`   // from 1; 0 when it is about the whole script
-	Column int    `json:"column"` // from 1, in characters
-	Text   string `json:"text"`
-	// Snippet is the line and, below it, a caret under the place. What could drive a terminal is
-	// replaced, and long lines are cut to the part around the place. "" when Line is 0.
-	Snippet string `json:"snippet,omitempty"`
+	Line   int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
+	Column int    `json:"column" about:"The column, from 1."` // in characters
+	Text   string `json:"text" about:"What is wrong." required:"true"`
+	// Snippet has what could drive a terminal replaced, and long lines are cut to the part around the place. It is ""
+	// when Line is 0.
+	Snippet string `json:"snippet,omitempty" about:"The line with a caret under the place."`
 
 	unsure bool // the interpreter may not see it as a problem
 }
