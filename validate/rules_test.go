@@ -56,7 +56,7 @@ func nodeTriggers() []triggers {
 			[]string{"fs.writeFileSync('/tmp/x', '')", "fs.readFileSync('/etc/passwd')", "fs.writeFileSync('/dev/null', '')", "fs.openSync('/etc/x', 'r')", "'fs.writeFileSync(\"/etc/x\")'",
 				"// fs.writeFileSync('/etc/x')\n1", "a.writeFileSync('/etc/x')", "const fs = {}; fs.writeFileSync('/etc/x')", "fs.writeFileSync('etc/x', '/etc/y')", "fs.copyFileSync('/etc/hosts', 'x')"}},
 		{"node-delete-all", []string{"fs.rmSync('/', { recursive: true })", "fs.rm(os.homedir(), {recursive: true, force: true}, f)", "require('fs').promises.rm('/', {recursive: true})", "fs.rmdirSync('/home', {recursive: true})", "const { promises: { rm } } = require('fs'); rm('/', { recursive: true })",
-			"const all = { force: true, recursive: true }; fs.rmSync('/', all)"},
+			"const all = { force: true, recursive: true }; fs.rmSync('/', all)", "require('rimraf').sync('/')"},
 			[]string{"fs.rmSync('/', { recursive: false })", "fs.rmSync('./build', { recursive: true })", "'fs.rmSync(\"/\", {recursive: true})'", "// fs.rmSync('/', {recursive: true})\n1", "a.rmSync('/', {recursive: true})"}},
 		{"node-socket", []string{"require('net').createServer()", "const http = require('http'); http.createServer(f).listen(1)", "import dgram from 'dgram'; dgram.createSocket('udp4')", "new (require('net').Socket)()", "net.connect(1)"},
 			[]string{"'net.createServer()'", "// net.createServer()\n1", "a.createServer()", "const net = new Net(); net.connect(1)", "db.connect()"}},
