@@ -48,7 +48,7 @@ func (p *jsProgram) missing(module bool, known []string) []missing {
 		from, isName := nodeNames[name]
 		statement := ""
 		switch {
-		case isModule && p.is(i+1, ".", "?.") && p.word(i+2) && (members == "" || listed(members, p.tokens[i+2].text)):
+		case isModule && p.is(i+1, ".", "?.") && p.word(i+2) && (members == "" || hasWord(members, p.tokens[i+2].text)):
 			statement = wholeModule(name, module)
 		case !isName || p.is(i+1, "(") && p.params[i+1] || !p.is(i+1, "(") && !p.is(i-1, "extends"):
 			continue

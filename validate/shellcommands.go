@@ -37,8 +37,8 @@ var sourceRules = []commandRule{
 	{"shell-encoded-code", "openssl", lazy.Regexp(`^(enc|base64) (.* )?-\w*d`)},
 }
 
-// listed reports whether a word is one of several, which are written with blanks between them.
-func listed(words, word string) bool {
+// hasWord reports whether a word is one of several, which are written with blanks between them.
+func hasWord(words, word string) bool {
 	for w := range strings.FieldsSeq(words) {
 		if w == word {
 			return true
@@ -54,7 +54,7 @@ func (c shellCommand) rule(rules []commandRule) string {
 		program = "mkfs"
 	}
 	for _, r := range rules {
-		if listed(r.programs, program) && (r.args == nil || r.args().MatchString(strings.Join(c.args, " "))) {
+		if hasWord(r.programs, program) && (r.args == nil || r.args().MatchString(strings.Join(c.args, " "))) {
 			return r.rule
 		}
 	}

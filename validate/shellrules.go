@@ -77,7 +77,7 @@ func (l *shellInspector) call(x *syntax.CallExpr) {
 	if !ok {
 		return
 	}
-	if slices.ContainsFunc(c.wrappers, func(w string) bool { return listed("sudo doas pkexec", w) }) {
+	if slices.ContainsFunc(c.wrappers, func(w string) bool { return hasWord("sudo doas pkexec", w) }) {
 		l.say("shell-sudo", x)
 	}
 	short, long, rest := c.flags()

@@ -114,7 +114,7 @@ func byExtension(name string) (kind, bool) {
 }
 
 func byLanguage(language string) (kind, bool) {
-	return kindOf(func(k kind) bool { return listed(k.names, strings.ToLower(language)) })
+	return kindOf(func(k kind) bool { return hasWord(k.names, strings.ToLower(language)) })
 }
 
 func kindOf(is func(kind) bool) (kind, bool) {
