@@ -100,7 +100,7 @@ func shellTriggers() []triggers {
 		{"shell-network", []string{"curl a", "wget a", "ssh a ls", "nc a 1", "/usr/bin/curl a"}, []string{"echo curl a", "# curl a\ntrue", "curl=1", "git curl", "curl() { :; }; curl a", "'curl a'"}},
 		{"shell-sudo", []string{"sudo ls", "su -", "doas ls", "sudo -u x ls"}, []string{"echo sudo ls", "# sudo ls\ntrue", "sudo=1", "apt sudo", "sudoku"}},
 		{"shell-history", []string{"history -c", "unset HISTFILE", "HISTFILE=/dev/null", "export HISTSIZE=0", "set +o history", "> ~/.bash_history", "rm ~/.bash_history"}, []string{"history", "echo history -c", "# history -c\ntrue", "HISTSIZE=1000", "git history -c", "unset X"}},
-		{"shell-schedule", []string{"crontab f", "crontab -e", "echo x | crontab -", "echo x > /etc/cron.d/y", "at now"}, []string{"crontab -l", "echo crontab f", "# crontab f\ntrue", "cat /etc/crontab", "look at x"}},
+		{"shell-schedule", []string{"crontab f", "crontab -e", "crontab -u al f", "echo x | crontab -", "echo x > /etc/cron.d/y", "at now"}, []string{"crontab -l", "crontab -u x -l", "echo crontab f", "# crontab f\ntrue", "cat /etc/crontab", "look at x"}},
 		{"shell-kill-all", []string{"kill -9 -1", "kill -KILL -- -1", "kill 1", "kill -s KILL -1", "killall5"}, []string{"kill -1 123", "kill $pid", "echo kill -9 -1", "# kill -9 -1\ntrue", "kill -l", "kill -9 1234", "git kill -9 -1"}},
 	}
 }

@@ -92,7 +92,7 @@ func (l *shellInspector) sources(from, x syntax.Node) {
 		if !ok {
 			return true
 		}
-		if rule := c.rule(sourceRules); rule != "" {
+		if rule := c.rule(sourceRules()); rule != "" {
 			l.say(rule, x)
 		}
 		return true

@@ -3,6 +3,7 @@ package validate
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
@@ -14,28 +15,32 @@ type commandRule struct {
 }
 
 // commandRules are the rules that a command's words alone tell; the first that applies counts.
-var commandRules = []commandRule{
-	{"shell-kill-all", "killall5", nil},
-	{"shell-kill-all", "kill", lazy.Regexp(`^[01]$|^(-[sn] \S+|-[^snlL]|-\S{2,}) (.* )?(-1|0|1)( |$)`)},
-	{"shell-sudo", "su", nil},
-	{"shell-schedule", "at batch", nil},
-	{"shell-schedule", "crontab", lazy.Regexp(`^$|^[^-]|^-[^l]*$`)}, // not -l, which lists
-	{"shell-history", "history", lazy.Regexp(`(^| )-\w*[cd]`)},
-	{"shell-history", "unset", lazy.Regexp(`\bHIST(FILE|SIZE)\b`)},
-	{"shell-history", "set", lazy.Regexp(`\+o history\b`)},
-	{"shell-format", "mkfs mke2fs mkswap fdisk sfdisk parted mkdosfs", nil},
-	{"shell-reverse-shell", "nc ncat netcat", lazy.Regexp(`(^| )(-\w*[ec]|--(sh-)?exec)`)},
-	{"shell-reverse-shell", "socat", lazy.Regexp(`(?i)(^| )(EXEC|SYSTEM):`)},
-	{"shell-network", "curl wget ssh scp sftp ftp telnet nc ncat netcat", nil},
-}
+var commandRules = sync.OnceValue(func() []commandRule {
+	return []commandRule{
+		{"shell-kill-all", "killall5", nil},
+		{"shell-kill-all", "kill", lazy.Regexp(`^[01]$|^(-[sn] \S+|-[^snlL]|-\S{2,}) (.* )?(-1|0|1)( |$)`)},
+		{"shell-sudo", "su", nil},
+		{"shell-schedule", "at batch", nil},
+		{"shell-schedule", "crontab", lazy.Regexp(`^((-[^l ]*|[^- ]\S*)( |$))*$`)}, // not -l, which lists
+		{"shell-history", "history", lazy.Regexp(`(^| )-\w*[cd]`)},
+		{"shell-history", "unset", lazy.Regexp(`\bHIST(FILE|SIZE)\b`)},
+		{"shell-history", "set", lazy.Regexp(`\+o history\b`)},
+		{"shell-format", "mkfs mke2fs mkswap fdisk sfdisk parted mkdosfs", nil},
+		{"shell-reverse-shell", "nc ncat netcat", lazy.Regexp(`(^| )(-\w*[ec]|--(sh-)?exec)`)},
+		{"shell-reverse-shell", "socat", lazy.Regexp(`(?i)(^| )(EXEC|SYSTEM):`)},
+		{"shell-network", "curl wget ssh scp sftp ftp telnet nc ncat netcat", nil},
+	}
+})
 
 // sourceRules are those for commands whose output becomes code.
-var sourceRules = []commandRule{
-	{"shell-remote-code", "curl wget fetch lynx aria2c ftp", nil},
-	{"shell-encoded-code", "base64 base32", lazy.Regexp(`(^| )(-\w*[dD]|--decode)`)},
-	{"shell-encoded-code", "xxd", lazy.Regexp(`(^| )-\w*r`)},
-	{"shell-encoded-code", "openssl", lazy.Regexp(`^(enc|base64) (.* )?-\w*d`)},
-}
+var sourceRules = sync.OnceValue(func() []commandRule {
+	return []commandRule{
+		{"shell-remote-code", "curl wget fetch lynx aria2c ftp", nil},
+		{"shell-encoded-code", "base64 base32", lazy.Regexp(`(^| )(-\w*[dD]|--decode)`)},
+		{"shell-encoded-code", "xxd", lazy.Regexp(`(^| )-\w*r`)},
+		{"shell-encoded-code", "openssl", lazy.Regexp(`^(enc|base64) (.* )?-\w*d`)},
+	}
+})
 
 // hasWord reports whether a word is one of several, which are written with blanks between them.
 func hasWord(words, word string) bool {

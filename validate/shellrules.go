@@ -108,7 +108,7 @@ func (l *shellInspector) call(x *syntax.CallExpr) {
 	if runsCode(c.program) {
 		l.runs(c, x)
 	}
-	if rule := c.rule(commandRules); rule != "" {
+	if rule := c.rule(commandRules()); rule != "" {
 		l.say(rule, x)
 	}
 }
