@@ -200,13 +200,30 @@ type Setting struct {
 // configuration has, then certificates, templates, runtimes, data and profiles by name.
 func (c Config) Origins() []Setting {
 	var all []Setting
-	for _, s := range settings() {
-		all = append(all, Setting{s.key, s.show(&c), c.From(s.key)})
+	add := func(list []setting) {
+		for _, s := range list {
+			all = append(all, Setting{s.key, s.show(), c.From(s.key)})
+		}
 	}
-	all = append(all, c.certificateOrigins()...)
-	all = append(all, c.templateOrigins()...)
-	all = append(all, c.runtimeOrigins()...)
-	all = append(all, c.dataOrigins()...)
+	add(settings(&c))
+	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Certificates)) {
+		one := c.HTTP.Certificates[name]
+		add(one.settings("http.certificates." + name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Templates)) {
+		one := c.HTTP.Templates[name]
+		add(one.settings("http.templates." + name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Runtimes)) {
+		one, key := c.Runtimes[name], "runtimes."+name
+		add(one.settings(key))
+		if one.Driver != "" {
+			all = append(all, Setting{key + ".driver", quoted(one.Driver), c.From(key + ".driver")})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Data)) {
+		all = append(all, Setting{"data." + name, quoted(c.Data[name]), c.From("data." + name)})
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, key := c.Profiles[name], "profiles."+name
 		all = append(all,

@@ -52,26 +52,24 @@ const (
 )
 
 // containerSettings returns the settings of images and of the backends podman and docker.
-func containerSettings() []setting {
+func containerSettings(c *Config) []setting {
 	return []setting{
-		image("images.python", "IMAGE_PYTHON", func(c *Config) *string { return &c.Images.Python }),
-		image("images.node", "IMAGE_NODE", func(c *Config) *string { return &c.Images.Node }),
-		image("images.shell", "IMAGE_SHELL", func(c *Config) *string { return &c.Images.Shell }),
-		image("images.r", "IMAGE_R", func(c *Config) *string { return &c.Images.R }),
-		word("containers.pull", "", []string{"missing", "never"}, func(c *Config) *string { return &c.Containers.Pull }),
-		engine("containers.podman", []string{"unix", "ssh", "tcp"}, func(c *Config) *string { return &c.Containers.Podman }),
-		engine("containers.docker", []string{"unix", "ssh", "tcp", "http", "https", "npipe"}, func(c *Config) *string { return &c.Containers.Docker }),
-		pathOr(Found, "containers.binary", func(c *Config) *string { return &c.Containers.Binary }),
-		count("containers.ahead", "", 0, 100, func(c *Config) *int { return &c.Containers.Ahead }),
-		labels("containers.labels", func(c *Config) *[]string { return &c.Containers.Labels }),
-		gpus("containers.gpus", func(c *Config) *[]string { return &c.Containers.GPUs }),
+		{"images.python", "IMAGE_PYTHON", "image of Python's containers", image(&c.Images.Python)},
+		{"images.node", "IMAGE_NODE", "image of Node's containers", image(&c.Images.Node)},
+		{"images.shell", "IMAGE_SHELL", "image of shells' containers", image(&c.Images.Shell)},
+		{"images.r", "IMAGE_R", "image of R's containers", image(&c.Images.R)},
+		{"containers.pull", "", "an image that is missing is pulled, or the run is refused", word([]string{"missing", "never"}, &c.Containers.Pull)},
+		{"containers.podman", "", "address of Podman; auto goes by its own settings", engine("podman", []string{"unix", "ssh", "tcp"}, &c.Containers.Podman)},
+		{"containers.docker", "", "address of Docker; auto goes by DOCKER_HOST, contexts and the usual sockets", engine("docker", []string{"unix", "ssh", "tcp", "http", "https", "npipe"}, &c.Containers.Docker)},
+		{"containers.binary", "", "static sandboxmcp for Linux that is each container's first program; auto is this one", pathOr(Found, &c.Containers.Binary)},
+		{"containers.ahead", "", "containers that a server keeps started, each for one run", count(0, 100, &c.Containers.Ahead)},
+		{"containers.labels", "", "labels of all containers", labels(&c.Containers.Labels)},
+		{"containers.gpus", "", "graphics processors of runs that ask for none", gpus(&c.Containers.GPUs)},
 	}
 }
 
-// image returns the setting of an image's reference, which CheckImage accepts.
-func image(key, env string, of func(*Config) *string) setting {
-	return checked(key, env, "an image", "", of, CheckImage)
-}
+// image is a reference that CheckImage accepts.
+func image(of *string) kind { return checked("an image", "", of, CheckImage) }
 
 // CheckImage returns an error that says what is wrong with the reference of an image.
 func CheckImage(text string) error {
@@ -87,14 +85,13 @@ func CheckImage(text string) error {
 	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim or registry.example.com/me/python:1, or one with a digest", text)
 }
 
-// engine returns the setting of an engine's address.
-func engine(key string, schemes []string, of func(*Config) *string) setting {
-	return checked(key, "", Found+", a URL of "+strings.Join(schemes, ", "), Found, of, func(text string) error {
+// engine is the address of the engine of a name.
+func engine(name string, schemes []string, of *string) kind {
+	return checked(Found+", a URL of "+strings.Join(schemes, ", "), Found, of, func(text string) error {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || !slices.Contains(schemes, u.Scheme):
-			return fmt.Errorf("%.200q is no address of an engine: write one like unix:///run/%s.sock or ssh://me@host, or %s",
-				text, strings.TrimPrefix(key, "containers."), Found)
+			return fmt.Errorf("%.200q is no address of an engine: write one like unix:///run/%s.sock or ssh://me@host, or %s", text, name, Found)
 		case u.Scheme == "unix" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
 			return fmt.Errorf("%.200q has no absolute path: write three slashes, as in unix:///run/engine.sock", text)
 		case u.Scheme != "unix" && u.Scheme != "npipe" && u.Host == "":
@@ -104,45 +101,37 @@ func engine(key string, schemes []string, of func(*Config) *string) setting {
 	})
 }
 
-// pathOr returns the setting of a path; the word none stands for "".
-func pathOr(none, key string, of func(*Config) *string) setting {
-	file := path(key, "", of)
-	return setting{key, "", none + ", a path", func(c *Config, v value) error {
+// pathOr is a path; the word none stands for "".
+func pathOr(none string, of *string) kind {
+	file := path(of)
+	return kind{none + ", a path", func(v value) error {
 		if text, err := v.text(); err == nil && text == none {
-			*of(c) = ""
+			*of = ""
 			return nil
 		}
-		return file.set(c, v)
-	}, func(c *Config) string { return cmp.Or(*of(c), none) }}
+		return file.set(v)
+	}, func() string { return cmp.Or(*of, none) }}
 }
 
-// labels returns the setting of a list of KEY=VALUE, in which no KEY is empty, has white space, or stands twice.
-func labels(key string, of func(*Config) *[]string) setting {
-	all := list(key, of)
-	return setting{key, "", "a list of KEY=VALUE", func(c *Config, v value) error {
-		if err := all.set(c, v); err != nil {
-			return err
-		}
-		var seen []string
-		for _, label := range *of(c) {
-			name, _, ok := strings.Cut(label, "=")
-			switch {
-			case !ok || name == "" || strings.ContainsAny(name, " \t\n\x00"):
-				return fmt.Errorf("%.200q is not of the form KEY=VALUE", label)
-			case slices.Contains(seen, name):
-				return fmt.Errorf("label %.200q is listed twice", name)
-			}
-			seen = append(seen, name)
+// labels is a list of KEY=VALUE, in which no KEY is empty, has white space, or stands twice.
+func labels(of *[]string) kind {
+	return checkedList("a list of KEY=VALUE", of, func(label string, before []string) error {
+		name, _, ok := strings.Cut(label, "=")
+		switch {
+		case !ok || name == "" || strings.ContainsAny(name, " \t\n\x00"):
+			return fmt.Errorf("%.200q is not of the form KEY=VALUE", label)
+		case slices.ContainsFunc(before, func(b string) bool { return strings.HasPrefix(b, name+"=") }):
+			return fmt.Errorf("label %.200q is listed twice", name)
 		}
 		return nil
-	}, all.show}
+	})
 }
 
-// gpus returns the setting of graphics processors, as a list or separated by commas. The entries are not checked here.
-func gpus(key string, of func(*Config) *[]string) setting {
-	return setting{key, "", None + ", all, indices", func(c *Config, v value) error {
+// gpus are graphics processors, as a list or separated by commas. The entries are not checked here.
+func gpus(of *[]string) kind {
+	return kind{None + ", all, indices", func(v value) error {
 		if v.list && len(v.words) == 0 {
-			*of(c) = nil
+			*of = nil
 			return nil
 		}
 		if v.tag == "!!int" { // one index, without quotes
@@ -150,14 +139,14 @@ func gpus(key string, of func(*Config) *[]string) setting {
 		}
 		words, err := v.names()
 		if err == nil {
-			*of(c) = SplitGPUs(strings.Join(words, ","))
+			*of = SplitGPUs(strings.Join(words, ","))
 		}
 		return err
-	}, func(c *Config) string {
-		if len(*of(c)) == 0 {
+	}, func() string {
+		if len(*of) == 0 {
 			return None
 		}
-		return quoted(strings.Join(*of(c), ","))
+		return quoted(strings.Join(*of, ","))
 	}}
 }
 

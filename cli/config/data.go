@@ -1,9 +1,6 @@
 package config
 
 import (
-	"maps"
-	"slices"
-
 	"go.yaml.in/yaml/v3"
 )
 
@@ -16,7 +13,7 @@ func (d *document) data(n *yaml.Node) {
 		}
 		var dir string
 		before := len(d.errs)
-		if d.setting(path(full, "", func(*Config) *string { return &dir }), v); len(d.errs) > before {
+		if d.setting(setting{key: full, kind: path(&dir)}, v); len(d.errs) > before {
 			return
 		}
 		if d.c.Data == nil {
@@ -24,12 +21,4 @@ func (d *document) data(n *yaml.Node) {
 		}
 		d.c.Data[k.Value] = dir
 	})
-}
-
-// dataOrigins are the directories of data, by name.
-func (c Config) dataOrigins() (all []Setting) {
-	for _, name := range slices.Sorted(maps.Keys(c.Data)) {
-		all = append(all, Setting{"data." + name, quoted(c.Data[name]), c.From("data." + name)})
-	}
-	return all
 }

@@ -42,10 +42,7 @@ func (l *loader) file(name string) {
 	if abs, err := filepath.Abs(name); err == nil {
 		l.c.File = abs
 	}
-	f := document{loader: l, name: name, seen: map[string]int{}, settings: map[string]setting{}}
-	for _, s := range settings() {
-		f.settings[s.key] = s
-	}
+	f := document{loader: l, name: name, seen: map[string]int{}}
 	f.parse(data)
 }
 
@@ -79,9 +76,8 @@ func reason(err error) error {
 // deeper than settings go; aliases, with which a small file can mean a huge one, are refused.
 type document struct {
 	*loader
-	name     string
-	settings map[string]setting
-	seen     map[string]int // key -> line
+	name string
+	seen map[string]int // key -> line
 }
 
 func (d *document) at(n *yaml.Node) string { return d.name + ":" + strconv.Itoa(n.Line) }
@@ -152,14 +148,15 @@ func (d *document) pairs(key string, n *yaml.Node, f func(key string, k, v *yaml
 // section applies a mapping. key is the prefix of its keys: "", or a name and a dot.
 func (d *document) section(key string, n *yaml.Node) {
 	d.pairs(key, n, func(full string, k, v *yaml.Node) {
-		s, known := d.settings[full]
+		s, known := d.find(full)
+		enabled, isSwitch := d.find(full + ".enabled")
 		switch {
 		case strings.Contains(k.Value, "."):
 			d.unknown(full, k)
 		case known:
 			d.setting(s, v)
-		case d.isSwitch(full) && v.Kind == yaml.ScalarNode && v.Tag != "!!null": // "pool: off"
-			d.setting(d.settings[full+".enabled"], v)
+		case isSwitch && v.Kind == yaml.ScalarNode && v.Tag != "!!null": // "pool: off"
+			d.setting(enabled, v)
 		case full == "http.certificates":
 			d.certificates(v)
 		case full == "http.templates":
@@ -180,27 +177,20 @@ func (d *document) section(key string, n *yaml.Node) {
 
 // isSection reports whether settings have names below key.
 func (d *document) isSection(key string) bool {
-	for known := range d.settings {
-		if strings.HasPrefix(known, key+".") {
-			return true
-		}
-	}
-	return false
-}
-
-// isSwitch reports whether a section can be one word, on or off.
-func (d *document) isSwitch(key string) bool {
-	_, ok := d.settings[key+".enabled"]
-	return ok
+	return slices.ContainsFunc(d.settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
 }
 
 // fields applies a mapping that has these keys alone. has says so, for people.
-func (d *document) fields(full string, n *yaml.Node, keys map[string]setting, has string) {
+func (d *document) fields(full string, n *yaml.Node, keys []setting, has string) {
+	var names []string
+	for _, s := range keys {
+		names = append(names, strings.TrimPrefix(s.key, full+"."))
+	}
 	d.pairs(full+".", n, func(key string, k, v *yaml.Node) {
-		if s, known := keys[k.Value]; known {
-			d.setting(s, v)
+		if i := slices.Index(names, k.Value); i >= 0 {
+			d.setting(keys[i], v)
 		} else {
-			d.fail(d.at(k), key, "unknown key%s: %s", spelling.DidYouMean(k.Value, slices.Sorted(maps.Keys(keys))), has)
+			d.fail(d.at(k), key, "unknown key%s: %s", spelling.DidYouMean(k.Value, names), has)
 		}
 	})
 }
@@ -224,7 +214,7 @@ func (d *document) unknown(full string, k *yaml.Node) {
 	}
 	known := []string{"profiles", "runtimes", "data", "git", "limits", "caps", "artifacts", "sessions", "packages", "approvals", "validate", "keep", "images", "containers", "redact", "events", "pool", "http", "http.certificates", "http.templates"}
 	byLeaf := map[string]string{}
-	for _, s := range settings() {
+	for _, s := range d.settings {
 		known = append(known, s.key)
 		leaf := s.key[strings.LastIndexByte(s.key, '.')+1:]
 		if byLeaf[leaf] == "" {
@@ -275,5 +265,5 @@ func shape(n *yaml.Node) string {
 	case yaml.AliasNode:
 		return "an alias (write the value out)"
 	}
-	return kind(n.Tag)
+	return typeName(n.Tag)
 }

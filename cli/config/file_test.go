@@ -205,11 +205,8 @@ func FuzzFile(f *testing.F) {
 	f.Add(laughs())
 	f.Add("limits: {ram_mb: 9}\ncaps:\n  <<: *a\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		l := loader{c: defaults(4), env: map[string]string{"HOME": "/h"}}
-		d := document{loader: &l, name: "f", seen: map[string]int{}, settings: map[string]setting{}}
-		for _, s := range settings() {
-			d.settings[s.key] = s
-		}
+		l := newLoader(4, []string{"HOME=/h"})
+		d := document{loader: l, name: "f", seen: map[string]int{}}
 		d.parse([]byte(text))
 		l.consistent()
 		if len(l.errs) > 0 {

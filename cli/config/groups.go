@@ -24,21 +24,21 @@ func (l Limits) Timeout() time.Duration {
 
 // limit is one field of a Limits.
 type limit struct {
-	name     string
-	min, max float64 // inclusive; max keeps bytes and nanoseconds within 63 bits
-	whole    *int64  // the field: this, or real
-	real     *float64
+	name, about string
+	min, max    float64 // inclusive; max keeps bytes and nanoseconds within 63 bits
+	whole       *int64  // the field: this, or real
+	real        *float64
 }
 
 // all returns the fields, in the order in which they are shown.
 func (l *Limits) all() []limit {
 	return []limit{
-		{"ram_mb", 8, 16 << 20, &l.RAMMB, nil},
-		{"timeout_seconds", 0.1, 30 * 86400, nil, &l.TimeoutSeconds},
-		{"cpu_cores", 0.05, 4096, nil, &l.CPUCores},
-		{"processes", 1, 1 << 22, &l.Processes, nil}, // 1 << 22 is the kernel's highest pid
-		{"output_bytes", 1024, 4 << 30, &l.OutputBytes, nil},
-		{"disk_mb", 1, 16 << 20, &l.DiskMB, nil},
+		{"ram_mb", "MB of memory of all processes of a run together, for runs that name no limit", 8, 16 << 20, &l.RAMMB, nil},
+		{"timeout_seconds", "seconds of wall time of a run", 0.1, 30 * 86400, nil, &l.TimeoutSeconds},
+		{"cpu_cores", "cores that a run may use", 0.05, 4096, nil, &l.CPUCores},
+		{"processes", "processes and threads of a run", 1, 1 << 22, &l.Processes, nil}, // 1 << 22 is the kernel's highest pid
+		{"output_bytes", "bytes of stdout, and as many of stderr, that a result keeps", 1024, 4 << 30, &l.OutputBytes, nil},
+		{"disk_mb", "MB of /workspace, /tmp and /dev/shm together", 1, 16 << 20, &l.DiskMB, nil},
 	}
 }
 
@@ -64,6 +64,17 @@ func (l limit) set(v float64) error {
 	return nil
 }
 
+// kind returns how the field is read and shown.
+func (l limit) kind() kind {
+	return kind{decimal(l.min) + " to " + decimal(l.max), func(v value) error {
+		n, err := v.number()
+		if err == nil {
+			err = l.set(n)
+		}
+		return err
+	}, func() string { return decimal(l.get()) }}
+}
+
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // Approvals configures how people are asked.
@@ -74,12 +85,12 @@ type Approvals struct {
 }
 
 // approvalSettings returns the settings of Approvals, and packages.ask.
-func approvalSettings() []setting {
+func approvalSettings(c *Config) []setting {
 	return []setting{
-		count("approvals.timeout_seconds", "", 1, 24*60*60, func(c *Config) *int { return &c.Approvals.TimeoutSeconds }),
-		word("approvals.confirm", "", []string{"user", "root"}, func(c *Config) *string { return &c.Approvals.Confirm }),
-		yesNo("approvals.notify", "", func(c *Config) *bool { return &c.Approvals.Notify }),
-		yesNo("packages.ask", "", func(c *Config) *bool { return &c.Packages.Ask }),
+		{"approvals.timeout_seconds", "", "seconds after which a question without an answer is denied", count(1, 24*60*60, &c.Approvals.TimeoutSeconds)},
+		{"approvals.confirm", "", "who may approve what agents ask for: the user of the server, or root alone", word([]string{"user", "root"}, &c.Approvals.Confirm)},
+		{"approvals.notify", "", "questions are shown on the desktop, too", yesNo(&c.Approvals.Notify)},
+		{"packages.ask", "", "a person approves each package that is installed", yesNo(&c.Packages.Ask)},
 	}
 }
 
@@ -95,15 +106,15 @@ type Web struct {
 }
 
 // webSettings returns the settings of Web.
-func webSettings() []setting {
+func webSettings(c *Config) []setting {
 	return []setting{
-		yesNo("web.enabled", "WEB", func(c *Config) *bool { return &c.Web.Enabled }),
-		list("web.allow", func(c *Config) *[]string { return &c.Web.Allow }),
-		address("web.searxng", "https://searx.example.com", func(c *Config) *string { return &c.Web.SearXNG }),
-		secretName("web.brave_key", func(c *Config) *string { return &c.Web.BraveKey }),
-		pathOr(Found, "web.browser", func(c *Config) *string { return &c.Web.Browser }),
-		count("web.timeout_seconds", "", 1, 600, func(c *Config) *int { return &c.Web.TimeoutSeconds }),
-		count("web.max_mb", "", 1, 100, func(c *Config) *int64 { return &c.Web.MaxMB }),
+		{"web.enabled", "WEB", "agents may use web_search, fetch_webpage and browser_fetch", yesNo(&c.Web.Enabled)},
+		{"web.allow", "", "names that these reach; an empty list is every public host on ports 80 and 443", list(&c.Web.Allow)},
+		{"web.searxng", "", "URL of a SearXNG that is asked first", address("https://searx.example.com", &c.Web.SearXNG)},
+		{"web.brave_key", "", "secret of the vault with the key of Brave's search API, which is asked if SearXNG has not answered", secretName(&c.Web.BraveKey)},
+		{"web.browser", "", "Chromium that browser_fetch starts", pathOr(Found, &c.Web.Browser)},
+		{"web.timeout_seconds", "", "seconds of one call", count(1, 600, &c.Web.TimeoutSeconds)},
+		{"web.max_mb", "", "MB of one page", count(1, 100, &c.Web.MaxMB)},
 	}
 }
 
@@ -124,36 +135,36 @@ type Host struct {
 }
 
 // hostSettings returns the settings of Host.
-func hostSettings() []setting {
+func hostSettings(c *Config) []setting {
 	return []setting{
-		yesNo("host.enabled", "", func(c *Config) *bool { return &c.Host.Enabled }),
-		list("host.allowed", func(c *Config) *[]string { return &c.Host.Allowed }),
-		list("host.blocked", func(c *Config) *[]string { return &c.Host.Blocked }),
-		count("host.timeout_seconds", "", 1, 3600, func(c *Config) *int { return &c.Host.TimeoutSeconds }),
-		count("host.output_bytes", "", 1024, 64<<20, func(c *Config) *int64 { return &c.Host.OutputBytes }),
-		count("host.ram_mb", "", 8, 16<<20, func(c *Config) *int64 { return &c.Host.RAMMB }),
-		count("host.processes", "", 1, 1<<22, func(c *Config) *int { return &c.Host.Processes }),
-		count("host.cpu_cores", "", 0, 4096, func(c *Config) *int { return &c.Host.CPUCores }),
-		list("host.environment", func(c *Config) *[]string { return &c.Host.Environment }),
-		directories("host.read", func(c *Config) *[]string { return &c.Host.Read }),
-		directories("host.write", func(c *Config) *[]string { return &c.Host.Write }),
-		count("host.max_file_mb", "", 1, 1024, func(c *Config) *int64 { return &c.Host.MaxFileMB }),
+		{"host.enabled", "", "agents may use commands and files of this machine, as far as they are allowed", yesNo(&c.Host.Enabled)},
+		{"host.allowed", "", "commands that agents may run; a * is for programs whose options are known; @safe is a list of commands that change nothing", list(&c.Host.Allowed)},
+		{"host.blocked", "", "patterns of commands that nobody may allow", list(&c.Host.Blocked)},
+		{"host.timeout_seconds", "", "seconds of one command", count(1, 3600, &c.Host.TimeoutSeconds)},
+		{"host.output_bytes", "", "bytes of stdout, and as many of stderr, that are kept of a command", count(1024, 64<<20, &c.Host.OutputBytes)},
+		{"host.ram_mb", "", "MB of memory of a command and all that it starts", count(8, 16<<20, &c.Host.RAMMB)},
+		{"host.processes", "", "processes and threads of a command", count(1, 1<<22, &c.Host.Processes)},
+		{"host.cpu_cores", "", "cores that a command may use; 0 is all", count(0, 4096, &c.Host.CPUCores)},
+		{"host.environment", "", "names of variables that commands get", list(&c.Host.Environment)},
+		{"host.read", "", "directories that agents may read", directories(&c.Host.Read)},
+		{"host.write", "", "directories that agents may read and write", directories(&c.Host.Write)},
+		{"host.max_file_mb", "", "MB of one file that is read, written or copied", count(1, 1024, &c.Host.MaxFileMB)},
 	}
 }
 
-// directories returns the setting of a list of paths, made absolute by value.path.
-func directories(key string, of func(*Config) *[]string) setting {
-	paths := list(key, of)
-	return setting{key, "", "a list of paths", func(c *Config, v value) error {
-		if err := paths.set(c, v); err != nil {
+// directories is a list of paths, made absolute by value.path.
+func directories(of *[]string) kind {
+	paths := list(of)
+	return kind{"a list of paths", func(v value) error {
+		if err := paths.set(v); err != nil {
 			return err
 		}
-		for i, text := range *of(c) {
+		for i, text := range *of {
 			dir, err := v.path(text)
 			if err != nil {
 				return err
 			}
-			(*of(c))[i] = dir
+			(*of)[i] = dir
 		}
 		return nil
 	}, paths.show}

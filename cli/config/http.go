@@ -48,32 +48,32 @@ type OAuth struct {
 }
 
 // httpSettings returns the settings of HTTP, except for certificates, whose keys are not fixed.
-func httpSettings() []setting {
+func httpSettings(c *Config) []setting {
 	return []setting{
-		listenAt("http.listen", func(c *Config) *string { return &c.HTTP.Listen }),
-		text("http.socket_group", func(c *Config) *string { return &c.HTTP.Group }),
-		pathOr(None, "http.tls_cert", func(c *Config) *string { return &c.HTTP.Cert }),
-		pathOr(None, "http.tls_key", func(c *Config) *string { return &c.HTTP.Key }),
-		list("http.hosts", func(c *Config) *[]string { return &c.HTTP.Hosts }),
-		domainName("http.domain", func(c *Config) *string { return &c.HTTP.Domain }),
-		yesNo("http.page", "", func(c *Config) *bool { return &c.HTTP.Page }),
-		list("http.origins", func(c *Config) *[]string { return &c.HTTP.Origins }),
-		count("http.drain_seconds", "", 0, 3600, func(c *Config) *int { return &c.HTTP.DrainSeconds }),
-		count("http.requests", "", 1, 1_000_000, func(c *Config) *int { return &c.HTTP.Requests }),
-		pathOr(None, "http.client_ca", func(c *Config) *string { return &c.HTTP.ClientCA }),
-		address("http.oauth.issuer", "https://login.example.com", func(c *Config) *string { return &c.HTTP.OAuth.Issuer }),
-		address("http.oauth.resource", "https://sandbox.example.com/mcp", func(c *Config) *string { return &c.HTTP.OAuth.Resource }),
-		text("http.oauth.audience", func(c *Config) *string { return &c.HTTP.OAuth.Audience }),
-		address("http.oauth.jwks", "https://login.example.com/keys", func(c *Config) *string { return &c.HTTP.OAuth.JWKS }),
-		text("http.oauth.namespaces_claim", func(c *Config) *string { return &c.HTTP.OAuth.Namespaces }),
-		list("http.oauth.scopes", func(c *Config) *[]string { return &c.HTTP.OAuth.Scopes }),
-		text("http.oauth.person_scope", func(c *Config) *string { return &c.HTTP.OAuth.Person }),
+		{"http.listen", "", "where a server takes requests over HTTP, as serve --listen says; other machines need http.tls_cert", listenAt(&c.HTTP.Listen)},
+		{"http.socket_group", "", "group that may connect to the Unix socket of http.listen, besides its owner", text(&c.HTTP.Group)},
+		{"http.tls_cert", "", "file of the server's certificate, which is read again when it changes", pathOr(None, &c.HTTP.Cert)},
+		{"http.tls_key", "", "file of the certificate's key, likewise", pathOr(None, &c.HTTP.Key)},
+		{"http.hosts", "", "names and addresses that requests may have in Host, besides the server's own address", list(&c.HTTP.Hosts)},
+		{"http.domain", "", "domain below which ports of sandboxes of E2B's protocol have the names PORT-ID.DOMAIN, and the server api.DOMAIN and sandbox.DOMAIN", domainName(&c.HTTP.Domain)},
+		{"http.page", "", "people have a page at the address, which sandboxmcp page opens", yesNo(&c.HTTP.Page)},
+		{"http.origins", "", "origins of pages that may send requests, such as https://app.example.com", list(&c.HTTP.Origins)},
+		{"http.drain_seconds", "", "seconds that requests under way have to end when the server ends", count(0, 3600, &c.HTTP.DrainSeconds)},
+		{"http.requests", "", "requests a second that one identity may send to a server's HTTP address, and four times as many at once", count(1, 1_000_000, &c.HTTP.Requests)},
+		{"http.client_ca", "", "file of the certificates that sign those of clients", pathOr(None, &c.HTTP.ClientCA)},
+		{"http.oauth.issuer", "", "URL of the issuer whose JWTs are taken, as they have it", address("https://login.example.com", &c.HTTP.OAuth.Issuer)},
+		{"http.oauth.resource", "", "URL of the server's /mcp as clients have it", address("https://sandbox.example.com/mcp", &c.HTTP.OAuth.Resource)},
+		{"http.oauth.audience", "", "audience of JWTs; none is http.oauth.resource", text(&c.HTTP.OAuth.Audience)},
+		{"http.oauth.jwks", "", "URL of the issuer's keys; none is where its metadata say", address("https://login.example.com/keys", &c.HTTP.OAuth.JWKS)},
+		{"http.oauth.namespaces_claim", "", "claim of a JWT that has the namespaces of an agent", text(&c.HTTP.OAuth.Namespaces)},
+		{"http.oauth.scopes", "", "scopes that a JWT must have", list(&c.HTTP.OAuth.Scopes)},
+		{"http.oauth.person_scope", "", "scope of the JWTs of persons; none takes all for agents'", text(&c.HTTP.OAuth.Person)},
 	}
 }
 
-// listenAt returns the setting of an address to listen at. A TCP host and port are only split here, not looked up.
-func listenAt(key string, of func(*Config) *string) setting {
-	return setting{key, "", None + ", HOST:PORT, unix:PATH, systemd", func(c *Config, v value) error {
+// listenAt is an address to listen at. A TCP host and port are only split here, not looked up.
+func listenAt(of *string) kind {
+	return kind{None + ", HOST:PORT, unix:PATH, systemd", func(v value) error {
 		at, err := v.text()
 		path, unix := strings.CutPrefix(at, "unix:")
 		_, _, tcp := net.SplitHostPort(at)
@@ -89,49 +89,34 @@ func listenAt(key string, of func(*Config) *string) setting {
 			return fmt.Errorf("%q is no address: write one like 127.0.0.1:8750, unix:/run/sandboxmcp/http.sock, or systemd", at)
 		}
 		if err == nil {
-			*of(c) = at
+			*of = at
 		}
 		return err
-	}, func(c *Config) string { return quoted(cmp.Or(*of(c), None)) }}
+	}, func() string { return quoted(cmp.Or(*of, None)) }}
 }
 
-// domainName returns the setting of a domain, with or without a port.
-func domainName(key string, of func(*Config) *string) setting {
-	s := text(key, of)
-	s.takes = None + ", a domain"
-	set := s.set
-	s.set = func(c *Config, v value) error {
-		if err := set(c, v); err != nil {
-			return err
-		}
-		name, port, found := strings.Cut(*of(c), ":")
+// domainName is a domain, with or without a port.
+func domainName(of *string) kind {
+	k := checked(None+", a domain", None, of, func(text string) error {
+		name, port, found := strings.Cut(text, ":")
 		_, err := strconv.ParseUint(port, 10, 16)
-		if u, wrong := url.Parse("https://" + name + "/"); *of(c) != "" && (wrong != nil || u.Hostname() != name || strings.ContainsAny(name, "*_") || net.ParseIP(name) != nil || found && err != nil) {
-			return fmt.Errorf("%q is no domain: write it as sandbox.example.com, without https:// and *", *of(c))
+		if u, wrong := url.Parse("https://" + name + "/"); wrong != nil || u.Hostname() != name || strings.ContainsAny(name, "*_") || net.ParseIP(name) != nil || found && err != nil {
+			return fmt.Errorf("%q is no domain: write it as sandbox.example.com, without https:// and *", text)
 		}
-		*of(c) = strings.ToLower(*of(c))
 		return nil
+	})
+	set := k.set
+	k.set = func(v value) error {
+		err := set(v)
+		*of = strings.ToLower(*of)
+		return err
 	}
-	return s
+	return k
 }
 
-// text returns the setting of any text; the word None stands for "".
-func text(key string, of func(*Config) *string) setting {
-	return setting{key, "", None + ", a text", func(c *Config, v value) error {
-		word, err := v.text()
-		if word == None {
-			word = ""
-		}
-		if err == nil {
-			*of(c) = word
-		}
-		return err
-	}, func(c *Config) string {
-		if *of(c) == "" {
-			return None
-		}
-		return quoted(*of(c))
-	}}
+// text is any text; the word None stands for "".
+func text(of *string) kind {
+	return checked(None+", a text", None, of, func(string) error { return nil })
 }
 
 // certificates reads the names of the client certificates that are accepted.
@@ -143,10 +128,7 @@ func (d *document) certificates(n *yaml.Node) {
 			return
 		}
 		var c Certificate
-		d.fields(full, v, map[string]setting{
-			"kind":       word(full+".kind", "", []string{"agent", "person"}, func(*Config) *string { return &c.Kind }),
-			"namespaces": list(full+".namespaces", func(*Config) *[]string { return &c.Namespaces }),
-		}, "a certificate has kind and namespaces")
+		d.fields(full, v, c.settings(full), "a certificate has kind and namespaces")
 		if c.Kind == "" {
 			d.fail(d.at(k), full, "its kind is missing: agent or person")
 		}
@@ -157,14 +139,12 @@ func (d *document) certificates(n *yaml.Node) {
 	})
 }
 
-// certificateOrigins are the settings of the certificates, by name.
-func (c Config) certificateOrigins() (all []Setting) {
-	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Certificates)) {
-		one, key := c.HTTP.Certificates[name], "http.certificates."+name
-		all = append(all, Setting{key + ".kind", one.Kind, c.From(key + ".kind")},
-			Setting{key + ".namespaces", flow(one.Namespaces), c.From(key + ".namespaces")})
+// settings returns the settings of a certificate, whose keys begin with key.
+func (c *Certificate) settings(key string) []setting {
+	return []setting{
+		{key: key + ".kind", kind: word([]string{"agent", "person"}, &c.Kind)},
+		{key: key + ".namespaces", kind: list(&c.Namespaces)},
 	}
-	return all
 }
 
 // http checks settings of HTTP against each other.

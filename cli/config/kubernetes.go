@@ -17,18 +17,18 @@ type Kubernetes struct {
 }
 
 // kubernetesSettings returns the settings of the backend kubernetes.
-func kubernetesSettings() []setting {
+func kubernetesSettings(c *Config) []setting {
 	return []setting{
-		pathOr(Found, "kubernetes.kubeconfig", func(c *Config) *string { return &c.Kubernetes.Kubeconfig }),
-		text("kubernetes.context", func(c *Config) *string { return &c.Kubernetes.Context }),
-		text("kubernetes.namespace", func(c *Config) *string { return &c.Kubernetes.Namespace }),
-		checked("kubernetes.image", "KUBERNETES_IMAGE", None+", an image", None, func(c *Config) *string { return &c.Kubernetes.Image }, CheckImage),
-		text("kubernetes.runtime_class", func(c *Config) *string { return &c.Kubernetes.RuntimeClass }),
-		labels("kubernetes.node_selector", func(c *Config) *[]string { return &c.Kubernetes.NodeSelector }),
-		text("kubernetes.priority_class", func(c *Config) *string { return &c.Kubernetes.PriorityClass }),
-		text("kubernetes.service_account", func(c *Config) *string { return &c.Kubernetes.Account }),
-		count("kubernetes.overcommit", "", 1, 100, func(c *Config) *int { return &c.Kubernetes.Overcommit }),
-		count("kubernetes.policy_seconds", "", 0, 60, func(c *Config) *int { return &c.Kubernetes.PolicySeconds }),
-		word("kubernetes.agent_sandbox", "", []string{"auto", "always", "never"}, func(c *Config) *string { return &c.Kubernetes.AgentSandbox }),
+		{"kubernetes.kubeconfig", "", "file that says how to reach the cluster; auto is KUBECONFIG, the home directory, or the account of the server's own pod", pathOr(Found, &c.Kubernetes.Kubeconfig)},
+		{"kubernetes.context", "", "context of that file; none is its current one", text(&c.Kubernetes.Context)},
+		{"kubernetes.namespace", "", "namespace of the pods; none is the context's", text(&c.Kubernetes.Namespace)},
+		{"kubernetes.image", "KUBERNETES_IMAGE", "image that has this version of sandboxmcp as /.sandboxmcp/init", checked(None+", an image", None, &c.Kubernetes.Image, CheckImage)},
+		{"kubernetes.runtime_class", "", "RuntimeClass of the pods; none is the cluster's default", text(&c.Kubernetes.RuntimeClass)},
+		{"kubernetes.node_selector", "", "labels of the nodes that may run sandboxes", labels(&c.Kubernetes.NodeSelector)},
+		{"kubernetes.priority_class", "", "PriorityClass of the pods, by which the cluster decides whose wait; none is the cluster's default", text(&c.Kubernetes.PriorityClass)},
+		{"kubernetes.service_account", "", "account of the pods, of which they get no token; none is the namespace's default", text(&c.Kubernetes.Account)},
+		{"kubernetes.overcommit", "", "sandboxes that share what each may use of the CPUs: pods request that part", count(1, 100, &c.Kubernetes.Overcommit)},
+		{"kubernetes.policy_seconds", "", "seconds that a network policy may take to come into force for a new pod", count(0, 60, &c.Kubernetes.PolicySeconds)},
+		{"kubernetes.agent_sandbox", "", "idle pods are had by claims of agents.x-k8s.io where it is installed: auto if nodes map users; always, too, where runtime_class gives each pod a kernel", word([]string{"auto", "always", "never"}, &c.Kubernetes.AgentSandbox)},
 	}
 }

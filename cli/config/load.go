@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 
 // Load returns the effective configuration. Errors are of type *Error, possibly several joined.
 func Load(o Options) (Config, error) {
-	l := loader{c: defaults(runtime.GOMAXPROCS(0)), env: environment(o.Env)}
+	l := newLoader(runtime.GOMAXPROCS(0), o.Env)
 	l.file(o.File)
 	l.environment()
 	l.flags(o.Flags)
@@ -60,9 +60,26 @@ func Load(o Options) (Config, error) {
 
 // loader applies the sources of a configuration, the weakest first, and collects their errors.
 type loader struct {
-	c    Config
-	env  map[string]string
-	errs []error
+	c        Config
+	settings []setting // of c
+	env      map[string]string
+	errs     []error
+}
+
+// newLoader returns the loader of a machine with this many cores, with the defaults.
+func newLoader(cores int, env []string) *loader {
+	l := &loader{c: defaults(cores), env: environment(env)}
+	l.settings = settings(&l.c)
+	return l
+}
+
+// find returns the setting of a key.
+func (l *loader) find(key string) (s setting, known bool) {
+	i := slices.IndexFunc(l.settings, func(s setting) bool { return s.key == key })
+	if i < 0 {
+		return s, false
+	}
+	return l.settings[i], true
 }
 
 // maxErrors bounds the errors that are reported: a file that isn't meant for us has one in every line.
@@ -88,7 +105,7 @@ func printable(key string) string {
 // set gives a setting its value, and records the source.
 func (l *loader) set(s setting, v value, from string) {
 	v.home = l.home()
-	if err := s.set(&l.c, v); err != nil {
+	if err := s.set(v); err != nil {
 		l.fail(from, s.key, "%v", err)
 		return
 	}
@@ -101,7 +118,7 @@ const prefix = "SANDBOXMCP_"
 // environment applies the variables that belong to settings. An empty variable counts as none.
 func (l *loader) environment() {
 	known := []string{}
-	for _, s := range settings() {
+	for _, s := range l.settings {
 		if s.env == "" {
 			continue
 		}
@@ -127,12 +144,8 @@ func (l *loader) environment() {
 
 // flags applies the settings of the command line, by key.
 func (l *loader) flags(flags map[string]string) {
-	byKey := map[string]setting{}
-	for _, s := range settings() {
-		byKey[s.key] = s
-	}
 	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		if s, known := byKey[key]; known {
+		if s, known := l.find(key); known {
 			l.set(s, value{words: []string{flags[key]}, dir: workDir()}, "flag")
 		} else {
 			l.fail("flag", key, "there is no such setting: this is a bug of sandboxmcp")

@@ -72,7 +72,7 @@ func CheckLayers(base string, layers []string) error {
 
 // requirement is the setting for what p requires.
 func requirement(key string, p *Profile) setting {
-	return setting{key: key, set: func(_ *Config, v value) error {
+	return setting{key: key, kind: kind{set: func(v value) error {
 		layers, err := v.names()
 		if err == nil {
 			err = CheckLayers(p.Layers, layers)
@@ -81,7 +81,7 @@ func requirement(key string, p *Profile) setting {
 			p.Require = layers
 		}
 		return err
-	}}
+	}}}
 }
 
 // profiles reads the operator's own profiles.
@@ -117,7 +117,7 @@ func (d *document) profile(name, full string, k, n *yaml.Node) {
 	})
 	if layers != nil {
 		sets := []string{Hardened, Landlock}
-		d.setting(word(full+".layers", "", sets, func(*Config) *string { return &p.Layers }), layers)
+		d.setting(setting{key: full + ".layers", kind: word(sets, &p.Layers)}, layers)
 	}
 	p.Require = slices.Clone(builtin()[p.Layers].Require)
 	if require != nil {

@@ -12,35 +12,35 @@ import (
 )
 
 // recordSettings returns the settings of Audit, Redact and Events.
-func recordSettings() []setting {
+func recordSettings(c *Config) []setting {
 	return []setting{
-		audit(),
-		choice("audit.capture", []string{"code", "output"}, func(c *Config) *[]string { return &c.Audit.Capture }),
-		count("audit.checkpoint_rows", "", 1, 1_000_000, func(c *Config) *int { return &c.Audit.CheckpointRows }),
-		count("audit.seal_after_days", "", 0, 100*365, func(c *Config) *int { return &c.Audit.SealAfterDays }),
-		list("audit.push", func(c *Config) *[]string { return &c.Audit.Push }),
-		word("redact.unknown", "", []string{"off", "warn", "mask"}, func(c *Config) *string { return &c.Redact.Unknown }),
-		address("events.webhook", collector, func(c *Config) *string { return &c.Events.Webhook }),
-		secretName("events.webhook_secret", func(c *Config) *string { return &c.Events.WebhookSecret }),
-		list("events.webhook_kinds", func(c *Config) *[]string { return &c.Events.WebhookKinds }),
-		address("events.otlp", collector, func(c *Config) *string { return &c.Events.OTLP }),
+		{"audit.enabled", "AUDIT", "the log is always on: a run without a row has no result", alwaysOn()},
+		{"audit.capture", "", "what rows hold beside hashes, redacted, 64 KiB of each", choice([]string{"code", "output"}, &c.Audit.Capture)},
+		{"audit.checkpoint_rows", "", "rows after which the state of the log is signed", count(1, 1_000_000, &c.Audit.CheckpointRows)},
+		{"audit.seal_after_days", "", "days after which rows move into a sealed file; 0 is never", count(0, 100*365, &c.Audit.SealAfterDays)},
+		{"audit.push", "", "places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY", list(&c.Audit.Push)},
+		{"redact.unknown", "", "what happens to text that looks like a token and is in no vault: nothing, a warning, or a mask", word([]string{"off", "warn", "mask"}, &c.Redact.Unknown)},
+		{"events.webhook", "", "URL that events are posted to", address(collector, &c.Events.Webhook)},
+		{"events.webhook_secret", "", "secret of the vault that signs these posts", secretName(&c.Events.WebhookSecret)},
+		{"events.webhook_kinds", "", "kinds of events that are posted; an empty list is all", list(&c.Events.WebhookKinds)},
+		{"events.otlp", "", "OpenTelemetry collector that gets traces and metrics over HTTP", address(collector, &c.Events.OTLP)},
 	}
 }
 
-// audit returns the setting audit.enabled, which accepts only true: the log is always kept. In a file, "audit: on" sets it, too.
-func audit() setting {
-	return setting{"audit.enabled", "AUDIT", "on", func(c *Config, v value) error {
+// alwaysOn is audit.enabled, which accepts only true: the log is always kept. In a file, "audit: on" sets it, too.
+func alwaysOn() kind {
+	return kind{"on", func(v value) error {
 		on, err := v.truth()
 		if err == nil && !on {
 			err = errors.New("the audit log can't be switched off: a run without a row has no result")
 		}
 		return err
-	}, func(*Config) string { return "on" }}
+	}, func() string { return "on" }}
 }
 
-// choice returns the setting of a list of known words, each once; a single word needs no list.
-func choice(key string, known []string, of func(*Config) *[]string) setting {
-	return setting{key, "", None + ", a list of " + strings.Join(known, ", "), func(c *Config, v value) error {
+// choice is a list of known words, each once; a single word needs no list.
+func choice(known []string, of *[]string) kind {
+	return kind{None + ", a list of " + strings.Join(known, ", "), func(v value) error {
 		words := v.words
 		if !v.list && len(words) == 1 && words[0] == None {
 			words = nil
@@ -53,17 +53,17 @@ func choice(key string, known []string, of func(*Config) *[]string) setting {
 				return fmt.Errorf("%s is listed twice", w)
 			}
 		}
-		*of(c) = slices.Clone(words)
+		*of = slices.Clone(words)
 		return nil
-	}, func(c *Config) string { return flow(*of(c)) }}
+	}, func() string { return flow(*of) }}
 }
 
 // collector is an example of an address, for messages.
 const collector = "https://collector.example.com:4318"
 
-// address returns the setting of an HTTP URL, without a name and password. Messages show example.
-func address(key, example string, of func(*Config) *string) setting {
-	s := checked(key, "", None+", a URL", None, of, func(text string) error {
+// address is an HTTP URL, without a name and password. Messages show example.
+func address(example string, of *string) kind {
+	k := checked(None+", a URL", None, of, func(text string) error {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
@@ -73,8 +73,8 @@ func address(key, example string, of func(*Config) *string) setting {
 		}
 		return nil
 	})
-	s.show = func(c *Config) string { return quoted(cmp.Or(withoutToken(*of(c)), None)) }
-	return s
+	k.show = func() string { return quoted(cmp.Or(withoutToken(*of), None)) }
+	return k
 }
 
 // withoutToken returns a URL without the parts that may hold a token: user, query and fragment. Text that is no URL may be
@@ -94,9 +94,9 @@ func withoutToken(text string) string {
 	return bare.String()
 }
 
-// secretName returns the setting of a secret's place in the vault, not of its value.
-func secretName(key string, of func(*Config) *string) setting {
-	return checked(key, "", None+", NAMESPACE/KEY", None, of, func(text string) error {
+// secretName is a secret's place in the vault, not its value.
+func secretName(of *string) kind {
+	return checked(None+", NAMESPACE/KEY", None, of, func(text string) error {
 		if namespace, name, ok := strings.Cut(text, "/"); !ok || namespace == "" || name == "" {
 			return errors.New("write NAMESPACE/KEY, under which the secret is in the vault") // not the text: it may be the value
 		}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -51,14 +50,8 @@ func (d *document) runtimes(n *yaml.Node) {
 func (d *document) runtime(name, full string, k, n *yaml.Node) {
 	var r Runtime
 	before := len(d.errs)
-	d.fields(full, n, map[string]setting{
-		"extensions": list(full+".extensions", func(*Config) *[]string { return &r.Extensions }),
-		"command":    list(full+".command", func(*Config) *[]string { return &r.Command }),
-		"compile":    list(full+".compile", func(*Config) *[]string { return &r.Compile }),
-		"check":      list(full+".check", func(*Config) *[]string { return &r.Check }),
-		"kernel":     list(full+".kernel", func(*Config) *[]string { return &r.Kernel }),
-		"driver":     path(full+".driver", "", func(*Config) *string { return &r.Driver }),
-	}, "a runtime has check, command, compile, driver, extensions, kernel")
+	fields := append(r.settings(full), setting{key: full + ".driver", kind: path(&r.Driver)})
+	d.fields(full, n, fields, "a runtime has check, command, compile, driver, extensions, kernel")
 	if len(d.errs) > before {
 		return
 	}
@@ -117,19 +110,13 @@ func (r Runtime) wrong() string {
 	return ""
 }
 
-// runtimeOrigins are the settings of the runtimes, by name.
-func (c Config) runtimeOrigins() (all []Setting) {
-	for _, name := range slices.Sorted(maps.Keys(c.Runtimes)) {
-		r, key := c.Runtimes[name], "runtimes."+name
-		for _, one := range []struct {
-			key   string
-			words []string
-		}{{"extensions", r.Extensions}, {"command", r.Command}, {"compile", r.Compile}, {"check", r.Check}, {"kernel", r.Kernel}} {
-			all = append(all, Setting{key + "." + one.key, flow(one.words), c.From(key + "." + one.key)})
-		}
-		if r.Driver != "" {
-			all = append(all, Setting{key + ".driver", quoted(r.Driver), c.From(key + ".driver")})
-		}
+// settings returns the settings of a runtime but for its driver, whose keys begin with key.
+func (r *Runtime) settings(key string) []setting {
+	return []setting{
+		{key: key + ".extensions", kind: list(&r.Extensions)},
+		{key: key + ".command", kind: list(&r.Command)},
+		{key: key + ".compile", kind: list(&r.Compile)},
+		{key: key + ".check", kind: list(&r.Check)},
+		{key: key + ".kernel", kind: list(&r.Kernel)},
 	}
-	return all
 }

@@ -27,75 +27,74 @@ type value struct {
 type setting struct {
 	key   string // with dots
 	env   string // after SANDBOXMCP_, "" when the environment can't set it
+	about string // one sentence without a full stop
+	kind
+}
+
+// kind is how a value is read and shown, of one field of a Config.
+type kind struct {
 	takes string // the values that it may have, for the reference
-	set   func(*Config, value) error
-	show  func(*Config) string
+	set   func(value) error
+	show  func() string
 }
 
-// settings returns all settings, in the order in which they are shown.
-func settings() []setting {
+// settings returns all settings of c, in the order in which they are shown.
+func settings(c *Config) []setting {
 	all := []setting{
-		word("backend", "BACKEND", backends(), func(c *Config) *string { return &c.Backend }),
-		count("max_concurrent", "MAX_CONCURRENT", 1, 10_000, func(c *Config) *int { return &c.MaxConcurrent }),
-		count("max_queue", "", 0, 1_000_000, func(c *Config) *int { return &c.MaxQueue }),
-		word("network", "NETWORK", []string{"deny", "ask"}, func(c *Config) *string { return &c.Network }),
-		stores(),
-		path("state_dir", "", func(c *Config) *string { return &c.StateDir }),
-		path("sqlite_path", "SQLITE_PATH", func(c *Config) *string { return &c.SQLitePath }),
-		profile(),
-		yesNo("structured", "STRUCTURED", func(c *Config) *bool { return &c.Structured }),
-		checked("git.name", "", "text", None, func(c *Config) *string { return &c.Git.Name }, checkIdentity),
-		checked("git.email", "", "an address", None, func(c *Config) *string { return &c.Git.Email }, checkIdentity),
-		pathOr(None, "skills", func(c *Config) *string { return &c.Skills }),
+		{"backend", "BACKEND", "what contains programs: a hardened process, containers of an engine, or pods of a cluster", word(backends(), &c.Backend)},
+		{"max_concurrent", "MAX_CONCURRENT", "runs at the same time", count(1, 10_000, &c.MaxConcurrent)},
+		{"max_queue", "", "runs that may wait; the next one is refused as busy", count(0, 1_000_000, &c.MaxQueue)},
+		{"network", "NETWORK", "what happens to a name that is not allowed: it is denied, or a person is asked", word([]string{"deny", "ask"}, &c.Network)},
+		{"vault", "VAULT", "stores that lend secrets, in the order in which they are asked", stores(&c.Vault)},
+		{"state_dir", "", "directory of the log, the keys, the vault and kept results", path(&c.StateDir)},
+		{"sqlite_path", "SQLITE_PATH", "database of the log", path(&c.SQLitePath)},
+		{"profile", "PROFILE", "profile of runs that name none", profile(&c.Profile)},
+		{"structured", "STRUCTURED", "a server gives structuredContent to every client", yesNo(&c.Structured)},
+		{"git.name", "", "name of the author of commits that git makes in sandboxes", checked("text", None, &c.Git.Name, checkIdentity)},
+		{"git.email", "", "address of the author of commits that git makes in sandboxes", checked("an address", None, &c.Git.Email, checkIdentity)},
+		{"skills", "", "directory of skills, each a directory with a SKILL.md, which a server gives its clients as resources and prompts", pathOr(None, &c.Skills)},
 	}
-	env := map[string]string{"limits.timeout_seconds": "TIMEOUT", "caps.ram_mb": "MAX_RAM_MB"}
-	for i, l := range new(Limits).all() {
-		all = append(all, bound("limits."+l.name, env["limits."+l.name], func(c *Config) limit { return c.Limits.all()[i] }))
+	for _, l := range c.Limits.all() {
+		all = append(all, setting{"limits." + l.name, map[string]string{"timeout_seconds": "TIMEOUT"}[l.name], l.about, l.kind()})
 	}
-	for i, l := range new(Limits).all() {
-		all = append(all, bound("caps."+l.name, env["caps."+l.name], func(c *Config) limit { return c.Caps.all()[i] }))
+	for _, l := range c.Caps.all() {
+		all = append(all, setting{"caps." + l.name, map[string]string{"ram_mb": "MAX_RAM_MB"}[l.name], "the highest limits." + l.name + " that a caller can ask for", l.kind()})
 	}
-	all = append(all, recordSettings()...)
-	all = append(all, approvalSettings()...)
-	all = append(all,
-		list("egress.allow", func(c *Config) *[]string { return &c.Egress.Allow }),
-		list("egress.deny", func(c *Config) *[]string { return &c.Egress.Deny }),
-		list("egress.networks", func(c *Config) *[]string { return &c.Egress.Networks }),
-		portList("egress.local", func(c *Config) *[]int { return &c.Egress.Local }),
-		resolver("egress.resolver", func(c *Config) *string { return &c.Egress.Resolver }),
-		count("egress.idle_seconds", "", 1, 24*60*60, func(c *Config) *int { return &c.Egress.IdleSeconds }),
-		count("egress.connections", "", 1, 100_000, func(c *Config) *int { return &c.Egress.Connections }),
-		count("artifacts.max_count", "", 1, 1_000_000, func(c *Config) *int { return &c.Artifacts.MaxCount }),
-		count("artifacts.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Artifacts.MaxMB }),
-		yesNo("artifacts.withhold", "", func(c *Config) *bool { return &c.Artifacts.Withhold }),
-		count("sessions.per_namespace", "", 1, 100_000, func(c *Config) *int { return &c.Sessions.PerNamespace }),
-		count("sessions.per_identity", "", 1, 100_000, func(c *Config) *int { return &c.Sessions.PerIdentity }),
-		count("sessions.total", "", 1, 100_000, func(c *Config) *int { return &c.Sessions.Total }),
-		count("sessions.paused_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Sessions.PausedMB }),
-		count("sessions.idle_seconds", "", 1, 30*24*60*60, func(c *Config) *int { return &c.Sessions.IdleSeconds }),
-		count("sessions.lifetime_seconds", "", 1, 30*24*60*60, func(c *Config) *int { return &c.Sessions.LifetimeSeconds }),
-		yesNo("packages.scripts", "", func(c *Config) *bool { return &c.Packages.Scripts }),
-		count("packages.max_mb", "", 1, 1<<20, func(c *Config) *int64 { return &c.Packages.MaxMB }),
-		count("packages.cache_mb", "", 0, 1<<20, func(c *Config) *int64 { return &c.Packages.CacheMB }),
-		word("validate.reject_dangerous", "", []string{"never", "low", "medium", "high"}, func(c *Config) *string { return &c.Validate.Reject }),
-		list("validate.rules_off", func(c *Config) *[]string { return &c.Validate.RulesOff }),
-		count("keep.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Keep.MaxMB }),
-		count("keep.hours", "", 1, 24*365, func(c *Config) *int { return &c.Keep.Hours }),
-		yesNo("pool.enabled", "POOL", func(c *Config) *bool { return &c.Pool.Enabled }),
-		count("pool.max", "", 1, 1000, func(c *Config) *int { return &c.Pool.Max }),
-		count("pool.memory_mb", "", 1, 1<<20, func(c *Config) *int64 { return &c.Pool.MemoryMB }),
-		count("pool.idle_seconds", "", 1, 24*60*60, func(c *Config) *int { return &c.Pool.IdleSeconds }),
-	)
-	all = append(all, webSettings()...)
-	all = append(all, hostSettings()...)
-	all = append(all, httpSettings()...)
-	all = append(all, containerSettings()...)
-	return append(all, kubernetesSettings()...)
+	all = slices.Concat(all, recordSettings(c), approvalSettings(c), []setting{
+		{"egress.allow", "", "names that runs may reach without asking for them, and that callers may name", list(&c.Egress.Allow)},
+		{"egress.deny", "", "names that nobody may reach", list(&c.Egress.Deny)},
+		{"egress.networks", "", "private networks and addresses that names may lead to", list(&c.Egress.Networks)},
+		{"egress.local", "", "ports of this machine's loopback that runs and the web tools may reach as localhost", portList(&c.Egress.Local)},
+		{"egress.resolver", "", "DNS server that is asked for allowed names", resolver(&c.Egress.Resolver)},
+		{"egress.idle_seconds", "", "seconds after which a connection without traffic is ended", count(1, 24*60*60, &c.Egress.IdleSeconds)},
+		{"egress.connections", "", "connections of one sandbox at the same time", count(1, 100_000, &c.Egress.Connections)},
+		{"artifacts.max_count", "", "files of a run that are kept", count(1, 1_000_000, &c.Artifacts.MaxCount)},
+		{"artifacts.max_mb", "", "MB of the files of a run that are kept", count(1, 16<<20, &c.Artifacts.MaxMB)},
+		{"artifacts.withhold", "", "files in which a lent secret is found are named and hashed, and not handed out", yesNo(&c.Artifacts.Withhold)},
+		{"sessions.per_namespace", "", "sessions of one namespace at the same time", count(1, 100_000, &c.Sessions.PerNamespace)},
+		{"sessions.per_identity", "", "sessions at the same time that one identity has made over HTTP", count(1, 100_000, &c.Sessions.PerIdentity)},
+		{"sessions.total", "", "sessions at the same time", count(1, 100_000, &c.Sessions.Total)},
+		{"sessions.paused_mb", "", "MB of the files of all paused sessions, which are kept until sessions.lifetime_seconds have passed, or the server ends", count(1, 16<<20, &c.Sessions.PausedMB)},
+		{"sessions.idle_seconds", "", "seconds after which an unused session ends", count(1, 30*24*60*60, &c.Sessions.IdleSeconds)},
+		{"sessions.lifetime_seconds", "", "seconds after which any session ends", count(1, 30*24*60*60, &c.Sessions.LifetimeSeconds)},
+		{"packages.scripts", "", "packages may run install scripts and be built from source", yesNo(&c.Packages.Scripts)},
+		{"packages.max_mb", "", "MB of the packages of one namespace and language", count(1, 1<<20, &c.Packages.MaxMB)},
+		{"packages.cache_mb", "", "MB that are kept of packages that were fetched and unpacked, for whoever installs the same; 0 is none", count(0, 1<<20, &c.Packages.CacheMB)},
+		{"validate.reject_dangerous", "", "severity from which dangerous patterns in code are refused", word([]string{"never", "low", "medium", "high"}, &c.Validate.Reject)},
+		{"validate.rules_off", "", "rules that find nothing", list(&c.Validate.RulesOff)},
+		{"keep.max_mb", "", "MB of outputs and artifacts that are kept for get_artifacts", count(1, 16<<20, &c.Keep.MaxMB)},
+		{"keep.hours", "", "hours after which they are removed", count(1, 24*365, &c.Keep.Hours)},
+		{"pool.enabled", "POOL", "a server keeps sandboxes ready for programs that may come", yesNo(&c.Pool.Enabled)},
+		{"pool.max", "", "sandboxes that are ready at the same time", count(1, 1000, &c.Pool.Max)},
+		{"pool.memory_mb", "", "MB of all that are ready", count(1, 1<<20, &c.Pool.MemoryMB)},
+		{"pool.idle_seconds", "", "seconds after which those of a kind end that no run has asked for", count(1, 24*60*60, &c.Pool.IdleSeconds)},
+	})
+	return slices.Concat(all, webSettings(c), hostSettings(c), httpSettings(c), containerSettings(c), kubernetesSettings(c))
 }
 
-// checked returns the setting of a text that check accepts. The word none, if there is one, stands for "".
-func checked(key, env, takes, none string, of func(*Config) *string, check func(text string) error) setting {
-	return setting{key, env, takes, func(c *Config, v value) error {
+// checked is a text that check accepts. The word none, if there is one, stands for "".
+func checked(takes, none string, of *string, check func(text string) error) kind {
+	return kind{takes, func(v value) error {
 		text, err := v.text()
 		if text == none {
 			text = ""
@@ -103,10 +102,10 @@ func checked(key, env, takes, none string, of func(*Config) *string, check func(
 			err = check(text)
 		}
 		if err == nil {
-			*of(c) = text
+			*of = text
 		}
 		return err
-	}, func(c *Config) string { return quoted(cmp.Or(*of(c), none)) }}
+	}, func() string { return quoted(cmp.Or(*of, none)) }}
 }
 
 // checkIdentity refuses what git can't write into a commit.
@@ -117,9 +116,9 @@ func checkIdentity(text string) error {
 	return nil
 }
 
-// word returns the setting of one of the known words.
-func word(key, env string, known []string, of func(*Config) *string) setting {
-	return checked(key, env, strings.Join(known, ", "), "", of, func(text string) error {
+// word is one of the known words.
+func word(known []string, of *string) kind {
+	return checked(strings.Join(known, ", "), "", of, func(text string) error {
 		if !slices.Contains(known, text) {
 			return fmt.Errorf("%q is not known%s: use %s", text, spelling.DidYouMean(text, known), either(known))
 		}
@@ -127,9 +126,9 @@ func word(key, env string, known []string, of func(*Config) *string) setting {
 	})
 }
 
-// count returns the setting of a whole number from lower to upper.
-func count[T int | int64](key, env string, lower, upper T, of func(*Config) *T) setting {
-	return setting{key, env, fmt.Sprintf("%d to %d", lower, upper), func(c *Config, v value) error {
+// count is a whole number from lower to upper.
+func count[T int | int64](lower, upper T, of *T) kind {
+	return kind{fmt.Sprintf("%d to %d", lower, upper), func(v value) error {
 		n, err := v.number()
 		switch {
 		case err != nil:
@@ -139,52 +138,51 @@ func count[T int | int64](key, env string, lower, upper T, of func(*Config) *T) 
 		case T(n) < lower || T(n) > upper:
 			return fmt.Errorf("%s is out of range: %d to %d", decimal(n), lower, upper)
 		}
-		*of(c) = T(n)
+		*of = T(n)
 		return nil
-	}, func(c *Config) string { return strconv.FormatInt(int64(*of(c)), 10) }}
+	}, func() string { return fmt.Sprint(*of) }}
 }
 
-// bound returns the setting of one field of a Limits.
-func bound(key, env string, of func(*Config) limit) setting {
-	l := of(new(Config))
-	return setting{key, env, decimal(l.min) + " to " + decimal(l.max), func(c *Config, v value) error {
-		n, err := v.number()
-		if err != nil {
-			return err
-		}
-		return of(c).set(n)
-	}, func(c *Config) string { return decimal(of(c).get()) }}
-}
-
-// yesNo returns the setting of a truth value.
-func yesNo(key, env string, of func(*Config) *bool) setting {
-	return setting{key, env, "true, false", func(c *Config, v value) error {
+// yesNo is a truth value.
+func yesNo(of *bool) kind {
+	return kind{"true, false", func(v value) error {
 		b, err := v.truth()
 		if err == nil {
-			*of(c) = b
+			*of = b
 		}
 		return err
-	}, func(c *Config) string { return strconv.FormatBool(*of(c)) }}
+	}, func() string { return strconv.FormatBool(*of) }}
 }
 
-// list returns the setting of a list of texts, which may be empty in a file.
-func list(key string, of func(*Config) *[]string) setting {
-	return setting{key, "", "a list", func(c *Config, v value) (err error) {
+// list is a list of texts, which may be empty in a file.
+func list(of *[]string) kind {
+	return checkedList("a list", of, func(string, []string) error { return nil })
+}
+
+// checkedList is a list of texts that check accepts, each with those before it.
+func checkedList(takes string, of *[]string, check func(word string, before []string) error) kind {
+	return kind{takes, func(v value) error {
 		if v.list && len(v.words) == 0 {
-			*of(c) = nil
+			*of = nil
 			return nil
 		}
-		*of(c), err = v.names()
+		words, err := v.names()
+		for i, word := range words {
+			if err == nil {
+				err = check(word, words[:i])
+			}
+		}
+		*of = words
 		return err
-	}, func(c *Config) string { return flow(*of(c)) }}
+	}, func() string { return flow(*of) }}
 }
 
 // System is the word for this machine's own resolver.
 const System = "system"
 
-// portList returns the setting of a list of TCP ports.
-func portList(key string, of func(*Config) *[]int) setting {
-	return setting{key, "", "a list of ports", func(c *Config, v value) error {
+// portList is a list of TCP ports.
+func portList(of *[]int) kind {
+	return kind{"a list of ports", func(v value) error {
 		v.numbers = nil // they are what is wanted
 		if v.tag == "!!int" {
 			v.tag = ""
@@ -204,14 +202,14 @@ func portList(key string, of func(*Config) *[]int) setting {
 			}
 			all = append(all, port)
 		}
-		*of(c) = all
+		*of = all
 		return nil
-	}, func(c *Config) string { return strings.ReplaceAll(fmt.Sprint(*of(c)), " ", ", ") }}
+	}, func() string { return strings.ReplaceAll(fmt.Sprint(*of), " ", ", ") }}
 }
 
-// resolver returns the setting of a DNS server, by its address: a name would need a resolver.
-func resolver(key string, of func(*Config) *string) setting {
-	s := checked(key, "", System+", ADDRESS, ADDRESS:PORT", "", of, func(text string) error {
+// resolver is a DNS server, by its address: a name would need a resolver.
+func resolver(of *string) kind {
+	k := checked(System+", ADDRESS, ADDRESS:PORT", "", of, func(text string) error {
 		_, plain := netip.ParseAddr(text)
 		_, port := netip.ParseAddrPort(text)
 		if text != System && plain != nil && port != nil {
@@ -219,48 +217,43 @@ func resolver(key string, of func(*Config) *string) setting {
 		}
 		return nil
 	})
-	s.show = func(c *Config) string { return *of(c) }
-	return s
+	return shownAs(k, of)
 }
 
-// stores returns the setting of the vault's stores, each listed at most once.
-func stores() setting {
+// shownAs is a kind whose value is shown without quotes.
+func shownAs(k kind, of *string) kind {
+	k.show = func() string { return *of }
+	return k
+}
+
+// stores are the vault's, each listed at most once.
+func stores(of *[]string) kind {
 	known := []string{"environment", "sealed", "keyring", "memory"}
-	return setting{"vault", "VAULT", "a list of " + strings.Join(known, ", "), func(c *Config, v value) error {
-		names, err := v.names()
-		if err != nil {
-			return err
+	return checkedList("a list of "+strings.Join(known, ", "), of, func(name string, before []string) error {
+		switch {
+		case !slices.Contains(known, name):
+			return fmt.Errorf("%q is no store of secrets%s: use %s", name, spelling.DidYouMean(name, known), either(known))
+		case slices.Contains(before, name):
+			return fmt.Errorf("store %s is listed twice", name)
 		}
-		for i, name := range names {
-			if !slices.Contains(known, name) {
-				return fmt.Errorf("%q is no store of secrets%s: use %s", name, spelling.DidYouMean(name, known), either(known))
-			}
-			if slices.Contains(names[:i], name) {
-				return fmt.Errorf("store %s is listed twice", name)
-			}
-		}
-		c.Vault = names
 		return nil
-	}, func(c *Config) string { return flow(c.Vault) }}
+	})
 }
 
-// profile returns the setting of the profile of runs that name none.
-func profile() setting {
-	return setting{"profile", "PROFILE", Hardened + ", " + Landlock + ", a name below profiles", func(c *Config, v value) (err error) {
-		c.Profile, err = v.text() // whether there is one of this name is known at the end
-		return err
-	}, func(c *Config) string { return c.Profile }}
+// profile is the profile of runs that name none. Whether there is one of this name is known at the end.
+func profile(of *string) kind {
+	return shownAs(checked(Hardened+", "+Landlock+", a name below profiles", "", of, func(string) error { return nil }), of)
 }
 
-// path returns the setting of a path, made absolute by value.path.
-func path(key, env string, of func(*Config) *string) setting {
-	return setting{key, env, "a path", func(c *Config, v value) error {
+// path is a path, made absolute by value.path.
+func path(of *string) kind {
+	return kind{"a path", func(v value) error {
 		text, err := v.text()
 		if err == nil {
-			*of(c), err = v.path(text)
+			*of, err = v.path(text)
 		}
 		return err
-	}, func(c *Config) string { return *of(c) }}
+	}, func() string { return *of }}
 }
 
 // path makes text absolute. A relative path in a file would mean another place for every working

@@ -1,9 +1,6 @@
 package config
 
 import (
-	"maps"
-	"slices"
-
 	"go.yaml.in/yaml/v3"
 )
 
@@ -24,10 +21,7 @@ func (d *document) templates(n *yaml.Node) {
 			return
 		}
 		var t Template
-		d.fields(full, v, map[string]setting{
-			"backend": word(full+".backend", "", backends(), func(*Config) *string { return &t.Backend }),
-			"profile": text(full+".profile", func(*Config) *string { return &t.Profile }),
-		}, "a template has backend and profile")
+		d.fields(full, v, t.settings(full), "a template has backend and profile")
 		if d.c.HTTP.Templates == nil {
 			d.c.HTTP.Templates = map[string]Template{}
 		}
@@ -35,11 +29,10 @@ func (d *document) templates(n *yaml.Node) {
 	})
 }
 
-// templateOrigins are the settings of the templates, by name.
-func (c Config) templateOrigins() (all []Setting) {
-	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Templates)) {
-		t, key := c.HTTP.Templates[name], "http.templates."+name
-		all = append(all, Setting{key + ".backend", t.Backend, c.From(key + ".backend")}, Setting{key + ".profile", t.Profile, c.From(key + ".profile")})
+// settings returns the settings of a template, whose keys begin with key.
+func (t *Template) settings(key string) []setting {
+	return []setting{
+		{key: key + ".backend", kind: shownAs(word(backends(), &t.Backend), &t.Backend)},
+		{key: key + ".profile", kind: shownAs(text(&t.Profile), &t.Profile)},
 	}
-	return all
 }

@@ -14,7 +14,7 @@ func (v value) text() (string, error) {
 	case v.list:
 		return "", errors.New("one value is wanted, not a list")
 	case v.tag != "" && v.tag != "!!str":
-		return "", fmt.Errorf("text is wanted, not %s", kind(v.tag))
+		return "", fmt.Errorf("text is wanted, not %s", typeName(v.tag))
 	case v.words[0] == "":
 		return "", errors.New("the value is empty")
 	}
@@ -27,7 +27,7 @@ func (v value) number() (float64, error) {
 	case v.list:
 		return 0, errors.New("one number is wanted, not a list")
 	case v.tag != "" && v.tag != "!!int" && v.tag != "!!float":
-		return 0, fmt.Errorf("a number is wanted, not %s", kind(v.tag))
+		return 0, fmt.Errorf("a number is wanted, not %s", typeName(v.tag))
 	}
 	text := v.words[0]
 	// Only plain decimals: 0x10, 1_000, 1e3, 010, .inf and the like surprise one reader or another.
@@ -66,7 +66,7 @@ func (v value) names() ([]string, error) {
 		words = strings.Split(words[0], ",")
 	}
 	if v.tag != "" && v.tag != "!!str" {
-		return nil, fmt.Errorf("a list of names is wanted, not %s", kind(v.tag))
+		return nil, fmt.Errorf("a list of names is wanted, not %s", typeName(v.tag))
 	}
 	words = slices.Clone(words)
 	for i := range words {
@@ -77,8 +77,8 @@ func (v value) names() ([]string, error) {
 	return words, nil
 }
 
-// kind names a YAML type in words.
-func kind(tag string) string {
+// typeName names a YAML type in words.
+func typeName(tag string) string {
 	switch tag {
 	case "!!str":
 		return "text (leave out the quotes)"
