@@ -35,7 +35,7 @@ func (c Client) entry(data []byte, s Server) pairs {
 		return append(start, pair{"env", pairs{}})
 	case opencode:
 		own := pairs{{"type", "local"}, {"command", append([]string{s.Command}, s.Args...)}}
-		if len(c.place(data)) == 1 {
+		if !nested(data) {
 			own = append(own, pair{"enabled", true})
 		}
 		return own
@@ -43,13 +43,13 @@ func (c Client) entry(data []byte, s Server) pairs {
 	return start
 }
 
-// place returns the keys that lead to the servers in a file. opencode's second version has them one level deeper, and has no
+// place returns the keys that lead to the server of a name in a file. opencode's second version has them one level deeper, and has no
 // "enabled".
-func (c Client) place(data []byte) []string {
+func (c Client) place(data []byte, name string) []string {
 	if c.kind == opencode && nested(data) {
-		return []string{"mcp", "servers"}
+		return []string{"mcp", "servers", name}
 	}
-	return c.container
+	return slices.Concat(c.container, []string{name})
 }
 
 // nested reports whether "mcp" has a "servers" that is no server.
@@ -74,11 +74,15 @@ func (c Client) Snippet(s Server) string {
 	case inYAML:
 		return extensions + ":\n" + string(yamlEntry(s, "  ", "  ", "\n"))
 	}
-	whole := any(pairs{{s.Name, c.entry(nil, s)}})
-	for i := len(c.container) - 1; i >= 0; i-- {
-		whole = pairs{{c.container[i], whole}}
+	return string(fresh(nil, c.place(nil, s.Name), c.entry(nil, s)))
+}
+
+// nest returns a value in objects, by these names from outside to inside.
+func nest(names []string, value any) any {
+	for _, name := range slices.Backward(names) {
+		value = pairs{{name, value}}
 	}
-	return string(style{"\n", "  "}.text(whole, "")) + "\n"
+	return value
 }
 
 // style is the layout of a file.

@@ -94,79 +94,68 @@ func line(data []byte, offset int) string {
 	return fmt.Sprintf("line %d, column %d", bytes.Count(before, []byte("\n"))+1, offset-bytes.LastIndexByte(before, '\n'))
 }
 
-// jsonAdded returns data with an entry, and with the containers that it needs. In an entry that is there already, members that
+// jsonAdded returns data with an entry at path, and with the containers that it needs. In an entry that is there already, members that
 // are not ours stay.
-func jsonAdded(data []byte, container []string, entry pairs, name string) ([]byte, error) {
+func jsonAdded(data []byte, path []string, entry pairs) ([]byte, error) {
 	root, err := parse(data)
 	if err != nil {
 		return nil, err
 	}
 	if root == nil {
-		return fresh(data, container, entry, name), nil
+		return fresh(data, path, entry), nil
 	}
-	at, rest, err := object(root, data, append(container[:len(container):len(container)], name))
-	switch {
-	case err != nil:
+	at, rest, err := object(root, data, path)
+	if err != nil {
 		return nil, err
-	case rest == nil:
-		return updated(data, container, entry, name)
 	}
-	value := any(entry)
-	for i := len(rest) - 1; i > 0; i-- {
-		value = pairs{{rest[i], value}}
+	if rest != nil {
+		return checkedJSON(inserted(data, root, at, pair{rest[0], nest(rest[1:], entry)}))
 	}
-	return checkedJSON(data, inserted(data, root, at, pair{rest[0], value}))
-}
-
-// fresh returns a file with the entry alone, after the comments of data, which has no value.
-func fresh(data []byte, container []string, entry pairs, name string) []byte {
-	s := styleOf(data, nil)
-	whole := any(pairs{{name, entry}})
-	for i := len(container) - 1; i >= 0; i-- {
-		whole = pairs{{container[i], whole}}
-	}
-	out := bytes.Clone(data)
-	if text := bytes.TrimRight(out, " \t\r\n"); len(text) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
-		out = append(out, s.newline...)
-	}
-	return append(append(out, s.text(whole, "")...), s.newline...)
-}
-
-// updated sets the members of an entry that is there, one after the other.
-func updated(data []byte, container []string, entry pairs, name string) ([]byte, error) {
 	for _, remote := range []string{"url", "httpUrl", "serverUrl"} {
-		if root, err := parse(data); err == nil && root.Find("/"+strings.Join(append(container[:len(container):len(container)], escape(name), remote), "/")) != nil {
-			return nil, fmt.Errorf("the server %q there is one behind a URL: %w", name, errForm)
+		if _, m, _ := member(at.Value.(*hujson.Object), data, remote); m != nil {
+			return nil, fmt.Errorf("the server %q there is one behind a URL: %w", path[len(path)-1], errForm)
 		}
 	}
 	for _, p := range entry {
-		theirs := slices.Contains([]string{"env", "enabled", "timeout", "tools"}, p.name)
-		root, err := parse(data)
-		if err != nil {
-			return nil, err
-		}
-		at, _, err := object(root, data, append(container[:len(container):len(container)], name))
-		if err != nil {
-			return nil, err
-		}
-		_, m, err := member(at.Value.(*hujson.Object), data, p.name)
-		switch {
-		case err != nil:
-			return nil, err
-		case m != nil && (same(m.Value, p.value) || theirs):
-			continue // what people set there is theirs
-		case m == nil && (theirs || p.name == "type"):
-			continue // the entry is one that goes without
-		case m == nil:
-			data, err = checkedJSON(data, inserted(data, root, at, p))
-		default:
-			data, err = checkedJSON(data, splice(data, m.Value.StartOffset, m.Value.EndOffset, compact(p.value)))
-		}
-		if err != nil {
+		if data, err = updated(data, path, p); err != nil {
 			return nil, err
 		}
 	}
 	return data, nil
+}
+
+// fresh returns a file with the entry alone, after the comments of data, which has no value.
+func fresh(data []byte, path []string, entry pairs) []byte {
+	s := styleOf(data, nil)
+	out := bytes.Clone(data)
+	if text := bytes.TrimRight(out, " \t\r\n"); len(text) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
+		out = append(out, s.newline...)
+	}
+	return append(append(out, s.text(nest(path, entry), "")...), s.newline...)
+}
+
+// updated sets a member of the entry at path, which is there.
+func updated(data []byte, path []string, p pair) ([]byte, error) {
+	root, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	at, _, err := object(root, data, path)
+	if err != nil {
+		return nil, err
+	}
+	_, m, err := member(at.Value.(*hujson.Object), data, p.name)
+	theirs := slices.Contains([]string{"env", "enabled", "timeout", "tools"}, p.name)
+	switch {
+	case err != nil:
+		return nil, err
+	case theirs, m != nil && same(m.Value, p.value), m == nil && p.name == "type": // what people set is theirs, and an entry goes without a type
+		return data, nil
+	case m == nil:
+		return checkedJSON(inserted(data, root, at, p))
+	}
+	m.Value.Value = hujson.Literal(compact(p.value))
+	return checkedJSON(root.Pack())
 }
 
 // same reports whether a value of the file equals want, whatever their spelling.
@@ -177,44 +166,39 @@ func same(v hujson.Value, want any) bool {
 	return json.Unmarshal(v.Pack(), &a) == nil && json.Unmarshal(compact(want), &b) == nil && reflect.DeepEqual(a, b)
 }
 
-// escape returns a name as a part of a JSON pointer: RFC 6901.
-func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
-
 // splice returns a copy of data with data[from:to] replaced.
 func splice(data []byte, from, to int, with []byte) []byte {
 	out := make([]byte, 0, len(data)+len(with))
 	return append(append(append(out, data[:from]...), with...), data[to:]...)
 }
 
-// checkedJSON returns after, or an error if it can't be read: then the edit has a bug of ours.
-func checkedJSON(before, after []byte) ([]byte, error) {
+// checkedJSON returns an edited file, or an error if it can't be read: then the edit has a bug of ours.
+func checkedJSON(after []byte) ([]byte, error) {
 	if _, err := parse(after); err != nil {
 		return nil, fmt.Errorf("the edited file would be broken (a bug of ours): %w", err)
 	}
 	return after, nil
 }
 
-// jsonFind returns how the entry of a name starts its server. An entry of another form counts as there, without a command.
-func jsonFind(data []byte, container []string, name string) (s Server, there bool, err error) {
+// jsonFind returns how the entry at path starts its server. An entry of another form counts as there, without a command.
+func jsonFind(data []byte, path []string) (s Server, there bool, err error) {
 	root, err := parse(data)
 	if err != nil || root == nil {
 		return s, false, err
 	}
-	at, rest, err := object(root, data, append(container[:len(container):len(container)], name))
+	at, rest, err := object(root, data, path)
 	if err != nil || rest != nil {
 		return s, false, err
 	}
+	s.Name = path[len(path)-1]
 	v := at.Clone()
 	v.Minimize()
 	var e struct{ Command, Args any }
-	if err := json.Unmarshal(v.Pack(), &e); err != nil {
-		return s, true, nil // whatever it is, its name is ours
+	_ = json.Unmarshal(v.Pack(), &e) // whatever it is, its name is ours
+	if words := append(texts(e.Command), texts(e.Args)...); len(words) > 0 {
+		s.Command, s.Args = words[0], words[1:]
 	}
-	words := append(texts(e.Command), texts(e.Args)...)
-	if len(words) == 0 {
-		return Server{Name: name}, true, nil
-	}
-	return Server{Name: name, Command: words[0], Args: words[1:]}, true, nil
+	return s, true, nil
 }
 
 // texts returns a string, or the strings of a list, of which elements of other types are "".
@@ -234,26 +218,29 @@ func texts(v any) (all []string) {
 // errAbsent is the error of a removal of an entry that is not in the file.
 var errAbsent = errors.New("there is no such entry")
 
-// jsonRemoved returns data without an entry, and without the containers that are empty then and are not in original, the
-// content before the entry.
-func jsonRemoved(data []byte, container []string, name string, original []byte) ([]byte, error) {
+// jsonRemoved returns data without the entry at path, and without the objects around it that are empty then and are not in original,
+// the content before the entry.
+func jsonRemoved(data []byte, path []string, original []byte) ([]byte, error) {
 	old, _ := parse(bytes.TrimPrefix(original, bom))
-	for n := len(container); n >= 0; n-- {
+	for n := len(path) - 1; n >= 0; n-- {
 		root, err := parse(data)
 		if err != nil || root == nil {
 			return nil, errors.Join(err, errAbsent)
 		}
-		at, rest, err := object(root, data, container[:n])
+		at, rest, err := object(root, data, path[:n])
 		if err != nil || rest != nil {
 			return nil, errors.Join(err, errAbsent)
 		}
-		what := name
-		if n < len(container) {
-			if what = container[n]; had(old, container[:n+1]) || !empty(at, what) {
-				break
-			}
+		obj := at.Value.(*hujson.Object)
+		i, m, err := member(obj, data, path[n])
+		if err != nil || m == nil {
+			return nil, errors.Join(err, errAbsent)
 		}
-		if data, err = checkedJSON(data, without(data, at.Value.(*hujson.Object), at, what)); err != nil {
+		if n < len(path)-1 && (had(old, path[:n+1]) || !empty(m)) {
+			break
+		}
+		without(obj, i)
+		if data, err = checkedJSON(root.Pack()); err != nil {
 			return nil, err
 		}
 	}
@@ -266,12 +253,7 @@ func had(old *hujson.Value, path []string) bool {
 }
 
 // empty reports whether the member is an object without members and comments.
-func empty(at *hujson.Value, name string) bool {
-	for _, m := range at.Value.(*hujson.Object).Members {
-		obj, ok := m.Value.Value.(*hujson.Object)
-		if lit, is := m.Name.Value.(hujson.Literal); ok && is && lit.String() == name {
-			return len(obj.Members) == 0 && len(bytes.TrimSpace(obj.AfterExtra)) == 0
-		}
-	}
-	return false
+func empty(m *hujson.ObjectMember) bool {
+	obj, ok := m.Value.Value.(*hujson.Object)
+	return ok && len(obj.Members) == 0 && obj.AfterExtra.IsStandard()
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/tailscale/hujson"
 )
@@ -36,103 +37,65 @@ func indentAt(data []byte, offset int) (indent []byte, own bool) {
 	return text[:len(text)-len(rest)], len(rest) == 0
 }
 
-// inserted returns data with a member added at the end of an object.
+// inserted returns a file with a member added at the end of its object at, laid out as the others are. What is between the last value
+// and the end, such as a comment, stays where it is.
 func inserted(data []byte, root, at *hujson.Value, p pair) []byte {
-	obj, s := at.Value.(*hujson.Object), styleOf(data, root)
-	closing := at.EndOffset - 1
-	outer, _ := indentAt(data, at.StartOffset)
-	if len(obj.Members) == 0 {
-		return filled(data, at, s, string(outer), p)
+	obj, s, n := at.Value.(*hujson.Object), styleOf(data, root), len(at.Value.(*hujson.Object).Members)
+	name, value := hujson.Value{Value: hujson.Literal(compact(p.name))}, hujson.Value{BeforeExtra: hujson.Extra(" ")}
+	if n > 0 && obj.Members[n-1].Value.AfterExtra != nil {
+		value.AfterExtra = hujson.Extra{} // a trailing comma
 	}
-	last := obj.Members[len(obj.Members)-1].Value
-	trailing := last.AfterExtra != nil
-	if !bytes.Contains(data[at.StartOffset:at.EndOffset], []byte("\n")) {
-		return inLine(data, last, closing, trailing, p)
+	if n > 0 && !bytes.Contains(data[at.StartOffset:at.EndOffset], []byte("\n")) { // on one line, it can't hold a comment that ends with the line
+		name.BeforeExtra, value.Value = hujson.Extra(" "), hujson.Literal(compact(p.value))
+	} else {
+		outer, _ := indentAt(data, at.StartOffset)
+		indent := string(outer) + s.unit
+		if n > 0 {
+			if theirs, own := indentAt(data, obj.Members[n-1].Name.StartOffset); own {
+				indent = string(theirs)
+			}
+		}
+		kept := bytes.TrimRight(obj.AfterExtra, " \t\r\n")
+		end := obj.AfterExtra[len(kept):]
+		if n == 0 {
+			end = nil
+		}
+		if !bytes.Contains(end, []byte("\n")) { // the end is on the last member's line
+			end = slices.Concat([]byte(s.newline), outer, end)
+		}
+		name.BeforeExtra, value.Value = slices.Concat(kept, []byte(s.newline+indent)), hujson.Literal(s.text(p.value, indent))
+		obj.AfterExtra = end
 	}
-	indent, own := indentAt(data, obj.Members[len(obj.Members)-1].Name.StartOffset)
-	if !own {
-		indent = []byte(string(outer) + s.unit)
-	}
-	one := append([]byte(s.newline), indent...)
-	one = append(append(append(one, compact(p.name)...), ": "...), s.text(p.value, string(indent))...)
-	if trailing {
-		one = append(one, ',')
-	}
-	// What is between the last value and the end, such as a comment, stays where it is.
-	tail := bytes.TrimRight(data[last.EndOffset:closing], " \t\r\n")
-	end := last.EndOffset + len(tail)
-	if end == closing || !bytes.Contains(data[end:closing], []byte("\n")) { // the end is on the last member's line
-		one = append(append(one, s.newline...), outer...)
-	}
-	out := splice(data, end, end, one)
-	if !trailing {
-		out = splice(out, last.EndOffset, last.EndOffset, []byte(","))
-	}
-	return out
+	obj.Members = append(obj.Members, hujson.ObjectMember{Name: name, Value: value})
+	return root.Pack()
 }
 
-// filled returns data with a member added to an object that has none.
-func filled(data []byte, at *hujson.Value, s style, outer string, p pair) []byte {
-	indent := outer + s.unit
-	inner := bytes.TrimRight(data[at.StartOffset+1:at.EndOffset-1], " \t\r\n")
-	one := []byte(s.newline + indent)
-	one = append(append(append(one, compact(p.name)...), ": "...), s.text(p.value, indent)...)
-	one = append(one, s.newline+outer...)
-	return splice(data, at.StartOffset+1+len(inner), at.EndOffset-1, one)
-}
-
-// inLine returns data with a member added to an object on one line, which can't hold a comment that ends with the line.
-func inLine(data []byte, last hujson.Value, closing int, trailing bool, p pair) []byte {
-	one := append(append(compact(p.name), ": "...), compact(p.value)...)
-	if trailing {
-		end := last.EndOffset + len(last.AfterExtra) + 1
-		return splice(data, end, end, append(append([]byte(" "), one...), ','))
+// without removes a member, its comma and the white space before it. Comments stay.
+func without(obj *hujson.Object, i int) {
+	m, last := obj.Members[i], i == len(obj.Members)-1
+	next := &obj.AfterExtra // what follows it
+	if !last {
+		next = &obj.Members[i+1].Name.BeforeExtra
 	}
-	return splice(data, last.EndOffset, last.EndOffset, append([]byte(", "), one...))
-}
-
-// without returns data without a member, its comma and the white space before it.
-func without(data []byte, obj *hujson.Object, at *hujson.Value, name string) []byte {
-	i, m, err := member(obj, data, name)
-	if err != nil || m == nil {
-		return data
+	after := slices.Concat(m.Value.AfterExtra, *next)
+	if m.Value.AfterExtra.IsStandard() {
+		after = *next
 	}
-	from := len(bytes.TrimRight(data[:m.Name.StartOffset], " \t\r\n"))
-	out := cut(data, obj, at, i, from)
-	if _, err := parse(out); err != nil { // what follows is in a comment of the line before now
-		return cut(data, obj, at, i, m.Name.StartOffset)
+	joined := slices.Concat(bytes.TrimRight(m.Name.BeforeExtra, " \t\r\n"), after)
+	if _, err := hujson.Parse(slices.Concat(joined, []byte("null"))); err != nil { // what follows would be in a comment of the line before
+		joined = slices.Concat(m.Name.BeforeExtra, after)
 	}
-	return out
-}
-
-// cut returns data without the i-th member, from an offset at or before its name on, and without one comma.
-func cut(data []byte, obj *hujson.Object, at *hujson.Value, i, from int) []byte {
-	m := obj.Members[i]
-	to, last := m.Value.EndOffset, i == len(obj.Members)-1
-	comma := to + len(m.Value.AfterExtra)
-	switch {
-	case last && m.Value.AfterExtra == nil && i > 0:
-		// The comma before it goes, too.
-		before := obj.Members[i-1].Value
-		comma = before.EndOffset + len(before.AfterExtra)
-		data = splice(data, from, to, nil)
-		return splice(data, comma, comma+1, nil)
-	case last && m.Value.AfterExtra == nil:
-	case len(bytes.TrimSpace(m.Value.AfterExtra)) == 0:
-		to = comma + 1
-	default: // a comment stands between them
-		data = splice(data, comma, comma+1, nil)
+	if last && i > 0 {
+		if before := &obj.Members[i-1].Value; m.Value.AfterExtra == nil { // its comma goes, too
+			joined, before.AfterExtra = slices.Concat(before.AfterExtra, joined), nil
+		} else {
+			before.AfterExtra = append(hujson.Extra{}, before.AfterExtra...) // its comma is a trailing one now
+		}
 	}
-	return tidied(splice(data, from, to, nil), at.StartOffset)
-}
-
-// tidied returns data with {} for the object at start if only white space is in it.
-func tidied(data []byte, start int) []byte {
-	rest := bytes.TrimLeft(data[start+1:], " \t\r\n")
-	if len(rest) > 0 && rest[0] == '}' {
-		return splice(data, start+1, len(data)-len(rest), nil)
+	*next = joined
+	if obj.Members = slices.Delete(obj.Members, i, i+1); len(obj.Members) == 0 && obj.AfterExtra.IsStandard() {
+		obj.AfterExtra = nil
 	}
-	return data
 }
 
 // Here returns this machine, with an empty Home if that is not known.

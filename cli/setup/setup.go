@@ -4,7 +4,7 @@
 // can't be read with certainty is refused and not touched; a file is replaced in one step, and what it was before the
 // entry came is kept beside it. Taking the entry out gives back those bytes if nothing else has changed.
 //
-// tailscale/hujson finds the places in JSON with comments, go-toml those in TOML, yaml.v3 those in YAML.
+// tailscale/hujson finds the places in JSON with comments, and writes what was changed; go-toml finds those in TOML, yaml.v3 those in YAML.
 package setup
 
 import (
@@ -130,7 +130,7 @@ func (c Client) added(data []byte, s Server) ([]byte, error) {
 		return yamlAdded(data, s)
 	}
 	text, bom := bytes.CutPrefix(data, bom)
-	out, err := jsonAdded(text, c.place(text), c.entry(text, s), s.Name)
+	out, err := jsonAdded(text, c.place(text, s.Name), c.entry(text, s))
 	return restore(out, bom), err
 }
 
@@ -143,7 +143,7 @@ func (c Client) find(data []byte, name string) (Server, bool, error) {
 		return asYAML().find(data, name)
 	}
 	text, _ := bytes.CutPrefix(data, bom)
-	return jsonFind(text, c.place(text), name)
+	return jsonFind(text, c.place(text, name))
 }
 
 // removed returns data without the entry of a name. original, the backup, shows which empty containers are ours.
@@ -155,7 +155,7 @@ func (c Client) removed(data []byte, name string, original []byte) ([]byte, erro
 		return yamlRemoved(data, name, original)
 	}
 	text, bom := bytes.CutPrefix(data, bom)
-	out, err := jsonRemoved(text, c.place(text), name, original)
+	out, err := jsonRemoved(text, c.place(text, name), original)
 	return restore(out, bom), err
 }
 

@@ -49,7 +49,8 @@ func value(t testing.TB, c Client, data []byte) map[string]any {
 func entryOf(c Client, data []byte, v map[string]any) any {
 	path := map[form][]string{inTOML: {tables}, inYAML: {extensions}}[c.form]
 	if path == nil {
-		path = c.place(bytes.TrimPrefix(data, bom))
+		path = c.place(bytes.TrimPrefix(data, bom), ours.Name)
+		path = path[:len(path)-1]
 	}
 	for _, name := range path {
 		v, _ = v[name].(map[string]any)
@@ -229,6 +230,15 @@ func TestRemoveWithoutBackup(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestCommentBefore: what follows the entry on its line does not come into the comment of the line before.
+func TestCommentBefore(t *testing.T) {
+	c, _ := Find("cursor")
+	out, err := c.removed([]byte("{\"mcpServers\": {\"x\": 1, // mine\n  \"sandboxmcp\": {}, \"y\": 2\n}}"), "sandboxmcp", nil)
+	if want := "{\"mcpServers\": {\"x\": 1, // mine\n   \"y\": 2\n}}"; err != nil || string(out) != want {
+		t.Errorf("got %q, %v, want %q", out, err, want)
 	}
 }
 
