@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -45,13 +46,12 @@ Example: source <(sandboxmcp completion bash)`,
 			if !slices.Contains(complete.Shells(), shell) {
 				return exit.Usage(completionHint, "there is no completion for %q", shell)
 			}
-			return complete.Write(p.Out, shell, completionOf(c.App))
+			return complete.Script(p.Out, shell, c.App.Name)
 		}, completionHint, "completion needs the name of one shell"),
 	}
 }
 
-// completionOf is the command tree as the scripts need it. Values that it can't know are asked for when they
-// are needed, by askCommand.
+// completionOf is the command tree as completion needs it.
 func completionOf(app *cli.App) complete.Command {
 	return commandOf("", &cli.Command{Name: app.Name, Flags: app.Flags, Subcommands: app.Commands})
 }
@@ -97,33 +97,48 @@ const completionTimeout = time.Second
 // plainWord is a word that no shell makes something else of: bash expands the words that it is offered.
 var plainWord = lazy.Regexp(`^[A-Za-z0-9._-]+$`)
 
-// askCommand prints words for the scripts of completion, a line each. It says nothing when it knows none, or
-// when something is wrong: an error would be written into the line that somebody types.
+// askCommand answers the scripts of completion: with words that can stand where somebody types, or with those of a kind, a line each. It
+// says nothing when it knows none, or when something is wrong: an error would be written into the line that somebody types.
 func (p *program) askCommand() *cli.Command {
 	return &cli.Command{
 		Name: "__complete", Hidden: true,
 		Usage:       "print words for the completion of a shell",
-		UsageText:   "sandboxmcp __complete sessions|approvals|servers|runs|vault|tokens",
+		UsageText:   "sandboxmcp __complete words bash|zsh|fish\nsandboxmcp __complete sessions|approvals|servers|runs|vault|tokens",
 		Description: "Example: sandboxmcp __complete sessions",
 		Action: func(c *cli.Context) error {
-			cfg, err := wiring.Load(c)
-			if err != nil {
-				return nil
-			}
-			ctx, cancel := context.WithTimeout(c.Context, completionTimeout)
-			defer cancel()
-			for _, word := range wordsFor(ctx, c, cfg) {
-				if plainWord().MatchString(word) {
+			if c.Args().First() != "words" {
+				for _, word := range plainWords(c, c.Args().First()) {
 					fmt.Fprintln(p.Out, word)
 				}
+				return nil
 			}
-			return nil
+			typed, err := io.ReadAll(io.LimitReader(p.In, maxLine))
+			if err != nil || len(typed) == 0 {
+				return nil
+			}
+			words := strings.Split(strings.TrimSuffix(string(typed), "\x00"), "\x00")
+			s, offered := complete.Offer(completionOf(c.App), words, func(kind string) []string { return plainWords(c, kind) })
+			return complete.Print(p.Out, c.Args().Get(1), s, offered)
 		},
 	}
 }
 
-func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config) (words []string) {
-	switch c.Args().First() {
+// maxLine bounds the command line that is completed, in bytes.
+const maxLine = 1 << 20
+
+// plainWords are the words of a kind that no shell makes something else of.
+func plainWords(c *cli.Context, kind string) []string {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.Context, completionTimeout)
+	defer cancel()
+	return slices.DeleteFunc(wordsFor(ctx, c, cfg, kind), func(word string) bool { return !plainWord().MatchString(word) })
+}
+
+func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config, kind string) (words []string) {
+	switch kind {
 	case askRuns:
 		if _, err := os.Stat(wiring.ResultsDir(cfg)); err != nil {
 			return nil
@@ -146,7 +161,7 @@ func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config) (words []s
 	case askSessions, askApprovals, askServers:
 		clients, _ := client.Servers(ctx, c)
 		for _, client := range clients {
-			words = append(words, heardOf(ctx, client, c.Args().First())...)
+			words = append(words, heardOf(ctx, client, kind)...)
 			client.Close()
 		}
 	}

@@ -61,7 +61,7 @@ func valueOf(path, name, usage string) *complete.Source {
 		s.Ask = askSessions
 	default:
 		if s.Words == nil {
-			*s = named(cmdline.Placeholder(usage))
+			*s, _ = named(cmdline.Placeholder(usage))
 		}
 	}
 	return s
@@ -81,24 +81,24 @@ func choices(usage string) (words []string) {
 	return words
 }
 
-// named returns the completions of a word in capitals in a usage.
-func named(word string) complete.Source {
+// named returns the completions of a word in capitals in a usage, if it has any.
+func named(word string) (s complete.Source, known bool) {
 	for _, kind := range strings.Split(strings.Trim(word, "[]."), "|") {
 		name, _, _ := strings.Cut(kind, "[")
 		switch name {
 		case "FILE", "PATH", "RECEIPT", "SHA256SUMS", "HOST:PATH":
-			return complete.Source{Files: true}
+			return complete.Source{Files: true}, true
 		case "DIR":
-			return complete.Source{Dirs: true}
+			return complete.Source{Dirs: true}, true
 		case "SESSION", "SESSION_ID":
-			return complete.Source{Ask: askSessions}
+			return complete.Source{Ask: askSessions}, true
 		case "REQUEST_ID":
-			return complete.Source{Ask: askRuns}
+			return complete.Source{Ask: askRuns}, true
 		case "LANGUAGE":
-			return complete.Source{Words: config.Languages()}
+			return complete.Source{Words: config.Languages()}, true
 		}
 	}
-	return complete.Source{}
+	return s, false
 }
 
 // wordsOf returns the completions of a command's argument, from its usage: the first word in it that is no flag and no
@@ -131,7 +131,7 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 			case word == strings.ToLower(word) && strings.Contains(word, "|"):
 				return complete.Source{Words: strings.Split(word, "|")}
 			}
-			if s := named(word); s.String() != "none" {
+			if s, known := named(word); known {
 				return s
 			}
 			break

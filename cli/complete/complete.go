@@ -1,14 +1,12 @@
-// Package complete writes the scripts by which shells complete command lines.
-//
-// A script holds all that is known when it is made: commands, flags, and the values that have names. What
-// only a running server or the state directory knows, it asks the program for: PROGRAM __complete KIND prints
-// a word a line.
+// Package complete completes command lines: its scripts for shells ask the program, at each press of the tab key, what can stand
+// where somebody types.
 package complete
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -33,39 +31,96 @@ type Source struct {
 	Words []string
 	Files bool
 	Dirs  bool
-	Ask   string // a KIND to ask the program for
+	Ask   string // a kind of words that only a server or the state directory knows
 }
 
-// Shells are those that Write knows.
+// Word is an offered word, and what it is for.
+type Word struct{ Text, Usage string }
+
+// Shells are those that Script and Print know.
 func Shells() []string { return []string{"bash", "zsh", "fish"} }
 
-// Write writes the script for a shell, root being the program with its global flags.
-func Write(w io.Writer, shell string, root Command) error {
-	var text string
-	switch shell {
-	case "bash":
-		text = bash(root)
-	case "zsh":
-		text = zsh(root)
-	case "fish":
-		text = fish(root)
-	default:
+//go:embed bash.sh zsh.zsh fish.fish
+var scripts embed.FS
+
+// Script writes the script of a shell for a program. It asks by PROGRAM __complete words SHELL, with the words that were typed on
+// standard input, each with a NUL behind it: all users of a machine can read what programs are started with.
+func Script(w io.Writer, shell, program string) error {
+	text, err := scripts.ReadFile(map[string]string{"bash": "bash.sh", "zsh": "zsh.zsh", "fish": "fish.fish"}[shell])
+	if err != nil {
 		return fmt.Errorf("write a completion for %q: there is none", shell)
 	}
-	_, err := io.WriteString(w, strings.ReplaceAll(text, "PROGRAM", root.Name))
+	_, err = io.WriteString(w, strings.ReplaceAll(string(text), "PROGRAM", program))
 	return err
 }
 
-// walk calls f with each command below root and its path, without the program's name; root's is "".
-func walk(root Command, f func(path string, c Command)) {
-	var down func(path string, c Command)
-	down = func(path string, c Command) {
-		f(path, c)
-		for _, sub := range c.Commands {
-			down(strings.TrimSpace(path+" "+sub.Name), sub)
+// Offer returns what can stand in the place of the last of the words that were typed behind the program's name. ask returns the words
+// of a kind.
+func Offer(root Command, typed []string, ask func(kind string) []string) (s Source, words []Word) {
+	at, ended, others := root, false, false
+	var flag *Flag // whose value comes next
+	last := typed[len(typed)-1]
+	for _, word := range typed[:len(typed)-1] {
+		switch sub := slices.IndexFunc(at.Commands, func(c Command) bool { return c.Name == word }); {
+		case flag != nil:
+			if word != "=" { // which is a word of its own in bash
+				flag = nil
+			}
+		case ended:
+		case word == "--":
+			ended = true
+		case strings.HasPrefix(word, "-"):
+			flag = valued(root, at, word)
+		case !others && sub >= 0:
+			at = at.Commands[sub]
+		default:
+			others = true
 		}
 	}
-	down("", root)
+	flags := slices.Concat(at.Flags, []Flag{{Names: []string{"help"}, Usage: "show help"}})
+	if at.Name != root.Name {
+		flags = slices.Concat(flags, root.Flags)
+	}
+	name, _, inline := strings.Cut(last, "=")
+	prefix := ""
+	switch {
+	case flag != nil:
+		s = *flag.Value
+	case !ended && inline && strings.HasPrefix(last, "-"):
+		if flag = valued(root, at, name); flag != nil {
+			s, prefix = *flag.Value, name+"="
+		}
+	case !ended && strings.HasPrefix(last, "-"):
+		for _, f := range flags {
+			for _, n := range f.dashed() {
+				words = append(words, Word{n, f.Usage})
+			}
+		}
+	default:
+		for _, sub := range at.Commands {
+			if !others && !ended {
+				words = append(words, Word{sub.Name, sub.Usage})
+			}
+		}
+		s = at.Words
+	}
+	if s.Ask != "" {
+		s.Words = ask(s.Ask)
+	}
+	for _, word := range s.Words {
+		words = append(words, Word{Text: prefix + word})
+	}
+	return s, words
+}
+
+// valued returns the flag of a command or of the program that is typed like this, nil if there is none or it takes no value.
+func valued(root, at Command, typed string) *Flag {
+	for _, f := range slices.Concat(at.Flags, root.Flags) {
+		if f.Value != nil && slices.Contains(f.dashed(), typed) {
+			return &f
+		}
+	}
+	return nil
 }
 
 // dashed are the names of a flag as they are typed.
@@ -80,102 +135,25 @@ func (f Flag) dashed() (names []string) {
 	return names
 }
 
-// String returns how the scripts of bash and zsh write a source: files, dirs, "?" and a kind, "=" and words, or
-// none.
-func (s Source) String() string {
+// Print writes an offer as the script of a shell reads it: a line that says whether files or directories are meant, too, and a line
+// for each word.
+func Print(w io.Writer, shell string, s Source, words []Word) error {
+	var b strings.Builder
 	switch {
 	case s.Files:
-		return "files"
+		b.WriteString("files\n")
 	case s.Dirs:
-		return "dirs"
-	case s.Ask != "":
-		return "?" + s.Ask
-	case len(s.Words) > 0:
-		return "=" + strings.Join(s.Words, " ")
+		b.WriteString("dirs\n")
+	default:
+		b.WriteString("words\n")
 	}
-	return "none"
-}
-
-// quote makes one word of a text, for bash and zsh.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
-
-// values writes a line of a case statement for each flag that takes a value.
-func values(b *strings.Builder, path string, flags []Flag) {
-	for _, f := range flags {
-		if f.Value == nil {
-			continue
+	for _, word := range words {
+		b.WriteString(word.Text)
+		if between := map[string]string{"zsh": ":", "fish": "\t"}[shell]; between != "" && word.Usage != "" {
+			b.WriteString(between + word.Usage)
 		}
-		var patterns []string
-		for _, n := range f.dashed() {
-			if path == "*" {
-				patterns = append(patterns, "*"+quote(" "+n))
-			} else {
-				patterns = append(patterns, quote(path+" "+n))
-			}
-		}
-		fmt.Fprintf(b, "\t%s) value=%s ;;\n", strings.Join(patterns, "|"), quote(f.Value.String()))
+		b.WriteByte('\n')
 	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
-
-//go:embed bash.sh
-var bashHead string
-
-func bash(root Command) string {
-	var at, value strings.Builder
-	walk(root, func(path string, c Command) {
-		var names, flags []string
-		for _, sub := range c.Commands {
-			names = append(names, sub.Name)
-		}
-		for _, f := range c.Flags {
-			flags = append(flags, f.dashed()...)
-		}
-		if path != "" {
-			values(&value, path, c.Flags)
-			for _, f := range root.Flags {
-				flags = append(flags, f.dashed()...)
-			}
-		}
-		fmt.Fprintf(&at, "\t%s) commands=%s flags=%s words=%s ;;\n", quote(path), quote(strings.Join(names, " ")),
-			quote(strings.Join(append(flags, "--help"), " ")), quote(c.Words.String()))
-	})
-	values(&value, "*", root.Flags)
-	return fmt.Sprintf("%s\n__PROGRAM_at() {\n\tcase $1 in\n%s\tesac\n}\n\n__PROGRAM_value() {\n\tvalue=''\n\tcase \"$1 $2\" in\n%s\tesac\n}\n\ncomplete -F _PROGRAM PROGRAM\n",
-		bashHead, at.String(), value.String())
-}
-
-//go:embed zsh.zsh
-var zshHead string
-
-func zsh(root Command) string {
-	var at, value strings.Builder
-	walk(root, func(path string, c Command) {
-		flags := c.Flags
-		if path != "" {
-			values(&value, path, c.Flags)
-			flags = append(flags[:len(flags):len(flags)], root.Flags...)
-		}
-		fmt.Fprintf(&at, "\t%s)\n\t\twords_=%s\n\t\tcommands=(", quote(path), quote(c.Words.String()))
-		for _, sub := range c.Commands {
-			fmt.Fprintf(&at, "\n\t\t\t%s", quote(sub.Name+":"+sub.Usage))
-		}
-		at.WriteString(")\n\t\tflags=(")
-		for _, f := range append(flags[:len(flags):len(flags)], Flag{Names: []string{"help"}, Usage: "show help"}) {
-			for _, n := range f.dashed() {
-				fmt.Fprintf(&at, "\n\t\t\t%s", quote(n+":"+f.Usage))
-			}
-		}
-		at.WriteString(")\n\t\t;;\n")
-	})
-	values(&value, "*", root.Flags)
-	return fmt.Sprintf("%s\n__PROGRAM_at() {\n\tcase $1 in\n%s\tesac\n}\n\n__PROGRAM_value() {\n\tvalue=''\n\tcase \"$1 $2\" in\n%s\tesac\n}\n\n%s",
-		zshHead, at.String(), value.String(), zshTail)
-}
-
-// zshTail is for a script that was sourced, and for one that zsh loads when it first needs it.
-const zshTail = `if [[ $funcstack[1] == _PROGRAM ]]; then
-	_PROGRAM "$@"
-else
-	compdef _PROGRAM PROGRAM
-fi
-`

@@ -2,36 +2,19 @@
 # For this shell: PROGRAM completion fish | source
 # For all: PROGRAM completion fish > ~/.config/fish/completions/PROGRAM.fish
 
-# Whether the words so far name just this command; "first": and nothing stands behind it yet.
-function __PROGRAM_at
-    set -l path
-    set -l flag
-    set -l ended
-    set -l typed
+function __PROGRAM_words
     set -l tokens (commandline -opc)
-    for word in $tokens[2..-1]
-        if test -n "$flag"
-            set flag
-        else if test -n "$ended"
-            continue
-        else if test "$word" = --
-            set ended 1
-        else if string match -q -- '-*' $word
-            if contains -- "$path $word" $__PROGRAM_valued; or contains -- "$word" $__PROGRAM_valued
-                set flag $word
-            end
-        else if test -z "$typed"; and contains -- (string trim -- "$path $word") $__PROGRAM_commands
-            set path (string trim -- "$path $word")
-        else
-            set typed 1
-        end
+    set -l current (commandline -ct)
+    set -l found (printf '%s\0' $tokens[2..-1] "$current" | command $tokens[1] __complete words fish 2>/dev/null)
+    set -l flag (string match -r '^-[^=]*=' -- "$current")
+    set -l value (string replace -r '^-[^=]*=' '' -- "$current")
+    switch "$found[1]"
+        case files
+            printf '%s\n' "$flag"(__fish_complete_path "$value")
+        case dirs
+            printf '%s\n' "$flag"(__fish_complete_directories "$value")
     end
-    test "$path" = "$argv[1]"; or return 1
-    test "$argv[2]" != first; or test -z "$typed$ended"
+    string join -- \n $found[2..-1]
 end
 
-# Words that only the program knows.
-function __PROGRAM_ask
-    set -l tokens (commandline -opc)
-    command $tokens[1] __complete $argv[1] 2>/dev/null
-end
+complete -c PROGRAM -f -a '(__PROGRAM_words)'

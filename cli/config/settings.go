@@ -217,11 +217,11 @@ func resolver(of *string) kind {
 		}
 		return nil
 	})
-	return shownAs(k, of)
+	return unquoted(k, of)
 }
 
-// shownAs is a kind whose value is shown without quotes.
-func shownAs(k kind, of *string) kind {
+// unquoted is a kind whose value is shown without quotes.
+func unquoted(k kind, of *string) kind {
 	k.show = func() string { return *of }
 	return k
 }
@@ -242,7 +242,7 @@ func stores(of *[]string) kind {
 
 // profile is the profile of runs that name none. Whether there is one of this name is known at the end.
 func profile(of *string) kind {
-	return shownAs(checked(Hardened+", "+Landlock+", a name below profiles", "", of, func(string) error { return nil }), of)
+	return unquoted(checked(Hardened+", "+Landlock+", a name below profiles", "", of, func(string) error { return nil }), of)
 }
 
 // path is a path, made absolute by value.path.

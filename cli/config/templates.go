@@ -32,7 +32,7 @@ func (d *document) templates(n *yaml.Node) {
 // settings returns the settings of a template, whose keys begin with key.
 func (t *Template) settings(key string) []setting {
 	return []setting{
-		{key: key + ".backend", kind: shownAs(word(backends(), &t.Backend), &t.Backend)},
-		{key: key + ".profile", kind: shownAs(text(&t.Profile), &t.Profile)},
+		{key: key + ".backend", kind: unquoted(word(backends(), &t.Backend), &t.Backend)},
+		{key: key + ".profile", kind: unquoted(text(&t.Profile), &t.Profile)},
 	}
 }

@@ -77,8 +77,8 @@ func (c Client) Snippet(s Server) string {
 	return string(fresh(nil, c.place(nil, s.Name), c.entry(nil, s)))
 }
 
-// nest returns a value in objects, by these names from outside to inside.
-func nest(names []string, value any) any {
+// wrap returns a value in objects, by these names from outside to inside.
+func wrap(names []string, value any) any {
 	for _, name := range slices.Backward(names) {
 		value = pairs{{name, value}}
 	}

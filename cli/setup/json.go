@@ -109,7 +109,7 @@ func jsonAdded(data []byte, path []string, entry pairs) ([]byte, error) {
 		return nil, err
 	}
 	if rest != nil {
-		return checkedJSON(inserted(data, root, at, pair{rest[0], nest(rest[1:], entry)}))
+		return checkedJSON(inserted(data, root, at, pair{rest[0], wrap(rest[1:], entry)}))
 	}
 	for _, remote := range []string{"url", "httpUrl", "serverUrl"} {
 		if _, m, _ := member(at.Value.(*hujson.Object), data, remote); m != nil {
@@ -131,7 +131,7 @@ func fresh(data []byte, path []string, entry pairs) []byte {
 	if text := bytes.TrimRight(out, " \t\r\n"); len(text) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
 		out = append(out, s.newline...)
 	}
-	return append(append(out, s.text(nest(path, entry), "")...), s.newline...)
+	return append(append(out, s.text(wrap(path, entry), "")...), s.newline...)
 }
 
 // updated sets a member of the entry at path, which is there.

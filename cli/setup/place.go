@@ -55,15 +55,15 @@ func inserted(data []byte, root, at *hujson.Value, p pair) []byte {
 				indent = string(theirs)
 			}
 		}
-		kept := bytes.TrimRight(obj.AfterExtra, " \t\r\n")
-		end := obj.AfterExtra[len(kept):]
+		comments := bytes.TrimRight(obj.AfterExtra, " \t\r\n")
+		end := obj.AfterExtra[len(comments):]
 		if n == 0 {
 			end = nil
 		}
 		if !bytes.Contains(end, []byte("\n")) { // the end is on the last member's line
 			end = slices.Concat([]byte(s.newline), outer, end)
 		}
-		name.BeforeExtra, value.Value = slices.Concat(kept, []byte(s.newline+indent)), hujson.Literal(s.text(p.value, indent))
+		name.BeforeExtra, value.Value = slices.Concat(comments, []byte(s.newline+indent)), hujson.Literal(s.text(p.value, indent))
 		obj.AfterExtra = end
 	}
 	obj.Members = append(obj.Members, hujson.ObjectMember{Name: name, Value: value})
