@@ -17,21 +17,38 @@ import (
 // hold up whoever asks about others.
 const engineTimeout = 5 * time.Second
 
-// surveyed is a container engine's answer about itself and its images: the configured ones, and those that were built here.
+// surveyed is a container engine's answer about itself and its images, as JSON shows it: the configured ones, and those that were built here.
 type surveyed struct {
-	name   string
-	info   container.Info
-	err    error // it does not answer
-	images []surveyedImage
+	Engine  string          `json:"engine"`
+	Answers bool            `json:"answers"`
+	Why     string          `json:"why,omitempty"` // it does not
+	Remedy  string          `json:"remedy,omitempty"`
+	Images  []surveyedImage `json:"images"`
+	info    container.Info
+	err     error // of an engine that does not answer
 }
 
 // surveyedImage is an image as one engine has it, or has it not.
 type surveyedImage struct {
-	language   string
-	reference  string
-	configured bool // runs of the language are made from it
-	container.Image
-	err error // container.ErrNoImage where it is not there
+	Language   string    `json:"language"`
+	Reference  string    `json:"reference"`
+	Configured bool      `json:"configured"` // runs of the language are made from it
+	There      bool      `json:"there"`
+	Why        string    `json:"why,omitempty"` // it can't be said
+	ID         string    `json:"id,omitempty"`
+	Digest     string    `json:"digest,omitempty"` // "" of one that was built here
+	Size       int64     `json:"size_bytes,omitempty"`
+	Created    time.Time `json:"created,omitzero"`
+	remedy     string
+}
+
+// imageOf returns the answer of an engine about an image.
+func imageOf(language, reference string, configured bool, i container.Image, err error) surveyedImage {
+	s := surveyedImage{Language: language, Reference: reference, Configured: configured, There: err == nil, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
+	if err != nil && !errors.Is(err, container.ErrNoImage) {
+		s.Why, s.remedy = exit.Because(err)
+	}
+	return s
 }
 
 // survey asks engines, all at once.
@@ -56,24 +73,23 @@ func surveyOne(ctx context.Context, cfg config.Config, name string) surveyed {
 }
 
 func ask(ctx context.Context, engine container.Engine, cfg config.Config) surveyed {
-	s := surveyed{name: engine.Name()}
+	s := surveyed{Engine: engine.Name(), Images: []surveyedImage{}}
 	if s.info, s.err = engine.Info(ctx); s.err != nil {
+		s.Why, s.Remedy = exit.Because(s.err)
 		return s
 	}
+	s.Answers = true
 	seen := map[string]bool{}
 	for _, language := range config.Languages() {
-		i := surveyedImage{language: language, reference: cfg.Images.Of(language), configured: true}
-		i.Image, i.err = engine.Image(ctx, i.reference)
-		seen[i.ID] = i.err == nil
-		s.images = append(s.images, i)
+		reference := cfg.Images.Of(language)
+		i, err := engine.Image(ctx, reference)
+		seen[i.ID] = err == nil
+		s.Images = append(s.Images, imageOf(language, reference, true, i, err))
 	}
-	own, err := engine.Images(ctx, container.LabelImage)
-	if err != nil { // those that are used were found: this is about more
-		return s
-	}
+	own, _ := engine.Images(ctx, container.LabelImage) // those that are used were found: this is about more
 	for _, i := range own {
 		if !seen[i.ID] && len(i.Names) > 0 {
-			s.images = append(s.images, surveyedImage{language: i.Labels[container.LabelImage], reference: i.Names[0], Image: i})
+			s.Images = append(s.Images, imageOf(i.Labels[container.LabelImage], i.Names[0], false, i, nil))
 		}
 	}
 	return s
@@ -81,19 +97,18 @@ func ask(ctx context.Context, engine container.Engine, cfg config.Config) survey
 
 // findings are the lines of doctor about one engine.
 func (s surveyed) findings() []finding {
-	f := finding{Kind: "engine", Name: s.name, OK: s.err == nil}
-	if s.err != nil {
-		f.Detail, f.Remedy = exit.Because(s.err)
+	f := finding{Kind: "engine", Name: s.Engine, OK: s.Answers, Detail: s.Why, Remedy: s.Remedy}
+	switch {
+	case !s.Answers:
 		return []finding{f}
-	}
-	f.Detail = described(s.info)
-	if s.info.HasInit { // a cluster, which has an image once a node has pulled it
+	case s.info.HasInit: // a cluster, which has an image once a node has pulled it
 		f.Detail = "version " + s.info.Version + " at " + s.info.Address + map[bool]string{true: ", with users mapped", false: ", without user namespaces"}[s.info.UserNS]
 		return []finding{f}
 	}
+	f.Detail = described(s.info)
 	all := []finding{f}
-	for _, i := range s.images {
-		all = append(all, i.finding(s.name))
+	for _, i := range s.Images {
+		all = append(all, i.finding(s.Engine))
 	}
 	return all
 }
@@ -130,17 +145,15 @@ func described(i container.Info) string {
 }
 
 func (i surveyedImage) finding(engine string) finding {
-	f := finding{Kind: "image", Name: i.language, OK: i.err == nil}
+	f := finding{Kind: "image", Name: i.Language, OK: i.There, Detail: i.Why, Remedy: i.remedy}
 	switch {
-	case i.err == nil:
-		f.Detail = engine + " has " + i.reference + ", " + megas(i.Size)
-		if !i.configured {
+	case i.There:
+		f.Detail = engine + " has " + i.Reference + ", " + megas(i.Size)
+		if !i.Configured {
 			f.Detail += ", which no run uses: sandboxmcp config says which image one does"
 		}
-	case errors.Is(i.err, container.ErrNoImage):
-		f.Detail, f.Remedy = engine+" has no "+i.reference, "sandboxmcp image pull --backend "+engine+" "+i.language
-	default:
-		f.Detail, f.Remedy = exit.Because(i.err)
+	case i.Why == "":
+		f.Detail, f.Remedy = engine+" has no "+i.Reference, "sandboxmcp image pull --backend "+engine+" "+i.Language
 	}
 	return f
 }

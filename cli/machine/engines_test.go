@@ -54,7 +54,7 @@ func TestDeafEngines(t *testing.T) {
 	hosttest.Until(t, "an engine is asked", func() bool { return came.Load() > 0 })
 	cancel()
 	for _, s := range <-answers {
-		if f := s.findings(); !errors.Is(s.err, context.Canceled) || len(f) != 1 || f[0].OK || f[0].Detail == "" || s.name != f[0].Name {
+		if f := s.findings(); !errors.Is(s.err, context.Canceled) || len(f) != 1 || f[0].OK || f[0].Detail == "" || s.Images == nil || s.Answers || s.Why != f[0].Detail || s.Engine != f[0].Name {
 			t.Errorf("got %+v", f)
 		}
 	}
@@ -62,13 +62,13 @@ func TestDeafEngines(t *testing.T) {
 
 func TestShowImages(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	podman := surveyed{name: "podman", images: []surveyedImage{
-		{language: "python", reference: "a:1", configured: true, Image: container.Image{Size: 123_456_789, Created: now.Add(-49 * time.Hour), Digest: "a@sha256:00"}},
-		{language: "node", reference: "b:1", configured: true, err: container.ErrNoImage},
-		{language: "shell", reference: "c:1", configured: true, err: &backends.Refusal{Reason: "broken\x1b[31m"}},
-		{language: "r", reference: "d:1", Image: container.Image{Size: 1, Created: now}},
+	podman := surveyed{Engine: "podman", Answers: true, Images: []surveyedImage{
+		imageOf("python", "a:1", true, container.Image{Size: 123_456_789, Created: now.Add(-49 * time.Hour), Digest: "a@sha256:00"}, nil),
+		imageOf("node", "b:1", true, container.Image{}, container.ErrNoImage),
+		imageOf("shell", "c:1", true, container.Image{}, &backends.Refusal{Reason: "broken\x1b[31m"}),
+		imageOf("r", "d:1", false, container.Image{Size: 1, Created: now}, nil),
 	}}
-	docker := surveyed{name: "docker", err: &backends.Refusal{Reason: "it is asleep"}}
+	docker := surveyed{Engine: "docker", Why: "it is asleep"}
 	for _, test := range []struct {
 		name string
 		all  []surveyed
@@ -88,10 +88,7 @@ docker can't be asked: it is asleep
 			t.Errorf("%s: got %v\n%s\nwant\n%s", test.name, err, &b, test.want)
 		}
 	}
-	if l := podman.listing(); !l.Answers || len(l.Images) != 4 || !l.Images[0].There || l.Images[1].There || l.Images[1].Why != "" || !strings.Contains(l.Images[2].Why, "broken") {
-		t.Errorf("got %+v", l)
-	}
-	if l := docker.listing(); l.Answers || l.Why != "it is asleep" || l.Images == nil {
+	if l := podman.Images; !l[0].There || l[1].There || l[1].Why != "" || !strings.Contains(l[2].Why, "broken") {
 		t.Errorf("got %+v", l)
 	}
 }

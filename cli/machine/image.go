@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -259,27 +258,6 @@ func (p commands) each(words []string, f func(word string) error) error {
 	return nil
 }
 
-// engineListing is an engine's part of the list, as JSON shows it.
-type engineListing struct {
-	Engine  string         `json:"engine"`
-	Answers bool           `json:"answers"`
-	Why     string         `json:"why,omitempty"` // it does not
-	Remedy  string         `json:"remedy,omitempty"`
-	Images  []imageListing `json:"images"`
-}
-
-type imageListing struct {
-	Language   string    `json:"language"`
-	Reference  string    `json:"reference"`
-	Configured bool      `json:"configured"` // runs of the language are made from it
-	There      bool      `json:"there"`
-	Why        string    `json:"why,omitempty"` // it can't be said
-	ID         string    `json:"id,omitempty"`
-	Digest     string    `json:"digest,omitempty"` // "" of one that was built here
-	Size       int64     `json:"size_bytes,omitempty"`
-	Created    time.Time `json:"created,omitzero"`
-}
-
 func (p commands) imageList(c *cli.Context) error {
 	names, cfg, err := enginesMeant(c)
 	if err != nil {
@@ -288,13 +266,9 @@ func (p commands) imageList(c *cli.Context) error {
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	all := survey(ctx, cfg, names)
-	list := []engineListing{}
-	for _, s := range all {
-		list = append(list, s.listing())
-	}
-	err = p.Print(c, list, func(w io.Writer) error { return showImages(w, all, time.Now()) })
+	err = p.Print(c, all, func(w io.Writer) error { return showImages(w, all, time.Now()) })
 	switch {
-	case err != nil, slices.ContainsFunc(all, func(s surveyed) bool { return s.err == nil }):
+	case err != nil, slices.ContainsFunc(all, func(s surveyed) bool { return s.Answers }):
 		return err
 	case c.Bool("json"):
 		return exit.Silent(exit.Failed) // the list says it
@@ -302,22 +276,6 @@ func (p commands) imageList(c *cli.Context) error {
 		return all[0].err
 	}
 	return noEngine(all[0].err)
-}
-
-func (s surveyed) listing() engineListing {
-	l := engineListing{Engine: s.name, Answers: s.err == nil, Images: []imageListing{}}
-	if s.err != nil {
-		l.Why, l.Remedy = exit.Because(s.err)
-	}
-	for _, i := range s.images {
-		one := imageListing{Language: i.language, Reference: i.reference, Configured: i.configured, There: i.err == nil,
-			ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
-		if i.err != nil && !errors.Is(i.err, container.ErrNoImage) {
-			one.Why, _ = exit.Because(i.err)
-		}
-		l.Images = append(l.Images, one)
-	}
-	return l
 }
 
 // showImages prints a line for each image of each engine that answers, and then one for each that does
@@ -328,13 +286,11 @@ func showImages(w io.Writer, all []surveyed, now time.Time) error {
 	t := terminal.NewTable(w, columns...)
 	var silent []string
 	for _, s := range all {
-		if s.err != nil {
-			reason, _ := exit.Because(s.err)
-			silent = append(silent, s.name+" can't be asked: "+reason)
-			continue
+		if !s.Answers {
+			silent = append(silent, s.Engine+" can't be asked: "+s.Why)
 		}
-		for _, i := range s.images {
-			t.Row(append([]string{s.name, i.language, i.reference}, i.cells(now)...)...)
+		for _, i := range s.Images {
+			t.Row(append([]string{s.Engine, i.Language, i.Reference}, i.cells(now)...)...)
 		}
 	}
 	if err := t.Close(); err != nil || len(silent) == len(all) {
@@ -350,15 +306,14 @@ func showImages(w io.Writer, all []surveyed, now time.Time) error {
 
 // cells are the columns of a list about the image itself.
 func (i surveyedImage) cells(now time.Time) []string {
-	if errors.Is(i.err, container.ErrNoImage) {
+	switch {
+	case i.Why != "":
+		return []string{"?", "-", "-", i.Why}
+	case !i.There:
 		return []string{"no", "-", "-", "-"}
 	}
-	if i.err != nil {
-		reason, _ := exit.Because(i.err)
-		return []string{"?", "-", "-", reason}
-	}
 	there, digest := "yes", "-" // what was built here has none
-	if !i.configured {
+	if !i.Configured {
 		there = "yes, unused"
 	}
 	if _, sum, ok := strings.Cut(i.Digest, "@"); ok {
