@@ -180,7 +180,7 @@ func (a *attachment) talk(ctx context.Context, prompt *console.Prompt) error {
 		if ctx.Err() != nil {
 			return exit.Silent(exit.Failed)
 		}
-		if !a.pane.line.fresh {
+		if a.pane.line.InLine() {
 			io.WriteString(a.pane.out, "\n")
 		}
 	}

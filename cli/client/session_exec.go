@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -13,9 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -152,7 +149,7 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 	if !silent && err == nil {
 		err = p.showCell(res, s, cell.Artifacts)
 	}
-	if broken := s.broken(); broken != nil {
+	if broken := s.line.Err(); broken != nil {
 		err = broken
 	}
 	return res, err
@@ -209,43 +206,12 @@ func (p commands) cellNotes(res pipeline.Result) {
 // pane is the output of a session's code: the standard streams, behind a filter where they are a terminal.
 type pane struct {
 	out, err *terminal.Filter
-	line     *lineEnd // where stdout stands
+	line     *command.Output // where stdout stands
 }
 
 func (p commands) pane() *pane {
-	line := &lineEnd{w: p.Out, fresh: true}
+	line := &command.Output{W: p.Out}
 	return &pane{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.Out)}, err: &terminal.Filter{W: p.Err, Open: !terminal.IsTerminal(p.Err)}}
-}
-
-// broken says that nobody reads the output any more.
-func (s *pane) broken() error {
-	s.line.mu.Lock()
-	defer s.line.mu.Unlock()
-	if errors.Is(s.line.failed, syscall.EPIPE) {
-		return command.ErrNoReader
-	}
-	return s.line.failed
-}
-
-// lineEnd is a writer that records whether the last byte ended a line.
-type lineEnd struct {
-	w      io.Writer
-	mu     sync.Mutex
-	fresh  bool
-	failed error
-}
-
-func (l *lineEnd) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if text := bytes.TrimSuffix(b, []byte("\x1b[0m")); len(text) > 0 { // which the filter ends with
-		l.fresh = text[len(text)-1] == '\n'
-	}
-	n, err := l.w.Write(b)
-	if l.failed == nil {
-		l.failed = err
-	}
-	return n, err
 }
 
 // showCell prints a cell's displays, value and error.
@@ -254,7 +220,7 @@ func (p commands) showCell(res pipeline.Result, s *pane, saved string) error {
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
 		text.WriteString(inText(b, saved))
 	}
-	if text.Len() > 0 && !s.line.fresh {
+	if text.Len() > 0 && s.line.InLine() {
 		io.WriteString(s.out, "\n")
 	}
 	_, err := io.WriteString(s.out, text.String())

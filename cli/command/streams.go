@@ -3,12 +3,17 @@ package command
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -94,4 +99,45 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 		return errors.Join(err, os.Remove(path))
 	}
 	return nil
+}
+
+// Output writes to where our own output goes, and keeps its first error: ErrNoReader when nobody reads it any more, as after head(1).
+// Other programs die of SIGPIPE then. It may be used concurrently.
+type Output struct {
+	W      io.Writer
+	Broken context.CancelCauseFunc // called with ErrNoReader; may be nil
+	mu     sync.Mutex
+	inLine bool
+	err    error
+}
+
+func (o *Output) Write(b []byte) (int, error) {
+	n, err := o.W.Write(b)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if text := bytes.TrimSuffix(b, []byte("\x1b[0m")); len(text) > 0 { // which a filter ends with
+		o.inLine = text[len(text)-1] != '\n'
+	}
+	first := err
+	if errors.Is(err, syscall.EPIPE) {
+		if first = ErrNoReader; o.Broken != nil {
+			o.Broken(first)
+		}
+	}
+	o.err = cmp.Or(o.err, first)
+	return n, err
+}
+
+// Err returns the error of the first write that failed, or nil.
+func (o *Output) Err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// InLine reports whether the last byte that was written ended no line.
+func (o *Output) InLine() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.inLine
 }

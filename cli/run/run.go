@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -112,7 +110,7 @@ func (p commands) run(c *cli.Context) error {
 	var tty rawTerminal
 	ctx, cancel := command.InterruptibleAfter(c.Context, stop.Signal, tty.release)
 	defer cancel(nil)
-	stdout, stderr := &pipe{w: p.Out, broken: cancel}, &pipe{w: p.Err, broken: cancel}
+	stdout, stderr := &command.Output{W: p.Out, Broken: cancel}, &command.Output{W: p.Err, Broken: cancel}
 	var screen io.WriteCloser = &terminal.Filter{W: stdout, Open: c.Bool("raw") || !terminal.IsTerminal(p.Out)}
 	if c.Bool("tty") && !c.Bool("raw") {
 		screen = &terminal.ScreenFilter{W: stdout}
@@ -128,7 +126,7 @@ func (p commands) run(c *cli.Context) error {
 	}
 	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
 	r.Warnings()
-	if code, why := r.interrupted(context.Cause(ctx), stdout.writeError()); code != 0 {
+	if code, why := r.interrupted(context.Cause(ctx), stdout.Err()); code != 0 {
 		return &exit.Error{Code: code, Text: why}
 	}
 	if err != nil {
@@ -205,36 +203,4 @@ func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		defer tty.release()
 	}
 	return parts.Pipeline.Do(ctx, request)
-}
-
-// A pipe writes to where our own output goes. When its reader has gone, as head(1) does, the run
-// is ended: other programs die of SIGPIPE then.
-type pipe struct {
-	w      io.Writer
-	broken context.CancelCauseFunc
-	mu     sync.Mutex
-	err    error // of the first write that failed
-}
-
-func (o *pipe) Write(b []byte) (int, error) {
-	n, err := o.w.Write(b)
-	if err == nil {
-		return n, nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.err == nil {
-		o.err = err
-	}
-	if errors.Is(err, syscall.EPIPE) {
-		o.broken(command.ErrNoReader)
-	}
-	return n, err
-}
-
-// writeError returns the error of the first write that failed, or nil.
-func (o *pipe) writeError() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err
 }
