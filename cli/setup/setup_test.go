@@ -24,9 +24,9 @@ func value(t testing.TB, c Client, data []byte) map[string]any {
 	data = bytes.TrimPrefix(data, bom)
 	var v map[string]any
 	if c.form != inJSON {
-		rest, err := tomlMeaning(data)
+		_, rest, err := tomlRead(data)
 		if c.form == inYAML {
-			rest, err = yamlMeaning(data)
+			_, rest, err = yamlRead(data)
 		}
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, data)

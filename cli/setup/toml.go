@@ -29,14 +29,20 @@ type part struct {
 	line     int      // the offset of the line that it begins in
 }
 
-// tomlParts reads a file's expressions, in order.
-func tomlParts(data []byte) (all []part, err error) {
-	if err := toml.Unmarshal(data, new(map[string]any)); err != nil {
+// tomlRead reads a file: its expressions, in order, and what they mean. It is an error if the servers are no table.
+func tomlRead(data []byte) (parts []part, all map[string]any, err error) {
+	all = map[string]any{}
+	if err := toml.Unmarshal(data, &all); err != nil {
 		if e, ok := errors.AsType[*toml.DecodeError](err); ok {
 			row, column := e.Position()
-			return nil, fmt.Errorf("it is not valid TOML: line %d, column %d: %s", row, column, strings.TrimPrefix(e.Error(), "toml: "))
+			return nil, nil, fmt.Errorf("it is not valid TOML: line %d, column %d: %s", row, column, strings.TrimPrefix(e.Error(), "toml: "))
 		}
-		return nil, fmt.Errorf("it is not valid TOML: %w", err)
+		return nil, nil, fmt.Errorf("it is not valid TOML: %w", err)
+	}
+	if v, ok := all[tables]; ok {
+		if _, ok = v.(map[string]any); !ok {
+			return nil, nil, fmt.Errorf("%s is no table: %w", tables, errForm)
+		}
 	}
 	var p unstable.Parser
 	p.Reset(data)
@@ -68,9 +74,9 @@ func tomlParts(data []byte) (all []part, err error) {
 			one.full = slices.Concat(table, one.key)
 			one.from, one.to = int(e.Raw.Offset), int(e.Raw.Offset+e.Raw.Length)
 		}
-		all = append(all, one)
+		parts = append(parts, one)
 	}
-	return all, p.Error()
+	return parts, all, p.Error()
 }
 
 // within reports whether the part is the table at path, or in it.
@@ -100,33 +106,17 @@ func tomlKey(name string) string {
 // tomlValue writes a string, or a list of them, with the escapes that TOML shares with JSON.
 func tomlValue(v any) string { return string(compact(v)) }
 
-func asTOML() language { return language{tables, "command", "table at the end", tomlMeaning} }
-
-// tomlMeaning returns the content of a file. It is an error if the servers are no table.
-func tomlMeaning(data []byte) (map[string]any, error) {
-	if _, err := tomlParts(data); err != nil {
-		return nil, err
-	}
-	all := map[string]any{}
-	if err := toml.Unmarshal(data, &all); err != nil {
-		return nil, err
-	}
-	if v, ok := all[tables]; ok {
-		if _, ok = v.(map[string]any); !ok {
-			return nil, fmt.Errorf("%s is no table: %w", tables, errForm)
-		}
-	}
-	return all, nil
+func asTOML() language {
+	return language{tables, "command", "table at the end", func(data []byte) (map[string]any, error) {
+		_, all, err := tomlRead(data)
+		return all, err
+	}}
 }
 
 // tomlAdded returns data with an entry for s, after checking that nothing else changed. A new entry goes to the end.
 func tomlAdded(data []byte, s Server) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
-	parts, err := tomlParts(text)
-	if err != nil {
-		return nil, err
-	}
-	all, err := tomlMeaning(text)
+	parts, all, err := tomlRead(text)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +175,7 @@ func tomlUpdated(data []byte, parts []part, entry any, s Server, newline string)
 			return nil, fmt.Errorf("%s.%s is no table with a header: %w", tables, s.Name, errForm)
 		}
 		var err error
-		if parts, err = tomlParts(data); err != nil {
+		if parts, _, err = tomlRead(data); err != nil {
 			return nil, err
 		}
 	}
@@ -198,7 +188,7 @@ func tomlRemoved(data []byte, name string) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
 	out := bytes.Clone(text)
 	for {
-		parts, err := tomlParts(out)
+		parts, _, err := tomlRead(out)
 		if err != nil {
 			return nil, err
 		}

@@ -15,49 +15,39 @@ import (
 // extensions is the key of Goose's servers.
 const extensions = "extensions"
 
-// yamlRoot reads a file of one document, whose value is a mapping; nil is a file that has no value at all.
-func yamlRoot(text []byte) (*yaml.Node, error) {
+// yamlRead reads a file of one document, whose value is a mapping, and what that means. The mapping is nil of a file that has no value at
+// all. A key that is there twice, or extensions that are no mapping, are errors.
+func yamlRead(text []byte) (root *yaml.Node, all map[string]any, err error) {
+	all = map[string]any{}
 	if bytes.ContainsAny(bytes.ReplaceAll(text, []byte("\r\n"), nil), "\r\u0085\u2028\u2029") { // which end lines in YAML 1.1
-		return nil, fmt.Errorf("it has line ends of other kinds than those of Unix and Windows: %w", errForm)
+		return nil, nil, fmt.Errorf("it has line ends of other kinds than those of Unix and Windows: %w", errForm)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
 	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, nil
+		return nil, all, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("it is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, nil, fmt.Errorf("it is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("it has more than one document: %w", errForm)
+		return nil, nil, fmt.Errorf("it has more than one document: %w", errForm)
 	}
-	root := doc.Content[0]
+	root = doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-		return nil, nil
+		return nil, all, nil
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d, where the whole file should be a mapping: %w", root.Line, errForm)
+		return nil, nil, fmt.Errorf("line %d, where the whole file should be a mapping: %w", root.Line, errForm)
 	}
-	return root, nil
-}
-
-// yamlMeaning returns the content of a file, not nil if it is empty. A key that is there twice, or extensions that are no mapping,
-// are errors.
-func yamlMeaning(text []byte) (all map[string]any, err error) {
-	if _, err := yamlRoot(text); err != nil {
-		return nil, err
-	}
-	if err := yaml.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("it is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if all == nil {
-		all = map[string]any{}
+	if err := doc.Decode(&all); err != nil {
+		return nil, nil, fmt.Errorf("it is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if v := all[extensions]; v != nil {
 		if _, ok := v.(map[string]any); !ok {
-			return nil, fmt.Errorf("%s is no mapping: %w", extensions, errForm)
+			return nil, nil, fmt.Errorf("%s is no mapping: %w", extensions, errForm)
 		}
 	}
-	return all, nil
+	return root, all, nil
 }
 
 // yamlAt returns the index of a key in the Content of a mapping, or -1.
@@ -126,16 +116,18 @@ func yamlKey(name string) string {
 	return string(compact(name))
 }
 
-func asYAML() language { return language{extensions, "cmd", "entry at its end", yamlMeaning} }
+func asYAML() language {
+	return language{extensions, "cmd", "entry at its end", func(data []byte) (map[string]any, error) {
+		_, all, err := yamlRead(data)
+		return all, err
+	}}
+}
 
 // yamlAdded returns data with an entry for s, after checking that nothing else changed. Braces, aliases and anchors around the
 // entry are refused, since edits go by lines.
 func yamlAdded(data []byte, s Server) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
-	if _, err := yamlMeaning(text); err != nil {
-		return nil, err
-	}
-	root, err := yamlRoot(text)
+	root, _, err := yamlRead(text)
 	if err != nil {
 		return nil, err
 	}
@@ -243,10 +235,7 @@ func yamlInto(lines [][]byte, root *yaml.Node, at, end int, s Server, newline st
 // original, the content before the entry, does not have it.
 func yamlRemoved(data []byte, name string, original []byte) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
-	if _, err := yamlMeaning(text); err != nil {
-		return nil, err
-	}
-	root, err := yamlRoot(text)
+	root, _, err := yamlRead(text)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +252,7 @@ func yamlRemoved(data []byte, name string, original []byte) ([]byte, error) {
 	head, end := yamlBlock(lines, root, at, yamlEnd(lines))
 	from, to := yamlBlock(lines, servers, i, end)
 	if from == head+1 && to == end && len(servers.Content) == 2 { // nothing else is in it, comments included
-		old, err := yamlMeaning(bytes.TrimPrefix(original, bom))
+		_, old, err := yamlRead(bytes.TrimPrefix(original, bom))
 		if _, there := old[extensions]; err == nil && original != nil && !there {
 			from = head
 		}
