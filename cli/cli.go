@@ -49,24 +49,18 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := &program{&command.Streams{In: stdin, Out: stdout, Err: stderr}}
 	app := p.app()
 	path, asked := cmdline.AsksJSON(app, args)
-	if !asked {
-		var help strings.Builder // all that the library prints
-		app.Writer = &help
-		typed, err := cmdline.Parse(app, args)
-		if err == nil {
-			err = app.Run(typed)
-		}
-		_, _ = io.WriteString(stdout, terminal.Fold(help.String(), terminal.Width(stdout)))
-		return p.Exit(err)
-	}
 	out := &tracked{Writer: stdout}
-	p.Out, app.Writer = out, out
+	var help strings.Builder // all that the library prints
+	if app.Writer = &help; asked {
+		p.Out, app.Writer = out, out
+	}
 	typed, err := cmdline.Parse(app, args)
 	if err == nil {
 		err = app.Run(typed)
 	}
+	_, _ = io.WriteString(stdout, terminal.Fold(help.String(), terminal.Width(stdout)))
 	code := p.Exit(err)
-	if err != nil && !out.written {
+	if asked && err != nil && !out.written {
 		p.refused(path, exit.Of(err))
 	}
 	return code

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"io"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 )
@@ -22,15 +24,11 @@ Example: sandboxmcp --config sandboxmcp.yaml config`,
 			command.JSONFlag(),
 			&cli.BoolFlag{Name: "policy", Usage: "print only the settings that bound runs; the SHA-256 of this text is the policy_sha256 of receipts"},
 		},
-		Action: command.NoWords(p.config),
+		Action: command.NoWords(wiring.Loaded(p.config)),
 	}
 }
 
-func (p *program) config(c *cli.Context) error {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
+func (p *program) config(_ context.Context, c *cli.Context, cfg config.Config) error {
 	if c.Bool("policy") {
 		_, err := p.Out.Write(wiring.Policy(cfg))
 		return err

@@ -54,6 +54,9 @@ OPTIONS:
 	if got := terminal.Fold(help, 0); got != help {
 		t.Errorf("in a pipe: %q", got)
 	}
+	if got := terminal.Fold("", 30); got != "" { // a command that prints no help
+		t.Errorf("nothing became %q", got)
+	}
 }
 
 // TestHelpFits: on a terminal of 80 columns no line of a help is longer, but for examples and code, which are copied, and

@@ -64,7 +64,7 @@ func (p commands) stopCommand() *cli.Command {
 
 Example: sandboxmcp stop`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "now", Usage: "do not wait for requests under way"}, command.JSONFlag()},
-		Action: command.NoWords(p.stop),
+		Action: command.NoWords(wiring.Loaded(p.stop)),
 	}
 }
 
@@ -75,7 +75,7 @@ func (p commands) statusCommand() *cli.Command {
 		UsageText:   "sandboxmcp status [--json]",
 		Description: "The exit code is 1 if there is none.\n\nExample: sandboxmcp status",
 		Flags:       []cli.Flag{command.JSONFlag()},
-		Action:      command.NoWords(p.status),
+		Action:      command.NoWords(wiring.Loaded(p.status)),
 	}
 }
 
@@ -250,13 +250,7 @@ func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, 
 	}
 }
 
-func (p commands) stop(c *cli.Context) error {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := command.UntilSignal(c)
-	defer cancel()
+func (p commands) stop(ctx context.Context, c *cli.Context, cfg config.Config) error {
 	s, lives, err := background(cfg.StateDir)
 	if err != nil {
 		return err
@@ -303,13 +297,7 @@ type serverFacts struct {
 	Answers    bool `json:"answers"` // to the command line
 }
 
-func (p commands) status(c *cli.Context) error {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := command.UntilSignal(c)
-	defer cancel()
+func (p commands) status(ctx context.Context, c *cli.Context, cfg config.Config) error {
 	s, lives, err := background(cfg.StateDir)
 	if err != nil {
 		return err

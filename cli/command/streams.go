@@ -87,7 +87,8 @@ func (s *Streams) WriteOut(path string, f func(io.Writer) error) error {
 // WriteOutAs is WriteOut with the mode of the file.
 func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) error) error {
 	if path == "" || path == "-" {
-		return f(s.Out)
+		w := bufio.NewWriterSize(s.Out, 1<<16)
+		return cmp.Or(f(w), w.Flush())
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,9 +47,7 @@ func (p commands) auditMerge(c *cli.Context) error {
 	}
 	bad := 0
 	err := p.WriteOut(c.String("out"), func(w io.Writer) error {
-		buffered := bufio.NewWriterSize(w, 1<<16)
-		w = buffered
-		if terminal.IsTerminal(p.Out) && c.String("out") == "" {
+		if p.onTerminal(c) {
 			w = terminal.JSONLines{W: w}
 		}
 		for m, err := range audit.Merge(all) {
@@ -67,7 +64,7 @@ func (p commands) auditMerge(c *cli.Context) error {
 				return err
 			}
 		}
-		return buffered.Flush()
+		return nil
 	})
 	if bad > 0 {
 		err = errors.Join(err, exit.Silent(exit.Failed))

@@ -98,13 +98,18 @@ func (p commands) about(c *cli.Context, with func(*cli.Context, func(context.Con
 	})
 }
 
+// onTerminal reports whether a terminal shows what goes to --out.
+func (p commands) onTerminal(c *cli.Context) bool {
+	return (c.String("out") == "" || c.String("out") == "-") && terminal.IsTerminal(p.Out)
+}
+
 // hand writes a text that others check byte for byte. A terminal is shown it, with nothing that it would obey.
 func (p commands) hand(c *cli.Context, text []byte) error {
 	if !strings.HasSuffix(string(text), "\n") {
 		text = append(text, '\n')
 	}
 	return p.WriteOut(c.String("out"), func(w io.Writer) error {
-		if terminal.IsTerminal(w) {
+		if p.onTerminal(c) {
 			text = []byte(terminal.Lines(string(text)))
 		}
 		_, err := w.Write(text)

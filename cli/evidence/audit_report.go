@@ -1,9 +1,7 @@
 package evidence
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,16 +34,14 @@ func (p commands) auditExport(c *cli.Context) error {
 	}
 	return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
 		return p.WriteOut(c.String("out"), func(w io.Writer) error {
-			buffered := bufio.NewWriterSize(w, 1<<16)
-			w = buffered
-			if (format == "jsonl" || format == "ocsf") && terminal.IsTerminal(p.Out) && c.String("out") == "" {
+			if (format == "jsonl" || format == "ocsf") && p.onTerminal(c) {
 				w = terminal.JSONLines{W: w}
 			}
 			out, err := export.New(format, w, about)
 			if err != nil {
 				return err
 			}
-			return errors.Join(writeRows(out, log.Rows(ctx, filter)), buffered.Flush())
+			return writeRows(out, log.Rows(ctx, filter))
 		})
 	})
 }
@@ -92,10 +88,7 @@ func (p commands) auditReport(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		return p.WriteOut(c.String("out"), func(w io.Writer) error {
-			buffered := bufio.NewWriter(w)
-			return errors.Join(summary.Write(buffered, about), buffered.Flush())
-		})
+		return p.WriteOut(c.String("out"), func(w io.Writer) error { return summary.Write(w, about) })
 	})
 }
 

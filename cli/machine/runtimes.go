@@ -30,7 +30,7 @@ Example: sandboxmcp runtimes`,
 			&cli.StringFlag{Name: "backend", Usage: "only the backend `NAME`: process, podman, docker or kubernetes"},
 			command.JSONFlag(),
 		},
-		Action: command.NoWords(p.runtimes),
+		Action: command.NoWords(wiring.Loaded(p.runtimes)),
 	}
 }
 
@@ -52,13 +52,7 @@ type offeredRuntime struct {
 	Why       string `json:"why,omitempty"` // it is not there, or where it was found
 }
 
-func (p commands) runtimes(c *cli.Context) error {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
-	ctx, stop := command.UntilSignal(c)
-	defer stop()
+func (p commands) runtimes(ctx context.Context, c *cli.Context, cfg config.Config) error {
 	all, err := offers(ctx, cfg, c.String("backend"))
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/cli/client"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -38,7 +39,7 @@ Example: sandboxmcp host access request "docker restart *"`,
 			UsageText:   "sandboxmcp host access list [--json] [--server PID]",
 			Description: "Example: sandboxmcp host access list --json",
 			Flags:       []cli.Flag{command.JSONFlag(), client.ServerFlag()},
-			Action:      command.NoWords(p.hostAccessList),
+			Action:      command.NoWords(wiring.Loaded(p.hostAccessList)),
 		}, {
 			Name: "request", Usage: "ask for access, as an agent would",
 			UsageText: "sandboxmcp host access request PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",
@@ -164,11 +165,7 @@ type ruleOnHost struct {
 	Why      string   `json:"why,omitempty"`
 }
 
-func (p commands) hostAccessList(c *cli.Context) error {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
+func (p commands) hostAccessList(_ context.Context, c *cli.Context, cfg config.Config) error {
 	onHost, err := wiring.Host(cfg)
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ Examples:
 				UsageText:   "sandboxmcp token list [--json]",
 				Description: "LAST USED is to the hour.\n\nExample: sandboxmcp token list",
 				Flags:       []cli.Flag{command.JSONFlag()},
-				Action:      command.NoWords(p.tokenList),
+				Action:      command.NoWords(wiring.Loaded(p.tokenList)),
 			},
 			{
 				Name:      "revoke",
@@ -159,11 +159,7 @@ func until(t identity.Token, now time.Time) string {
 	return "until " + t.Expires.Local().Format("2006-01-02 15:04")
 }
 
-func (p commands) tokenList(c *cli.Context) error {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
+func (p commands) tokenList(_ context.Context, c *cli.Context, cfg config.Config) error {
 	list, err := identity.OpenTokens(cfg.StateDir).List()
 	if err != nil {
 		return err

@@ -46,17 +46,11 @@ Example: sandboxmcp vault list --namespace team-a`,
 			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
 			command.JSONFlag(),
 		},
-		Action: command.NoWords(p.vaultList),
+		Action: command.NoWords(wiring.Loaded(p.vaultList)),
 	}
 }
 
-func (p commands) vaultList(c *cli.Context) error {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
-	ctx, stop := command.UntilSignal(c)
-	defer stop()
+func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Config) error {
 	entries, problems, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
 	if err != nil {
 		return err
@@ -73,7 +67,7 @@ func (p commands) vaultList(c *cli.Context) error {
 	for _, e := range entries {
 		list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}], now))
 	}
-	err = p.Print(c, list, func(w io.Writer) error { return showSecrets(w, entries, used, now) })
+	err = p.Print(c, list, func(w io.Writer) error { return showSecrets(w, list, used != nil, now) })
 	for _, problem := range problems {
 		p.Say("%v", problem)
 	}
@@ -89,29 +83,37 @@ func secretEntryOf(e vault.Entry, used, now time.Time) secretEntry {
 	return l
 }
 
-// showSecrets prints a line for each secret. A nil used says that it is not known.
-func showSecrets(w io.Writer, entries []vault.Entry, used map[called]time.Time, now time.Time) error {
+// showSecrets prints a line for each secret. known is whether it is known when they were used.
+func showSecrets(w io.Writer, list []secretEntry, known bool, now time.Time) error {
 	t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")...)
 	t.Empty = "no secrets were added"
-	for _, e := range entries {
-		age, last, hosts, required, body := "?", "never", "any: programs see the value", "-", "-"
+	for _, e := range list {
+		hosts, required, body := "any: programs see the value", "-", "-"
 		switch {
 		case len(e.Hosts) > 0:
 			hosts, required, body = strings.Join(e.Hosts, " "), yesOrNo(e.Require), yesOrNo(e.Body)
 		case e.Added.IsZero(): // it could not be opened
 			hosts = "?"
 		}
-		if !e.Added.IsZero() {
-			age = terminal.Span(now.Sub(e.Added))
-		}
-		if when, ok := used[called{e.Namespace, e.Key}]; ok {
-			last = terminal.Ago(now.Sub(when))
-		} else if used == nil {
+		age, last := e.times(now)
+		if !known {
 			last = "?"
 		}
-		t.Row(e.Key, e.Namespace, e.Store, age, last, hosts, required, body)
+		t.Row(e.Name, e.Namespace, e.Store, age, last, hosts, required, body)
 	}
 	return t.Close()
+}
+
+// times are the age of the value, and when a run was lent it, for people.
+func (e secretEntry) times(now time.Time) (age, last string) {
+	age, last = "?", "never"
+	if !e.Added.IsZero() {
+		age = terminal.Span(now.Sub(e.Added))
+	}
+	if !e.Used.IsZero() {
+		last = terminal.Ago(now.Sub(e.Used))
+	}
+	return age, last
 }
 
 func yesOrNo(b bool) string {

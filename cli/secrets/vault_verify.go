@@ -33,7 +33,7 @@ Example: sandboxmcp vault verify`,
 			&cli.StringFlag{Name: "namespace", Usage: "open only secrets of the namespace `NS`"},
 			command.JSONFlag(),
 		},
-		Action: command.NoWords(p.vaultVerify),
+		Action: command.NoWords(wiring.Loaded(p.vaultVerify)),
 	}
 }
 
@@ -71,13 +71,7 @@ func (v *vaultState) wrong(remedy, format string, args ...any) {
 	v.Problems = append(v.Problems, vaultProblem{fmt.Sprintf(format, args...), remedy})
 }
 
-func (p commands) vaultVerify(c *cli.Context) error {
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
-	ctx, stop := command.UntilSignal(c)
-	defer stop()
+func (p commands) vaultVerify(ctx context.Context, c *cli.Context, cfg config.Config) error {
 	v := &vaultState{Secrets: []openedSecret{}, Files: []vaultFile{}, Problems: []vaultProblem{}}
 	v.checkFiles(cfg.StateDir)
 	v.openAll(ctx, cfg, c.String("namespace"))
@@ -160,13 +154,7 @@ func (v *vaultState) show(w io.Writer) error {
 	if len(v.Secrets) > 0 {
 		t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "OPENS", "AGE", "LAST USED")...)
 		for _, s := range v.Secrets {
-			age, last := "?", "never"
-			if !s.Added.IsZero() {
-				age = terminal.Span(time.Since(s.Added))
-			}
-			if !s.Used.IsZero() {
-				last = terminal.Ago(time.Since(s.Used))
-			}
+			age, last := s.times(time.Now())
 			t.Row(s.Name, s.Namespace, s.Store, yesOrNo(s.Opens), age, last)
 		}
 		if err := t.Close(); err != nil {

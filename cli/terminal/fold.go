@@ -15,7 +15,7 @@ var (
 
 // Fold breaks the lines of a help to so many columns, 0 for any number. Examples stay whole: they are copied.
 func Fold(help string, columns int) string {
-	if columns == 0 {
+	if columns == 0 || help == "" {
 		return help
 	}
 	var out, paragraph []string

@@ -60,6 +60,19 @@ func Load(c *cli.Context, own ...string) (config.Config, error) {
 	return cfg, nil
 }
 
+// Loaded returns the action of a command that works by the configuration alone. SIGINT and SIGTERM end its context.
+func Loaded(action func(ctx context.Context, c *cli.Context, cfg config.Config) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		cfg, err := Load(c)
+		if err != nil {
+			return err
+		}
+		ctx, stop := command.UntilSignal(c)
+		defer stop()
+		return action(ctx, c, cfg)
+	}
+}
+
 // Parts are the pipeline and its dependencies.
 type Parts struct {
 	Pipeline  *pipeline.Pipeline
