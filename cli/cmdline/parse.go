@@ -22,15 +22,10 @@ import (
 // A "--" ends the flags; "-" is an ordinary word. Flags that do not exist are found here, where it
 // is known whether they were meant for the script.
 func Parse(app *cli.App, args []string) ([]string, error) {
-	l := line{flags: app.Flags, commands: app.Commands}
-	for rest := args[1:]; len(rest) > 0; {
-		n, err := l.take(rest)
-		if err != nil {
-			return nil, l.blame(err)
-		}
-		rest = rest[n:]
-	}
+	l, err := read(app, args)
 	switch {
+	case err != nil:
+		return nil, err
 	case l.help: // whatever else was typed
 		return slices.Concat(args[:1], l.global, l.path, []string{"--help"}), nil
 	case len(l.path) == 0 && len(l.words) > 0:
@@ -48,15 +43,21 @@ func Parse(app *cli.App, args []string) ([]string, error) {
 
 // AsksJSON returns the command that a line is of, and whether it is to answer in JSON, as far as the line can be read.
 func AsksJSON(app *cli.App, args []string) (path []string, yes bool) {
-	l := line{flags: app.Flags, commands: app.Commands}
+	l, _ := read(app, args)
+	return l.path, !l.help && (slices.Contains(l.local, "--json") || slices.Contains(l.local, "--json=true"))
+}
+
+// read sorts a whole line. The error is the first thing in it that is wrong.
+func read(app *cli.App, args []string) (l line, wrong error) {
+	l = line{flags: app.Flags, commands: app.Commands}
 	for rest := args[1:]; len(rest) > 0; {
 		n, err := l.take(rest)
 		if err != nil {
-			n = 1 // what follows may still say it
+			n, wrong = 1, cmp.Or(wrong, l.blame(err)) // what follows may still ask for JSON
 		}
 		rest = rest[n:]
 	}
-	return l.path, !l.help && (slices.Contains(l.local, "--json") || slices.Contains(l.local, "--json=true"))
+	return l, wrong
 }
 
 // line is a command line, sorted as far as it was read.

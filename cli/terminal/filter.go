@@ -2,9 +2,12 @@ package terminal
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // Filter copies a program's output to a person's terminal. Text, colours and the controls of progress
@@ -16,12 +19,9 @@ import (
 type Filter struct {
 	W        io.Writer
 	Open     bool   // everything passes unchanged: W is no terminal, or the caller asked for it
-	held     []byte // at most longest bytes
+	held     []byte // at most longestSequence bytes
 	coloured bool   // the program has not put the colours back
 }
-
-// longest bounds a sequence of colours, in bytes: both colours as numbers, and a few attributes.
-const longest = 64
 
 // Write implements io.Writer.
 func (f *Filter) Write(p []byte) (int, error) {
@@ -81,17 +81,16 @@ func (f *Filter) clean(out, text []byte, end bool) (clean, rest []byte) {
 			}
 			out = append(out, text[i:i+n]...)
 		case text[i] == 0x1b:
-			length, incomplete := sequence(text[i:])
-			if incomplete && !end {
+			if n = token(text[i:]); n == 0 && !end {
 				return out, text[i:]
 			}
-			if length == 0 { // the rest of it is text
-				out = append(out, Visible("\x1b")...)
-				break
+			n = cmp.Or(n, len(text)-i)
+			if one := text[i : i+n]; harmless().Match(one) {
+				out = append(out, one...)
+				f.note(one)
+			} else {
+				out = append(out, Visible(string(one))...)
 			}
-			n = length
-			out = append(out, text[i:i+n]...)
-			f.note(text[i : i+n])
 		case !utf8.FullRune(text[i:]) && !end:
 			return out, text[i:]
 		default:
@@ -103,27 +102,8 @@ func (f *Filter) clean(out, text []byte, end bool) (clean, rest []byte) {
 	return out, nil
 }
 
-// sequence returns the length of the escape sequence that text begins with, if it may pass: ESC [
-// numbers m for colours, and ESC [ K, which clears the line, or a part of it.
-func sequence(text []byte) (length int, incomplete bool) {
-	for i, b := range text {
-		switch {
-		case i == longest:
-			return 0, false
-		case i == 0, i == 1 && b == '[', i >= 2 && (b >= '0' && b <= '9' || b == ';' || b == ':'):
-		case i >= 2 && (b == 'm' || b == 'K' && erases(text[2:i])):
-			return i + 1, false
-		default:
-			return 0, false
-		}
-	}
-	return 0, true
-}
-
-// erases reports whether these are the numbers that ESC [ K can have.
-func erases(numbers []byte) bool {
-	return len(numbers) == 0 || len(numbers) == 1 && numbers[0] <= '2'
-}
+// harmless are the escape sequences that may pass: ESC [ numbers m for colours, and ESC [ K, which clears the line, or a part of it.
+var harmless = lazy.Regexp(`^\x1b\[([0-9;:]*m|[0-2]?K)$`)
 
 // note records whether the colours have to be reset after this sequence.
 func (f *Filter) note(sequence []byte) {
