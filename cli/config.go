@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -33,11 +32,5 @@ func (p *program) config(_ context.Context, c *cli.Context, cfg config.Config) e
 		_, err := p.Out.Write(wiring.Policy(cfg))
 		return err
 	}
-	return p.Print(c, cfg.Origins(), func(w io.Writer) error {
-		t := terminal.NewTable(w, terminal.Columns("KEY", "VALUE", "FROM")...)
-		for _, s := range cfg.Origins() {
-			t.Row(s.Key, s.Value, s.From)
-		}
-		return t.Close()
-	})
+	return command.Table(p.Streams, c, cfg.Origins(), "", terminal.Columns("KEY", "VALUE", "FROM"), func(s config.Setting) []string { return []string{s.Key, s.Value, s.From} })
 }

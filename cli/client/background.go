@@ -313,20 +313,16 @@ func (p commands) status(ctx context.Context, c *cli.Context, cfg config.Config)
 	if err != nil {
 		return err
 	}
-	err = p.Print(c, all, func(w io.Writer) error {
-		t := terminal.NewTable(w, terminal.Column{Name: "PROCESS", Whole: true}, terminal.Column{Name: "BEGAN"}, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "ADDRESS", Spare: true})
-		t.Empty = "no server runs"
-		for _, f := range all {
-			state := "runs"
-			switch {
-			case !f.Answers:
-				state = "does not answer"
-			case f.Background:
-				state = "in the background"
-			}
-			t.Row(fmt.Sprint(f.PID), terminal.Ago(time.Since(f.Began)), cmp.Or(f.Namespace, "any"), state, cmp.Or(f.Address, "standard input"))
+	columns := []terminal.Column{{Name: "PROCESS", Whole: true}, {Name: "BEGAN"}, {Name: "NAMESPACE"}, {Name: "STATE"}, {Name: "ADDRESS", Spare: true}}
+	err = command.Table(p.Streams, c, all, "no server runs", columns, func(f serverFacts) []string {
+		state := "runs"
+		switch {
+		case !f.Answers:
+			state = "does not answer"
+		case f.Background:
+			state = "in the background"
 		}
-		return t.Close()
+		return []string{fmt.Sprint(f.PID), terminal.Ago(time.Since(f.Began)), cmp.Or(f.Namespace, "any"), state, cmp.Or(f.Address, "standard input")}
 	})
 	return exit.Unless(len(all) > 0, err)
 }

@@ -60,18 +60,13 @@ func (p commands) sessionList(c *cli.Context) error {
 				list = append(list, i)
 			}
 		}
-		return p.Print(c, list, func(w io.Writer) error {
-			t := terminal.NewTable(w, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "LANGUAGE"}, terminal.Column{Name: "NAMESPACE"},
-				terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"}, terminal.Column{Name: "BACKEND", Spare: true})
-			t.Empty = "there are no sessions"
-			for _, i := range list {
-				state := i.State
-				if i.Ended != "" {
-					state += " (" + i.Ended + ")"
-				}
-				t.Row(i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), terminal.Ago(time.Since(i.Used)), i.Backend)
+		columns := []terminal.Column{{Name: "ID", Whole: true}, {Name: "STATE"}, {Name: "LANGUAGE"}, {Name: "NAMESPACE"}, {Name: "CELLS", Right: true}, {Name: "USED"}, {Name: "BACKEND", Spare: true}}
+		return command.Table(p.Streams, c, list, "there are no sessions", columns, func(i session.Info) []string {
+			state := i.State
+			if i.Ended != "" {
+				state += " (" + i.Ended + ")"
 			}
-			return t.Close()
+			return []string{i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), terminal.Ago(time.Since(i.Used)), i.Backend}
 		})
 	})
 }
@@ -207,15 +202,11 @@ func (p commands) sessionStats(c *cli.Context) error {
 			showUse(&b, list[0].Info, list[0].Usage)
 			return p.Printf(c, list[0], "%s", b.String())
 		}
-		return p.Print(c, list, func(w io.Writer) error {
-			t := terminal.NewTable(w, terminal.Column{Name: "ID", Whole: true}, terminal.Column{Name: "STATE"}, terminal.Column{Name: "MEMORY"}, terminal.Column{Name: "CPU", Right: true},
-				terminal.Column{Name: "PROCESSES", Right: true}, terminal.Column{Name: "DISK", Right: true}, terminal.Column{Name: "CELLS", Right: true}, terminal.Column{Name: "USED"})
-			t.Empty = "there are no sessions"
-			for _, u := range list {
-				t.Row(u.ID, u.State, fmt.Sprintf("%s of %d MB", inMB(u.Usage.MemoryBytes), u.Limits.RAM), fmt.Sprintf("%.1f s", u.Usage.CPUSeconds),
-					fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes)+" MB", fmt.Sprint(u.Cells), terminal.Ago(time.Since(u.Used)))
-			}
-			return t.Close()
+		columns := []terminal.Column{{Name: "ID", Whole: true}, {Name: "STATE"}, {Name: "MEMORY"}, {Name: "CPU", Right: true}, {Name: "PROCESSES", Right: true},
+			{Name: "DISK", Right: true}, {Name: "CELLS", Right: true}, {Name: "USED"}}
+		return command.Table(p.Streams, c, list, "there are no sessions", columns, func(u control.Used) []string {
+			return []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", inMB(u.Usage.MemoryBytes), u.Limits.RAM), fmt.Sprintf("%.1f s", u.Usage.CPUSeconds),
+				fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), terminal.Ago(time.Since(u.Used))}
 		})
 	})
 }
@@ -223,7 +214,7 @@ func (p commands) sessionStats(c *cli.Context) error {
 func inMB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
 
 // showUse prints a session's facts and resource usage.
-func showUse(b *strings.Builder, i session.Info, u session.Usage) {
+func showUse(b io.Writer, i session.Info, u session.Usage) {
 	fmt.Fprintf(b, "session %s: %s, %s\n", terminal.Visible(i.ID), terminal.Visible(i.Language), terminal.Visible(i.State))
 	terminal.Fact(b, "namespace", i.Namespace)
 	terminal.Fact(b, "contained by", fmt.Sprintf("%s, %s: %s", i.Backend, i.Profile, strings.Join(i.Layers, " ")))
@@ -271,19 +262,15 @@ func (p commands) inspect(c *cli.Context) error {
 }
 
 func showState(w io.Writer, s session.State) error {
-	var b strings.Builder
-	showUse(&b, s.Info, s.Usage)
+	showUse(w, s.Info, s.Usage)
 	if s.Note != "" {
-		terminal.Fact(&b, "note", s.Note)
+		terminal.Fact(w, "note", s.Note)
 	}
 	for _, e := range s.Env {
-		terminal.Fact(&b, "environment", e)
+		terminal.Fact(w, "environment", e)
 	}
 	if len(s.Variables) > 0 {
-		b.WriteByte('\n')
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
+		fmt.Fprintln(w)
 	}
 	t := terminal.NewTable(w, terminal.Columns("VARIABLE", "TYPE", "SIZE", "VALUE")...)
 	for _, v := range s.Variables {

@@ -69,6 +69,19 @@ func (s *Streams) Printf(c *cli.Context, v any, format string, args ...any) erro
 	})
 }
 
+// Table writes a list as JSON where --json asks for it, or else as a table with a row for each element. empty is printed instead of one
+// without rows.
+func Table[T any](s *Streams, c *cli.Context, list []T, empty string, columns []terminal.Column, row func(T) []string) error {
+	return s.Print(c, list, func(w io.Writer) error {
+		t := terminal.NewTable(w, columns...)
+		t.Empty = empty
+		for _, one := range list {
+			t.Row(row(one)...)
+		}
+		return t.Close()
+	})
+}
+
 // Open opens the file that a command line names; "-" is standard input.
 func (s *Streams) Open(file string) (io.ReadCloser, error) {
 	if file == "-" {

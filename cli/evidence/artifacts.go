@@ -146,18 +146,14 @@ func (p commands) listStored(c *cli.Context, cfg config.Config, dir string) erro
 	for _, r := range runs {
 		list = append(list, storedRunOf(r, cfg))
 	}
-	return p.Print(c, list, func(w io.Writer) error {
-		t := terminal.NewTable(w, terminal.Column{Name: "RUN", Whole: true}, terminal.Column{Name: "TIME", Spare: true}, terminal.Column{Name: "NAMESPACE", Spare: true},
-			terminal.Column{Name: "ENDED"}, terminal.Column{Name: "FILES", Right: true}, terminal.Column{Name: "BYTES", Right: true, Spare: true})
-		t.Empty = "nothing is kept of any run"
-		for _, k := range list {
-			size := int64(0)
-			for _, f := range k.Artifacts {
-				size += f.Size
-			}
-			t.Row(k.Run, k.Time.Local().Format(time.DateTime), k.Namespace, k.Ended, fmt.Sprint(len(k.Artifacts)), fmt.Sprint(size))
+	columns := []terminal.Column{{Name: "RUN", Whole: true}, {Name: "TIME", Spare: true}, {Name: "NAMESPACE", Spare: true}, {Name: "ENDED"}, {Name: "FILES", Right: true},
+		{Name: "BYTES", Right: true, Spare: true}}
+	return command.Table(p.Streams, c, list, "nothing is kept of any run", columns, func(k storedRun) []string {
+		size := int64(0)
+		for _, f := range k.Artifacts {
+			size += f.Size
 		}
-		return t.Close()
+		return []string{k.Run, k.Time.Local().Format(time.DateTime), k.Namespace, k.Ended, fmt.Sprint(len(k.Artifacts)), fmt.Sprint(size)}
 	})
 }
 
@@ -199,13 +195,9 @@ func (p commands) showLeft(c *cli.Context, left *leftovers) error {
 }
 
 func (k storedRun) show(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "run %s of namespace %s ended %s: %s, exit code %d\n", k.Run, terminal.Visible(k.Namespace),
+	fmt.Fprintf(w, "run %s of namespace %s ended %s: %s, exit code %d\n", k.Run, terminal.Visible(k.Namespace),
 		k.Time.Local().Format(time.DateTime), terminal.Visible(k.Ended), k.ExitCode)
-	fmt.Fprintf(&b, "kept until %s, if there is room\n\n", k.Until.Local().Format(time.DateTime))
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
-	}
+	fmt.Fprintf(w, "kept until %s, if there is room\n\n", k.Until.Local().Format(time.DateTime))
 	t := terminal.NewTable(w, terminal.Column{Name: "NAME", Whole: true}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "TYPE"}, terminal.Column{Name: "SHA256", Spare: true})
 	for _, f := range k.Artifacts {
 		about := f.MIME

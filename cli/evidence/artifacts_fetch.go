@@ -1,8 +1,9 @@
 package evidence
 
 import (
-	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -106,35 +107,25 @@ func (p commands) copyLeft(c *cli.Context, left *leftovers, stored string, w io.
 		}
 		return err
 	}
-	whole := bufio.NewReaderSize(&reading{left: left, stored: stored}, 4<<20) // each part of it is looked up anew
-	got, err := signer.Hash(io.TeeReader(whole, w))
-	if err != nil {
-		return err
+	sum := sha256.New()
+	for at := int64(0); ; {
+		part, err := left.results.Read(left.ID, stored, at, 4<<20) // a file is looked up anew for each part
+		if err != nil {
+			return err
+		}
+		if len(part.Data) == 0 {
+			break
+		}
+		if _, err := io.MultiWriter(w, sum).Write(part.Data); err != nil {
+			return err
+		}
+		at += int64(len(part.Data))
 	}
 	i := slices.IndexFunc(left.Artifacts, func(a signer.Artifact) bool { return "files/"+a.Name == stored })
-	if i >= 0 && got != left.Artifacts[i].SHA256 {
+	if i >= 0 && hex.EncodeToString(sum.Sum(nil)) != left.Artifacts[i].SHA256 {
 		return exit.Fail("sandboxmcp artifacts "+left.ID+" --verify", "%s is not what the run left: its SHA-256 is another one", terminal.Visible(left.Artifacts[i].Name))
 	}
 	return nil
-}
-
-// reading is a reader of a stored file from its beginning.
-type reading struct {
-	left   *leftovers
-	stored string
-	at     int64
-}
-
-func (r *reading) Read(b []byte) (int, error) {
-	part, err := r.left.results.Read(r.left.ID, r.stored, r.at, int64(len(b)))
-	if err != nil {
-		return 0, err
-	}
-	if len(part.Data) == 0 {
-		return 0, io.EOF
-	}
-	r.at += int64(len(part.Data))
-	return copy(b, part.Data), nil
 }
 
 func receiptOf(c *cli.Context, id string) (text []byte, err error) {

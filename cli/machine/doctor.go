@@ -151,22 +151,16 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 // within makes the check, and reports a timeout: not each check ends when its context does.
 func (l check) within(ctx context.Context) (diagnosis, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	type answer struct {
-		d   diagnosis
-		err error
-	}
-	found := make(chan answer, 1)
+	found := make(chan func() (diagnosis, error), 1)
 	go func() {
 		defer cancel()
 		d, err := l.find(ctx)
-		found <- answer{d, err}
+		found <- func() (diagnosis, error) { return d, err }
 	}()
-	late := time.NewTimer(l.timeout + time.Second) // of which the second is for what heeds the end of ctx, and says more
-	defer late.Stop()
 	select {
-	case a := <-found:
-		return a.d, a.err
-	case <-late.C:
+	case answer := <-found:
+		return answer()
+	case <-time.After(l.timeout + time.Second): // of which the second is for what heeds the end of ctx, and says more
 		d := diagnosis{Usable: true}
 		d.add(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.timeout)})
 		return d, nil

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"runtime/debug"
-	"sync"
 	"time"
 )
 
@@ -15,20 +14,12 @@ const (
 
 // ReleaseWhenIdle has a server that has nothing to do give back the memory that it needed when it had: first
 // once it is up, as its start takes more than all that follows, and then after each time of work. What
-// it wants again comes back page by page. It ends with stop.
-func ReleaseWhenIdle(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		watchIdle(ctx, func() {
-			debug.FreeOSMemory()
-			dropProgram()
-		})
+// it wants again comes back page by page. It returns when ctx ends.
+func ReleaseWhenIdle(ctx context.Context) {
+	watchIdle(ctx, func() {
+		debug.FreeOSMemory()
+		dropProgram()
 	})
-	return func() {
-		cancel()
-		watching.Wait()
-	}
 }
 
 // watchIdle calls release when times without work follow one with; after the start, the first will do.

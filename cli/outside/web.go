@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -75,6 +76,13 @@ Example: sandboxmcp web fetch https://example.com/report.pdf --out report.txt`,
 	}
 }
 
+// formats are those in which a page is shown.
+func formats() []string { return []string{page.Markdown, page.Text, page.HTML} }
+
+func noFormat(c *cli.Context) error {
+	return exit.Usage("--format text", "%q is no format: use %s", c.String("format"), strings.Join(formats(), ", "))
+}
+
 func webTimeout() cli.Flag {
 	return &cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.Configured}
 }
@@ -134,18 +142,16 @@ func showHits(w io.Writer, h pipeline.Hits) error {
 }
 
 func (p commands) webFetch(c *cli.Context) error {
-	formats := []string{page.Markdown, page.Text, page.HTML}
-	format := c.String("format")
 	switch {
 	case c.NArg() != 1:
 		return exit.Usage("sandboxmcp web fetch https://example.com", "fetch needs the URL of one page")
-	case format != formats[0] && format != formats[1] && format != formats[2]:
-		return exit.Usage("--format text", "%q is no format: use %s", format, strings.Join(formats, ", "))
+	case !slices.Contains(formats(), c.String("format")):
+		return noFormat(c)
 	case c.Int("offset") < 0 || c.Int("max-bytes") < 0:
 		return exit.Usage("sandboxmcp web fetch --help", "--offset and --max-bytes can't be less than 0")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		res, err := line.Do(ctx, pipeline.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: format, Offset: c.Int("offset"),
+		res, err := line.Do(ctx, pipeline.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: c.String("format"), Offset: c.Int("offset"),
 			MaxBytes: c.Int("max-bytes"), Timeout: command.Seconds(c.Float64("timeout"))})
 		if err != nil {
 			return err

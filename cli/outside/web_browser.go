@@ -49,12 +49,11 @@ Example: sandboxmcp web browser https://example.com --wait-for ".content" --scre
 }
 
 func (p commands) webBrowser(c *cli.Context) error {
-	formats := []string{page.Markdown, page.Text, page.HTML}
 	switch {
 	case c.NArg() != 1:
 		return exit.Usage("sandboxmcp web browser https://example.com", "browser needs the URL of one page")
-	case !slices.Contains(formats, c.String("format")):
-		return exit.Usage("--format text", "%q is no format: use %s", c.String("format"), strings.Join(formats, ", "))
+	case !slices.Contains(formats(), c.String("format")):
+		return noFormat(c)
 	case c.Int("max-bytes") < 0:
 		return exit.Usage("sandboxmcp web browser --help", "--max-bytes can't be less than 0")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -164,13 +163,8 @@ func (p commands) tokenList(_ context.Context, c *cli.Context, cfg config.Config
 	if err != nil {
 		return err
 	}
-	return p.Print(c, list, func(w io.Writer) error { return showTokens(w, list, time.Now()) })
-}
-
-func showTokens(w io.Writer, list []identity.Token, now time.Time) error {
-	t := terminal.NewTable(w, terminal.Columns("NAME", "ID", "KIND", "NAMESPACES", "EXPIRES", "LAST USED")...)
-	t.Empty = "there are no tokens"
-	for _, token := range list {
+	columns, now := terminal.Columns("NAME", "ID", "KIND", "NAMESPACES", "EXPIRES", "LAST USED"), time.Now()
+	return command.Table(p.Streams, c, list, "there are no tokens", columns, func(token identity.Token) []string {
 		namespaces, expires, used := "all", "never", "never"
 		if len(token.Namespaces) > 0 {
 			namespaces = strings.Join(token.Namespaces, " ")
@@ -184,9 +178,8 @@ func showTokens(w io.Writer, list []identity.Token, now time.Time) error {
 		if !token.Used.IsZero() {
 			used = terminal.Ago(now.Sub(token.Used))
 		}
-		t.Row(token.Name, token.ID, string(token.Kind), namespaces, expires, used)
-	}
-	return t.Close()
+		return []string{token.Name, token.ID, string(token.Kind), namespaces, expires, used}
+	})
 }
 
 func (p commands) tokenRevoke(c *cli.Context) error {

@@ -3,7 +3,6 @@ package secrets
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -67,7 +66,21 @@ func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Conf
 	for _, e := range entries {
 		list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}], now))
 	}
-	err = p.Print(c, list, func(w io.Writer) error { return showSecrets(w, list, used != nil, now) })
+	columns := terminal.Columns("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")
+	err = command.Table(p.Streams, c, list, "no secrets were added", columns, func(e secretEntry) []string {
+		hosts, required, body := "any: programs see the value", "-", "-"
+		switch {
+		case len(e.Hosts) > 0:
+			hosts, required, body = strings.Join(e.Hosts, " "), yesOrNo(e.Require), yesOrNo(e.Body)
+		case e.Added.IsZero(): // it could not be opened
+			hosts = "?"
+		}
+		age, last := e.times(now)
+		if unknown != nil {
+			last = "?"
+		}
+		return []string{e.Name, e.Namespace, e.Store, age, last, hosts, required, body}
+	})
 	for _, problem := range problems {
 		p.Say("%v", problem)
 	}
@@ -81,27 +94,6 @@ func secretEntryOf(e vault.Entry, used, now time.Time) secretEntry {
 		l.Age = &age
 	}
 	return l
-}
-
-// showSecrets prints a line for each secret. known is whether it is known when they were used.
-func showSecrets(w io.Writer, list []secretEntry, known bool, now time.Time) error {
-	t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")...)
-	t.Empty = "no secrets were added"
-	for _, e := range list {
-		hosts, required, body := "any: programs see the value", "-", "-"
-		switch {
-		case len(e.Hosts) > 0:
-			hosts, required, body = strings.Join(e.Hosts, " "), yesOrNo(e.Require), yesOrNo(e.Body)
-		case e.Added.IsZero(): // it could not be opened
-			hosts = "?"
-		}
-		age, last := e.times(now)
-		if !known {
-			last = "?"
-		}
-		t.Row(e.Name, e.Namespace, e.Store, age, last, hosts, required, body)
-	}
-	return t.Close()
 }
 
 // times are the age of the value, and when a run was lent it, for people.

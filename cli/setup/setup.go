@@ -60,9 +60,9 @@ func (c Client) Add(path string, s Server) (Change, error) {
 	if f.locked {
 		return Change{}, fmt.Errorf("%q is read-only: make it writable first", f.path)
 	}
-	had, err := c.Has(path, s.Name)
+	_, had, err := c.find(f.data, s.Name)
 	if err != nil {
-		return Change{}, err
+		return Change{}, f.in(err)
 	}
 	after, err := c.added(f.data, s)
 	if err != nil {

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
@@ -74,22 +74,18 @@ func (p commands) setupList(c *cli.Context) error {
 	for _, client := range Clients() {
 		all = append(all, p.inspectClient(c, client))
 	}
-	return p.Print(c, all, func(w io.Writer) error {
-		t := terminal.NewTable(w, terminal.Columns("CLIENT", "INSTALLED", "CONFIGURED", "FILE")...)
-		yes := map[bool]string{true: "yes", false: "no"}
-		for _, o := range all {
-			configured := yes[o.Configured]
-			switch {
-			case o.Problem != "":
-				configured = "?"
-			case o.Configured && !o.Current:
-				configured = "differently"
-			case o.Configured && len(o.Flags) > 0:
-				configured += ", " + strings.Join(o.Flags, " ")
-			}
-			t.Row(o.Client, yes[o.Installed], configured, cmp.Or(o.Path, o.Problem))
+	yes := map[bool]string{true: "yes", false: "no"}
+	return command.Table(p.Streams, c, all, "", terminal.Columns("CLIENT", "INSTALLED", "CONFIGURED", "FILE"), func(o clientState) []string {
+		configured := yes[o.Configured]
+		switch {
+		case o.Problem != "":
+			configured = "?"
+		case o.Configured && !o.Current:
+			configured = "differently"
+		case o.Configured && len(o.Flags) > 0:
+			configured += ", " + strings.Join(o.Flags, " ")
 		}
-		return t.Close()
+		return []string{o.Client, yes[o.Installed], configured, cmp.Or(o.Path, o.Problem)}
 	})
 }
 

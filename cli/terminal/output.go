@@ -43,8 +43,8 @@ func WriteJSON(w io.Writer, v any) error {
 }
 
 // Fact writes one indented line with a name and its value.
-func Fact(b *strings.Builder, key, value string) {
-	fmt.Fprintf(b, "  %-17s %s\n", Visible(key), Visible(value))
+func Fact(w io.Writer, key, value string) {
+	fmt.Fprintf(w, "  %-17s %s\n", Visible(key), Visible(value))
 }
 
 // JSONLines writes lines of JSON to a terminal: each Write is one line, whose value stays the same.

@@ -60,7 +60,7 @@ func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger
 	if len(p.Places) == 0 {
 		return func() {}
 	}
-	return background(ctx, func(ctx context.Context) {
+	return Background(ctx, func(ctx context.Context) {
 		lastError := ""
 		for again := time.Duration(0); ; {
 			select {
@@ -87,8 +87,8 @@ func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger
 	})
 }
 
-// background calls f until stop, which ends its context and waits for it.
-func background(ctx context.Context, f func(context.Context)) (stop func()) {
+// Background calls f until stop, which ends its context and waits for it.
+func Background(ctx context.Context, f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -131,7 +131,7 @@ const sealEvery = 24 * time.Hour
 // Sealing moves rows that are older than some days out of the log into sealed segments: now, and each day
 // from now on. It ends with stop, which waits for what is under way. No days are never.
 func (p *Parts) Sealing(ctx context.Context, days int, log *slog.Logger) (stop func()) {
-	return background(ctx, func(ctx context.Context) {
+	return Background(ctx, func(ctx context.Context) {
 		for days > 0 {
 			p.seal(ctx, time.Now().AddDate(0, 0, -days), log)
 			select {
