@@ -54,11 +54,14 @@ func settings(c *Config) []setting {
 		{"git.email", "", "address of the author of commits that git makes in sandboxes", checked("an address", None, &c.Git.Email, checkIdentity)},
 		{"skills", "", "directory of skills, each a directory with a SKILL.md, which a server gives its clients as resources and prompts", pathOr(None, &c.Skills)},
 	}
+	env := map[string]string{"limits.timeout_seconds": "TIMEOUT", "caps.ram_mb": "MAX_RAM_MB"}
 	for _, l := range c.Limits.all() {
-		all = append(all, setting{"limits." + l.name, map[string]string{"timeout_seconds": "TIMEOUT"}[l.name], l.about, l.kind()})
+		key := "limits." + l.name
+		all = append(all, setting{key, env[key], l.about, l.kind()})
 	}
 	for _, l := range c.Caps.all() {
-		all = append(all, setting{"caps." + l.name, map[string]string{"ram_mb": "MAX_RAM_MB"}[l.name], "the highest limits." + l.name + " that a caller can ask for", l.kind()})
+		key := "caps." + l.name
+		all = append(all, setting{key, env[key], "the highest limits." + l.name + " that a caller can ask for", l.kind()})
 	}
 	all = slices.Concat(all, recordSettings(c), approvalSettings(c), []setting{
 		{"egress.allow", "", "names that runs may reach without asking for them, and that callers may name", list(&c.Egress.Allow)},
