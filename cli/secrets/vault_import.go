@@ -76,10 +76,10 @@ func (p commands) vaultImport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.checkImport(c, variables, there); err != nil {
+	all, done, err := additions(c, variables, there, to)
+	if err != nil {
 		return err
 	}
-	all, done := additions(c, variables, there, to)
 	for _, a := range all {
 		if err := a.Check(); err != nil {
 			return exit.Fail("", "%v; nothing was added", err)
@@ -137,28 +137,10 @@ func whoReads(mode fs.FileMode) string {
 	return "its owner can read it"
 }
 
-// checkImport names all that can't be added at once, so that a file need not be put right one line after the other.
-func (p commands) checkImport(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry) error {
-	var empty, exist []string
-	for _, v := range variables {
-		if len(v.Value) == 0 {
-			empty = append(empty, v.Name)
-		}
-		if !c.Bool("replace") && slices.ContainsFunc(there, func(e vault.Entry) bool { return e.Key == v.Name }) {
-			exist = append(exist, v.Name)
-		}
-	}
-	switch {
-	case len(empty) > 0:
-		return exit.Fail("remove these lines, or give them values", "a secret can't be empty, as in the file: %s; nothing was added", strings.Join(empty, ", "))
-	case len(exist) > 0:
-		return exit.Fail("--replace takes their place", "in the vault already: %s; nothing was added", strings.Join(exist, ", "))
-	}
-	return nil
-}
-
-func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry, to vault.Binding) (all []vault.Addition, done imported) {
+// additions returns what is to be added. All that can't be is named at once, so that a file need not be put right one line after the other.
+func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry, to vault.Binding) (all []vault.Addition, done imported, err error) {
 	done = imported{Namespace: c.String("namespace"), Names: []string{}, Replaced: []string{}, DryRun: c.Bool("dry-run")}
+	var empty []string
 	for _, v := range variables {
 		all = append(all, vault.Addition{Value: v.Value,
 			Entry: vault.Entry{Namespace: done.Namespace, Key: v.Name, Binding: to, Store: vault.InSealed}})
@@ -166,8 +148,17 @@ func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entr
 		if slices.ContainsFunc(there, func(e vault.Entry) bool { return e.Key == v.Name }) {
 			done.Replaced = append(done.Replaced, v.Name)
 		}
+		if len(v.Value) == 0 {
+			empty = append(empty, v.Name)
+		}
 	}
-	return all, done
+	switch {
+	case len(empty) > 0:
+		err = exit.Fail("remove these lines, or give them values", "a secret can't be empty, as in the file: %s; nothing was added", strings.Join(empty, ", "))
+	case len(done.Replaced) > 0 && !c.Bool("replace"):
+		err = exit.Fail("--replace takes their place", "in the vault already: %s; nothing was added", strings.Join(done.Replaced, ", "))
+	}
+	return all, done, err
 }
 
 // afterImport warns of effects that the user may not expect.

@@ -143,7 +143,7 @@ type language struct {
 
 // find returns the entry of a name, with its command and arguments as far as it has any, and whether it is there.
 func (l language) find(data []byte, name string) (s Server, there bool, err error) {
-	all, err := l.meaning(bytes.TrimPrefix(data, bom))
+	all, err := l.meaning(data)
 	servers, _ := all[l.key].(map[string]any)
 	v, there := servers[name]
 	e, _ := v.(map[string]any)

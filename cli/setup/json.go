@@ -221,7 +221,7 @@ var errAbsent = errors.New("there is no such entry")
 // jsonRemoved returns data without the entry at path, and without the objects around it that are empty then and are not in original,
 // the content before the entry.
 func jsonRemoved(data []byte, path []string, original []byte) ([]byte, error) {
-	old, _ := parse(bytes.TrimPrefix(original, bom))
+	old, _ := parse(original)
 	for n := len(path) - 1; n >= 0; n-- {
 		root, err := parse(data)
 		if err != nil || root == nil {

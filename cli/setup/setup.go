@@ -122,41 +122,44 @@ func (c Client) original(f file, s Server) (before []byte, same bool, err error)
 var errForm = errors.New("that is no form that can be edited safely")
 
 // added returns data with the entry of s.
-func (c Client) added(data []byte, s Server) ([]byte, error) {
+func (c Client) added(data []byte, s Server) (out []byte, err error) {
+	text, had := bytes.CutPrefix(data, bom)
 	switch c.form {
 	case inTOML:
-		return tomlAdded(data, s)
+		out, err = tomlAdded(text, s)
 	case inYAML:
-		return yamlAdded(data, s)
+		out, err = yamlAdded(text, s)
+	default:
+		out, err = jsonAdded(text, c.place(text, s.Name), c.entry(text, s))
 	}
-	text, bom := bytes.CutPrefix(data, bom)
-	out, err := jsonAdded(text, c.place(text, s.Name), c.entry(text, s))
-	return restore(out, bom), err
+	return restore(out, had), err
 }
 
 // find returns the entry of a name, with its command as far as it has one, and whether it is there.
 func (c Client) find(data []byte, name string) (Server, bool, error) {
+	text := bytes.TrimPrefix(data, bom)
 	switch c.form {
 	case inTOML:
-		return asTOML().find(data, name)
+		return asTOML().find(text, name)
 	case inYAML:
-		return asYAML().find(data, name)
+		return asYAML().find(text, name)
 	}
-	text, _ := bytes.CutPrefix(data, bom)
 	return jsonFind(text, c.place(text, name))
 }
 
 // removed returns data without the entry of a name. original, the backup, shows which empty containers are ours.
-func (c Client) removed(data []byte, name string, original []byte) ([]byte, error) {
+func (c Client) removed(data []byte, name string, original []byte) (out []byte, err error) {
+	text, had := bytes.CutPrefix(data, bom)
+	original = bytes.TrimPrefix(original, bom)
 	switch c.form {
 	case inTOML:
-		return tomlRemoved(data, name)
+		out, err = tomlRemoved(text, name)
 	case inYAML:
-		return yamlRemoved(data, name, original)
+		out, err = yamlRemoved(text, name, original)
+	default:
+		out, err = jsonRemoved(text, c.place(text, name), original)
 	}
-	text, bom := bytes.CutPrefix(data, bom)
-	out, err := jsonRemoved(text, c.place(text, name), original)
-	return restore(out, bom), err
+	return restore(out, had), err
 }
 
 // bom is the byte order mark of UTF-8, with which programs on Windows begin a file.

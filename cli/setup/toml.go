@@ -113,9 +113,8 @@ func asTOML() language {
 	}}
 }
 
-// tomlAdded returns data with an entry for s, after checking that nothing else changed. A new entry goes to the end.
-func tomlAdded(data []byte, s Server) ([]byte, error) {
-	text, had := bytes.CutPrefix(data, bom)
+// tomlAdded returns text with an entry for s, after checking that nothing else changed. A new entry goes to the end.
+func tomlAdded(text []byte, s Server) ([]byte, error) {
 	parts, all, err := tomlRead(text)
 	if err != nil {
 		return nil, err
@@ -137,7 +136,7 @@ func tomlAdded(data []byte, s Server) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return restore(out, had), asTOML().checked(text, out, s)
+	return out, asTOML().checked(text, out, s)
 }
 
 // tomlUpdated sets command and args in place, and adds a missing one after the table's header. A server behind a URL, or
@@ -182,10 +181,9 @@ func tomlUpdated(data []byte, parts []part, entry any, s Server, newline string)
 	return data, nil
 }
 
-// tomlRemoved returns data without the tables of a server and the comments in them. Comments between their last value and
+// tomlRemoved returns text without the tables of a server and the comments in them. Comments between their last value and
 // the next table stay.
-func tomlRemoved(data []byte, name string) ([]byte, error) {
-	text, had := bytes.CutPrefix(data, bom)
+func tomlRemoved(text []byte, name string) ([]byte, error) {
 	out := bytes.Clone(text)
 	for {
 		parts, _, err := tomlRead(out)
@@ -212,7 +210,7 @@ func tomlRemoved(data []byte, name string) ([]byte, error) {
 	if err := asTOML().others(text, out, name); err != nil {
 		return nil, err
 	}
-	return restore(out, had), nil
+	return out, nil
 }
 
 // trimLine returns text without one empty line at its end.

@@ -123,10 +123,9 @@ func asYAML() language {
 	}}
 }
 
-// yamlAdded returns data with an entry for s, after checking that nothing else changed. Braces, aliases and anchors around the
+// yamlAdded returns text with an entry for s, after checking that nothing else changed. Braces, aliases and anchors around the
 // entry are refused, since edits go by lines.
-func yamlAdded(data []byte, s Server) ([]byte, error) {
-	text, had := bytes.CutPrefix(data, bom)
+func yamlAdded(text []byte, s Server) ([]byte, error) {
 	root, _, err := yamlRead(text)
 	if err != nil {
 		return nil, err
@@ -153,7 +152,7 @@ func yamlAdded(data []byte, s Server) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return restore(out, had), asYAML().checked(text, out, s)
+	return out, asYAML().checked(text, out, s)
 }
 
 // yamlBroken inserts a line end at an offset, unless a line begins there already.
@@ -231,10 +230,9 @@ func yamlInto(lines [][]byte, root *yaml.Node, at, end int, s Server, newline st
 	return bytes.Join(lines, nil), nil
 }
 
-// yamlRemoved returns data without the lines of a server, and without the mapping of servers if nothing else is in it and
+// yamlRemoved returns text without the lines of a server, and without the mapping of servers if nothing else is in it and
 // original, the content before the entry, does not have it.
-func yamlRemoved(data []byte, name string, original []byte) ([]byte, error) {
-	text, had := bytes.CutPrefix(data, bom)
+func yamlRemoved(text []byte, name string, original []byte) ([]byte, error) {
 	root, _, err := yamlRead(text)
 	if err != nil {
 		return nil, err
@@ -252,7 +250,7 @@ func yamlRemoved(data []byte, name string, original []byte) ([]byte, error) {
 	head, end := yamlBlock(lines, root, at, yamlEnd(lines))
 	from, to := yamlBlock(lines, servers, i, end)
 	if from == head+1 && to == end && len(servers.Content) == 2 { // nothing else is in it, comments included
-		_, old, err := yamlRead(bytes.TrimPrefix(original, bom))
+		_, old, err := yamlRead(original)
 		if _, there := old[extensions]; err == nil && original != nil && !there {
 			from = head
 		}
@@ -261,5 +259,5 @@ func yamlRemoved(data []byte, name string, original []byte) ([]byte, error) {
 	if err := asYAML().others(text, out, name); err != nil {
 		return nil, err
 	}
-	return restore(out, had), nil
+	return out, nil
 }

@@ -25,11 +25,10 @@ type sink interface{ Close() }
 // StartSinks begins to tell those outside whom the configuration names. What is wrong with how they are named
 // is an error: who waits for events must not take a typing error for silence.
 func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
-	hint := "sandboxmcp config shows where it is set"
 	if e := cfg.Events; e.Webhook != "" {
 		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.secret(cfg, e.WebhookSecret, "webhook"), Bus: p.bus, Log: log, Version: version.Current().Version})
 		if err != nil {
-			return exit.Usage(hint, "events.webhook: %v", err)
+			return exit.Usage(whereSet, "events.webhook: %v", err)
 		}
 		p.sinks = append(p.sinks, w)
 	}
@@ -38,7 +37,7 @@ func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
 	}
 	o, err := otlp.Start(otlp.Config{URL: cfg.Events.OTLP, Sessions: p.living, Bus: p.bus, Log: log, Version: version.Current().Version})
 	if err != nil {
-		return exit.Usage(hint, "events.otlp: %v", err)
+		return exit.Usage(whereSet, "events.otlp: %v", err)
 	}
 	p.sinks = append(p.sinks, o)
 	return nil

@@ -28,6 +28,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
+// whereSet is the hint about a setting that is not understood.
+const whereSet = "sandboxmcp config shows where it is set"
+
 // Policy returns the decisions of the operator as JSON: the same text for the same decisions, so that its SHA-256, which
 // receipts hold, stands for them. Where things are kept, and who is told of them, is no part of it.
 func Policy(cfg config.Config) []byte {
@@ -75,19 +78,18 @@ func review(cfg config.Config) (pipeline.Review, error) {
 func Egress(cfg config.Config) (pipeline.Egress, error) {
 	e := pipeline.Egress{Deny: cfg.Egress.Deny, Ask: cfg.Network == "ask", Connections: cfg.Egress.Connections,
 		Idle: time.Duration(cfg.Egress.IdleSeconds) * time.Second, Dialer: &egress.Dialer{}}
-	const hint = "sandboxmcp config shows where it is set"
 	var err error
 	if e.Policy, err = egress.NewPolicy(cfg.Egress.Allow, cfg.Egress.Deny); err != nil {
-		return e, exit.Usage(hint, "egress: %v", err)
+		return e, exit.Usage(whereSet, "egress: %v", err)
 	}
 	e.Policy, e.Dialer.Local = e.Policy.WithLocal(cfg.Egress.Local), slices.Clone(cfg.Egress.Local)
 	if slices.Contains(e.Policy.Ports(), backends.DNSPort) {
-		return e, exit.Usage(hint, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+		return e, exit.Usage(whereSet, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}
 	for _, text := range cfg.Egress.Networks {
 		network, err := egress.ParseNetwork(text)
 		if err != nil {
-			return e, exit.Usage(hint, "egress.networks: %v", err)
+			return e, exit.Usage(whereSet, "egress.networks: %v", err)
 		}
 		e.Dialer.Networks = append(e.Dialer.Networks, network)
 	}
@@ -101,13 +103,12 @@ func Egress(cfg config.Config) (pipeline.Egress, error) {
 // is off: it would allow or block something else than the operator means.
 func Host(cfg config.Config) (pipeline.Host, error) {
 	h := cfg.Host
-	const hint = "sandboxmcp config shows where it is set"
 	policy, err := host.NewPolicy(host.Rules{Allowed: h.Allowed, Blocked: h.Blocked, Read: h.Read, Write: h.Write})
 	if err != nil {
-		return pipeline.Host{}, exit.Usage(hint, "host.%v", err)
+		return pipeline.Host{}, exit.Usage(whereSet, "host.%v", err)
 	}
 	if err := host.CheckEnvironment(h.Environment); err != nil {
-		return pipeline.Host{}, exit.Usage(hint, "host.environment: %v", err)
+		return pipeline.Host{}, exit.Usage(whereSet, "host.environment: %v", err)
 	}
 	place := setup.Here() // without a home, what is private is known by its names alone
 	return pipeline.Host{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
@@ -180,20 +181,19 @@ func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, e
 	if !cfg.Web.Enabled {
 		return w, nil
 	}
-	const hint = "sandboxmcp config shows where it is set"
 	if len(cfg.Web.Allow) > 0 {
 		w.Policy, err = egress.NewPolicy(cfg.Web.Allow, cfg.Egress.Deny)
 	} else {
 		w.Policy, err = egress.PublicWeb(cfg.Egress.Deny)
 	}
 	if err != nil {
-		return w, exit.Usage(hint, "web.allow: %v", err)
+		return w, exit.Usage(whereSet, "web.allow: %v", err)
 	}
 	w.Policy = w.Policy.WithLocal(cfg.Egress.Local)
 	if w.Engines, err = web.NewEngines(web.EngineConfig{
 		SearXNG: cfg.Web.SearXNG, BraveKey: p.secret(cfg, cfg.Web.BraveKey, "web_search"), Policy: w.Policy, Deny: cfg.Egress.Deny,
 	}); err != nil {
-		return w, exit.Usage(hint, "web: %v", err)
+		return w, exit.Usage(whereSet, "web: %v", err)
 	}
 	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, MaxBytes: cfg.Web.MaxMB << 20, Version: version.Current().Version})
 	w.Browser, w.Authorities = cfg.Web.Browser, browser.Authorities
