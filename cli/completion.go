@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/client"
+	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/complete"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
@@ -51,34 +52,84 @@ Example: source <(sandboxmcp completion bash)`,
 	}
 }
 
-// completionOf is the command tree as completion needs it.
-func completionOf(app *cli.App) complete.Command {
-	return commandOf("", &cli.Command{Name: app.Name, Flags: app.Flags, Subcommands: app.Commands})
-}
-
-func commandOf(path string, c *cli.Command) complete.Command {
-	out := complete.Command{Name: c.Name, Usage: c.Usage, Flags: flagsOf(path, c.Flags), Words: wordsOf(path, c)}
-	for _, sub := range c.Subcommands {
-		if !sub.Hidden {
-			out.Commands = append(out.Commands, commandOf(strings.TrimSpace(path+" "+sub.Name), sub))
+// offer returns what can stand in the place of the last of the words that were typed behind the program's name. ask returns the words of
+// a kind that a server or the state directory knows.
+func offer(app *cli.App, typed []string, ask func(kind string) []string) (s complete.Source, words []complete.Word) {
+	at, path := &cli.Command{Subcommands: app.Commands}, ""
+	ended, others := false, false
+	var value *complete.Source // of the flag before the next word
+	last := typed[len(typed)-1]
+	for _, word := range typed[:len(typed)-1] {
+		switch sub := slices.IndexFunc(at.Subcommands, func(c *cli.Command) bool { return c.Name == word && !c.Hidden }); {
+		case value != nil:
+			if word != "=" { // which is a word of its own in bash
+				value = nil
+			}
+		case ended:
+		case word == "--":
+			ended = true
+		case strings.HasPrefix(word, "-"):
+			value = valueAt(app, at, path, word)
+		case !others && sub >= 0:
+			at, path = at.Subcommands[sub], strings.TrimSpace(path+" "+word)
+		default:
+			others = true
 		}
 	}
-	return out
+	name, _, inline := strings.Cut(last, "=")
+	prefix := ""
+	switch isFlag := !ended && strings.HasPrefix(last, "-"); {
+	case value != nil:
+		s = *value
+	case isFlag && inline:
+		if value = valueAt(app, at, path, name); value != nil {
+			s, prefix = *value, name+"="
+		}
+	case isFlag:
+		words = append(flagWords(slices.Concat(at.Flags, app.Flags)), complete.Word{Text: "--help", Usage: "show help"})
+	default:
+		for _, sub := range at.Subcommands {
+			if !others && !ended && !sub.Hidden {
+				words = append(words, complete.Word{Text: sub.Name, Usage: sub.Usage})
+			}
+		}
+		s = wordsOf(path, at)
+	}
+	if s.Ask != "" {
+		s.Words = ask(s.Ask)
+	}
+	for _, word := range s.Words {
+		words = append(words, complete.Word{Text: prefix + word})
+	}
+	return s, words
 }
 
-func flagsOf(path string, flags []cli.Flag) (all []complete.Flag) {
+// valueAt returns the completions of the value of a flag that is typed behind a command, nil if there is no such flag or it takes none.
+func valueAt(app *cli.App, at *cli.Command, path, typed string) *complete.Source {
+	name := strings.TrimLeft(typed, "-")
+	f := cmdline.Find(at.Flags, name)
+	if f == nil {
+		f, path = cmdline.Find(app.Flags, name), ""
+	}
+	if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() {
+		return valueOf(path, f.Names()[0], d.GetUsage())
+	}
+	return nil
+}
+
+// flagWords are flags as they are typed; help is left out.
+func flagWords(flags []cli.Flag) (words []complete.Word) {
 	for _, f := range flags {
 		d, ok := f.(cli.DocGenerationFlag)
 		if !ok || f.Names()[0] == "help" {
 			continue
 		}
-		one := complete.Flag{Names: f.Names(), Usage: strings.ReplaceAll(d.GetUsage(), "`", "")}
-		if d.TakesValue() {
-			one.Value = valueOf(path, f.Names()[0], d.GetUsage())
+		for _, name := range f.Names() {
+			dashes := map[bool]string{true: "-", false: "--"}[len(name) == 1]
+			words = append(words, complete.Word{Text: dashes + name, Usage: strings.ReplaceAll(d.GetUsage(), "`", "")})
 		}
-		all = append(all, one)
 	}
-	return all
+	return words
 }
 
 // Kinds of words that a shell's completion asks for.
@@ -117,7 +168,7 @@ func (p *program) askCommand() *cli.Command {
 				return nil
 			}
 			words := strings.Split(strings.TrimSuffix(string(typed), "\x00"), "\x00")
-			s, offered := complete.Offer(completionOf(c.App), words, func(kind string) []string { return plainWords(c, kind) })
+			s, offered := offer(c.App, words, func(kind string) []string { return plainWords(c, kind) })
 			return complete.Print(p.Out, c.Args().Get(1), s, offered)
 		},
 	}

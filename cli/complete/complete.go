@@ -1,30 +1,13 @@
-// Package complete completes command lines: its scripts for shells ask the program, at each press of the tab key, what can stand
-// where somebody types.
+// Package complete has the scripts by which shells complete command lines: they ask the program, at each press of the tab key, what
+// can stand where somebody types.
 package complete
 
 import (
 	"embed"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
-
-// Command is a command and all below it.
-type Command struct {
-	Name     string
-	Usage    string // in one line
-	Commands []Command
-	Flags    []Flag
-	Words    Source // what can follow beside flags and subcommands
-}
-
-// Flag is a flag of a command.
-type Flag struct {
-	Names []string // without dashes, the one to offer first
-	Usage string
-	Value *Source // nil takes none
-}
 
 // Source is a source of words to offer. The zero value offers nothing.
 type Source struct {
@@ -52,87 +35,6 @@ func Script(w io.Writer, shell, program string) error {
 	}
 	_, err = io.WriteString(w, strings.ReplaceAll(string(text), "PROGRAM", program))
 	return err
-}
-
-// Offer returns what can stand in the place of the last of the words that were typed behind the program's name. ask returns the words
-// of a kind.
-func Offer(root Command, typed []string, ask func(kind string) []string) (s Source, words []Word) {
-	at, ended, others := root, false, false
-	var flag *Flag // whose value comes next
-	last := typed[len(typed)-1]
-	for _, word := range typed[:len(typed)-1] {
-		switch sub := slices.IndexFunc(at.Commands, func(c Command) bool { return c.Name == word }); {
-		case flag != nil:
-			if word != "=" { // which is a word of its own in bash
-				flag = nil
-			}
-		case ended:
-		case word == "--":
-			ended = true
-		case strings.HasPrefix(word, "-"):
-			flag = valued(root, at, word)
-		case !others && sub >= 0:
-			at = at.Commands[sub]
-		default:
-			others = true
-		}
-	}
-	flags := slices.Concat(at.Flags, []Flag{{Names: []string{"help"}, Usage: "show help"}})
-	if at.Name != root.Name {
-		flags = slices.Concat(flags, root.Flags)
-	}
-	name, _, inline := strings.Cut(last, "=")
-	prefix := ""
-	switch {
-	case flag != nil:
-		s = *flag.Value
-	case !ended && inline && strings.HasPrefix(last, "-"):
-		if flag = valued(root, at, name); flag != nil {
-			s, prefix = *flag.Value, name+"="
-		}
-	case !ended && strings.HasPrefix(last, "-"):
-		for _, f := range flags {
-			for _, n := range f.dashed() {
-				words = append(words, Word{n, f.Usage})
-			}
-		}
-	default:
-		for _, sub := range at.Commands {
-			if !others && !ended {
-				words = append(words, Word{sub.Name, sub.Usage})
-			}
-		}
-		s = at.Words
-	}
-	if s.Ask != "" {
-		s.Words = ask(s.Ask)
-	}
-	for _, word := range s.Words {
-		words = append(words, Word{Text: prefix + word})
-	}
-	return s, words
-}
-
-// valued returns the flag of a command or of the program that is typed like this, nil if there is none or it takes no value.
-func valued(root, at Command, typed string) *Flag {
-	for _, f := range slices.Concat(at.Flags, root.Flags) {
-		if f.Value != nil && slices.Contains(f.dashed(), typed) {
-			return &f
-		}
-	}
-	return nil
-}
-
-// dashed are the names of a flag as they are typed.
-func (f Flag) dashed() (names []string) {
-	for _, n := range f.Names {
-		if len(n) == 1 {
-			names = append(names, "-"+n)
-		} else {
-			names = append(names, "--"+n)
-		}
-	}
-	return names
 }
 
 // Print writes an offer as the script of a shell reads it: a line that says whether files or directories are meant, too, and a line
