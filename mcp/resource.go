@@ -12,6 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
@@ -158,13 +159,8 @@ func parseURI(uri string) (id, name string, offset, length int64, err error) {
 
 // wholeRunes leaves out a character that is cut off at the end, as long as anything stays.
 func wholeRunes(b []byte) []byte {
-	for i := 1; i < utf8.UTFMax && i < len(b); i++ {
-		if c := b[len(b)-i]; utf8.RuneStart(c) {
-			if !utf8.FullRune(b[len(b)-i:]) {
-				return b[:len(b)-i]
-			}
-			break
-		}
+	if n := len(b) - safetext.Half(b); n > 0 {
+		return b[:n]
 	}
 	return b
 }

@@ -138,7 +138,7 @@ func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Wr
 	came, err := e.guard.Run(ctx, kernel.Cell{
 		Code: string(e.program.Source), Env: e.cellEnv(), Timeout: e.limits.Wall,
 		Stdout: stdout, Stderr: stderr, Charts: e.request.Charts,
-		Display: e.display(e.request.Display),
+		Display: e.display(out.shows.add),
 		Tools:   e.tools, Call: e.callTool,
 	})
 	over := e.guard.Over()
@@ -203,9 +203,7 @@ func (r *run) display(show func(kernel.Bundle)) func(kernel.Bundle) {
 		r.res.Displays = append(r.res.Displays, b)
 		clean := r.cleaner(b)
 		r.live.display(clean)
-		if show != nil {
-			show(clean)
-		}
+		show(clean)
 	}
 }
 

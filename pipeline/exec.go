@@ -16,6 +16,7 @@ import (
 type outcome struct {
 	backends.Result
 	stdout, stderr *stream
+	shows          *shows
 	measure        func(*outcome) // waits for a cell's usage; nil where it is known
 }
 
@@ -26,7 +27,7 @@ func (e *execution) perform(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	q := e.request
-	out := &outcome{stdout: newStream(e.limits.Output, q.Stdout, q.Whole), stderr: newStream(e.limits.Output, q.Stderr, q.Whole)}
+	out := &outcome{stdout: newStream(e.limits.Output, q.Stdout, q.Whole), stderr: newStream(e.limits.Output, q.Stderr, q.Whole), shows: newShows(q.Display)}
 	e.out = out
 	if q.Stop == nil && e.guard == nil {
 		e.request.Stop = &Stop{Grace: interruptGrace}
@@ -59,6 +60,7 @@ func (e *execution) perform(ctx context.Context) error {
 	err = errors.Join(err, stdout.Close(), stderr.Close(), masked1.Close(), masked2.Close())
 	out.stdout.Close()
 	out.stderr.Close()
+	out.shows.close()
 	if err != nil {
 		return e.noProgram(broke(StageBackend, err))
 	}
@@ -99,14 +101,14 @@ func (o *outcome) deliver(ctx context.Context) {
 	if o == nil {
 		return
 	}
-	for _, s := range []*stream{o.stdout, o.stderr} {
+	for _, delivered := range []chan struct{}{o.stdout.delivered, o.stderr.delivered, o.shows.delivered} {
 		select {
-		case <-s.delivered:
+		case <-delivered:
 			continue
 		case <-ctx.Done():
 		}
 		select {
-		case <-s.delivered:
+		case <-delivered:
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -3,10 +3,13 @@ package pipeline
 import (
 	"errors"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -179,5 +182,33 @@ func TestDisplay(t *testing.T) {
 	res, err = p.Do(t.Context(), Request{Session: id, Code: []byte("print(os.environ.get('ONCE'))"), Limits: q.Limits})
 	if err != nil || res.Stdout != "None\n" {
 		t.Errorf("the variable is %q later, %v", res.Stdout, err)
+	}
+}
+
+// TestSlowDisplay: code that shows something waits for no caller, who gets all of it in its order.
+func TestSlowDisplay(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	res, err := p.Do(t.Context(), NewSession{Language: "python"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for n := range 100 {
+		want = append(want, strconv.Itoa(n))
+	}
+	reads, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := p.Do(t.Context(), Request{Session: res.Answer.(session.Info).ID, Code: []byte("for n in range(100): display(n)"), Display: func(b kernel.Bundle) {
+			<-reads
+			got = append(got, b["text/plain"])
+		}})
+		done <- err
+	}()
+	hosttest.Until(t, "the code has ended", func() bool {
+		return slices.ContainsFunc(p.Running(""), func(r Running) bool { return r.State == "ending" })
+	})
+	close(reads)
+	if err := <-done; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -100,7 +100,7 @@ func (w *processWork) start(ctx context.Context) error { return w.recordStart(ct
 func (w *processWork) perform(ctx context.Context) error {
 	defer w.time(&w.res.Timings.Exec)()
 	most := w.plan.limits.Output
-	out := &outcome{stdout: newStream(most, w.Stdout, true), stderr: newStream(most, w.Stderr, true)}
+	out := &outcome{stdout: newStream(most, w.Stdout, true), stderr: newStream(most, w.Stderr, true), shows: newShows(nil)}
 	w.out = out
 	w.releases = append(w.releases, func() { out.deliver(ctx) })
 	masked1, masked2 := w.unknown.writer(out.stdout), w.unknown.writer(out.stderr)

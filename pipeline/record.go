@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
@@ -292,13 +293,7 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// clip returns the first max bytes of s, or a little less: no character is cut in half.
-func clip(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	return s[:max-halfRune([]byte(s[:max]))] + "..."
-}
+func clip(s string, max int) string { return safetext.Clip(s, max) }
 
 func envNames(env []string) []string {
 	names := make([]string, len(env))

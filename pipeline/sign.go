@@ -59,7 +59,7 @@ func (r *run) takeDisplays(file backends.File) error {
 		return nil
 	}
 	defer f.Close()
-	r.res.Value = kernel.ReadDisplays(f, 2*maxDisplays, r.display(nil))
+	r.res.Value = kernel.ReadDisplays(f, 2*maxDisplays, r.display(func(kernel.Bundle) {}))
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"io"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // A stream keeps the first bytes of what a program wrote, and counts the rest. It stands behind
@@ -82,14 +84,14 @@ func (s *stream) Write(b []byte) (int, error) {
 		s.text = append(s.text, b...)
 	} else {
 		s.text = append(s.text, b[:room]...)
-		half := halfRune(s.text)
+		half := safetext.Half(s.text)
 		s.text = s.text[:len(s.text)-half]
 		s.cut = int64(n) - room + int64(half)
 	}
 	// Close to the end a character that is not yet complete may be cut off, so it is not shown.
 	s.safe = len(s.text)
 	if s.cut == 0 && int64(s.safe) > s.max-utf8.UTFMax {
-		s.safe -= halfRune(s.text)
+		s.safe -= safetext.Half(s.text)
 	}
 	return n, nil
 }
@@ -186,19 +188,4 @@ func (s *stream) handed() (sum string, bytes int64, ok bool) {
 		return "", 0, false
 	}
 	return hex.EncodeToString(s.whole.sum.Sum(nil)), s.whole.came, true
-}
-
-// halfRune returns the length of the incomplete character at the end of b.
-func halfRune(b []byte) int {
-	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
-		tail := b[len(b)-i:]
-		if !utf8.RuneStart(tail[0]) {
-			continue
-		}
-		if utf8.FullRune(tail) {
-			return 0
-		}
-		return i
-	}
-	return 0
 }

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -23,9 +24,6 @@ type execution struct {
 	Language string            `json:"language"`
 	Env      map[string]string `json:"env_vars"`
 }
-
-// aliveEvery is how often a stream on which nothing happens says that it lives.
-const aliveEvery = 15 * time.Second
 
 // execute runs code in a context, and streams what comes of it as lines of JSON. A client that goes away interrupts the code.
 func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
@@ -58,16 +56,11 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 	c.runs++
 	runs := c.runs
 	c.mu.Unlock()
-	out := &lines{w: w, rc: http.NewResponseController(w)}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
+	out := lines{response.Begin(w, "application/x-ndjson", `{"type":"keepalive"}`+"\n")}
+	defer out.Close()
 	out.send(map[string]any{"type": "number_of_executions", "execution_count": runs})
-	defer out.keepAlive(aliveEvery)()
-	displays := newQueue(out)
 	cell := s.cell(b, c, q, out)
-	cell.Display = func(b kernel.Bundle) { displays.add(resultOf(b, false)) }
 	res, err := s.cfg.Pipeline.Do(r.Context(), cell)
-	displays.close()
 	for _, w := range []io.Writer{cell.Stdout, cell.Stderr} {
 		w.(*stream).flush()
 	}
@@ -78,7 +71,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 }
 
 // cell returns the request that runs code in a context.
-func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *lines) pipeline.Request {
+func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out lines) pipeline.Request {
 	language := kernelOf(c.Language)
 	if c.Language == "typescript" {
 		language = c.Language
@@ -90,6 +83,7 @@ func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *lines) pipel
 	p := pipeline.Request{Namespace: b.Namespace, Session: b.session(), Context: c.ID, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
 		Env: environment(q.Env), EnvOnce: true, Charts: true, Whole: true}
 	p.Stdout, p.Stderr = &stream{to: out, kind: "stdout"}, &stream{to: out, kind: "stderr"}
+	p.Display = func(b kernel.Bundle) { out.send(resultOf(b, false)) }
 	p.Limits.Wall = s.cfg.Wall
 	return p
 }
@@ -112,7 +106,7 @@ func dedent(code string) string {
 }
 
 // finish sends what came of the code, and the end.
-func (l *lines) finish(res pipeline.Result, err error) {
+func (l lines) finish(res pipeline.Result, err error) {
 	if res.Value != nil {
 		l.send(resultOf(res.Value, true))
 	}
@@ -178,88 +172,12 @@ func unquoted(text string) string {
 	return text
 }
 
-// lines writes a response line by line. Its methods may be called concurrently.
-type lines struct {
-	mu sync.Mutex
-	w  http.ResponseWriter
-	rc *http.ResponseController
-}
+// lines is an answer of lines of JSON. Its methods may be called concurrently.
+type lines struct{ *response.Stream }
 
-// send writes one line at once. A client that is gone is noticed by the end of the request's context.
-func (l *lines) send(v any) {
-	line, err := json.Marshal(v)
-	if err != nil {
-		return // it is our own
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, _ = l.w.Write(append(line, '\n'))
-	_ = l.rc.Flush()
-}
-
-// queue sends lines in their order, and nobody waits for the client who adds one. What code shows is bounded, and so is the queue.
-type queue struct {
-	mu    sync.Mutex
-	lines []any
-	more  chan struct{} // has a value while there are lines
-	done  chan struct{}
-}
-
-func newQueue(to *lines) *queue {
-	q := &queue{more: make(chan struct{}, 1), done: make(chan struct{})}
-	go func() {
-		defer close(q.done)
-		for range q.more {
-			for _, line := range q.take() {
-				to.send(line)
-			}
-		}
-	}()
-	return q
-}
-
-func (q *queue) add(line any) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.lines = append(q.lines, line)
-	select {
-	case q.more <- struct{}{}:
-	default:
-	}
-}
-
-func (q *queue) take() []any {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	all := q.lines
-	q.lines = nil
-	return all
-}
-
-// close waits until all lines are sent, or the client is gone.
-func (q *queue) close() {
-	close(q.more)
-	<-q.done
-}
-
-// keepAlive sends lines that mean nothing, until done.
-func (l *lines) keepAlive(every time.Duration) (done func()) {
-	tick, end := time.NewTicker(every), make(chan struct{})
-	var work sync.WaitGroup
-	work.Go(func() {
-		for {
-			select {
-			case <-tick.C:
-				l.send(map[string]any{"type": "keepalive"})
-			case <-end:
-				return
-			}
-		}
-	})
-	return func() {
-		tick.Stop()
-		close(end)
-		work.Wait()
+func (l lines) send(v any) {
+	if line, err := json.Marshal(v); err == nil { // else it is our own bug
+		l.Send(append(line, '\n'))
 	}
 }
 
@@ -268,7 +186,7 @@ const lineTime = 20 * time.Millisecond
 
 // stream sends what is written to it by lines, and a line that is not whole after lineTime, without a character that is not whole yet.
 type stream struct {
-	to   *lines
+	to   lines
 	kind string
 
 	mu   sync.Mutex
@@ -292,16 +210,7 @@ func (s *stream) sendLate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.late = nil
-	n := len(s.held)
-	for i := 1; i <= utf8.UTFMax && i <= n; i++ {
-		if c := s.held[n-i]; utf8.RuneStart(c) {
-			if !utf8.FullRune(s.held[n-i:]) {
-				n -= i
-			}
-			break
-		}
-	}
-	s.send(n)
+	s.send(len(s.held) - safetext.Half(s.held))
 }
 
 // flush sends all that is held back, also the beginning of a character that never came whole.

@@ -2,48 +2,23 @@ package e2b
 
 import (
 	"encoding/json"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 )
-
-// slow is a client that does not read.
-type slow struct {
-	*httptest.ResponseRecorder
-	reads chan struct{}
-}
-
-func (s *slow) Write(b []byte) (int, error) {
-	<-s.reads
-	return s.ResponseRecorder.Write(b)
-}
-
-// TestQueue: who shows something waits for no client, and the client gets all of it in its order.
-func TestQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &slow{httptest.NewRecorder(), make(chan struct{})}
-		q := newQueue(&lines{w: w, rc: http.NewResponseController(w)})
-		for n := range 100 {
-			q.add(map[string]int{"n": n}) // would block for good
-		}
-		synctest.Wait()
-		close(w.reads)
-		q.close()
-		if got := strings.Count(w.Body.String(), "\n"); got != 100 || !strings.HasSuffix(w.Body.String(), "{\"n\":99}\n") {
-			t.Errorf("got %d lines: %.100s", got, w.Body)
-		}
-	})
-}
 
 // TestStream: a line that is written in pieces is sent whole, one without an end is sent after a moment, and no character is cut.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		s := &stream{to: &lines{w: w, rc: http.NewResponseController(w)}, kind: "stdout"}
+		out := lines{response.Begin(w, "application/x-ndjson", "")}
+		defer out.Close()
+		s := &stream{to: out, kind: "stdout"}
 		for _, step := range []struct {
 			write string
 			wait  time.Duration

@@ -7,11 +7,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -135,14 +137,14 @@ func (s *Server) inBackground(w http.ResponseWriter, r *http.Request, st *state,
 }
 
 // run runs code in the session's interpreter or its shell.
-func (s *Server) run(r *http.Request, st *state, c call, out *events) (any, error) {
+func (s *Server) run(r *http.Request, st *state, c call, out events) (any, error) {
 	q, content, err := s.request(r, st, c)
 	if err != nil || content != nil {
 		return content, err
 	}
-	q.Stdout, q.Stderr = out.stream("stdout"), out.stream("stderr")
-	if out.streams {
-		q.Display = func(b kernel.Bundle) { out.sse.later("display", map[string]any{"type": "display", "data": b}) }
+	if out.to != nil {
+		q.Stdout, q.Stderr = &text{to: out, name: "stdout"}, &text{to: out, name: "stderr"}
+		q.Display = func(b kernel.Bundle) { out.send("display", map[string]any{"type": "display", "data": b}) }
 	}
 	if info, err := s.cfg.Pipeline.Session(st.namespace, q.Session); err == nil && len(info.Tools) > 0 && q.Context == "" {
 		return s.runCalling(r, st, c, q, out)
@@ -259,94 +261,64 @@ func nameOf(id string) (name string, ok bool) {
 
 // events answers a call: at its end, or, to who asked for that, with the output as it comes.
 type events struct {
-	w       http.ResponseWriter
-	streams bool
-	sse     *sse
+	w  http.ResponseWriter
+	to *response.Stream // of server-sent events; nil where all comes at the end
 }
 
-func newEvents(w http.ResponseWriter, r *http.Request) *events {
-	e := &events{w: w, streams: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
-	if e.streams {
-		e.sse = startSSE(w, 15*time.Second)
+func newEvents(w http.ResponseWriter, r *http.Request) events {
+	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		return events{w: w}
 	}
+	e := events{w, response.Begin(w, "text/event-stream", ": alive\n\n")}
+	e.to.Send([]byte(": begun\n\n"))
 	return e
 }
 
-func (e *events) close() {
-	if e.streams {
-		e.sse.close()
+func (e events) close() {
+	if e.to != nil {
+		e.to.Close()
+	}
+}
+
+func (e events) send(event string, data any) {
+	if text, err := json.Marshal(data); err == nil { // else it is our own bug
+		e.to.Send(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, text))
 	}
 }
 
 // done answers with the content of a tool's block, or that its code waits.
-func (e *events) done(c call, content any) {
+func (e events) done(c call, content any) {
 	answer := content
 	if _, waits := content.(pause); !waits {
 		answer = block{c.Tool + "_tool_result", c.UseID, content}
 	}
-	if e.streams {
-		e.sse.drain()
-		e.sse.send("result", answer)
+	if e.to != nil {
+		e.send("result", answer)
 		return
 	}
 	operation.Reply(e.w, http.StatusOK, answer)
 }
 
-func (e *events) fail(err error) {
-	if !e.streams {
+func (e events) fail(err error) {
+	if e.to == nil {
 		refusePipeline(e.w, err)
 		return
 	}
-	f := fault{Type: "error"}
-	f.Error.Type, f.Error.Message = cmp.Or(kinds[statusOf(err)], "api_error"), pipeline.PublicText(err)
-	e.sse.send("error", f)
+	e.send("error", faultOf(statusOf(err), pipeline.PublicText(err)))
 }
 
-// stream returns what sends output as it comes, nil where it is not wanted.
-func (e *events) stream(name string) *textStream {
-	if !e.streams {
-		return &textStream{}
-	}
-	return &textStream{to: e.sse, name: name}
-}
-
-// textStream sends text in whole characters.
-type textStream struct {
-	to   *sse
+// text sends output in whole characters.
+type text struct {
+	to   events
 	name string
 	held []byte
 }
 
-func (t *textStream) Write(p []byte) (int, error) {
-	if t.to == nil {
-		return len(p), nil
-	}
+func (t *text) Write(p []byte) (int, error) {
 	t.held = append(t.held, p...)
-	whole := len(t.held)
-	for n := 1; n <= 3 && n <= len(t.held); n++ { // a character has four bytes at most
-		if c := t.held[len(t.held)-n]; c >= 0xC0 {
-			if need := leading(c); need > n {
-				whole = len(t.held) - n
-			}
-			break
-		} else if c < 0x80 {
-			break
-		}
-	}
-	if whole > 0 {
+	if whole := len(t.held) - safetext.Half(t.held); whole > 0 {
 		t.to.send(t.name, map[string]string{"type": t.name, "text": string(bytes.ToValidUTF8(t.held[:whole], []byte("\uFFFD")))})
 		t.held = append(t.held[:0], t.held[whole:]...)
 	}
 	return len(p), nil
-}
-
-// leading returns how many bytes a character has that begins with c.
-func leading(c byte) int {
-	switch {
-	case c >= 0xF0:
-		return 4
-	case c >= 0xE0:
-		return 3
-	}
-	return 2
 }

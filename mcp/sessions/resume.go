@@ -86,7 +86,7 @@ const maxExecs = 32
 
 // runCalling runs code that can call functions of the client: until it waits for results, which [Server.results] brings, or to its end. A stream
 // tells of both. A client that goes away while it is waited for ends the code.
-func (s *Server) runCalling(r *http.Request, st *state, c call, q pipeline.Request, out *events) (any, error) {
+func (s *Server) runCalling(r *http.Request, st *state, c call, q pipeline.Request, out events) (any, error) {
 	id, done := s.cfg.Pipeline.Begin(r.Context(), q)
 	s.mu.Lock()
 	for old := range st.execs { // whose end nobody asked for
@@ -94,13 +94,13 @@ func (s *Server) runCalling(r *http.Request, st *state, c call, q pipeline.Reque
 			delete(st.execs, old)
 		}
 	}
-	st.execs[id] = &exec{c, out.streams}
+	st.execs[id] = &exec{c, out.to != nil}
 	s.mu.Unlock()
-	if !out.streams {
+	if out.to == nil {
 		return s.resume(r.Context(), st, id, c, nil)
 	}
 	defer s.over(st, id)
-	out.sse.send("exec", map[string]string{"type": "exec", "exec_id": id})
+	out.send("exec", map[string]string{"type": "exec", "exec_id": id})
 	sent := map[string]bool{}
 	for {
 		j, err := s.cfg.Pipeline.Resume(r.Context(), st.namespace, id, nil, func(c pipeline.ToolCall) bool { return sent[c.ID] })
@@ -114,7 +114,7 @@ func (s *Server) runCalling(r *http.Request, st *state, c call, q pipeline.Reque
 		}
 		for _, use := range usesOf(slices.DeleteFunc(j.Calls, func(c pipeline.ToolCall) bool { return sent[c.ID] })) {
 			sent[use.ID] = true
-			out.sse.send("tool_use", use)
+			out.send("tool_use", use)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	out := &events{w: w}
+	out := events{w: w}
 	switch next, err := s.resume(r.Context(), st, id, e.call, results); {
 	case err != nil:
 		out.fail(err)

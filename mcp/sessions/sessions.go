@@ -292,13 +292,17 @@ var kinds = map[int]string{
 	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusServiceUnavailable: "overloaded_error", http.StatusUnsupportedMediaType: "invalid_request_error",
 }
 
-func refuse(w http.ResponseWriter, status int, message string) {
+func faultOf(status int, message string) fault {
 	f := fault{Type: "error"}
 	f.Error.Type, f.Error.Message = cmp.Or(kinds[status], "api_error"), message
+	return f
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	operation.Reply(w, status, f)
+	operation.Reply(w, status, faultOf(status, message))
 }
 
 // Refuse answers a request of nobody, or of somebody who asks too often.

@@ -1,0 +1,18 @@
+package safetext
+
+import "unicode/utf8"
+
+// Half returns how many bytes at the end of b are the beginning of a character that is not whole.
+func Half(b []byte) int {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		tail := b[len(b)-i:]
+		switch {
+		case !utf8.RuneStart(tail[0]):
+		case utf8.FullRune(tail):
+			return 0
+		default:
+			return i
+		}
+	}
+	return 0
+}
