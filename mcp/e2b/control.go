@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
@@ -17,28 +18,19 @@ type caller struct {
 	namespace string
 }
 
+// A handler answers a request, or returns why it is refused.
+type (
+	handler   func(http.ResponseWriter, *http.Request, caller) error
+	ofSandbox func(http.ResponseWriter, *http.Request, *Sandbox) error
+)
+
 // controlPlane returns the handler of the REST API. Its requests have an identity.
 func (s *Server) controlPlane() http.Handler {
 	mux := http.NewServeMux()
-	handle := func(pattern string, f func(http.ResponseWriter, *http.Request, caller)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			i, _ := identity.From(r.Context())
-			c := caller{i, s.cfg.Namespace}
-			if c.namespace == "" && len(i.Namespaces) > 0 {
-				c.namespace = i.Namespaces[0]
-			}
-			if c.namespace == "" {
-				c.namespace = "default"
-			}
-			if !i.May(c.namespace) {
-				refuse(w, http.StatusForbidden, "these credentials do not reach this server's namespace")
-				return
-			}
-			f(w, r, c)
-		})
-	}
-	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, caller){
-		"GET /health":                     func(w http.ResponseWriter, _ *http.Request, _ caller) { w.WriteHeader(http.StatusNoContent) },
+	for pattern, f := range map[string]handler{
+		"GET /health": func(w http.ResponseWriter, _ *http.Request, _ caller) error {
+			return response.Reply(w, http.StatusNoContent, nil)
+		},
 		"POST /v2/sandboxes":              s.create,
 		"POST /v2/sandboxes/{id}/connect": s.owned(s.connect),
 		"POST /sandboxes":                 s.create,
@@ -64,10 +56,20 @@ func (s *Server) controlPlane() http.Handler {
 		"GET /v2/templates":               s.listTemplates,
 		"GET /templates/{id}":             s.getTemplate,
 		"GET /templates/aliases/{id}":     s.getAlias,
-		"GET /volumes":                    func(w http.ResponseWriter, _ *http.Request, _ caller) { operation.Reply(w, http.StatusOK, []int{}) },
-		"/":                               s.notServed,
+		"GET /volumes": func(w http.ResponseWriter, _ *http.Request, _ caller) error {
+			return response.Reply(w, http.StatusOK, []int{})
+		},
+		"/": s.notServed,
 	} {
-		handle(pattern, f)
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			i, _ := identity.From(r.Context())
+			namespace := i.Namespace(s.cfg.Namespace)
+			err := response.Refuse(http.StatusForbidden, "these credentials do not reach this server's namespace")
+			if i.May(namespace) {
+				err = f(w, r, caller{i, namespace})
+			}
+			answerError(w, err)
+		})
 	}
 	return mux
 }
@@ -82,36 +84,33 @@ var elsewhere = map[string]string{
 }
 
 // notServed answers what there is in E2B's API and not here, and what there is nowhere.
-func (s *Server) notServed(w http.ResponseWriter, r *http.Request, _ caller) {
+func (s *Server) notServed(w http.ResponseWriter, r *http.Request, _ caller) error {
 	for part := range strings.SplitSeq(r.URL.Path, "/") {
 		if why := elsewhere[part]; why != "" {
-			refuse(w, http.StatusNotImplemented, why)
-			return
+			return response.Refuse(http.StatusNotImplemented, why)
 		}
 	}
-	refuse(w, http.StatusNotFound, "there is nothing at this path, or not by this method")
+	return response.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
 }
 
 // running returns a handler of requests about a sandbox that is not paused.
-func (s *Server) running(f func(http.ResponseWriter, *http.Request, *Sandbox)) func(http.ResponseWriter, *http.Request, *Sandbox) {
-	return func(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) running(f ofSandbox) ofSandbox {
+	return func(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 		if s.paused(b) {
-			refuse(w, http.StatusConflict, "sandbox "+b.ID+" is paused: connect to it before")
-			return
+			return response.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused: connect to it before")
 		}
-		f(w, r, b)
+		return f(w, r, b)
 	}
 }
 
 // owned returns a handler of requests about a sandbox in a namespace of the caller's. There is no other one.
-func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *Sandbox)) func(http.ResponseWriter, *http.Request, caller) {
-	return func(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) owned(f ofSandbox) handler {
+	return func(w http.ResponseWriter, r *http.Request, c caller) error {
 		b := s.visible(r.PathValue("id"), c)
 		if b == nil {
-			refuse(w, http.StatusNotFound, "sandbox "+r.PathValue("id")+" not found")
-			return
+			return response.Refuse(http.StatusNotFound, "sandbox "+r.PathValue("id")+" not found")
 		}
-		f(w, r, b)
+		return f(w, r, b)
 	}
 }
 
@@ -132,26 +131,40 @@ const maxRequest = 1 << 20
 // maxCode is the most bytes of a request to run code.
 const maxCode = 16 << 20
 
-// decode reads the JSON of a request into v, and answers what can't be read.
-func decode(w http.ResponseWriter, r *http.Request, v any) bool {
+// decode reads the JSON of a request into v.
+func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	return decodeMost(w, r, v, maxRequest)
 }
 
-func decodeMost(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
-	status, wrong := operation.ReadJSON(w, r, v, most)
-	if status != 0 {
-		refuse(w, status, wrong)
+// decodeAny reads it if there is any.
+func decodeAny(w http.ResponseWriter, r *http.Request, v any) error {
+	if r.ContentLength == 0 {
+		return nil
 	}
-	return status == 0
+	return decode(w, r, v)
 }
 
-// refusePipeline answers why the pipeline did not do something.
-func refusePipeline(w http.ResponseWriter, err error) {
-	status := statusOf(err)
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+func decodeMost(w http.ResponseWriter, r *http.Request, v any, most int64) error {
+	if status, wrong := operation.ReadJSON(w, r, v, most); status != 0 {
+		return response.Refuse(status, wrong)
+	}
+	return nil
+}
+
+// answerError answers what a handler refuses, or the pipeline did not do; nil is that it has answered.
+func answerError(w http.ResponseWriter, err error) {
+	if err == nil {
+		return
+	}
+	status, text := statusOf(err), pipeline.PublicText(err)
+	no, is := errors.AsType[*response.Refused](err)
+	switch {
+	case is:
+		status, text = no.Status, no.Text
+	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "1")
 	}
-	refuse(w, status, pipeline.PublicText(err))
+	refuse(w, status, text)
 }
 
 // statusOf is the status of an answer that says why the pipeline did not do something.

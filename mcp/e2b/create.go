@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -73,10 +73,10 @@ func (q newSandbox) check() string {
 	return ""
 }
 
-func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error {
 	var q newSandbox
-	if !decode(w, r, &q) {
-		return
+	if err := decode(w, r, &q); err != nil {
+		return err
 	}
 	from := s.snapshot(c, q.TemplateID)
 	runtime, ok := s.template(q.TemplateID)
@@ -84,17 +84,14 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 	if from != nil {
 		runtime, files = from.runtime, from.id
 	} else if !ok {
-		refuse(w, http.StatusNotFound, fmt.Sprintf("template %.100q not found: there are %s", q.TemplateID, s.templateNames()))
-		return
+		return response.Refuse(http.StatusNotFound, fmt.Sprintf("template %.100q not found: there are %s", q.TemplateID, s.templateNames()))
 	}
 	if why := q.check(); why != "" {
-		refuse(w, http.StatusBadRequest, why)
-		return
+		return response.Refuse(http.StatusBadRequest, why)
 	}
 	network, why := q.Network.rules(q.InternetAccess)
 	if why != "" {
-		refuse(w, http.StatusBadRequest, why)
-		return
+		return response.Refuse(http.StatusBadRequest, why)
 	}
 	seconds := usualTimeout(r)
 	if q.Timeout != nil {
@@ -103,10 +100,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) {
 	b := &Sandbox{Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata, autoPause: q.AutoPause,
 		runtime: runtime, internet: q.InternetAccess, network: q.Network}
 	if err := s.open(r, b, files, &network, seconds); err != nil {
-		refusePipeline(w, err)
-		return
+		return err
 	}
-	operation.Reply(w, http.StatusCreated, s.connection(b))
+	return response.Reply(w, http.StatusCreated, s.connection(b))
 }
 
 // open starts a sandbox for some seconds, with the files of a snapshot unless files is "", and gives it its tokens.
@@ -145,15 +141,14 @@ func (s *Server) connection(b *Sandbox) map[string]any {
 		"envdAccessToken": b.Access, "trafficAccessToken": b.Traffic, "domain": domain}
 }
 
-func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	// A client that goes away has asked for the end all the same.
 	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: b.Namespace, Session: b.session()})
 	if err != nil && (s.lives(b) || s.paused(b)) {
-		refusePipeline(w, err)
-		return
+		return err
 	}
 	s.forget(b)
-	w.WriteHeader(http.StatusNoContent)
+	return response.Reply(w, http.StatusNoContent, nil)
 }

@@ -26,31 +26,27 @@ type execution struct {
 }
 
 // execute runs code in a context, and streams what comes of it as lines of JSON. A client that goes away interrupts the code.
-func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var q execution
-	if !decodeMost(w, r, &q, maxCode) {
-		return
+	if err := decodeMost(w, r, &q, maxCode); err != nil {
+		return err
 	}
 	language, known := s.language(q.Language)
 	switch {
 	case q.Context != "" && q.Language != "":
-		refuse(w, http.StatusBadRequest, "only one of context_id or language can be provided")
-		return
+		return response.Refuse(http.StatusBadRequest, "only one of context_id or language can be provided")
 	case !known:
-		refuse(w, http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
-		return
+		return response.Refuse(http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
 	}
 	c := b.contextOf(q.Context)
 	if q.Context == "" {
 		c = b.byLanguage(language)
 	}
 	if c == nil {
-		refuse(w, http.StatusNotFound, "context "+clip(q.Context)+" not found")
-		return
+		return response.Refuse(http.StatusNotFound, "context "+clip(q.Context)+" not found")
 	}
 	if err := s.begin(r, b, c); err != nil {
-		refusePipeline(w, err)
-		return
+		return err
 	}
 	c.mu.Lock()
 	c.runs++
@@ -68,6 +64,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 		panic(http.ErrAbortHandler) // by the end of its connection an SDK tells that its sandbox is gone
 	}
 	out.finish(res, err)
+	return nil
 }
 
 // cell returns the request that runs code in a context.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // codeContext is an interpreter of a sandbox as SDKs see it. Its state is guarded by its mutex.
@@ -61,34 +61,27 @@ func (s *Server) interpreter(w http.ResponseWriter, r *http.Request, b *Sandbox)
 		w.WriteHeader(http.StatusOK)
 		return
 	}
+	answerError(w, s.interpret(w, r, b))
+}
+
+func (s *Server) interpret(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	if !b.allowsTraffic(r) {
-		refuse(w, http.StatusForbidden, "the sandbox's access token is missing, or is not its own")
-		return
+		return response.Refuse(http.StatusForbidden, "the sandbox's access token is missing, or is not its own")
 	}
 	id, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/contexts/"), "/")
-	switch r.Method + " " + cmp.Or(r.URL.Path[:min(len(r.URL.Path), len("/contexts"))], "/") {
-	case "POST /execute":
-		s.execute(w, r, b)
-		return
-	case "GET /contexts":
-		operation.Reply(w, http.StatusOK, b.listContexts())
-		return
-	case "POST /contexts":
-		if r.URL.Path == "/contexts" {
-			s.newContext(w, r, b)
-			return
-		}
-		if action == "restart" {
-			s.restartContext(w, r, b, id)
-			return
-		}
-	case "DELETE /contexts":
-		if action == "" {
-			s.endContext(w, r, b, id)
-			return
-		}
+	switch path := r.Method + " " + r.URL.Path; {
+	case path == "POST /execute":
+		return s.execute(w, r, b)
+	case strings.HasPrefix(path, "GET /contexts"):
+		return response.Reply(w, http.StatusOK, b.listContexts())
+	case path == "POST /contexts":
+		return s.newContext(w, r, b)
+	case strings.HasPrefix(path, "POST /contexts") && action == "restart":
+		return s.restartContext(w, r, b, id)
+	case strings.HasPrefix(path, "DELETE /contexts") && action == "":
+		return s.endContext(w, r, b, id)
 	}
-	refuse(w, http.StatusNotFound, "there is nothing at this path, or not by this method")
+	return response.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
 }
 
 // contextOf returns the context of an id, nil if there is none; that of a language is made when it is first asked for.
@@ -158,61 +151,55 @@ func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
 }
 
 // newContext makes a context, and starts it.
-func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var q struct{ Language, Cwd string }
-	if !decode(w, r, &q) {
-		return
+	if err := decode(w, r, &q); err != nil {
+		return err
 	}
 	language, ok := s.language(q.Language)
 	if !ok {
-		refuse(w, http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
-		return
+		return response.Refuse(http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
 	}
 	c := &codeContext{ID: strings.ToLower(rand.Text()), Language: language, Dir: cmp.Or(q.Cwd, homeDir)}
 	if err := s.begin(r, b, c); err != nil {
-		refusePipeline(w, err)
-		return
+		return err
 	}
 	b.mu.Lock()
 	b.prepare()
 	b.contexts = append(b.contexts, c)
 	b.mu.Unlock()
-	operation.Reply(w, http.StatusOK, c)
+	return response.Reply(w, http.StatusOK, c)
 }
 
-func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) {
+func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) error {
 	c := b.contextOf(id)
 	if c == nil {
-		refuse(w, http.StatusNotFound, "context "+clip(id)+" not found")
-		return
+		return response.Refuse(http.StatusNotFound, "context "+clip(id)+" not found")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.runs = 0; c.ready {
 		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.RestartContext{Namespace: b.Namespace, Session: b.session(), Context: id}); err != nil {
-			refusePipeline(w, err)
-			return
+			return err
 		}
 	}
-	w.WriteHeader(http.StatusOK)
+	return response.Reply(w, http.StatusOK, nil)
 }
 
-func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) {
+func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) error {
 	c := b.contextOf(id)
 	if c == nil {
-		refuse(w, http.StatusNotFound, "context "+clip(id)+" not found")
-		return
+		return response.Refuse(http.StatusNotFound, "context "+clip(id)+" not found")
 	}
 	b.forgetContext(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ready {
 		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id}); err != nil {
-			refusePipeline(w, err)
-			return
+			return err
 		}
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return response.Reply(w, http.StatusNoContent, nil)
 }
 
 // clip returns text of a caller as it may stand in an answer.

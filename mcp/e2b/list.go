@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -68,17 +68,16 @@ func (b *Sandbox) detail(info session.Info) detail {
 		State: state, EnvdVersion: envdVersion}
 }
 
-func (s *Server) get(w http.ResponseWriter, _ *http.Request, b *Sandbox) {
+func (s *Server) get(w http.ResponseWriter, _ *http.Request, b *Sandbox) error {
 	info, ok := s.current(b)
 	if !ok {
-		refuse(w, http.StatusNotFound, "sandbox "+b.ID+" not found")
-		return
+		return response.Refuse(http.StatusNotFound, "sandbox "+b.ID+" not found")
 	}
 	d := b.detail(info)
 	b.mu.Lock()
 	d.Access, d.InternetAccess, d.Network, d.Lifecycle = b.Access, b.internet, b.network.visible(), &lifecycle{OnTimeout: b.onTimeout()}
 	b.mu.Unlock()
-	operation.Reply(w, http.StatusOK, d)
+	return response.Reply(w, http.StatusOK, d)
 }
 
 // current returns the session of a sandbox that runs or is paused.
@@ -213,11 +212,10 @@ func (f filter) behind(d detail) bool {
 }
 
 // list answers with the sandboxes that a caller may see, in pages.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) list(w http.ResponseWriter, r *http.Request, c caller) error {
 	f, err := filterOf(r)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
+		return response.Refuse(http.StatusBadRequest, err.Error())
 	}
 	all := s.living(c)
 	if !f.ascending {
@@ -230,5 +228,5 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, c caller) {
 		page = page[:f.limit]
 		w.Header().Set("X-Next-Token", page[f.limit-1].cursor())
 	}
-	operation.Reply(w, http.StatusOK, append([]detail{}, page...))
+	return response.Reply(w, http.StatusOK, append([]detail{}, page...))
 }

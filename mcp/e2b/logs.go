@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 )
 
 // Log reads the audit log.
@@ -113,27 +113,29 @@ func number(r *http.Request, name string, lack int64) (int64, error) {
 }
 
 // logs answers in the form of the API's first version.
-func (s *Server) logs(w http.ResponseWriter, r *http.Request, b *Sandbox) {
-	list, ok := s.logged(w, r, b, "start")
-	if !ok {
-		return
+func (s *Server) logs(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
+	list, err := s.logged(r, b, "start")
+	if err != nil {
+		return err
 	}
 	lines := []map[string]any{}
 	for _, e := range list {
 		line, _ := json.Marshal(e.Fields) // of strings
 		lines = append(lines, map[string]any{"timestamp": e.Timestamp, "line": e.Message + " " + string(line)})
 	}
-	operation.Reply(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": list})
+	return response.Reply(w, http.StatusOK, map[string]any{"logs": lines, "logEntries": list})
 }
 
-func (s *Server) logsV2(w http.ResponseWriter, r *http.Request, b *Sandbox) {
-	if list, ok := s.logged(w, r, b, "cursor"); ok {
-		operation.Reply(w, http.StatusOK, map[string]any{"logs": list})
+func (s *Server) logsV2(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
+	list, err := s.logged(r, b, "cursor")
+	if err != nil {
+		return err
 	}
+	return response.Reply(w, http.StatusOK, map[string]any{"logs": list})
 }
 
-// logged returns the entries that a request asks for, whose first moment is in a parameter. It answers what can't be had.
-func (s *Server) logged(w http.ResponseWriter, r *http.Request, b *Sandbox, moment string) (list []logEntry, ok bool) {
+// logged returns the entries that a request asks for, whose first moment is in a parameter.
+func (s *Server) logged(r *http.Request, b *Sandbox, moment string) ([]logEntry, error) {
 	q := r.URL.Query()
 	from, err := number(r, moment, 0)
 	limit, wrong := number(r, "limit", maxLogs)
@@ -142,8 +144,7 @@ func (s *Server) logged(w http.ResponseWriter, r *http.Request, b *Sandbox, mome
 		err = wrong
 	}
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return nil, false
+		return nil, response.Refuse(http.StatusBadRequest, err.Error())
 	}
 	want := logQuery{from: time.UnixMilli(from), most: int(min(limit, maxLogs)), newest: q.Get("direction") == "backward"}
 	if want.newest {
@@ -153,10 +154,10 @@ func (s *Server) logged(w http.ResponseWriter, r *http.Request, b *Sandbox, mome
 		before := !want.newest || from == 0 || e.Timestamp.UnixMilli() <= from
 		return before && slices.Index(levels, e.Level) >= least && strings.Contains(e.Message, q.Get("search"))
 	}
-	if list, err = s.entries(r.Context(), b, want); err != nil {
-		refuse(w, http.StatusInternalServerError, "the log can't be read at the moment")
+	list, err := s.entries(r.Context(), b, want)
+	if err != nil {
 		s.log.Error("the log can't be read", "error", err)
-		return nil, false
+		err = response.Refuse(http.StatusInternalServerError, "the log can't be read at the moment")
 	}
-	return list, true
+	return list, err
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 )
 
 // metric is what a sandbox used at a moment.
@@ -102,7 +102,7 @@ func (s *Server) measured(b *Sandbox, from, to time.Time) []metric {
 	return list
 }
 
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var from, to time.Time
 	for name, at := range map[string]*time.Time{"start": &from, "end": &to} {
 		text := r.URL.Query().Get(name)
@@ -111,22 +111,20 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 		}
 		var err error
 		if *at, err = parseUnix(text); err != nil {
-			refuse(w, http.StatusBadRequest, name+" must be seconds since 1970")
-			return
+			return response.Refuse(http.StatusBadRequest, name+" must be seconds since 1970")
 		}
 	}
-	operation.Reply(w, http.StatusOK, s.measured(b, from, to))
+	return response.Reply(w, http.StatusOK, s.measured(b, from, to))
 }
 
 // maxMeasured is how many sandboxes one request may ask about.
 const maxMeasured = 100
 
 // allMetrics answers with the last metrics of several sandboxes.
-func (s *Server) allMetrics(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) allMetrics(w http.ResponseWriter, r *http.Request, c caller) error {
 	ids := strings.Split(strings.Join(r.URL.Query()["sandbox_ids"], ","), ",")
 	if len(ids) > maxMeasured {
-		refuse(w, http.StatusBadRequest, "more than "+strconv.Itoa(maxMeasured)+" sandboxes")
-		return
+		return response.Refuse(http.StatusBadRequest, "more than "+strconv.Itoa(maxMeasured)+" sandboxes")
 	}
 	found := map[string]metric{}
 	for _, id := range ids {
@@ -136,5 +134,5 @@ func (s *Server) allMetrics(w http.ResponseWriter, r *http.Request, c caller) {
 			}
 		}
 	}
-	operation.Reply(w, http.StatusOK, map[string]any{"sandboxes": found})
+	return response.Reply(w, http.StatusOK, map[string]any{"sandboxes": found})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -149,22 +150,20 @@ func (n *networkConfig) headers() (list []pipeline.Header, why string) {
 }
 
 // setNetwork replaces the rules of a sandbox's network.
-func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var q struct {
 		networkConfig
 		InternetAccess *bool `json:"allow_internet_access"`
 	}
-	if !decode(w, r, &q) {
-		return
+	if err := decode(w, r, &q); err != nil {
+		return err
 	}
 	rules, why := q.rules(q.InternetAccess)
 	if why != "" {
-		refuse(w, http.StatusBadRequest, why)
-		return
+		return response.Refuse(http.StatusBadRequest, why)
 	}
 	if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SetNetwork{Namespace: b.Namespace, Session: b.session(), Network: rules}); err != nil {
-		refusePipeline(w, err)
-		return
+		return err
 	}
 	b.mu.Lock()
 	if q.AllowPublicTraffic == nil && b.network != nil { // who changes the way out leaves the way in
@@ -175,5 +174,5 @@ func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	}
 	b.internet, b.network = q.InternetAccess, &q.networkConfig
 	b.mu.Unlock()
-	w.WriteHeader(http.StatusNoContent)
+	return response.Reply(w, http.StatusNoContent, nil)
 }

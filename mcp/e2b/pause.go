@@ -8,29 +8,27 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // pause ends what runs in a sandbox and keeps its files. Who wants its memory, too, is refused while there is something in it.
-func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Memory *bool }{}
 	if body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest)); err != nil || len(body) > 0 && json.Unmarshal(body, &q) != nil {
-		refuse(w, http.StatusBadRequest, "the body can't be read")
-		return
+		return response.Refuse(http.StatusBadRequest, "the body can't be read")
 	}
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	if s.paused(b) {
-		refuse(w, http.StatusConflict, "sandbox "+b.ID+" is paused already")
-		return
+		return response.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
 	}
 	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory == nil || *q.Memory})
 	if err != nil {
-		refuseKeeping(w, err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
-		return
+		return notKept(err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return response.Reply(w, http.StatusNoContent, nil)
 }
 
 // paused reports whether a sandbox's session has ended and its files are kept.

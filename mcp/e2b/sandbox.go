@@ -1,9 +1,6 @@
 package e2b
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
 	"maps"
 	"net/http"
 	"net/url"
@@ -12,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/e2b/envd"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
@@ -54,29 +52,19 @@ func (b *Sandbox) was() []string {
 	return slices.Clone(b.sessions)
 }
 
-// same compares tokens in constant time.
-func same(a, b string) bool { return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
-
 // allows reports whether a request has the sandbox's access token.
-func (b *Sandbox) allows(r *http.Request) bool { return same(r.Header.Get(headerAccess), b.Access) }
+func (b *Sandbox) allows(r *http.Request) bool {
+	return envd.Same(r.Header.Get(headerAccess), b.Access)
+}
 
 // allowsTraffic reports whether a request to a port has one of the sandbox's tokens.
 func (b *Sandbox) allowsTraffic(r *http.Request) bool {
-	return b.allows(r) || same(r.Header.Get(headerTraffic), b.Traffic)
+	return b.allows(r) || envd.Same(r.Header.Get(headerTraffic), b.Traffic)
 }
 
-// signed reports whether a URL of /files has a signature of this sandbox's for an operation, "read" or "write", that holds at now.
-func (b *Sandbox) signed(query url.Values, operation string, now time.Time) bool {
-	text := query.Get("path") + ":" + operation + ":" + query.Get("username") + ":" + b.Access
-	if until := query.Get("signature_expiration"); until != "" {
-		at, err := parseUnix(until)
-		if err != nil || !now.Before(at) {
-			return false
-		}
-		text += ":" + until
-	}
-	sum := sha256.Sum256([]byte(text))
-	return same(query.Get("signature"), "v1_"+base64.RawStdEncoding.EncodeToString(sum[:]))
+// signed reports whether a URL of /files has a signature of this sandbox's.
+func (b *Sandbox) signed(query url.Values) bool {
+	return envd.Signed(query, "read", b.Access) || envd.Signed(query, "write", b.Access)
 }
 
 // trusts reports whether a request has a token of the sandbox's, or a signature. Which of them it needs is seen to where it is answered.
@@ -84,8 +72,7 @@ func (b *Sandbox) trusts(r *http.Request) bool {
 	if b.allowsTraffic(r) || r.URL.Path != filesPath {
 		return b.allowsTraffic(r)
 	}
-	query := r.URL.Query()
-	return b.signed(query, "read", time.Time{}) || b.signed(query, "write", time.Time{})
+	return b.signed(r.URL.Query())
 }
 
 // sandboxOf returns the sandbox that a request means, nil if there is none: by its id, or, of a signed URL, by the signature. Whoever asks may
@@ -104,7 +91,7 @@ func (s *Server) sandboxOf(r *http.Request, id string) *Sandbox {
 	all := slices.Collect(maps.Values(s.all))
 	s.mu.Unlock()
 	for _, b := range all {
-		if b.signed(query, "read", time.Time{}) || b.signed(query, "write", time.Time{}) {
+		if b.signed(query) {
 			return b
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -70,26 +70,21 @@ func (s *Server) snapshot(c caller, name string) *snapshot {
 	return nil
 }
 
-// copyFiles keeps the files of a sandbox, and answers why it can't.
-func (s *Server) copyFiles(w http.ResponseWriter, r *http.Request, b *Sandbox) (id string, ok bool) {
+// copyFiles keeps the files of a sandbox.
+func (s *Server) copyFiles(r *http.Request, b *Sandbox) (id string, err error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SnapshotSession{Namespace: b.Namespace, Session: b.session()})
-	if err != nil {
-		refuseKeeping(w, err, "this server copies files alone; end what runs before")
-		return "", false
-	}
-	return res.ID, true
+	return res.ID, notKept(err, "this server copies files alone; end what runs before")
 }
 
-// refuseKeeping answers why files are not kept: because something runs, for which there is a remedy of our own, or for another reason.
-func refuseKeeping(w http.ResponseWriter, err error, remedy string) {
+// notKept returns why files are not kept: because something runs, for which there is a remedy of our own, or for another reason.
+func notKept(err error, remedy string) error {
 	e, is := errors.AsType[*pipeline.Error](err)
 	if is && e.Denied && e.Stage == pipeline.StageValidate && !errors.Is(err, session.ErrDead) {
-		refuse(w, http.StatusBadRequest, e.Reason+": "+remedy)
-		return
+		return response.Refuse(http.StatusBadRequest, e.Reason+": "+remedy)
 	}
-	refusePipeline(w, err)
+	return err
 }
 
 // drop ends a snapshot, whoever waits for it.
@@ -98,19 +93,18 @@ func (s *Server) drop(r *http.Request, namespace, id string) error {
 	return err
 }
 
-func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Name string }{}
-	if r.ContentLength != 0 && !decode(w, r, &q) {
-		return
+	if err := decodeAny(w, r, &q); err != nil {
+		return err
 	}
 	name, _, _ := strings.Cut(q.Name, ":")
 	if _, is := s.template(name); is || len(name) > maxName {
-		refuse(w, http.StatusBadRequest, "name must have at most "+strconv.Itoa(maxName)+" bytes, and not be that of a template of this server")
-		return
+		return response.Refuse(http.StatusBadRequest, "name must have at most "+strconv.Itoa(maxName)+" bytes, and not be that of a template of this server")
 	}
-	id, ok := s.copyFiles(w, r, b)
-	if !ok {
-		return
+	id, err := s.copyFiles(r, b)
+	if err != nil {
+		return err
 	}
 	n := &snapshot{id: id, namespace: b.Namespace, name: name, sandbox: b.ID, runtime: b.runtime}
 	s.mu.Lock()
@@ -122,19 +116,18 @@ func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request, b *Sandbox
 			_ = s.drop(r, o.namespace, o.id) // unless its time was up
 		}
 	}
-	operation.Reply(w, http.StatusCreated, n.describe())
+	return response.Reply(w, http.StatusCreated, n.describe())
 }
 
 // maxName bounds the name of a snapshot, in bytes.
 const maxName = 128
 
 // listSnapshots answers with the snapshots that a caller may see, in pages.
-func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller) error {
 	q := r.URL.Query()
 	limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(maxPage)))
 	if err != nil || limit < 1 || limit > maxPage {
-		refuse(w, http.StatusBadRequest, "limit must be a number from 1 to "+strconv.Itoa(maxPage))
-		return
+		return response.Refuse(http.StatusBadRequest, "limit must be a number from 1 to "+strconv.Itoa(maxPage))
 	}
 	list, after := []map[string]any{}, strings.ToUpper(q.Get("nextToken"))
 	for _, n := range s.snapshotsOf(c) {
@@ -147,48 +140,44 @@ func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller)
 		}
 		list = append(list, n.describe())
 	}
-	operation.Reply(w, http.StatusOK, list)
+	return response.Reply(w, http.StatusOK, list)
 }
 
-func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request, c caller) error {
 	// Of those with a name, the one that is meant when a sandbox is made from it.
 	for _, n := range append([]*snapshot{s.snapshot(c, r.PathValue("id"))}, s.snapshotsOf(c)...) {
 		if n != nil && n.is(r.PathValue("id")) && s.drop(r, n.namespace, n.id) == nil {
-			w.WriteHeader(http.StatusNoContent)
-			return
+			return response.Reply(w, http.StatusNoContent, nil)
 		}
 	}
 	if _, is := s.template(r.PathValue("id")); is {
-		refuse(w, http.StatusForbidden, elsewhere["templates"])
-		return
+		return response.Refuse(http.StatusForbidden, elsewhere["templates"])
 	}
-	refuse(w, http.StatusNotFound, "there is no such snapshot")
+	return response.Refuse(http.StatusNotFound, "there is no such snapshot")
 }
 
 // maxForks is the most forks of one request.
 const maxForks = 100
 
 // fork starts sandboxes with copies of a sandbox's files, and all else that it was made with.
-func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Timeout, Count int64 }{defaultTimeout, 1}
-	if r.ContentLength != 0 && !decode(w, r, &q) {
-		return
+	if err := decodeAny(w, r, &q); err != nil {
+		return err
 	}
 	if q.Timeout < 0 || q.Count < 1 || q.Count > maxForks {
-		refuse(w, http.StatusBadRequest, "timeout must not be less than 0, and count from 1 to "+strconv.Itoa(maxForks))
-		return
+		return response.Refuse(http.StatusBadRequest, "timeout must not be less than 0, and count from 1 to "+strconv.Itoa(maxForks))
 	}
 	b.mu.Lock()
 	internet, network := b.internet, b.network
 	b.mu.Unlock()
 	rules, why := network.rules(internet)
 	if why != "" { // it was checked when it was set
-		refuse(w, http.StatusInternalServerError, why)
-		return
+		return response.Refuse(http.StatusInternalServerError, why)
 	}
-	id, ok := s.copyFiles(w, r, b)
-	if !ok {
-		return
+	id, err := s.copyFiles(r, b)
+	if err != nil {
+		return err
 	}
 	defer s.drop(r, b.Namespace, id)
 	who, _ := identity.From(r.Context())
@@ -202,5 +191,5 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 		}
 		forks[i] = map[string]any{"sandbox": s.connection(f)}
 	}
-	operation.Reply(w, http.StatusCreated, forks)
+	return response.Reply(w, http.StatusCreated, forks)
 }

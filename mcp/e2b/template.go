@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 )
 
 // Template is what sandboxes of a name are made in. The zero value is the operator's default backend and profile.
@@ -42,26 +42,24 @@ func (s *Server) describe(name string) map[string]any {
 		"envdVersion": envdVersion, "buildStatus": "ready", "builds": []int{}}
 }
 
-func (s *Server) listTemplates(w http.ResponseWriter, _ *http.Request, _ caller) {
+func (s *Server) listTemplates(w http.ResponseWriter, _ *http.Request, _ caller) error {
 	list := []map[string]any{}
 	for _, name := range s.templates() {
 		list = append(list, s.describe(name))
 	}
-	operation.Reply(w, http.StatusOK, list)
+	return response.Reply(w, http.StatusOK, list)
 }
 
-func (s *Server) getTemplate(w http.ResponseWriter, r *http.Request, _ caller) {
+func (s *Server) getTemplate(w http.ResponseWriter, r *http.Request, _ caller) error {
 	if _, ok := s.template(r.PathValue("id")); !ok {
-		refuse(w, http.StatusNotFound, "template not found: there are "+s.templateNames())
-		return
+		return response.Refuse(http.StatusNotFound, "template not found: there are "+s.templateNames())
 	}
-	operation.Reply(w, http.StatusOK, s.describe(r.PathValue("id")))
+	return response.Reply(w, http.StatusOK, s.describe(r.PathValue("id")))
 }
 
-func (s *Server) getAlias(w http.ResponseWriter, r *http.Request, _ caller) {
+func (s *Server) getAlias(w http.ResponseWriter, r *http.Request, _ caller) error {
 	if _, ok := s.template(r.PathValue("id")); !ok {
-		refuse(w, http.StatusNotFound, "template not found: there are "+s.templateNames())
-		return
+		return response.Refuse(http.StatusNotFound, "template not found: there are "+s.templateNames())
 	}
-	operation.Reply(w, http.StatusOK, map[string]any{"templateID": r.PathValue("id"), "public": true})
+	return response.Reply(w, http.StatusOK, map[string]any{"templateID": r.PathValue("id"), "public": true})
 }

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // maxSeconds is more than any server allows, and fits into a duration.
@@ -20,69 +20,64 @@ func (s *Server) lifetime(r *http.Request, b *Sandbox, seconds int64, extend boo
 }
 
 // secondsOf reads the seconds of a request's body, in a field.
-func secondsOf(w http.ResponseWriter, r *http.Request, field string, lack int64) (seconds int64, ok bool) {
+func secondsOf(w http.ResponseWriter, r *http.Request, field string, lack int64) (seconds int64, err error) {
 	q := map[string]any{}
-	if r.ContentLength != 0 && !decode(w, r, &q) {
-		return 0, false
+	if err := decodeAny(w, r, &q); err != nil {
+		return 0, err
 	}
 	value, named := q[field]
 	if !named {
-		return lack, true
+		return lack, nil
 	}
 	number, is := value.(float64)
 	if !is || number < 0 || number != math.Trunc(number) {
-		refuse(w, http.StatusBadRequest, field+" must be a number of seconds from 0 on")
-		return 0, false
+		return 0, response.Refuse(http.StatusBadRequest, field+" must be a number of seconds from 0 on")
 	}
-	return int64(min(number, maxSeconds)), true
+	return int64(min(number, maxSeconds)), nil
 }
 
-func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request, b *Sandbox) {
-	seconds, ok := secondsOf(w, r, "timeout", defaultTimeout)
-	if !ok {
-		return
+func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
+	seconds, err := secondsOf(w, r, "timeout", defaultTimeout)
+	if err != nil {
+		return err
 	}
 	if err := s.lifetime(r, b, seconds, false); err != nil {
-		refusePipeline(w, err)
-		return
+		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return response.Reply(w, http.StatusNoContent, nil)
 }
 
 // refresh keeps a sandbox for a while, an hour at most.
-func (s *Server) refresh(w http.ResponseWriter, r *http.Request, b *Sandbox) {
-	seconds, ok := secondsOf(w, r, "duration", defaultTimeout)
-	if !ok {
-		return
+func (s *Server) refresh(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
+	seconds, err := secondsOf(w, r, "duration", defaultTimeout)
+	if err != nil {
+		return err
 	}
 	if seconds > 3600 {
-		refuse(w, http.StatusBadRequest, "duration is 3600 seconds at most")
-		return
+		return response.Refuse(http.StatusBadRequest, "duration is 3600 seconds at most")
 	}
 	if err := s.lifetime(r, b, seconds, true); err != nil {
-		refusePipeline(w, err)
-		return
+		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return response.Reply(w, http.StatusNoContent, nil)
 }
 
 // connect answers how a sandbox is reached, and keeps it for as long as it is asked to: a shorter time changes nothing. One that is paused runs again.
-func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) {
-	seconds, ok := secondsOf(w, r, "timeout", usualTimeout(r))
-	if !ok {
-		return
+func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
+	seconds, err := secondsOf(w, r, "timeout", usualTimeout(r))
+	if err != nil {
+		return err
 	}
 	b.changing.Lock()
 	defer b.changing.Unlock()
-	status, err := http.StatusOK, error(nil)
+	status := http.StatusOK
 	if s.paused(b) {
 		status, err = http.StatusCreated, s.resume(r, b, seconds)
 	} else {
 		err = s.lifetime(r, b, seconds, true)
 	}
 	if err != nil {
-		refusePipeline(w, err)
-		return
+		return err
 	}
-	operation.Reply(w, status, s.connection(b))
+	return response.Reply(w, status, s.connection(b))
 }

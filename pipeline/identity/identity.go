@@ -5,6 +5,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -86,4 +87,13 @@ func Lasting(request context.Context) (ctx context.Context, end context.CancelCa
 		return context.WithCancelCause(With(context.Background(), i.Identity))
 	}
 	return i.by.watch(context.Background(), i.Identity)
+}
+
+// Namespace returns the namespace of what the identity makes, where it names none: the only one of a server or, for "", the first of its own.
+// Whether it reaches that, May reports.
+func (i Identity) Namespace(only string) string {
+	if only == "" && len(i.Namespaces) > 0 {
+		only = i.Namespaces[0]
+	}
+	return cmp.Or(only, "default")
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -60,24 +61,46 @@ type Target struct {
 
 // methods are those of the protocol's services, by path.
 var methods = map[string]func(*call) error{
-	"/process.Process/List":        (*call).list,
-	"/process.Process/Connect":     (*call).connect,
-	"/process.Process/Start":       (*call).start,
-	"/process.Process/Update":      (*call).update,
+	"/process.Process/List":        unary((*call).list),
+	"/process.Process/Connect":     streaming((*call).connect),
+	"/process.Process/Start":       streaming((*call).start),
+	"/process.Process/Update":      unary((*call).update),
 	"/process.Process/StreamInput": (*call).streamInput,
-	"/process.Process/SendInput":   (*call).sendInput,
-	"/process.Process/SendSignal":  (*call).sendSignal,
-	"/process.Process/CloseStdin":  (*call).closeStdin,
+	"/process.Process/SendInput":   unary((*call).sendInput),
+	"/process.Process/SendSignal":  unary((*call).sendSignal),
+	"/process.Process/CloseStdin":  unary((*call).closeStdin),
 
-	"/filesystem.Filesystem/Stat":             (*call).stat,
-	"/filesystem.Filesystem/MakeDir":          (*call).makeDir,
-	"/filesystem.Filesystem/Move":             (*call).move,
-	"/filesystem.Filesystem/ListDir":          (*call).listDir,
-	"/filesystem.Filesystem/Remove":           (*call).remove,
-	"/filesystem.Filesystem/WatchDir":         (*call).watchDir,
-	"/filesystem.Filesystem/CreateWatcher":    (*call).createWatcher,
-	"/filesystem.Filesystem/GetWatcherEvents": (*call).watcherEvents,
-	"/filesystem.Filesystem/RemoveWatcher":    (*call).removeWatcher,
+	"/filesystem.Filesystem/Stat":             unary((*call).stat),
+	"/filesystem.Filesystem/MakeDir":          unary((*call).makeDir),
+	"/filesystem.Filesystem/Move":             unary((*call).move),
+	"/filesystem.Filesystem/ListDir":          unary((*call).listDir),
+	"/filesystem.Filesystem/Remove":           unary((*call).remove),
+	"/filesystem.Filesystem/WatchDir":         streaming((*call).watchDir),
+	"/filesystem.Filesystem/CreateWatcher":    unary((*call).createWatcher),
+	"/filesystem.Filesystem/GetWatcherEvents": unary((*call).watcherEvents),
+	"/filesystem.Filesystem/RemoveWatcher":    unary((*call).removeWatcher),
+}
+
+// streaming returns a method that reads one message, and sends others.
+func streaming[Q any](do func(*call, *Q) error) func(*call) error {
+	return func(c *call) error {
+		q := new(Q)
+		if err := c.only(q); err != nil {
+			return err
+		}
+		return do(c, q)
+	}
+}
+
+// unary returns a method that reads one message, and answers with another.
+func unary[Q any](do func(*call, *Q) (message any, err error)) func(*call) error {
+	return streaming(func(c *call, q *Q) error {
+		message, err := do(c, q)
+		if err != nil {
+			return err
+		}
+		return c.reply(message)
+	})
 }
 
 // Serve answers a request for a sandbox. The context of the request has the identity of the sandbox's owner.
@@ -116,11 +139,22 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
 
 // admits reports whether a request has the sandbox's token.
 func (t Target) admits(r *http.Request) bool {
-	return same(r.Header.Get("X-Access-Token"), t.Token)
+	return Same(r.Header.Get("X-Access-Token"), t.Token)
 }
 
-// same compares in constant time what a client has with what it must have, which is not nothing.
-func same(a, b string) bool { return b != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+// Same compares in constant time what a client has with what it must have, which is not nothing.
+func Same(a, b string) bool { return b != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// Signed reports whether the URL of a request for /files has the signature of a sandbox's token for an operation, "read" or "write". When that
+// ends, it does not look at.
+func Signed(q url.Values, operation, token string) bool {
+	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + token
+	if until := q.Get("signature_expiration"); until != "" {
+		text += ":" + until
+	}
+	sum := sha256.Sum256([]byte(text))
+	return Same(q.Get("signature"), "v1_"+base64.RawStdEncoding.EncodeToString(sum[:]))
+}
 
 // signed returns why a request for /files may not be, "" if it may.
 func (t Target) signed(r *http.Request, operation string) string {
@@ -128,7 +162,7 @@ func (t Target) signed(r *http.Request, operation string) string {
 		return "the sandbox has no access token"
 	}
 	if token := r.Header.Get("X-Access-Token"); token != "" {
-		if !same(token, t.Token) {
+		if !Same(token, t.Token) {
 			return "access token present in header but does not match"
 		}
 		return ""
@@ -137,15 +171,10 @@ func (t Target) signed(r *http.Request, operation string) string {
 	if !q.Has("signature") {
 		return "missing signature query parameter"
 	}
-	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + t.Token
-	until := q.Get("signature_expiration")
-	if until != "" {
-		text += ":" + until
-	}
-	sum := sha256.Sum256([]byte(text))
-	if !same(q.Get("signature"), "v1_"+base64.RawStdEncoding.EncodeToString(sum[:])) {
+	if !Signed(q, operation, t.Token) {
 		return "invalid signature"
 	}
+	until := q.Get("signature_expiration")
 	if seconds, err := strconv.ParseInt(until, 10, 64); until != "" && (err != nil || seconds < time.Now().Unix()) {
 		return "signature is already expired"
 	}
@@ -226,6 +255,11 @@ func statusOf(err error) (int, string) {
 	return http.StatusInternalServerError, reasonText(err)
 }
 
+func refuseError(w http.ResponseWriter, err error) {
+	status, text := statusOf(err)
+	refuse(w, status, text)
+}
+
 // metrics answers with what the sandbox uses.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request, t Target) {
 	info, err := s.pipeline.Session(t.Namespace, t.Session)
@@ -234,8 +268,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, t Target) {
 		u, err = s.pipeline.Usage(t.Namespace, t.Session)
 	}
 	if err != nil {
-		status, text := statusOf(err)
-		refuse(w, status, text)
+		refuseError(w, err)
 		return
 	}
 	cores := info.Limits.CPU

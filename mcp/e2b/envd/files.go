@@ -84,38 +84,24 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) {
 // acceptable returns the encoding of an answer for a header Accept-Encoding: "gzip" if the client likes it better than what the file is; false if
 // it takes neither.
 func acceptable(header string) (encoding string, ok bool) {
-	gzip, identity, rest, any := 0.0, -1.0, -1.0, false
-	for part := range strings.SplitSeq(header, ",") {
-		name, params, _ := strings.Cut(part, ";")
-		q := 1.0
-		for param := range strings.SplitSeq(params, ";") {
-			if key, value, _ := strings.Cut(strings.TrimSpace(param), "="); strings.EqualFold(key, "q") {
-				if parsed, err := strconv.ParseFloat(value, 64); err == nil {
-					q = parsed
-				}
-			}
-		}
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "gzip":
-			gzip, any = q, true
-		case "identity":
-			identity = q
-		case "*":
-			rest = q
+	likes := map[string]float64{}
+	for part := range strings.SplitSeq(strings.ToLower(header), ",") {
+		name, weight, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";q=")
+		q, err := strconv.ParseFloat(weight, 64)
+		if likes[name] = q; err != nil {
+			likes[name] = 1
 		}
 	}
-	if identity < 0 && rest == 0 {
-		identity = 0
-	}
+	gzip, named := likes["gzip"]
+	identity, plain := likes["identity"]
+	rest, any := likes["*"]
 	switch {
 	case gzip > 0 && gzip >= identity:
 		return "gzip", true
-	case identity != 0:
+	case identity > 0, !plain && (!any || rest > 0):
 		return "", true
-	case rest > 0 && !any:
-		return "gzip", true
 	}
-	return "", false
+	return "gzip", rest > 0 && !named
 }
 
 // upload writes the files of a request.
@@ -268,8 +254,7 @@ func (s *Server) compose(w http.ResponseWriter, r *http.Request, t Target) {
 	}
 	res, err := s.pipeline.Do(r.Context(), pipeline.ChangeFile{Namespace: t.Namespace, Session: t.Session, Op: "compose", From: q.Sources, To: q.Destination})
 	if err != nil {
-		status, text := statusOf(err)
-		refuse(w, status, text)
+		refuseError(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, uploadedOf(res.Answer.(guest.Entry)))

@@ -25,70 +25,49 @@ func infoOf(e guest.Entry) *entryInfo {
 	return info
 }
 
-func (c *call) stat() error {
-	var q pathRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) stat(q *pathRequest) (any, error) {
 	e, err := c.pipeline.StatFile(c.ctx, c.Namespace, c.Session, q.Path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.reply(&entryResponse{infoOf(e)})
+	return &entryResponse{infoOf(e)}, nil
 }
 
-func (c *call) listDir() error {
-	var q listDirRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) listDir(q *listDirRequest) (any, error) {
 	all, release, err := c.pipeline.ListFiles(c.ctx, c.Namespace, c.Session, q.Path, int(max(1, q.Depth)))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer release()
 	var list listDirResponse
 	for _, e := range all {
 		list.Entries = append(list.Entries, infoOf(e))
 	}
-	return c.reply(&list)
+	return &list, nil
 }
 
-// change has one change of files, and answers with what it left.
-func (c *call) change(f pipeline.ChangeFile, message func(*entryInfo) any) error {
+// change has one change of files, and returns what it left.
+func (c *call) change(f pipeline.ChangeFile) (any, error) {
 	f.Namespace, f.Session = c.Namespace, c.Target.Session
 	res, err := c.pipeline.Do(c.ctx, f)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e, _ := res.Answer.(guest.Entry)
-	return c.reply(message(infoOf(e)))
+	return &entryResponse{infoOf(e)}, nil
 }
 
-func withEntry(e *entryInfo) any { return &entryResponse{e} }
-
-func (c *call) makeDir() error {
-	var q pathRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
-	return c.change(pipeline.ChangeFile{Op: "mkdir", Path: q.Path}, withEntry)
+func (c *call) makeDir(q *pathRequest) (any, error) {
+	return c.change(pipeline.ChangeFile{Op: "mkdir", Path: q.Path})
 }
 
-func (c *call) move() error {
-	var q moveRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
-	return c.change(pipeline.ChangeFile{Op: "move", Path: q.Source, To: q.Destination}, withEntry)
+func (c *call) move(q *moveRequest) (any, error) {
+	return c.change(pipeline.ChangeFile{Op: "move", Path: q.Source, To: q.Destination})
 }
 
-func (c *call) remove() error {
-	var q pathRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
-	return c.change(pipeline.ChangeFile{Op: "remove", Path: q.Path}, func(*entryInfo) any { return &empty{} })
+func (c *call) remove(q *pathRequest) (any, error) {
+	_, err := c.change(pipeline.ChangeFile{Op: "remove", Path: q.Path})
+	return &empty{}, err
 }
 
 // operations are the daemon's numbers of the agent's.
@@ -103,11 +82,7 @@ func eventOf(e guest.Event) *fileEvent {
 }
 
 // watchDir sends the changes of a directory until the client goes.
-func (c *call) watchDir() error {
-	var q watchRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) watchDir(q *watchRequest) error {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	messages, ended := make(chan *watchResponse), make(chan error, 1)
@@ -166,11 +141,7 @@ type watcher struct {
 	err      error // why there will be no more
 }
 
-func (c *call) createWatcher() error {
-	var q watchRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) createWatcher(q *watchRequest) (any, error) {
 	s, id := c.Server, "w"+rand.Text()
 	s.sweep()
 	ctx, end := identity.Lasting(c.ctx) // but no longer than the token by which it was asked for
@@ -180,7 +151,7 @@ func (c *call) createWatcher() error {
 	v.taken.L = &v.mu
 	if err := s.addWatcher(id, v); err != nil {
 		cancel()
-		return err
+		return nil, err
 	}
 	begun, failed := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -201,16 +172,16 @@ func (c *call) createWatcher() error {
 	}()
 	select {
 	case <-begun:
-		return c.reply(&watcherID{id})
+		return &watcherID{id}, nil
 	case err := <-failed:
 		s.dropWatcher(id)
 		if err == nil {
 			err = faultf(notFound, "the directory is gone")
 		}
-		return err
+		return nil, err
 	case <-c.ctx.Done():
 		s.dropWatcher(id)
-		return c.over()
+		return nil, c.over()
 	}
 }
 
@@ -306,20 +277,16 @@ func (c *call) watcherOf(id string) (*watcher, error) {
 	return nil, faultf(notFound, "watcher with id %.64s not found", id)
 }
 
-func (c *call) watcherEvents() error {
-	var q watcherID
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) watcherEvents(q *watcherID) (any, error) {
 	v, err := c.watcherOf(q.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	events, err := v.fetch(c.ctx)
 	if err != nil && len(events) == 0 {
-		return err
+		return nil, err
 	}
-	return c.reply(&watcherEvents{events})
+	return &watcherEvents{events}, nil
 }
 
 // fetch takes the events of all changes that were made before, or as many as there is room for.
@@ -339,14 +306,10 @@ func (v *watcher) fetch(ctx context.Context) ([]*fileEvent, error) {
 	return events, v.err
 }
 
-func (c *call) removeWatcher() error {
-	var q watcherID
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) removeWatcher(q *watcherID) (any, error) {
 	if _, err := c.watcherOf(q.ID); err != nil {
-		return err
+		return nil, err
 	}
 	c.dropWatcher(q.ID)
-	return c.reply(&empty{})
+	return &empty{}, nil
 }

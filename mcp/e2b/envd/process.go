@@ -17,10 +17,7 @@ import (
 )
 
 // list answers with the processes that run.
-func (c *call) list() error {
-	if err := c.only(&empty{}); err != nil {
-		return err
-	}
+func (c *call) list(*empty) (any, error) {
 	var list listResponse
 	for _, r := range c.pipeline.Processes(c.Namespace, c.Session) {
 		info := &processInfo{PID: uint32(r.PID), Config: &processConfig{Cmd: r.Args[0], Args: r.Args[1:], Envs: map[string]string{}}}
@@ -36,15 +33,11 @@ func (c *call) list() error {
 		}
 		list.Processes = append(list.Processes, info)
 	}
-	return c.reply(&list)
+	return &list, nil
 }
 
 // start starts a process and sends what it writes. It outlives the client, but not the time that the client gave it.
-func (c *call) start() error {
-	var q startRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) start(q *startRequest) error {
 	if q.Process == nil || q.Process.Cmd == "" {
 		return faultf(invalidArgument, "there is no command")
 	}
@@ -94,11 +87,7 @@ func (t terminal) backends() backends.Size {
 }
 
 // connect sends what a running process writes from now on.
-func (c *call) connect() error {
-	var q selected
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) connect(q *selected) error {
 	r, err := c.find(q.Process)
 	if err != nil {
 		if e, known := c.recall(q.Process); known {
@@ -245,22 +234,18 @@ func (c *call) find(which *selector) (*pipeline.RunningProcess, error) {
 }
 
 // update resizes the terminal of a process.
-func (c *call) update() error {
-	var q updateRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) update(q *updateRequest) (any, error) {
 	r, err := c.find(q.Process)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if q.PTY != nil {
 		if r.Size == nil {
-			return faultf(failed, "tty not assigned to process")
+			return nil, faultf(failed, "tty not assigned to process")
 		}
 		r.Resize(q.PTY.backends())
 	}
-	return c.reply(&empty{})
+	return &empty{}, nil
 }
 
 // input sends a part of its input to a process.
@@ -285,19 +270,12 @@ func (c *call) input(r *pipeline.RunningProcess, in *processInput) error {
 	}
 }
 
-func (c *call) sendInput() error {
-	var q inputRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) sendInput(q *inputRequest) (any, error) {
 	r, err := c.find(q.Process)
 	if err == nil {
 		err = c.input(r, q.Input)
 	}
-	if err != nil {
-		return err
-	}
-	return c.reply(&empty{})
+	return &empty{}, err
 }
 
 // maxQuiet is how long a client that types may be silent: it sends a keepalive more often.
@@ -329,20 +307,16 @@ func (c *call) streamInput() error {
 	}
 }
 
-func (c *call) sendSignal() error {
-	var q signalRequest
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) sendSignal(q *signalRequest) (any, error) {
 	r, err := c.find(q.Process)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if q.Signal != 2 && q.Signal != 9 && q.Signal != 15 {
-		return faultf(unimplemented, "invalid signal: %d", q.Signal)
+		return nil, faultf(unimplemented, "invalid signal: %d", q.Signal)
 	}
 	if err := r.Signal(syscall.Signal(q.Signal)); err != nil {
-		return faultf(internal, "error sending signal: %v", err)
+		return nil, faultf(internal, "error sending signal: %v", err)
 	}
 	if q.Signal == 9 { // so that it is not listed any more
 		select {
@@ -350,22 +324,18 @@ func (c *call) sendSignal() error {
 		case <-c.ctx.Done():
 		}
 	}
-	return c.reply(&empty{})
+	return &empty{}, nil
 }
 
-func (c *call) closeStdin() error {
-	var q selected
-	if err := c.only(&q); err != nil {
-		return err
-	}
+func (c *call) closeStdin(q *selected) (any, error) {
 	r, err := c.find(q.Process)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case r.Size != nil:
-		return faultf(failed, "a terminal has no stdin to close: send Ctrl+D (0x04) instead")
+		return nil, faultf(failed, "a terminal has no stdin to close: send Ctrl+D (0x04) instead")
 	case r.CloseInput() != nil:
-		return faultf(failed, "stdin not enabled or closed")
+		return nil, faultf(failed, "stdin not enabled or closed")
 	}
-	return c.reply(&empty{})
+	return &empty{}, nil
 }

@@ -1,0 +1,29 @@
+package response
+
+import (
+	"net/http"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+// Refused is why a request is not carried out: a status of HTTP, and a text for its sender.
+type Refused struct {
+	Status int
+	Text   string
+}
+
+// Error implements [error].
+func (r *Refused) Error() string { return r.Text }
+
+// Refuse returns the error with which a handler refuses a request.
+func Refuse(status int, text string) error { return &Refused{status, text} }
+
+// Reply answers with JSON, or for nil with a status alone. There is no error.
+func Reply(w http.ResponseWriter, status int, body any) error {
+	if body == nil {
+		w.WriteHeader(status)
+	} else {
+		operation.Reply(w, status, body)
+	}
+	return nil
+}
