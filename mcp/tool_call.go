@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,11 +33,7 @@ type pendingCall struct {
 
 func toolsOf(all []toolArgs) (tools []pipeline.Tool) {
 	for _, t := range all {
-		schema := t.Schema
-		if len(schema) > 0 {
-			schema = jsonValue(schema)
-		}
-		tools = append(tools, pipeline.Tool{Name: t.Name, Description: t.Description, Schema: schema})
+		tools = append(tools, pipeline.Tool{Name: t.Name, Description: t.Description, Schema: jsonValue(t.Schema)})
 	}
 	return tools
 }
@@ -69,16 +64,7 @@ func (s *Server) resume(ctx context.Context, c *call, a *executeArgs) (*answer, 
 	}
 	var results []pipeline.ToolResult
 	for _, r := range a.Results {
-		one := pipeline.ToolResult{ID: r.ID, Value: json.RawMessage("null")}
-		if len(r.Content) > 0 {
-			one.Value = jsonValue(r.Content)
-		}
-		if r.IsError {
-			one.Error = string(one.Value)
-			_ = json.Unmarshal(one.Value, &one.Error)
-			one.Error, one.Value = cmp.Or(one.Error, "the tool failed"), nil
-		}
-		results = append(results, one)
+		results = append(results, pipeline.NewToolResult(r.ID, jsonValue(r.Content), r.IsError))
 	}
 	return s.resumeRun(ctx, s.namespaceOf(c, a.Run), a.Run, results)
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,21 @@ type ToolResult struct {
 	ID    string
 	Value json.RawMessage
 	Error string
+}
+
+// NewToolResult returns the result of a call: a value, of which none is null, or an error, whose text is a string or else any JSON.
+func NewToolResult(id string, value json.RawMessage, failed bool) ToolResult {
+	if len(value) == 0 {
+		value = json.RawMessage("null")
+	}
+	if !failed {
+		return ToolResult{ID: id, Value: value}
+	}
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	return ToolResult{ID: id, Error: cmp.Or(text, "the tool failed")}
 }
 
 // ErrNoCall is the error for a result of a call that nobody waits for.

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -120,23 +121,18 @@ func (s *Server) edit(r *http.Request, st *state, c call) (any, error) {
 			err = &problem{codeInput, "command must be view, create, str_replace, insert or undo_edit"}
 		}
 	}
-	if p, is := errors.AsType[*problem](err); is {
+	p, is := errors.AsType[*problem](err)
+	switch reason := guest.ReasonOf(err); {
+	case err == nil:
+		return content, nil
+	case is:
 		return failure(c.Tool, p.code, p.text), nil
-	}
-	if errors.Is(err, errOutside) {
-		return failure(c.Tool, codeInput, err.Error()), nil
-	}
-	switch guest.ReasonOf(err) {
-	case guest.NotFound:
+	case reason == guest.NotFound:
 		return failure(c.Tool, codeMissing, err.Error()), nil
-	case "":
-	default:
+	case reason != "", errors.Is(err, errOutside):
 		return failure(c.Tool, codeInput, err.Error()), nil
 	}
-	if err != nil {
-		return unrun(c.Tool, err)
-	}
-	return content, nil
+	return unrun(c.Tool, err)
 }
 
 // load returns the text of a file.
@@ -358,7 +354,7 @@ func difference(command, before, after string) changed {
 const workspace = "/workspace"
 
 // errOutside is the error of a path that leads out of the workspace.
-var errOutside = errors.New("the path is outside of " + workspace)
+var errOutside = response.Refuse(http.StatusForbidden, "the path is outside of "+workspace)
 
 // inWorkspace returns the absolute path that a name means, if it is in the workspace.
 func inWorkspace(name string) (string, error) {

@@ -15,7 +15,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -83,26 +82,22 @@ func failure(tool, code, message string) failed {
 }
 
 // exec runs a tool in a session. What the tool could not do is in its block, with status 200; only what could not be tried at all is an error.
-func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 	var c call
-	if !decode(w, r, &c) {
-		return
+	if err := decode(w, r, &c); err != nil {
+		return err
 	}
 	switch {
 	case c.Tool != codeTool && c.Tool != bashTool && c.Tool != editorTool:
-		refuse(w, http.StatusBadRequest, "tool must be "+codeTool+", "+bashTool+" or "+editorTool)
-		return
+		return response.Refuse(http.StatusBadRequest, "tool must be "+codeTool+", "+bashTool+" or "+editorTool)
 	case !(c.Timeout >= 0 && c.Timeout <= 1e6):
-		refuse(w, http.StatusBadRequest, "timeout_seconds must be a number from 0 on")
-		return
+		return response.Refuse(http.StatusBadRequest, "timeout_seconds must be a number from 0 on")
 	case c.Tool == editorTool && len(c.Secrets) > 0:
-		refuse(w, http.StatusBadRequest, "the editor needs no secrets")
-		return
+		return response.Refuse(http.StatusBadRequest, "the editor needs no secrets")
 	}
 	c.UseID = cmp.Or(c.UseID, "srvtoolu_"+rand.Text())
 	if c.Background {
-		s.inBackground(w, r, st, c)
-		return
+		return s.inBackground(w, r, st, c)
 	}
 	out := newEvents(w, r)
 	defer out.close()
@@ -112,28 +107,22 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) {
 	} else {
 		content, err = s.run(r, st, c, out)
 	}
-	if err != nil {
-		out.fail(err)
-		return
-	}
-	out.done(c, content)
+	return out.end(c, content, err)
 }
 
 // inBackground begins code, and answers what can't be begun.
-func (s *Server) inBackground(w http.ResponseWriter, r *http.Request, st *state, c call) {
+func (s *Server) inBackground(w http.ResponseWriter, r *http.Request, st *state, c call) error {
 	if c.Tool == editorTool {
-		refuse(w, http.StatusBadRequest, "the editor's commands take no time: leave out background")
-		return
+		return response.Refuse(http.StatusBadRequest, "the editor's commands take no time: leave out background")
 	}
 	q, content, err := s.request(r, st, c)
 	switch {
 	case err != nil:
-		refusePipeline(w, err)
+		return err
 	case content != nil:
-		operation.Reply(w, http.StatusOK, block{c.Tool + "_tool_result", c.UseID, content})
-	default:
-		s.begin(w, r, st, c, q)
+		return response.Reply(w, http.StatusOK, block{c.Tool + "_tool_result", c.UseID, content})
 	}
+	return s.begin(w, r, st, c, q)
 }
 
 // run runs code in the session's interpreter or its shell.
@@ -286,25 +275,22 @@ func (e events) send(event string, data any) {
 	}
 }
 
-// done answers with the content of a tool's block, or that its code waits.
-func (e events) done(c call, content any) {
-	answer := content
+// end answers with the content of a tool's block, or that its code waits. What could not be tried it answers in a stream only.
+func (e events) end(c call, content any, err error) error {
+	name, answer := "result", content
 	if _, waits := content.(pause); !waits {
 		answer = block{c.Tool + "_tool_result", c.UseID, content}
 	}
-	if e.to != nil {
-		e.send("result", answer)
-		return
+	switch {
+	case e.to == nil && err != nil:
+		return err
+	case e.to == nil:
+		return response.Reply(e.w, http.StatusOK, answer)
+	case err != nil:
+		name, answer = "error", faultOf(explain(err))
 	}
-	operation.Reply(e.w, http.StatusOK, answer)
-}
-
-func (e events) fail(err error) {
-	if e.to == nil {
-		refusePipeline(e.w, err)
-		return
-	}
-	e.send("error", faultOf(statusOf(err), pipeline.PublicText(err)))
+	e.send(name, answer)
+	return nil
 }
 
 // text sends output in whole characters.

@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // MaxUpload is the most bytes of the files of one request, and maxParts the most files: each is a row of the log.
 const (
 	MaxUpload = 100 << 20
 	maxParts  = 10_000
+	tooLarge  = "100 MB are the most of one request"
 )
 
 // file is one of a session's workspace.
@@ -36,17 +37,15 @@ func fileOf(e guest.Entry) file {
 
 // upload writes the files of a multipart form into the workspace: each part that has a file name, in the directory that a field "path" before
 // it names.
-func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error {
 	const form = 64 << 10 // what stands around the files
 	if r.ContentLength > MaxUpload+form {
-		refuse(w, http.StatusRequestEntityTooLarge, "100 MB are the most of one request")
-		return
+		return response.Refuse(http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, MaxUpload+form)
 	parts, err := r.MultipartReader()
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "send the files as multipart/form-data: "+err.Error())
-		return
+		return response.Refuse(http.StatusBadRequest, "send the files as multipart/form-data: "+err.Error())
 	}
 	dir, list, left := workspace, []file{}, int64(MaxUpload)
 	for n := 0; ; n++ {
@@ -55,12 +54,10 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 			break
 		}
 		if err != nil {
-			s.refuseUpload(w, unread(err))
-			return
+			return unread(err)
 		}
 		if n == maxParts {
-			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
-			return
+			return response.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
 		}
 		name := fileName(p.Header.Get("Content-Disposition"))
 		if name == "" {
@@ -71,8 +68,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 				dir, err = inWorkspace(string(value))
 			}
 			if err != nil {
-				s.refuseUpload(w, err)
-				return
+				return err
 			}
 			continue
 		}
@@ -83,8 +79,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 			err = errOutside
 		}
 		if err != nil {
-			s.refuseUpload(w, err)
-			return
+			return err
 		}
 		content := &bounded{Reader: p, left: &left}
 		res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: content})
@@ -92,16 +87,14 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) {
 			err = unread(content.err)
 		}
 		if err != nil {
-			s.refuseUpload(w, err)
-			return
+			return err
 		}
 		list = append(list, fileOf(res.Answer.(guest.Entry)))
 	}
 	if len(list) == 0 {
-		refuse(w, http.StatusBadRequest, "there is no file in the form: a part with a file name is one")
-		return
+		return response.Refuse(http.StatusBadRequest, "there is no file in the form: a part with a file name is one")
 	}
-	operation.Reply(w, http.StatusCreated, map[string]any{"files": list})
+	return response.Reply(w, http.StatusCreated, map[string]any{"files": list})
 }
 
 // bounded reads the files of a form, all of which may have so many bytes, and keeps why it could not.
@@ -140,52 +133,30 @@ func fileName(disposition string) string {
 	return params["filename"]
 }
 
-// refuseUpload answers why a file is not written, or not read.
-func (s *Server) refuseUpload(w http.ResponseWriter, err error) {
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		refuse(w, http.StatusRequestEntityTooLarge, "100 MB are the most of one request")
-	case errors.Is(err, errOutside):
-		refuse(w, http.StatusForbidden, err.Error())
-	case errors.As(err, new(*problem)):
-		refuse(w, http.StatusBadRequest, err.Error())
-	case guest.ReasonOf(err) == guest.NotFound:
-		refuse(w, http.StatusNotFound, err.Error())
-	case guest.ReasonOf(err) != "":
-		refuse(w, http.StatusBadRequest, err.Error())
-	default:
-		refusePipeline(w, err)
-	}
-}
-
 // download sends a file of the workspace, by its path or its id.
-func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) error {
 	name := r.URL.Query().Get("path")
 	if id := r.URL.Query().Get("file_id"); id != "" {
 		var ok bool
 		if name, ok = nameOf(id); !ok {
-			refuse(w, http.StatusNotFound, "there is no such file")
-			return
+			return response.Refuse(http.StatusNotFound, "there is no such file")
 		}
 	}
 	name, err := inWorkspace(name)
 	if err != nil {
-		s.refuseUpload(w, err)
-		return
+		return err
 	}
 	id := r.PathValue("id")
 	entry, err := s.cfg.Pipeline.StatFile(r.Context(), st.namespace, id, name)
 	if err == nil && entry.Kind == guest.Directory {
-		refuse(w, http.StatusBadRequest, name+" is a directory: files/list lists it")
-		return
+		return response.Refuse(http.StatusBadRequest, name+" is a directory: files/list lists it")
 	}
 	var f io.ReadCloser
 	if err == nil {
 		entry, f, err = s.cfg.Pipeline.ReadFile(r.Context(), st.namespace, id, name)
 	}
 	if err != nil {
-		s.refuseUpload(w, err)
-		return
+		return err
 	}
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -194,24 +165,23 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) {
 	if _, err := io.Copy(w, f); err != nil {
 		panic(http.ErrAbortHandler) // the client must not take a part for the whole
 	}
+	return nil
 }
 
 // list answers with the files of a directory of the workspace, and of those below it.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) list(w http.ResponseWriter, r *http.Request, st *state) error {
 	dir := r.URL.Query().Get("path")
 	if dir == "" {
 		dir = workspace
 	}
 	dir, err := inWorkspace(dir)
 	if err != nil {
-		s.refuseUpload(w, err)
-		return
+		return err
 	}
 	const depth = 32
 	all, release, err := s.cfg.Pipeline.ListFiles(r.Context(), st.namespace, r.PathValue("id"), dir, depth)
 	if err != nil {
-		s.refuseUpload(w, err)
-		return
+		return err
 	}
 	defer release()
 	list := []file{}
@@ -220,5 +190,5 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, st *state) {
 			list = append(list, fileOf(e))
 		}
 	}
-	operation.Reply(w, http.StatusOK, map[string]any{"files": list})
+	return response.Reply(w, http.StatusOK, map[string]any{"files": list})
 }

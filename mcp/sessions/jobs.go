@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // job is code that runs in the background, as it is answered.
@@ -29,7 +29,7 @@ const (
 )
 
 // begin has code run in the background: for as long as the session lives and the caller's token holds, whatever becomes of the client.
-func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call, q pipeline.Request) {
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call, q pipeline.Request) error {
 	id, _ := s.cfg.Pipeline.Begin(r.Context(), q)
 	st.mu.Lock()
 	if len(st.calls) >= maxCalls {
@@ -41,7 +41,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call
 	st.calls[id] = call{Tool: c.Tool, UseID: c.UseID}
 	st.mu.Unlock()
 	w.Header().Set("Location", Root+"/"+r.PathValue("id")+"/jobs/"+id)
-	operation.Reply(w, http.StatusAccepted, job{ID: id, Tool: c.Tool, State: "running", Began: time.Now().UTC()})
+	return response.Reply(w, http.StatusAccepted, job{ID: id, Tool: c.Tool, State: "running", Began: time.Now().UTC()})
 }
 
 // describeJob describes a job.
@@ -70,37 +70,34 @@ func (s *Server) describeJob(st *state, j pipeline.Job) job {
 }
 
 // jobs lists the jobs of a session, the newest first.
-func (s *Server) jobs(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) jobs(w http.ResponseWriter, r *http.Request, st *state) error {
 	list := []job{}
 	for _, j := range s.cfg.Pipeline.Jobs(st.namespace) {
 		if j.Session == r.PathValue("id") {
 			list = append(list, s.describeJob(st, j))
 		}
 	}
-	operation.Reply(w, http.StatusOK, map[string]any{"jobs": list})
+	return response.Reply(w, http.StatusOK, map[string]any{"jobs": list})
 }
 
 // job answers with one job. With a query wait it answers when that is done, or when so many seconds are over.
-func (s *Server) job(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) job(w http.ResponseWriter, r *http.Request, st *state) error {
 	wait, err := strconv.ParseFloat(r.URL.Query().Get("wait"), 64)
 	if text := r.URL.Query().Get("wait"); text != "" && (err != nil || !(wait >= 0)) {
-		refuse(w, http.StatusBadRequest, "wait must be a number of seconds from 0 on")
-		return
+		return response.Refuse(http.StatusBadRequest, "wait must be a number of seconds from 0 on")
 	}
 	id := r.PathValue("job")
 	if _, ok := s.jobOf(r, st); !ok {
 		if past, known := s.cfg.Pipeline.Past(r.Context(), st.namespace, id); known && !past.Session {
-			operation.Reply(w, http.StatusOK, job{ID: id, State: "done", Began: past.Began, Ended: past.String()})
-			return
+			return response.Reply(w, http.StatusOK, job{ID: id, State: "done", Began: past.Began, Ended: past.String()})
 		}
-		refuse(w, http.StatusNotFound, "the session has no such job")
-		return
+		return response.Refuse(http.StatusNotFound, "the session has no such job")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), min(seconds(min(wait, maxWait.Seconds())), maxWait))
 	defer cancel()
 	s.cfg.Pipeline.WaitJob(ctx, st.namespace, id)
 	j, _ := s.jobOf(r, st)
-	operation.Reply(w, http.StatusOK, s.describeJob(st, j))
+	return response.Reply(w, http.StatusOK, s.describeJob(st, j))
 }
 
 // jobOf returns the job of a session that a request names.
@@ -110,11 +107,10 @@ func (s *Server) jobOf(r *http.Request, st *state) (pipeline.Job, bool) {
 }
 
 // endJob kills a job. One that is done is no error.
-func (s *Server) endJob(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) endJob(w http.ResponseWriter, r *http.Request, st *state) error {
 	if _, ok := s.jobOf(r, st); !ok {
-		refuse(w, http.StatusNotFound, "the session has no such job")
-		return
+		return response.Refuse(http.StatusNotFound, "the session has no such job")
 	}
 	s.cfg.Pipeline.CancelJob(st.namespace, r.PathValue("job"))
-	w.WriteHeader(http.StatusNoContent)
+	return response.Reply(w, http.StatusNoContent, nil)
 }

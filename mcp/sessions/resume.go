@@ -1,13 +1,13 @@
 package sessions
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -47,17 +47,7 @@ func (r toolResult) result() pipeline.ToolResult {
 	if text, is := textOf(value); is {
 		value, _ = json.Marshal(text)
 	}
-	if len(value) == 0 {
-		value = json.RawMessage("null")
-	}
-	if !r.IsError {
-		return pipeline.ToolResult{ID: r.ID, Value: value}
-	}
-	var text string
-	if json.Unmarshal(value, &text) != nil {
-		text = string(value)
-	}
-	return pipeline.ToolResult{ID: r.ID, Error: cmp.Or(text, "the tool failed")}
+	return pipeline.NewToolResult(r.ID, value, r.IsError)
 }
 
 // textOf returns the text of a list of blocks of text.
@@ -150,20 +140,19 @@ func (s *Server) ended(c call, res pipeline.Result) (any, error) {
 }
 
 // results takes the results of calls. Where the code's output is streamed, what comes next is, too.
-func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) error {
 	var body struct {
 		Results []toolResult `json:"tool_results"`
 	}
-	if !decode(w, r, &body) {
-		return
+	if err := decode(w, r, &body); err != nil {
+		return err
 	}
 	id := r.PathValue("exec")
 	s.mu.Lock()
 	e := st.execs[id]
 	s.mu.Unlock()
 	if e == nil {
-		refuse(w, http.StatusNotFound, "there is no such execution, or it has ended")
-		return
+		return response.Refuse(http.StatusNotFound, "there is no such execution, or it has ended")
 	}
 	var results []pipeline.ToolResult
 	for _, one := range body.Results {
@@ -171,19 +160,12 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) {
 	}
 	if e.streams {
 		if _, err := s.cfg.Pipeline.Resume(over(r.Context()), st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
-			refusePipeline(w, err)
-			return
+			return err
 		}
-		w.WriteHeader(http.StatusNoContent)
-		return
+		return response.Reply(w, http.StatusNoContent, nil)
 	}
-	out := events{w: w}
-	switch next, err := s.resume(r.Context(), st, id, e.call, results); {
-	case err != nil:
-		out.fail(err)
-	default:
-		out.done(e.call, next)
-	}
+	next, err := s.resume(r.Context(), st, id, e.call, results)
+	return events{w: w}.end(e.call, next, err)
 }
 
 // errAnswered ends a wait whose calls are sent of elsewhere.

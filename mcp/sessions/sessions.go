@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
@@ -53,28 +55,33 @@ const Root = "/sessions"
 // New returns a server that works as cfg says.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, mux: http.NewServeMux(), all: map[string]*state{}}
-	s.mux.HandleFunc("POST "+Root, s.create)
-	s.mux.HandleFunc("GET "+Root, s.listAll)
-	s.mux.HandleFunc("DELETE "+Root+"/{id}", s.end)
-	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, *state){
-		"GET " + Root + "/{id}":                      s.get,
-		"POST " + Root + "/{id}/exec":                s.exec,
-		"POST " + Root + "/{id}/exec/{exec}/results": s.results,
-		"POST " + Root + "/{id}/files":               s.upload,
-		"GET " + Root + "/{id}/files":                s.download,
-		"GET " + Root + "/{id}/files/list":           s.list,
-		"GET " + Root + "/{id}/files/tar":            s.packed,
-		"PUT " + Root + "/{id}/files/tar":            s.unpacked,
-		"POST " + Root + "/{id}/copy":                s.copied,
-		"GET " + Root + "/{id}/jobs":                 s.jobs,
-		"GET " + Root + "/{id}/jobs/{job}":           s.job,
-		"DELETE " + Root + "/{id}/jobs/{job}":        s.endJob,
+	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"POST " + Root:                               s.create,
+		"GET " + Root:                                s.listAll,
+		"DELETE " + Root + "/{id}":                   s.end,
+		"GET " + Root + "/{id}":                      s.owned(s.get),
+		"POST " + Root + "/{id}/exec":                s.owned(s.exec),
+		"POST " + Root + "/{id}/exec/{exec}/results": s.owned(s.results),
+		"POST " + Root + "/{id}/files":               s.owned(s.upload),
+		"GET " + Root + "/{id}/files":                s.owned(s.download),
+		"GET " + Root + "/{id}/files/list":           s.owned(s.list),
+		"GET " + Root + "/{id}/files/tar":            s.owned(s.packed),
+		"PUT " + Root + "/{id}/files/tar":            s.owned(s.unpacked),
+		"POST " + Root + "/{id}/copy":                s.owned(s.copied),
+		"GET " + Root + "/{id}/jobs":                 s.owned(s.jobs),
+		"GET " + Root + "/{id}/jobs/{job}":           s.owned(s.job),
+		"DELETE " + Root + "/{id}/jobs/{job}":        s.owned(s.endJob),
+		"/": func(http.ResponseWriter, *http.Request) error {
+			return response.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
+		},
 	} {
-		s.mux.HandleFunc(pattern, s.owned(f))
+		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := f(w, r); err != nil {
+				status, text := explain(err)
+				refuse(w, status, text)
+			}
+		})
 	}
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "there is nothing at this path, or not by this method")
-	})
 	return s
 }
 
@@ -95,14 +102,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // owned returns a handler of requests about a living session that was made here, in a namespace of the caller's. There is no other one.
-func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *state)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *state) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		st := s.visible(r)
 		if st == nil {
-			refuse(w, http.StatusNotFound, s.gone(r))
-			return
+			return response.Refuse(http.StatusNotFound, s.gone(r))
 		}
-		f(w, r, st)
+		return f(w, r, st)
 	}
 }
 
@@ -192,39 +198,34 @@ func describe(i session.Info) described {
 func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
 
 // create makes a session, with the packages that it is to have.
-func (s *Server) create(w http.ResponseWriter, r *http.Request) {
+func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	i, known := identity.From(r.Context())
-	namespace := s.cfg.Namespace
-	if namespace == "" && len(i.Namespaces) > 0 {
-		namespace = i.Namespaces[0]
-	}
-	if namespace = cmp.Or(namespace, "default"); !known || !i.May(namespace) {
-		refuse(w, http.StatusForbidden, "these credentials do not reach this namespace")
-		return
+	namespace := i.Namespace(s.cfg.Namespace)
+	if !known || !i.May(namespace) {
+		return response.Refuse(http.StatusForbidden, "these credentials do not reach this namespace")
 	}
 	var q newSession
-	if r.ContentLength != 0 && !decode(w, r, &q) {
-		return
+	if r.ContentLength != 0 {
+		if err := decode(w, r, &q); err != nil {
+			return err
+		}
 	}
 	const longest = 366 * 24 * 3600.0 // fits into a duration; the operator's bounds are below
 	if !(q.Idle >= 0 && q.Idle <= longest && q.Lifetime >= 0 && q.Lifetime <= longest && q.ToolTime >= 0 && q.ToolTime <= longest) {
-		refuse(w, http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be numbers from 0 on")
-		return
+		return response.Refuse(http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be numbers from 0 on")
 	}
 	s.tidy()
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
 		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Git: pipeline.GitIdentity{Name: q.GitName, Email: q.GitEmail}, Data: q.Data, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
 	if err != nil {
-		refusePipeline(w, err)
-		return
+		return err
 	}
 	info := res.Answer.(session.Info)
 	if len(q.Packages) > 0 {
 		_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.Install{Namespace: namespace, Session: info.ID, Language: info.Language, Packages: q.Packages})
 		if err != nil {
 			_, _ = s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: namespace, Session: info.ID})
-			refusePipeline(w, err)
-			return
+			return err
 		}
 	}
 	s.mu.Lock()
@@ -233,11 +234,11 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	made := describe(info)
 	made.Packages = q.Packages
 	w.Header().Set("Location", Root+"/"+info.ID)
-	operation.Reply(w, http.StatusCreated, made)
+	return response.Reply(w, http.StatusCreated, made)
 }
 
 // listAll answers with the caller's sessions that live, in the order in which they were made.
-func (s *Server) listAll(w http.ResponseWriter, r *http.Request) {
+func (s *Server) listAll(w http.ResponseWriter, r *http.Request) error {
 	i, known := identity.From(r.Context())
 	s.tidy()
 	s.mu.Lock()
@@ -250,30 +251,28 @@ func (s *Server) listAll(w http.ResponseWriter, r *http.Request) {
 			list = append(list, describe(info))
 		}
 	}
-	operation.Reply(w, http.StatusOK, map[string]any{"sessions": list})
+	return response.Reply(w, http.StatusOK, map[string]any{"sessions": list})
 }
 
-func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
 	info, err := s.cfg.Pipeline.Session(st.namespace, r.PathValue("id"))
 	if err != nil {
-		refusePipeline(w, err)
-		return
+		return err
 	}
-	operation.Reply(w, http.StatusOK, describe(info))
+	return response.Reply(w, http.StatusOK, describe(info))
 }
 
 // end ends a session. One that has ended, or that the caller has not, is gone as well.
-func (s *Server) end(w http.ResponseWriter, r *http.Request) {
+func (s *Server) end(w http.ResponseWriter, r *http.Request) error {
 	if st := s.visible(r); st != nil {
 		id := r.PathValue("id")
 		_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: st.namespace, Session: id})
 		if err != nil && s.visible(r) != nil {
-			refusePipeline(w, err)
-			return
+			return err
 		}
 		s.forget(id)
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return response.Reply(w, http.StatusNoContent, nil)
 }
 
 // fault is what came of a request that was refused.
@@ -311,35 +310,42 @@ func Refuse(w http.ResponseWriter, e *identity.Refused) {
 	refuse(w, e.Status, e.Text+": "+e.Hint)
 }
 
-// refusePipeline answers why the pipeline did not do something.
-func refusePipeline(w http.ResponseWriter, err error) {
-	refuse(w, statusOf(err), pipeline.PublicText(err))
-}
-
-func statusOf(err error) int {
+// explain returns the status and the text of why a request is not carried out.
+func explain(err error) (status int, text string) {
+	no, refused := errors.AsType[*response.Refused](err)
 	e, _ := errors.AsType[*pipeline.Error](err)
-	switch {
+	switch reason := guest.ReasonOf(err); {
+	case refused:
+		return no.Status, no.Text
+	case errors.As(err, new(*http.MaxBytesError)):
+		return http.StatusRequestEntityTooLarge, tooLarge
+	case reason == guest.NotFound:
+		return http.StatusNotFound, err.Error()
+	case errors.As(err, new(*problem)), reason != "":
+		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, session.ErrFull), errors.Is(err, pipeline.ErrBusy):
-		return http.StatusServiceUnavailable
+		status = http.StatusServiceUnavailable
 	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
-		return http.StatusNotFound
+		status = http.StatusNotFound
 	case e != nil && e.Denied:
-		return http.StatusBadRequest
+		status = http.StatusBadRequest
+	default:
+		status = http.StatusInternalServerError
 	}
-	return http.StatusInternalServerError
+	return status, pipeline.PublicText(err)
 }
 
 // maxRequest is the most bytes of a request's JSON: a file may be created by it.
 const maxRequest = 16 << 20
 
-// decode reads the JSON of a request into v, and answers what can't be read.
-func decode(w http.ResponseWriter, r *http.Request, v any) bool {
+// decode reads the JSON of a request into v.
+func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	status, wrong := operation.ReadJSON(w, r, v, maxRequest)
-	if status == http.StatusRequestEntityTooLarge {
+	switch status {
+	case 0:
+		return nil
+	case http.StatusRequestEntityTooLarge:
 		wrong = fmt.Sprintf("%d bytes are the most: send files to %s/ID/files", maxRequest, Root)
 	}
-	if status != 0 {
-		refuse(w, status, wrong)
-	}
-	return status == 0
+	return response.Refuse(status, wrong)
 }

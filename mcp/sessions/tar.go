@@ -5,34 +5,33 @@ import (
 	"net/http"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // packed sends a directory of the workspace as a tar, with its SHA-256 behind it (RFC 9530).
-func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) error {
 	dir, err := directoryOf(r)
 	var content io.ReadCloser
 	if err == nil {
 		content, err = s.cfg.Pipeline.ReadDirectory(r.Context(), st.namespace, r.PathValue("id"), dir)
 	}
 	if err != nil {
-		s.refuseUpload(w, err)
-		return
+		return err
 	}
 	defer content.Close()
 	operation.SendContent(w, operation.Tar, content)
+	return nil
 }
 
 // unpacked writes a tar into a directory of the workspace: all of it, or where it is not whole or not what its Content-Digest says, nothing.
-func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) error {
 	if !operation.IsTar(r.Header) {
-		refuse(w, http.StatusUnsupportedMediaType, "Content-Type must be "+operation.Tar)
-		return
+		return response.Refuse(http.StatusUnsupportedMediaType, "Content-Type must be "+operation.Tar)
 	}
 	if r.ContentLength > MaxUpload {
-		refuse(w, http.StatusRequestEntityTooLarge, "100 MB are the most of one request")
-		return
+		return response.Refuse(http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	dir, err := directoryOf(r)
 	want, known := operation.Sent(r)
@@ -40,16 +39,14 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) {
 		err = &problem{codeInput, "Content-Digest must be sha-256=:BASE64:"}
 	}
 	if err != nil {
-		s.refuseUpload(w, err)
-		return
+		return err
 	}
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteDirectory{Namespace: st.namespace, Session: r.PathValue("id"), Path: dir,
 		Content: http.MaxBytesReader(w, r.Body, MaxUpload), SHA256: want})
 	if err != nil {
-		s.refuseUpload(w, err)
-		return
+		return err
 	}
-	operation.Reply(w, http.StatusOK, res.Answer)
+	return response.Reply(w, http.StatusOK, res.Answer)
 }
 
 // directoryOf returns the directory that a query names.
@@ -61,18 +58,17 @@ func directoryOf(r *http.Request) (string, error) {
 }
 
 // copied copies a file or directory that another session of the caller's has put into its directory exports.
-func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) {
+func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) error {
 	var q struct {
 		From string `json:"from_session"`
 		Path string `json:"path"` // below exports
 		To   string `json:"to"`   // a directory; "" is the workspace
 	}
-	if !decode(w, r, &q) {
-		return
+	if err := decode(w, r, &q); err != nil {
+		return err
 	}
 	if q.From == "" || q.Path == "" {
-		refuse(w, http.StatusBadRequest, "from_session and path are required: path is below "+workspace+"/"+pipeline.Exports+" of that session")
-		return
+		return response.Refuse(http.StatusBadRequest, "from_session and path are required: path is below "+workspace+"/"+pipeline.Exports+" of that session")
 	}
 	to := workspace
 	var err error
@@ -84,8 +80,7 @@ func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) {
 		res, err = s.cfg.Pipeline.Do(r.Context(), pipeline.CopyFiles{Namespace: st.namespace, From: q.From, Path: q.Path, Session: r.PathValue("id"), To: to})
 	}
 	if err != nil {
-		s.refuseUpload(w, err)
-		return
+		return err
 	}
-	operation.Reply(w, http.StatusOK, res.Answer.(guest.Unpacked))
+	return response.Reply(w, http.StatusOK, res.Answer.(guest.Unpacked))
 }
