@@ -20,11 +20,11 @@ func (s *Server) asker(call context.Context, c *call) func(context.Context, *app
 	dialogs := make(chan struct{}, 1) // one dialog after the other
 	return func(ctx context.Context, p *approval.Pending) {
 		defer c.progress.hold(s.waitingText(p.Question))()
-		if !s.canElicit(call) || isModern(call) {
+		if c.modern || !s.canElicit(call, c) {
 			<-ctx.Done()
 			return
 		}
-		// The client is known to the call's context; either one's end is the dialog's.
+		// The call's context knows who asks; either one's end is the dialog's.
 		call, cancel := context.WithCancel(call)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
@@ -34,30 +34,25 @@ func (s *Server) asker(call context.Context, c *call) func(context.Context, *app
 		case <-call.Done():
 			return
 		}
-		s.askUser(call, p)
+		if s.outcomeOf(p) != nil {
+			return
+		}
+		if err := s.askUser(call, c, p); err != nil && call.Err() == nil {
+			s.log.Warn("an answer of a client's user had no effect", "question", p.Question.ID, "error", err)
+		}
 	}
 }
 
 // askUser asks in a dialog, and answers p if there is an answer.
-func (s *Server) askUser(ctx context.Context, p *approval.Pending) {
-	if s.outcomeOf(p) != nil {
-		return
-	}
-	response, err := elicit(ctx, dialog(p.Question))
+func (s *Server) askUser(ctx context.Context, c *call, p *approval.Pending) error {
+	response, err := c.elicit(ctx, dialog(p.Question))
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.Info("a client that says it has dialogs could not be asked", "error", err)
 		}
-		return
+		return nil
 	}
-	a, ok := decision(p.Question, response)
-	a.User = s.cfg.User
-	if !ok {
-		return
-	}
-	if err := s.cfg.Approvals.Answer(ctx, p.Question.ID, a); err != nil && ctx.Err() == nil {
-		s.log.Warn("an answer of a client's user had no effect", "question", p.Question.ID, "error", err)
-	}
+	return s.take(ctx, p, response)
 }
 
 // waitingFor are the questions that a run waits for.

@@ -16,6 +16,14 @@ type sender struct {
 	logs         mcp.LoggingLevel // that it wants to be told of, and higher ones; "" is none
 }
 
+// client returns who sends a request. A client of the 2026-07-28 protocol describes itself in each request, or not at all.
+func (m *message) client() sender {
+	if m.modern {
+		return m.sender
+	}
+	return m.session.sender()
+}
+
 // stream is where messages for a client are sent: standard output, or the response to one HTTP request. One goroutine writes them.
 type stream struct {
 	messages      chan []byte // in the order in which they are written
@@ -89,10 +97,9 @@ func (s *clientSession) sender() sender {
 	return *s.greeted
 }
 
-// elicit asks the user of the client whose request ctx is of, in the way of the protocols before 2026-07-28.
-func elicit(ctx context.Context, p mcp.ElicitationParams) (*mcp.ElicitationResult, error) {
-	n := notesFrom(ctx)
-	result, err := n.session.ask(ctx, n.to, mcp.MethodElicitationCreate, p)
+// elicit asks the user of the client that sends a request, in the way of the protocols before 2026-07-28.
+func (m *message) elicit(ctx context.Context, p mcp.ElicitationParams) (*mcp.ElicitationResult, error) {
+	result, err := m.session.ask(ctx, m.to, mcp.MethodElicitationCreate, p)
 	if err != nil {
 		return nil, fmt.Errorf("ask the client's user: %w", err)
 	}
@@ -116,16 +123,7 @@ func (s *clientSession) ask(ctx context.Context, to *stream, method mcp.MCPMetho
 		defer s.mu.Unlock()
 		delete(s.waiting, id)
 	}()
-	b, err := json.Marshal(struct {
-		Version string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Method  mcp.MCPMethod   `json:"method"`
-		Params  any             `json:"params"`
-	}{mcp.JSONRPC_VERSION, json.RawMessage(id), method, params})
-	if err != nil {
-		return nil, err
-	}
-	to.send(b)
+	to.send(marshal(mcp.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(json.RawMessage(id)), Request: mcp.Request{Method: string(method)}, Params: params}))
 	select {
 	case <-ctx.Done():
 		to.notify(string(mcp.MethodNotificationCancelled), // so that a dialog goes away

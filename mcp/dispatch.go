@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -41,7 +42,7 @@ func (s *Server) serve(ctx context.Context, m *message) (mcp.ResultMetadata, *fa
 	case mcp.MethodToolsCall:
 		return s.callTool(ctx, m)
 	case mcp.MethodToolsList:
-		return s.listTools(ctx, m)
+		return s.listTools(m)
 	case mcp.MethodResourcesList:
 		return s.listRuns(m)
 	case mcp.MethodResourcesTemplatesList:
@@ -63,7 +64,7 @@ func (s *Server) serve(ctx context.Context, m *message) (mcp.ResultMetadata, *fa
 		case method == mcp.MethodServerDiscover:
 			return s.discover(ctx), nil
 		}
-		return subscribe(ctx, m)
+		return subscribe(m)
 	case mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLogLevel, mcp.MethodTasksList, mcp.MethodTasksResult, "resources/subscribe", "resources/unsubscribe":
 		switch {
 		case m.modern:
@@ -73,7 +74,7 @@ func (s *Server) serve(ctx context.Context, m *message) (mcp.ResultMetadata, *fa
 		case method == mcp.MethodPing:
 			return &mcp.Result{}, nil
 		case method == mcp.MethodSetLogLevel:
-			return setLogLevel(ctx, m)
+			return setLogLevel(m)
 		}
 	}
 	return nil, m.refuse(mcp.METHOD_NOT_FOUND, fmt.Sprintf("Method %s not found", m.method))
@@ -122,7 +123,7 @@ func (s *Server) initialize(ctx context.Context, m *message) (mcp.ResultMetadata
 	if bad := m.read(&p); bad != nil {
 		return nil, bad
 	}
-	notesFrom(ctx).session.initialize(sender{p.ClientInfo, p.Capabilities, mcp.LoggingLevelWarning})
+	m.session.initialize(sender{p.ClientInfo, p.Capabilities, mcp.LoggingLevelWarning})
 	has := s.capabilities()
 	has.Tasks = mcp.NewTasksCapability()
 	return &mcp.InitializeResult{
@@ -146,7 +147,7 @@ func (s *Server) capabilities() (c mcp.ServerCapabilities) {
 	return c
 }
 
-func setLogLevel(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
+func setLogLevel(m *message) (mcp.ResultMetadata, *fault) {
 	var p mcp.SetLevelParams
 	if bad := m.read(&p); bad != nil {
 		return nil, bad
@@ -154,17 +155,17 @@ func setLogLevel(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
 	if !slices.Contains(strings.Fields("debug info notice warning error critical alert emergency"), string(p.Level)) {
 		return nil, m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("invalid logging level '%s'", p.Level))
 	}
-	notesFrom(ctx).session.setLogLevel(p.Level)
+	m.session.setLogLevel(p.Level)
 	return &mcp.Result{}, nil
 }
 
 // subscribe acknowledges a subscription to nothing: no list of ours changes by itself.
-func subscribe(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
+func subscribe(m *message) (mcp.ResultMetadata, *fault) {
 	var p mcp.SubscriptionsListenParams
 	if bad := m.read(&p); bad != nil {
 		return nil, bad
 	}
-	notesFrom(ctx).to.notify(mcp.MethodNotificationSubscriptionsAcknowledged, mcp.NotificationParams{
+	m.to.notify(mcp.MethodNotificationSubscriptionsAcknowledged, mcp.NotificationParams{
 		Meta: map[string]any{mcp.MetaKeySubscriptionID: m.ID}, AdditionalFields: map[string]any{"notifications": mcp.SubscriptionFilter{}},
 	})
 	r := &mcp.SubscriptionsListenResult{}
@@ -184,7 +185,7 @@ type callParams struct {
 // prepare checks the arguments of a call of a tool, once: what is wrong with them is its answer.
 func (s *Server) prepare(m *message) {
 	if t := s.tool(m.called.Name); t != nil && m.unread == nil {
-		m.call, m.why = s.call(t, m.called)
+		m.call, m.why = s.call(t, m)
 	}
 }
 
@@ -210,35 +211,35 @@ func (s *Server) callTool(ctx context.Context, m *message) (mcp.ResultMetadata, 
 	case t == nil:
 		return nil, m.refuse(mcp.INVALID_PARAMS, s.noTool(name))
 	case m.why != nil:
-		return s.result(ctx, failure(name, m.why)), nil
+		return s.result(m, failure(name, m.why)), nil
 	default:
-		m.call.progress = startProgress(ctx, m.called.Meta.ProgressToken)
+		m.call.progress = startProgress(m)
 		defer m.call.progress.stop()
 		a, err := t.run(ctx, m.call)
 		if err != nil {
 			a = failure(name, err)
 		}
-		return s.result(ctx, a), nil
+		return s.result(m, a), nil
 	}
 }
 
 // call is one call of a tool.
 type call struct {
-	args      any // a pointer to what the tool's handler takes
-	params    callParams
+	*message
+	args      any    // a pointer to what the tool's handler takes
 	namespace string // the named one, or that of its session
 	walled    bool   // others' are none of its business
 	progress  *progress
 }
 
 // call checks the arguments of a tool.
-func (s *Server) call(t *tool, p callParams) (*call, error) {
-	args, err := t.In.Check(p.Arguments)
+func (s *Server) call(t *tool, m *message) (*call, error) {
+	args, err := t.In.Check(m.called.Arguments)
 	if err != nil {
 		return nil, err
 	}
 	named, own := t.In.Text(args, "namespace"), s.cfg.Namespace
-	c := &call{args: args, params: p, namespace: cmp.Or(named, own), walled: named+own != ""}
+	c := &call{message: m, args: args, namespace: cmp.Or(named, own), walled: named+own != ""}
 	if own != "" && c.namespace != own {
 		return nil, operation.Wrong("namespace", "this server belongs to the namespace %q: leave it out", own)
 	}
@@ -263,12 +264,12 @@ func (s *Server) tool(name string) *tool {
 }
 
 // listTools lists the tools for the client that asks, by name.
-func (s *Server) listTools(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
+func (s *Server) listTools(m *message) (mcp.ResultMetadata, *fault) {
 	if bad := m.whole(); bad != nil {
 		return nil, bad
 	}
 	list := &mcp.ListToolsResult{Tools: []mcp.Tool{}}
-	structured := s.structured(ctx)
+	structured := s.structured(m)
 	for _, t := range s.list {
 		if s.cfg.ToolsOn && s.whyOff(t.Name) != nil {
 			continue

@@ -38,7 +38,7 @@ func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*an
 		return nil, &pipeline.Error{Stage: pipeline.StageEgress, Denied: true,
 			Reason: "nobody can be asked: this server takes no approvals", Remedy: pipeline.Remedy{"do without, or have the operator allow it in the configuration"}}
 	}
-	q.Client = s.clientName(ctx)
+	q.Client = c.clientName()
 	p, err := s.cfg.Approvals.Open(ctx, q)
 	if errors.Is(err, approval.ErrFull) {
 		return nil, &pipeline.Error{Stage: pipeline.StageQueue, Denied: true, Reason: err.Error(), Remedy: pipeline.Remedy{"have a person answer them: sandboxmcp approvals lists them"}}
@@ -47,19 +47,20 @@ func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*an
 		return nil, err
 	}
 	if response := s.answered(ctx, c, p); response != nil {
-		return s.take(ctx, p, response)
+		err := s.take(ctx, p, response)
+		return s.outcome(p), err
 	}
 	if done := s.outcomeOf(p); done != nil {
 		return done, nil
 	}
 	switch {
-	case !s.canElicit(ctx):
+	case !s.canElicit(ctx, c):
 		return s.await(ctx, c, p)
-	case isModern(ctx):
+	case c.modern:
 		// The client asks its user and calls again with the answer and this id.
 		return &answer{ask: inputRequired(p.Question)}, nil
 	}
-	return s.dialogue(ctx, p)
+	return s.dialogue(ctx, c, p)
 }
 
 // maxAwait is how long a call waits for the command line. Most clients give up after 60 s, whatever is told them
@@ -77,16 +78,13 @@ func (s *Server) await(ctx context.Context, c *call, p *approval.Pending) (*answ
 	if _, err := p.Wait(waiting); err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if done := s.outcomeOf(p); done != nil {
-		return done, nil
-	}
-	return s.pending(p), nil
+	return s.outcome(p), nil
 }
 
 // answered returns the answer to p that came with a call of the 2026-07-28 protocol, or nil.
 func (s *Server) answered(ctx context.Context, c *call, p *approval.Pending) *mcp.ElicitationResult {
-	response, there := c.params.InputResponses[question]
-	if !there || !isModern(ctx) || !s.canElicit(ctx) || c.params.RequestState != p.Question.ID || response.DecodeFor(mcp.MethodElicitationCreate) != nil {
+	response, there := c.called.InputResponses[question]
+	if !there || !c.modern || !s.canElicit(ctx, c) || c.called.RequestState != p.Question.ID || response.DecodeFor(mcp.MethodElicitationCreate) != nil {
 		return nil
 	}
 	return response.Elicitation
@@ -99,55 +97,43 @@ func inputRequired(q approval.Question) *mcp.CallToolResult {
 	}}
 }
 
-// dialogue asks in the way of the older protocols, while the command line may answer, too.
-func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, error) {
-	ctx, cancel := context.WithCancel(ctx)
+// dialogue asks in the way of the older protocols, until the command line has answered.
+func (s *Server) dialogue(ctx context.Context, c *call, p *approval.Pending) (*answer, error) {
+	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type reply struct {
-		answer *mcp.ElicitationResult
-		err    error
-	}
-	replied := make(chan reply, 1)
 	go func() {
-		response, err := elicit(ctx, dialog(p.Question))
-		replied <- reply{response, err}
+		_, _ = p.Wait(asking)
+		cancel()
 	}()
-	decided := make(chan *answer, 1)
-	go func() {
-		_, err := p.Wait(ctx)
-		if err == nil || errors.Is(err, approval.ErrOther) {
-			decided <- s.outcomeOf(p)
-		}
-	}()
-	select {
-	case a := <-decided:
-		return a, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case r := <-replied:
-		if r.err != nil {
-			s.log.Info("a client that says it has dialogs could not be asked", "error", r.err)
-			return s.pending(p), nil
-		}
-		return s.take(ctx, p, r.answer)
-	}
-}
-
-// take hands the answer of a client's user to the broker.
-func (s *Server) take(ctx context.Context, p *approval.Pending, response *mcp.ElicitationResult) (*answer, error) {
-	a, ok := decision(p.Question, response)
-	a.User = s.cfg.User
-	if !ok { // dismissed, or accepted without a word: that is no answer
-		return s.pending(p), nil
-	}
-	err := s.cfg.Approvals.Answer(ctx, p.Question.ID, a)
-	if err != nil && !errors.Is(err, approval.ErrAnswered) && !errors.Is(err, approval.ErrUnknown) {
+	if err := s.askUser(asking, c, p); err != nil && s.outcomeOf(p) == nil {
 		return nil, err
 	}
-	if done := s.outcomeOf(p); done != nil { // also when somebody else was faster
-		return done, nil
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	return s.pending(p), nil
+	return s.outcome(p), nil
+}
+
+// take hands the answer of a client's user to the broker, also when somebody else was faster. Dismissed, or accepted without a word, is no answer.
+func (s *Server) take(ctx context.Context, p *approval.Pending, response *mcp.ElicitationResult) error {
+	a, ok := decision(p.Question, response)
+	if !ok {
+		return nil
+	}
+	a.User = s.cfg.User
+	err := s.cfg.Approvals.Answer(ctx, p.Question.ID, a)
+	if errors.Is(err, approval.ErrAnswered) || errors.Is(err, approval.ErrUnknown) {
+		return nil
+	}
+	return err
+}
+
+// outcome returns the answer to a question, or that it waits.
+func (s *Server) outcome(p *approval.Pending) *answer {
+	if done := s.outcomeOf(p); done != nil {
+		return done
+	}
+	return s.pending(p)
 }
 
 // outcomeOf returns the answer to a question, or nil if there is none yet.
@@ -189,16 +175,16 @@ func (s *Server) pending(p *approval.Pending) *answer {
 
 // canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts: an agent that has a token
 // of its own could answer for itself.
-func (s *Server) canElicit(ctx context.Context) bool {
-	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.cfg.Approvals.OnlyRoot() || notesFrom(ctx).task {
+func (s *Server) canElicit(ctx context.Context, c *call) bool {
+	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.cfg.Approvals.OnlyRoot() || c.task != nil {
 		return false
 	}
-	caps := senderOf(ctx).capabilities.Elicitation // of a modern client what this call says, and nothing else
+	caps := c.client().capabilities.Elicitation // of a modern client what this call says, and nothing else
 	return caps != nil && (caps.Form != nil || caps.URL == nil)
 }
 
 // clientName returns the name that the client gave itself: for people to look at, nothing more.
-func (s *Server) clientName(ctx context.Context) string {
-	i := senderOf(ctx).info
+func (m *message) clientName() string {
+	i := m.client().info
 	return clip(readable(strings.TrimSpace(i.Name+" "+i.Version)), 200)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -18,7 +19,9 @@ type message struct {
 	Result  json.RawMessage `json:"result"`
 	Error   json.RawMessage `json:"error"`
 
-	key        string // which request it is among those of its conn
+	session    *clientSession
+	to         *stream // gets what else there is to say of a request than its answer
+	key        string  // which request it is among those of its conn
 	method     string
 	size       int
 	version    string     // of the protocol that it names; "" is none
@@ -29,10 +32,11 @@ type message struct {
 	unread     error      // what is wrong with these
 	call       *call      // nil where its arguments are wrong, and why says how
 	why        error
-	task       *task // that it is to become, or may
-	failed     int   // the code of the error that it was answered with; 0 is none
-	plain      bool  // it came without the protocol, and is answered so
-	status     int   // of HTTP, of the answer to a plain one
+	task       *task       // that it is to become, or may: its client's user can't be asked meanwhile
+	quiet      atomic.Bool // nothing more may be sent about it
+	failed     int         // the code of the error that it was answered with; 0 is none
+	plain      bool        // it came without the protocol, and is answered so
+	status     int         // of HTTP, of the answer to a plain one
 }
 
 // parse reads one line. What is no sound message is answered with the fault.
@@ -91,11 +95,7 @@ func (m *message) unsound() *fault {
 
 // encoded writes a result under the client's own id.
 func (m *message) encoded(result any) []byte {
-	b, err := json.Marshal(struct {
-		Version string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Result  any             `json:"result"`
-	}{mcp.JSONRPC_VERSION, m.ID, result})
+	b, err := json.Marshal(mcp.NewJSONRPCResultResponse(mcp.NewRequestId(m.ID), result))
 	if err != nil {
 		return m.refuse(mcp.INTERNAL_ERROR, "the result can't be encoded: "+err.Error()).encode()
 	}
@@ -123,22 +123,5 @@ func (f *fault) with(data any) *fault {
 }
 
 func (f *fault) encode() []byte {
-	id := f.id
-	if id == nil {
-		id = json.RawMessage("null")
-	}
-	type details struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-		Data    any    `json:"data,omitempty"`
-	}
-	b, err := json.Marshal(struct {
-		Version string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Error   details         `json:"error"`
-	}{mcp.JSONRPC_VERSION, id, details{f.code, f.text, f.data}})
-	if err != nil {
-		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"an error can't be encoded"}}`)
-	}
-	return b
+	return marshal(mcp.NewJSONRPCError(mcp.NewRequestId(f.id), f.code, f.text, f.data))
 }

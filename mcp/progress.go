@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -38,17 +36,17 @@ type progress struct {
 }
 
 // startProgress starts telling the client, until stop. It returns nil if the client did not ask.
-func startProgress(ctx context.Context, token json.RawMessage) *progress {
+func startProgress(m *message) *progress {
+	token := m.called.Meta.ProgressToken
 	if token == nil || string(token) == "null" {
 		return nil
 	}
-	n := notesFrom(ctx)
 	return newProgress(keepAlive, func(seconds float64, message string) {
-		if n.quiet.Load() {
+		if m.quiet.Load() {
 			return
 		}
 		// A client that does not read loses these first: that is no error.
-		n.to.notify("notifications/progress",
+		m.to.notify("notifications/progress",
 			mcp.NotificationParams{AdditionalFields: map[string]any{"progressToken": token, "progress": seconds, "message": message}})
 	})
 }

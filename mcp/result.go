@@ -75,9 +75,9 @@ func (a *answer) result() *mcp.CallToolResult {
 }
 
 // result is the answer as the client that asks has it.
-func (s *Server) result(ctx context.Context, a *answer) *mcp.CallToolResult {
+func (s *Server) result(m *message, a *answer) *mcp.CallToolResult {
 	r := a.result()
-	if a.ask == nil && s.structured(ctx) {
+	if a.ask == nil && s.structured(m) {
 		makeReadable(reflect.ValueOf(a.facts))
 		a.facts.say(a.text)
 		r.StructuredContent = a.facts

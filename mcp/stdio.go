@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
@@ -205,6 +206,7 @@ func (c *conn) cancel(key string, why error) {
 // request has a goroutine answer a request that is admitted, or says why not. reply is called once with the answer, or with nil if the client
 // wants none any more; what else there is to say of the request goes to a stream.
 func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([]byte)) *fault {
+	m.session, m.to = &c.session, to
 	if bad := c.s.asTask(m); bad != nil {
 		return bad
 	}
@@ -214,7 +216,7 @@ func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([
 	}
 	c.s.prepare(m)
 	place := c.s.stand(ctx, m)
-	ctx = withNotes(place.In(ctx), &c.session, to, m)
+	ctx = place.In(ctx)
 	answer := func(b []byte) {
 		if c.leave(m, u) {
 			b = nil
@@ -327,44 +329,4 @@ func encodeNotification(n mcp.JSONRPCNotification) []byte {
 		return []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"a notification can't be encoded"}}`)
 	}
 	return b
-}
-
-// notes describe a request besides its parameters.
-type notes struct {
-	session *clientSession
-	to      *stream
-	modern  *sender     // nil is that the session's sends it
-	task    bool        // the call is, or may become, a task: its client's user can't be asked meanwhile
-	plain   bool        // see message
-	quiet   atomic.Bool // nothing more may be sent about the request
-}
-
-type notesKey struct{}
-
-func withNotes(ctx context.Context, c *clientSession, to *stream, m *message) context.Context {
-	n := &notes{session: c, to: to, plain: m.plain}
-	if m.modern {
-		n.modern = &m.sender
-	}
-	return context.WithValue(ctx, notesKey{}, n)
-}
-
-// notesFrom returns the request's notes, or some that nobody reads.
-func notesFrom(ctx context.Context) *notes {
-	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
-		return n
-	}
-	return &notes{session: &clientSession{}, to: &stream{}}
-}
-
-// isModern reports whether a request is of the 2026-07-28 protocol.
-func isModern(ctx context.Context) bool { return notesFrom(ctx).modern != nil }
-
-// senderOf returns the client that sends a request. A client of the 2026-07-28 protocol describes itself in each request, or not at all.
-func senderOf(ctx context.Context) sender {
-	n := notesFrom(ctx)
-	if n.modern != nil {
-		return *n.modern
-	}
-	return n.session.sender()
 }

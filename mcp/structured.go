@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"slices"
 	"strings"
 )
@@ -34,10 +33,10 @@ func seenClients() []seenClient {
 }
 
 // structured reports whether the client that asks gets structuredContent.
-func (s *Server) structured(ctx context.Context) bool {
-	if s.cfg.Structured || notesFrom(ctx).plain {
+func (s *Server) structured(m *message) bool {
+	if s.cfg.Structured || m.plain {
 		return true
 	}
-	name := strings.ToLower(senderOf(ctx).info.Name)
+	name := strings.ToLower(m.client().info.Name)
 	return slices.ContainsFunc(seenClients(), func(c seenClient) bool { return c.both && strings.HasPrefix(name, c.name) })
 }

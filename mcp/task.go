@@ -102,8 +102,6 @@ func (c *conn) runTask(ctx context.Context, m *message, u *underway, answer func
 		ended()
 		return
 	}
-	n := notesFrom(ctx)
-	n.task = true
 	c.calls.Add(1)
 	go func() {
 		defer c.calls.Done()
@@ -122,7 +120,7 @@ func (c *conn) runTask(ctx context.Context, m *message, u *underway, answer func
 			answer(t.answer)
 			return
 		}
-		n.quiet.Store(true) // the protocol has no progress of tasks
+		m.quiet.Store(true) // the protocol has no progress of tasks
 	}
 	c.tasks.mu.Lock()
 	made := t.view(m.modern)

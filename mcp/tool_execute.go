@@ -134,7 +134,7 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 	if err != nil {
 		return nil, err
 	}
-	q.Client = s.clientName(ctx)
+	q.Client = c.clientName()
 	if a.Background {
 		return s.runBehind(ctx, q), nil
 	}
@@ -147,18 +147,18 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 	q.Ask = s.asker(ctx, c)
 	res, err := s.cfg.Pipeline.Do(ctx, q)
 	for _, w := range res.Warnings {
-		s.warn(ctx, w.In(wordsOf(c.params.Name)))
+		c.warn(w.In(wordsOf(c.called.Name)))
 	}
 	return s.ran(res, err), nil
 }
 
 // warn sends the client's log a line, if it wants it.
-func (s *Server) warn(ctx context.Context, text string) {
-	if !mcp.LoggingLevelWarning.ShouldSendTo(senderOf(ctx).logs) {
+func (m *message) warn(text string) {
+	if !mcp.LoggingLevelWarning.ShouldSendTo(m.client().logs) {
 		return
 	}
 	// One that can't be sent, since the client does not read, is in the result, too.
-	notesFrom(ctx).to.notify("notifications/message", mcp.NotificationParams{AdditionalFields: map[string]any{
+	m.to.notify("notifications/message", mcp.NotificationParams{AdditionalFields: map[string]any{
 		"level": mcp.LoggingLevelWarning, "logger": "sandboxmcp", "data": readable(text),
 	}})
 }

@@ -47,7 +47,7 @@ func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*
 	if q.Language == "" && q.Session == "" {
 		q.Language = "python"
 	}
-	q.Client, q.Ask = s.clientName(ctx), s.asker(ctx, c)
+	q.Client, q.Ask = c.clientName(), s.asker(ctx, c)
 	if wait, err := s.permission(ctx, c, q); wait != nil || err != nil {
 		return wait, err
 	}
@@ -62,7 +62,7 @@ func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*
 	f.Output, _ = excerpt(strings.TrimSpace(res.Stdout+"\n"+res.Stderr), maxStreams/2, "")
 	text := fmt.Sprintf("the package manager failed (%s, exit code %d), and nothing was installed:\n%s", res.Ended, res.ExitCode, f.Output)
 	for _, h := range res.Hints {
-		text += "\nhint: " + h.In(wordsOf(c.params.Name))
+		text += "\nhint: " + h.In(wordsOf(c.called.Name))
 	}
 	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}, nil
 }
