@@ -38,7 +38,6 @@ const (
 // An identity has a server of its own for each of its namespaces.
 type HTTP struct {
 	cfg   Config
-	paths map[string]http.HandlerFunc
 	held  *operation.Budget
 	keys  atomic.Int64   // of requests outside of sessions
 	calls sync.WaitGroup // of all sessions
@@ -57,28 +56,45 @@ type caller struct{ owner, namespace string }
 // NewHTTP returns a handler that works as cfg says. What it serves must have an identity in its context.
 func NewHTTP(cfg Config) *HTTP {
 	h := &HTTP{cfg: cfg, held: &operation.Budget{Max: maxHeld}, end: make(chan struct{}), idle: sessionIdle, callers: map[caller]*httpSession{}, sessions: map[string]*httpSession{}}
-	h.paths = map[string]http.HandlerFunc{"mcp": h.called(h.streamable), "sse": h.called(h.openSSE), "message": h.called(h.postSSE)}
 	go h.sweep()
 	return h
 }
 
-// ServeHTTP answers one request. http.ServeMux would answer /mcp//NAMESPACE by a redirect, and what it does not know by text.
+// ServeHTTP answers one request.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	parts := strings.Split(r.URL.EscapedPath(), "/") // "", the handler's, and a namespace
 	if tool, ok := strings.CutPrefix(r.URL.Path, toolsPath); ok {
-		h.operate(w, r, tool)
+		if no := h.operate(w, r, tool); no != nil {
+			no.later(w)
+			operation.Reply(w, no.status, plainFault{Error: no.text})
+		}
 		return
 	}
+	if no := h.serve(w, r); no != nil {
+		no.later(w)
+		writeMessage(w, no.status, no.encode())
+	}
+}
+
+// serve finds the handler of a path. http.ServeMux would answer /mcp//NAMESPACE by a redirect, and what it does not know by text.
+func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) *refused {
+	parts := strings.Split(r.URL.EscapedPath(), "/") // "", the handler's, and a namespace
 	if len(parts) == 3 && parts[2] != "" {
 		namespace, _ := url.PathUnescape(parts[2]) // which is well-formed
 		r.SetPathValue("namespace", namespace)
 		parts = parts[:2]
 	}
-	if len(parts) == 2 && h.paths[parts[1]] != nil {
-		h.paths[parts[1]](w, r)
-		return
+	var next func(http.ResponseWriter, *http.Request, caller) *refused
+	if len(parts) == 2 {
+		next = map[string]func(http.ResponseWriter, *http.Request, caller) *refused{"mcp": h.streamable, "sse": h.openSSE, "message": h.postSSE}[parts[1]]
 	}
-	refuseHTTP(w, http.StatusNotFound, "there is nothing at this path: use /mcp or /mcp/NAMESPACE")
+	if next == nil {
+		return refuse(http.StatusNotFound, "there is nothing at this path: use /mcp or /mcp/NAMESPACE")
+	}
+	of, no := h.caller(r)
+	if no != nil {
+		return no
+	}
+	return next(w, r, of)
 }
 
 // Drain takes no more requests, and ends streams of /sse when all is answered that was sent to them.
@@ -102,109 +118,100 @@ func (h *HTTP) Close() {
 	h.calls.Wait()
 }
 
-// called returns a handler that knows who calls, in which namespace.
-func (h *HTTP) called(next func(http.ResponseWriter, *http.Request, caller)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		of, status, text := h.caller(r)
-		if text != "" {
-			refuseHTTP(w, status, text)
-			return
-		}
-		next(w, r, of)
-	}
-}
-
 // caller returns who calls, in which namespace, or why nobody does.
-func (h *HTTP) caller(r *http.Request) (of caller, status int, refused string) {
+func (h *HTTP) caller(r *http.Request) (caller, *refused) {
 	i, known := identity.From(r.Context())
 	if !known {
-		return of, http.StatusUnauthorized, "nobody is identified"
+		return caller{}, refuse(http.StatusUnauthorized, "nobody is identified")
 	}
 	namespace := cmp.Or(r.PathValue("namespace"), r.URL.Query().Get("namespace"), h.cfg.Namespace)
 	if namespace == "" && len(i.Namespaces) > 0 {
 		namespace = i.Namespaces[0]
 	}
 	if namespace == "" && i.Kind != identity.Person || namespace != "" && !i.May(namespace) || h.cfg.Namespace != "" && namespace != h.cfg.Namespace {
-		return of, http.StatusForbidden, "these credentials do not reach this namespace"
+		return caller{}, refuse(http.StatusForbidden, "these credentials do not reach this namespace")
 	}
-	return caller{i.Owner(), namespace}, 0, ""
+	return caller{i.Owner(), namespace}, nil
 }
 
 // streamable answers a request to /mcp.
-func (h *HTTP) streamable(w http.ResponseWriter, r *http.Request, of caller) {
+func (h *HTTP) streamable(w http.ResponseWriter, r *http.Request, of caller) *refused {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.Method {
 	case http.MethodPost:
-		h.post(w, r, of)
+		return h.post(w, r, of)
 	case http.MethodDelete:
-		s := h.session(w, r.Header.Get(headerSession), of)
-		if s == nil {
-			return
+		s, no := h.session(r.Header.Get(headerSession), of)
+		if no != nil {
+			return no
 		}
 		h.drop(s)
 		h.leave(s)
 		w.WriteHeader(http.StatusNoContent)
-	default: // no message of ours is sent by itself
-		w.Header().Set("Allow", "POST, DELETE")
-		refuseHTTP(w, http.StatusMethodNotAllowed, "send POST: this server has no stream for GET")
-	}
+		return nil
+	} // no message of ours is sent by itself
+	w.Header().Set("Allow", "POST, DELETE")
+	return refuse(http.StatusMethodNotAllowed, "send POST: this server has no stream for GET")
 }
 
 // post answers the message in a request to /mcp.
-func (h *HTTP) post(w http.ResponseWriter, r *http.Request, of caller) {
+func (h *HTTP) post(w http.ResponseWriter, r *http.Request, of caller) *refused {
 	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
-		refuseHTTP(w, http.StatusNotAcceptable, "the header Accept must name application/json and text/event-stream")
-		return
+		return refuse(http.StatusNotAcceptable, "the header Accept must name application/json and text/event-stream")
 	}
-	m, size := h.read(w, r)
-	if m == nil {
-		return
+	m, size, no := h.read(w, r)
+	if no != nil {
+		return no
 	}
 	defer h.held.Give(int64(size))
-	s := h.sessionFor(w, r, m, of)
-	if s == nil {
-		return
+	s, no := h.sessionFor(r, m, of)
+	if no != nil {
+		return no
 	}
 	defer h.leave(s)
-	begun := false
-	if r.Header.Get(headerSession) == "" && s.id != "" {
-		defer func() {
-			if !begun || m.failed != 0 {
-				h.drop(s)
-			}
-		}()
+	no = h.answer(w, r, s, m)
+	if r.Header.Get(headerSession) == "" && s.id != "" && (no != nil || m.failed != 0) { // it was not begun
+		h.drop(s)
 	}
-	c := s.conn
+	return no
+}
+
+// answer answers a message of a session, or of none.
+func (h *HTTP) answer(w http.ResponseWriter, r *http.Request, s *httpSession, m *message) *refused {
 	if s.id == "" && m.Method == nil {
-		refuseHTTP(w, http.StatusBadRequest, "an answer belongs to a session: "+headerSession+" is missing")
-		return
+		return refuse(http.StatusBadRequest, "an answer belongs to a session: "+headerSession+" is missing")
 	}
-	if c.heard(m) {
+	if s.conn.heard(m) {
 		w.WriteHeader(http.StatusAccepted)
-		return
+		return nil
 	}
-	if m.key = string(m.ID); s.id == "" { // ids are one client's, and many may have these credentials
-		m.key = "\x00" + strconv.FormatInt(h.keys.Add(1), 10)
+	if m.key = string(m.ID); s.id == "" {
+		m.key = h.newKey()
 	}
-	bad := c.admit(m)
+	bad := s.conn.admit(m)
 	if bad == nil {
 		bad = mirrored(r, m)
 	}
 	if bad != nil {
-		writeFault(w, http.StatusBadRequest, bad)
-		return
+		return &refused{status: http.StatusBadRequest, fault: *bad}
 	}
+	return h.respond(w, r, s, m)
+}
+
+// newKey returns a key of a request outside of sessions: ids are one client's, and many may have the same credentials.
+func (h *HTTP) newKey() string { return "\x00" + strconv.FormatInt(h.keys.Add(1), 10) }
+
+// respond has a request answered that is admitted. A client that goes away cancels what it waits for since the protocol 2026-07-28; before that,
+// what was begun goes on. Credentials that end cancel it in any case.
+func (h *HTTP) respond(w http.ResponseWriter, r *http.Request, s *httpSession, m *message) *refused {
 	i, _ := identity.From(r.Context())
 	a := response{w: w, to: newStream(), replied: make(chan []byte, 1)}
-	if bad := c.request(identity.With(s.ctx, i), m, a.to, func(b []byte) { a.replied <- b }); bad != nil {
-		writeFault(w, statusOf(bad.code), bad)
-		return
+	if bad := s.conn.request(identity.With(s.ctx, i), m, a.to, func(b []byte) { a.replied <- b }); bad != nil {
+		return &refused{status: statusOf(bad.code), fault: *bad}
 	}
-	begun = true
-	// A client that goes away cancels what it waits for since the protocol 2026-07-28; before that, what was begun goes on. Credentials
-	// that end cancel it in any case.
-	defer c.cancelWith(r.Context(), m)()
+	defer s.conn.cancelWith(r.Context(), m)()
 	a.write(r.Context(), m, s)
+	return nil
 }
 
 // cancelWith cancels what a request began when its client goes away, or its credentials end, until stop.
@@ -229,49 +236,41 @@ func accepts(r *http.Request, kind string) bool {
 	return false
 }
 
-// read reads the message of a request. It answers what can't be read, and returns nil then. The caller gives the size back to h.held.
-func (h *HTTP) read(w http.ResponseWriter, r *http.Request) (m *message, size int) {
-	body, size, status, text := h.body(w, r)
-	switch status {
-	case 0:
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1")
-		writeFault(w, status, &fault{code: codeBusy, text: text})
-		return nil, 0
-	default:
-		refuseHTTP(w, status, text)
-		return nil, 0
+// read reads the message of a request. The caller gives the size back to h.held.
+func (h *HTTP) read(w http.ResponseWriter, r *http.Request) (m *message, size int, no *refused) {
+	body, size, no := h.body(w, r)
+	if no != nil {
+		return nil, 0, no
 	}
 	m, bad := parse(line{text: bytes.TrimSpace(body)})
 	if bad != nil {
 		h.held.Give(int64(size))
-		writeFault(w, http.StatusBadRequest, bad)
-		return nil, 0
+		return nil, 0, &refused{status: http.StatusBadRequest, fault: *bad}
 	}
-	return m, size
+	return m, size, nil
 }
 
-// body reads the body of a request, or returns the status and the text of why it can't. The caller gives the size back to h.held.
-func (h *HTTP) body(w http.ResponseWriter, r *http.Request) (body []byte, size, status int, refused string) {
+// body reads the body of a request. The caller gives the size back to h.held.
+func (h *HTTP) body(w http.ResponseWriter, r *http.Request) (body []byte, size int, no *refused) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		return nil, 0, http.StatusUnsupportedMediaType, "Content-Type must be application/json"
+		return nil, 0, refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
 	}
 	size = maxLine
 	if 0 <= r.ContentLength && r.ContentLength <= maxLine {
 		size = int(r.ContentLength)
 	}
 	if !h.held.Take(int64(size)) {
-		return nil, 0, http.StatusServiceUnavailable, "busy: too many large requests are under way, try again when some have ended"
+		return nil, 0, busy(1, "busy: too many large requests are under way, try again when some have ended")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLine))
 	if err == nil {
-		return body, size, 0, ""
+		return body, size, nil
 	}
 	h.held.Give(int64(size))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return nil, 0, http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", maxLine)
+		return nil, 0, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", maxLine))
 	}
-	return nil, 0, http.StatusBadRequest, "the body can't be read"
+	return nil, 0, refuse(http.StatusBadRequest, "the body can't be read")
 }
 
 // mirrored returns the fault in the headers that repeat what a message says, or nil. Proxies decide by these headers.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -49,60 +48,44 @@ type plainFault struct {
 }
 
 // operate answers one operation: the body has its arguments. A client that goes away cancels it.
-func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) {
-	refuse := func(status int, text string) {
-		if status == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", "1")
-		}
-		operation.Reply(w, status, plainFault{Error: text})
-	}
+func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) *refused {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(http.StatusMethodNotAllowed, "send POST, with the arguments as a JSON object")
-		return
+		return refuse(http.StatusMethodNotAllowed, "send POST, with the arguments as a JSON object")
 	}
-	of, status, refused := h.caller(r)
-	if status != 0 {
-		refuse(status, refused)
-		return
+	of, no := h.caller(r)
+	if no != nil {
+		return no
 	}
-	body, size, status, refused := h.body(w, r)
-	if status != 0 {
-		refuse(status, refused)
-		return
+	body, size, no := h.body(w, r)
+	if no != nil {
+		return no
 	}
 	defer h.held.Give(int64(size))
-	s := h.outside(r, of)
-	if s == nil {
-		refuse(http.StatusServiceUnavailable, "the server ends")
-		return
+	s, no := h.outside(r, of)
+	if no != nil {
+		return no
 	}
 	defer h.leave(s)
 	if s.conn.s.tool(name) == nil {
-		refuse(http.StatusNotFound, s.conn.s.noTool(name))
-		return
+		return refuse(http.StatusNotFound, s.conn.s.noTool(name))
 	}
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
 	if !json.Valid(body) {
-		refuse(http.StatusBadRequest, "the body is not JSON: send the arguments as an object")
-		return
+		return refuse(http.StatusBadRequest, "the body is not JSON: send the arguments as an object")
 	}
 	i, _ := identity.From(r.Context())
-	m := &message{
-		key: "\x00" + strconv.FormatInt(h.keys.Add(1), 10), method: string(mcp.MethodToolsCall), modern: true, plain: true,
+	no = h.respond(w, r, s, &message{
+		key: h.newKey(), method: string(mcp.MethodToolsCall), modern: true, plain: true,
 		sender: sender{info: mcp.Implementation{Name: i.String()}},
 		called: callParams{Name: name, Arguments: body},
+	})
+	if no != nil && no.status == http.StatusServiceUnavailable {
+		no.retry = 1
 	}
-	a := response{w: w, to: newStream(), replied: make(chan []byte, 1)}
-	ctx := identity.With(s.ctx, i)
-	if bad := s.conn.request(ctx, m, a.to, func(b []byte) { a.replied <- b }); bad != nil {
-		refuse(statusOf(bad.code), bad.text)
-		return
-	}
-	defer s.conn.cancelWith(r.Context(), m)()
-	a.write(r.Context(), m, s)
+	return no
 }
 
 // withoutProtocol writes what came of a plain request.

@@ -4,18 +4,42 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// refuseHTTP answers a request that has no message to answer.
-func refuseHTTP(w http.ResponseWriter, status int, text string) {
-	writeFault(w, status, &fault{code: mcp.INVALID_REQUEST, text: text})
+// refused is why a request is not served: the fault is its answer.
+type refused struct {
+	status int
+	retry  int // seconds after which it may be served; 0 says nothing
+	fault
 }
 
-func writeFault(w http.ResponseWriter, status int, f *fault) { writeMessage(w, status, f.encode()) }
+func refuse(status int, text string) *refused {
+	return &refused{status: status, fault: fault{code: mcp.INVALID_REQUEST, text: text}}
+}
+
+func busy(retry int, text string) *refused {
+	return &refused{http.StatusServiceUnavailable, retry, fault{code: codeBusy, text: text}}
+}
+
+// draining refuses a request of a server that takes no more.
+func draining() *refused {
+	no := refuse(http.StatusServiceUnavailable, "the server ends")
+	no.retry = 1
+	return no
+}
+
+// later says in the headers when the request may be served.
+func (no *refused) later(w http.ResponseWriter) {
+	if no.retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(no.retry))
+	}
+}
 
 func writeMessage(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")

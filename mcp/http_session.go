@@ -38,32 +38,27 @@ func (h *HTTP) endAnswered(s *httpSession) {
 	}
 }
 
-// sessionFor returns the session of a message, or what those outside of sessions have in common. It answers what has none, and returns nil
-// then. The caller leaves it.
-func (h *HTTP) sessionFor(w http.ResponseWriter, r *http.Request, m *message, of caller) *httpSession {
+// sessionFor returns the session of a message, or what those outside of sessions have in common. The caller leaves it.
+func (h *HTTP) sessionFor(r *http.Request, m *message, of caller) (*httpSession, *refused) {
 	if id := r.Header.Get(headerSession); id != "" {
-		return h.session(w, id, of)
+		return h.session(id, of)
 	}
-	if m.method == string(mcp.MethodInitialize) {
-		return h.open(w, r, of, nil)
+	if m.method == string(mcp.MethodInitialize) && m.ID != nil {
+		return h.open(r, of, nil)
 	}
-	s := h.outside(r, of)
-	if s == nil {
-		refuseDraining(w)
-	}
-	return s
+	return h.outside(r, of)
 }
 
-// outside returns what a caller's requests outside of sessions have in common, or nil if no more are taken. The caller leaves it.
-func (h *HTTP) outside(r *http.Request, of caller) *httpSession {
+// outside returns what a caller's requests outside of sessions have in common. The caller leaves it.
+func (h *HTTP) outside(r *http.Request, of caller) (*httpSession, *refused) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draining {
-		return nil
+		return nil, draining()
 	}
 	s := h.shared(r, of)
 	s.busy++
-	return s
+	return s, nil
 }
 
 // shared returns what a caller's requests outside of sessions have in common. The mutex is held.
@@ -79,45 +74,30 @@ func (h *HTTP) shared(r *http.Request, of caller) *httpSession {
 	return s
 }
 
-// ends reports whether no more requests are taken, and answers then. The mutex is held.
-func (h *HTTP) ends(w http.ResponseWriter) bool {
-	if h.draining {
-		refuseDraining(w)
-	}
-	return h.draining
-}
-
-func refuseDraining(w http.ResponseWriter) {
-	w.Header().Set("Retry-After", "1")
-	refuseHTTP(w, http.StatusServiceUnavailable, "the server ends")
-}
-
-// session returns a session of a caller by its id. It answers if there is none, and returns nil then. The caller leaves it.
-func (h *HTTP) session(w http.ResponseWriter, id string, of caller) *httpSession {
+// session returns a session of a caller by its id. The caller leaves it.
+func (h *HTTP) session(id string, of caller) (*httpSession, *refused) {
 	if id == "" {
-		refuseHTTP(w, http.StatusBadRequest, "the session is missing: send "+headerSession)
-		return nil
+		return nil, refuse(http.StatusBadRequest, "the session is missing: send "+headerSession)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ends(w) {
-		return nil
+	if h.draining {
+		return nil, draining()
 	}
 	s := h.sessions[id]
 	if s == nil || s.of != of { // others' are not known
-		refuseHTTP(w, http.StatusNotFound, "there is no such session: send initialize again")
-		return nil
+		return nil, refuse(http.StatusNotFound, "there is no such session: send initialize again")
 	}
 	s.busy++
-	return s
+	return s, nil
 }
 
-// open makes a session. It answers if there are too many, and returns nil then. The caller leaves it.
-func (h *HTTP) open(w http.ResponseWriter, r *http.Request, of caller, sse *stream) *httpSession {
+// open makes a session, unless there are too many. The caller leaves it.
+func (h *HTTP) open(r *http.Request, of caller, sse *stream) (*httpSession, *refused) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ends(w) {
-		return nil
+	if h.draining {
+		return nil, draining()
 	}
 	own := 0
 	for _, s := range h.sessions {
@@ -126,14 +106,12 @@ func (h *HTTP) open(w http.ResponseWriter, r *http.Request, of caller, sse *stre
 		}
 	}
 	if own >= maxOwnSessions || len(h.sessions) >= maxSessions {
-		w.Header().Set("Retry-After", "60")
-		writeFault(w, http.StatusServiceUnavailable, &fault{code: codeBusy, text: fmt.Sprintf("busy: an identity may have %d sessions and all together %d: end some with DELETE", maxOwnSessions, maxSessions)})
-		return nil
+		return nil, busy(60, fmt.Sprintf("busy: an identity may have %d sessions and all together %d: end some with DELETE", maxOwnSessions, maxSessions))
 	}
 	s := h.make(r, of, h.shared(r, of).conn.s)
 	s.id, s.sse, s.busy = rand.Text(), sse, 1
 	h.sessions[s.id] = s
-	return s
+	return s, nil
 }
 
 // make returns a session of a caller, which is dropped when the token of its first request does not hold any more. The mutex is held.

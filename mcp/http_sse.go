@@ -9,15 +9,14 @@ import (
 )
 
 // openSSE answers GET /sse with a stream of what there is to say to the client, to whose messages it tells the address.
-func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) {
+func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) *refused {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", "GET")
-		refuseHTTP(w, http.StatusMethodNotAllowed, "send GET: messages go to the address that the stream begins with, or use /mcp")
-		return
+		return refuse(http.StatusMethodNotAllowed, "send GET: messages go to the address that the stream begins with, or use /mcp")
 	}
-	s := h.open(w, r, of, newStream())
-	if s == nil {
-		return
+	s, no := h.open(r, of, newStream())
+	if no != nil {
+		return no
 	}
 	defer func() {
 		h.drop(s)
@@ -43,33 +42,31 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) {
 		case <-alive.C:
 			a.chunk(": alive\n\n")
 		case <-s.ctx.Done():
-			return
+			return nil
 		case <-r.Context().Done():
-			return
+			return nil
 		}
 	}
 }
 
 // postSSE takes a message of a client whose stream openSSE writes.
-func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request, of caller) {
+func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request, of caller) *refused {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", "POST")
-		refuseHTTP(w, http.StatusMethodNotAllowed, "send POST")
-		return
+		return refuse(http.StatusMethodNotAllowed, "send POST")
 	}
-	m, size := h.read(w, r)
-	if m == nil {
-		return
+	m, size, no := h.read(w, r)
+	if no != nil {
+		return no
 	}
 	defer h.held.Give(int64(size))
-	s := h.session(w, r.URL.Query().Get("sessionId"), of)
-	if s == nil {
-		return
+	s, no := h.session(r.URL.Query().Get("sessionId"), of)
+	if no != nil {
+		return no
 	}
 	defer h.leave(s)
 	if s.sse == nil {
-		refuseHTTP(w, http.StatusNotFound, "this is no session of /sse")
-		return
+		return refuse(http.StatusNotFound, "this is no session of /sse")
 	}
 	if !s.conn.heard(m) {
 		m.key = string(m.ID)
@@ -82,4 +79,5 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request, of caller) {
 		}
 	}
 	w.WriteHeader(http.StatusAccepted)
+	return nil
 }
