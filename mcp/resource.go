@@ -27,12 +27,15 @@ const (
 
 func runURI(id, name string) string { return scheme + id + "/" + name }
 
-func fileURI(id, name string) string {
+func fileURI(id, name string) string { return runURI(id, "files/"+escaped(name)) }
+
+// escaped returns a file's name as the part of a URI.
+func escaped(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
 		parts[i] = url.PathEscape(p)
 	}
-	return runURI(id, "files/"+strings.Join(parts, "/"))
+	return strings.Join(parts, "/")
 }
 
 func (s *Server) listTemplates(m *message) (mcp.ResultMetadata, *fault) {
@@ -61,10 +64,10 @@ func (s *Server) readResource(m *message) (mcp.ResultMetadata, *fault) {
 	if bad := m.read(&p); bad != nil {
 		return nil, bad
 	}
-	contents, err := s.read(p.URI)
+	all, err := s.read(p.URI)
 	switch {
 	case err == nil:
-		return &mcp.ReadResourceResult{Contents: contents}, nil
+		return &mcp.ReadResourceResult{Contents: all}, nil
 	case !m.modern && (errors.Is(err, results.ErrUnknown) || errors.Is(err, errNoResource)):
 		return nil, m.refuse(codeNoResource, err.Error())
 	}
@@ -84,12 +87,8 @@ func (s *Server) read(uri string) ([]mcp.ResourceContents, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := p.Data
-	text := !binary(p.MIME)
-	if text {
-		data = wholeRunes(data)
-		text = utf8.Valid(data)
-	}
+	data := wholeRunes(p.Data)
+	text := !binary(p.MIME) && utf8.Valid(data)
 	if !text {
 		data = p.Data
 	}
@@ -97,10 +96,14 @@ func (s *Server) read(uri string) ([]mcp.ResourceContents, error) {
 	if next := offset + int64(len(data)); next < p.Size {
 		meta["nextOffset"] = next
 	}
+	return contents(uri, p.MIME, data, text, meta), nil
+}
+
+func contents(uri, mime string, data []byte, text bool, meta map[string]any) []mcp.ResourceContents {
 	if text {
-		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: p.MIME, Text: string(data), Meta: meta}}, nil
+		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: mime, Text: string(data), Meta: meta}}
 	}
-	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: uri, MIMEType: p.MIME, Blob: base64.StdEncoding.EncodeToString(data), Meta: meta}}, nil
+	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: uri, MIMEType: mime, Blob: base64.StdEncoding.EncodeToString(data), Meta: meta}}
 }
 
 // binary reports whether no part of such a file is text, also one that looks like it: clients put the

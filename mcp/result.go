@@ -143,21 +143,13 @@ func explain(tool string, err error) refusal {
 
 // explainStopped returns the refusal for a request that the pipeline did not carry out.
 func explainStopped(tool string, e *pipeline.Error) refusal {
-	r := refusal{Reason: e.Reason, Remedy: e.Remedy.In(wordsOf(tool)), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied}
-	if r.Remedy != "" {
-		return r
-	}
-	switch e.Stage {
-	case pipeline.StageValidate:
-		r.Remedy = "correct the code or the arguments and call again"
-	case pipeline.StageVault:
-		r.Remedy = "name secrets that the operator has put into the vault for this namespace"
-	case pipeline.StageQueue:
-		r.Remedy = "try again later"
-	default:
-		r.Remedy = "a person has to look at it: sandboxmcp doctor says what the host lacks"
-	}
-	return r
+	do := map[string]string{
+		pipeline.StageValidate: "correct the code or the arguments and call again",
+		pipeline.StageVault:    "name secrets that the operator has put into the vault for this namespace",
+		pipeline.StageQueue:    "try again later",
+	}[e.Stage]
+	return refusal{Reason: e.Reason, Stage: e.Stage, Layer: e.Layer, Denied: e.Denied,
+		Remedy: cmp.Or(e.Remedy.In(wordsOf(tool)), do, "a person has to look at it: sandboxmcp doctor says what the host lacks")}
 }
 
 // count describes how many there are of something.

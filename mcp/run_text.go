@@ -220,21 +220,16 @@ func (t *runReport) artifacts() {
 		t.line("artifacts%s:", map[bool]string{true: " (get_artifacts with this request_id fetches them)"}[stored])
 	}
 	for i, a := range res.Artifacts {
-		f := artifactFacts{Name: readable(a.Name), Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
-		if stored && a.Withheld == "" {
-			f.URI = fileURI(res.ID, a.Name)
-		}
+		f := factsOfFile(res.ID, a, stored)
 		t.f.Artifacts = append(t.f.Artifacts, f)
 		switch {
 		case i == maxEntries:
 			t.line("- and %d more", len(res.Artifacts)-i)
 		case i > maxEntries:
-		case a.Withheld != "":
-			t.line("- %s, %s, withheld: %s", f.Name, size(a.Size), a.Withheld)
 		case slices.Contains(images, a.Name):
-			t.line("- %s, %s, %s, shown", f.Name, size(a.Size), a.MIME)
+			t.line("- %s, shown", f)
 		default:
-			t.line("- %s, %s, %s", f.Name, size(a.Size), kindOfFile(a.MIME))
+			t.line("- %s", f)
 		}
 	}
 	if res.ArtifactsDropped > 0 {

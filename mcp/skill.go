@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"cmp"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"mime"
@@ -19,13 +18,7 @@ import (
 // Skills are resources, which a model reads, and prompts, which a person picks: name and description first, the text on demand.
 const skillScheme = "skill://"
 
-func skillURI(name, file string) string {
-	parts := strings.Split(file, "/")
-	for i, p := range parts {
-		parts[i] = url.PathEscape(p)
-	}
-	return skillScheme + name + "/" + strings.Join(parts, "/")
-}
+func skillURI(name, file string) string { return skillScheme + name + "/" + escaped(file) }
 
 // listSkills lists the files of the skills.
 func (s *Server) listSkills() (all []mcp.Resource) {
@@ -75,10 +68,8 @@ func (s *Server) readSkill(uri string) ([]mcp.ResourceContents, error) {
 		return nil, fmt.Errorf("%w of a skill: %.200q", errNoResource, uri)
 	case err != nil:
 		return nil, fmt.Errorf("read %.200q: %v", uri, err)
-	case utf8.Valid(data):
-		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: mimeOf(file), Text: string(data)}}, nil
 	}
-	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: uri, MIMEType: mimeOf(file), Blob: base64.StdEncoding.EncodeToString(data)}}, nil
+	return contents(uri, mimeOf(file), data, utf8.Valid(data), nil), nil
 }
 
 func (s *Server) listPrompts(m *message) (mcp.ResultMetadata, *fault) {

@@ -141,11 +141,7 @@ func runList(runs []results.Record) *answer {
 	for _, r := range runs {
 		left := leftFacts{RequestID: r.ID, Ended: r.Ended, Time: stamp(r.Time), Stdout: int64(len(r.Stdout)), Stderr: int64(len(r.Stderr))}
 		for _, a := range r.Artifacts {
-			one := artifactFacts{Name: readable(a.Name), Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
-			if a.Withheld == "" {
-				one.URI = fileURI(r.ID, a.Name)
-			}
-			left.Artifacts = append(left.Artifacts, one)
+			left.Artifacts = append(left.Artifacts, factsOfFile(r.ID, a, true))
 		}
 		f.Runs = append(f.Runs, left)
 		switch {
@@ -169,11 +165,8 @@ func runList(runs []results.Record) *answer {
 			switch {
 			case j == maxNamed:
 				text = append(text, more(len(left.Artifacts)))
-			case j > maxNamed:
-			case a.Withheld != "":
-				text = append(text, fmt.Sprintf("- %s, %s, withheld: %s", a.Name, size(a.Size), a.Withheld))
-			default:
-				text = append(text, fmt.Sprintf("- %s, %s, %s", a.Name, size(a.Size), kindOfFile(a.MIME)))
+			case j < maxNamed:
+				text = append(text, "- "+a.String())
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and the files that it left. ` +
@@ -109,6 +111,22 @@ type artifactFacts struct {
 	MIME     string `json:"mime" about:"Its type."`
 	URI      string `json:"uri,omitempty" about:"The resource to read it by."`
 	Withheld string `json:"withheld,omitempty" about:"Why it is not handed out."`
+}
+
+// factsOfFile describes a file that a run left, and where it is if it is stored.
+func factsOfFile(run string, a signer.Artifact, stored bool) artifactFacts {
+	f := artifactFacts{Name: readable(a.Name), Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
+	if stored && a.Withheld == "" {
+		f.URI = fileURI(run, a.Name)
+	}
+	return f
+}
+
+func (f artifactFacts) String() string {
+	if f.Withheld != "" {
+		return fmt.Sprintf("%s, %s, withheld: %s", f.Name, size(f.Size), f.Withheld)
+	}
+	return fmt.Sprintf("%s, %s, %s", f.Name, size(f.Size), kindOfFile(f.MIME))
 }
 
 type egressDecision struct {

@@ -119,10 +119,15 @@ func (s *Server) visible(id string, c caller) *Sandbox {
 	s.mu.Lock()
 	b := s.all[id]
 	s.mu.Unlock()
-	if b == nil || !c.May(b.Namespace) || s.cfg.Namespace != "" && b.Namespace != s.cfg.Namespace || !s.exists(b) {
+	if b == nil || !s.reaches(c, b.Namespace) || !s.exists(b) {
 		return nil
 	}
 	return b
+}
+
+// reaches reports whether a caller may see what is in a namespace.
+func (s *Server) reaches(c caller, namespace string) bool {
+	return c.May(namespace) && (s.cfg.Namespace == "" || namespace == s.cfg.Namespace)
 }
 
 // maxRequest is the most bytes of a request to the control plane.

@@ -93,24 +93,21 @@ func (s *Server) current(b *Sandbox) (session.Info, bool) {
 
 // living returns the sandboxes that a caller may see, with their sessions' state, in the order in which they were made.
 func (s *Server) living(c caller) []detail {
-	s.mu.Lock()
-	var all []*Sandbox
-	for _, b := range s.all {
-		if c.May(b.Namespace) && (s.cfg.Namespace == "" || b.Namespace == s.cfg.Namespace) {
-			all = append(all, b)
-		}
-	}
-	s.mu.Unlock()
 	var list []detail
-	for _, b := range all {
+	for _, b := range s.sandboxes() {
+		if !s.reaches(c, b.Namespace) {
+			continue
+		}
 		if info, ok := s.current(b); ok {
 			list = append(list, b.detail(info))
 		}
 	}
-	slices.SortFunc(list, func(a, b detail) int {
-		return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.SandboxID, b.SandboxID))
-	})
+	slices.SortFunc(list, inOrder)
 	return list
+}
+
+func inOrder(a, b detail) int {
+	return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.SandboxID, b.SandboxID))
 }
 
 // maxPage is the most sandboxes of one page, and of a page of which the caller does not say.
@@ -118,14 +115,14 @@ const maxPage = 100
 
 // filter is what a list is narrowed by.
 type filter struct {
-	metadata       url.Values
-	template       string
-	states         []string
-	after          time.Time
-	ascending      bool
-	limit          int
-	last           detail // where the page before ended
-	hasLast, paged bool
+	metadata  url.Values
+	template  string
+	states    []string
+	after     time.Time
+	ascending bool
+	limit     int
+	last      *detail // where the page before ended; nil is the first page
+	paged     bool
 }
 
 // filterOf reads the query of a list.
@@ -149,7 +146,6 @@ func filterOf(r *http.Request) (f filter, err error) {
 		}
 	}
 	if text := q.Get("nextToken"); text != "" {
-		f.hasLast = true
 		f.last, err = cursorOf(text)
 	}
 	return f, err
@@ -183,16 +179,14 @@ func (d detail) cursor() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(d.StartedAt.Format(time.RFC3339Nano) + " " + d.SandboxID))
 }
 
-func cursorOf(text string) (d detail, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	started, id, ok := strings.Cut(string(b), " ")
-	if err == nil {
-		d.StartedAt, err = time.Parse(time.RFC3339Nano, started)
+func cursorOf(text string) (*detail, error) {
+	b, _ := base64.RawURLEncoding.DecodeString(text) // what is none has no time
+	started, id, _ := strings.Cut(string(b), " ")
+	at, err := time.Parse(time.RFC3339Nano, started)
+	if err != nil || id == "" {
+		return nil, fmt.Errorf("nextToken is not one that this server gave")
 	}
-	if d.SandboxID = id; err != nil || !ok {
-		return d, fmt.Errorf("nextToken is not one that this server gave")
-	}
-	return d, nil
+	return &detail{StartedAt: at, SandboxID: id}, nil
 }
 
 // takes reports whether a sandbox passes.
@@ -207,8 +201,11 @@ func (f filter) takes(d detail) bool {
 
 // behind reports whether a sandbox comes after the page before.
 func (f filter) behind(d detail) bool {
-	order := cmp.Or(d.StartedAt.Compare(f.last.StartedAt), strings.Compare(d.SandboxID, f.last.SandboxID))
-	return !f.hasLast || f.ascending && order > 0 || !f.ascending && order < 0
+	if f.last == nil {
+		return true
+	}
+	order := inOrder(d, *f.last)
+	return f.ascending && order > 0 || !f.ascending && order < 0
 }
 
 // list answers with the sandboxes that a caller may see, in pages.

@@ -41,13 +41,7 @@ func (s *Server) measureAll(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s.mu.Lock()
-		all := make([]*Sandbox, 0, len(s.all))
-		for _, b := range s.all {
-			all = append(all, b)
-		}
-		s.mu.Unlock()
-		for _, b := range all {
+		for _, b := range s.sandboxes() {
 			if s.lives(b) {
 				s.measure(b)
 			} else {

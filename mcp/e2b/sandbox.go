@@ -87,15 +87,18 @@ func (s *Server) sandboxOf(r *http.Request, id string) *Sandbox {
 	if query.Get("signature") == "" || len(r.URL.RawQuery) > maxQuery {
 		return nil
 	}
-	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.all))
-	s.mu.Unlock()
-	for _, b := range all {
+	for _, b := range s.sandboxes() {
 		if b.signed(query) {
 			return b
 		}
 	}
 	return nil
+}
+
+func (s *Server) sandboxes() []*Sandbox {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.all))
 }
 
 // maxQuery bounds the query of a signed URL, in bytes: it is hashed once for each sandbox.

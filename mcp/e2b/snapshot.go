@@ -53,7 +53,7 @@ func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 		return !s.cfg.Pipeline.HasSnapshot(n.namespace, n.id)
 	})
 	for _, n := range s.snapshots {
-		if c.May(n.namespace) && (s.cfg.Namespace == "" || n.namespace == s.cfg.Namespace) {
+		if s.reaches(c, n.namespace) {
 			all = append(all, n)
 		}
 	}
