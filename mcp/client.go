@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -18,10 +19,10 @@ type sender struct {
 
 // client returns who sends a request. A client of the 2026-07-28 protocol describes itself in each request, or not at all.
 func (m *message) client() sender {
-	if m.modern {
-		return m.sender
+	if greeted := m.session.greeted.Load(); greeted != nil && !m.modern {
+		return *greeted
 	}
-	return m.session.sender()
+	return m.sender
 }
 
 // stream is where messages for a client are sent: standard output, or the response to one HTTP request. One goroutine writes them.
@@ -63,38 +64,11 @@ func (s *stream) notify(method string, p mcp.NotificationParams) {
 
 // clientSession is what is known of a client, and what it was asked.
 type clientSession struct {
+	greeted atomic.Pointer[sender] // what it said in initialize; nil before that
+
 	mu      sync.Mutex
-	greeted *sender // what it said in initialize; nil before that
 	asked   int64
 	waiting map[string]chan<- *message // by the ids of our requests
-}
-
-func (s *clientSession) initialize(c sender) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.greeted = &c
-}
-
-func (s *clientSession) initialized() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.greeted != nil
-}
-
-func (s *clientSession) setLogLevel(l mcp.LoggingLevel) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.greeted.logs = l
-}
-
-// sender returns the description that the client gave in initialize.
-func (s *clientSession) sender() sender {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.greeted == nil {
-		return sender{}
-	}
-	return *s.greeted
 }
 
 // elicit asks the user of the client that sends a request, in the way of the protocols before 2026-07-28.

@@ -123,7 +123,7 @@ func (s *Server) initialize(ctx context.Context, m *message) (mcp.ResultMetadata
 	if bad := m.read(&p); bad != nil {
 		return nil, bad
 	}
-	m.session.initialize(sender{p.ClientInfo, p.Capabilities, mcp.LoggingLevelWarning})
+	m.session.greeted.Store(&sender{p.ClientInfo, p.Capabilities, mcp.LoggingLevelWarning})
 	has := s.capabilities()
 	has.Tasks = mcp.NewTasksCapability()
 	return &mcp.InitializeResult{
@@ -155,7 +155,9 @@ func setLogLevel(m *message) (mcp.ResultMetadata, *fault) {
 	if !slices.Contains(strings.Fields("debug info notice warning error critical alert emergency"), string(p.Level)) {
 		return nil, m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("invalid logging level '%s'", p.Level))
 	}
-	m.session.setLogLevel(p.Level)
+	client := m.client()
+	client.logs = p.Level
+	m.session.greeted.Store(&client)
 	return &mcp.Result{}, nil
 }
 

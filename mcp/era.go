@@ -56,7 +56,7 @@ func (c *conn) admit(m *message) *fault {
 	}
 	discover := m.method == string(mcp.MethodServerDiscover)
 	switch {
-	case m.method == string(mcp.MethodPing), c.session.initialized() && !discover:
+	case m.method == string(mcp.MethodPing), c.session.greeted.Load() != nil && !discover:
 		return nil
 	case !c.stateless.Load() && !discover:
 		return m.refuse(mcp.INVALID_REQUEST, "the connection is not initialized: send initialize first")

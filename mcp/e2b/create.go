@@ -89,9 +89,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error 
 	if why := q.check(); why != "" {
 		return response.Refuse(http.StatusBadRequest, why)
 	}
-	network, why := q.Network.rules(q.InternetAccess)
-	if why != "" {
-		return response.Refuse(http.StatusBadRequest, why)
+	network, err := q.Network.rules(q.InternetAccess)
+	if err != nil {
+		return err
 	}
 	seconds := usualTimeout(r)
 	if q.Timeout != nil {
@@ -113,7 +113,7 @@ func (s *Server) open(r *http.Request, b *Sandbox, files string, rules *pipeline
 		return err
 	}
 	info := res.Answer.(session.Info)
-	b.ID, b.Created, b.sessions = strings.ToLower(info.ID), info.Created, []string{info.ID}
+	b.ID, b.Created, b.sessions, b.contexts = strings.ToLower(info.ID), info.Created, []string{info.ID}, newContexts()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all[b.ID] = b

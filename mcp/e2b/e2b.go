@@ -157,7 +157,11 @@ func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 	sandbox := s.sandboxOf(r, r.Header.Get(headerSandbox))
 	switch {
 	case sandbox == nil && r.Header.Get(headerSandbox) == "":
-		unsigned(w, r)
+		why := "missing signature query parameter"
+		if r.URL.Query().Has("signature") {
+			why = "invalid signature"
+		}
+		refuse(w, http.StatusUnauthorized, why)
 		return
 	case sandbox == nil || !s.lives(sandbox):
 		noSandbox(w, r.Header.Get(headerSandbox), port)
@@ -204,7 +208,7 @@ func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, sandbox *Sandb
 	case interpreterPort:
 		s.interpreter(w, r, sandbox)
 	case daemonPort:
-		s.daemon(w, r, sandbox)
+		s.envd.Serve(w, r, sandbox.target()) // which checks the sandbox's token
 	default:
 		s.envd.ServePort(w, r, sandbox.target(), port, sandbox.maskedHost(port))
 	}

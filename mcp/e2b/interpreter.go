@@ -52,9 +52,6 @@ func kernelOf(language string) string {
 	return language
 }
 
-// prepared are the languages of contexts that each sandbox has from its beginning. They are started when they are first used.
-var prepared = []string{"python", "javascript"}
-
 // interpreter answers what is asked of a sandbox's code interpreter.
 func (s *Server) interpreter(w http.ResponseWriter, r *http.Request, b *Sandbox) {
 	if r.URL.Path == "/health" {
@@ -84,51 +81,44 @@ func (s *Server) interpret(w http.ResponseWriter, r *http.Request, b *Sandbox) e
 	return response.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
 }
 
-// contextOf returns the context of an id, nil if there is none; that of a language is made when it is first asked for.
+// newContexts are the contexts that a sandbox has from its beginning. They are started when they are first used.
+func newContexts() (all []*codeContext) {
+	for _, language := range []string{"python", "javascript"} {
+		all = append(all, &codeContext{ID: language, Language: language, Dir: homeDir})
+	}
+	return all
+}
+
+// contextOf returns the context of an id, nil if there is none.
 func (b *Sandbox) contextOf(id string) *codeContext {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.prepare()
-	for _, c := range b.contexts {
-		if c.ID == id {
-			return c
-		}
-	}
-	return nil
+	return b.find(id)
 }
 
-// prepare lists the contexts that a sandbox has from its beginning. The mutex is held.
-func (b *Sandbox) prepare() {
-	if b.prepared {
-		return
-	}
-	b.prepared = true
-	for _, language := range prepared {
-		b.contexts = append(b.contexts, &codeContext{ID: language, Language: language, Dir: homeDir})
-	}
-}
-
-// byLanguage returns the context that runs code which names a language alone.
+// byLanguage returns the context that runs code which names a language alone. It is made when it is first asked for.
 func (b *Sandbox) byLanguage(language string) *codeContext {
-	if c := b.contextOf(language); c != nil {
-		return c
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, c := range b.contexts { // somebody has made it meanwhile
-		if c.ID == language {
-			return c
-		}
+	c := b.find(language)
+	if c == nil {
+		c = &codeContext{ID: language, Language: language, Dir: homeDir}
+		b.contexts = append(b.contexts, c)
 	}
-	c := &codeContext{ID: language, Language: language, Dir: homeDir}
-	b.contexts = append(b.contexts, c)
 	return c
+}
+
+// find returns the context of an id, or nil. The mutex is held.
+func (b *Sandbox) find(id string) *codeContext {
+	if i := slices.IndexFunc(b.contexts, func(c *codeContext) bool { return c.ID == id }); i >= 0 {
+		return b.contexts[i]
+	}
+	return nil
 }
 
 func (b *Sandbox) listContexts() []*codeContext {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.prepare()
 	return slices.Clone(b.contexts)
 }
 
@@ -165,7 +155,6 @@ func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 		return err
 	}
 	b.mu.Lock()
-	b.prepare()
 	b.contexts = append(b.contexts, c)
 	b.mu.Unlock()
 	return response.Reply(w, http.StatusOK, c)

@@ -75,15 +75,18 @@ func (n *networkConfig) visible() *networkConfig {
 }
 
 // rules returns what the pipeline enforces of a network, or why it can't be enforced.
-func (n *networkConfig) rules(internet *bool) (rules pipeline.Network, why string) {
+func (n *networkConfig) rules(internet *bool) (rules pipeline.Network, err error) {
+	no := func(format string, a ...any) (pipeline.Network, error) {
+		return rules, response.Refuse(http.StatusBadRequest, fmt.Sprintf(format, a...))
+	}
 	if n == nil {
 		n = &networkConfig{}
 	}
 	switch {
 	case n.EgressProxy != nil:
-		return rules, "this server's own gateway is the only way out of a sandbox: leave out egressProxy"
+		return no("this server's own gateway is the only way out of a sandbox: leave out egressProxy")
 	case !validMask(n.MaskRequestHost):
-		return rules, "mask request host is not valid: write a host, with a port or ${PORT} behind it"
+		return no("mask request host is not valid: write a host, with a port or ${PORT} behind it")
 	}
 	all := internet != nil && !*internet
 	for _, entry := range n.DenyOut {
@@ -93,30 +96,30 @@ func (n *networkConfig) rules(internet *bool) (rules pipeline.Network, why strin
 		}
 		prefix, err := parsePrefix(entry)
 		if err != nil {
-			return rules, fmt.Sprintf("denyOut: %.100q is neither an address nor a network: names that are not to be reached are left out of allowOut", entry)
+			return no("denyOut: %.100q is neither an address nor a network: names that are not to be reached are left out of allowOut", entry)
 		}
 		rules.Deny = append(rules.Deny, prefix)
 	}
 	for _, entry := range n.AllowOut {
 		if entry == everything {
 			if all {
-				return rules, "allowOut and denyOut both name all addresses"
+				return no("allowOut and denyOut both name all addresses")
 			}
 			continue
 		}
 		if _, err := parsePrefix(entry); err == nil {
-			return rules, fmt.Sprintf("allowOut: programs have no route to addresses such as %s: name the host", entry)
+			return no("allowOut: programs have no route to addresses such as %s: name the host", entry)
 		}
 		if !all {
-			return rules, "allowOut has names, and without 0.0.0.0/0 in denyOut everything else would be allowed, too: add it"
+			return no("allowOut has names, and without 0.0.0.0/0 in denyOut everything else would be allowed, too: add it")
 		}
 		rules.Allow = append(rules.Allow, entry)
 	}
 	if all && rules.Allow == nil {
 		rules.Allow = []string{}
 	}
-	rules.Headers, why = n.headers()
-	return rules, why
+	rules.Headers, err = n.headers()
+	return rules, err
 }
 
 func parsePrefix(text string) (netip.Prefix, error) {
@@ -131,7 +134,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 }
 
 // headers returns the headers that requests to names are given.
-func (n *networkConfig) headers() (list []pipeline.Header, why string) {
+func (n *networkConfig) headers() (list []pipeline.Header, err error) {
 	for host, rules := range n.Rules {
 		for _, r := range rules {
 			if r.Transform == nil {
@@ -139,14 +142,14 @@ func (n *networkConfig) headers() (list []pipeline.Header, why string) {
 			}
 			for name, value := range r.Transform.Headers {
 				if strings.Contains(value, "${e2b.") {
-					return nil, "rules: this server resolves no placeholders in headers: send the value"
+					return nil, response.Refuse(http.StatusBadRequest, "rules: this server resolves no placeholders in headers: send the value")
 				}
 				list = append(list, pipeline.Header{Host: host, Name: name, Value: value})
 			}
 		}
 	}
 	slices.SortFunc(list, func(a, b pipeline.Header) int { return strings.Compare(a.Host+"\x00"+a.Name, b.Host+"\x00"+b.Name) })
-	return list, ""
+	return list, nil
 }
 
 // setNetwork replaces the rules of a sandbox's network.
@@ -158,9 +161,9 @@ func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	if err := decode(w, r, &q); err != nil {
 		return err
 	}
-	rules, why := q.rules(q.InternetAccess)
-	if why != "" {
-		return response.Refuse(http.StatusBadRequest, why)
+	rules, err := q.rules(q.InternetAccess)
+	if err != nil {
+		return err
 	}
 	if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SetNetwork{Namespace: b.Namespace, Session: b.session(), Network: rules}); err != nil {
 		return err

@@ -3,7 +3,6 @@ package e2b
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -42,9 +41,9 @@ func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	b.mu.Lock()
 	internet, network := b.internet, b.network
 	b.mu.Unlock()
-	rules, why := network.rules(internet)
-	if why != "" {
-		return errors.New(why) // it was checked when it was set
+	rules, err := network.rules(internet)
+	if err != nil { // it was checked when it was set
+		return err
 	}
 	res, err := s.cfg.Pipeline.Do(r.Context(), b.newSession(b.session(), &rules, seconds))
 	if err != nil {
@@ -53,7 +52,7 @@ func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sessions = append(b.sessions, res.Answer.(session.Info).ID)
-	b.contexts, b.prepared, b.samples = nil, false, nil
+	b.contexts, b.samples = newContexts(), nil
 	return nil
 }
 

@@ -35,7 +35,6 @@ type Sandbox struct {
 	network  *networkConfig
 	samples  []metric
 	contexts []*codeContext
-	prepared bool // contexts has those of the beginning
 }
 
 // session returns the id of the session that the sandbox is, or was before it was paused.
@@ -60,6 +59,11 @@ func (b *Sandbox) allows(r *http.Request) bool {
 // allowsTraffic reports whether a request to a port has one of the sandbox's tokens.
 func (b *Sandbox) allowsTraffic(r *http.Request) bool {
 	return b.allows(r) || envd.Same(r.Header.Get(headerTraffic), b.Traffic)
+}
+
+// target is the sandbox as its daemon knows it.
+func (b *Sandbox) target() envd.Target {
+	return envd.Target{Namespace: b.Namespace, Session: b.session(), Token: b.Access, Env: b.Env}
 }
 
 // signed reports whether a URL of /files has a signature of this sandbox's.

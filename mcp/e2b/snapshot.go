@@ -171,9 +171,9 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 	b.mu.Lock()
 	internet, network := b.internet, b.network
 	b.mu.Unlock()
-	rules, why := network.rules(internet)
-	if why != "" { // it was checked when it was set
-		return response.Refuse(http.StatusInternalServerError, why)
+	rules, err := network.rules(internet)
+	if err != nil { // it was checked when it was set
+		return err
 	}
 	id, err := s.copyFiles(r, b)
 	if err != nil {

@@ -77,6 +77,9 @@ const (
 	codeMatches = "multiple_matches"
 )
 
+// block returns the block of a call's content.
+func (c call) block(content any) block { return block{c.Tool + "_tool_result", c.UseID, content} }
+
 func failure(tool, code, message string) failed {
 	return failed{tool + "_tool_result_error", code, message}
 }
@@ -120,7 +123,7 @@ func (s *Server) inBackground(w http.ResponseWriter, r *http.Request, st *state,
 	case err != nil:
 		return err
 	case content != nil:
-		return response.Reply(w, http.StatusOK, block{c.Tool + "_tool_result", c.UseID, content})
+		return response.Reply(w, http.StatusOK, c.block(content))
 	}
 	return s.begin(w, r, st, c, q)
 }
@@ -279,7 +282,7 @@ func (e events) send(event string, data any) {
 func (e events) end(c call, content any, err error) error {
 	name, answer := "result", content
 	if _, waits := content.(pause); !waits {
-		answer = block{c.Tool + "_tool_result", c.UseID, content}
+		answer = c.block(content)
 	}
 	switch {
 	case e.to == nil && err != nil:

@@ -201,13 +201,39 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	writeJSON(w, status, map[string]any{"message": message, "code": status})
 }
 
-// codes and statuses of the agent's reasons.
-var reasons = map[string]struct {
+// reason is the code of an error in the protocol, and its status in HTTP.
+type reason struct {
 	code   code
 	status int
-}{
+}
+
+// reasons are those of the agent.
+var reasons = map[string]reason{
 	guest.NotFound: {notFound, 404}, guest.Exists: {alreadyExists, 400}, guest.NotDirectory: {invalidArgument, 400}, guest.IsDirectory: {invalidArgument, 400},
 	guest.NoSpace: {resourceExhausted, 507}, guest.Denied: {permissionDenied, 403}, guest.Invalid: {invalidArgument, 400}, guest.TooMany: {resourceExhausted, 400},
+}
+
+// explain returns the reason of an error, and its text for clients, without its remedy.
+func explain(err error) (reason, string) {
+	text := pipeline.PublicText(err)
+	e, is := errors.AsType[*pipeline.Error](err)
+	denied := is && e.Denied
+	if denied {
+		text = e.Reason
+	}
+	why, known := reasons[guest.ReasonOf(err)]
+	switch {
+	case known:
+		return why, text
+	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown):
+		return reason{unavailable, http.StatusBadGateway}, "the sandbox has ended"
+	case denied:
+		return reason{invalidArgument, http.StatusBadRequest}, text
+	}
+	if no, is := errors.AsType[*backends.NoProgram](err); is {
+		return reason{invalidArgument, http.StatusBadRequest}, no.Error()
+	}
+	return reason{internal, http.StatusInternalServerError}, text
 }
 
 // faultOf returns an error as the protocol has it.
@@ -215,49 +241,16 @@ func (c *call) faultOf(err error) *fault {
 	if f, is := errors.AsType[*fault](err); is {
 		return f
 	}
-	if why, known := reasons[guest.ReasonOf(err)]; known {
-		return faultf(why.code, "%s", reasonText(err))
+	if c.ctx.Err() != nil {
+		return c.over()
 	}
-	switch {
-	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown):
-		return faultf(unavailable, "the sandbox has ended")
-	case c.ctx.Err() != nil:
-		return c.over().(*fault)
-	}
-	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied {
-		return faultf(invalidArgument, "%s", e.Reason)
-	}
-	if no, is := errors.AsType[*backends.NoProgram](err); is {
-		return faultf(invalidArgument, "%s", no.Error())
-	}
-	return faultf(internal, "%s", reasonText(err))
-}
-
-// reasonText returns the text of an error for clients, without its remedy.
-func reasonText(err error) string {
-	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied {
-		return e.Reason
-	}
-	return pipeline.PublicText(err)
-}
-
-// statusOf returns the status of HTTP for an error, and its text.
-func statusOf(err error) (int, string) {
-	if why, known := reasons[guest.ReasonOf(err)]; known {
-		return why.status, reasonText(err)
-	}
-	switch e, is := errors.AsType[*pipeline.Error](err); {
-	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown):
-		return http.StatusBadGateway, "the sandbox has ended"
-	case is && e.Denied:
-		return http.StatusBadRequest, e.Reason
-	}
-	return http.StatusInternalServerError, reasonText(err)
+	why, text := explain(err)
+	return &fault{why.code, text}
 }
 
 func refuseError(w http.ResponseWriter, err error) {
-	status, text := statusOf(err)
-	refuse(w, status, text)
+	why, text := explain(err)
+	refuse(w, why.status, text)
 }
 
 // metrics answers with what the sandbox uses.

@@ -54,11 +54,11 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) {
 	name := r.URL.Query().Get("path")
 	e, content, err := s.pipeline.ReadFile(r.Context(), t.Namespace, t.Session, name)
 	if err != nil {
-		status, text := statusOf(err)
-		if status == http.StatusNotFound {
+		why, text := explain(err)
+		if why.code == notFound {
 			text = fmt.Sprintf("path '%s' does not exist", name)
 		}
-		refuse(w, status, text)
+		refuse(w, why.status, text)
 		return
 	}
 	defer content.Close()
@@ -168,7 +168,7 @@ func metadataOf(h http.Header) map[string]string {
 	return m
 }
 
-// upload is a request that brings files.
+// upload is a request that brings files. Its methods return the status and the text of what is wrong; "" is nothing.
 type upload struct {
 	*Server
 	Target
@@ -178,14 +178,15 @@ type upload struct {
 	done     []uploaded
 }
 
-// write writes one file. Its text is the error.
+// write writes one file.
 func (u *upload) write(name string, content io.Reader) (status int, text string) {
 	info, err := u.pipeline.Session(u.Namespace, u.Session)
 	if err == nil {
 		name, err = pipeline.ResolvePath(info, name)
 	}
 	if err != nil {
-		return statusOf(err)
+		why, text := explain(err)
+		return why.status, text
 	}
 	for _, d := range u.done {
 		if d.Path == name {
@@ -196,7 +197,8 @@ func (u *upload) write(name string, content io.Reader) (status int, text string)
 		Namespace: u.Namespace, Session: u.Session, Put: guest.Put{Path: name, Metadata: u.metadata}, Content: content,
 	})
 	if err != nil {
-		return statusOf(err)
+		why, text := explain(err)
+		return why.status, text
 	}
 	u.done = append(u.done, uploadedOf(res.Answer.(guest.Entry)))
 	return http.StatusOK, ""

@@ -74,8 +74,9 @@ func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, por
 		},
 		ModifyResponse: ownCookies,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			_, text := explain(err)
 			writeJSON(w, http.StatusBadGateway, map[string]any{
-				"sandboxId": t.Session, "port": port, "code": http.StatusBadGateway, "message": "the sandbox is running, and its port can't be reached: " + reasonText(err),
+				"sandboxId": t.Session, "port": port, "code": http.StatusBadGateway, "message": "the sandbox is running, and its port can't be reached: " + text,
 			})
 		},
 	}

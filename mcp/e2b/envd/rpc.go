@@ -263,7 +263,7 @@ func (c *call) reply(message any) error {
 }
 
 // over is the error of a call whose context has ended.
-func (c *call) over() error {
+func (c *call) over() *fault {
 	if errors.Is(context.Cause(c.ctx), context.DeadlineExceeded) {
 		return faultf(deadlineExceeded, "context deadline exceeded")
 	}
