@@ -64,7 +64,7 @@ func statusOf(code int) int {
 type response struct {
 	w       http.ResponseWriter
 	to      *stream
-	replied chan []byte // gets the answer, or nil if the client wants none
+	replied chan []byte // gets the answer, or nil if the client wants none; nil never does
 	streams bool        // it is one of events
 }
 
@@ -74,6 +74,32 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 		a.w.Header().Set(headerSession, s.id)
 	}
 	defer a.to.abandon()
+	b, there := a.follow(ctx)
+	if !there {
+		a.to.abandon()
+		<-a.replied
+		return
+	}
+	status := http.StatusOK
+	switch {
+	case m.plain:
+		status = m.status
+	case m.modern && m.task == nil:
+		status = statusOf(m.failed)
+	}
+	switch {
+	case a.streams && b != nil:
+		a.event(b)
+	case a.streams:
+	case b == nil:
+		a.w.WriteHeader(http.StatusAccepted)
+	default:
+		writeMessage(a.w, status, b)
+	}
+}
+
+// follow sends what there is to say until there is the answer, or ctx ends.
+func (a *response) follow(ctx context.Context) (answer []byte, there bool) {
 	alive := time.NewTicker(operation.Heartbeat)
 	defer alive.Stop()
 	for ctx.Err() == nil {
@@ -81,33 +107,17 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 		case n := <-a.to.notifications:
 			a.event(encodeNotification(n))
 		case b := <-a.to.messages:
+			a.notified()
 			a.event(b)
 		case <-alive.C:
 			a.chunk(": alive\n\n")
 		case b := <-a.replied:
 			a.notified()
-			status := http.StatusOK
-			switch {
-			case m.plain:
-				status = m.status
-			case m.modern && m.task == nil:
-				status = statusOf(m.failed)
-			}
-			switch {
-			case a.streams && b != nil:
-				a.event(b)
-			case a.streams:
-			case b == nil:
-				a.w.WriteHeader(http.StatusAccepted)
-			default:
-				writeMessage(a.w, status, b)
-			}
-			return
+			return b, true
 		case <-ctx.Done():
 		}
 	}
-	a.to.abandon()
-	<-a.replied
+	return nil, false
 }
 
 func (a *response) event(b []byte) { a.chunk("event: message\ndata: " + string(b) + "\n\n") }

@@ -1,11 +1,9 @@
 package mcp
 
 import (
+	"context"
 	"net/http"
 	"net/url"
-	"time"
-
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // openSSE answers GET /sse with a stream of what there is to say to the client, to whose messages it tells the address.
@@ -30,23 +28,11 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) *refus
 	}
 	a := response{w: w, to: s.sse}
 	a.chunk("event: endpoint\ndata: " + path + "?sessionId=" + s.id + "\n\n")
-	alive := time.NewTicker(operation.Heartbeat)
-	defer alive.Stop()
-	for {
-		select {
-		case n := <-a.to.notifications:
-			a.event(encodeNotification(n))
-		case b := <-a.to.messages:
-			a.notified()
-			a.event(b)
-		case <-alive.C:
-			a.chunk(": alive\n\n")
-		case <-s.ctx.Done():
-			return nil
-		case <-r.Context().Done():
-			return nil
-		}
-	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	a.follow(ctx)
+	return nil
 }
 
 // postSSE takes a message of a client whose stream openSSE writes.

@@ -35,19 +35,15 @@ type browserFacts struct {
 }
 
 func (s *Server) browserFetch(ctx context.Context, c *call, a *browserArgs) (*answer, error) {
-	q := pipeline.Browse{
+	return s.do(ctx, pipeline.Browse{
 		Namespace: c.namespace, URL: a.URL, Format: a.Format, WaitFor: a.WaitFor, Screenshot: a.Screenshot,
 		MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout),
-	}
-	res, err := s.cfg.Pipeline.Do(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return browsed(res, res.Answer.(pipeline.Browsed)), nil
+	}, browsed)
 }
 
 // browsed returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func browsed(res pipeline.Result, b pipeline.Browsed) *answer {
+func browsed(res pipeline.Result) *answer {
+	b := res.Answer.(pipeline.Browsed)
 	f := &browserFacts{
 		RequestID: res.ID, URL: address(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, res.Stdout), Total: int64(b.Total),
 		Ended: res.Ended, Late: b.Late, Notes: b.Notes, Layers: res.LayersInForce(), PeakMemory: res.PeakMemory, TotalMS: float64(res.Timings.Total) / 1000,

@@ -15,11 +15,7 @@ func (s *Server) hostExec(ctx context.Context, c *call, a *hostExecArgs) (*answe
 	if a.Stdin != "" {
 		q.Stdin = strings.NewReader(a.Stdin)
 	}
-	res, err := s.cfg.Pipeline.Do(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return ranOnHost(res), nil
+	return s.do(ctx, q, ranOnHost)
 }
 
 // ranOnHost returns the answer about a command: its exit and its output.

@@ -12,29 +12,28 @@ import (
 
 func (s *Server) hostFileRead(ctx context.Context, c *call, a *fileReadArgs) (*answer, error) {
 	q := pipeline.HostRead{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Offset: a.Offset, Max: a.MaxBytes, Encoding: a.Encoding}
-	res, err := s.cfg.Pipeline.Do(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	got := res.Answer.(pipeline.HostContent)
+	return s.do(ctx, q, func(res pipeline.Result) *answer { return hostRead(res.Answer.(pipeline.HostContent), a.Offset) })
+}
+
+func hostRead(got pipeline.HostContent, offset int64) *answer {
 	f := &fileReadFacts{Path: got.Path, Content: string(got.Content), Total: got.Total, Next: got.Next, SHA256: got.SHA256}
 	if !got.Text {
 		f.Content = base64.StdEncoding.EncodeToString(got.Content)
 	}
 	from := ""
-	if q.Offset > 0 {
-		from = fmt.Sprintf("; bytes from %d on", q.Offset)
+	if offset > 0 {
+		from = fmt.Sprintf("; bytes from %d on", offset)
 	}
 	text := fmt.Sprintf("%s, %s%s:\n%s", readable(got.Path), size(got.Total), from, readable(f.Content))
 	switch {
 	case got.Total == 0:
 		text = readable(got.Path) + " is empty"
-	case q.Offset >= got.Total:
-		text = fmt.Sprintf("%s has %d bytes: there is nothing from offset %d on", readable(got.Path), got.Total, q.Offset)
+	case offset >= got.Total:
+		text = fmt.Sprintf("%s has %d bytes: there is nothing from offset %d on", readable(got.Path), got.Total, offset)
 	case got.Next > 0:
 		text += fmt.Sprintf("\n[%d bytes follow: call again with \"offset\": %d]", got.Total-got.Next, got.Next)
 	}
-	return &answer{text: text, facts: f}, nil
+	return &answer{text: text, facts: f}
 }
 
 func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (*answer, error) {
@@ -45,11 +44,8 @@ func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (
 			return nil, operation.Wrong("content", "%v", err)
 		}
 	}
-	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostWrite{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode})
-	if err != nil {
-		return nil, err
-	}
-	return hostWritten(res, "wrote "), nil
+	return s.do(ctx, pipeline.HostWrite{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode},
+		func(res pipeline.Result) *answer { return hostWritten(res, "wrote ") })
 }
 
 func (s *Server) hostFileList(ctx context.Context, c *call, a *fileListArgs) (*answer, error) {

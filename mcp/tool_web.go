@@ -75,11 +75,11 @@ type pageFacts struct {
 }
 
 func (s *Server) webSearch(ctx context.Context, c *call, a *searchArgs) (*answer, error) {
-	q := pipeline.Search{Namespace: c.namespace, Query: a.Query, Limit: a.Limit, Domains: a.Domains}
-	res, err := s.cfg.Pipeline.Do(ctx, q)
-	if err != nil {
-		return nil, err
-	}
+	return s.do(ctx, pipeline.Search{Namespace: c.namespace, Query: a.Query, Limit: a.Limit, Domains: a.Domains}, found)
+}
+
+// found returns the answer about a search: where what was found stands in our words, and the text of strangers within a fence.
+func found(res pipeline.Result) *answer {
 	h := res.Answer.(pipeline.Hits)
 	f := &searchFacts{RequestID: res.ID, Engine: h.Engine, Passed: h.Passed}
 	var list strings.Builder
@@ -94,20 +94,16 @@ func (s *Server) webSearch(ctx context.Context, c *call, a *searchArgs) (*answer
 	for _, why := range h.Passed {
 		text += "\npassed over: " + why
 	}
-	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}, nil
+	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}
 }
 
 func (s *Server) fetchPage(ctx context.Context, c *call, a *fetchArgs) (*answer, error) {
-	q := pipeline.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout)}
-	res, err := s.cfg.Pipeline.Do(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return pageAnswer(res, res.Answer.(pipeline.Fetched)), nil
+	return s.do(ctx, pipeline.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout)}, fetched)
 }
 
-// pageAnswer returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func pageAnswer(res pipeline.Result, p pipeline.Fetched) *answer {
+// fetched returns the answer about a page: its status in our words, and the text of strangers within a fence.
+func fetched(res pipeline.Result) *answer {
+	p := res.Answer.(pipeline.Fetched)
 	f := &pageFacts{RequestID: res.ID, URL: address(p.URL), Status: p.Status, Type: oneLine(clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
 		Canonical: address(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, res.Stdout), Total: int64(p.Total), Next: int64(p.Next)}
 	text := fmt.Sprintf("%s answered with HTTP %d, %s, %s of text", cmp.Or(f.URL, p.Host), p.Status, f.Type, size(int64(p.Total)))

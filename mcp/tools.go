@@ -25,6 +25,15 @@ func row[F, A any](name, title string, run handler[A], about string, hints opera
 	return tool{operation.Of[A, F](name, title, about, hints), func(ctx context.Context, c *call) (*answer, error) { return run(ctx, c, c.args.(*A)) }}
 }
 
+// do has the pipeline carry out an effect, of which tell makes the answer.
+func (s *Server) do(ctx context.Context, e pipeline.Effect, tell func(pipeline.Result) *answer) (*answer, error) {
+	res, err := s.cfg.Pipeline.Do(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return tell(res), nil
+}
+
 const (
 	reads, destroys, repeats = operation.Reads, operation.Destroys, operation.Repeats
 	reachesOut, backgrounds  = operation.ReachesOut, operation.Backgrounds
