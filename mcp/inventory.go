@@ -27,33 +27,28 @@ const maxPackages, leastPackages = 30, 8
 // inventoryTimeout is how long it may take to ask a backend's interpreters, all at once.
 const inventoryTimeout = 10 * time.Second
 
-// inventory says by language what is installed for the interpreters of a backend, as programs of a namespace see it.
-func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace string) map[string]string {
+// inventory says of each interpreter of a backend what is installed for it, as programs of a namespace see it.
+func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace string) []string {
 	if !p.Usable {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
-	all := map[string]string{}
-	var mu sync.Mutex
+	texts := make([]string, len(p.Runtimes))
 	var asked sync.WaitGroup
-	for _, r := range p.Runtimes {
+	for n, r := range p.Runtimes {
 		if r.Path == "" || s.cfg.Pipeline.OtherLanguage(r.Name, "") != "" {
 			continue
 		}
 		asked.Go(func() {
 			list, err := s.cfg.Pipeline.Installed(ctx, p.Backend, namespace, r.Name)
-			text := packageText(r.Name, list)
-			if err != nil {
-				text = "packages can't be listed: " + clip(oneLine(explain("", err).Reason), 200)
+			if texts[n] = packageText(r.Name, list); err != nil {
+				texts[n] = "packages can't be listed: " + clip(oneLine(explain("", err).Reason), 200)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all[r.Name] = text
 		})
 	}
 	asked.Wait()
-	return all
+	return texts
 }
 
 // packageText names packages: what is notable, then others, and what the namespace has installed for itself.

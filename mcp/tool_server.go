@@ -167,18 +167,18 @@ func factsOf(p backends.Probe) backendFacts {
 }
 
 // runtimeLines lists a backend's languages, each with what is known of its packages.
-func runtimeLines(b backendFacts, packages map[string]string) []string {
+func runtimeLines(b backendFacts, packages []string) []string {
 	text := []string{fmt.Sprintf("backend %s can run code:", b.Backend)}
 	if !b.Usable {
 		text[0] = fmt.Sprintf("backend %s can't run code: %s", b.Backend, b.Why)
 	}
-	for _, r := range b.Runtimes {
+	for n, r := range b.Runtimes {
 		line := fmt.Sprintf("- %s %s", r.Language, r.Version)
 		if !r.Available {
 			line = fmt.Sprintf("- %s is missing: %s", r.Language, r.Why)
 		}
-		if known := packages[r.Language]; known != "" {
-			line += "\n  " + known
+		if n < len(packages) && packages[n] != "" {
+			line += "\n  " + packages[n]
 		}
 		text = append(text, line)
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandboxmcp/sandboxmcp/mcp/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )

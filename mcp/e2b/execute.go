@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
-	"github.com/sandboxmcp/sandboxmcp/mcp/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -43,7 +43,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 		c = b.byLanguage(language)
 	}
 	if c == nil {
-		return response.Refuse(http.StatusNotFound, "context "+clip(q.Context)+" not found")
+		return noContext(q.Context)
 	}
 	if err := s.begin(r, b, c); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/mcp/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // TestStream: a line that is written in pieces is sent whole, one without an end is sent after a moment, and no character is cut.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // codeContext is an interpreter of a sandbox as SDKs see it. Its state is guarded by its mutex.
@@ -163,32 +163,37 @@ func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) error {
 	c := b.contextOf(id)
 	if c == nil {
-		return response.Refuse(http.StatusNotFound, "context "+clip(id)+" not found")
+		return noContext(id)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.runs = 0; c.ready {
-		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.RestartContext{Namespace: b.Namespace, Session: b.session(), Context: id}); err != nil {
-			return err
-		}
-	}
-	return response.Reply(w, http.StatusOK, nil)
+	c.runs = 0
+	return s.change(w, r, c, http.StatusOK, pipeline.RestartContext{Namespace: b.Namespace, Session: b.session(), Context: id})
 }
 
 func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) error {
 	c := b.contextOf(id)
 	if c == nil {
-		return response.Refuse(http.StatusNotFound, "context "+clip(id)+" not found")
+		return noContext(id)
 	}
 	b.forgetContext(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return s.change(w, r, c, http.StatusNoContent, pipeline.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id})
+}
+
+// change has an effect on a context, if that was started, and answers. The context's mutex is held.
+func (s *Server) change(w http.ResponseWriter, r *http.Request, c *codeContext, status int, e pipeline.Effect) error {
 	if c.ready {
-		if _, err := s.cfg.Pipeline.Do(r.Context(), pipeline.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id}); err != nil {
+		if _, err := s.cfg.Pipeline.Do(r.Context(), e); err != nil {
 			return err
 		}
 	}
-	return response.Reply(w, http.StatusNoContent, nil)
+	return response.Reply(w, status, nil)
+}
+
+func noContext(id string) error {
+	return response.Refuse(http.StatusNotFound, "context "+clip(id)+" not found")
 }
 
 // clip returns text of a caller as it may stand in an answer.

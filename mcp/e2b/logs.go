@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/mcp/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // Log reads the audit log.

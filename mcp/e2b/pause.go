@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/mcp/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/mcp/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // Template is what sandboxes of a name are made in. The zero value is the operator's default backend and profile.

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
-	"github.com/sandboxmcp/sandboxmcp/mcp/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/mcp/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // job is code that runs in the background, as it is answered.
@@ -56,16 +56,12 @@ func (s *Server) describeJob(st *state, j pipeline.Job) job {
 	if c.Tool == "" { // it was begun by another door
 		c.Tool = codeTool
 	}
-	content, err := any(nil), error(nil)
-	switch {
-	case j.Result.Refused != nil:
-		if content, err = unrun(c.Tool, j.Result.Refused); err != nil {
-			content = failure(c.Tool, codeNone, pipeline.PublicText(err))
-		}
-	default:
-		content = resultOf(c.Tool, *j.Result)
+	content, err := s.ended(c, *j.Result)
+	if err != nil {
+		content = failure(c.Tool, codeNone, pipeline.PublicText(err))
 	}
-	d.Block = &block{c.Tool + "_tool_result", c.UseID, content}
+	b := c.block(content)
+	d.Block = &b
 	return d
 }
 

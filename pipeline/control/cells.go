@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -17,7 +16,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -70,8 +68,8 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	ctx, id, done := a.cells.begin(r.Context(), info.Namespace)
 	defer done()
 	out := &parts{lines: newLines(w, r), broken: func() { a.cells.interrupt(id, everything) }}
+	defer out.Close()
 	out.send(Part{Run: id})
-	defer out.beat()()
 	res, _ := a.c.Pipeline.Do(ctx, pipeline.Request{ // what went wrong is in the result
 		ID: id, Namespace: info.Namespace, Session: info.ID, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
 		Limits: backends.Limits{Wall: seconds(c.Timeout)},
@@ -87,6 +85,7 @@ type parts struct {
 	broken func() // is called when the client is gone
 
 	mu   sync.Mutex
+	err  error  // the first
 	sent [2]int // bytes of stdout and stderr
 	over bool
 }
@@ -121,51 +120,26 @@ func (o *parts) text(n int, b []byte) {
 	default:
 		p.StderrRaw = b
 	}
-	o.line(p)
+	o.part(p)
 }
 
 func (o *parts) send(p Part) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.over {
-		o.line(p)
+		o.part(p)
 	}
 }
 
-// beat says from time to time that the answer lives, until stop.
-func (o *parts) beat() (stop func()) {
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		each := time.NewTicker(operation.Heartbeat)
-		defer each.Stop()
-		for {
-			select {
-			case <-each.C:
-				o.mu.Lock()
-				o.alive()
-				o.mu.Unlock()
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(over)
-		<-ended
-	}
-}
-
-func (o *parts) line(p Part) {
+func (o *parts) part(p Part) {
 	if o.err != nil {
 		return
 	}
 	b, err := json.Marshal(p)
-	if o.err = err; err == nil {
-		o.write(b)
-		o.flush()
+	if err == nil {
+		err = o.Send(o.line(b))
 	}
-	if o.err != nil {
+	if o.err = err; err != nil {
 		o.broken()
 	}
 }
@@ -182,10 +156,10 @@ func (o *parts) end(res pipeline.Result) {
 		}
 	}
 	for _, d := range res.Displays {
-		o.line(Part{Display: d})
+		o.part(Part{Display: d})
 	}
 	res.Stdout, res.Stderr, res.Displays = "", "", nil
-	o.line(Part{Result: &res})
+	o.part(Part{Result: &res})
 }
 
 // cells holds the cells under way, by the id of their run.

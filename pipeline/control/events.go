@@ -126,13 +126,14 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	s, before, forgotten := a.c.Events.Listen(q.filter(), streamBuffer, q.Since)
 	defer s.Cancel()
 	out := &stream{lines: newLines(w, r), sees: by.sees}
+	defer out.Close()
 	if q.Since > 0 && forgotten > 0 {
 		out.notice(Notice{Forgotten: forgotten})
 	}
 	for _, e := range before {
 		out.event(e)
 	}
-	out.flush()
+	out.err = cmp.Or(out.err, out.Send(nil))
 	if q.Follow {
 		out.follow(r.Context(), a.streams.over, s)
 	}
@@ -142,6 +143,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 type stream struct {
 	*lines
 	sees func(namespace string) bool
+	err  error // the first
 }
 
 func (o *stream) event(e event.Event) {
@@ -153,20 +155,18 @@ func (o *stream) event(e event.Event) {
 		o.notice(Notice{Unwritten: e.Seq})
 		return
 	}
-	o.write(b)
+	o.err = cmp.Or(o.err, o.Add(o.line(b)))
 }
 
 func (o *stream) notice(n Notice) {
 	b, err := json.Marshal(n)
-	o.err = cmp.Or(o.err, err)
-	o.write(b)
+	o.err = cmp.Or(o.err, err, o.Add(o.line(b)))
 }
 
 // follow writes what comes, until ctx or the server ends. What a client misses it is told about where
 // that is noticed.
 func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subscription) {
-	reported, alive := uint64(0), time.NewTicker(operation.Heartbeat)
-	defer alive.Stop()
+	reported := uint64(0)
 	for o.err == nil {
 		select {
 		case e, ok := <-s.Events():
@@ -174,9 +174,6 @@ func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subs
 				return
 			}
 			o.event(e)
-		case <-alive.C:
-			o.alive()
-			continue
 		case <-ctx.Done():
 			return
 		case <-over:
@@ -187,7 +184,7 @@ func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subs
 			reported = missed
 		}
 		if len(s.Events()) == 0 {
-			o.flush()
+			o.err = cmp.Or(o.err, o.Send(nil))
 		}
 	}
 }

@@ -144,8 +144,8 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	out := &parts{lines: newLines(w, r), broken: cancel}
+	defer out.Close()
 	out.send(Part{Run: run.Run})
-	defer out.beat()()
 	sent := make(chan struct{})
 	events, before, _ := a.c.Events.Listen(event.Filter{Namespace: run.Namespace}, streamBuffer, 0)
 	tell := func(e event.Event) {
