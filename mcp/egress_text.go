@@ -24,7 +24,7 @@ func (t *runReport) egress() {
 			continue
 		}
 		printed++
-		if t.all.Refused != nil && t.all.Refused.Stage == pipeline.StageEgress { // which names it
+		if t.f.Refused != nil && t.f.Refused.Stage == pipeline.StageEgress { // which names it
 			continue
 		}
 		if d.Failed {
@@ -39,7 +39,7 @@ func (t *runReport) egress() {
 	if left > 0 {
 		t.line("egress was refused to %s", count(left, "more host"))
 	}
-	if len(ask) > 0 && t.all.Refused == nil { // else it is the refusal that says what to do
+	if len(ask) > 0 && t.f.Refused == nil { // else it is the refusal that says what to do
 		t.line("what to do: request_egress asks a person for %s; once approved, name it in allowed_domains of the next call; or do without", strings.Join(ask, ", "))
 		if t.s.cfg.Approvals != nil {
 			typed := t.s.commands(approval.Question{Kind: approval.Egress, What: ask[0], Namespace: t.res.Namespace, For: approval.DefaultFor})

@@ -37,19 +37,18 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 		WallMS: res.WallMS, CPUMS: res.CPUMS, TotalMS: float64(res.Timings.Total) / 1000, QueueMS: float64(res.Timings.Queue) / 1000,
 		Warm: res.Warm, Cold: clip(oneLine(res.Cold), 200), PeakMemory: res.PeakMemory, Layers: res.LayersInForce(),
 	}}
-	f := &all.outcome
 	if len(res.Receipt) > 0 {
 		sum := sha256.Sum256(res.Receipt)
-		f.Receipt = hex.EncodeToString(sum[:])
+		all.Receipt = hex.EncodeToString(sum[:])
 	}
 	words := wordsOf("execute_code")
 	for _, h := range res.Hints {
-		f.Hints = append(f.Hints, h.In(words))
+		all.Hints = append(all.Hints, h.In(words))
 	}
 	for _, w := range res.Warnings {
-		f.Warnings = append(f.Warnings, w.In(words))
+		all.Warnings = append(all.Warnings, w.In(words))
 	}
-	t := &runReport{s: s, res: res, all: all, f: f}
+	t := &runReport{s: s, res: res, f: all}
 	if err == nil && res.Refused != nil {
 		err = res.Refused
 	}
@@ -58,7 +57,7 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 		all.Refused = &r
 		t.line("%s", r)
 	} else {
-		f.ExitCode = &res.ExitCode
+		all.ExitCode = &res.ExitCode
 		t.line("%s", endOf(res))
 		if res.StateLost != "" {
 			t.line("state lost: %s", res.StateLost)
@@ -77,8 +76,7 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 type runReport struct {
 	s     *Server
 	res   pipeline.Result
-	all   *runFacts
-	f     *outcome
+	f     *runFacts
 	text  strings.Builder
 	extra []mcp.Content
 }

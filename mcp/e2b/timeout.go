@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // maxSeconds is more than any server allows, and fits into a duration.

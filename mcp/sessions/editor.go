@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // edits are the versions of files that the editor has changed. The mutex is held while one is edited: no edit is lost to another.

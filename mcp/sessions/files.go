@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // MaxUpload is the most bytes of the files of one request, and maxParts the most files: each is a row of the log.

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // toolUse is a call of a function of the client by code, as Anthropic's API has them.

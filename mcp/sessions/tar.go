@@ -5,9 +5,9 @@ import (
 	"net/http"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // packed sends a directory of the workspace as a tar, with its SHA-256 behind it (RFC 9530).
