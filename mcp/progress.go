@@ -107,36 +107,32 @@ func (p *progress) run() {
 		case <-p.end:
 			select {
 			case <-p.news:
-				p.tell()
+				p.tell(false)
 			default:
 			}
 			return
 		case <-p.news:
-			p.tell()
+			p.tell(false)
 			select {
 			case <-time.After(progressPause):
 			case <-p.end:
 			}
 		case <-quiet.C:
-			p.send(p.seconds(), p.sign())
+			p.tell(true)
 		}
 		quiet.Reset(p.alive)
 	}
 }
 
-// sign returns the message of a call that was silent for a while.
-func (p *progress) sign() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := len(p.held); n > 0 {
-		return readable(clip(p.held[n-1], maxProgress))
-	}
-	return fmt.Sprintf("running for %.0f s", p.seconds())
-}
-
-func (p *progress) tell() {
+// tell tells the last line or, of a call that was silent for a while, what it waits for, or that it lives.
+func (p *progress) tell(silent bool) {
 	p.mu.Lock()
 	line := p.line
+	if n := len(p.held); silent && n > 0 {
+		line = p.held[n-1]
+	} else if silent {
+		line = fmt.Sprintf("running for %.0f s", p.seconds())
+	}
 	p.mu.Unlock()
 	p.send(p.seconds(), readable(clip(line, maxProgress)))
 }

@@ -73,16 +73,17 @@ func (d *Directory) Close() error { return d.root.Close() }
 
 // List returns the skills by name. Those that are wrong are left out, and named in the log, once for each reason.
 func (d *Directory) List() ([]Skill, error) {
-	names, err := d.names(".", maxSkills+1)
+	entries, err := fs.ReadDir(d.root.FS(), ".")
 	if err != nil {
 		return nil, fmt.Errorf("list skills: %w", err)
 	}
-	if len(names) > maxSkills {
+	if len(entries) > maxSkills {
 		d.report(".", fmt.Sprintf("only the first %d are read", maxSkills))
-		names = names[:maxSkills]
+		entries = entries[:maxSkills]
 	}
 	all := []Skill{}
-	for _, name := range names {
+	for _, e := range entries {
+		name := e.Name()
 		s, err := d.Get(name)
 		if errors.Is(err, ErrUnknown) { // no directory, or none with a SKILL.md
 			continue
@@ -96,21 +97,6 @@ func (d *Directory) List() ([]Skill, error) {
 		}
 	}
 	return all, nil
-}
-
-// names returns the names in a directory, sorted.
-func (d *Directory) names(dir string, limit int) ([]string, error) {
-	f, err := d.root.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(limit)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	slices.Sort(names)
-	return names, err
 }
 
 // report names what is wrong with a skill in the log, unless that is known.
