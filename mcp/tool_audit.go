@@ -106,31 +106,13 @@ func filterOf(c *call, a *auditArgs) (audit.Filter, error) {
 		if one.text == "" {
 			continue
 		}
-		t, ok := pointInTime(one.text, time.Now())
+		t, ok := audit.PointInTime(strings.TrimSpace(one.text), time.Now().UTC())
 		if !ok {
 			return f, operation.Wrong(one.name, `%q is no time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, clip(one.text, 40))
 		}
 		*one.to = t
 	}
 	return f, nil
-}
-
-// pointInTime reads a time, a date, or how long ago it was.
-func pointInTime(text string, now time.Time) (time.Time, bool) {
-	text = strings.TrimSpace(text)
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, true
-		}
-	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n float64
-		if json.Unmarshal([]byte(days), &n) == nil && n >= 0 && n < 36500 {
-			return now.Add(-time.Duration(n * 24 * float64(time.Hour))), true
-		}
-	}
-	d, err := time.ParseDuration(text)
-	return now.Add(-d), err == nil && d >= 0
 }
 
 // compact leaves out of a row what nobody asks a model about: hashes, and what is empty.

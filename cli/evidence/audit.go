@@ -218,30 +218,11 @@ func (p commands) warnMissing(s audit.Segment) { p.Say("warning: %s", s.Missing(
 
 // timeFlag reads the value of a flag that is a point in time.
 func timeFlag(flag, text string, now time.Time) (time.Time, error) {
-	t, ok := pointInTime(text, now)
+	t, ok := audit.PointInTime(text, now)
 	if !ok {
 		return t, exit.Usage("--"+flag+" 2h, 3d, 2026-01-31 or 2026-01-31T15:04:05Z", "--%s %q is no time", flag, text)
 	}
 	return t, nil
-}
-
-// pointInTime reads a point in time: a date, a date and time, or how long ago it was.
-func pointInTime(text string, now time.Time) (time.Time, bool) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return t, true
-		}
-	}
-	for suffix, day := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		number, ok := strings.CutSuffix(text, suffix)
-		if n, err := strconv.ParseFloat(number, 64); ok && err == nil && n >= 0 && n < 36500 {
-			return now.Add(-time.Duration(n * float64(day))), true
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(-d), true
-	}
-	return time.Time{}, false
 }
 
 // scope describes a filter, each condition in a phrase.
