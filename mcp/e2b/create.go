@@ -11,7 +11,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // newSandbox is the body of a request for a sandbox.
@@ -89,30 +88,25 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error 
 	if why := q.check(); why != "" {
 		return response.Refuse(http.StatusBadRequest, why)
 	}
-	network, err := q.Network.rules(q.InternetAccess)
-	if err != nil {
-		return err
-	}
 	seconds := usualTimeout(r)
 	if q.Timeout != nil {
 		seconds = *q.Timeout
 	}
 	b := &Sandbox{Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata, autoPause: q.AutoPause,
 		runtime: runtime, internet: q.InternetAccess, network: q.Network}
-	if err := s.open(r, b, files, &network, seconds); err != nil {
+	if err := s.open(r, b, files, seconds); err != nil {
 		return err
 	}
 	return response.Reply(w, http.StatusCreated, s.connection(b))
 }
 
 // open starts a sandbox for some seconds, with the files of a snapshot unless files is "", and gives it its tokens.
-func (s *Server) open(r *http.Request, b *Sandbox, files string, rules *pipeline.Network, seconds int64) error {
+func (s *Server) open(r *http.Request, b *Sandbox, files string, seconds int64) error {
 	b.Access, b.Traffic = rand.Text()+rand.Text(), rand.Text()+rand.Text()
-	res, err := s.cfg.Pipeline.Do(r.Context(), b.newSession(files, rules, seconds))
+	info, err := s.start(r, b, files, seconds)
 	if err != nil {
 		return err
 	}
-	info := res.Answer.(session.Info)
 	b.ID, b.Created, b.sessions, b.contexts = strings.ToLower(info.ID), info.Created, []string{info.ID}, newContexts()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -74,9 +74,8 @@ func (s *Server) get(w http.ResponseWriter, _ *http.Request, b *Sandbox) error {
 		return response.Refuse(http.StatusNotFound, "sandbox "+b.ID+" not found")
 	}
 	d := b.detail(info)
-	b.mu.Lock()
-	d.Access, d.InternetAccess, d.Network, d.Lifecycle = b.Access, b.internet, b.network.visible(), &lifecycle{OnTimeout: b.onTimeout()}
-	b.mu.Unlock()
+	internet, network := b.net()
+	d.Access, d.InternetAccess, d.Network, d.Lifecycle = b.Access, internet, network.visible(), &lifecycle{OnTimeout: b.onTimeout()}
 	return response.Reply(w, http.StatusOK, d)
 }
 
@@ -128,7 +127,7 @@ type filter struct {
 // filterOf reads the query of a list.
 func filterOf(r *http.Request) (f filter, err error) {
 	q := r.URL.Query()
-	f.paged, f.limit, f.template, f.ascending = strings.HasPrefix(r.URL.Path, "/v2/"), maxPage, q.Get("template"), q.Get("order") == "asc"
+	f.paged, f.template, f.ascending = strings.HasPrefix(r.URL.Path, "/v2/"), q.Get("template"), q.Get("order") == "asc"
 	if f.metadata, err = metadataOf(q.Get("metadata")); err != nil {
 		return f, fmt.Errorf("metadata: %w", err)
 	}
@@ -140,15 +139,22 @@ func filterOf(r *http.Request) (f filter, err error) {
 			return f, fmt.Errorf("startedAfter: %w", err)
 		}
 	}
-	if text := q.Get("limit"); text != "" {
-		if f.limit, err = strconv.Atoi(text); err != nil || f.limit < 1 || f.limit > maxPage {
-			return f, fmt.Errorf("limit must be a number from 1 to %d", maxPage)
-		}
+	if f.limit, err = limitOf(q); err != nil {
+		return f, err
 	}
 	if text := q.Get("nextToken"); text != "" {
 		f.last, err = cursorOf(text)
 	}
 	return f, err
+}
+
+// limitOf returns how many entries a page is to have.
+func limitOf(q url.Values) (int, error) {
+	n, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(maxPage)))
+	if err != nil || n < 1 || n > maxPage {
+		return 0, response.Refuse(http.StatusBadRequest, "limit must be a number from 1 to "+strconv.Itoa(maxPage))
+	}
+	return n, nil
 }
 
 // metadataOf reads pairs whose names and values were escaped before the query was.

@@ -46,19 +46,16 @@ const maskPort = "${PORT}"
 
 // maskedHost is the Host of requests to a port of the sandbox, "" for the one that the client has.
 func (b *Sandbox) maskedHost(port int) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.network == nil {
-		return ""
+	if _, network := b.net(); network != nil {
+		return strings.ReplaceAll(network.MaskRequestHost, maskPort, strconv.Itoa(port))
 	}
-	return strings.ReplaceAll(b.network.MaskRequestHost, maskPort, strconv.Itoa(port))
+	return ""
 }
 
 // public reports whether the names of a sandbox's ports are for everybody who knows them.
 func (b *Sandbox) public() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.network == nil || b.network.AllowPublicTraffic == nil || *b.network.AllowPublicTraffic
+	_, network := b.net()
+	return network == nil || network.AllowPublicTraffic == nil || *network.AllowPublicTraffic
 }
 
 // visible returns the network as it is shown: without the values of headers, which may be secrets.

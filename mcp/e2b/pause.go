@@ -38,27 +38,29 @@ func (s *Server) paused(b *Sandbox) bool {
 
 // resume has a paused sandbox run again for some seconds: with its files, variables of the environment and rules, and none of its programs.
 func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
-	b.mu.Lock()
-	internet, network := b.internet, b.network
-	b.mu.Unlock()
-	rules, err := network.rules(internet)
-	if err != nil { // it was checked when it was set
-		return err
-	}
-	res, err := s.cfg.Pipeline.Do(r.Context(), b.newSession(b.session(), &rules, seconds))
+	info, err := s.start(r, b, b.session(), seconds)
 	if err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sessions = append(b.sessions, res.Answer.(session.Info).ID)
+	b.sessions = append(b.sessions, info.ID)
 	b.contexts, b.samples = newContexts(), nil
 	return nil
 }
 
-// newSession is the session that a sandbox is, for some seconds, with the files of a paused session or a snapshot unless files is "".
-func (b *Sandbox) newSession(files string, rules *pipeline.Network, seconds int64) pipeline.NewSession {
+// start starts the session that a sandbox is, for some seconds, with the files of a paused session or a snapshot unless files is "".
+func (s *Server) start(r *http.Request, b *Sandbox, files string, seconds int64) (session.Info, error) {
+	internet, network := b.net()
+	rules, err := network.rules(internet)
+	if err != nil {
+		return session.Info{}, err
+	}
 	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
-	return pipeline.NewSession{Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: b.runtime.Backend, Profile: b.runtime.Profile, Idle: life, Lifetime: life,
-		Network: rules, Env: environment(b.Env), Template: b.Template, Metadata: b.Metadata, Pause: b.autoPause, Files: files}
+	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{
+		Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: b.runtime.Backend, Profile: b.runtime.Profile, Idle: life, Lifetime: life,
+		Network: &rules, Env: environment(b.Env), Template: b.Template, Metadata: b.Metadata, Pause: b.autoPause, Files: files,
+	})
+	info, _ := res.Answer.(session.Info)
+	return info, err
 }

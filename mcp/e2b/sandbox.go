@@ -44,6 +44,13 @@ func (b *Sandbox) session() string {
 	return b.sessions[len(b.sessions)-1]
 }
 
+// net returns what its network was set to.
+func (b *Sandbox) net() (internet *bool, network *networkConfig) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.internet, b.network
+}
+
 // was returns the ids of all of its sessions.
 func (b *Sandbox) was() []string {
 	b.mu.Lock()

@@ -125,9 +125,9 @@ const maxName = 128
 // listSnapshots answers with the snapshots that a caller may see, in pages.
 func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller) error {
 	q := r.URL.Query()
-	limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(maxPage)))
-	if err != nil || limit < 1 || limit > maxPage {
-		return response.Refuse(http.StatusBadRequest, "limit must be a number from 1 to "+strconv.Itoa(maxPage))
+	limit, err := limitOf(q)
+	if err != nil {
+		return err
 	}
 	list, after := []map[string]any{}, strings.ToUpper(q.Get("nextToken"))
 	for _, n := range s.snapshotsOf(c) {
@@ -168,24 +168,18 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 	if q.Timeout < 0 || q.Count < 1 || q.Count > maxForks {
 		return response.Refuse(http.StatusBadRequest, "timeout must not be less than 0, and count from 1 to "+strconv.Itoa(maxForks))
 	}
-	b.mu.Lock()
-	internet, network := b.internet, b.network
-	b.mu.Unlock()
-	rules, err := network.rules(internet)
-	if err != nil { // it was checked when it was set
-		return err
-	}
 	id, err := s.copyFiles(r, b)
 	if err != nil {
 		return err
 	}
 	defer s.drop(r, b.Namespace, id)
 	who, _ := identity.From(r.Context())
+	internet, network := b.net()
 	forks := make([]map[string]any, q.Count)
 	for i := range forks {
 		f := &Sandbox{Namespace: b.Namespace, Owner: who, Template: b.Template, Env: maps.Clone(b.Env), Metadata: maps.Clone(b.Metadata),
 			runtime: b.runtime, autoPause: b.autoPause, internet: internet, network: network}
-		if err := s.open(r, f, id, &rules, q.Timeout); err != nil {
+		if err := s.open(r, f, id, q.Timeout); err != nil {
 			forks[i] = map[string]any{"error": map[string]any{"code": statusOf(err), "message": pipeline.PublicText(err)}}
 			continue
 		}
