@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
@@ -197,6 +198,8 @@ func TestSlowDisplay(t *testing.T) {
 		want = append(want, strconv.Itoa(n))
 	}
 	reads, done := make(chan struct{}), make(chan error, 1)
+	read := sync.OnceFunc(func() { close(reads) })
+	t.Cleanup(read)
 	go func() {
 		_, err := p.Do(t.Context(), Request{Session: res.Answer.(session.Info).ID, Code: []byte("for n in range(100): display(n)"), Display: func(b kernel.Bundle) {
 			<-reads
@@ -207,7 +210,7 @@ func TestSlowDisplay(t *testing.T) {
 	hosttest.Until(t, "the code has ended", func() bool {
 		return slices.ContainsFunc(p.Running(""), func(r Running) bool { return r.State == "ending" })
 	})
-	close(reads)
+	read()
 	if err := <-done; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v", got, err)
 	}
