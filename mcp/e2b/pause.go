@@ -25,7 +25,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error
 	}
 	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory == nil || *q.Memory})
 	if err != nil {
-		return notKept(err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
+		return notCopied(err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
 	}
 	return response.Reply(w, http.StatusNoContent, nil)
 }

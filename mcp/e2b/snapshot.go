@@ -75,11 +75,11 @@ func (s *Server) copyFiles(r *http.Request, b *Sandbox) (id string, err error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SnapshotSession{Namespace: b.Namespace, Session: b.session()})
-	return res.ID, notKept(err, "this server copies files alone; end what runs before")
+	return res.ID, notCopied(err, "this server copies files alone; end what runs before")
 }
 
-// notKept returns why files are not kept: because something runs, for which there is a remedy of our own, or for another reason.
-func notKept(err error, remedy string) error {
+// notCopied returns why files are not kept: because something runs, for which there is a remedy of our own, or for another reason.
+func notCopied(err error, remedy string) error {
 	e, is := errors.AsType[*pipeline.Error](err)
 	if is && e.Denied && e.Stage == pipeline.StageValidate && !errors.Is(err, session.ErrDead) {
 		return response.Refuse(http.StatusBadRequest, e.Reason+": "+remedy)
