@@ -205,7 +205,7 @@ func (a *API) routes() http.Handler {
 }
 
 // on has requests for a route answered by do, within what wraps it.
-func on[A, R any](mux *http.ServeMux, o operation.Route[A, R], do func(context.Context, *A) (R, error), within func(http.HandlerFunc) http.HandlerFunc) {
+func on[A, R any](mux *http.ServeMux, o *operation.Route[A, R], do func(context.Context, *A) (R, error), within func(http.HandlerFunc) http.HandlerFunc) {
 	h := o.Handler(do, deny)
 	if within != nil {
 		h = within(h)

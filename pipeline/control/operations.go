@@ -9,72 +9,72 @@ import (
 
 // The operations that people have, and agents do not.
 var (
-	getServer = operation.Route[nothing, Server]{Pattern: "GET /v1/server", Name: "get_server", About: "Describes the server."}
-	getStats  = operation.Route[nothing, pipeline.Stats]{Pattern: "GET /v1/stats", Name: "get_stats", About: "Shows the server's figures since its start."}
-	getQueue  = operation.Route[nothing, pipeline.Load]{Pattern: "GET /v1/queue", Name: "get_queue", About: "Shows how many requests run and wait, by namespace."}
-	listJobs  = operation.Route[inNamespace, []pipeline.Job]{Pattern: "GET /v1/jobs", Name: "list_jobs", About: "Lists the runs in the background, and the last that are done."}
+	getServer = &operation.Route[nothing, Server]{Pattern: "GET /v1/server", Name: "get_server", About: "Describes the server."}
+	getStats  = &operation.Route[nothing, pipeline.Stats]{Pattern: "GET /v1/stats", Name: "get_stats", About: "Shows the server's figures since its start."}
+	getQueue  = &operation.Route[nothing, pipeline.Load]{Pattern: "GET /v1/queue", Name: "get_queue", About: "Shows how many requests run and wait, by namespace."}
+	listJobs  = &operation.Route[inNamespace, []pipeline.Job]{Pattern: "GET /v1/jobs", Name: "list_jobs", About: "Lists the runs in the background, and the last that are done."}
 
-	getLimits = operation.Route[ofLimits, Limits]{Pattern: "GET /v1/limits", Name: "get_limits",
+	getLimits = &operation.Route[ofLimits, Limits]{Pattern: "GET /v1/limits", Name: "get_limits",
 		About: "Shows the limits of a namespace's run that asks for none, or those of a session, and the caps of all."}
-	setLimits = operation.Route[Change, Limits]{Pattern: "POST /v1/limits", Name: "set_limits",
+	setLimits = &operation.Route[Change, Limits]{Pattern: "POST /v1/limits", Name: "set_limits",
 		About: "Sets limits, at most the operator's caps, and shows those that are in force then."}
 
-	listApprovals = operation.Route[nothing, questions]{Pattern: "GET /v1/approvals", Name: "list_approvals", About: "Lists the questions that wait for an answer, the oldest first."}
-	listGrants    = operation.Route[nothing, grants]{Pattern: "GET /v1/grants", Name: "list_grants", About: "Lists the approvals that hold, the oldest question first."}
-	openApproval  = operation.Route[GrantRequest, approval.Question]{Pattern: "POST /v1/approvals", Name: "open_approval",
+	listApprovals = &operation.Route[nothing, questions]{Pattern: "GET /v1/approvals", Name: "list_approvals", About: "Lists the questions that wait for an answer, the oldest first."}
+	listGrants    = &operation.Route[nothing, grants]{Pattern: "GET /v1/grants", Name: "list_grants", About: "Lists the approvals that hold, the oldest question first."}
+	openApproval  = &operation.Route[GrantRequest, approval.Question]{Pattern: "POST /v1/approvals", Name: "open_approval",
 		About: "Opens a question as an agent would. It waits for an answer like any other."}
-	answerApproval = operation.Route[answer, Outcome]{Pattern: "POST /v1/approvals/{id}", Name: "answer_approval",
+	answerApproval = &operation.Route[answer, Outcome]{Pattern: "POST /v1/approvals/{id}", Name: "answer_approval",
 		About: "Answers a question, for no more than was asked. A no to an approval that holds takes it back."}
-	giveGrant = operation.Route[GrantRequest, Grant]{Pattern: "POST /v1/grants", Name: "give_grant", About: "Approves what nobody has asked for."}
+	giveGrant = &operation.Route[GrantRequest, Grant]{Pattern: "POST /v1/grants", Name: "give_grant", About: "Approves what nobody has asked for."}
 
-	listSessions = operation.Route[inNamespace, []session.Info]{Pattern: "GET /v1/sessions", Name: "list_sessions",
+	listSessions = &operation.Route[inNamespace, []session.Info]{Pattern: "GET /v1/sessions", Name: "list_sessions",
 		About: "Lists the sessions: those that live, and then the last that have ended."}
-	listUsage     = operation.Route[ofLimits, []Used]{Pattern: "GET /v1/usage", Name: "list_usage", About: "Lists the sessions that live, with what each uses."}
-	createSession = operation.Route[NewSession, session.Info]{Pattern: "POST /v1/sessions", Name: "open_session", About: "Starts a session. What is left out is the operator's default."}
-	endSession    = operation.Route[ofSession, session.Info]{Pattern: "DELETE /v1/sessions/{id}", Name: "end_session", About: "Ends a session and all that runs in it."}
-	inspect       = operation.Route[ofSession, session.State]{Pattern: "GET /v1/sessions/{id}/state", Name: "inspect_session",
+	listUsage     = &operation.Route[ofLimits, []Used]{Pattern: "GET /v1/usage", Name: "list_usage", About: "Lists the sessions that live, with what each uses."}
+	createSession = &operation.Route[NewSession, session.Info]{Pattern: "POST /v1/sessions", Name: "open_session", About: "Starts a session. What is left out is the operator's default."}
+	endSession    = &operation.Route[ofSession, session.Info]{Pattern: "DELETE /v1/sessions/{id}", Name: "end_session", About: "Ends a session and all that runs in it."}
+	inspect       = &operation.Route[ofSession, session.State]{Pattern: "GET /v1/sessions/{id}/state", Name: "inspect_session",
 		About: "Shows the variables, files and environment of a session."}
-	bridge = operation.Route[valueIn, pipeline.Result]{Pattern: "POST /v1/sessions/{id}/bridge", Name: "bridge", Max: maxValueBody,
+	bridge = &operation.Route[valueIn, pipeline.Result]{Pattern: "POST /v1/sessions/{id}/bridge", Name: "bridge", Max: maxValueBody,
 		About: "Puts a value into a session: a given one, or a variable of another session of the same namespace."}
-	copyFile = operation.Route[copyIn, Copied]{Pattern: "POST /v1/sessions/{id}/copy", Name: "copy_file",
+	copyFile = &operation.Route[copyIn, Copied]{Pattern: "POST /v1/sessions/{id}/copy", Name: "copy_file",
 		About: "Copies a file between the host and a session, below directories that are allowed."}
-	putFiles = operation.Route[filesIn, Moved]{Pattern: "PUT /v1/sessions/{id}/files", Name: "put_files", Content: operation.Tar,
+	putFiles = &operation.Route[filesIn, Moved]{Pattern: "PUT /v1/sessions/{id}/files", Name: "put_files", Content: operation.Tar,
 		About: "Writes the files of a tar into a directory of a session: all of them, or none where the tar is not whole or not what its Content-Digest says."}
-	getFiles = operation.Route[filesIn, nothing]{Pattern: "GET /v1/sessions/{id}/files", Name: "get_files", Content: operation.Tar,
+	getFiles = &operation.Route[filesIn, nothing]{Pattern: "GET /v1/sessions/{id}/files", Name: "get_files", Content: operation.Tar,
 		About: "Hands out a directory of a session as a tar, or a file as it is (application/octet-stream)."}
-	copyExport = operation.Route[exportIn, Moved]{Pattern: "POST /v1/sessions/{id}/exports", Name: "copy_export",
+	copyExport = &operation.Route[exportIn, Moved]{Pattern: "POST /v1/sessions/{id}/exports", Name: "copy_export",
 		About: "Copies into a session what another session of its namespace has put into its directory exports."}
-	runCell = operation.Route[cellIn, Part]{Pattern: "POST /v1/sessions/{id}/cells", Name: "run_cell", Max: maxCellBody, Stream: true,
+	runCell = &operation.Route[cellIn, Part]{Pattern: "POST /v1/sessions/{id}/cells", Name: "run_cell", Max: maxCellBody, Stream: true,
 		About: "Runs code in a session, and tells what comes of it as it comes. A client that goes away has interrupted it."}
-	interruptCell = operation.Route[ofRun, nothing]{Pattern: "POST /v1/cells/{id}/interrupt", Name: "interrupt_cell",
+	interruptCell = &operation.Route[ofRun, nothing]{Pattern: "POST /v1/cells/{id}/interrupt", Name: "interrupt_cell",
 		About: "Interrupts a cell, whose stream goes on to its end."}
 
-	listRunning = operation.Route[inNamespace, []pipeline.Running]{Pattern: "GET /v1/running", Name: "list_running",
+	listRunning = &operation.Route[inNamespace, []pipeline.Running]{Pattern: "GET /v1/running", Name: "list_running",
 		About: "Lists what is under way, whoever has asked for it, with what it uses."}
-	watchRun = operation.Route[ofRun, Part]{Pattern: "GET /v1/running/{id}/output", Name: "watch_run", Stream: true,
+	watchRun = &operation.Route[ofRun, Part]{Pattern: "GET /v1/running/{id}/output", Name: "watch_run", Stream: true,
 		About: "Streams what a program that is under way writes, from its beginning, what it shows, and the events about it."}
-	showCode = operation.Route[ofRun, Code]{Pattern: "GET /v1/running/{id}/code", Name: "show_code",
+	showCode = &operation.Route[ofRun, Code]{Pattern: "GET /v1/running/{id}/code", Name: "show_code",
 		About: "Shows the code of a program that is under way, and what is dangerous in it."}
-	interruptRun = operation.Route[interruptIn, nothing]{Pattern: "POST /v1/running/{id}/interrupt", Name: "interrupt_run",
+	interruptRun = &operation.Route[interruptIn, nothing]{Pattern: "POST /v1/running/{id}/interrupt", Name: "interrupt_run",
 		About: "Interrupts what is under way, or ends it at once. The log has who did."}
-	reviewCode = operation.Route[codeIn, Code]{Pattern: "POST /v1/review", Name: "review_code", Max: maxReview, About: "Finds what is dangerous in code, without running it."}
+	reviewCode = &operation.Route[codeIn, Code]{Pattern: "POST /v1/review", Name: "review_code", Max: maxReview, About: "Finds what is dangerous in code, without running it."}
 
-	searchLog   = operation.Route[LogQuery, Found]{Pattern: "GET /v1/log", Name: "search_log", About: "Finds rows of the audit log, the newest first."}
-	getStory    = operation.Route[ofRun, Story]{Pattern: "GET /v1/log/{id}", Name: "get_story", About: "Shows all that the audit log has about one run."}
-	getEvidence = operation.Route[ofRun, Evidence]{Pattern: "GET /v1/log/{id}/evidence", Name: "get_evidence",
+	searchLog   = &operation.Route[LogQuery, Found]{Pattern: "GET /v1/log", Name: "search_log", About: "Finds rows of the audit log, the newest first."}
+	getStory    = &operation.Route[ofRun, Story]{Pattern: "GET /v1/log/{id}", Name: "get_story", About: "Shows all that the audit log has about one run."}
+	getEvidence = &operation.Route[ofRun, Evidence]{Pattern: "GET /v1/log/{id}/evidence", Name: "get_evidence",
 		About: "Hands out the signed receipt of a run, the proof that its row is in the log, and the public keys."}
-	listStored = operation.Route[storedIn, []Stored]{Pattern: "GET /v1/stored", Name: "list_stored", About: "Lists the runs that output and files are kept of, the newest first."}
-	readStored = operation.Route[partIn, StoredPart]{Pattern: "GET /v1/stored/{id}", Name: "read_stored", About: "Reads a piece of what is kept of a run."}
+	listStored = &operation.Route[storedIn, []Stored]{Pattern: "GET /v1/stored", Name: "list_stored", About: "Lists the runs that output and files are kept of, the newest first."}
+	readStored = &operation.Route[partIn, StoredPart]{Pattern: "GET /v1/stored/{id}", Name: "read_stored", About: "Reads a piece of what is kept of a run."}
 
-	getPolicy   = operation.Route[nothing, []Setting]{Pattern: "GET /v1/policy", Name: "get_policy", About: "Shows the settings in force, and where each comes from."}
-	listSecrets = operation.Route[secretsIn, Secrets]{Pattern: "GET /v1/secrets", Name: "list_secrets", About: "Lists the names of a namespace's secrets, and no values."}
-	runDoctor   = operation.Route[nothing, []Finding]{Pattern: "GET /v1/doctor", Name: "run_doctor", About: "Says what the machine can contain programs with, and what is missing."}
-	getDisk     = operation.Route[nothing, Disk]{Pattern: "GET /v1/disk", Name: "get_disk", About: "Shows the space that the server's state has and takes."}
-	getFigures  = operation.Route[figuresIn, Figures]{Pattern: "GET /v1/figures", Name: "get_figures",
+	getPolicy   = &operation.Route[nothing, []Setting]{Pattern: "GET /v1/policy", Name: "get_policy", About: "Shows the settings in force, and where each comes from."}
+	listSecrets = &operation.Route[secretsIn, Secrets]{Pattern: "GET /v1/secrets", Name: "list_secrets", About: "Lists the names of a namespace's secrets, and no values."}
+	runDoctor   = &operation.Route[nothing, []Finding]{Pattern: "GET /v1/doctor", Name: "run_doctor", About: "Says what the machine can contain programs with, and what is missing."}
+	getDisk     = &operation.Route[nothing, Disk]{Pattern: "GET /v1/disk", Name: "get_disk", About: "Shows the space that the server's state has and takes."}
+	getFigures  = &operation.Route[figuresIn, Figures]{Pattern: "GET /v1/figures", Name: "get_figures",
 		About: "Sums up the last days: runs, refusals, durations, memory, names that were reached."}
-	openPage = operation.Route[invitationIn, Invitation]{Pattern: "POST /v1/page", Name: "open_page", About: "Makes a code that lets a browser into the page, once and soon."}
+	openPage = &operation.Route[invitationIn, Invitation]{Pattern: "POST /v1/page", Name: "open_page", About: "Makes a code that lets a browser into the page, once and soon."}
 
-	streamEvents = operation.Route[EventQuery, Line]{Pattern: "GET /v1/events", Name: "stream_events", Stream: true,
+	streamEvents = &operation.Route[EventQuery, Line]{Pattern: "GET /v1/events", Name: "stream_events", Stream: true,
 		About: "Streams the events that the server remembers, and those that come. A line without a number is a notice about what is missing there."}
 )
 

@@ -35,5 +35,9 @@ const (
 
 // Of returns the operation whose arguments are an A, and whose result is an R.
 func Of[A, R any](name, title, about string, hints Hints) Operation {
-	return Operation{Name: name, Title: title, About: about, In: FormOf[A](), Out: raw(typed(reflect.TypeFor[R]()).schema()), Hints: hints}
+	return of(name, title, about, hints, reflect.TypeFor[A](), reflect.TypeFor[R]())
+}
+
+func of(name, title, about string, hints Hints, arguments, result reflect.Type) Operation {
+	return Operation{Name: name, Title: title, About: about, In: formOf(arguments), Out: raw(typed(result).schema()), Hints: hints}
 }

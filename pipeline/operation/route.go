@@ -13,6 +13,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,11 @@ import (
 
 // A Route is an operation over HTTP and JSON: its arguments are an A, and its result is an R. Arguments stand in the path, in the query, and
 // in the body, which is a JSON object, by their names.
-type Route[A, R any] struct {
+//
+// What depends on these types is only that they are read and written: the rest is a route's, which is compiled once.
+type Route[A, R any] route
+
+type route struct {
 	Pattern string // method and path, as http.ServeMux has them
 	Name    string // in the OpenAPI document
 	About   string
@@ -37,19 +42,32 @@ const Heartbeat = 15 * time.Second
 const maxBody = 64 << 10
 
 // Limit returns the most bytes that the body has.
-func (o Route[A, R]) Limit() int64 { return max(o.Max, maxBody) }
+func (o *Route[A, R]) Limit() int64 { return (*route)(o).limit() }
+
+func (o *route) limit() int64 { return max(o.Max, maxBody) }
 
 // Operation returns the description of the operation.
-func (o Route[A, R]) Operation() Operation {
-	all := Of[A, R](o.Name, "", o.About, 0)
+func (o *Route[A, R]) Operation() Operation {
+	return (*route)(o).operation(reflect.TypeFor[A](), reflect.TypeFor[R]())
+}
+
+func (o *route) operation(arguments, result reflect.Type) Operation {
+	all := of(o.Name, "", o.About, 0, arguments, result)
 	all.Route, all.Stream, all.Content = o.Pattern, o.Stream, o.Content
 	return all
 }
 
 // Arguments reads the arguments of a request. What is wrong with them is an [Invalid].
-func (o Route[A, R]) Arguments(r *http.Request) (*A, error) { return o.arguments(r, FormOf[A]()) }
+func (o *Route[A, R]) Arguments(r *http.Request) (*A, error) {
+	args, err := (*route)(o).read(r, FormOf[A]())
+	if err != nil {
+		return nil, err
+	}
+	return args.(*A), nil
+}
 
-func (o Route[A, R]) arguments(r *http.Request, form Form) (*A, error) {
+// read returns a pointer to what the form is of.
+func (o *route) read(r *http.Request, form Form) (any, error) {
 	read := o.inBody
 	if queried(r.Method, o.Content) {
 		read = o.inQuery
@@ -61,11 +79,7 @@ func (o Route[A, R]) arguments(r *http.Request, form Form) (*A, error) {
 	for _, name := range inPath(o.Pattern) {
 		sent[name] = quoted(r.PathValue(name))
 	}
-	args, err := form.take(sent)
-	if err != nil {
-		return nil, err
-	}
-	return args.(*A), nil
+	return form.take(sent)
 }
 
 // queried reports whether the arguments of a request stand in its query: there is no body, or it is content.
@@ -73,8 +87,8 @@ func queried(method, content string) bool {
 	return method == http.MethodGet || method == http.MethodDelete || content != ""
 }
 
-func (o Route[A, R]) inBody(r *http.Request, form Form) (sent map[string]json.RawMessage, err error) {
-	limit := o.Limit()
+func (o *route) inBody(r *http.Request, form Form) (sent map[string]json.RawMessage, err error) {
+	limit := o.limit()
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	switch {
 	case err != nil:
@@ -91,7 +105,7 @@ func (o Route[A, R]) inBody(r *http.Request, form Form) (sent map[string]json.Ra
 	return sent, nil
 }
 
-func (o Route[A, R]) inQuery(r *http.Request, form Form) (map[string]json.RawMessage, error) {
+func (o *route) inQuery(r *http.Request, form Form) (map[string]json.RawMessage, error) {
 	sent := map[string]json.RawMessage{}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil { // what is wrong would count as left out, and ask for more
@@ -127,21 +141,35 @@ func inPath(pattern string) (names []string) {
 }
 
 // Handler answers requests by what do returns, and by deny where that is an error.
-func (o Route[A, R]) Handler(do func(context.Context, *A) (R, error), deny func(http.ResponseWriter, error)) http.HandlerFunc {
-	form := sync.OnceValue(FormOf[A])
-	return func(w http.ResponseWriter, r *http.Request) {
-		args, err := o.arguments(r, form())
-		if err != nil {
-			deny(w, err)
-			return
-		}
-		result, err := do(r.Context(), args)
-		if err != nil {
-			deny(w, err)
-			return
-		}
-		Reply(w, http.StatusOK, result)
+func (o *Route[A, R]) Handler(do func(context.Context, *A) (R, error), deny func(http.ResponseWriter, error)) http.HandlerFunc {
+	h := &handler{route: (*route)(o), arguments: reflect.TypeFor[A](), deny: deny}
+	h.do = func(ctx context.Context, args any) (any, error) { return do(ctx, args.(*A)) }
+	return h.ServeHTTP
+}
+
+type handler struct {
+	*route
+	arguments reflect.Type
+	do        func(ctx context.Context, args any) (any, error)
+	deny      func(http.ResponseWriter, error)
+
+	once sync.Once
+	form Form // of the arguments, made for the first request
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.once.Do(func() { h.form = formOf(h.arguments) })
+	args, err := h.read(r, h.form)
+	if err != nil {
+		h.deny(w, err)
+		return
 	}
+	result, err := h.do(r.Context(), args)
+	if err != nil {
+		h.deny(w, err)
+		return
+	}
+	Reply(w, http.StatusOK, result)
 }
 
 // ReadJSON reads the body of a request, of so many bytes at most, into v. It returns the status and the text of what is wrong; 0 is nothing.
@@ -186,26 +214,35 @@ type Server struct {
 const maxAnswer = 64 << 20
 
 // Call asks a server, and returns its result.
-func (o Route[A, R]) Call(ctx context.Context, s *Server, args A) (result R, err error) {
+func (o *Route[A, R]) Call(ctx context.Context, s *Server, args A) (result R, err error) {
 	return o.Send(ctx, s, args, nil)
 }
 
 // Send asks a server with content, whose SHA-256 follows it, and returns its result. Content that is an io.Closer is closed. Nil is no content.
-func (o Route[A, R]) Send(ctx context.Context, s *Server, args A, content io.Reader) (result R, err error) {
+func (o *Route[A, R]) Send(ctx context.Context, s *Server, args A, content io.Reader) (result R, err error) {
+	err = (*route)(o).send(ctx, s, args, content, &result)
+	return result, err
+}
+
+func (o *route) send(ctx context.Context, s *Server, args any, content io.Reader, result any) error {
 	res, err := o.ask(ctx, s, args, content)
 	if err != nil {
-		return result, err
+		return err
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err == nil {
-		err = json.Unmarshal(data, &result)
+		err = json.Unmarshal(data, result)
 	}
-	return result, err
+	return err
 }
 
 // Open asks a server, and returns its answer, which the caller closes.
-func (o Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadCloser, error) {
+func (o *Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadCloser, error) {
+	return (*route)(o).open(ctx, s, args)
+}
+
+func (o *route) open(ctx context.Context, s *Server, args any) (io.ReadCloser, error) {
 	res, err := o.ask(ctx, s, args, nil)
 	if err != nil {
 		return nil, err
@@ -214,7 +251,11 @@ func (o Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadCloser
 }
 
 // Receive asks a server for content, which the caller closes, and returns its media type. Content that is not whole ends with an error.
-func (o Route[A, R]) Receive(ctx context.Context, s *Server, args A) (kind string, content io.ReadCloser, err error) {
+func (o *Route[A, R]) Receive(ctx context.Context, s *Server, args A) (kind string, content io.ReadCloser, err error) {
+	return (*route)(o).receive(ctx, s, args)
+}
+
+func (o *route) receive(ctx context.Context, s *Server, args any) (kind string, content io.ReadCloser, err error) {
 	res, err := o.ask(ctx, s, args, nil)
 	if err != nil {
 		return "", nil, err
@@ -268,7 +309,7 @@ func (s *sending) Close() error {
 	return nil
 }
 
-func (o Route[A, R]) ask(ctx context.Context, s *Server, args A, content io.Reader) (*http.Response, error) {
+func (o *route) ask(ctx context.Context, s *Server, args any, content io.Reader) (*http.Response, error) {
 	req, err := o.request(ctx, s.URL, args)
 	if err != nil {
 		return nil, err
@@ -304,7 +345,7 @@ func (o Route[A, R]) ask(ctx context.Context, s *Server, args A, content io.Read
 	return nil, s.Failed(resp.StatusCode, data)
 }
 
-func (o Route[A, R]) request(ctx context.Context, base string, args A) (*http.Request, error) {
+func (o *route) request(ctx context.Context, base string, args any) (*http.Request, error) {
 	all := map[string]json.RawMessage{}
 	b, err := json.Marshal(args)
 	if err == nil {
