@@ -44,28 +44,33 @@ func (t *counter[K]) at(key K, when time.Time) *count {
 }
 
 // ranked is a key of a counter, with its share of the largest count in percent.
-type ranked[K comparable] struct {
-	Key K
+type ranked struct {
+	Key any
 	count
 	Share float64
 }
 
 // list is the top of a counter in some order.
-type list[K comparable] struct {
-	Lines []ranked[K]
+type list struct {
+	Lines []ranked
 	Left  int   // keys that are not among the lines
 	Rest  int64 // events beyond maxKeys
 }
 
 // top returns the max keys with the largest by, without those for which it is 0.
-func (t *counter[K]) top(max int, by func(count) int64) list[K] {
-	var l list[K]
+func (t *counter[K]) top(max int, by func(count) int64) list {
+	l := list{Rest: by(t.other)}
 	for key, c := range t.of {
 		if by(*c) > 0 {
-			l.Lines = append(l.Lines, ranked[K]{Key: key, count: *c})
+			l.Lines = append(l.Lines, ranked{Key: key, count: *c})
 		}
 	}
-	slices.SortFunc(l.Lines, func(a, b ranked[K]) int {
+	l.rank(max, by)
+	return l
+}
+
+func (l *list) rank(max int, by func(count) int64) {
+	slices.SortFunc(l.Lines, func(a, b ranked) int {
 		if c := cmp.Compare(by(b.count), by(a.count)); c != 0 {
 			return c
 		}
@@ -77,8 +82,6 @@ func (t *counter[K]) top(max int, by func(count) int64) list[K] {
 	for i := range l.Lines {
 		l.Lines[i].Share = 100 * float64(by(l.Lines[i].count)) / float64(by(l.Lines[0].count))
 	}
-	l.Rest = by(t.other)
-	return l
 }
 
 // often orders a counter by the number of events.
