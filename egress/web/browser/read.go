@@ -10,10 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/page"
-
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
@@ -75,8 +71,8 @@ func (t *visit) insist(ctx context.Context, do func(context.Context) error) erro
 			return errCrashed
 		}
 		// Both are obeyed in the middle of a loop. The second is what ends an endless one.
-		t.tell(t.tab.id, emulation.CommandSetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-		t.tell(t.tab.id, "Runtime.terminateExecution", cdp.Empty{})
+		t.tell(t.tab.id, "Emulation.setScriptExecutionDisabled", object{"value": true})
+		t.tell(t.tab.id, "Runtime.terminateExecution", object{})
 		err = within(ctx, grace<<n, do)
 	}
 	return err
@@ -92,10 +88,11 @@ func within(ctx context.Context, d time.Duration, do func(context.Context) error
 func (t *visit) picture(ctx context.Context, p *Page) {
 	height := float64(Height)
 	err := t.insist(ctx, func(ctx context.Context) error {
-		m, err := cdp.Call(ctx, t.tab, page.GetLayoutMetrics, cdp.Empty{})
-		if err == nil && m.CSSContentSize != nil {
-			height = max(height, m.CSSContentSize.Height)
+		var layout struct {
+			Size struct{ Height float64 } `json:"cssContentSize"`
 		}
+		err := t.tab.call(ctx, "Page.getLayoutMetrics", object{}, &layout)
+		height = max(height, layout.Size.Height)
 		return err
 	})
 	if height > MaxHeight {
@@ -124,14 +121,15 @@ func (t *visit) picture(ctx context.Context, p *Page) {
 func (t *visit) shoot(ctx context.Context, height float64) (picture []byte, err error) {
 	beyond := height > Height
 	err = within(ctx, 4*grace, func(ctx context.Context) error {
-		r, err := cdp.Call(ctx, t.tab, page.CaptureScreenshot, page.CaptureScreenshotParams{
-			Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: &beyond,
-			Clip: &page.Viewport{Width: Width, Height: height, Scale: 1},
-		})
+		var taken struct{ Data []byte }
+		err := t.tab.call(ctx, "Page.captureScreenshot", object{
+			"format": "png", "captureBeyondViewport": beyond,
+			"clip": object{"x": 0, "y": 0, "width": Width, "height": height, "scale": 1},
+		}, &taken)
 		if err != nil {
 			return err
 		}
-		picture = r.Data
+		picture = taken.Data
 		return checkPicture(picture)
 	})
 	return picture, err

@@ -10,13 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/chromedp/cdproto/browser"
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/cdproto/target"
 )
 
 const (
@@ -80,54 +73,54 @@ type visit struct {
 // open makes the page's target and sets it up.
 func (t *visit) open(ctx context.Context) error {
 	b := session{t.wire, ""}
-	own, err := cdp.Call(ctx, b, target.CreateBrowserContext, target.CreateBrowserContextParams{})
-	if err != nil {
+	var own struct{ BrowserContextID string }
+	if err := b.call(ctx, "Target.createBrowserContext", object{}, &own); err != nil {
 		return err
 	}
-	yes := true
-	if _, err := cdp.Call(ctx, b, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
-		Behavior: browser.SetDownloadBehaviorBehaviorDeny, BrowserContextID: own.BrowserContextID, EventsEnabled: &yes,
-	}); err != nil {
+	deny := object{"behavior": "deny", "browserContextId": own.BrowserContextID, "eventsEnabled": true}
+	if err := b.call(ctx, "Browser.setDownloadBehavior", deny, nil); err != nil {
 		return err
 	}
-	made, err := cdp.Call(ctx, b, target.CreateTarget, target.CreateTargetParams{
-		URL: "about:blank", BrowserContextID: own.BrowserContextID, Width: Width, Height: Height,
-	})
-	if err != nil {
+	var made struct{ TargetID string }
+	empty := object{"url": "about:blank", "browserContextId": own.BrowserContextID, "width": Width, "height": Height}
+	if err := b.call(ctx, "Target.createTarget", empty, &made); err != nil {
 		return err
 	}
-	at, err := cdp.Call(ctx, b, target.AttachToTarget, target.AttachToTargetParams{TargetID: made.TargetID, Flatten: &yes})
-	if err != nil {
+	var at struct{ SessionID string }
+	if err := b.call(ctx, "Target.attachToTarget", object{"targetId": made.TargetID, "flatten": true}, &at); err != nil {
 		return err
 	}
-	t.tab = session{t.wire, string(at.SessionID)}
+	t.tab = session{t.wire, at.SessionID}
 	t.mu.Lock()
 	t.session = t.tab.id
 	t.mu.Unlock()
 	for _, c := range []struct {
 		method string
-		params any
+		params object
 	}{
-		{page.CommandEnable, page.EnableParams{}},
-		{page.CommandSetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}},
-		{"Network.enable", cdp.Empty{}},
-		{"Inspector.enable", cdp.Empty{}},
-		{target.CommandSetAutoAttach, target.SetAutoAttachParams{AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: &yes}},
-		{emulation.CommandSetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: Width, Height: Height, DeviceScaleFactor: 1}},
+		{"Page.enable", object{}},
+		{"Page.setLifecycleEventsEnabled", object{"enabled": true}},
+		{"Network.enable", object{}},
+		{"Inspector.enable", object{}},
+		{"Target.setAutoAttach", object{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}},
+		{"Emulation.setDeviceMetricsOverride", object{"width": Width, "height": Height, "deviceScaleFactor": 1, "mobile": false}},
 	} {
-		if err := t.tab.Call(ctx, c.method, c.params, nil); err != nil {
+		if err := t.tab.call(ctx, c.method, c.params, nil); err != nil {
 			return err
 		}
 	}
-	tree, err := cdp.Call(ctx, t.tab, page.GetFrameTree, cdp.Empty{})
-	if err == nil && (tree.FrameTree == nil || tree.FrameTree.Frame == nil) {
+	var tree struct {
+		FrameTree struct{ Frame struct{ ID string } }
+	}
+	err := t.tab.call(ctx, "Page.getFrameTree", object{}, &tree)
+	if err == nil && tree.FrameTree.Frame.ID == "" {
 		err = errors.New("the page has no frame")
 	}
 	if err != nil {
 		return err
 	}
 	t.mu.Lock()
-	t.frame = string(tree.FrameTree.Frame.ID)
+	t.frame = tree.FrameTree.Frame.ID
 	t.mu.Unlock()
 	return nil
 }
@@ -224,8 +217,11 @@ func (t *visit) late() string {
 
 // navigate returns when the page's answer has begun to arrive.
 func (t *visit) navigate(ctx context.Context) error {
-	r, err := cdp.Call(ctx, t.tab, page.Navigate, page.NavigateParams{URL: t.URL})
-	switch {
+	var r struct {
+		ErrorText  string
+		IsDownload bool
+	}
+	switch err := t.tab.call(ctx, "Page.navigate", object{"url": t.URL}, &r); {
 	case err != nil:
 		return err
 	case r.IsDownload || strings.HasSuffix(r.ErrorText, "net::ERR_ABORTED") && t.is(func(w *watch) bool { return w.downloads > 0 }):
@@ -256,18 +252,21 @@ func (e *thrown) Error() string { return "in the page: " + e.text }
 
 // ask evaluates an expression in a world of its own, whose objects the page can't change.
 func (t *visit) ask(ctx context.Context, expression string, result any) error {
-	world, err := cdp.Call(ctx, t.tab, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: cdp.FrameID(t.frame), WorldName: "reader"})
-	if err != nil {
+	var world struct{ ExecutionContextID int64 }
+	if err := t.tab.call(ctx, "Page.createIsolatedWorld", object{"frameId": t.frame, "worldName": "reader"}, &world); err != nil {
 		return err
 	}
-	yes := true
-	r, err := cdp.Call(ctx, t.tab, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, ContextID: world.ExecutionContextID, ReturnByValue: &yes, Silent: &yes})
-	switch {
+	var r struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *struct{ Text string }
+	}
+	evaluate := object{"expression": expression, "contextId": world.ExecutionContextID, "returnByValue": true, "silent": true}
+	switch err := t.tab.call(ctx, "Runtime.evaluate", evaluate, &r); {
 	case err != nil:
 		return err
 	case r.ExceptionDetails != nil:
 		return &thrown{printable(r.ExceptionDetails.Text, 200)}
-	case r.Result == nil:
+	case r.Result.Value == nil:
 		return errors.New("the browser answered without a result")
 	}
 	if err := json.Unmarshal(r.Result.Value, result); err != nil {

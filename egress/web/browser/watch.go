@@ -5,10 +5,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/target"
 )
 
 // maxLoading is the maximum number of a page's requests that are counted at once: a page can make any number.
@@ -19,7 +15,7 @@ const maxID = 200
 
 // watch handles the browser's events, and keeps the state of a visit.
 type watch struct {
-	tell func(session, method string, params any)
+	tell func(session, method string, params object)
 
 	mu      sync.Mutex
 	session string // the page's
@@ -45,8 +41,8 @@ type eventParams struct {
 		Status int `json:"status"`
 	} `json:"response"`
 	TargetInfo struct {
-		TargetID target.ID `json:"targetId"`
-		Type     string    `json:"type"`
+		TargetID string `json:"targetId"`
+		Type     string `json:"type"`
 	} `json:"targetInfo"`
 }
 
@@ -72,7 +68,7 @@ func (w *watch) event(m message) {
 	switch m.Method {
 	case "Page.javascriptDialogOpening":
 		w.dialogs++
-		w.tell(w.session, page.CommandHandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: false})
+		w.tell(w.session, "Page.handleJavaScriptDialog", object{"accept": false})
 	case "Page.lifecycleEvent":
 		w.lifecycle(e)
 	case "Inspector.targetCrashed":
@@ -92,9 +88,9 @@ func (w *watch) related(e eventParams) {
 		return // the page itself
 	case e.TargetInfo.Type == "page":
 		w.popups++
-		w.tell("", target.CommandCloseTarget, target.CloseTargetParams{TargetID: e.TargetInfo.TargetID})
+		w.tell("", "Target.closeTarget", object{"targetId": e.TargetInfo.TargetID})
 	case e.Waiting:
-		w.tell(e.Session, "Runtime.runIfWaitingForDebugger", cdp.Empty{})
+		w.tell(e.Session, "Runtime.runIfWaitingForDebugger", object{})
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-
-	"github.com/chromedp/cdproto/cdp/jsonv2"
 )
 
 const (
@@ -134,7 +132,7 @@ func next(r *bufio.Reader) (m message, err error) {
 }
 
 // call sends a command to a session, "" for the browser's own, and reads its answer into result.
-func (w *wire) call(ctx context.Context, session, method string, params, result any) error {
+func (w *wire) call(ctx context.Context, session, method string, params object, result any) error {
 	answer := make(chan message, 1)
 	w.mu.Lock()
 	if w.pending == nil {
@@ -181,12 +179,12 @@ func (w *wire) call(ctx context.Context, session, method string, params, result 
 }
 
 // encode returns the bytes of a message with these parameters.
-func encode(m message, params any) ([]byte, error) {
-	p, err := jsonv2.Marshal(params)
+func encode(m message, params object) ([]byte, error) {
+	p, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
 	}
-	m.Params = json.RawMessage(p)
+	m.Params = p
 	b, err := json.Marshal(m)
 	return append(b, 0), err
 }
@@ -198,7 +196,7 @@ func (m message) into(method string, result any) error {
 	if result == nil || len(m.Result) == 0 {
 		return nil
 	}
-	if err := jsonv2.Unmarshal(m.Result, result, jsonv2.AllowInvalidUTF8(true)); err != nil {
+	if err := json.Unmarshal(m.Result, result); err != nil {
 		return fmt.Errorf("%s: read the answer: %w", method, err)
 	}
 	return nil
@@ -206,7 +204,7 @@ func (m message) into(method string, result any) error {
 
 // tell sends a command whose answer nobody waits for. The reader may call it: if the browser does not read its
 // commands, the command is dropped.
-func (w *wire) tell(session, method string, params any) {
+func (w *wire) tell(session, method string, params object) {
 	w.mu.Lock()
 	w.next++
 	id := w.next
@@ -221,20 +219,16 @@ func (w *wire) tell(session, method string, params any) {
 	}
 }
 
-// session is a target of the browser. It implements cdp.Session.
+// object holds the parameters of a command.
+type object map[string]any
+
+// session is a target of the browser.
 type session struct {
 	*wire
 	id string
 }
 
-// Call implements cdp.Session.
-func (s session) Call(ctx context.Context, method string, params, result any) error {
-	return s.call(ctx, s.id, method, params, result)
-}
-
-// Subscribe implements cdp.Session. It does nothing: events go to the callback of dial.
-func (session) Subscribe(string) (<-chan jsonv2.Value, func()) {
-	none := make(chan jsonv2.Value)
-	close(none)
-	return none, func() {}
+// call sends a command to the target, and reads its answer into result.
+func (s session) call(ctx context.Context, method string, params object, result any) error {
+	return s.wire.call(ctx, s.id, method, params, result)
 }

@@ -238,7 +238,7 @@ func FuzzMessage(f *testing.F) {
 		if json.Unmarshal(b, &m) != nil {
 			return
 		}
-		w := &watch{tell: func(string, string, any) {}, loading: map[string]struct{}{}, session: "S", frame: "F"}
+		w := &watch{tell: func(string, string, object) {}, loading: map[string]struct{}{}, session: "S", frame: "F"}
 		w.event(m)
 		var v struct{ Value json.RawMessage }
 		_ = m.into("x", &v)
