@@ -376,3 +376,23 @@ func TestStartRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestText of a run may be no text, and long: its trace comes, and those of other runs.
+func TestText(t *testing.T) {
+	c := collect(t, nil)
+	x, bus, logged := export(t, Config{URL: c.URL})
+	e := end("R", time.Now())
+	e.Name, e.Data["ended"], e.Data["limit"] = event.ExecutionFailed, "limit\xff", strings.Repeat("é", 2*maxText)
+	bus.Publish(e)
+	bus.Publish(end("S", time.Now()))
+	x.Close()
+	if len(c.spans) != 18 || len(c.bad) > 0 || logged.String() != "" {
+		t.Fatalf("%d spans, bad %v, the log has %s", len(c.spans), c.bad, logged)
+	}
+	for _, s := range c.spans {
+		if v := values(s.Attributes); v["sandboxmcp.ended"] == "limit\uFFFD" && v["sandboxmcp.limit"] == strings.Repeat("é", maxText) {
+			return
+		}
+	}
+	t.Errorf("no run has its texts: %v", c.spans)
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -124,9 +125,10 @@ func ended(e event.Event) string {
 	return cmp.Or(text(e, "ended"), "failed")
 }
 
+// text returns a fact of an event. A collector refuses all that is sent together with a text that is no UTF-8.
 func text(e event.Event, key string) string {
 	s, _ := e.Data[key].(string)
-	return s
+	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 // language is one of those that there are: what a caller makes up would be a name of its own each time.
