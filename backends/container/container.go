@@ -2,7 +2,8 @@
 //
 // An [Engine] makes and ends containers. Everything else is here: their specification and hardening, the choice of
 // image and user, idle containers, and the removal of what a killed server left behind. Package call connects the
-// server with PID 1, package inside is PID 1, package image has our own images.
+// server with PID 1, package inside is PID 1, package client is what Docker and Podman answer alike, package image has our own
+// images.
 //
 // Library: moby/profiles has the list of system calls that ours is made from.
 package container
@@ -141,12 +142,12 @@ type Container struct {
 	User     string // "uid:gid", numbers
 	KeepID   bool   // rootless Podman: the user in the container is the user of the host
 	Hostname string
-	Env      []string
+	Env      []string // those of the image are not set, nor is one without a value (NAME=), but for PATH
 	Labels   map[string]string
 	Tmpfs    []Tmpfs
 	Shm      int64 // bytes of /dev/shm
 	Binds    []Bind
-	Volumes  []string // of the image: each is covered by an empty, read-only tmpfs
+	Volumes  []string // of the image: each is covered by an empty, read-only tmpfs, unless it Overlaps
 	Covers   []string // directories in Binds that are covered likewise
 	Resources
 	Files    uint64            // RLIMIT_NOFILE, soft and hard

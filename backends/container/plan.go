@@ -186,6 +186,7 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 		Resources: resources(p.spec.Language, l), Files: min(4096, maxFiles()),
 		Sysctls: sysctls(),
 		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, CgroupNS: true, Idle: p.idle,
+		Volumes: p.image.Volumes,
 	}
 	maps.Copy(c.Labels, p.labels)
 	if id != "" {
@@ -210,11 +211,6 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 		c.Binds = append([]Bind{{Host: p.binary.path, Inside: InitPath}}, f.binds(len(p.spec.Trust) > 0)...)
 	}
 	c.Binds, c.Covers = append(c.Binds, p.binds...), p.covers
-	for _, v := range p.image.Volumes {
-		if v = path.Clean(v); !c.overlaps(v) {
-			c.Volumes = append(c.Volumes, v)
-		}
-	}
 	return c
 }
 
@@ -239,9 +235,10 @@ func masked(gpus []string) []string {
 	return append(list, "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/module", "/sys/power")
 }
 
-// overlaps reports whether a mount of ours is at a path, above or below it. Whatever an engine does about a volume
+// Overlaps reports whether a mount of ours is at a path, above or below it. Whatever an engine does about a volume
 // there lies below ours.
-func (c *Container) overlaps(at string) bool {
+func (c *Container) Overlaps(at string) bool {
+	at = path.Clean(at)
 	ours := []string{"/proc", "/dev", "/sys"}
 	for _, t := range c.Tmpfs {
 		ours = append(ours, t.Path)

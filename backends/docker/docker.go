@@ -10,14 +10,14 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/moby/moby/api/types/system"
-	"github.com/moby/moby/client"
+	moby "github.com/moby/moby/client"
 	"github.com/moby/moby/client/pkg/versions"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -78,7 +78,7 @@ func (e *docker) Close() error {
 	if e.link == nil {
 		return nil
 	}
-	return e.link.Close()
+	return e.link.api.Close()
 }
 
 // oldest is the version of the API of Docker 20.10: the first with cgroup namespaces and cgroup v2.
@@ -86,11 +86,10 @@ const oldest = "1.41"
 
 // link is a connection to one Docker Engine.
 type link struct {
-	*client.Client
+	client.Client
+	api      *moby.Client
 	endpoint endpoint
 	info     system.Info // its answer when it was connected
-
-	images sync.Map // container.Image by id: what an id means never changes
 }
 
 // dial connects, agrees on a version of the API, and refuses servers that are no usable Docker Engine.
@@ -99,11 +98,12 @@ func dial(ctx context.Context, p endpoint) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(options...)
+	c, err := moby.New(options...)
 	if err != nil {
 		return nil, fmt.Errorf("connect with Docker at %s: %w", p.Host, err)
 	}
-	l := &link{Client: c, endpoint: p}
+	l := &link{api: c, endpoint: p}
+	l.Client = client.Client{Connect: func(context.Context) (*moby.Client, error) { return c, nil }, Explain: l.explain}
 	if err := l.handshake(ctx); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -113,7 +113,7 @@ func dial(ctx context.Context, p endpoint) (*link, error) {
 
 // handshake checks the engine's version and kind.
 func (l *link) handshake(ctx context.Context) error {
-	ping, err := l.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	ping, err := l.api.Ping(ctx, moby.PingOptions{NegotiateAPIVersion: true})
 	if err != nil && ping.APIVersion == "" {
 		return l.explain("connect with Docker", err)
 	}
@@ -124,7 +124,7 @@ func (l *link) handshake(ctx context.Context) error {
 	if err != nil {
 		return l.explain("connect with Docker", err)
 	}
-	server, err := l.ServerVersion(ctx, client.ServerVersionOptions{})
+	server, err := l.api.ServerVersion(ctx, moby.ServerVersionOptions{})
 	if err != nil {
 		return l.explain("ask Docker for its version", err)
 	}
@@ -139,7 +139,7 @@ func (l *link) handshake(ctx context.Context) error {
 
 // fetchInfo stores the engine's description.
 func (l *link) fetchInfo(ctx context.Context) error {
-	r, err := l.Info(ctx, client.InfoOptions{})
+	r, err := l.api.Info(ctx, moby.InfoOptions{})
 	if err != nil {
 		return l.explain("ask Docker what it is", err)
 	}
@@ -150,20 +150,8 @@ func (l *link) fetchInfo(ctx context.Context) error {
 	return nil
 }
 
-// image returns the image with an id, from the cache if it is there.
-func (l *link) image(ctx context.Context, id string) (container.Image, error) {
-	if known, ok := l.images.Load(id); ok {
-		return known.(container.Image), nil
-	}
-	i, err := l.Image(ctx, id)
-	if err == nil && i.ID == id {
-		l.images.Store(id, i)
-	}
-	return i, err
-}
-
 // options returns the library's options for connecting to p.
-func (p endpoint) options() ([]client.Opt, error) {
+func (p endpoint) options() ([]moby.Opt, error) {
 	if !strings.HasPrefix(p.Host, "ssh://") {
 		return p.ClientOpts()
 	}
@@ -172,8 +160,8 @@ func (p endpoint) options() ([]client.Opt, error) {
 		return nil, err
 	}
 	// The host's name is only for the header: ssh goes to the right place.
-	return []client.Opt{client.WithAPIVersionFromEnv(), client.WithHost("http://docker.invalid"),
-		client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return []moby.Opt{moby.WithAPIVersionFromEnv(), moby.WithHost("http://docker.invalid"),
+		moby.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialSSH(ctx, args, p.login.environ)
 		})}, nil
 }

@@ -88,7 +88,7 @@ func images(e *docker) error {
 		return err
 	}
 	root := archive(map[string]string{"guest": string(program), "etc/passwd": "u:x:5000:5000::/:/\n", "data/kept": "of the image\n"})
-	r, err := l.ImageImport(ctx, client.ImageImportSource{Source: root, SourceName: "-"}, "guest:1", client.ImageImportOptions{Changes: []string{"LABEL test=yes"}})
+	r, err := l.api.ImageImport(ctx, client.ImageImportSource{Source: root, SourceName: "-"}, "guest:1", client.ImageImportOptions{Changes: []string{"LABEL test=yes"}})
 	if err != nil {
 		return err
 	}
@@ -126,13 +126,22 @@ func plan(t *testing.T, e *docker, image string, args ...string) container.Conta
 	if err != nil {
 		t.Fatal(err)
 	}
+	env := []string{"OURS=1"}
+	for _, kv := range i.Env {
+		if name, _, _ := strings.Cut(kv, "="); name == "PATH" {
+			env = append(env, kv)
+		} else {
+			env = append(env, name+"=")
+		}
+	}
 	return container.Container{
 		Name:      fmt.Sprintf("c%d", names.Add(1)),
 		Image:     i.ID,
 		Args:      append([]string{"/guest"}, args...),
 		User:      "1879048200:1879048200",
 		Hostname:  "sandbox",
-		Env:       []string{"OURS=1"},
+		Env:       env,
+		Volumes:   i.Volumes,
 		Labels:    map[string]string{"of": t.Name()},
 		Tmpfs:     []container.Tmpfs{{Path: "/work", Size: 8 << 20, Mode: 0o755, Exec: true}},
 		Shm:       4 << 20,

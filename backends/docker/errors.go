@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/moby/moby/client"
+	moby "github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -63,25 +63,16 @@ func startCommand(path string) any {
 func (l *link) explain(doing string, err error) error {
 	switch {
 	case err == nil || errors.As(err, new(*backends.Refusal)):
-		return err
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s: %w", doing, err)
 	case strings.Contains(err.Error(), "could not select device driver"):
 		return backends.Refuse("Docker has no driver for GPUs", "install the NVIDIA Container Toolkit, then: ",
 			remedy.Command.With("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"))
-	case client.IsErrConnectionFailed(err):
+	case moby.IsErrConnectionFailed(err):
 		return l.unreachable(doing, err)
 	case errdefs.IsUnauthorized(err):
-		return backends.Refuse(doing+": "+engineMessage(err), remedy.Command.With("docker login"))
+		return backends.Refuse(doing+": "+client.Message(err), remedy.Command.With("docker login"))
 	}
-	return fmt.Errorf("%s: %w", doing, engineError{err})
+	return client.Explain(doing, err)
 }
-
-// engineError is an error with the engine's text, made safe for people.
-type engineError struct{ error }
-
-func (s engineError) Error() string { return engine.Plain(s.error.Error()) }
-func (s engineError) Unwrap() error { return s.error }
 
 // unreachable explains why an engine that was reached before, or one behind a network, can't be reached.
 func (l *link) unreachable(doing string, err error) error {
@@ -94,42 +85,17 @@ func (l *link) unreachable(doing string, err error) error {
 		}
 		return fmt.Errorf("%s: %w", doing, err) // it answers again
 	}
-	return backends.Refuse(fmt.Sprintf("%s: Docker does not answer at %s: %s", doing, l.endpoint.Host, engineMessage(err)),
+	return backends.Refuse(fmt.Sprintf("%s: Docker does not answer at %s: %s", doing, l.endpoint.Host, client.Message(err)),
 		"docker -H ", l.endpoint.Host, " version shows whether it can be reached from here")
 }
 
-// engineMessage is the engine's message, for people.
-func engineMessage(err error) string {
-	return engine.Plain(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
-}
-
-const (
-	probeTimeout = 2 * time.Second        // how long a socket may take to answer
-	retryPause   = 300 * time.Millisecond // before a second attempt
-)
-
-// retry calls f, and once more if the first call failed by chance. Only for calls that may be repeated.
-func retry(ctx context.Context, f func() error) error {
-	err := f()
-	if !isTemporary(err) || !engine.Pause(ctx, retryPause) {
-		return err
-	}
-	return f()
-}
-
-// isTemporary reports whether an error is one of a daemon that stops or starts: no connection, one that was cut before
-// the answer, or an answer about the daemon and not about the request.
-func isTemporary(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	return client.IsErrConnectionFailed(err) || errdefs.IsUnavailable(err) || errdefs.IsInternal(err)
-}
+// probeTimeout is how long a socket may take to answer.
+const probeTimeout = 2 * time.Second
 
 // gotResponse reports whether the engine has answered the request, if only with an error. A proxy may answer in its
 // place that it is unavailable.
 func gotResponse(err error) bool {
-	return err == nil || !client.IsErrConnectionFailed(err) && !errdefs.IsUnavailable(err) &&
+	return err == nil || !moby.IsErrConnectionFailed(err) && !errdefs.IsUnavailable(err) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 

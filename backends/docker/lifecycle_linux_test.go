@@ -25,7 +25,7 @@ import (
 // volumes are the anonymous ones that there are.
 func volumes(t *testing.T, l *link) []string {
 	t.Helper()
-	r, err := l.VolumeList(t.Context(), client.VolumeListOptions{})
+	r, err := l.api.VolumeList(t.Context(), client.VolumeListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestInfoNotLocal(t *testing.T) {
 		"gVisor":        func(l *link) { l.info.DefaultRuntime = "runsc" },
 		"none of these": func(*link) {},
 	} {
-		other := &link{Client: l.Client, endpoint: l.endpoint, info: l.info}
+		other := &link{api: l.api, endpoint: l.endpoint, info: l.info}
 		change(other)
 		if got, err := other.local(t.Context(), filepath.Join(t.TempDir(), "not", "yet")); err != nil || got != (name == "none of these") {
 			t.Errorf("%s: got %v, %v", name, got, err)
@@ -140,7 +140,7 @@ func TestUpdate(t *testing.T) {
 			t.Fatalf("%+v: %v", r, err)
 		}
 	}
-	i, err := l.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+	i, err := l.api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestImages(t *testing.T) {
 		t.Errorf("got %+v, %v", all, err)
 	}
 	for _, ref := range []string{"no-such-image", "docker.io/library/none:1", "sha256:" + strings.Repeat("0", 64)} {
-		if _, err := e.Image(t.Context(), ref); err != container.ErrNoImage {
+		if _, err := e.Image(t.Context(), ref); !errors.Is(err, container.ErrNoImage) {
 			t.Errorf("%s: got %v", ref, err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := l.VolumeRemove(context.Background(), "seeded", client.VolumeRemoveOptions{Force: true}); err != nil {
+		if _, err := l.api.VolumeRemove(context.Background(), "seeded", client.VolumeRemoveOptions{Force: true}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -286,7 +286,7 @@ func TestSeed(t *testing.T) {
 			c := plan(t, e, "guest:1", "exit", "0")
 			c.Binds = []container.Bind{{Host: "seeded", Inside: "/mounted"}}
 			id := create(t, e, c)
-			s, err := l.ContainerStatPath(t.Context(), id, client.ContainerStatPathOptions{Path: "/mounted/big"})
+			s, err := l.api.ContainerStatPath(t.Context(), id, client.ContainerStatPathOptions{Path: "/mounted/big"})
 			if err != nil || s.Stat.Size != int64(len(content)) {
 				t.Errorf("got %+v, %v", s, err)
 			}
@@ -321,7 +321,7 @@ func TestSeedWaits(t *testing.T) {
 	if err := e.Seed(t.Context(), "busy", nil, whole(nil), "guest:1"); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.VolumeRemove(t.Context(), "busy", client.VolumeRemoveOptions{Force: true}); err != nil {
+	if _, err := l.api.VolumeRemove(t.Context(), "busy", client.VolumeRemoveOptions{Force: true}); err != nil {
 		t.Error(err)
 	}
 }
@@ -335,7 +335,7 @@ func TestSeedHalf(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := l.VolumeRemove(context.Background(), "half", client.VolumeRemoveOptions{Force: true}); err != nil {
+		if _, err := l.api.VolumeRemove(context.Background(), "half", client.VolumeRemoveOptions{Force: true}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -365,7 +365,7 @@ func TestSeedHalf(t *testing.T) {
 	if err := e.Remove(t.Context(), c.Name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.VolumeRemove(t.Context(), "half", client.VolumeRemoveOptions{Force: true}); err != nil {
+	if _, err := l.api.VolumeRemove(t.Context(), "half", client.VolumeRemoveOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	c.Name += "empty"

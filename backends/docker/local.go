@@ -15,7 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
-	"github.com/moby/moby/client"
+	moby "github.com/moby/moby/client"
 )
 
 // local reports whether files and sockets of ours can be mounted into containers. All of it must hold:
@@ -87,7 +87,7 @@ func (l *link) sameKernel() bool {
 // sees reports whether the engine sees a path: it is asked to make a container that mounts the path, from an image that
 // can't exist. The engine reports a missing path first, and so nothing is made.
 func (l *link) sees(ctx context.Context, file string) (bool, error) {
-	made, err := l.ContainerCreate(ctx, client.ContainerCreateOptions{
+	made, err := l.api.ContainerCreate(ctx, moby.ContainerCreateOptions{
 		Config: &container.Config{Image: "sha256:" + strings.Repeat("0", 64), Cmd: []string{"/"}},
 		HostConfig: &container.HostConfig{
 			NetworkMode: "none",
@@ -96,7 +96,7 @@ func (l *link) sees(ctx context.Context, file string) (bool, error) {
 	})
 	switch {
 	case err == nil: // an image that hashes to nothing but zeros: it is not to be trusted further
-		_, err = l.ContainerRemove(ctx, made.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		_, err = l.api.ContainerRemove(ctx, made.ID, moby.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		return false, err
 	case errdefs.IsNotFound(err):
 		return true, nil

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -11,7 +10,6 @@ import (
 
 	api "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
-	"github.com/moby/moby/client"
 	"github.com/moby/moby/client/pkg/versions"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
@@ -20,13 +18,13 @@ import (
 )
 
 // config is the part of a container that an image can influence: each field that an image has is set.
-func config(c container.Container, i container.Image) *api.Config {
+func config(c container.Container) *api.Config {
 	return &api.Config{
 		Image:       c.Image,
 		Hostname:    c.Hostname,
 		User:        c.User,
 		Entrypoint:  c.Args, // with one of its own, a container does not take the image's command
-		Env:         environment(c.Env, i.Env),
+		Env:         environment(c.Env),
 		Labels:      c.Labels,
 		WorkingDir:  "/",
 		Healthcheck: &api.HealthConfig{Test: []string{"NONE"}},
@@ -37,28 +35,23 @@ func config(c container.Container, i container.Image) *api.Config {
 	}
 }
 
-// environment is our environment, and removes the image's: the engine removes a name without a value. PATH stays, since
-// it says where the image has its programs. HOSTNAME is the engine's.
-func environment(ours, images []string) []string {
-	set := map[string]bool{"PATH": true}
-	env := append([]string(nil), ours...)
-	for _, e := range ours {
-		name, _, _ := strings.Cut(e, "=")
-		set[name] = true
-	}
-	for _, e := range append([]string{"HOSTNAME"}, images...) {
-		name, _, _ := strings.Cut(e, "=")
-		if name != "" && !set[name] {
-			set[name] = true
-			env = append(env, name)
+// environment leaves out variables without a value, also if the image has them: the engine removes a name alone. HOSTNAME is
+// the engine's.
+func environment(env []string) []string {
+	list := []string{"HOSTNAME"}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		if value == "" {
+			kv = name
 		}
+		list = append(list, kv)
 	}
-	return env
+	return list
 }
 
 // hostConfig is the part that only the engine decides. A field that is not set has the engine's default, which is the
 // closed one.
-func (l *link) hostConfig(c container.Container, i container.Image) *api.HostConfig {
+func (l *link) hostConfig(c container.Container) *api.HostConfig {
 	no := false
 	security := []string{"no-new-privileges"}
 	if c.Seccomp != "" {
@@ -73,7 +66,7 @@ func (l *link) hostConfig(c container.Container, i container.Image) *api.HostCon
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    security,
 		ReadonlyRootfs: true,
-		Tmpfs:          tmpfs(c, i),
+		Tmpfs:          tmpfs(c),
 		ShmSize:        c.Shm,
 		Mounts:         l.mounts(c.Binds),
 		IpcMode:        api.IPCModePrivate,
@@ -112,15 +105,6 @@ func (l *link) resources(r container.Resources) api.Resources {
 	return a
 }
 
-func (l *link) Update(ctx context.Context, id string, r container.Resources) error {
-	limits := l.resources(r)
-	err := retry(ctx, func() error {
-		_, err := l.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{Resources: &limits})
-		return err
-	})
-	return l.explain("change the limits of container "+id, err)
-}
-
 // ulimits are the limits of each process, and of all of a user. There are no core files: 1 byte is the kernel's word
 // for none, also where core_pattern is a pipe.
 func ulimits(files uint64) []*api.Ulimit {
@@ -153,7 +137,7 @@ const inodes = "nr_inodes=256k"
 
 // tmpfs are the file systems in memory, as mount options by path: those that belong to the user, and those that cover
 // the image's volumes and the paths that no program may see.
-func tmpfs(c container.Container, i container.Image) map[string]string {
+func tmpfs(c container.Container) map[string]string {
 	uid, gid, _ := strings.Cut(c.User, ":")
 	m := map[string]string{}
 	for _, t := range c.Tmpfs {
@@ -170,7 +154,7 @@ func tmpfs(c container.Container, i container.Image) map[string]string {
 	for _, b := range c.Binds {
 		ours = append(ours, path.Clean(b.Inside))
 	}
-	for _, v := range slices.Concat(c.Covers, c.Volumes, i.Volumes) {
+	for _, v := range slices.Concat(c.Covers, c.Volumes) {
 		if v = path.Clean(v); !slices.Contains(ours, v) {
 			m[v] = cover(v, ours)
 		}
@@ -214,5 +198,5 @@ func (l *link) mounts(binds []container.Bind) []mount.Mount {
 func (l *link) recursive() bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(l.info.KernelVersion, "%d.%d", &major, &minor)
-	return n == 2 && (major > 5 || major == 5 && minor >= 12) && versions.GreaterThanOrEqualTo(l.ClientVersion(), "1.44")
+	return n == 2 && (major > 5 || major == 5 && minor >= 12) && versions.GreaterThanOrEqualTo(l.api.ClientVersion(), "1.44")
 }

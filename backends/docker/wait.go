@@ -10,9 +10,10 @@ import (
 	"github.com/containerd/errdefs"
 	api "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/events"
-	"github.com/moby/moby/client"
+	moby "github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
@@ -24,7 +25,7 @@ const eventTimeout = time.Second
 // engine keeps its last 256 events and repeats them, so that it does not matter when Wait is called, within reason.
 func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 	var s exitEvents
-	for pause := retryPause; ; pause = min(2*pause, 2*time.Second) {
+	for pause := 300 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		err := l.followEvents(ctx, id, &s)
 		if err == nil {
 			return s.exit(), nil
@@ -32,7 +33,7 @@ func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 		if ctx.Err() != nil {
 			return container.Exit{}, ctx.Err()
 		}
-		if !errors.Is(err, errCut) && !isTemporary(err) && !isEOF(err) {
+		if !errors.Is(err, errCut) && !client.IsTemporary(err) && !isEOF(err) {
 			return container.Exit{}, l.explain("wait for container "+id, err)
 		}
 		// The daemon has gone. Its containers may live on (live-restore), or die, or die when it
@@ -51,15 +52,15 @@ var errCut = errors.New("the daemon ended the connection")
 func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	filter := make(client.Filters).Add("type", "container").Add("container", id).Add("event", "die", "kill", "oom", "destroy")
-	stream := l.Events(ctx, client.EventsListOptions{Since: "1", Filters: filter}) // 1970: all that it has
+	filter := make(moby.Filters).Add("type", "container").Add("container", id).Add("event", "die", "kill", "oom", "destroy")
+	stream := l.api.Events(ctx, moby.EventsListOptions{Since: "1", Filters: filter}) // 1970: all that it has
 	defer func() {
 		cancel()
 		for range stream.Err { // until its goroutine has ended
 		}
 	}()
 	// Only now: what happens after this inspection, the stream tells.
-	r, err := l.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	r, err := l.api.ContainerInspect(ctx, id, moby.ContainerInspectOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return err
 	}
@@ -74,7 +75,7 @@ func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error
 				return nil
 			}
 		case err := <-stream.Err:
-			if ctx.Err() == nil && (err == nil || isTemporary(err) || !gotResponse(err) || isEOF(err)) {
+			if ctx.Err() == nil && (err == nil || client.IsTemporary(err) || !gotResponse(err) || isEOF(err)) {
 				return errCut
 			}
 			return err

@@ -58,7 +58,7 @@ func TestWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := func(id string) int {
-		r, err := l.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+		r, err := l.api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,15 +80,15 @@ func TestWait(t *testing.T) {
 			return syscall.Kill(pid(id), syscall.SIGKILL)
 		}, container.Exit{Code: 137, Why: "not through Docker"}, false},
 		{"docker kill", []string{"sleep"}, func(id string) error {
-			_, err := l.ContainerKill(t.Context(), id, client.ContainerKillOptions{Signal: "KILL"})
+			_, err := l.api.ContainerKill(t.Context(), id, client.ContainerKillOptions{Signal: "KILL"})
 			return err
 		}, container.Exit{Code: 137, Why: "signal 9 through Docker"}, false},
 		{"docker rm -f", []string{"sleep"}, func(id string) error {
-			_, err := l.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{Force: true})
+			_, err := l.api.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{Force: true})
 			return err
 		}, container.Exit{Code: 137, Why: "signal 9 through Docker"}, false},
 		{"removed before it began", []string{"sleep"}, func(id string) error {
-			_, err := l.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{Force: true})
+			_, err := l.api.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{Force: true})
 			return err
 		}, container.Exit{Removed: true, Why: "before it was started"}, true},
 	} {

@@ -9,6 +9,6 @@ import (
 
 // BenchmarkPool runs programs in containers that were started ahead.
 func BenchmarkPool(b *testing.B) {
-	url := enginetest.Podman(b)
-	enginetest.BenchPool(b, url, func() container.Engine { return New(Config{Host: url}) })
+	url, dir := enginetest.Podman(b), b.TempDir()
+	enginetest.BenchPool(b, url, func() container.Engine { return New(Config{Host: url, Dir: dir}) })
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/containers/podman/v5/pkg/bindings"
+	moby "github.com/moby/moby/client"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
@@ -23,6 +25,7 @@ import (
 // connection is a connection to a service, with the service's description.
 type connection struct {
 	conn     *bindings.Connection
+	docker   *moby.Client // for Docker's API, on the same service
 	endpoint endpoint
 	service  *service // our own, or nil
 	facts    facts
@@ -30,6 +33,7 @@ type connection struct {
 
 func (l *connection) close() {
 	l.conn.Client.CloseIdleConnections()
+	l.docker.Close()
 	if l.service != nil {
 		l.service.end()
 	}
@@ -63,11 +67,20 @@ func (e *Engine) connect(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
+// dockerClient returns the connection's client of Docker's API.
+func (e *Engine) dockerClient(ctx context.Context) (*moby.Client, error) {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.docker, nil
+}
+
 // drop forgets a connection that failed. Connections over ssh do not come back by themselves.
-func (e *Engine) drop(l *connection) {
+func (e *Engine) drop(c *moby.Client) {
 	e.sem <- struct{}{}
 	defer func() { <-e.sem }()
-	if e.conn == l && l.service == nil {
+	if l := e.conn; l != nil && l.docker == c && l.service == nil {
 		l.close()
 		e.conn = nil
 	}
@@ -134,7 +147,19 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	transport, ok := conn.Client.Transport.(*http.Transport)
+	if !ok {
+		return nil, fmt.Errorf("connect with podman at %s: our bug: a %T can't be taken over", p.redacted(), conn.Client.Transport)
+	}
 	l := &connection{conn: conn, endpoint: p}
+	l.docker, err = moby.New(moby.WithHost("unix:///podman"), moby.WithAPIVersion(dockerAPI), moby.WithDialContext(transport.DialContext),
+		moby.WithHTTPRequestHook(func(r *http.Request) error { // or Podman uses no credentials but those of a header that is always there
+			r.Header.Del("X-Registry-Config")
+			return nil
+		}))
+	if err != nil {
+		return nil, err
+	}
 	if l.facts, err = e.queryInfo(ctx, l); err != nil {
 		return nil, fmt.Errorf("ask podman at %s what it is: %w", p.redacted(), err)
 	}

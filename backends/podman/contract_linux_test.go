@@ -9,18 +9,18 @@ import (
 
 // TestContract runs the attacks that all backends share.
 func TestContract(t *testing.T) {
-	url := enginetest.Podman(t)
-	enginetest.Contract(t, url, false, func() container.Engine { return New(Config{Host: url}) })
+	url, dir := enginetest.Podman(t), t.TempDir()
+	enginetest.Contract(t, url, false, func() container.Engine { return New(Config{Host: url, Dir: dir}) })
 }
 
 // TestHostileImages runs programs in images whose files are in the way.
 func TestHostileImages(t *testing.T) {
-	url := enginetest.Podman(t)
-	enginetest.HostileImages(t, url, func() container.Engine { return New(Config{Host: url}) })
+	url, dir := enginetest.Podman(t), t.TempDir()
+	enginetest.HostileImages(t, url, func() container.Engine { return New(Config{Host: url, Dir: dir}) })
 }
 
 // TestHidden tries to see what the server hides.
 func TestHidden(t *testing.T) {
-	url := enginetest.Podman(t)
-	enginetest.Hidden(t, url, func() container.Engine { return New(Config{Host: url}) })
+	url, dir := enginetest.Podman(t), t.TempDir()
+	enginetest.Hidden(t, url, func() container.Engine { return New(Config{Host: url, Dir: dir}) })
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -14,8 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
+	docker "github.com/moby/moby/api/types/container"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -38,7 +41,7 @@ func (e *Engine) Create(ctx context.Context, c container.Container) (string, err
 	id, err := e.create(ctx, s)
 	if err != nil {
 		e.forgetInfo()
-		return "", fmt.Errorf("make a container: %w", noGPU(err, c.GPUs))
+		return "", e.explain("create container "+c.Name, noGPU(err, c.GPUs))
 	}
 	if err := e.finish(ctx, id, c, s); err != nil {
 		e.discard(id)
@@ -55,11 +58,11 @@ func (e *Engine) create(ctx context.Context, s spec) (string, error) {
 
 // finish checks the container, and adds the parts that can only be added then.
 func (e *Engine) finish(ctx context.Context, id string, c container.Container, s spec) error {
-	var is inspected
-	if err := e.call(ctx, inspect(id), &is); err != nil {
-		return fmt.Errorf("inspect a container: %w", err)
+	is, err := e.Inspect(ctx, id)
+	if err != nil {
+		return e.explain("inspect container "+c.Name, err)
 	}
-	if err := refuseExtra(is, s); err != nil {
+	if err := refuseExtra(is.Container, s); err != nil {
 		return err
 	}
 	if err := e.putNames(ctx, id, c); err != nil {
@@ -69,7 +72,7 @@ func (e *Engine) finish(ctx context.Context, id string, c container.Container, s
 		return nil
 	}
 	// Most versions look devices up when the runtime gets the container: here the reason is still known.
-	err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/init"}, nil)
+	err = e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/init"}, nil)
 	return noGPU(err, c.GPUs)
 }
 
@@ -89,9 +92,26 @@ func (e *Engine) discard(id string) {
 	e.Remove(ctx, id)
 }
 
+// Remove implements [container.Engine].
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	e.awaitNotice(ctx, id)
+	return e.Client.Remove(ctx, id)
+}
+
+// awaitNotice waits until Podman has noticed the end of a container, whose first process has been told to end if this is
+// ours, but not for long: before that, Podman would have its runtime kill it, and find out why that failed.
+func (e *Engine) awaitNotice(ctx context.Context, id string) {
+	for begun := time.Now(); time.Since(begun) < time.Second/4 && engine.Pause(ctx, 2*time.Millisecond); {
+		is, err := e.Inspect(ctx, id)
+		if err != nil || !begunState(is.Container.State) || endedState(is.Container.State) {
+			return
+		}
+	}
+}
+
 // refuseExtra refuses a container that has more than we asked for: containers.conf can add mounts and devices to each,
 // and no request can say that we want none.
-func refuseExtra(is inspected, s spec) error {
+func refuseExtra(is docker.InspectResponse, s spec) error {
 	var more []string
 	for _, m := range is.Mounts {
 		asked := slices.ContainsFunc(s.Mounts, func(a mount) bool { return path.Clean(a.Destination) == m.Destination }) ||
@@ -113,15 +133,14 @@ func refuseExtra(is inspected, s spec) error {
 
 // Start implements [container.Engine].
 func (e *Engine) Start(ctx context.Context, id string) error {
-	if err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/start"}, nil); err != nil {
+	err := e.Client.Start(ctx, id)
+	if err != nil {
 		e.forgetInfo()
-		return fmt.Errorf("start a container: %w", err)
 	}
-	return nil
+	return err
 }
 
-// Update implements [container.Engine]. Before 4.3, Podman can't: the error then is
-// [errors.ErrUnsupported].
+// Update implements [container.Engine]. By Docker's API, only Podman 5 can.
 func (e *Engine) Update(ctx context.Context, id string, r container.Resources) error {
 	l, err := e.connect(ctx)
 	if err != nil {
@@ -135,13 +154,10 @@ func (e *Engine) Update(ctx context.Context, id string, r container.Resources) e
 		return fmt.Errorf("change a container's limits: %w: this Podman can't limit any", errors.ErrUnsupported)
 	}
 	err = e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/update", json: limits, again: true}, nil)
-	if f := (*failure)(nil); errors.As(err, &f) && f.notAPI && (f.status == http.StatusNotFound || f.status == http.StatusMethodNotAllowed) {
-		err = fmt.Errorf("%w by Podman before 4.3", errors.ErrUnsupported)
+	if errdefs.IsNotFound(err) {
+		err = fmt.Errorf("%w (Podman before 4.3 can't)", err)
 	}
-	if err != nil {
-		return fmt.Errorf("change a container's limits: %w", err)
-	}
-	return nil
+	return e.explain("change the limits of container "+id, err)
 }
 
 // nameFiles are the files that tell programs how names are resolved: by our own init, or not at all.
@@ -167,18 +183,5 @@ func (e *Engine) putNames(ctx context.Context, id string, c container.Container)
 	if err := w.Close(); err != nil || !any {
 		return err
 	}
-	if err := e.put(ctx, id, "/", bytes.NewReader(archive.Bytes())); err != nil {
-		return fmt.Errorf("write resolv.conf and hosts into a container: %w", err)
-	}
-	return nil
-}
-
-// put unpacks a tar archive in a container, with the archive's owners.
-func (e *Engine) put(ctx context.Context, id, dir string, archive io.Reader) error {
-	return e.call(ctx, request{
-		method: http.MethodPut, path: "/containers/" + url.PathEscape(id) + "/archive",
-		query:  url.Values{"path": {dir}, "copyUIDGID": {"false"}},
-		header: http.Header{"Content-Type": {"application/x-tar"}},
-		body:   archive,
-	}, nil)
+	return e.explain("write resolv.conf and hosts into container "+c.Name, e.Unpack(ctx, id, "/", &archive))
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -86,15 +88,15 @@ func waitFor(t *testing.T, e *Engine, c string) <-chan container.Exit {
 // watched waits until Wait watches a container's first process: then nothing of its end is missed.
 func watched(t *testing.T, e *Engine, c string) {
 	t.Helper()
-	var is inspected
-	if err := e.call(t.Context(), inspect(c), &is); err != nil {
+	is, err := e.Inspect(t.Context(), c)
+	if err != nil {
 		t.Fatal(err)
 	}
 	hosttest.Until(t, "the container's first process is watched", func() bool {
 		files, _ := filepath.Glob("/proc/self/fdinfo/*")
 		return slices.ContainsFunc(files, func(file string) bool {
 			text, _ := os.ReadFile(file)
-			return strings.Contains(string(text), fmt.Sprintf("Pid:\t%d\n", is.State.PID))
+			return strings.Contains(string(text), fmt.Sprintf("Pid:\t%d\n", is.Container.State.Pid))
 		})
 	})
 }
@@ -102,7 +104,7 @@ func watched(t *testing.T, e *Engine, c string) {
 // gone waits until Podman has removed one by itself.
 func gone(t *testing.T, e *Engine, c string) {
 	t.Helper()
-	hosttest.Until(t, "Podman has removed the container", func() bool { return isGone(e.call(t.Context(), inspect(c), nil)) })
+	hosttest.Until(t, "Podman has removed the container", func() bool { _, err := e.Inspect(t.Context(), c); return errdefs.IsNotFound(err) })
 }
 
 // TestNeverStarted waits for containers that are removed before they run.

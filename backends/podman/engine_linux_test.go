@@ -38,7 +38,7 @@ func served(t *testing.T) *Engine {
 
 func connected(t *testing.T, url string) *Engine {
 	t.Helper()
-	e := New(Config{Host: url}).(*Engine)
+	e := New(Config{Host: url, Dir: t.TempDir()}).(*Engine)
 	t.Cleanup(func() { e.Close() })
 	if _, err := e.Info(t.Context()); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func connected(t *testing.T, url string) *Engine {
 // engineIn returns one with a service and a store of its own.
 func engineIn(t *testing.T, dir string) *Engine {
 	t.Helper()
-	e := New(Config{Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"}}).(*Engine)
+	e := New(Config{Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"}, Dir: t.TempDir()}).(*Engine)
 	t.Cleanup(func() { e.Close() })
 	if _, err := e.Info(t.Context()); err != nil {
 		t.Fatal(err)
@@ -263,11 +263,11 @@ func unmarshal(t *testing.T, text string) map[string]string {
 // cgroup reads the limits of a container that runs, from outside.
 func cgroup(t *testing.T, e *Engine, id string) map[string]string {
 	t.Helper()
-	var is inspected
-	if err := e.call(t.Context(), inspect(id), &is); err != nil {
+	is, err := e.Inspect(t.Context(), id)
+	if err != nil {
 		t.Fatal(err)
 	}
-	lines, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", is.State.PID))
+	lines, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", is.Container.State.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}

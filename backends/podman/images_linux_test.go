@@ -60,7 +60,7 @@ func TestPull(t *testing.T) {
 	write(t, auth, fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("someone:"+word))))
 	start := func(environ ...string) *Engine {
 		e := New(Config{
-			Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"},
+			Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"}, Dir: t.TempDir(),
 			Environ: append(append(os.Environ(), "CONTAINERS_REGISTRIES_CONF="+conf), environ...),
 		}).(*Engine)
 		t.Cleanup(func() { e.Close() })

@@ -6,12 +6,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	moby "github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
@@ -51,8 +54,11 @@ type facts struct {
 
 // Info implements [container.Engine].
 func (e *Engine) Info(ctx context.Context) (container.Info, error) {
-	if err := e.call(ctx, request{method: http.MethodGet, path: "/_ping", again: true}, nil); err != nil {
-		return container.Info{}, err
+	if err := e.Retry(ctx, func(c *moby.Client) error {
+		_, err := c.Ping(ctx, moby.PingOptions{})
+		return err
+	}); err != nil {
+		return container.Info{}, e.explain("connect with podman", err)
 	}
 	l, err := e.connect(ctx)
 	if err != nil {
@@ -66,11 +72,9 @@ func (e *Engine) queryInfo(ctx context.Context, l *connection) (facts, error) {
 	mark := e.infoKey(l.endpoint)
 	h, here := e.loadInfo(mark)
 	if !here {
-		res, err := l.send(ctx, request{method: http.MethodGet, path: "/info"})
-		if err != nil {
-			return facts{}, err
-		}
-		if err := decode(res, &h); err != nil {
+		if err := l.read(ctx, request{method: http.MethodGet, path: "/info"}, func(answer io.Reader) error {
+			return json.NewDecoder(answer).Decode(&h)
+		}); err != nil {
 			return facts{}, err
 		}
 		if here = l.endpoint.path() != "" && h.isLocal(); here {

@@ -8,6 +8,7 @@ package podman
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 )
 
 // Config locates Podman.
@@ -26,17 +28,17 @@ type Config struct {
 	// Service is the program podman, and global arguments for it: a service of our own is started
 	// from it, whatever else answers. If nil, that is only done where nothing answers.
 	Service []string
-	// Dir will hold files for the engine, which stay. "" is a temporary directory.
+	// Dir will hold files for the engine, which stay, and where nobody else may write.
 	Dir string
 }
 
 // Engine is a client of Podman. It implements [container.Engine].
 type Engine struct {
+	client.Client
 	config Config
 	env    environ
-	sem    chan struct{} // semaphore: held while connecting or closing; guards conn, temp and closed
+	sem    chan struct{} // semaphore: held while connecting or closing; guards conn and closed
 	conn   *connection
-	temp   string // a directory, if one was needed
 	closed bool
 	since  time.Time
 }
@@ -49,7 +51,9 @@ func New(c Config) container.Engine {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	return &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1), since: time.Now()}
+	e := &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1), since: time.Now()}
+	e.Client = client.Client{Connect: e.dockerClient, Lost: e.drop, Explain: e.explain}
+	return e
 }
 
 // Name implements [container.Engine].
@@ -64,10 +68,6 @@ func (e *Engine) Close() error {
 		e.conn.close()
 		e.conn = nil
 	}
-	if e.temp != "" {
-		defer func() { e.temp = "" }()
-		return os.RemoveAll(e.temp)
-	}
 	return nil
 }
 
@@ -75,8 +75,11 @@ func (e *Engine) Close() error {
 // hash of the content, and the file stays: so there is one for each version of us, and none more for a server that is
 // killed. It is no secret, and an engine of another user must be able to read it.
 func (e *Engine) profile(text string) (string, error) {
-	dir, err := e.dir()
-	if err != nil {
+	dir := e.config.Dir
+	if dir == "" {
+		return "", errors.New("no directory for files: this is our bug")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(text))
@@ -85,28 +88,4 @@ func (e *Engine) profile(text string) (string, error) {
 		return name, nil
 	}
 	return name, statefile.Replace(name, "podman", []byte(text), 0o644)
-}
-
-// dir returns the directory for files. A temporary one is ours alone, and removed when the engine is closed: in the
-// shared directory for temporary files, others could have put something under any name that they can foresee.
-func (e *Engine) dir() (string, error) {
-	if e.config.Dir != "" {
-		return e.config.Dir, os.MkdirAll(e.config.Dir, 0o700)
-	}
-	e.sem <- struct{}{}
-	defer func() { <-e.sem }()
-	if e.closed {
-		return "", errClosed
-	}
-	if e.temp == "" {
-		dir, err := os.MkdirTemp("", "sandboxmcp-podman-")
-		if err != nil {
-			return "", err
-		}
-		e.temp = dir
-		if err := os.Chmod(dir, 0o711); err != nil {
-			return "", err
-		}
-	}
-	return e.temp, nil
 }

@@ -74,7 +74,7 @@ func TestAsUser(t *testing.T) {
 	if dir == "" {
 		t.Skip("only a part of TestRootless")
 	}
-	e := New(Config{Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"}}).(*Engine)
+	e := New(Config{Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"}, Dir: dir + "/state"}).(*Engine)
 	t.Cleanup(func() { e.Close() })
 	info, err := e.Info(t.Context())
 	if err != nil {

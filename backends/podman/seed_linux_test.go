@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestSeed fills a volume, also one that somebody left half-filled, and shows it to a container.
@@ -22,7 +23,13 @@ func TestSeed(t *testing.T) {
 	archive := pack(t, map[string][]byte{"bin/one": []byte("whole"), "bin/two": []byte("whole")}, container.SeedEnd)
 	labels := map[string]string{container.LabelSeed: "1"}
 	const name = "podman-test-seed"
-	ask(t, e, http.MethodGet, "/_ping", nil)
+	removeVolume := func() {
+		hosttest.Until(t, "Podman has removed the containers", func() bool {
+			list, err := e.List(t.Context(), container.LabelInstance)
+			return err == nil && len(list) == 0
+		})
+		ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
+	}
 
 	broken := io.MultiReader(bytes.NewReader(archive[:1200]), failing{})
 	if err := e.Seed(t.Context(), name, labels, broken, id); err == nil {
@@ -47,7 +54,7 @@ func TestSeed(t *testing.T) {
 		t.Errorf("left behind: %v, %v", list, err)
 	}
 	// If somebody removes it, and the engine puts an empty one in its place, it is filled again.
-	ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
+	removeVolume()
 	c = basicContainer(id, "facts")
 	c.Binds = []container.Bind{{Host: name, Inside: "/seed"}}
 	if out, _, _ := run(t, e, c); unmarshal(t, out)["/seed/bin/one"] == "whole" {
@@ -60,7 +67,7 @@ func TestSeed(t *testing.T) {
 	if out, _, _ := run(t, e, c); unmarshal(t, out)["/seed/bin/one"] != "whole" {
 		t.Error("the volume was not filled again")
 	}
-	ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
+	removeVolume()
 }
 
 type failing struct{}

@@ -190,7 +190,8 @@ func (s *spec) mount(c container.Container) {
 		}
 		s.Mounts = append(s.Mounts, mount{t.Path, "tmpfs", "tmpfs", options})
 	}
-	for _, p := range slices.Concat(c.Covers, c.Volumes, []string{secrets}) {
+	volumes := slices.DeleteFunc(slices.Clone(c.Volumes), c.Overlaps)
+	for _, p := range slices.Concat(c.Covers, volumes, []string{secrets}) {
 		if p = path.Clean(p); mounted[p] {
 			continue
 		}

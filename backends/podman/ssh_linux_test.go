@@ -16,7 +16,7 @@ func TestSSH(t *testing.T) {
 		name, value, _ := strings.Cut(one, "=")
 		t.Setenv(name, value)
 	}
-	e := New(Config{Host: host}).(*Engine)
+	e := New(Config{Host: host, Dir: t.TempDir()}).(*Engine)
 	t.Cleanup(func() { e.Close() })
 	info, err := e.Info(t.Context())
 	if err != nil {
@@ -36,7 +36,7 @@ func TestSSH(t *testing.T) {
 	}
 	// A connection that breaks is made again.
 	e.conn.conn.Client.CloseIdleConnections()
-	e.drop(e.conn)
+	e.drop(e.conn.docker)
 	if _, err := e.Image(t.Context(), image); err != nil {
 		t.Error(err)
 	}

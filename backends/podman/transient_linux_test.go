@@ -56,7 +56,7 @@ func behind(t *testing.T, e *Engine) (*Engine, *cutter) {
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)
-	engine := New(Config{Host: "unix://" + socket}).(*Engine)
+	engine := New(Config{Host: "unix://" + socket, Dir: t.TempDir()}).(*Engine)
 	t.Cleanup(func() { engine.Close() })
 	return engine, c
 }
@@ -159,7 +159,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-const inspectPath = "/v" + api + "/libpod/containers/"
+const inspectPath = "/v" + dockerAPI + "/containers/"
 
 // TestSavedInfo asks a service what it is once, and again when that may have changed.
 func TestSavedInfo(t *testing.T) {

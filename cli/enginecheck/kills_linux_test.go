@@ -240,7 +240,7 @@ func TestRemovedByOthers(t *testing.T) {
 			t.SkipNow()
 		}
 		b := newBench(t, kind, newSites(t))
-		engine := engineOf(kind, engineURLs()[kind](t))
+		engine := engineOf(t, kind, engineURLs()[kind](t))
 		defer engine.Close()
 		if _, err := engine.Info(t.Context()); err != nil {
 			t.Fatal(err)

@@ -49,9 +49,9 @@ func images(t testing.TB, url string) map[string]string {
 }
 
 // engineOf returns the engine at a URL.
-func engineOf(kind, url string) container.Engine {
+func engineOf(t testing.TB, kind, url string) container.Engine {
 	if kind == "podman" {
-		return podman.New(podman.Config{Host: url})
+		return podman.New(podman.Config{Host: url, Dir: stateDir(t)})
 	}
 	return docker.New(docker.Config{Host: url})
 }
@@ -61,7 +61,7 @@ func backendOf(t testing.TB, kind string, ahead int) backends.Backend {
 	t.Helper()
 	if kind != "process" {
 		url := engineURLs()[kind](t)
-		return engineBackend(t, engineOf(kind, url), images(t, url), ahead)
+		return engineBackend(t, engineOf(t, kind, url), images(t, url), ahead)
 	}
 	b := process.New(process.Config{StateDir: stateDir(t)})
 	t.Cleanup(func() { b.Close() })

@@ -147,7 +147,7 @@ func TestPackagesInContainers(t *testing.T) {
 		}
 		registry(t)
 		url := engineURLs()[kind](t)
-		engine := engineOf(kind, url)
+		engine := engineOf(t, kind, url)
 		with := images(t, url)
 		with["python"] = withPip(t, engine, with["python"])
 		backend := engineBackend(t, engine, with)
@@ -175,7 +175,7 @@ func TestPackagesInContainers(t *testing.T) {
 		if v, err := store.View(t.Context(), backendOf(t, "process", 0), "default", "", "python"); err != nil || len(v.Mounts) > 0 {
 			t.Errorf("the host is shown %+v, %v", v, err)
 		}
-		_, err = store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: "python", Packages: []string{"tone"}, Egress: recorded, Backend: engineBackend(t, engineOf(kind, url), images(t, url))})
+		_, err = store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: "python", Packages: []string{"tone"}, Egress: recorded, Backend: engineBackend(t, engineOf(t, kind, url), images(t, url))})
 		if !errors.As(err, new(*backends.Refusal)) || !strings.Contains(err.Error(), "comes without pip") {
 			t.Errorf("an image without pip: %v", err)
 		}

@@ -1,10 +1,7 @@
-// Package engine has the parts that the clients of Docker and Podman share.
-//
-// Library: distribution/reference parses the names of images as engines do.
+// Package engine has what clients of engines need: texts for people, programs to find, pauses.
 package engine
 
 import (
-	"cmp"
 	"context"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +10,6 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/distribution/reference"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
@@ -27,24 +22,6 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// Digest chooses an image's digest (repository@sha256:...) at the registry of ref: the same content may have come from
-// several. It is "" if no registry can know it: Podman gives local images one, too, under the name localhost.
-func Digest(ref string, digests []string) string {
-	asked, _ := reference.ParseNormalizedNamed(ref) // may be an id
-	first := ""
-	for _, d := range digests {
-		n, err := reference.ParseNormalizedNamed(d)
-		if err != nil || reference.Domain(n) == "localhost" {
-			continue
-		}
-		if asked != nil && n.Name() == asked.Name() {
-			return d
-		}
-		first = cmp.Or(first, d)
-	}
-	return first
 }
 
 // Program finds a program on a PATH that need not be ours; a name with directories is taken as a path. The error is an

@@ -1,4 +1,4 @@
-package engine
+package client
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/jsonstream"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // PrintProgress reads an engine's messages while it pulls or builds, gives lines of them to progress, for people, and returns
@@ -32,9 +34,9 @@ func PrintProgress(r io.Reader, progress func(string)) error {
 		case err != nil:
 			return fmt.Errorf("read progress: %w", err)
 		case m.Error != nil:
-			failed = errors.New(Shorten(m.Error.Message))
+			failed = errors.New(engine.Shorten(m.Error.Message))
 		case m.ErrorText != "":
-			failed = errors.New(Shorten(m.ErrorText))
+			failed = errors.New(engine.Shorten(m.ErrorText))
 		}
 		p.message(m.Message)
 	}
@@ -95,7 +97,7 @@ func (p *printer) stream(s string) {
 		p.emitLine(p.partial[:end])
 		p.partial = p.partial[end+1:]
 	}
-	if len(p.partial) > Longest {
+	if len(p.partial) > engine.Longest {
 		p.flush()
 	}
 }
@@ -108,7 +110,7 @@ func (p *printer) flush() {
 }
 
 func (p *printer) emitLine(s string) {
-	if s = Plain(s); s != "" {
+	if s = engine.Plain(s); s != "" {
 		p.emit(s)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package client
 
 import (
 	"cmp"
@@ -9,22 +9,28 @@ import (
 	"sync"
 	"time"
 
-	"github.com/moby/moby/client"
+	moby "github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// Attach connects with the standard streams of a container. Podman understands Docker's request, too.
-func Attach(ctx context.Context, c *client.Client, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
-	r, err := c.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+// Attach implements [container.Engine].
+func (c *Client) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
+	var r moby.ContainerAttachResult
+	err := c.Once(ctx, func(l *moby.Client) (err error) {
+		r, err = l.ContainerAttach(ctx, id, moby.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, c.Explain("attach to container "+id, err)
 	}
-	return &attached{Reader: Output(r.Reader, stderr), hijacked: &r.HijackedResponse}, nil
+	return &attached{Reader: output(r.Reader, stderr), hijacked: &r.HijackedResponse}, nil
 }
 
 // attached is a connection to the standard streams of a container.
 type attached struct {
 	io.Reader
-	hijacked *client.HijackedResponse
+	hijacked *moby.HijackedResponse
 	once     sync.Once
 }
 
@@ -45,16 +51,16 @@ func (a *attached) Close() error {
 	return nil
 }
 
-// Output returns the standard output of a container without a terminal. from carries all its streams in frames: a byte
+// output returns the standard output of a container without a terminal. from carries all its streams in frames: a byte
 // for the stream, three of padding, and a length of four bytes (big endian). Standard error goes to stderr as it
 // arrives; an error of stderr loses only its own text. An end within a frame is [io.ErrUnexpectedEOF].
-func Output(from io.Reader, stderr io.Writer) io.Reader {
+func output(from io.Reader, stderr io.Writer) io.Reader {
 	stderr = cmp.Or(stderr, io.Discard)
-	return &output{from: from, stderr: lossy{stderr}}
+	return &demultiplexer{from: from, stderr: lossy{stderr}}
 }
 
-// output keeps no frame in memory, since a frame may claim any length.
-type output struct {
+// demultiplexer keeps no frame in memory, since a frame may claim any length.
+type demultiplexer struct {
 	from   io.Reader
 	stderr lossy
 	header [8]byte
@@ -62,7 +68,7 @@ type output struct {
 }
 
 // Read implements [io.Reader].
-func (o *output) Read(b []byte) (int, error) {
+func (o *demultiplexer) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
@@ -80,7 +86,7 @@ func (o *output) Read(b []byte) (int, error) {
 }
 
 // frame reads the next header, and all of a frame that is not of standard output.
-func (o *output) frame() error {
+func (o *demultiplexer) frame() error {
 	// The end between two frames is the end; within one it is io.ErrUnexpectedEOF.
 	if _, err := io.ReadFull(o.from, o.header[:]); err != nil {
 		return err
@@ -97,9 +103,9 @@ func (o *output) frame() error {
 		}
 		return err
 	case 3: // an error of the engine
-		text := make([]byte, min(size, Longest))
+		text := make([]byte, min(size, engine.Longest))
 		n, _ := io.ReadFull(o.from, text)
-		return fmt.Errorf("read from the container: the engine says: %s", Plain(string(text[:n])))
+		return fmt.Errorf("read from the container: the engine says: %s", engine.Plain(string(text[:n])))
 	}
 	return fmt.Errorf("read from the container: a frame for a stream %d, which there is not", o.header[0])
 }

@@ -1,0 +1,169 @@
+// Package client has what Docker's and Podman's clients do alike: Podman serves most of Docker's API, too.
+//
+// Libraries: moby/moby/client is Docker's own client; distribution/reference parses the names of images as engines do.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	moby "github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
+)
+
+// Client is the common part of a [container.Engine].
+type Client struct {
+	// Connect returns the library's client, and connects if there is no connection.
+	Connect func(context.Context) (*moby.Client, error)
+	// Lost forgets a connection that failed, if it does not come back by itself; may be nil.
+	Lost func(*moby.Client)
+	// Explain adds the operation to an error, as the function Explain does.
+	Explain func(doing string, err error) error
+}
+
+// Once sends a request.
+func (c *Client) Once(ctx context.Context, send func(*moby.Client) error) error {
+	l, err := c.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	if err = send(l); c.Lost != nil && ctx.Err() == nil && connectionFailed(err) {
+		c.Lost(l)
+	}
+	return err
+}
+
+// retryPause is the time before a second attempt.
+const retryPause = 300 * time.Millisecond
+
+// Retry sends a request, and once more if the first attempt failed by chance. It is only for requests that may be repeated.
+func (c *Client) Retry(ctx context.Context, send func(*moby.Client) error) error {
+	err := c.Once(ctx, send)
+	if !IsTemporary(err) || !engine.Pause(ctx, retryPause) {
+		return err
+	}
+	return c.Once(ctx, send)
+}
+
+// IsTemporary reports whether an error is one of an engine that stops or starts: no connection, one that was cut before
+// the answer, or an answer about the engine and not about the request.
+func IsTemporary(err error) bool {
+	return connectionFailed(err) || errdefs.IsUnavailable(err) || errdefs.IsInternal(err)
+}
+
+// connectionFailed reports whether a request got no answer, for another reason than that its context has ended.
+func connectionFailed(err error) bool {
+	if isContext(err) {
+		return false
+	}
+	_, raw := errors.AsType[*url.Error](err)
+	return raw || moby.IsErrConnectionFailed(err)
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Explain adds the operation to an error of an engine, whose text it makes safe for people. Refusals stay as they are.
+func Explain(doing string, err error) error {
+	switch {
+	case err == nil || errors.As(err, new(*backends.Refusal)):
+		return err
+	case isContext(err):
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, engineError{err})
+}
+
+// engineError is an error with the text of [Message].
+type engineError struct{ error }
+
+func (e engineError) Error() string { return Message(e.error) }
+func (e engineError) Unwrap() error { return e.error }
+
+// Message is an engine's message, for people.
+func Message(err error) string {
+	return engine.Shorten(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
+}
+
+// Start implements [container.Engine].
+func (c *Client) Start(ctx context.Context, id string) error {
+	return c.Explain("start container "+id, c.Once(ctx, func(l *moby.Client) error {
+		_, err := l.ContainerStart(ctx, id, moby.ContainerStartOptions{})
+		return err
+	}))
+}
+
+// Inspect describes a container.
+func (c *Client) Inspect(ctx context.Context, id string) (r moby.ContainerInspectResult, err error) {
+	err = c.Retry(ctx, func(l *moby.Client) error {
+		r, err = l.ContainerInspect(ctx, id, moby.ContainerInspectOptions{})
+		return err
+	})
+	return r, err
+}
+
+// Remove implements [container.Engine].
+func (c *Client) Remove(ctx context.Context, id string) error {
+	return c.Explain("remove container "+id, c.remove(ctx, id))
+}
+
+// remove kills and removes a container. The engine may fail at it for a while (a file system that is busy), and may be
+// removing it already, because the container has just ended by itself.
+func (c *Client) remove(ctx context.Context, id string) error {
+	const removeTimeout = 30 * time.Second // for an engine that fails
+	deadline := time.Now().Add(removeTimeout)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := c.Once(ctx, func(l *moby.Client) error {
+			_, err := l.ContainerRemove(ctx, id, moby.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			return err
+		})
+		switch {
+		case err == nil || errdefs.IsNotFound(err):
+			return nil
+		case errdefs.IsConflict(err) || IsTemporary(err):
+		default:
+			return err
+		}
+		if time.Now().After(deadline) || !engine.Pause(ctx, pause) {
+			if ctx.Err() != nil {
+				return fmt.Errorf("%w (%s)", ctx.Err(), Message(err))
+			}
+			return err
+		}
+	}
+}
+
+// List implements [container.Engine].
+func (c *Client) List(ctx context.Context, label string) ([]container.Entry, error) {
+	var r moby.ContainerListResult
+	err := c.Retry(ctx, func(l *moby.Client) (err error) {
+		r, err = l.ContainerList(ctx, moby.ContainerListOptions{All: true, Filters: make(moby.Filters).Add("label", label)})
+		return err
+	})
+	if err != nil {
+		return nil, c.Explain("list containers", err)
+	}
+	var all []container.Entry
+	for _, s := range r.Items {
+		if len(s.Names) > 0 || !c.isGhost(ctx, s.ID) {
+			all = append(all, container.Entry{ID: s.ID, Labels: s.Labels})
+		}
+	}
+	return all, nil
+}
+
+// isGhost reports whether a container that is listed without a name does not exist. Docker 20.10 may list such containers
+// until it is restarted, when it was killed while it removed one.
+func (c *Client) isGhost(ctx context.Context, id string) bool {
+	_, err := c.Inspect(ctx, id)
+	return errdefs.IsNotFound(err)
+}
