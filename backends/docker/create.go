@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -25,4 +26,8 @@ func (l *link) Update(ctx context.Context, id string, r container.Resources) err
 		_, err := c.ContainerUpdate(ctx, id, moby.ContainerUpdateOptions{Resources: &limits})
 		return err
 	}))
+}
+
+func (l *link) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
+	return l.Fill(ctx, volume, labels, archive, image, l.Create)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	docker "github.com/moby/moby/api/types/container"
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
@@ -114,7 +116,7 @@ func (e *Engine) awaitNotice(ctx context.Context, id string) {
 func refuseExtra(is docker.InspectResponse, s spec) error {
 	var more []string
 	for _, m := range is.Mounts {
-		asked := slices.ContainsFunc(s.Mounts, func(a mount) bool { return path.Clean(a.Destination) == m.Destination }) ||
+		asked := slices.ContainsFunc(s.Mounts, func(a specs.Mount) bool { return path.Clean(a.Destination) == m.Destination }) ||
 			slices.ContainsFunc(s.Volumes, func(a volume) bool { return path.Clean(a.Dest) == m.Destination })
 		if !asked {
 			more = append(more, m.Destination)
@@ -184,4 +186,9 @@ func (e *Engine) putNames(ctx context.Context, id string, c container.Container)
 		return err
 	}
 	return e.explain("write resolv.conf and hosts into container "+c.Name, e.Unpack(ctx, id, "/", &archive))
+}
+
+// Seed implements [container.Engine]. The volume's name should contain the hash of the archive.
+func (e *Engine) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
+	return e.Fill(ctx, volume, labels, archive, image, e.Create)
 }

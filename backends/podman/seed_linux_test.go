@@ -3,6 +3,7 @@ package podman
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
@@ -68,6 +70,29 @@ func TestSeed(t *testing.T) {
 		t.Error("the volume was not filled again")
 	}
 	removeVolume()
+}
+
+// TestSeedWaits fills no volume while somebody else does.
+func TestSeedWaits(t *testing.T) {
+	e := served(t)
+	id := withImage(t, e)
+	const name = "podman-test-busy"
+	other := basicContainer(id, "sleep")
+	other.Name = name + "-seed"
+	helper := create(t, e, other)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	archive := pack(t, nil, container.SeedEnd)
+	if err := e.Seed(ctx, name, nil, bytes.NewReader(archive), id); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if err := e.Remove(t.Context(), helper); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Seed(t.Context(), name, nil, bytes.NewReader(archive), id); err != nil {
+		t.Error(err)
+	}
+	ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
 }
 
 type failing struct{}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
@@ -41,35 +43,28 @@ type spec struct {
 	UserNS   namespace `json:"userns"`
 	CgroupNS namespace `json:"cgroupns"`
 
-	Privileged   bool              `json:"privileged"` // which containers.conf can say of all
-	CapDrop      []string          `json:"cap_drop"`
-	NoNewPrivs   bool              `json:"no_new_privileges"`
-	ReadOnly     bool              `json:"read_only_filesystem"`
-	ReadWriteTmp bool              `json:"read_write_tmpfs"` // Podman's own on /tmp, /run and others
-	Seccomp      string            `json:"seccomp_profile_path,omitempty"`
-	Mask         []string          `json:"mask,omitempty"` // besides Podman's own
-	ImageVolumes string            `json:"image_volume_mode"`
-	ImageResolv  bool              `json:"use_image_resolve_conf"`
-	ImageHosts   bool              `json:"use_image_hosts"` // else they are made from the host's
-	Passwd       bool              `json:"manage_password"`
-	Sysctl       map[string]string `json:"sysctl,omitempty"`
-	ShmSize      int64             `json:"shm_size,omitempty"`
-	Mounts       []mount           `json:"mounts"`
-	Volumes      []volume          `json:"volumes,omitempty"`
-	Devices      []device          `json:"devices,omitempty"`
-	Resources    *resources        `json:"resource_limits,omitempty"`
-	Rlimits      []rlimit          `json:"r_limits"`
+	Privileged   bool                  `json:"privileged"` // which containers.conf can say of all
+	CapDrop      []string              `json:"cap_drop"`
+	NoNewPrivs   bool                  `json:"no_new_privileges"`
+	ReadOnly     bool                  `json:"read_only_filesystem"`
+	ReadWriteTmp bool                  `json:"read_write_tmpfs"` // Podman's own on /tmp, /run and others
+	Seccomp      string                `json:"seccomp_profile_path,omitempty"`
+	Mask         []string              `json:"mask,omitempty"` // besides Podman's own
+	ImageVolumes string                `json:"image_volume_mode"`
+	ImageResolv  bool                  `json:"use_image_resolve_conf"`
+	ImageHosts   bool                  `json:"use_image_hosts"` // else they are made from the host's
+	Passwd       bool                  `json:"manage_password"`
+	Sysctl       map[string]string     `json:"sysctl,omitempty"`
+	ShmSize      int64                 `json:"shm_size,omitempty"`
+	Mounts       []specs.Mount         `json:"mounts"`
+	Volumes      []volume              `json:"volumes,omitempty"`
+	Devices      []specs.LinuxDevice   `json:"devices,omitempty"`
+	Resources    *specs.LinuxResources `json:"resource_limits,omitempty"`
+	Rlimits      []specs.POSIXRlimit   `json:"r_limits"`
 }
 
 type namespace struct {
 	Mode string `json:"nsmode,omitempty"`
-}
-
-type mount struct {
-	Destination string   `json:"destination"`
-	Type        string   `json:"type"`
-	Source      string   `json:"source"`
-	Options     []string `json:"options"`
 }
 
 type volume struct {
@@ -78,45 +73,14 @@ type volume struct {
 	Options []string
 }
 
-type device struct {
-	Path string `json:"path"`
-}
-
 // gpuKind is CDI's name for NVIDIA's GPUs.
 const gpuKind = "nvidia.com/gpu"
 
-type rlimit struct {
-	Type string `json:"type"`
-	Hard uint64 `json:"hard"`
-	Soft uint64 `json:"soft"`
-}
-
 // rlimits are the limits of a container's processes. By default Podman asks for 1048576 processes, which fails where
 // its own limit is lower.
-func rlimits(files uint64) []rlimit {
+func rlimits(files uint64) []specs.POSIXRlimit {
 	processes := engine.Processes()
-	return []rlimit{{"core", 1, 1}, {"nofile", files, files}, {"nproc", processes, processes}}
-}
-
-// resources are those of the OCI runtime specification.
-type resources struct {
-	Memory *memoryLimit `json:"memory,omitempty"`
-	PIDs   *pidsLimit   `json:"pids,omitempty"`
-	CPU    *cpuLimit    `json:"cpu,omitempty"`
-}
-
-type memoryLimit struct {
-	Limit int64 `json:"limit"`
-	Swap  int64 `json:"swap"` // memory included
-}
-
-type pidsLimit struct {
-	Limit int64 `json:"limit"`
-}
-
-type cpuLimit struct {
-	Quota  int64  `json:"quota"`  // microseconds in each period
-	Period uint64 `json:"period"` // microseconds
+	return []specs.POSIXRlimit{{Type: "core", Hard: 1, Soft: 1}, {Type: "nofile", Hard: files, Soft: files}, {Type: "nproc", Hard: processes, Soft: processes}}
 }
 
 // secrets is where Podman mounts the files that the host's mounts.conf names, such as a subscription's keys.
@@ -147,7 +111,7 @@ func specFor(c container.Container, f facts) (spec, error) {
 		s.CgroupNS = private
 	}
 	for _, gpu := range c.GPUs {
-		s.Devices = append(s.Devices, device{Path: gpuKind + "=" + gpu})
+		s.Devices = append(s.Devices, specs.LinuxDevice{Path: gpuKind + "=" + gpu})
 	}
 	s.mount(c)
 	return s, nil
@@ -172,7 +136,7 @@ func (s *spec) mount(c container.Container) {
 			options[3] = "rw"
 		}
 		if !strings.HasPrefix(b.Host, "/") {
-			s.Volumes = append(s.Volumes, volume{Name: b.Host, Dest: b.Inside, Options: options})
+			s.Volumes = append(s.Volumes, volume{Name: b.Host, Dest: b.Inside, Options: append(options, "nocopy")}) // of the image's files
 			continue
 		}
 		// What is mounted below would stay writable: "ro" is about the one mount alone.
@@ -180,7 +144,7 @@ func (s *spec) mount(c container.Container) {
 		if b.Write {
 			kind = "rbind"
 		}
-		s.Mounts = append(s.Mounts, mount{b.Inside, "bind", b.Host, append(options, kind)})
+		s.Mounts = append(s.Mounts, specs.Mount{Destination: b.Inside, Type: "bind", Source: b.Host, Options: append(options, kind)})
 	}
 	for _, t := range c.Tmpfs {
 		mounted[path.Clean(t.Path)] = true
@@ -188,7 +152,7 @@ func (s *spec) mount(c container.Container) {
 		if !t.Exec {
 			options = append(options, "noexec")
 		}
-		s.Mounts = append(s.Mounts, mount{t.Path, "tmpfs", "tmpfs", options})
+		s.Mounts = append(s.Mounts, specs.Mount{Destination: t.Path, Type: "tmpfs", Source: "tmpfs", Options: options})
 	}
 	volumes := slices.DeleteFunc(slices.Clone(c.Volumes), c.Overlaps)
 	for _, p := range slices.Concat(c.Covers, volumes, []string{secrets}) {
@@ -196,27 +160,27 @@ func (s *spec) mount(c container.Container) {
 			continue
 		}
 		mounted[p] = true
-		s.Mounts = append(s.Mounts, mount{p, "tmpfs", "tmpfs",
-			[]string{"size=4096", "mode=0555", "ro", "nosuid", "nodev", "noexec", "rprivate", "notmpcopyup"}})
+		s.Mounts = append(s.Mounts, specs.Mount{Destination: p, Type: "tmpfs", Source: "tmpfs",
+			Options: []string{"size=4096", "mode=0555", "ro", "nosuid", "nodev", "noexec", "rprivate", "notmpcopyup"}})
 	}
 }
 
 // resources are the limits that can be in force; nil if none can: Podman refuses or ignores such a container, by
 // version.
-func (f facts) resources(r container.Resources) *resources {
-	var out resources
-	if r.Memory > 0 && slices.Contains(f.controllers, "memory") {
-		out.Memory = &memoryLimit{r.Memory, r.Memory}
+func (f facts) resources(r container.Resources) *specs.LinuxResources {
+	can := func(controller string) bool { return slices.Contains(f.controllers, controller) }
+	var out specs.LinuxResources
+	if r.Memory > 0 && can("memory") {
+		out.Memory = &specs.LinuxMemory{Limit: &r.Memory, Swap: &r.Memory} // swap includes memory: so there is none
 	}
-	if r.PIDs > 0 && slices.Contains(f.controllers, "pids") {
-		out.PIDs = &pidsLimit{r.PIDs}
+	if r.PIDs > 0 && can("pids") {
+		out.Pids = &specs.LinuxPids{Limit: r.PIDs}
 	}
-	if r.CPU > 0 && slices.Contains(f.controllers, "cpu") {
-		const period = 100_000
-		// The kernel takes no quota below a millisecond.
-		out.CPU = &cpuLimit{max(1000, int64(math.Round(r.CPU*period))), period}
+	if r.CPU > 0 && can("cpu") {
+		const period = 100_000 // microseconds; the kernel takes no quota below a millisecond
+		out.CPU = &specs.LinuxCPU{Quota: new(max(1000, int64(math.Round(r.CPU*period)))), Period: new(uint64(period))}
 	}
-	if out == (resources{}) {
+	if out.Memory == nil && out.Pids == nil && out.CPU == nil {
 		return nil
 	}
 	return &out

@@ -21,10 +21,10 @@ func TestResources(t *testing.T) {
 		t.Errorf("an ordinary user on cgroup v1: %+v", r)
 	}
 	r := facts{controllers: user.limits()}.resources(all)
-	if r == nil || r.CPU != nil || r.Memory.Swap != 1<<20 || r.PIDs.Limit != 5 {
+	if r == nil || r.CPU != nil || *r.Memory.Swap != 1<<20 || r.Pids.Limit != 5 {
 		t.Errorf("an ordinary user without cpu: %+v", r)
 	}
-	if r := (facts{controllers: limitControllers}).resources(all); r == nil || r.CPU.Quota != 1000 {
+	if r := (facts{controllers: limitControllers}).resources(all); r == nil || *r.CPU.Quota != 1000 {
 		t.Errorf("the least quota: %+v", r)
 	}
 }

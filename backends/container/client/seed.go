@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -11,18 +12,27 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// SeedPath is where the container of a Fill has the volume.
-const SeedPath = "/seed"
+const (
+	seedPath         = "/seed"         // where the helper has the volume
+	helperTimeout    = 2 * time.Minute // after which another server's helper counts as abandoned
+	seedPollInterval = 200 * time.Millisecond
+)
 
-// Fill makes a volume with the content of an archive, unless a whole one exists, through a container that mounts it and never
-// runs: engines unpack archives into such, too. create makes that container.
-func (c *Client) Fill(ctx context.Context, volume string, labels map[string]string, archive io.Reader, create func() (id string, err error)) error {
-	return c.Explain("fill volume "+volume, c.fill(ctx, volume, labels, archive, create))
+// Fill makes a volume with the content of an archive, unless a whole one exists, through a helper: a container that mounts it
+// and never runs, for engines unpack archives into such, too. create is the engine's.
+func (c *Client) Fill(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string, create func(context.Context, container.Container) (string, error)) error {
+	return c.Explain("fill volume "+volume, c.fill(ctx, volume, archive, labels, func() (string, error) {
+		return create(ctx, container.Container{
+			Name: volume + "-seed", Image: image, Args: []string{seedPath}, User: "0:0", Labels: labels, Files: 64,
+			Binds: []container.Bind{{Host: volume, Inside: seedPath, Write: true}},
+		})
+	}))
 }
 
-func (c *Client) fill(ctx context.Context, volume string, labels map[string]string, archive io.Reader, create func() (string, error)) (err error) {
+func (c *Client) fill(ctx context.Context, volume string, archive io.Reader, labels map[string]string, create func() (string, error)) (err error) {
 	// That it is there already, with other labels or the same, is no error.
 	if err := c.Retry(ctx, func(l *moby.Client) error {
 		_, err := l.VolumeCreate(ctx, moby.VolumeCreateOptions{Name: volume, Driver: "local", Labels: labels})
@@ -30,7 +40,7 @@ func (c *Client) fill(ctx context.Context, volume string, labels map[string]stri
 	}); err != nil {
 		return err
 	}
-	id, err := create()
+	id, err := c.helper(ctx, volume+"-seed", create)
 	if err != nil {
 		return err
 	}
@@ -44,7 +54,7 @@ func (c *Client) fill(ctx context.Context, volume string, labels map[string]stri
 	if whole, err := c.isWhole(ctx, id); whole || err != nil {
 		return err
 	}
-	err = c.Unpack(ctx, id, SeedPath, archive)
+	err = c.Unpack(ctx, id, seedPath, archive)
 	if errdefs.IsNotFound(err) {
 		return backends.Refuse("somebody removed the container that filled the volume: "+Message(err), "try again")
 	}
@@ -58,6 +68,25 @@ func (c *Client) fill(ctx context.Context, volume string, labels map[string]stri
 	return err
 }
 
+// helper makes the helper once no other server has one: its name, which is unique, keeps two from filling the same volume at once.
+func (c *Client) helper(ctx context.Context, name string, create func() (string, error)) (string, error) {
+	for deadline := time.Now().Add(helperTimeout); ; {
+		id, err := create()
+		if err == nil || !strings.Contains(err.Error(), "already in use") { // Podman's answer is no conflict
+			return id, err
+		}
+		if time.Now().After(deadline) {
+			if err := c.remove(ctx, name); err != nil {
+				return "", err
+			}
+			deadline = time.Now().Add(helperTimeout)
+		}
+		if !engine.Pause(ctx, seedPollInterval) {
+			return "", ctx.Err()
+		}
+	}
+}
+
 // Unpack unpacks a tar archive in a container, with the archive's owners.
 func (c *Client) Unpack(ctx context.Context, id, dir string, archive io.Reader) error {
 	return c.Once(ctx, func(l *moby.Client) error {
@@ -69,7 +98,7 @@ func (c *Client) Unpack(ctx context.Context, id, dir string, archive io.Reader) 
 // isWhole reports whether the volume has the last file of its archive.
 func (c *Client) isWhole(ctx context.Context, id string) (bool, error) {
 	err := c.Retry(ctx, func(l *moby.Client) error {
-		_, err := l.ContainerStatPath(ctx, id, moby.ContainerStatPathOptions{Path: SeedPath + "/" + container.SeedEnd})
+		_, err := l.ContainerStatPath(ctx, id, moby.ContainerStatPathOptions{Path: seedPath + "/" + container.SeedEnd})
 		return err
 	})
 	if errdefs.IsNotFound(err) {
