@@ -6,8 +6,18 @@ import (
 	"net/http"
 	"net/url"
 
+	dockerimage "github.com/moby/moby/api/types/image"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 )
+
+// Image implements [container.Engine]. By Docker's API, Podman looks an image up twice, and each start waits for that.
+func (e *Engine) Image(ctx context.Context, reference string) (container.Image, error) {
+	var found dockerimage.InspectResponse
+	err := e.call(ctx, request{method: http.MethodGet, path: "/images/" + url.PathEscape(reference) + "/json", again: true}, &found)
+	return e.Described(reference, found, err)
+}
 
 // Pull implements [container.Engine]. By Docker's API, a name without a registry would always be Docker Hub's, whatever
 // registries.conf says.

@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 	"github.com/moby/moby/api/types/build"
+	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/registry"
 	moby "github.com/moby/moby/client"
 
@@ -27,13 +28,21 @@ func (c *Client) Image(ctx context.Context, ref string) (container.Image, error)
 		r, err = l.ImageInspect(ctx, ref)
 		return err
 	})
+	return c.Described(ref, r.InspectResponse, err)
+}
+
+// Described converts the answer to a question about the image ref.
+func (c *Client) Described(ref string, r image.InspectResponse, err error) (container.Image, error) {
 	if errdefs.IsNotFound(err) {
 		return container.Image{}, fmt.Errorf("%w: %s", container.ErrNoImage, ref)
 	}
 	if err != nil {
 		return container.Image{}, c.Explain("look up image "+ref, err)
 	}
-	i := container.Image{ID: r.ID, Names: r.RepoTags, Digest: digest(ref, r.RepoDigests), Arch: r.Architecture, Size: r.Size}
+	i := container.Image{
+		ID:    "sha256:" + strings.TrimPrefix(r.ID, "sha256:"), // Podman's API has the number alone
+		Names: r.RepoTags, Digest: digest(ref, r.RepoDigests), Arch: r.Architecture, Size: r.Size,
+	}
 	i.Created, _ = time.Parse(time.RFC3339Nano, r.Created) // may be missing
 	if c := r.Config; c != nil {
 		i.Env, i.Labels = c.Env, c.Labels
