@@ -102,9 +102,9 @@ func (c *Client) Start(ctx context.Context, id string) error {
 	}))
 }
 
-// Inspect describes a container.
+// Inspect describes a container. It asks once: while Podman takes a container away, an error tells enough.
 func (c *Client) Inspect(ctx context.Context, id string) (r moby.ContainerInspectResult, err error) {
-	err = c.Retry(ctx, func(l *moby.Client) error {
+	err = c.Once(ctx, func(l *moby.Client) error {
 		r, err = l.ContainerInspect(ctx, id, moby.ContainerInspectOptions{})
 		return err
 	})
