@@ -31,7 +31,10 @@ type escaped struct {
 
 // at returns the character at place i.
 func (e escaped) at(i, level int) (char, int) {
-	if level == 0 || i < len(e.text) && !bytesOf[e.text[i]].special {
+	if i < len(e.text) && !bytesOf[e.text[i]].special {
+		return char(e.text[i]), 1
+	}
+	if level == 0 {
 		return e.raw(i)
 	}
 	c, n := e.at(i, level-1)
@@ -124,6 +127,9 @@ func (e escaped) percent(i, level int) (char, int) {
 	}
 	if c == more {
 		return more, 0
+	}
+	if digit(c) >= 16 {
+		return end, 0
 	}
 	return e.hex(i, 0, level, 2)
 }
