@@ -1,11 +1,14 @@
 package vault
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 )
@@ -43,8 +46,28 @@ func texts(values []string) map[string][]byte {
 			}
 		}
 	}
+	prose, err := os.ReadFile("README.md")
+	if err != nil {
+		panic(err)
+	}
+	var records bytes.Buffer
+	for out := json.NewEncoder(&records); records.Len() < 1_000_000; {
+		out.Encode(map[string]any{"id": r.IntN(1e6), "name": "Ada Lovelace", "price": r.Float64(), "tags": []string{"new", "sale"}, "url": "https://example.com/a?b=c&d",
+			"note": "the \"second\" line\nis longer", "address": map[string]any{"street": "12, rue de l'Été", "city": "Paris", "ok": true}})
+	}
 	return map[string][]byte{
+		"text":      bytes.Repeat(prose, 1_000_000/len(prose)),
 		"log":       []byte(logs.String()),
+		"records":   records.Bytes(),
+		"dashes":    []byte(strings.Repeat(strings.Repeat("-", 79)+"\n", 12_500)),
+		"blanks":    bytes.Repeat([]byte(" "), 1_000_000),
+		"lines":     bytes.Repeat([]byte("\n"), 1_000_000),
+		"slashes":   bytes.Repeat([]byte(`\`), 1_000_000),
+		"percents":  bytes.Repeat([]byte("%"), 1_000_000),
+		"ands":      bytes.Repeat([]byte("&am"), 333_333),
+		"digits":    []byte(strings.Repeat("0101101 ", 125_000)),
+		"begins":    []byte(strings.Repeat(values[0][:7]+" ", 125_000)),
+		"all begin": []byte(strings.Repeat(values[0][:len(values[0])-1]+" ", 1_000_000/len(values[0]))),
 		"base64":    []byte(fold(base64.StdEncoding.EncodeToString(noise), 76, "\n")),
 		"hex":       []byte(hex.EncodeToString(noise[:500_000])),
 		"binary":    noise,

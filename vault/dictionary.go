@@ -2,11 +2,17 @@ package vault
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 )
 
 // window is the number of symbols that decide whether a word may begin somewhere. No word is shorter.
 const window = 6
+
+const (
+	grams  = 4                  // symbols of these that are compared first
+	stride = window - grams + 1 // places in a beginning where these stand
+)
 
 // word is one encoding of a value, as the symbols of a view of the text (see scan).
 type word struct {
@@ -33,12 +39,12 @@ const (
 type dictionary struct {
 	words  []word
 	begin  map[uint64]point // the words with these first symbols
-	filter *filter          // a bit for each hash of these
+	filter filter           // of these, their first symbols, and all four symbols in a row of them
 }
 
 func newDictionary(words []word) *dictionary {
 	slices.SortFunc(words, func(a, b word) int { return bytes.Compare(a.symbols, b.symbols) })
-	d := &dictionary{words: words[:0], begin: make(map[uint64]point, len(words)), filter: new(filter)}
+	d := &dictionary{words: words[:0], begin: make(map[uint64]point, len(words))}
 	for _, w := range words {
 		if n := len(d.words); n > 0 && bytes.Equal(d.words[n-1].symbols, w.symbols) {
 			d.words[n-1].spacing |= w.spacing
@@ -47,34 +53,63 @@ func newDictionary(words []word) *dictionary {
 		}
 		d.words = append(d.words, w)
 	}
+	d.filter = newFilter(len(words) * (stride + 1))
 	for i, w := range d.words {
-		key := uint64(0)
-		for _, s := range w.symbols[:window] {
-			key = key<<8 | uint64(s)
-		}
-		p, ok := d.begin[key]
-		if !ok {
-			p = point{lo: int32(i), depth: window}
-		}
-		p.hi = int32(i + 1)
-		d.begin[key] = p
-		h := hash(key)
-		d.filter[h>>6] |= 1 << (h & 63)
+		d.add(w.symbols, point{int32(i), int32(i + 1), window})
 	}
 	return d
 }
 
-// filter is a set of hashes. With a hundred values, one in a hundred is in it by chance.
-type filter [1 << (filterBits - 6)]uint64
+// add adds the words of a point, which come right after those that begin alike.
+func (d *dictionary) add(symbols []byte, p point) {
+	key := numberOf(symbols[:window])
+	if first, ok := d.begin[key]; ok {
+		first.hi = max(first.hi, p.hi)
+		p = first
+	}
+	d.begin[key] = p
+	for n := 1; n <= window; n++ {
+		d.filter.add(folded(numberOf(symbols[:n])))
+	}
+	for i := range stride {
+		d.filter.add(uint32(numberOf(symbols[i : i+grams])))
+	}
+}
 
-const filterBits = 20 // of a hash
+// numberOf returns at most window symbols in a number.
+func numberOf(symbols []byte) uint64 {
+	n := uint64(0)
+	for _, b := range symbols {
+		n = n<<8 | uint64(b)
+	}
+	return n
+}
 
-// has returns an odd number if the filter has a hash.
-func (f *filter) has(h uint64) uint64 { return f[h>>6] >> (h & 63) }
+// folded returns a number of symbols in fewer bits.
+func folded(n uint64) uint32 { return uint32(n ^ n>>20) }
 
-// hash hashes the last window symbols of eight.
-func hash(last uint64) uint64 {
-	return last << (64 - 8*window) * 0x9e3779b97f4a7c15 >> (64 - filterBits)
+// filter is a set of numbers of symbols. With a hundred values, one in twenty is in it by chance.
+type filter struct {
+	bits  []uint64 // one for each hash
+	shift uint8    // of a hash
+}
+
+func newFilter(items int) filter {
+	size := min(max(10, bits.Len(uint(64*items))), 20)
+	return filter{make([]uint64, 1<<(size-6)), uint8(32 - size)}
+}
+
+func (f *filter) hash(x uint32) uint32 { return x * 0x9e3779b1 >> (f.shift & 31) }
+
+func (f *filter) add(x uint32) {
+	h := f.hash(x)
+	f.bits[h/64] |= 1 << (h % 64)
+}
+
+// has reports whether the filter may have x.
+func (f *filter) has(x uint32) bool {
+	h := f.hash(x)
+	return f.bits[h/64]>>(h%64)&1 != 0
 }
 
 // point is a node of the trie: the first depth symbols of the words from number lo up to, not including, hi were read.
@@ -82,10 +117,21 @@ type point struct {
 	lo, hi, depth int32
 }
 
+const lastWindow = 1<<(8*window) - 1 // of the last eight symbols
+
 // at returns the node after the last symbols, if there is one.
 func (d *dictionary) at(last uint64) (point, bool) {
-	p, ok := d.begin[last&(1<<(8*window)-1)]
+	p, ok := d.begin[last&lastWindow]
 	return p, ok
+}
+
+// has reports whether the last symbols are the beginning of a word.
+func (d *dictionary) has(last uint64) bool {
+	if !d.filter.has(folded(last & lastWindow)) {
+		return false
+	}
+	_, ok := d.begin[last&lastWindow]
+	return ok
 }
 
 // child returns the node that a symbol leads to, which has no words if there is none.
@@ -124,6 +170,9 @@ func (d *dictionary) complete(p point) (*word, point) {
 
 // prefix reports whether a word begins with symbols.
 func (d *dictionary) prefix(symbols []byte) bool {
+	if !d.filter.has(folded(numberOf(symbols))) {
+		return false
+	}
 	i, _ := slices.BinarySearchFunc(d.words, symbols, func(w word, s []byte) int { return bytes.Compare(w.symbols, s) })
 	return i < len(d.words) && bytes.HasPrefix(d.words[i].symbols, symbols)
 }
@@ -135,5 +184,5 @@ func (d *dictionary) wipe() {
 	}
 	clear(d.words)
 	clear(d.begin)
-	clear(d.filter[:])
+	clear(d.filter.bits)
 }

@@ -134,7 +134,7 @@ func (f *forms) addLetters(form []byte, spacing spacing, tail uint8) {
 	symbols := make([]byte, 0, len(form))
 	behind := tail
 	for _, b := range form {
-		if k := &bytesOf[b]; k.letterSize > 0 {
+		if k := &bytesOf[b]; k.isLetter {
 			symbols, behind = append(symbols, k.letter), tail
 		} else if tail > 0 {
 			behind++

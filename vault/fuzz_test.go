@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -28,8 +29,9 @@ func FuzzReference(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two string, seed uint64) {
 		values := []string{one, two}
 		for _, v := range values {
-			if len(v) > 60 || checkValue([]byte(v)) != nil || strings.ContainsAny(v, `\%`) {
-				t.Skip("not a value that can be leased, too slow for the reference, or with escapes of its own, which it takes for text")
+			if len(v) > 60 || checkValue([]byte(v)) != nil || strings.ContainsAny(v, `\%`) ||
+				!distinctive([]byte(strings.ReplaceAll(strings.TrimSpace(v), "=", ""))) {
+				t.Skip("not a value that can be leased, too slow for the reference, with escapes of its own, which it takes for text, or nothing beside =")
 			}
 		}
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -58,6 +60,71 @@ func FuzzReference(f *testing.F) {
 			t.Fatalf("values %q, %q in chunks\n got %q\nwant %q", values, text, got, want)
 		}
 	})
+}
+
+// FuzzSkip compares with a scan that reads every character: what is found, and what is held back at each pause.
+func FuzzSkip(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add("correct-horse-battery", "p@$$w!", "0000002a: text", seed)
+		f.Add("a=b=c=d%41%42", "secret=", "no\r\n\r\n  00000010  61 62  |ab|\n", seed)
+		f.Add("$$$hunter2", "1.2.3.4", "\x00\x01\u200b&amp;\\\\u0041", seed)
+		f.Add("ab\x00cdefgh", "......a......b", "\x1b[31m$ \xe2\x80\x9d=", seed)
+		f.Add("Zq\x01x9!kdw-éà", "\\n\\t\\x41bc", strings.Repeat("-", 130)+"=\n\t", seed)
+	}
+	f.Fuzz(func(t *testing.T, one, two, between string, seed uint64) {
+		for _, v := range []string{one, two} {
+			if len(v) > 100 || checkValue([]byte(v)) != nil {
+				t.Skip("not a value that can be leased")
+			}
+		}
+		m := lease(t, one, two).inner().matcher
+		if m == nil {
+			t.Skip("nothing is redacted")
+		}
+		r := rand.New(rand.NewPCG(seed, 4))
+		text := long(r, []string{one, two}, between)
+		fast, exact := scan{matcher: m}, scan{matcher: m, slow: math.MaxInt64}
+		for from := 0; from < len(text); {
+			to := min(len(text), from+1+r.IntN([]int{5, 50, 500}[r.IntN(3)]))
+			fast.feed([]byte(text[from:to]), to == len(text))
+			exact.feed([]byte(text[from:to]), to == len(text))
+			gotFirst, gotPaused := fast.pending()
+			first, paused := exact.pending()
+			if !slices.Equal(fast.found, exact.found) || gotFirst != first || gotPaused != paused {
+				t.Fatalf("values %q %q, text %q up to %q:\n got %v, pending %d %v\nwant %v, pending %d %v",
+					one, two, text[:from], text[from:to], fast.found, gotFirst, gotPaused, exact.found, first, paused)
+			}
+			from = to
+		}
+	})
+}
+
+// long returns text of which most is skipped, with some of what is not.
+func long(r *rand.Rand, values []string, between string) string {
+	all := encoders()
+	names := slices.Sorted(maps.Keys(all))
+	var b strings.Builder
+	for range 12 {
+		v := values[r.IntN(len(values))]
+		switch r.IntN(8) {
+		case 0:
+			b.WriteString(all[names[r.IntN(len(names))]](v))
+		case 1:
+			b.WriteString(spell(r, v))
+		case 2:
+			s := all[names[r.IntN(len(names))]](v)
+			b.WriteString(s[:r.IntN(len(s)+1)])
+		case 3:
+			b.WriteString(between)
+		case 4:
+			b.WriteString([]string{"% ", "\\ ", "\\u00", "\n", "\r\n", "=", "+", "%2", "\n\n  ", "&am", "\n000000", "\x1b[", `\\\`, "  |"}[r.IntN(14)])
+		default:
+			const words = "It was 12:05 (or so), in the year 2026-01-02; nobody said \"yes\" to <them> = $5 + 7 _ok_. "
+			from := r.IntN(len(words))
+			b.WriteString(words[from:] + words[:from])
+		}
+	}
+	return b.String()
 }
 
 // disorder returns text of pieces: whole and cut spellings, escapes and single characters.
@@ -194,6 +261,9 @@ func FuzzRecover(f *testing.F) {
 		}
 		if checkValue([]byte(value)) != nil || len(partsOf([]byte(value))) == 0 || strings.Contains(core, "*") {
 			t.Skip("not leased, not redacted, or made of what the mark is made of")
+		}
+		if len(core) < window+2 && strings.ContainsAny(before, `\%`) {
+			t.Skip("an escape takes so much of it that the rest is not looked for")
 		}
 		r := rand.New(rand.NewPCG(seed, 1))
 		l := lease(t, value)

@@ -10,7 +10,9 @@ type matcher struct {
 	once              sync.Once
 	values, keys      [][]byte    // keys: the edges of PEM keys; see edges
 	all, letters, raw *dictionary // of the words of each view of a scan
-	everywhere        bool        // a word of raw may begin where none of all does
+	inLetters, inAll  codes
+	slowFrom          int  // from a slow byte, where the first word of raw may begin that is not skipped otherwise
+	few               bool // a word has few letters
 }
 
 // newMatcher takes ownership of the values, and of keys that are matched as text only. It returns nil if there are
@@ -27,9 +29,7 @@ func (m *matcher) prepare() {
 	m.once.Do(func() {
 		f := formsOf(m.values, m.keys)
 		m.all, m.letters, m.raw = newDictionary(f.all), newDictionary(f.letters), newDictionary(f.raw)
-		m.everywhere = slices.ContainsFunc(m.raw.words, func(w word) bool {
-			return slices.ContainsFunc(w.symbols[:window], func(b byte) bool { return bytesOf[b].slow })
-		})
+		m.index()
 	})
 }
 

@@ -148,5 +148,5 @@ func (r *redaction) wipe() {
 	clear(r.held[:cap(r.held)])
 	clear(r.clean[:cap(r.clean)])
 	clear(r.scan.rest[:cap(r.scan.rest)])
-	r.held, r.clean, r.scan.rest = nil, nil, nil
+	r.held, r.clean, r.scan.rest, r.scan.ahead = nil, nil, nil, nil
 }

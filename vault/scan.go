@@ -11,7 +11,9 @@ type scan struct {
 	all     view
 	letters view
 	raw     view   // all bytes: a value as it is, whatever the escapes in it and beside it stand for
-	escape  int64  // the end of the last escape
+	slow    int64  // up to here, every character is read: a value may have begun within the last escape
+	ahead   *scan  // of a slow character
+	special []span // slow characters that were skipped
 	closed  bool   // the last mark behind the last letter ends a list
 	inLine  bool   // there was something else than blanks in this line
 	dump    dump   // what kind of a line it is
@@ -60,9 +62,7 @@ func (s *scan) feed(piece []byte, last bool) {
 	i := 0
 	for i < len(e.text) {
 		if s.idle(base + int64(i)) {
-			if i = s.skip(e.text, i, base); i == len(e.text) {
-				break
-			}
+			i = s.skip(e, i, base)
 		}
 		n := s.read(e, i, base+int64(i))
 		if n == 0 {
@@ -71,18 +71,18 @@ func (s *scan) feed(piece []byte, last bool) {
 		for j := i; j < i+n; j++ {
 			s.step(&s.raw, e.text[j], base+int64(j), base+int64(j+1))
 		}
-		if i += n; n > 1 {
-			s.escape = base + int64(i)
+		if s.inLetters[e.text[i]]&slow != 0 {
+			s.slow = max(s.slow, base+int64(i+n)+window)
 		}
+		i += n
 	}
 	s.rest = append(s.rest[:0], e.text[i:]...)
 }
 
-// idle reports whether nothing is known of the text before a place that decides what comes. Behind an escape, a value
-// may have begun within it.
+// idle reports whether nothing is known of the text before a place that decides what comes.
 func (s *scan) idle(at int64) bool {
 	return len(s.all.live)+len(s.letters.live)+len(s.raw.live) == 0 && s.inLine && s.dump.idle() && s.growth == none &&
-		s.slashes == 0 && at >= s.escape+window && !s.everywhere
+		s.slashes == 0 && at >= s.slow
 }
 
 // read reads the character at place i, which is at from in the whole text, and returns its length in bytes: 0 if more
@@ -142,7 +142,7 @@ func (s *scan) put(b byte, from, to int64) {
 		s.inLine = false
 		return
 	}
-	if k.plainSize > 0 && (s.inLine || b != ' ' && b != '\t') {
+	if k.isPlain && (s.inLine || b != ' ' && b != '\t') {
 		s.inLine = true
 		s.step(&s.all, k.plain, from, to)
 	}
@@ -150,11 +150,11 @@ func (s *scan) put(b byte, from, to int64) {
 		return
 	}
 	switch s.dump.next(b, &s.letters); {
-	case k.letterSize > 0:
+	case k.isLetter:
 		s.step(&s.letters, k.letter, from, to)
 		s.closed = false
 	case k.breaks:
-		s.letters.last, s.letters.live = 0, s.letters.live[:0]
+		s.step(&s.letters, 0, from, to)
 	default:
 		s.closed = b > ' ' && closes(b) || b <= ' ' && s.closed
 	}
@@ -182,10 +182,8 @@ func (s *scan) step(v *view, symbol byte, from, to int64) {
 	v.begins[v.count&7] = from
 	v.count++
 	v.end = to
-	if v.filter.has(hash(v.last))&1 == 0 {
-		return
-	}
-	if p, ok := v.at(v.last); ok && v.count >= window {
+	if v.count >= window && v.has(v.last) {
+		p, _ := v.at(v.last)
 		if c, ok := v.candidate(p); ok && v.may(&c, 0) {
 			c.from = max(c.from, s.floor)
 			v.live = s.follow(v, v.live, c, to)

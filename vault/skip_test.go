@@ -1,0 +1,39 @@
+package vault
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is skipped ends in time before values that have few letters, or whose first are not where the index has them.
+func TestFoundBehindWhatIsSkipped(t *testing.T) {
+	filler := strings.Repeat("Nothing is here: 12:05, or so. ", 5)
+	for name, c := range map[string]struct{ value, text, want string }{
+		"few letters":                  {"p@$$w!", "p@$$w!", Mark},
+		"few letters, escaped":         {"p@$$w!", "p%40$\\u0024w&#33;", Mark},
+		"few letters, folded":          {"p@$$w!", "p@$\n    $w!", Mark},
+		"few letters, far apart":       {"!00001", "!\x00\x00\x000\x00\x00\x000\x00\x00\x000\x00\x00\x000\x00\x00\x001", Mark},
+		"dots and digits":              {"1.2.3.4", "1.2.3.4", Mark},
+		"marks before letters":         {"$$$hunter-x", "$$$hunter-x", Mark},
+		"many marks before letters":    {"-#-#-#-#-hunter", "-#-#-#-#-hunter", Mark},
+		"begins within an escape":      {"n4k-secret-9", `\n4k-secret-9`, `\` + Mark},
+		"begins at its end":            {"0abc-secret", `%20abc-secret`, `%2` + Mark},
+		"begins right behind an and":   {"#33;hunter2", "&#33;hunter2", "&" + Mark},
+		"begins within another colour": {"1mhunter2", "\x1b[31mhunter2", "\x1b[3" + Mark},
+		"an escape itself":             {`%41%42%43`, `%41%42%43`, Mark},
+		"a common word with a mark":    {"secret=", "secret=", Mark},
+		"an equals sign":               {"a=b=c=d", "a=b=c=d", Mark},
+		"a control character":          {"ab\x01cd\x02ef", "ab\x01cd\x02ef", Mark},
+		"in a dump":                    {"hunter2-hunter2", "\n00000000: 6875 6e74 6572 322d 6875 6e74 6572 32  hunter2-hunter2\n", "\n00000000: " + Mark + "\n"},
+	} {
+		l := lease(t, c.value)
+		for n := range 8 { // where it begins must not matter
+			text, want := filler[n:]+c.text+filler, filler[n:]+c.want+filler
+			for _, size := range []int{1, 40, len(text)} {
+				if got := stream(t, l, text, size); got != want {
+					t.Errorf("%s: %q in pieces of %d\n got %q\nwant %q", name, text, size, got, want)
+				}
+			}
+		}
+	}
+}
