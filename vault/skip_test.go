@@ -1,6 +1,8 @@
 package vault
 
 import (
+	"encoding/ascii85"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -34,6 +36,24 @@ func TestFoundBehindWhatIsSkipped(t *testing.T) {
 					t.Errorf("%s: %q in pieces of %d\n got %q\nwant %q", name, text, size, got, want)
 				}
 			}
+		}
+	}
+}
+
+// TestShortInBase85: the encodings of short values have few letters, and are found by their other characters.
+func TestShortInBase85(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	filler := strings.Repeat("Nothing is here: 12:05, or so. ", 3)
+	for range 500 {
+		value := make([]byte, 8+r.IntN(4))
+		for i := range value {
+			value[i] = byte('!' + r.IntN('~'-'!'))
+		}
+		encoded := make([]byte, ascii85.MaxEncodedLen(len(value)))
+		encoded = encoded[:ascii85.Encode(encoded, value)]
+		got := stream(t, lease(t, string(value)), filler+string(encoded)+filler, 40)
+		if !strings.Contains(got, Mark) || strings.Contains(got, string(encoded[1:len(encoded)-1])) { // but for a mark at either end
+			t.Errorf("%q as %q: got %q", value, encoded, got)
 		}
 	}
 }
