@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -125,7 +126,7 @@ func lacksVariable(ctx context.Context, s *session.Session, k *kernel.Kernel, b 
 	const limit = 30
 	var names []string
 	for _, v := range all[:min(len(all), limit)] {
-		names = append(names, clip(v.Name, 100))
+		names = append(names, safetext.Clip(v.Name, 100))
 	}
 	do := Remedy{"it has none yet: set it there first, with ", remedy.Exec}
 	if names != nil {
@@ -134,5 +135,5 @@ func lacksVariable(ctx context.Context, s *session.Session, k *kernel.Kernel, b 
 	if len(all) > limit {
 		do = append(do, " or one of ", len(all)-limit, " more, which ", remedy.Inspect, " lists")
 	}
-	return refuse(StageBackend, s.Redact(fmt.Sprintf("session %s has no variable %q", b.From, clip(b.Key, 200))), do.Clean(s.Redact)...)
+	return refuse(StageBackend, s.Redact(fmt.Sprintf("session %s has no variable %q", b.From, safetext.Clip(b.Key, 200))), do.Clean(s.Redact)...)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -226,7 +227,7 @@ func head(text string) string {
 // recorder writes decisions to the log as they are made.
 func (p *Pipeline) recorder(id, namespace string, clean func(string) string) outbound.Record {
 	return func(ctx context.Context, d egress.Decision) error {
-		data := facts{"name": clip(clean(d.Name), maxText), "reason": clip(clean(d.Reason), maxReason)}
+		data := facts{"name": safetext.Clip(clean(d.Name), maxText), "reason": safetext.Clip(clean(d.Reason), maxReason)}
 		data.add("port", d.Port, d.Port)
 		if d.Failed {
 			data["failed"] = true

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
@@ -83,7 +84,7 @@ func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language s
 		own := slices.ContainsFunc(view.Mounts, func(m backends.Mount) bool {
 			return paths.Within(directory, m.Inside)
 		})
-		list = append(list, Installed{clip(name, 100), clip(version, 40), own})
+		list = append(list, Installed{safetext.Clip(name, 100), safetext.Clip(version, 40), own})
 	}
 	p.installed.Put(key, list)
 	return list, nil

@@ -99,18 +99,18 @@ type long string
 func (r *run) cleaned(v any) any {
 	switch v := v.(type) {
 	case string:
-		return clip(r.clean(v), maxText)
+		return safetext.Clip(r.clean(v), maxText)
 	case long:
-		return clip(r.clean(string(v)), maxReason)
+		return safetext.Clip(r.clean(string(v)), maxReason)
 	case captured:
-		return clip(strings.ToValidUTF8(r.clean(string(v)), "\uFFFD"), maxCaptured)
+		return safetext.Clip(strings.ToValidUTF8(r.clean(string(v)), "\uFFFD"), maxCaptured)
 	case []string:
 		short := make([]string, 0, min(len(v), maxItems+1))
 		for i, s := range v {
 			if i == maxItems {
 				return append(short, fmt.Sprintf("and %d more", len(v)-maxItems))
 			}
-			short = append(short, clip(r.clean(s), maxText))
+			short = append(short, safetext.Clip(r.clean(s), maxText))
 		}
 		return short
 	}
@@ -275,7 +275,7 @@ func (r *run) listArtifacts() []signer.Artifact {
 func firstDecisions(all []egress.Record) []egress.Record {
 	list := slices.Clone(all[:min(len(all), maxItems)])
 	for i := range list {
-		list[i].Name, list[i].Reason = clip(list[i].Name, maxText), clip(list[i].Reason, maxText)
+		list[i].Name, list[i].Reason = safetext.Clip(list[i].Name, maxText), safetext.Clip(list[i].Reason, maxText)
 	}
 	return list
 }
@@ -292,8 +292,6 @@ func hash(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
-
-func clip(s string, max int) string { return safetext.Clip(s, max) }
 
 func envNames(env []string) []string {
 	names := make([]string, len(env))

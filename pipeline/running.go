@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -57,7 +58,7 @@ type live struct {
 // enter adds an effect, until leave.
 func (u *under) enter(r *run, q Request, cancel context.CancelCauseFunc) (leave func()) {
 	l := &live{namespace: r.res.Namespace, cancel: cancel, begun: make(chan struct{}), over: make(chan struct{}), fresh: make(chan struct{})}
-	l.info = Running{Run: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: r.res.Language, Name: clip(r.res.Name, maxText),
+	l.info = Running{Run: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: r.res.Language, Name: safetext.Clip(r.res.Name, maxText),
 		Client: q.Client, State: "waiting", Began: r.began.UTC()}
 	r.live = l
 	u.mu.Lock()
@@ -86,7 +87,7 @@ func (l *live) begin(e *execution, out *outcome) {
 	}
 	l.mu.Lock()
 	l.info.State, l.info.Started, l.info.Program = "running", time.Now().UTC(), true
-	l.info.Language, l.info.Name, l.info.Limits = e.res.Language, clip(e.clean(e.res.Name), maxText), LimitsOf(e.limits)
+	l.info.Language, l.info.Name, l.info.Limits = e.res.Language, safetext.Clip(e.clean(e.res.Name), maxText), LimitsOf(e.limits)
 	l.mu.Unlock()
 	close(l.begun)
 }
