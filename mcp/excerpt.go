@@ -12,16 +12,16 @@ import (
 // excerpt returns s if it takes no more than max bytes, or else its head and its tail with a line
 // between that says how much is missing and where it is. That is in bytes of what is shown: what is
 // not readable takes more than it has.
-func excerpt(s string, max int, where string) (part string, whole bool) {
+func excerpt(s string, max int, where string) string {
 	if len(s) <= max {
 		if r := readable(s); len(r) <= max {
-			return r, true
+			return r
 		}
 	}
 	head, headLen := cut(s, max/2, beginningOf)
 	tail, tailLen := cut(s[headLen:], max/2, tailOf)
 	left := len(s) - headLen - tailLen
-	return fmt.Sprintf("%s\n[... %d bytes left out here%s ...]\n%s", strings.TrimSuffix(head, "\n"), left, where, tail), false
+	return fmt.Sprintf("%s\n[... %d bytes left out here%s ...]\n%s", strings.TrimSuffix(head, "\n"), left, where, tail)
 }
 
 // cut returns a part of s that takes at most max bytes when it is readable, and its length in s.

@@ -133,7 +133,7 @@ func (t *runReport) stream(name, all string, limit int) (part, uri string) {
 		where = "; get_artifacts with this request_id and name \"" + name + "\" reads them"
 		t.link(uri, name, "the whole "+name, "text/plain", int64(len(all)))
 	}
-	part, _ = excerpt(all, limit, where)
+	part = excerpt(all, limit, where)
 	t.line("%s (%d bytes%s):\n%s", name, len(all), note, strings.TrimSuffix(part, "\n"))
 	return part, uri
 }
@@ -157,7 +157,7 @@ func (t *runReport) link(uri, name, about, mime string, size int64) {
 func (t *runReport) values() {
 	room := maxImages
 	if e := t.res.Error; e != nil {
-		trace, _ := excerpt(e.Traceback, maxTraceback, "")
+		trace := excerpt(e.Traceback, maxTraceback, "")
 		t.f.ProgramError = &programError{readable(e.Type), readable(clip(e.Message, maxValue)), trace}
 		if trace == "" {
 			trace = readable(e.Type + ": " + clip(e.Message, maxValue))
@@ -183,7 +183,7 @@ func (t *runReport) bundle(what string, b map[string]string, room *int) display 
 		v.Types = append(v.Types, mime)
 	}
 	slices.Sort(v.Types)
-	v.Text, _ = excerpt(b["text/plain"], maxValue, "; print it or write it to a file for the rest")
+	v.Text = excerpt(b["text/plain"], maxValue, "; print it or write it to a file for the rest")
 	if h := b["text/html"]; len(h) <= maxRich {
 		v.HTML = h
 	}

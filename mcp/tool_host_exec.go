@@ -33,7 +33,7 @@ func ranOnHost(res pipeline.Result) *answer {
 		if one.all == "" {
 			continue
 		}
-		*one.to, _ = excerpt(one.all, one.max, "")
+		*one.to = excerpt(one.all, one.max, "")
 		text += fmt.Sprintf("\n%s (%d bytes):\n%s", one.name, len(one.all), strings.TrimSuffix(*one.to, "\n"))
 		if one.cut > 0 {
 			text += fmt.Sprintf("\nthe last %d bytes of %s are gone: host.output_bytes in the operator's configuration keeps more", one.cut, one.name)

@@ -124,7 +124,7 @@ func tailText(s string) string {
 	if !noText(s) {
 		return readable(s)
 	}
-	part, _ := excerpt(s, maxBinary, "")
+	part := excerpt(s, maxBinary, "")
 	return part
 }
 

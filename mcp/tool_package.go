@@ -59,7 +59,7 @@ func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*
 	if res.Ended == backends.EndedOK {
 		return &answer{text: fmt.Sprintf("installed %s: %s\nrequest_id: %s", count(len(f.Packages), "package"), packageLine(f.Packages), res.ID), facts: f}, nil
 	}
-	f.Output, _ = excerpt(strings.TrimSpace(res.Stdout+"\n"+res.Stderr), maxStreams/2, "")
+	f.Output = excerpt(strings.TrimSpace(res.Stdout+"\n"+res.Stderr), maxStreams/2, "")
 	text := fmt.Sprintf("the package manager failed (%s, exit code %d), and nothing was installed:\n%s", res.Ended, res.ExitCode, f.Output)
 	for _, h := range res.Hints {
 		text += "\nhint: " + h.In(wordsOf(c.called.Name))

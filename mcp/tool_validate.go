@@ -88,7 +88,7 @@ func (s *Server) validateOther(ctx context.Context, c *call, language, code stri
 	if err != nil {
 		return nil, err
 	}
-	says, _ := excerpt(strings.TrimRight(res.Stdout+res.Stderr, "\n"), maxTraceback, "")
+	says := excerpt(strings.TrimRight(res.Stdout+res.Stderr, "\n"), maxTraceback, "")
 	f := &validateFacts{Valid: res.Ended == backends.EndedOK, Language: language}
 	if f.Valid {
 		return &answer{text: "valid " + language + "\n" + says, facts: f}, nil

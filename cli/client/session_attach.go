@@ -253,7 +253,7 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 	case err != nil:
 		return "", a.gone(err)
 	case res.Refused != nil:
-		if errors.As(a.cellEnd(res, a.pane, false), &refused) && refused.Text != "" {
+		if errors.As(a.cellEnd(res, false), &refused) && refused.Text != "" {
 			_ = a.Exit(refused)
 		}
 		if _, err := a.client.Usage(ctx, "", a.info.ID); err != nil && ctx.Err() == nil {

@@ -80,7 +80,7 @@ func (p commands) sessionExec(c *cli.Context) error {
 			return err
 		}
 	}
-	return p.cellEnd(res, screen, c.Bool("json"))
+	return p.cellEnd(res, c.Bool("json"))
 }
 
 // cell reads the code that a command line names.
@@ -156,7 +156,7 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 }
 
 // cellEnd says how a cell ended, unless its own output does, and returns its exit code as an error.
-func (p commands) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
+func (p commands) cellEnd(res pipeline.Result, quiet bool) error {
 	if res.Refused != nil && res.Ended != backends.EndedCancelled {
 		if quiet {
 			return exit.Silent(exit.Refused)

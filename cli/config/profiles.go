@@ -96,13 +96,13 @@ func (d *document) profiles(n *yaml.Node) {
 			d.fail(d.at(k), "profiles", "%.40q can't be a name: use up to 32 of a-z, 0-9, - and _", name)
 			return
 		}
-		d.profile(name, full, k, v)
+		d.profile(name, full, v)
 	})
 }
 
 // profile reads one profile. Without layers it builds the set of "hardened"; without require it
 // requires all containment layers of the set that it builds: less must be written down.
-func (d *document) profile(name, full string, k, n *yaml.Node) {
+func (d *document) profile(name, full string, n *yaml.Node) {
 	p := Profile{Layers: Hardened}
 	var require, layers *yaml.Node
 	d.pairs(full+".", n, func(key string, k, v *yaml.Node) {

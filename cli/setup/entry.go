@@ -72,7 +72,7 @@ func (c Client) Snippet(s Server) string {
 	case inTOML:
 		return string(tomlEntry(s, "\n"))
 	case inYAML:
-		return extensions + ":\n" + string(yamlEntry(s, "  ", "  ", "\n"))
+		return extensions + ":\n" + string(yamlEntry(s, "  ", "\n"))
 	}
 	return string(fresh(nil, c.place(nil, s.Name), c.entry(nil, s)))
 }

@@ -89,10 +89,10 @@ func yamlEnd(lines [][]byte) int {
 	return len(lines)
 }
 
-// yamlEntry returns a server's entry for Goose, in lines that begin with indent; unit is one level more. Goose shows the
+// yamlEntry returns a server's entry for Goose, in lines that begin with indent. Goose shows the
 // description; the timeout is its own default, in seconds.
-func yamlEntry(s Server, indent, unit, newline string) []byte {
-	in := indent + unit
+func yamlEntry(s Server, indent, newline string) []byte {
+	in := indent + "  "
 	return []byte(strings.Join([]string{
 		indent + yamlKey(s.Name) + ":",
 		in + "enabled: true",
@@ -144,7 +144,7 @@ func yamlAdded(text []byte, s Server) ([]byte, error) {
 			return nil, fmt.Errorf("it has an end and no value: %w", errForm)
 		}
 		from := len(bytes.Join(lines[:end], nil))
-		out = splice(text, from, from, append([]byte(extensions+":"+newline), yamlEntry(s, "  ", "  ", newline)...))
+		out = splice(text, from, from, append([]byte(extensions+":"+newline), yamlEntry(s, "  ", newline)...))
 		out = yamlBroken(out, from, newline)
 	default:
 		out, err = yamlInto(lines, root, at, end, s, newline)
@@ -179,7 +179,7 @@ func yamlInto(lines [][]byte, root *yaml.Node, at, end int, s Server, newline st
 				text, tail = splice(text, head+i, head+i+j+1, nil), tail-j-1
 			}
 		}
-		return yamlBroken(splice(text, tail, tail, yamlEntry(s, "  ", "  ", newline)), tail, newline), nil
+		return yamlBroken(splice(text, tail, tail, yamlEntry(s, "  ", newline)), tail, newline), nil
 	}
 	if servers.Kind != yaml.MappingNode || servers.Style&yaml.FlowStyle != 0 {
 		return nil, fmt.Errorf("line %d, where %s is in braces or an alias: %w", key.Line, extensions, errForm)
@@ -187,7 +187,7 @@ func yamlInto(lines [][]byte, root *yaml.Node, at, end int, s Server, newline st
 	i := yamlAt(servers, s.Name)
 	if i < 0 {
 		indent := strings.Repeat(" ", servers.Content[0].Column-1)
-		return yamlBroken(splice(text, tail, tail, yamlEntry(s, indent, "  ", newline)), tail, newline), nil
+		return yamlBroken(splice(text, tail, tail, yamlEntry(s, indent, newline)), tail, newline), nil
 	}
 	entry := servers.Content[i+1]
 	if entry.Kind != yaml.MappingNode || entry.Style&yaml.FlowStyle != 0 || len(entry.Content) == 0 {

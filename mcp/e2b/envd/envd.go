@@ -117,7 +117,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
 	case path == "POST /files/compose":
 		s.compose(w, r, t)
 	case path == "GET /metrics":
-		s.metrics(w, r, t)
+		s.metrics(w, t)
 	case path == "GET /envs":
 		writeJSON(w, http.StatusOK, t.Env)
 	case methods[r.URL.Path] != nil:
@@ -145,8 +145,8 @@ func (t Target) admits(r *http.Request) bool {
 // Same compares in constant time what a client has with what it must have, which is not nothing.
 func Same(a, b string) bool { return b != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// Signed reports whether the URL of a request for /files has the signature of a sandbox's token for an operation, "read" or "write". When that
-// ends, it does not look at.
+// Signed reports whether the URL of a request for /files has the signature of a sandbox's token for an operation, "read" or "write". It does
+// not look at when that ends.
 func Signed(q url.Values, operation, token string) bool {
 	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + token
 	if until := q.Get("signature_expiration"); until != "" {
@@ -254,7 +254,7 @@ func refuseError(w http.ResponseWriter, err error) {
 }
 
 // metrics answers with what the sandbox uses.
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request, t Target) {
+func (s *Server) metrics(w http.ResponseWriter, t Target) {
 	info, err := s.pipeline.Session(t.Namespace, t.Session)
 	var u session.Usage
 	if err == nil {
