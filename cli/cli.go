@@ -51,7 +51,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	path, asked := cmdline.AsksJSON(app, args)
 	out := &tracked{Writer: stdout}
 	var help strings.Builder // all that the library prints
-	if app.Writer = &help; asked {
+	app.Writer = &help
+	if asked {
 		p.Out, app.Writer = out, out
 	}
 	typed, err := cmdline.Parse(app, args)

@@ -84,10 +84,14 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) *refused {
 		parts = parts[:2]
 	}
 	var next func(http.ResponseWriter, *http.Request, caller) *refused
-	if len(parts) == 2 {
-		next = map[string]func(http.ResponseWriter, *http.Request, caller) *refused{"mcp": h.streamable, "sse": h.openSSE, "message": h.postSSE}[parts[1]]
-	}
-	if next == nil {
+	switch strings.Join(parts, "/") {
+	case "/mcp":
+		next = h.streamable
+	case "/sse":
+		next = h.openSSE
+	case "/message":
+		next = h.postSSE
+	default:
 		return refuse(http.StatusNotFound, "there is nothing at this path: use /mcp or /mcp/NAMESPACE")
 	}
 	of, no := h.caller(r)
@@ -149,7 +153,8 @@ func (h *HTTP) streamable(w http.ResponseWriter, r *http.Request, of caller) *re
 		h.leave(s)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
-	} // no message of ours is sent by itself
+	}
+	// No message of ours is sent by itself.
 	w.Header().Set("Allow", "POST, DELETE")
 	return refuse(http.StatusMethodNotAllowed, "send POST: this server has no stream for GET")
 }

@@ -132,13 +132,14 @@ func (o *Output) Write(b []byte) (int, error) {
 	if text := bytes.TrimSuffix(b, []byte("\x1b[0m")); len(text) > 0 { // which a filter ends with
 		o.inLine = text[len(text)-1] != '\n'
 	}
-	first := err
+	failed := err
 	if errors.Is(err, syscall.EPIPE) {
-		if first = ErrNoReader; o.Broken != nil {
-			o.Broken(first)
+		failed = ErrNoReader
+		if o.Broken != nil {
+			o.Broken(ErrNoReader)
 		}
 	}
-	o.err = cmp.Or(o.err, first)
+	o.err = cmp.Or(o.err, failed)
 	return n, err
 }
 

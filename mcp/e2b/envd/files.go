@@ -88,9 +88,10 @@ func acceptable(header string) (encoding string, ok bool) {
 	for part := range strings.SplitSeq(strings.ToLower(header), ",") {
 		name, weight, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";q=")
 		q, err := strconv.ParseFloat(weight, 64)
-		if likes[name] = q; err != nil {
-			likes[name] = 1
+		if err != nil {
+			q = 1
 		}
+		likes[name] = q
 	}
 	gzip, named := likes["gzip"]
 	identity, plain := likes["identity"]
