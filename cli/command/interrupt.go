@@ -21,9 +21,12 @@ func (i Interruption) Error() string {
 	return cmp.Or(names[i.Signal], i.Signal.String())
 }
 
-// UntilSignal returns a context that SIGINT or SIGTERM ends, for commands that have nothing to clean up then.
+// UntilSignal returns a context that SIGINT or SIGTERM ends, for commands that have nothing to clean up then. A second signal ends the
+// process at once.
 func UntilSignal(c *cli.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // ErrNoReader is the cause of a context that ends since nobody reads the output any more.
