@@ -18,7 +18,7 @@ type commandRule struct {
 var commandRules = sync.OnceValue(func() []commandRule {
 	return []commandRule{
 		{"shell-kill-all", "killall5", nil},
-		{"shell-kill-all", "kill", lazy.Regexp(`^[01]$|^(-[sn] \S+|-[^snlL]|-\S{2,}) (.* )?(-1|0|1)( |$)`)},
+		{"shell-kill-all", "kill", lazy.Regexp(`^[01]$|^(-[sn] \S+|-[^snlL]|-\S{2,}) (.* )?(-1|0|1)( |$)`)}, // -9 -1, -- -1, -s KILL 1
 		{"shell-sudo", "su", nil},
 		{"shell-schedule", "at batch", nil},
 		{"shell-schedule", "crontab", lazy.Regexp(`^((-[^l ]*|[^- ]\S*)( |$))*$`)}, // not -l, which lists

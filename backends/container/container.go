@@ -142,7 +142,7 @@ type Container struct {
 	User     string // "uid:gid", numbers
 	KeepID   bool   // rootless Podman: the user in the container is the user of the host
 	Hostname string
-	Env      []string // those of the image are not set, nor is one without a value (NAME=), but for PATH
+	Env      []string // NAME=VALUE; NAME= takes a variable of the image away, of which each is here
 	Labels   map[string]string
 	Tmpfs    []Tmpfs
 	Shm      int64 // bytes of /dev/shm

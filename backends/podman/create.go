@@ -157,7 +157,7 @@ func (e *Engine) Update(ctx context.Context, id string, r container.Resources) e
 	}
 	err = e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/update", json: limits, again: true}, nil)
 	if errdefs.IsNotFound(err) {
-		err = fmt.Errorf("%w (Podman before 4.3 can't)", err)
+		err = fmt.Errorf("%w; Podman before 4.3 can change none", err)
 	}
 	return e.explain("change the limits of container "+id, err)
 }

@@ -1,7 +1,8 @@
 // Package podman is a client of Podman's service, 4.0 and later.
 //
 // Library: podman/v5/pkg/bindings is Podman's own client. Only its root package is used, which makes the connection
-// (Unix socket or ssh); the others need C libraries to be built. common/pkg/config, which it has already, reads
+// (Unix socket or ssh); the others need C libraries to be built. moby/moby/client speaks Docker's API over that connection,
+// and containerd/errdefs tells errors of both APIs apart. common/pkg/config, which bindings has already, reads
 // containers.conf, and docker/cli the files with credentials.
 package podman
 

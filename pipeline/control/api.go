@@ -234,7 +234,7 @@ func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return a.longIn(&a.longs, limit)
 }
 
-// longIn is long for what is among others than what has something run.
+// longIn is long for what counts among these, and not among what has something run.
 func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return func(f http.HandlerFunc) http.HandlerFunc {
 		return a.running(func(w http.ResponseWriter, r *http.Request) {

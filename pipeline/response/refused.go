@@ -18,7 +18,7 @@ func (r *Refused) Error() string { return r.Text }
 // Refuse returns the error with which a handler refuses a request.
 func Refuse(status int, text string) error { return &Refused{status, text} }
 
-// Reply answers with JSON, or for nil with a status alone. There is no error.
+// Reply answers with JSON, or for nil with a status alone. It returns nil, as a handler does that has answered.
 func Reply(w http.ResponseWriter, status int, body any) error {
 	if body == nil {
 		w.WriteHeader(status)
