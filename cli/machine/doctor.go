@@ -151,15 +151,19 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 // within makes the check, and reports a timeout: not each check ends when its context does.
 func (l check) within(ctx context.Context) (diagnosis, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	found := make(chan func() (diagnosis, error), 1)
+	type answer struct {
+		diagnosis
+		err error
+	}
+	found := make(chan answer, 1)
 	go func() {
 		defer cancel()
 		d, err := l.find(ctx)
-		found <- func() (diagnosis, error) { return d, err }
+		found <- answer{d, err}
 	}()
 	select {
-	case answer := <-found:
-		return answer()
+	case a := <-found:
+		return a.diagnosis, a.err
 	case <-time.After(l.timeout + time.Second): // of which the second is for what heeds the end of ctx, and says more
 		d := diagnosis{Usable: true}
 		d.add(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.timeout)})
