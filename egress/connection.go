@@ -33,10 +33,20 @@ type connection struct {
 	work   sync.WaitGroup
 }
 
+// maxRefusing bounds the connections beyond a limit that stay open until their refusal is recorded: a program can make any number
+// of them while the log is busy, and each takes a descriptor.
+const maxRefusing = 8
+
 // full refuses a connection beyond a limit.
 func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
 	d := Decision{Reason: why}
 	d.Name, d.Port, _ = g.meant(client.LocalAddr())
+	defer g.refusing.Add(-1)
+	if g.refusing.Add(1) > maxRefusing {
+		reset(client)
+		g.counters.refuse(ctx, d)
+		return
+	}
 	g.refuse(ctx, client, d)
 }
 

@@ -62,7 +62,8 @@ type Gateway struct {
 	counters  counters
 	buffers   sync.Pool
 
-	open atomic.Int64 // connections
+	open     atomic.Int64 // connections
+	refusing atomic.Int64 // those of them that are beyond a limit
 
 	mu    sync.Mutex
 	all   map[*connection]struct{} // those that were allowed

@@ -307,6 +307,40 @@ func TestRefusedAfterRecord(t *testing.T) {
 	}
 }
 
+// TestFullWhileBusy: connections beyond the limit take few descriptors while the log is busy.
+func TestFullWhileBusy(t *testing.T) {
+	busy := make(chan struct{})
+	w := in(t, 0, Config{Connections: 1, Decided: func(_ context.Context, d Decision) error {
+		if !d.Allowed {
+			<-busy
+		}
+		return nil
+	}})
+	end := sync.OnceFunc(func() { close(busy) })
+	defer end()
+	w.server("a.test", echo)
+	ping(t, w.connect("a.test"))
+	const more = 20
+	var refused atomic.Int64
+	var all sync.WaitGroup
+	for range more {
+		all.Go(func() {
+			conn, err := w.try("a.test")
+			if err == nil {
+				_, err = conn.Read(make([]byte, 1))
+				_ = conn.Close()
+			}
+			if !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("got %v", err)
+			}
+			refused.Add(1)
+		})
+	}
+	hosttest.Until(t, "all but a few are refused", func() bool { return refused.Load() == more-maxRefusing })
+	end()
+	all.Wait()
+}
+
 func TestManyRefusals(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
