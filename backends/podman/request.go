@@ -5,12 +5,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
+	"syscall"
+	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errhttp"
 	moby "github.com/moby/moby/client"
 
@@ -61,7 +65,19 @@ func (e *Engine) read(ctx context.Context, r request, read func(io.Reader) error
 	if r.again {
 		return e.Retry(ctx, send)
 	}
-	return e.Once(ctx, send)
+	err := e.Once(ctx, send)
+	if neverSent(err) && engine.Pause(ctx, startPause) {
+		return e.Once(ctx, send)
+	}
+	return err
+}
+
+// startPause is the time for a service that starts again.
+const startPause = 200 * time.Millisecond
+
+// neverSent reports whether the request can't have arrived.
+func neverSent(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
 }
 
 // read does not use the library's DoRequest, which sends failed requests three times: a container could be started twice.
@@ -121,13 +137,21 @@ func refused(res *http.Response) error {
 	if json.Unmarshal(data, &says) != nil || says.Message == "" {
 		says.Message = string(data)
 	}
-	return &failure{cmp.Or(engine.Shorten(says.Message), engine.Plain(res.Status)), errhttp.ToNative(res.StatusCode)}
+	kind := errhttp.ToNative(res.StatusCode)
+	if res.StatusCode == http.StatusInternalServerError {
+		kind = errdefs.ErrUnknown // also what will never work, such as an image that a registry does not have
+	}
+	return &failure{cmp.Or(engine.Shorten(says.Message), engine.Plain(res.Status)), kind}
 }
 
 // explain adds the operation to an error of a request. The library would have it that Docker is down.
 func (e *Engine) explain(doing string, err error) error {
 	if moby.IsErrConnectionFailed(err) {
-		return fmt.Errorf("%s: podman does not answer, or has hung up", doing)
+		why := "podman does not answer, or has hung up"
+		if no, is := errors.AsType[syscall.Errno](err); is {
+			why += ": " + no.Error()
+		}
+		return fmt.Errorf("%s: %w", doing, &failure{why, err})
 	}
 	return client.Explain(doing, err)
 }

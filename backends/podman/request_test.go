@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 )
 
 // TestRefused reads what a service says when it says no, and passes nothing on that a terminal would obey.
@@ -29,6 +31,16 @@ func TestRefused(t *testing.T) {
 		}
 		if !strings.HasSuffix(f.message, test.want) || len(f.message) > 700 || strings.Contains(f.message, "\ufffd") {
 			t.Errorf("%s: got %q", test.name, f.message)
+		}
+	}
+}
+
+// TestBroken: Podman answers 500 to much that will never work, which is not asked for twice.
+func TestBroken(t *testing.T) {
+	for status, want := range map[int]bool{http.StatusInternalServerError: false, http.StatusServiceUnavailable: true, http.StatusNotFound: false} {
+		err := refused(&http.Response{StatusCode: status, Body: http.NoBody})
+		if got := client.IsTemporary(err); got != want {
+			t.Errorf("%d: is temporary: %t", status, got)
 		}
 	}
 }

@@ -161,6 +161,29 @@ func TestQuiet(t *testing.T) {
 
 const inspectPath = "/v" + dockerAPI + "/containers/"
 
+// TestStartsAgain: what can't have arrived is asked for again, also what must not be done twice.
+func TestStartsAgain(t *testing.T) {
+	real := served(t)
+	id := withImage(t, real)
+	e, _ := behind(t, real)
+	if _, err := e.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	socket := e.conn.endpoint.path()
+	if err := os.Rename(socket, socket+".away"); err != nil {
+		t.Fatal(err)
+	}
+	e.conn.conn.Client.CloseIdleConnections()
+	time.AfterFunc(20*time.Millisecond, func() { os.Rename(socket+".away", socket) })
+	c, err := e.Create(t.Context(), basicContainer(id, "exit", "4"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Remove(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSavedInfo asks a service what it is once, and again when that may have changed.
 func TestSavedInfo(t *testing.T) {
 	behindIt, asked := behind(t, served(t))
