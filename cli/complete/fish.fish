@@ -10,7 +10,7 @@ function __PROGRAM_words
     set -l value (string replace -r '^-[^=]*=' '' -- "$current")
     switch "$found[1]"
         case files
-            printf '%s\n' "$flag"(__fish_complete_path "$value")
+            string join -- \n "$flag"(complete -C "'' $value")
         case dirs
             printf '%s\n' "$flag"(__fish_complete_directories "$value")
     end
