@@ -193,11 +193,7 @@ func (r *run) display(show func(kernel.Bundle)) func(kernel.Bundle) {
 		if bytes > maxDisplays {
 			return
 		}
-		bytes += displayOverhead
-		for form, data := range b {
-			bytes += len(form) + len(data)
-		}
-		if bytes > maxDisplays {
+		if bytes += sizeOf(b); bytes > maxDisplays {
 			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxDisplays>>20)}
 		}
 		r.res.Displays = append(r.res.Displays, b)
@@ -205,6 +201,15 @@ func (r *run) display(show func(kernel.Bundle)) func(kernel.Bundle) {
 		r.live.display(clean)
 		show(clean)
 	}
+}
+
+// sizeOf returns the bytes that a display counts for.
+func sizeOf(b kernel.Bundle) int {
+	size := displayOverhead
+	for form, data := range b {
+		size += len(form) + len(data)
+	}
+	return size
 }
 
 // measureCell looks up what the cell has used while its artifacts are collected, which takes about as long.

@@ -186,6 +186,31 @@ func TestDisplay(t *testing.T) {
 	}
 }
 
+// TestLeftOut: what waits for a caller is bounded, and who gets not all is told so.
+func TestLeftOut(t *testing.T) {
+	reads := make(chan struct{})
+	var got []string
+	s := newShows(func(b kernel.Bundle) { <-reads; got = append(got, b["text/plain"]) })
+	large := strings.Repeat("x", 3<<20)
+	for n := range 6 { // of which the first may be on its way already
+		s.add(kernel.Bundle{"text/plain": strconv.Itoa(n), "text/html": large})
+	}
+	close(reads)
+	hosttest.Until(t, "it is read", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.waiting) == 0 && s.lost == 0 })
+	s.add(kernel.Bundle{"text/plain": "later"})
+	s.close()
+	<-s.delivered
+	for _, want := range [][]string{
+		{"0", "1", "4 displays are left out: they came faster than they were read", "later"},
+		{"0", "1", "2", "3 displays are left out: they came faster than they were read", "later"},
+	} {
+		if slices.Equal(got, want) {
+			return
+		}
+	}
+	t.Errorf("got %q", got)
+}
+
 // TestSlowDisplay: code that shows something waits for no caller, who gets all of it in its order.
 func TestSlowDisplay(t *testing.T) {
 	p, _, _ := newReal(t, nil)

@@ -1,17 +1,23 @@
 package pipeline
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 )
 
-// shows hands what a program shows to its caller, in a goroutine of its own: a caller who is slow must not hold up the program. How much may
-// wait is what a program may show.
+// maxWaiting is how many bytes of displays wait for a caller who is slow. One waits however large it is.
+const maxWaiting = 8 << 20
+
+// shows hands what a program shows to its caller, in a goroutine of its own: a caller who is slow must not hold up the program. What comes
+// while too much waits is left out, and said to be.
 type shows struct {
 	to        func(kernel.Bundle) // nil is nobody
 	mu        sync.Mutex
 	waiting   []kernel.Bundle
+	bytes     int           // of these
+	lost      int           // displays that are left out behind these
 	more      chan struct{} // has a value while something waits; closed when nothing more comes
 	delivered chan struct{} // closed when the caller has it all
 }
@@ -25,7 +31,7 @@ func newShows(to func(kernel.Bundle)) *shows {
 	go func() {
 		defer close(s.delivered)
 		for range s.more {
-			for _, b := range s.take() {
+			for b, ok := s.take(); ok; b, ok = s.take() {
 				to(b)
 			}
 		}
@@ -33,12 +39,19 @@ func newShows(to func(kernel.Bundle)) *shows {
 	return s
 }
 
-func (s *shows) take() []kernel.Bundle {
+func (s *shows) take() (b kernel.Bundle, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.waiting
-	s.waiting = nil
-	return all
+	switch {
+	case len(s.waiting) > 0:
+		b, s.waiting[0] = s.waiting[0], nil
+		s.waiting = s.waiting[1:]
+		s.bytes -= sizeOf(b)
+	case s.lost > 0:
+		b = kernel.Bundle{"text/plain": fmt.Sprintf("%d displays are left out: they came faster than they were read", s.lost)}
+		s.lost = 0
+	}
+	return b, b != nil
 }
 
 func (s *shows) add(b kernel.Bundle) {
@@ -47,7 +60,11 @@ func (s *shows) add(b kernel.Bundle) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting = append(s.waiting, b)
+	if size := sizeOf(b); s.lost > 0 || s.bytes > 0 && s.bytes+size > maxWaiting {
+		s.lost++
+	} else {
+		s.waiting, s.bytes = append(s.waiting, b), s.bytes+size
+	}
 	select {
 	case s.more <- struct{}{}:
 	default:
