@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"io"
+	"net/http"
 	"reflect"
 	"testing"
 	"time"
@@ -117,5 +119,25 @@ func TestRepeated(t *testing.T) {
 		if err := decode(bytes.Repeat(one, n), &c); err != want {
 			t.Errorf("%d values: %v", n, err)
 		}
+	}
+}
+
+// gone is the answer to a client that has gone.
+type gone struct {
+	header http.Header
+	status []int
+}
+
+func (g *gone) Header() http.Header       { return g.header }
+func (g *gone) WriteHeader(status int)    { g.status = append(g.status, status) }
+func (g *gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// TestGone: a client that does not take its answer gets no second one.
+func TestGone(t *testing.T) {
+	w := &gone{header: http.Header{}}
+	c := &call{w: w}
+	c.end(c.reply(&empty{}))
+	if len(w.status) > 0 {
+		t.Errorf("it was answered with %d as well", w.status)
 	}
 }

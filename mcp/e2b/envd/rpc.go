@@ -258,8 +258,8 @@ func (c *call) reply(message any) error {
 		return c.send(message)
 	}
 	c.w.Header().Set("Content-Type", "application/"+map[bool]string{true: "proto", false: "json"}[c.binary])
-	_, err := c.w.Write(c.marshal(message))
-	return err
+	_, _ = c.w.Write(c.marshal(message)) // a client that is gone is told no error, either
+	return nil
 }
 
 // over is the error of a call whose context has ended.
