@@ -203,6 +203,25 @@ func (r *run) display(show func(kernel.Bundle)) func(kernel.Bundle) {
 	}
 }
 
+// keepTexts has the result, and those who look on, keep no more than the texts of what was shown: the caller gets the rest as slowly as it
+// likes, and nothing else of it must wait for that.
+func (r *run) keepTexts() {
+	text := func(b kernel.Bundle) kernel.Bundle { return kernel.Bundle{"text/plain": b["text/plain"]} }
+	for i, b := range r.res.Displays {
+		r.res.Displays[i] = text(b)
+	}
+	if r.live == nil {
+		return
+	}
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	var all []kernel.Bundle // another slice: some may be reading this one
+	for _, b := range r.live.displays {
+		all = append(all, text(b))
+	}
+	r.live.displays = all
+}
+
 // sizeOf returns the bytes that a display counts for.
 func sizeOf(b kernel.Bundle) int {
 	size := displayOverhead

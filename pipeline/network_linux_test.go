@@ -211,7 +211,7 @@ func TestLeftOut(t *testing.T) {
 	t.Errorf("got %q", got)
 }
 
-// TestSlowDisplay: code that shows something waits for no caller, who gets all of it in its order.
+// TestSlowDisplay: code that shows something waits for no caller, who gets all of it in its order. Nobody else keeps more than its texts meanwhile.
 func TestSlowDisplay(t *testing.T) {
 	p, _, _ := newReal(t, nil)
 	res, err := p.Do(t.Context(), NewSession{Language: "python"})
@@ -225,11 +225,20 @@ func TestSlowDisplay(t *testing.T) {
 	reads, done := make(chan struct{}), make(chan error, 1)
 	read := sync.OnceFunc(func() { close(reads) })
 	t.Cleanup(read)
+	code := "class P:\n  def __init__(s, n): s.n = n\n  def __repr__(s): return str(s.n)\n  def _repr_html_(s): return 'large'\nfor n in range(100): display(P(n))"
 	go func() {
-		_, err := p.Do(t.Context(), Request{Session: res.Answer.(session.Info).ID, Code: []byte("for n in range(100): display(n)"), Display: func(b kernel.Bundle) {
+		res, err := p.Do(t.Context(), Request{Session: res.Answer.(session.Info).ID, Code: []byte(code), Display: func(b kernel.Bundle) {
 			<-reads
 			got = append(got, b["text/plain"])
+			if b["text/html"] == "" {
+				t.Error("the caller lacks a form of it")
+			}
 		}})
+		for i, b := range res.Displays {
+			if len(b) != 1 || b["text/plain"] != want[i] {
+				t.Errorf("the result keeps %v", b)
+			}
+		}
 		done <- err
 	}()
 	hosttest.Until(t, "the code has ended", func() bool {

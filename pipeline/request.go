@@ -85,7 +85,7 @@ type Request struct {
 	// up the program, as the reader of a pipe does, until the program's time is up.
 	Whole bool
 
-	// Display gets what code in a session shows while it runs, free of secrets, as the result has it at the end. It may be nil, and
+	// Display gets what code in a session shows while it runs, free of secrets; the result has only the texts of it then. It may be nil, and
 	// block as Stdout may. Charts has figures and tables come with their data: see kernel.Cell. EnvOnce has the variables of Env be for
 	// this code alone, and not for what the session runs later.
 	Display func(kernel.Bundle) `json:"-"`

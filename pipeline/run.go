@@ -52,7 +52,12 @@ func (q Request) describe() Request {
 // plan validates the request.
 func (q Request) plan(ctx context.Context, r *run) (work, error) {
 	e := &execution{run: r}
-	r.releases = append(r.releases, func() { e.out.deliver(ctx) }) // nearly the last
+	r.releases = append(r.releases, func() { // nearly the last
+		if q.Display != nil {
+			r.keepTexts()
+		}
+		e.out.deliver(ctx)
+	})
 	q = q.describe()
 	q.ID, q.Namespace = r.res.ID, r.res.Namespace
 	var err error
