@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"syscall"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errhttp"
@@ -65,15 +64,8 @@ func (e *Engine) read(ctx context.Context, r request, read func(io.Reader) error
 	if r.again {
 		return e.Retry(ctx, send)
 	}
-	err := e.Once(ctx, send)
-	if neverSent(err) && engine.Pause(ctx, startPause) {
-		return e.Once(ctx, send)
-	}
-	return err
+	return e.RetryIf(ctx, neverSent, send)
 }
-
-// startPause is the time for a service that starts again.
-const startPause = 200 * time.Millisecond
 
 // neverSent reports whether the request can't have arrived.
 func neverSent(err error) bool {

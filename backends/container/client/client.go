@@ -46,8 +46,13 @@ const retryPause = 300 * time.Millisecond
 
 // Retry sends a request, and once more if the first attempt failed by chance. It is only for requests that may be repeated.
 func (c *Client) Retry(ctx context.Context, send func(*moby.Client) error) error {
+	return c.RetryIf(ctx, IsTemporary, send)
+}
+
+// RetryIf sends a request, and once more if the error of the first attempt is one that may be answered so.
+func (c *Client) RetryIf(ctx context.Context, may func(error) bool, send func(*moby.Client) error) error {
 	err := c.Once(ctx, send)
-	if !IsTemporary(err) || !engine.Pause(ctx, retryPause) {
+	if !may(err) || !engine.Pause(ctx, retryPause) {
 		return err
 	}
 	return c.Once(ctx, send)
