@@ -25,7 +25,7 @@ func (x *exchange) answer(res *http.Response) error {
 		return nil
 	}
 	x.redact(res.Header)
-	res.Status = x.text(res.Status)
+	res.Status = x.relay.cfg.Redact(res.Status)
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return x.checkLeases()
 	}
@@ -48,13 +48,6 @@ func hasBody(res *http.Response) bool {
 		res.StatusCode != http.StatusNotModified && res.ContentLength != 0
 }
 
-func (x *exchange) text(s string) string {
-	if x.relay.cfg.Redact == nil {
-		return s
-	}
-	return x.others().redact(x.relay.cfg.Redact(s))
-}
-
 // redact removes values from headers or trailers, and headers that would lead the program past this relay.
 func (x *exchange) redact(h http.Header) {
 	h.Del("Alt-Svc") // there is no QUIC inside
@@ -68,7 +61,7 @@ func (x *exchange) redact(h http.Header) {
 			continue
 		}
 		for i, v := range values {
-			values[i] = x.text(v)
+			values[i] = x.relay.cfg.Redact(v)
 		}
 	}
 }
@@ -81,7 +74,7 @@ func (x *exchange) names(name string) bool {
 			return true
 		}
 	}
-	return x.text(name) != name
+	return x.relay.cfg.Redact(name) != name
 }
 
 // interim redacts the headers of 1xx answers, which ReverseProxy passes on by itself.
@@ -117,13 +110,7 @@ type redactedBody struct {
 
 func (x *exchange) redacted(res *http.Response, source io.Reader) io.ReadCloser {
 	b := &redactedBody{x: x, res: res, source: source, closer: res.Body}
-	b.filter = whole{&b.ready}
-	if x.relay.cfg.Redactor != nil {
-		b.filter = x.relay.cfg.Redactor(&b.ready)
-	}
-	if o := x.others(); len(o.texts) > 0 {
-		b.filter = &respeller{rewritings: o, next: b.filter}
-	}
+	b.filter = x.relay.cfg.Redactor(&b.ready)
 	return b
 }
 
@@ -172,8 +159,3 @@ func (b *redactedBody) Close() error {
 	}
 	return err
 }
-
-// whole passes all text on.
-type whole struct{ io.Writer }
-
-func (whole) Close() error { return nil }

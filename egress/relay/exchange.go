@@ -12,8 +12,6 @@ type exchange struct {
 	key    string   // of the WebSocket that is asked for
 	filled []Secret // that may be put in, whether or not they were
 	holds  bool     // a place for a body
-
-	others func() rewritings // the spellings of the secrets that may have been put in, for as long as the exchange lasts
 }
 
 // fill puts the secrets that are bound to the name into r.

@@ -24,7 +24,6 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := &exchange{clientConn: c, key: keepUpgrade(r)}
-	x.others = sync.OnceValue(x.respell)
 	defer x.release()
 	if err := x.fill(r); err != nil {
 		c.fail(w, r, err)

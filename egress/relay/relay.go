@@ -22,7 +22,7 @@ type Config struct {
 	// Secrets returns the bound secrets that are leased now; TLS to their names is terminated here. It is
 	// called for each request, as a session leases more over time. Nil is none.
 	Secrets func() []Secret
-	// Redact and Redactor remove the secrets from responses. Nil where there are no Secrets.
+	// Redact and Redactor remove the secrets from responses, however servers spell them. Nil where there are no Secrets.
 	// Closing a Redactor writes the bytes that it held back.
 	Redact   func(string) string
 	Redactor func(io.Writer) io.WriteCloser
