@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"net/url"
 	"strings"
@@ -40,47 +41,17 @@ func insideJSON(value string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// prefix returns how much of text, at its beginning, spells the placeholder; 0 is that it does not.
-func (s spelling) prefix(text, placeholder string) int {
-	if placeholder == "" {
-		return 0
-	}
-	if !s.escaped {
-		if strings.HasPrefix(text, placeholder) {
-			return len(placeholder)
-		}
-		return 0
-	}
-	n := 0
+// prefix returns how many bytes of text, at its beginning, spell the placeholder; 0 is that they do not.
+func (s spelling) prefix(text, placeholder string) (n int) {
 	for i := range len(placeholder) {
-		c, size := unescape(text[n:])
-		if size == 0 || c != placeholder[i] {
+		switch rest := text[n:]; {
+		case rest != "" && rest[0] == placeholder[i]:
+			n++
+		case s.escaped && len(rest) >= 3 && rest[0] == '%' && strings.EqualFold(rest[1:3], hex.EncodeToString([]byte{placeholder[i]})):
+			n += 3
+		default:
 			return 0
 		}
-		n += size
 	}
 	return n
-}
-
-// unescape returns the first byte of text, and how many bytes spell it.
-func unescape(text string) (c byte, size int) {
-	if text == "" {
-		return 0, 0
-	}
-	if text[0] == '%' && len(text) >= 3 {
-		if high, low := digit(text[1]), digit(text[2]); high >= 0 && low >= 0 {
-			return byte(high<<4 | low), 3
-		}
-	}
-	return text[0], 1
-}
-
-func digit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return int(c|0x20-'a') + 10
-	}
-	return -1
 }
