@@ -10,6 +10,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 const (
@@ -27,8 +29,9 @@ type Dialer struct {
 	Local    []int          // ports of this machine's loopback that Dial connects to as Local; only people open them
 	Timeout  time.Duration  // of Dial: finding the address and connecting; 0 is 15 seconds
 
-	lookups lookups
-	own     own
+	found  lazy.Answers[[]netip.Addr] // of lookups, by name
+	failed lazy.Answers[error]
+	own    own
 }
 
 // Dial connects to a port of name by TCP. Its errors are one line that says what happened, and that

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // greeter accepts connections on an address of loopback and says which one it is.
@@ -116,7 +117,7 @@ func TestRebinding(t *testing.T) {
 				}
 				conn.Close()
 			}
-			d.lookups = lookups{} // as if the time were over
+			d.found, d.failed = lazy.Answers[[]netip.Addr]{}, lazy.Answers[error]{} // as if the time were over
 		}
 		if reached == 0 {
 			t.Errorf("%s: never reached what is allowed", name)

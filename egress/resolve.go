@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -33,7 +32,6 @@ const (
 	goodFor      = 5 * time.Second  // for how long the addresses of a name are kept, whatever their TTL is
 	badFor       = time.Second      // likewise, that there are none
 	resolveTime  = 10 * time.Second // for an answer; more than the five seconds after which a resolver tries the next server
-	maxLookups   = 1024             // names that are kept
 	maxAddresses = 64               // of a name; a message of DNS can have thousands
 )
 
@@ -78,92 +76,22 @@ func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return good, nil
 }
 
-// lookups caches addresses for a while, and shares one query among concurrent callers.
-type lookups struct {
-	mu     sync.Mutex
-	byName map[string]*lookup
-}
-
-// lookup is a query. The other fields are set when done is closed.
-type lookup struct {
-	done  chan struct{}
-	left  bool // by who asked, without an answer
-	addrs []netip.Addr
-	err   error
-	until time.Time // guarded by lookups.mu; zero as long as there is no answer
-}
-
-// addresses returns all addresses of a name, allowed and refused ones. The first caller asks for the others, too; if
-// its ctx ends before the answer, another caller asks again.
-func (d *Dialer) addresses(ctx context.Context, name string) ([]netip.Addr, error) {
-	for ctx.Err() == nil {
-		l, first := d.lookups.find(name)
-		if first {
-			l.addrs, l.err = d.ask(ctx, name)
-			l.left = l.err != nil && ctx.Err() != nil
-			d.lookups.finish(name, l)
-		}
-		select {
-		case <-l.done:
-			if first || !l.left {
-				return l.addrs, l.err
-			}
-		case <-ctx.Done():
-		}
+// addresses returns all addresses of a name, allowed and refused ones. Of callers who ask at once, a [net.Resolver] asks for
+// all together.
+func (d *Dialer) addresses(ctx context.Context, name string) (addrs []netip.Addr, err error) {
+	if addrs, known := d.found.Get(name, goodFor); known {
+		return addrs, nil
 	}
-	return nil, late(ctx, name)
-}
-
-// find returns the lookup of name, and whether the caller must make it.
-func (s *lookups) find(name string) (l *lookup, first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if l := s.byName[name]; l != nil && !l.over(now) {
-		return l, false
+	if err, known := d.failed.Get(name, badFor); known {
+		return nil, err
 	}
-	l = &lookup{done: make(chan struct{})}
-	if s.byName == nil {
-		s.byName = map[string]*lookup{}
+	switch addrs, err = d.ask(ctx, name); {
+	case err == nil:
+		d.found.Put(name, addrs)
+	case ctx.Err() == nil:
+		d.failed.Put(name, err)
 	}
-	if len(s.byName) >= maxLookups {
-		s.shrink(now)
-	}
-	if len(s.byName) < maxLookups || s.byName[name] != nil {
-		s.byName[name] = l
-	}
-	return l, true
-}
-
-func (l *lookup) over(now time.Time) bool { return !l.until.IsZero() && now.After(l.until) }
-
-// shrink removes expired lookups, or any finished lookup if none has expired.
-func (s *lookups) shrink(now time.Time) {
-	before, other := len(s.byName), ""
-	for name, l := range s.byName {
-		if l.over(now) {
-			delete(s.byName, name)
-		} else if !l.until.IsZero() {
-			other = name
-		}
-	}
-	if len(s.byName) == before {
-		delete(s.byName, other)
-	}
-}
-
-func (s *lookups) finish(name string, l *lookup) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	keep := goodFor
-	if l.err != nil {
-		keep = badFor
-	}
-	l.until = time.Now().Add(keep)
-	if l.left && s.byName[name] == l {
-		delete(s.byName, name)
-	}
-	close(l.done)
+	return addrs, err
 }
 
 // hosts resolves only the names in this machine's hosts file. There, net finds a name of a single label only without
