@@ -71,7 +71,7 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	server.Serve(&single{conn: conn, ended: ended}) // its only error is that of single
 	handlers.end()                                  // that of a WebSocket goes on for long
 	cancel()
-	c.up.close()
+	c.up.dials.end()
 	return ctx.Err()
 }
 

@@ -22,13 +22,10 @@ type upstream struct {
 	dials  closableGroup
 	first  *http.Transport        // HTTP/1.1, or what ALPN says
 	second func() *http.Transport // HTTP/2 by prior knowledge, for clients that speak it
-
-	mu    sync.Mutex
-	conns map[*conn]struct{}
 }
 
 func newUpstream(ctx context.Context, c *clientConn) *upstream {
-	u := &upstream{ctx: ctx, dial: c.route.Dial, conns: map[*conn]struct{}{}}
+	u := &upstream{ctx: ctx, dial: c.route.Dial}
 	var one, two http.Protocols
 	one.SetHTTP1(true)
 	one.SetHTTP2(c.secure)
@@ -64,7 +61,7 @@ func (u *upstream) of(r *http.Request, secure bool) *http.Transport {
 	return u.first
 }
 
-// connect dials for a transport. close waits for it, although net/http goes on with a dial whose request was given up.
+// connect dials for a transport. net/http goes on with a dial whose request was given up: dials.end waits for it all the same.
 func (u *upstream) connect(ctx context.Context, _, _ string) (net.Conn, error) {
 	if !u.dials.begin() {
 		return nil, net.ErrClosed
@@ -77,40 +74,22 @@ func (u *upstream) connect(ctx context.Context, _, _ string) (net.Conn, error) {
 	if err != nil {
 		return nil, dialError{err}
 	}
-	made := &conn{Conn: nc, of: u}
-	u.mu.Lock()
-	u.conns[made] = struct{}{}
-	u.mu.Unlock()
-	return made, nil
+	return conn{nc, context.AfterFunc(u.ctx, func() { nc.Close() })}, nil
 }
 
-// close ends all connections. u.ctx must have ended.
-func (u *upstream) close() {
-	u.dials.end()
-	u.mu.Lock()
-	left := u.conns
-	u.conns = nil
-	u.mu.Unlock()
-	for c := range left {
-		c.Conn.Close()
-	}
-}
-
-// conn is a connection to a name.
+// conn is a connection to a name. It ends with the client's connection.
 type conn struct {
 	net.Conn
-	of *upstream
+	forget func() bool
 }
 
-func (c *conn) Close() error {
-	c.of.mu.Lock()
-	delete(c.of.conns, c)
-	c.of.mu.Unlock()
+func (c conn) Close() error {
+	c.forget()
 	return c.Conn.Close()
 }
 
 // CloseWrite lets a WebSocket end one half first.
-func (c *conn) CloseWrite() error {
+func (c conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
