@@ -30,17 +30,16 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 			if err != nil || !dom.Loading || t.WaitFor != "" || time.Until(t.until) < pollInterval {
 				return err
 			}
-			time.Sleep(pollInterval)
+			if _, err := t.moment(ctx, 0); errors.Is(err, ErrLost) {
+				return err
+			}
 		}
 	})
 	if err != nil {
 		return Page{}, err
 	}
-	p := Page{URL: printable(dom.URL, maxAddress), Title: printable(dom.Title, maxTitle), Cut: dom.Cut}
+	p := Page{URL: printable(dom.URL, maxAddress), Title: printable(dom.Title, maxTitle), Status: t.status, Cut: dom.Cut}
 	p.HTML, p.Text = p.truncate(dom.HTML, t.MaxHTML), p.truncate(dom.Text, t.MaxHTML)
-	t.mu.Lock()
-	p.Status = t.status
-	t.mu.Unlock()
 	if t.Picture {
 		t.picture(ctx, &p)
 	}
@@ -67,7 +66,7 @@ func (t *visit) insist(ctx context.Context, do func(context.Context) error) erro
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrLost) {
 			return err
 		}
-		if t.is(func(w *watch) bool { return w.crashed }) {
+		if t.crashed {
 			return errCrashed
 		}
 		// Both are obeyed in the middle of a loop. The second is what ends an endless one.
@@ -147,8 +146,6 @@ func checkPicture(b []byte) error {
 
 // notes adds notes about actions of the page that were refused.
 func (t *visit) notes(p *Page) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, n := range []struct {
 		count int
 		what  string

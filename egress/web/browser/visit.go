@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -36,7 +35,7 @@ func Read(ctx context.Context, conn io.ReadWriteCloser, v Visit) (Page, error) {
 }
 
 func (t *visit) run(ctx context.Context, conn io.ReadWriteCloser) (Page, error) {
-	t.wire = dial(conn, func(m message) { t.event(m) })
+	t.wire = dial(conn, t.event)
 	t.tell = t.wire.tell
 	defer t.wire.close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -91,9 +90,7 @@ func (t *visit) open(ctx context.Context) error {
 		return err
 	}
 	t.tab = session{t.wire, at.SessionID}
-	t.mu.Lock()
 	t.session = t.tab.id
-	t.mu.Unlock()
 	for _, c := range []struct {
 		method string
 		params object
@@ -116,13 +113,8 @@ func (t *visit) open(ctx context.Context) error {
 	if err == nil && tree.FrameTree.Frame.ID == "" {
 		err = errors.New("the page has no frame")
 	}
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
 	t.frame = tree.FrameTree.Frame.ID
-	t.mu.Unlock()
-	return nil
+	return err
 }
 
 // check tries the selector on the empty page.
@@ -145,50 +137,53 @@ func seek(selector string) string {
 
 // wait navigates to the page and waits until it can be read, or until ctx ends: then late says what is missing.
 func (t *visit) wait(ctx context.Context) (late string, err error) {
-	going, cancel := context.WithCancel(ctx)
-	went := make(chan error, 1)
-	var work sync.WaitGroup
-	work.Go(func() { went <- t.navigate(going) })
-	defer work.Wait()
-	defer cancel()
-	arrived := false
+	going := t.wire.send(t.tab.id, "Page.navigate", object{"url": t.URL})
+	arrived := false    // the page's answer has begun to
 	var since time.Time // of load
 	for {
-		select {
-		case err := <-went:
-			if err != nil && ctx.Err() == nil {
+		m, err := t.moment(ctx, going)
+		switch {
+		case err == nil:
+			if err := t.navigated(ctx, m); err != nil {
 				return "", err
 			}
-			arrived, went = err == nil, nil
-		case <-time.After(pollInterval):
-		case <-t.wire.gone:
-			return "", t.lost()
-		case <-ctx.Done():
-			if !arrived {
-				return "", ErrNoAnswer // and the browser does not let us look at the empty page meanwhile
-			}
+			arrived, going = true, 0
+		case errors.Is(err, ErrLost):
+			return "", err
+		case ctx.Err() != nil && !arrived:
+			return "", ErrNoAnswer // and the browser does not let us look at the empty page meanwhile
+		case ctx.Err() != nil:
 			return t.late(), nil
 		}
 		switch {
-		case t.is(func(w *watch) bool { return w.crashed }):
+		case t.crashed:
 			return "", errCrashed
 		case !arrived:
 		case t.WaitFor != "":
 			if t.there(ctx) {
 				return "", nil
 			}
-		case !t.is(func(w *watch) bool { return w.loaded }):
+		case !t.loaded:
 			since = time.Time{}
 		default:
 			if since.IsZero() {
 				since = time.Now()
 			}
-			still := t.is(func(w *watch) bool { return len(w.loading) == 0 && time.Since(w.busy) > quiet })
+			still := len(t.loading) == 0 && time.Since(t.busy) > quiet
 			if still || time.Since(since) > settle {
 				return "", nil
 			}
 		}
 	}
+}
+
+// moment waits for an answer, but not for long.
+func (t *visit) moment(ctx context.Context, id int64) (m message, err error) {
+	err = within(ctx, pollInterval, func(ctx context.Context) error {
+		m, err = t.wire.await(ctx, id)
+		return err
+	})
+	return m, err
 }
 
 // there reports whether WaitFor matches an element of the page. A page that is busy, or that navigates, has a moment to
@@ -201,13 +196,6 @@ func (t *visit) there(ctx context.Context) (there bool) {
 // errCrashed is the error for a page whose process has ended, which the page may cause.
 var errCrashed = errors.New("the page's process has ended, as it does where the page takes too much memory")
 
-// lost returns why the browser is gone, once it is.
-func (t *visit) lost() error {
-	t.wire.mu.Lock()
-	defer t.wire.mu.Unlock()
-	return t.wire.why
-}
-
 func (t *visit) late() string {
 	if t.WaitFor != "" {
 		return fmt.Sprintf("nothing on the page had matched %s within %s", printable(t.WaitFor, 200), t.Time)
@@ -215,17 +203,24 @@ func (t *visit) late() string {
 	return fmt.Sprintf("the page had not finished loading within %s", t.Time)
 }
 
-// navigate returns when the page's answer has begun to arrive.
-func (t *visit) navigate(ctx context.Context) error {
+// navigated returns the error of an answer to Page.navigate.
+func (t *visit) navigated(ctx context.Context, m message) error {
 	var r struct {
 		ErrorText  string
 		IsDownload bool
 	}
-	switch err := t.tab.call(ctx, "Page.navigate", object{"url": t.URL}, &r); {
-	case err != nil:
-		return err
-	case r.IsDownload || strings.HasSuffix(r.ErrorText, "net::ERR_ABORTED") && t.is(func(w *watch) bool { return w.downloads > 0 }):
+	if err := m.into(&r); err != nil {
+		return fmt.Errorf("Page.navigate: %w", err)
+	}
+	aborted := strings.HasSuffix(r.ErrorText, "net::ERR_ABORTED")
+	if aborted && !r.IsDownload {
+		t.moment(ctx, 0) // the event that says why may come behind the answer
+	}
+	switch {
+	case r.IsDownload || aborted && t.downloads > 0:
 		return ErrDownload
+	case aborted && t.crashed:
+		return errCrashed
 	case r.ErrorText != "":
 		return &LoadError{Code: printable(r.ErrorText, 100)}
 	}

@@ -3,7 +3,6 @@ package browser
 import (
 	"encoding/json"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -17,7 +16,6 @@ const maxID = 200
 type watch struct {
 	tell func(session, method string, params object)
 
-	mu      sync.Mutex
 	session string // the page's
 	frame   string // the page's top frame, of which the other fields are
 	status  int
@@ -46,14 +44,12 @@ type eventParams struct {
 	} `json:"targetInfo"`
 }
 
-// event handles one event. It must not wait.
+// event handles one event.
 func (w *watch) event(m message) {
 	var e eventParams
 	if json.Unmarshal(m.Params, &e) != nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	switch m.Method {
 	case "Target.attachedToTarget":
 		w.related(e)
@@ -123,11 +119,4 @@ func (w *watch) traffic(method string, e eventParams) {
 		return
 	}
 	w.busy = time.Now()
-}
-
-// is evaluates a condition on the state.
-func (w *watch) is(f func(*watch) bool) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return f(w)
 }

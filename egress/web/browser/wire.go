@@ -12,7 +12,7 @@ import (
 
 const (
 	maxMessage = 64 << 20 // bytes: a picture or a DOM, in JSON
-	maxPending = 64       // commands that wait for an answer
+	maxQueue   = 64       // commands that the browser has not read
 )
 
 // message is a message in either direction.
@@ -36,23 +36,24 @@ func (f *failure) Error() string { return "the browser says: " + printable(f.Mes
 // ErrLost is the error for a browser that has ended by itself.
 var ErrLost = errors.New("the browser has ended")
 
-// wire is a connection to a browser: commands and their answers, and events.
+// wire is a connection to a browser: commands and their answers, and events. Of its two goroutines one reads and one
+// writes; all else is done by its user's, whenever that waits.
 type wire struct {
 	conn   io.ReadWriteCloser
-	events func(message) // called by the reader, so it must not wait for an answer
+	events func(message)
 
-	out     chan []byte
-	mu      sync.Mutex
-	next    int64
-	pending map[int64]chan message // nil once the browser is gone
-	why     error                  // that it is
-	gone    chan struct{}
-	work    sync.WaitGroup
+	last  int64    // command's id
+	queue [][]byte // commands to send
+	out   chan []byte
+	in    chan message  // closed once the browser is gone
+	why   error         // that it is
+	over  chan struct{} // closed by close
+	work  sync.WaitGroup
 }
 
-// dial begins to read. Events are given to events until gone is closed.
+// dial begins to read. Events are given to events while something is waited for.
 func dial(conn io.ReadWriteCloser, events func(message)) *wire {
-	w := &wire{conn: conn, events: events, out: make(chan []byte, maxPending), pending: map[int64]chan message{}, gone: make(chan struct{})}
+	w := &wire{conn: conn, events: events, out: make(chan []byte), in: make(chan message), over: make(chan struct{})}
 	w.work.Go(w.read)
 	w.work.Go(w.write)
 	return w
@@ -60,6 +61,7 @@ func dial(conn io.ReadWriteCloser, events func(message)) *wire {
 
 // close ends the connection, upon which the browser ends itself.
 func (w *wire) close() {
+	close(w.over)
 	w.conn.Close()
 	w.work.Wait()
 }
@@ -72,40 +74,30 @@ func (w *wire) write() {
 				w.conn.Close()
 				return
 			}
-		case <-w.gone:
+		case <-w.over:
 			return
 		}
 	}
 }
 
 func (w *wire) read() {
-	defer close(w.gone) // when why is known
+	defer close(w.in)
+	defer w.conn.Close()
 	r := bufio.NewReaderSize(w.conn, 64<<10)
-	var err error
-	for err == nil {
-		var m message
-		if m, err = next(r); err != nil {
-			break
+	for {
+		m, err := next(r)
+		if err != nil {
+			w.why = ErrLost
+			if !errors.Is(err, io.EOF) {
+				w.why = fmt.Errorf("%w: %v", ErrLost, err)
+			}
+			return
 		}
-		if m.ID == 0 {
-			w.events(m)
-			continue
+		select {
+		case w.in <- m:
+		case <-w.over:
+			return
 		}
-		w.mu.Lock()
-		answer := w.pending[m.ID]
-		delete(w.pending, m.ID)
-		w.mu.Unlock()
-		if answer != nil {
-			answer <- m // has room for the one that there is
-		}
-	}
-	w.conn.Close()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pending = nil
-	w.why = ErrLost
-	if !errors.Is(err, io.EOF) {
-		w.why = fmt.Errorf("%w: %v", ErrLost, err)
 	}
 }
 
@@ -131,98 +123,68 @@ func next(r *bufio.Reader) (m message, err error) {
 	return m, nil
 }
 
-// call sends a command to a session, "" for the browser's own, and reads its answer into result.
-func (w *wire) call(ctx context.Context, session, method string, params object, result any) error {
-	answer := make(chan message, 1)
-	w.mu.Lock()
-	if w.pending == nil {
-		defer w.mu.Unlock()
-		return w.why
-	}
-	if len(w.pending) >= maxPending {
-		defer w.mu.Unlock()
-		return fmt.Errorf("%s: the browser answers nothing any more", method)
-	}
-	w.next++
-	id := w.next
-	w.pending[id] = answer
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		delete(w.pending, id) // of nil it is no harm
-		w.mu.Unlock()
-	}()
-	b, err := encode(message{ID: id, Session: session, Method: method}, params)
-	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	select {
-	case w.out <- b:
-	case <-w.gone:
-		return w.why
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", method, context.Cause(ctx))
-	}
-	select {
-	case m := <-answer:
-		return m.into(method, result)
-	case <-w.gone:
-		select {
-		case m := <-answer: // it came just before the end
-			return m.into(method, result)
-		default:
-			return w.why
-		}
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", method, context.Cause(ctx))
-	}
-}
-
-// encode returns the bytes of a message with these parameters.
-func encode(m message, params object) ([]byte, error) {
+// send has a command sent to a session, "" for the browser's own, and returns its id.
+func (w *wire) send(session, method string, params object) int64 {
 	p, err := json.Marshal(params)
-	if err != nil {
-		return nil, err
+	w.last++
+	b, failed := json.Marshal(message{ID: w.last, Session: session, Method: method, Params: p})
+	if err == nil && failed == nil { // of strings and numbers both are nil
+		w.queue = append(w.queue, append(b, 0))
 	}
-	m.Params = p
-	b, err := json.Marshal(m)
-	return append(b, 0), err
+	return w.last
 }
 
-func (m message) into(method string, result any) error {
+// tell sends a command whose answer nobody waits for. If the browser does not read its commands, the command is dropped.
+func (w *wire) tell(session, method string, params object) {
+	if len(w.queue) < maxQueue {
+		w.send(session, method, params)
+	}
+}
+
+// await sends and handles events until the answer to a command is there; the answer to 0 never is.
+func (w *wire) await(ctx context.Context, id int64) (message, error) {
+	for {
+		var out chan<- []byte
+		var first []byte
+		if len(w.queue) > 0 {
+			out, first = w.out, w.queue[0]
+		}
+		select {
+		case out <- first:
+			w.queue = w.queue[1:]
+		case m, ok := <-w.in:
+			switch {
+			case !ok:
+				return m, w.why
+			case m.ID == 0:
+				w.events(m)
+			case m.ID == id:
+				return m, nil
+			}
+		case <-ctx.Done():
+			return message{}, context.Cause(ctx)
+		}
+	}
+}
+
+// into reads the answer to a command into result.
+func (m message) into(result any) error {
 	if m.Error != nil {
-		return fmt.Errorf("%s: %w", method, m.Error)
+		return m.Error
 	}
 	if result == nil || len(m.Result) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(m.Result, result); err != nil {
-		return fmt.Errorf("%s: read the answer: %w", method, err)
+		return fmt.Errorf("read the answer: %w", err)
 	}
 	return nil
-}
-
-// tell sends a command whose answer nobody waits for. The reader may call it: if the browser does not read its
-// commands, the command is dropped.
-func (w *wire) tell(session, method string, params object) {
-	w.mu.Lock()
-	w.next++
-	id := w.next
-	w.mu.Unlock()
-	b, err := encode(message{ID: id, Session: session, Method: method}, params)
-	if err != nil {
-		return
-	}
-	select {
-	case w.out <- b:
-	default:
-	}
 }
 
 // object holds the parameters of a command.
 type object map[string]any
 
-// session is a target of the browser.
+// session is a target of the browser; its id is "" for the browser itself.
 type session struct {
 	*wire
 	id string
@@ -230,5 +192,15 @@ type session struct {
 
 // call sends a command to the target, and reads its answer into result.
 func (s session) call(ctx context.Context, method string, params object, result any) error {
-	return s.wire.call(ctx, s.id, method, params, result)
+	m, err := s.await(ctx, s.send(s.id, method, params))
+	if errors.Is(err, ErrLost) {
+		return err
+	}
+	if err == nil {
+		err = m.into(result)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
 }
