@@ -59,7 +59,7 @@ func (c *connection) start(ctx context.Context, opens bool) *prelude {
 		}
 		select {
 		case <-time.After(missing):
-			o.reads.interrupt(needed)
+			o.reads.interrupt()
 		case <-o.reads.done:
 		}
 	})
@@ -91,7 +91,7 @@ func (o *prelude) listen() {
 	}
 	o.greeting, o.reset = b[:n], err != nil
 	if o.reset || !isServerHTTP(o.greeting) {
-		o.reads.interrupt(needed)
+		o.reads.interrupt()
 	}
 }
 
@@ -99,8 +99,8 @@ func (o *prelude) listen() {
 // name can't be connected to, is protoOther.
 func (o *prelude) sniff() (protocol, string, error) {
 	defer o.reads.end()
-	var timer *time.Timer
-	for {
+	var late time.Time // for what was begun to be whole
+	for shown := false; ; {
 		s, why := sniff(o.held, o.c.port, o.fin)
 		switch {
 		case s != protoUndecided && s != protoOther && s != protoRefused && o.sent > 0:
@@ -108,43 +108,38 @@ func (o *prelude) sniff() (protocol, string, error) {
 		case s != protoUndecided:
 			return s, why, nil
 		}
-		if timer == nil && len(o.held) > 0 {
-			timer = time.AfterFunc(sniffTimeout, func() { o.reads.interrupt(tooSlow) })
-			defer timer.Stop()
+		if late.IsZero() && len(o.held) > 0 && !shown {
+			late = time.Now().Add(sniffTimeout)
 		}
-		var silent *time.Timer
-		if o.waits() {
-			silent = time.AfterFunc(pause, func() { o.reads.interrupt(paused) })
+		until, pausing := late, false
+		if soon := time.Now().Add(pause); o.waits() && (late.IsZero() || soon.Before(late)) {
+			until, pausing = soon, true
 		}
-		err := o.read()
-		if silent != nil {
-			silent.Stop()
-		}
-		if o.reads.resume() && errors.Is(err, os.ErrDeadlineExceeded) {
+		err := o.read(until)
+		switch {
+		case err == nil:
+		case err == io.EOF:
+			o.fin = true
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return 0, "", err
+		case o.reads.interrupted():
+			return protoOther, "", nil
+		case pausing:
 			// From here on the client may take its time between its words, like one that is passed on: the
 			// idle limit ends it when it says nothing. It can't send more than maxFirstLine bytes before sniff knows.
-			timer.Stop()
+			shown, late = true, time.Time{}
 			if o.show() != nil {
 				return protoOther, "", nil
 			}
-			continue
-		}
-		switch {
-		case err == io.EOF:
-			o.fin = true
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			if o.reads.end() == tooSlow {
-				return protoRefused, whySlow, nil
-			}
-			return protoOther, "", nil
-		case err != nil:
-			return 0, "", err
+		default:
+			return protoRefused, whySlow, nil
 		}
 	}
 }
 
-// read reads some more from the client. It takes no memory for a silent client.
-func (o *prelude) read() error {
+// read reads some more from the client, until a time that may be zero. It takes no memory for a silent client.
+func (o *prelude) read(until time.Time) error {
+	o.reads.bound(until)
 	if len(o.held) == 0 {
 		if err := wait(o.c.client, readable); err != nil {
 			return err
@@ -214,55 +209,45 @@ func (o *prelude) show() error {
 // longAgo is a deadline that ends reads at once.
 var longAgo = time.Unix(1, 0)
 
-// readPhase lets other goroutines interrupt the reads of a phase, and no later reads.
+// readPhase lets another goroutine interrupt the reads of a phase, and no later reads.
 type readPhase struct {
 	conn net.Conn
 	done chan struct{} // closed when the phase is over
 
-	mu   sync.Mutex
-	over bool
-	why  cause
+	mu         sync.Mutex
+	over, stop bool
 }
 
-// cause is the cause of an interruption.
-type cause int
-
-const (
-	tooSlow cause = iota + 1 // the client is slow
-	needed                   // nobody waits for the client's words any more
-	paused                   // the client is silent
-)
-
-// interrupt ends reads, if the phase is not over.
-func (h *readPhase) interrupt(why cause) {
+// bound sets a deadline for reads that are not interrupted.
+func (h *readPhase) bound(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.over && (h.why == 0 || h.why == paused) {
-		h.why = why
+	if !h.stop {
+		_ = h.conn.SetReadDeadline(until)
+	}
+}
+
+// interrupt ends reads, if the phase is not over: nobody waits for the client's words any more.
+func (h *readPhase) interrupt() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.stop = true
 		_ = h.conn.SetReadDeadline(longAgo)
 	}
 }
 
-// resume allows reads after a pause, and reports whether there was one.
-func (h *readPhase) resume() bool {
+func (h *readPhase) interrupted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.why != paused {
-		return false
-	}
-	h.why = 0
-	_ = h.conn.SetReadDeadline(time.Time{})
-	return true
+	return h.stop
 }
 
-// end ends the phase: later reads are not interrupted. It returns why reads were interrupted, if they were.
-func (h *readPhase) end() cause {
+// end ends the phase: later reads are not interrupted.
+func (h *readPhase) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.over {
-		h.over = true
-		_ = h.conn.SetReadDeadline(time.Time{})
-		close(h.done)
-	}
-	return h.why
+	h.over = true
+	_ = h.conn.SetReadDeadline(time.Time{})
+	close(h.done)
 }
