@@ -112,7 +112,7 @@ func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 	if ctx.Err() != nil {
 		return Receipt{}, context.Cause(ctx)
 	}
-	live, err := load(ses.live())
+	live, err := load(ses.dir)
 	if err != nil {
 		return Receipt{}, err
 	}

@@ -2,17 +2,14 @@ package packages
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -135,7 +132,7 @@ func TestDropped(t *testing.T) {
 	if err := <-ended; !errors.Is(err, errDropped) {
 		t.Errorf("the install ended with %v", err)
 	}
-	if left, _ := os.ReadDir(b.sessionsDir()); len(left) != 1 {
+	if left, _ := filepath.Glob(filepath.Join(b.sessionsDir(), "*", "s?")); len(left) != 1 {
 		t.Errorf("left: %v", left)
 	}
 	if err := b.Close(); err != nil {
@@ -149,30 +146,51 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// TestSweepIsAwaited: a session's directory is made when a sweep is over, and not while its caller has given up.
-func TestSweepIsAwaited(t *testing.T) {
-	s, err := Open(Config{Dir: t.TempDir()})
+// TestSweepSpares: however many servers begin and sweep at once, each has a directory that is locked, and stays.
+func TestSweepSpares(t *testing.T) {
+	dir := t.TempDir()
+	first, err := Open(Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctest.Test(t, func(t *testing.T) {
-		sweep, err := lock(s.sweeping(), true, true)
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				first.sweepSessions()
+			}
+		}
+	})
+	for range 200 {
+		s, err := Open(Config{Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ses := &session{dir: filepath.Join(s.sessionsDir(), "s1")}
-		over, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := s.lockDir(over, ses); !errors.Is(err, statefile.ErrLocked) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a caller that gave up: got %v", err)
+		home, err := s.home()
+		if err != nil {
+			t.Fatal(err)
 		}
-		start := time.Now()
-		time.AfterFunc(time.Second, func() { sweep.Close() })
-		if err := s.lockDir(t.Context(), ses); err != nil || time.Since(start) < time.Second {
-			t.Errorf("after the sweep: got %v after %v", err, time.Since(start))
+		first.sweepSessions()
+		if again, err := s.home(); again != home || err != nil {
+			t.Errorf("%s, then %s, %v", home, again, err)
 		}
-		ses.lock.Close()
-	})
+		if f, err := lock(filepath.Join(home, "lock"), true, false); f != nil || err != nil {
+			t.Errorf("the lock of %s: %v %v", home, f, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(over)
+	all.Wait()
+	first.sweepSessions() // of two at once, one may leave a directory to the next
+	if left, _ := os.ReadDir(first.sessionsDir()); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
 }
 
 // TestKilled kills a server in the middle of an install: the layer is as it was, no lock is left,

@@ -56,6 +56,7 @@ type Store struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*session
+	held     *os.File // the lock of their directory, nil before there was one
 }
 
 // Open makes the directory, accessible to this user only, and removes the files of killed servers from it.
@@ -100,6 +101,10 @@ func (s *Store) Close() error {
 	var err error
 	for _, id := range open {
 		err = errors.Join(err, s.DropSession(id))
+	}
+	if s.held != nil {
+		s.held.Close()
+		s.sweepSessions()
 	}
 	return err
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
@@ -17,13 +16,10 @@ import (
 type session struct {
 	namespace, language, kind string
 
-	dir     string   // holds the lock, and live, the layer
-	lock    *os.File // held until DropSession, so that no server sweeps dir
+	dir     string // of the layer
 	dropped chan struct{}
 	busy    chan struct{} // holds one value while somebody fills it, installs or removes
 }
-
-func (s *session) live() string { return filepath.Join(s.dir, "live") }
 
 // OpenSession makes a session's own layer out of the namespace's, and returns its view. The caller
 // ends it with DropSession.
@@ -48,8 +44,12 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 	if err != nil {
 		return none, err
 	}
+	home, err := s.home()
+	if err != nil {
+		return none, err
+	}
 	ses := &session{namespace: namespace, language: language, kind: kind,
-		dir: filepath.Join(s.sessionsDir(), name), dropped: make(chan struct{}), busy: make(chan struct{}, 1)}
+		dir: filepath.Join(home, name), dropped: make(chan struct{}), busy: make(chan struct{}, 1)}
 	s.mu.Lock()
 	_, taken := s.sessions[id]
 	if !taken {
@@ -60,7 +60,7 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 		return none, fmt.Errorf("open the packages of session %s: they are open already", id)
 	}
 	ses.busy <- struct{}{}
-	err = s.fill(ctx, ses)
+	err = s.fill(ses)
 	<-ses.busy
 	if err != nil {
 		s.DropSession(id)
@@ -70,14 +70,11 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 }
 
 // fill makes the session's directory, with the files of the namespace's layer.
-func (s *Store) fill(ctx context.Context, ses *session) (err error) {
-	if err := s.lockDir(ctx, ses); err != nil {
+func (s *Store) fill(ses *session) (err error) {
+	if err := os.Mkdir(ses.dir, 0o700); err != nil {
 		return err
 	}
-	if err := os.Mkdir(ses.live(), 0o700); err != nil {
-		return err
-	}
-	l := layer{dir: ses.live(), files: map[string]file{}}
+	l := layer{dir: ses.dir, files: map[string]file{}}
 	b, err := newBuilder(l.content())
 	if err != nil {
 		return err
@@ -110,29 +107,23 @@ func (s *Store) fill(ctx context.Context, ses *session) (err error) {
 	return err
 }
 
-// sweepWait is how long a session waits for a sweep, which removes whole directories.
-const sweepWait = time.Minute
-
-// lockDir makes the directory and takes its lock, while no server sweeps: a directory that is not locked yet would look
-// like that of a dead server.
-func (s *Store) lockDir(ctx context.Context, ses *session) error {
-	sweepLock, err := statefile.LockFile(ctx, s.sweeping(), true, sweepWait)
-	if err != nil {
-		return err
+// home returns the directory of this server's sessions, made when it is first needed. Its lock is held until Close: other servers
+// remove those whose lock nobody holds.
+func (s *Store) home() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.held == nil {
+		dir, err := os.MkdirTemp(s.sessionsDir(), "")
+		if err != nil {
+			return "", err
+		}
+		// None without an error, and none that is there: a sweep came first.
+		if s.held, err = lock(filepath.Join(dir, "lock"), true, true); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
 	}
-	defer sweepLock.Close()
-	if err := os.Mkdir(ses.dir, 0o700); err != nil {
-		return err
-	}
-	ses.lock, err = lock(filepath.Join(ses.dir, "lock"), true, true)
-	if err == nil && ses.lock == nil {
-		err = errors.New("its new directory is locked already")
-	}
-	return err
+	return filepath.Dir(s.held.Name()), nil
 }
-
-// sweeping returns the lock file that is held shared while a session's directory is made, and exclusively during a sweep.
-func (s *Store) sweeping() string { return filepath.Join(s.cfg.Dir, "sweeping") }
 
 // session returns a session that was opened here, for its own namespace and language only.
 func (s *Store) session(namespace, id, language string) (*session, error) {
@@ -151,7 +142,7 @@ func (s *Store) viewSession(namespace, id, language string) (View, error) {
 	if err != nil {
 		return View{Release: func() {}}, err
 	}
-	v := tools[language].show(layer{dir: ses.live()}.content())
+	v := tools[language].show(layer{dir: ses.dir}.content())
 	v.Release = func() {}
 	return v, nil
 }
@@ -167,24 +158,14 @@ func (s *Store) DropSession(id string) error {
 	}
 	close(ses.dropped)
 	ses.busy <- struct{}{} // for good
-	if ses.lock == nil {
-		return nil // it never was ours
-	}
-	err := os.RemoveAll(ses.dir)
-	ses.lock.Close()
-	if err != nil {
+	if err := os.RemoveAll(ses.dir); err != nil {
 		return fmt.Errorf("remove the packages of session %s: %w", id, err)
 	}
 	return nil
 }
 
-// sweepSessions removes the session directories of servers that are gone: those whose lock nobody holds.
+// sweepSessions removes the directories of servers that are gone.
 func (s *Store) sweepSessions() {
-	sweepLock, err := lock(s.sweeping(), true, true)
-	if sweepLock == nil || err != nil {
-		return // the next server will
-	}
-	defer sweepLock.Close()
 	all, _ := filepath.Glob(filepath.Join(s.sessionsDir(), "*"))
 	for _, dir := range all {
 		// Made here, because a server may have died between making the directory and the lock in it.
