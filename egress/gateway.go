@@ -56,7 +56,6 @@ type Sockets struct {
 // Gateway is the only way out of a sandbox.
 type Gateway struct {
 	config    Config
-	dial      dialFunc
 	sockets   Sockets
 	addresses addressMap
 	counters  counters
@@ -81,13 +80,9 @@ func Open(c Config, s Sockets) *Gateway {
 	if c.Dial == nil {
 		c.Dial = cmp.Or(c.Dialer, &Dialer{}).Dial
 	}
-	return openVia(c, s, c.Dial)
-}
-
-func openVia(c Config, s Sockets, dial dialFunc) *Gateway {
 	c.Idle = cmp.Or(max(c.Idle, 0), DefaultIdle)
 	c.Connections = cmp.Or(max(c.Connections, 0), DefaultConnections)
-	g := &Gateway{config: c, dial: dial, sockets: s, all: map[*connection]struct{}{}}
+	g := &Gateway{config: c, sockets: s, all: map[*connection]struct{}{}}
 	g.counters.decided = c.Decided
 	g.buffers.New = func() any { return new([bufferSize]byte) }
 	ctx, stop := context.WithCancel(context.Background())

@@ -48,7 +48,9 @@ func in(t testing.TB, port int, c Config) *world {
 	if port != 0 {
 		l = portListener{l, port}
 	}
-	w.Gateway = openVia(usual(c), Sockets{Ports: []net.Listener{l}}, w.dial)
+	c = usual(c)
+	c.Dial = w.dial
+	w.Gateway = Open(c, Sockets{Ports: []net.Listener{l}})
 	t.Cleanup(w.Close)
 	return w
 }
@@ -480,7 +482,7 @@ func TestUnreachable(t *testing.T) {
 // TestBlocked has a name at an address that may not be connected to.
 func TestBlocked(t *testing.T) {
 	w := in(t, 0, Config{})
-	w.Gateway.dial = func(context.Context, string, int) (net.Conn, error) {
+	w.Gateway.config.Dial = func(context.Context, string, int) (net.Conn, error) {
 		return nil, fmt.Errorf("dial: %w", &Blocked{Name: "a.test", Addr: netip.MustParseAddr("10.0.0.1"), Why: "private"})
 	}
 	conn := w.connect("a.test")

@@ -181,7 +181,7 @@ func TestClose(t *testing.T) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 		_, _ = io.Copy(io.Discard, conn)
 	})
-	w.Gateway.dial = func(ctx context.Context, name string, port int) (net.Conn, error) {
+	w.Gateway.config.Dial = func(ctx context.Context, name string, port int) (net.Conn, error) {
 		if name == "far.test" {
 			<-ctx.Done()
 		}

@@ -29,11 +29,13 @@ type still struct {
 // keepStill makes one in a bubble of synctest. serve has each connection to a name, and ends with it.
 func keepStill(t *testing.T, port int, c Config, serve func(net.Conn)) *still {
 	s := &still{t: t, port: port, listeners: make(chan net.Conn), over: make(chan struct{})}
-	s.Gateway = openVia(usual(c), Sockets{Ports: []net.Listener{s}}, func(context.Context, string, int) (net.Conn, error) {
+	c = usual(c)
+	c.Dial = func(context.Context, string, int) (net.Conn, error) {
 		local, remote := net.Pipe()
 		go func() { defer remote.Close(); serve(remote) }()
 		return local, nil
-	})
+	}
+	s.Gateway = Open(c, Sockets{Ports: []net.Listener{s}})
 	t.Cleanup(s.Gateway.Close)
 	return s
 }

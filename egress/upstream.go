@@ -63,7 +63,7 @@ func (ruled) Is(target error) bool { return target == relay.ErrRefused }
 // dial connects to the name. A refusal or a failure is recorded in place of the allowed connection: the program only
 // sees a reset.
 func (c *connection) dial(ctx context.Context, counts *entry) (net.Conn, error) {
-	server, err := c.g.dial(ctx, c.name, c.port)
+	server, err := c.g.config.Dial(ctx, c.name, c.port)
 	if err == nil && c.adopt(server) {
 		return server, nil
 	}
