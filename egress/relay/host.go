@@ -76,23 +76,11 @@ func (t Route) host(scheme string) string {
 // isAddress reports whether the name is an address, for which TLS has no SNI.
 func (t Route) isAddress() bool { return net.ParseIP(t.Name) != nil }
 
-// sameName compares a name to a canonical name. Only ASCII letters are folded: in Unicode, other letters fold to the
-// same letter.
+// sameName compares a name to a canonical name. Of the same length, only ASCII is folded: other letters that fold to an
+// ASCII letter are longer.
 func sameName(name, canonical string) bool {
 	name = strings.TrimSuffix(name, ".")
-	if len(name) != len(canonical) || name == "" {
-		return false
-	}
-	for i := range len(name) {
-		c := name[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != canonical[i] {
-			return false
-		}
-	}
-	return true
+	return name != "" && len(name) == len(canonical) && strings.EqualFold(name, canonical)
 }
 
 // short shortens and escapes a client's text for a message.
