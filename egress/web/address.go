@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -92,11 +93,10 @@ func redirectTarget(r *http.Response, at *url.URL) (*url.URL, error) {
 	default:
 		return nil, nil
 	}
-	location := r.Header.Get("Location")
-	if location == "" {
+	to, err := r.Location()
+	if errors.Is(err, http.ErrNoLocation) {
 		return nil, nil
 	}
-	to, err := at.Parse(location)
 	if err != nil {
 		return nil, refused("%s redirects to an address that can't be understood", at.Hostname())
 	}

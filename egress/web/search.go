@@ -19,9 +19,10 @@ import (
 // is safe for concurrent use.
 type Engines struct{ all []asked }
 
-// asked is an engine and the policy for its requests.
+// asked is an engine, and the policy for its requests.
 type asked struct {
-	engine.Engine
+	name   string
+	at     string // its address, up to the query
 	policy egress.Policy
 	key    func() ([]byte, error) // nil: it needs none
 }
@@ -45,11 +46,7 @@ func NewEngines(c EngineConfig) (*Engines, error) {
 		s.all = append(s.all, own)
 	}
 	if c.BraveKey != nil {
-		brave, err := engine.Find(engine.Brave, "")
-		if err != nil {
-			return nil, err
-		}
-		s.all = append(s.all, asked{brave, c.Policy, c.BraveKey})
+		s.all = append(s.all, asked{engine.Brave, "https://api.search.brave.com/res/v1/web/search?count=20&q=", c.Policy, c.BraveKey})
 	}
 	return s, nil
 }
@@ -69,8 +66,9 @@ func (c EngineConfig) searXNG() (own asked, err error) {
 			"and name its network in egress.networks if that is a private one or this machine (%w)", at.Host, err)
 	}
 	at.RawQuery = ""
-	own.Engine, err = engine.Find(engine.SearXNG, strings.TrimSuffix(strings.TrimRight(at.String(), "/"), "/search"))
-	return own, err
+	own.name = engine.SearXNG
+	own.at = strings.TrimSuffix(strings.TrimRight(at.String(), "/"), "/search") + "/search?categories=general&format=json&q="
+	return own, nil
 }
 
 // Query is a search.
@@ -98,10 +96,10 @@ func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read 
 		case err != nil:
 			return f, err
 		case why == "":
-			f.Engine, f.Results = e.Name, q.choose(results)
+			f.Engine, f.Results = e.name, q.choose(results)
 			return f, nil
 		}
-		f.Passed = append(f.Passed, e.Name+": "+why)
+		f.Passed = append(f.Passed, e.name+": "+why)
 	}
 	if len(s.all) == 0 {
 		return f, remedy.For(errors.New("there is no search engine to ask"), "set ", remedy.Setting.With("web.searxng or web.brave_key"))
@@ -119,7 +117,7 @@ func (e asked) ask(ctx context.Context, c *Client, t *Trip, q Query, read func(c
 		}
 		header = engine.Key(string(key))
 	}
-	r, err := c.get(ctx, t, e.policy, e.Address(q.words()), header)
+	r, err := c.get(ctx, t, e.policy, e.at+url.QueryEscape(q.words()), header)
 	if errors.As(err, new(*Unrecorded)) {
 		return nil, "", err
 	}
@@ -129,7 +127,7 @@ func (e asked) ask(ctx context.Context, c *Client, t *Trip, q Query, read func(c
 	if why := engine.Blocks(r.Status); why != "" {
 		return nil, why, nil
 	}
-	a, err := read(ctx, reader.Question{Engine: e.Name, URL: r.URL.String(), Type: r.Header.Get("Content-Type"), Body: r.Body, Cut: r.Cut})
+	a, err := read(ctx, reader.Question{Engine: e.name, URL: r.URL.String(), Type: r.Header.Get("Content-Type"), Body: r.Body, Cut: r.Cut})
 	if err != nil {
 		return nil, "", err
 	}

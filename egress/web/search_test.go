@@ -25,11 +25,8 @@ func newStreet(t *testing.T, names ...string) *street {
 	s := &street{t: t, town: newTown(t), answer: map[string]http.HandlerFunc{}}
 	s.Engines = &Engines{}
 	for _, name := range names {
-		e, err := engine.Find(name, s.town.http(name+".example", func(w http.ResponseWriter, r *http.Request) { s.answer[name](w, r) }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		one := asked{Engine: e, policy: s.town.policy()}
+		at := s.town.http(name+".example", func(w http.ResponseWriter, r *http.Request) { s.answer[name](w, r) })
+		one := asked{name: name, at: at + "/?q=", policy: s.town.policy()}
 		if name == engine.Brave {
 			one.key = func() ([]byte, error) { return []byte("the-key"), nil }
 		}
@@ -125,9 +122,10 @@ func TestDomains(t *testing.T) {
 func TestNewEngines(t *testing.T) {
 	w := newTown(t)
 	key := func() ([]byte, error) { return nil, nil }
-	c := EngineConfig{SearXNG: "http://searx.example:8080/search", BraveKey: key, Policy: w.policy()}
+	c := EngineConfig{SearXNG: "http://searx.example:8080/search/", BraveKey: key, Policy: w.policy()}
 	e, err := NewEngines(c)
-	if err != nil || len(e.all) != 2 || e.all[0].key != nil || !strings.HasPrefix(e.all[0].Address("x"), "http://searx.example:8080/search?") {
+	if err != nil || len(e.all) != 2 || e.all[0].key != nil || e.all[0].at != "http://searx.example:8080/search?categories=general&format=json&q=" ||
+		e.all[1].at != "https://api.search.brave.com/res/v1/web/search?count=20&q=" {
 		t.Errorf("%+v %v", e, err)
 	}
 	if !e.all[0].policy.Decide("searx.example", 8080).Allowed || e.all[1].policy.Decide("searx.example", 8080).Allowed {
@@ -154,7 +152,7 @@ func TestSearXNGByAddress(t *testing.T) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
-	if _, err := NewEngines(EngineConfig{SearXNG: "http://searx.example:8080"}); err != nil {
-		t.Error(err)
+	if e, err := NewEngines(EngineConfig{SearXNG: "http://searx.example:8080/sub/"}); err != nil || !strings.HasPrefix(e.all[0].at, "http://searx.example:8080/sub/search?") {
+		t.Errorf("%+v %v", e, err)
 	}
 }

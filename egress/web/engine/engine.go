@@ -1,5 +1,5 @@
-// Package engine makes queries for web search engines that answer programs in JSON, and reads their answers. An answer
-// that is not understood is an error and not an empty list.
+// Package engine reads the answers of web search engines that answer programs in JSON. An answer that is not understood is
+// an error and not an empty list.
 package engine
 
 import (
@@ -23,48 +23,14 @@ type Result struct {
 	Summary string `json:"summary"`
 }
 
-// Engine is a search engine.
-type Engine struct {
-	Name string
-	base string
-	path string // with %s for the escaped query
-	read func(body []byte) ([]Result, error)
-}
-
 // errUnknown is returned for an answer in which nothing was recognized.
 var errUnknown = errors.New("no results were recognized in its answer")
 
-// SearXNG is the name of the engine that an operator runs, and Brave that of an engine which wants a key.
+// The names of the engine that an operator runs, and of one that wants a key.
 const (
 	SearXNG = "searxng"
 	Brave   = "brave"
 )
-
-func engines() []Engine {
-	return []Engine{
-		{SearXNG, "", "/search?categories=general&format=json&q=%s", readSearXNG},
-		{Brave, "https://api.search.brave.com", "/res/v1/web/search?count=20&q=%s", readBrave},
-	}
-}
-
-// Find returns the engine of a name. base takes the place of the engine's own scheme and host; "" keeps them.
-func Find(name, base string) (Engine, error) {
-	for _, e := range engines() {
-		if e.Name != name {
-			continue
-		}
-		if base != "" {
-			e.base = strings.TrimRight(base, "/")
-		}
-		return e, nil
-	}
-	return Engine{}, fmt.Errorf("there is no search engine %q: there are %s and %s", name, SearXNG, Brave)
-}
-
-// Address returns the URL at which the engine answers a query.
-func (e Engine) Address(query string) string {
-	return e.base + fmt.Sprintf(e.path, url.QueryEscape(query))
-}
 
 // Key returns the header that carries the key of Brave's interface for programs.
 func Key(key string) http.Header {
@@ -82,14 +48,21 @@ func Blocks(status int) string {
 	return ""
 }
 
-// Read finds the results in an answer of the engine. An empty list without an error is the engine's own word that
-// there are none.
-func (e Engine) Read(body []byte) ([]Result, error) {
-	found, err := e.read(body)
+// Read finds the results in an answer of the engine of a name. An empty list without an error is the engine's own word
+// that there are none.
+func Read(name string, body []byte) (all []Result, err error) {
+	var found []Result
+	switch name {
+	case SearXNG:
+		found, err = readSearXNG(body)
+	case Brave:
+		found, err = readBrave(body)
+	default:
+		err = fmt.Errorf("there is no search engine %q: there are %s and %s", name, SearXNG, Brave)
+	}
 	if err != nil {
 		return nil, err
 	}
-	var all []Result
 	seen := map[string]bool{}
 	for _, r := range found {
 		r.URL = target(r.URL)

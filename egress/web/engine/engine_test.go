@@ -30,15 +30,11 @@ func TestPages(t *testing.T) {
 		{"Documentation of the kernel", "https://docs.kernel.org/userspace-api/landlock.html?a=1&b=2", "Rules, rulesets and layers."},
 	}
 	for _, name := range []string{SearXNG, Brave} {
-		e, err := Find(name, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := e.Read(stored(t, name))
+		got, err := Read(name, stored(t, name))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v, want (-), got (+):\n%s", name, err, diff)
 		}
-		if got, err := e.Read(stored(t, name+"_none")); err != nil || len(got) != 0 {
+		if got, err := Read(name, stored(t, name+"_none")); err != nil || len(got) != 0 {
 			t.Errorf("%s, none: %v %v", name, got, err)
 		}
 	}
@@ -47,31 +43,15 @@ func TestPages(t *testing.T) {
 // TestChanged has answers that nobody knows: that is an error, and not an empty list.
 func TestChanged(t *testing.T) {
 	for _, name := range []string{SearXNG, Brave} {
-		e, _ := Find(name, "")
 		changed := strings.NewReplacer(`"results"`, `"things"`, `"search"`, `"error"`).Replace(string(stored(t, name)))
 		for _, body := range []string{changed, "", "<html></html>", "Just a moment...", "{}", "[]", "null", strings.Repeat("<div>", 2000)} {
-			if got, err := e.Read([]byte(body)); !errors.Is(err, errUnknown) || got != nil {
+			if got, err := Read(name, []byte(body)); !errors.Is(err, errUnknown) || got != nil {
 				t.Errorf("%s: %.60q: %v %v", name, body, got, err)
 			}
 		}
 	}
-	e, _ := Find(SearXNG, "")
-	if _, err := e.Read([]byte(`{"results": [], "unresponsive_engines": [["brave", "timeout"]]}`)); err == nil || !strings.Contains(err.Error(), "brave") {
+	if _, err := Read(SearXNG, []byte(`{"results": [], "unresponsive_engines": [["brave", "timeout"]]}`)); err == nil || !strings.Contains(err.Error(), "brave") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestAddresses(t *testing.T) {
-	e, _ := Find(Brave, "")
-	if got, want := e.Address("a &b"), "https://api.search.brave.com/res/v1/web/search?count=20&q=a+%26b"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	e, err := Find(SearXNG, "https://searx.example.com/sub/")
-	if got := e.Address("x"); got != "https://searx.example.com/sub/search?categories=general&format=json&q=x" || err != nil {
-		t.Errorf("%s %v", got, err)
-	}
-	if _, err := Find("bing", ""); err == nil {
-		t.Error("an engine that there is not")
 	}
 }
 
@@ -100,11 +80,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(name, stored(f, name+"_none"))
 	}
 	f.Fuzz(func(t *testing.T, name string, body []byte) {
-		e, err := Find(name, "")
-		if err != nil {
-			return
-		}
-		all, _ := e.Read(body)
+		all, _ := Read(name, body)
 		for _, r := range all {
 			if target(r.URL) != r.URL || r.Title == "" || strings.ContainsAny(r.Title+r.Summary+r.URL, "\n\x1b") {
 				t.Errorf("%+v", r)

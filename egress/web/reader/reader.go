@@ -49,11 +49,8 @@ func Read(q Question) (a Answer) {
 		a.Page = page.Read(page.Source{URL: q.URL, Type: q.Type, Format: q.Format, Body: q.Body, Cut: q.Cut})
 		return a
 	}
-	e, err := engine.Find(q.Engine, "")
-	if err == nil {
-		a.Results, err = e.Read(q.Body)
-	}
-	if err != nil {
+	var err error
+	if a.Results, err = engine.Read(q.Engine, q.Body); err != nil {
 		a.Error = err.Error()
 	}
 	return a
