@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -223,24 +224,10 @@ func isSubdomain(name, parent string) bool {
 	return name == parent || strings.HasSuffix(name, "."+parent)
 }
 
-// text writes a name as people do, in lower case (RFC 4343) and without the final dot. Bytes that
-// are no printable ASCII, and backslashes, are escaped as in RFC 1035 section 5.1, which no policy
-// allows: so Unicode in a query is never mapped to another name, and a NUL ends nothing. A dot inside
-// a label needs no escape, since dnsmessage takes no such name.
+// text writes a name as people do, in lower case (RFC 4343) and without the final dot. Bytes that are no printable ASCII, and
+// backslashes, are escaped, which no policy allows: so Unicode in a query is never mapped to another name, and a NUL ends
+// nothing. A dot inside a label needs no escape, since dnsmessage takes no such name.
 func text(name dnsmessage.Name) string {
-	raw := name.Data[:name.Length]
-	b := make([]byte, 0, len(raw))
-	for _, c := range raw[:max(len(raw)-1, 0)] {
-		switch {
-		case 'A' <= c && c <= 'Z':
-			b = append(b, c+'a'-'A')
-		case c == '\\':
-			b = append(b, '\\', '\\')
-		case c <= ' ' || c > '~':
-			b = append(b, '\\', '0'+c/100, '0'+c/10%10, '0'+c%10)
-		default:
-			b = append(b, c)
-		}
-	}
-	return string(b)
+	quoted := strconv.QuoteToASCII(strings.TrimSuffix(name.String(), "."))
+	return strings.ToLower(quoted[1 : len(quoted)-1])
 }
