@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"slices"
@@ -29,17 +28,19 @@ func (x *exchange) answer(res *http.Response) error {
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return x.checkLeases()
 	}
-	var body io.Reader = res.Body
 	if hasBody(res) {
-		var err error
-		if body, err = Decoded(res); err != nil {
+		body, err := Decoded(res)
+		if err != nil {
 			return err
 		}
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{body, res.Body}
 		// What a Mark changes is not known before the end.
 		res.Header.Del("Content-Length")
 		res.ContentLength = -1
 	}
-	res.Body = x.redacted(res, body)
 	return x.checkLeases()
 }
 
@@ -77,85 +78,58 @@ func (x *exchange) names(name string) bool {
 	return x.relay.cfg.Redact(name) != name
 }
 
-// interim redacts the headers of 1xx answers, which ReverseProxy passes on by itself.
-type interim struct {
+// redacting passes an answer on without secrets. Each Write passes on what can be, so that events are passed on as events.
+type redacting struct {
 	http.ResponseWriter
-	x *exchange
+	x      *exchange
+	filter io.WriteCloser // writes to sink
+	cut    bool           // nothing more is passed on
 }
 
-func (w interim) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (x *exchange) redacting(w http.ResponseWriter) *redacting {
+	r := &redacting{ResponseWriter: w, x: x}
+	r.filter = x.relay.cfg.Redactor(sink{r})
+	return r
+}
 
-func (w interim) WriteHeader(status int) {
+func (w *redacting) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader redacts the headers of 1xx answers, which ReverseProxy passes on by itself.
+func (w *redacting) WriteHeader(status int) {
 	if status < 200 {
-		w.x.redact(w.Header())
-		if w.x.checkLeases() != nil {
-			clear(w.Header())
-		}
+		w.redactHeader()
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// redactedBody is an answer's body without secrets. Each Read returns as soon as there is something
-// that can be passed on, so that events are passed on as events.
-type redactedBody struct {
-	x      *exchange
-	res    *http.Response
-	source io.Reader // of closer, decoded
-	closer io.Closer
-	ready  bytes.Buffer
-	filter io.WriteCloser // writes to ready
-	buf    []byte
-	err    error // of source; behind what is ready
+func (w *redacting) redactHeader() {
+	w.x.redact(w.Header())
+	if w.x.checkLeases() != nil {
+		clear(w.Header())
+	}
 }
 
-func (x *exchange) redacted(res *http.Response, source io.Reader) io.ReadCloser {
-	b := &redactedBody{x: x, res: res, source: source, closer: res.Body}
-	b.filter = x.relay.cfg.Redactor(&b.ready)
-	return b
+func (w *redacting) Write(p []byte) (int, error) { return w.filter.Write(p) }
+
+// sink is behind the filter.
+type sink struct{ *redacting }
+
+func (s sink) Write(p []byte) (int, error) {
+	if s.cut {
+		return len(p), nil
+	}
+	if err := s.x.checkLeases(); err != nil {
+		return 0, err
+	}
+	return s.ResponseWriter.Write(p)
 }
 
-func (b *redactedBody) Read(p []byte) (int, error) {
-	if b.buf == nil {
-		b.buf = make([]byte, bufferSize)
+// end ends the answer, with its trailers. Only a whole one releases the bytes held back: the beginning of a value is never
+// passed on.
+func (w *redacting) end(whole bool) {
+	w.cut = !whole
+	w.filter.Close() // it wipes what it holds
+	if whole {
+		w.redactHeader()
 	}
-	for b.ready.Len() == 0 && b.err == nil {
-		b.fill()
-	}
-	if b.ready.Len() > 0 {
-		return b.ready.Read(p)
-	}
-	return 0, b.err
-}
-
-func (b *redactedBody) fill() {
-	n, err := b.source.Read(b.buf)
-	if n > 0 {
-		if _, failed := b.filter.Write(b.buf[:n]); failed != nil {
-			err = failed
-		}
-	}
-	if err == io.EOF {
-		// Only a whole response releases the bytes held back; the beginning of a value is never passed on.
-		if failed := b.filter.Close(); failed != nil {
-			err = failed
-		}
-	}
-	if gone := b.x.checkLeases(); gone != nil {
-		b.ready.Reset()
-		err = gone
-	}
-	b.err = err
-}
-
-func (b *redactedBody) Close() error {
-	err := b.closer.Close()
-	if b.err != io.EOF {
-		b.filter.Close() // it wipes what it holds
-		b.ready.Reset()
-	}
-	b.x.redact(b.res.Trailer) // which ReverseProxy reads after this
-	if b.x.checkLeases() != nil {
-		clear(b.res.Trailer)
-	}
-	return err
 }

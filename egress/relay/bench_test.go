@@ -139,8 +139,12 @@ func benchServe(b *testing.B) benched {
 func benchSecure(b *testing.B) benched {
 	s := secureServer(b, false, serveBulk)
 	config := lease(nil).config()
-	config.Redactor = nil // its cost is the vault's
+	config.Redactor = func(w io.Writer) io.WriteCloser { return passing{w} } // its cost is the vault's
 	g := newRig(b, setup{server: s, config: config, secure: true})
 	roots := g.relay.cfg.Roots
 	return benched{"secure", g, direct(b, s.Listener.Addr().String(), roots), spliced(b, s.Listener.Addr().String(), roots)}
 }
+
+type passing struct{ io.Writer }
+
+func (passing) Close() error { return nil }

@@ -30,9 +30,6 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	trail(r)
-	if x.redacts() {
-		w = interim{w, x}
-	}
 	proxy := httputil.ReverseProxy{
 		Rewrite:        c.rewrite,
 		Transport:      c.up.of(r, c.secure),
@@ -45,7 +42,21 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 	if f := c.relay.cfg.Fetch; f != nil {
 		proxy.Transport = cachingTransport{f.Cached, proxy.Transport}
 	}
-	proxy.ServeHTTP(w, r)
+	if !x.redacts() {
+		proxy.ServeHTTP(w, r)
+		return
+	}
+	answer, failed, whole := x.redacting(w), false, false
+	defer func() { answer.end(whole) }()
+	proxy.ErrorHandler = func(_ http.ResponseWriter, r *http.Request, err error) {
+		failed = true
+		c.fail(w, r, err)
+	}
+	proxy.ServeHTTP(answer, r) // it panics in the middle of an answer that is not whole
+	if !failed && x.checkLeases() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	whole = !failed
 }
 
 // rewrite makes the request that goes to the name. ReverseProxy has taken out what belongs to the
