@@ -221,14 +221,13 @@ func (d *download) begin(res *http.Response) {
 	}
 	d.file, d.from, d.want = u, u.Host, d.known(u).hash
 	d.mu.Lock()
-	d.unknown++
-	d.mu.Unlock()
-	if d.sum = hasher(d.want); d.sum == nil {
+	defer d.mu.Unlock()
+	if _, is := res.Body.(*os.File); is { // its hash was right when it was taken
+		d.from, d.received[d.want] = "the cache", true
 		return
 	}
-	if _, is := res.Body.(*os.File); is {
-		d.from = "the cache"
-	} else if d.cache.max > 0 {
+	d.unknown++
+	if d.sum = hasher(d.want); d.sum != nil && d.cache.max > 0 {
 		d.copy, _ = os.CreateTemp(d.temp, "file-")
 	}
 }
