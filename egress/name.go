@@ -73,11 +73,8 @@ var (
 // underscores.
 func toASCII(name string) (string, error) {
 	lower := strings.ToLower(name)
-	isASCII := !strings.HasPrefix(lower, "xn--") && !strings.Contains(lower, ".xn--")
-	for i := 0; i < len(name); i++ {
-		isASCII = isASCII && name[i] < utf8.RuneSelf
-	}
-	if isASCII {
+	other := strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
+	if !other && !strings.HasPrefix(lower, "xn--") && !strings.Contains(lower, ".xn--") {
 		return lower, nil
 	}
 	ascii, err := unicodeNames.ToASCII(name)
@@ -115,17 +112,10 @@ func checkLabel(label string) error {
 // 0x7f.1, 017700000001), and so by most programs. No top-level domain is a number, so nothing real is lost.
 // https://url.spec.whatwg.org/#ends-in-a-number-checker
 func isNumber(label string) bool {
-	digits, hex := label, false
-	if strings.HasPrefix(label, "0x") {
-		digits, hex = label[2:], true
+	if hex, is := strings.CutPrefix(label, "0x"); is {
+		return strings.Trim(hex, "0123456789abcdef") == ""
 	}
-	for i := 0; i < len(digits); i++ {
-		c := digits[i]
-		if (c < '0' || c > '9') && (!hex || c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	return strings.Trim(label, "0123456789") == ""
 }
 
 // quote makes untrusted text safe to show, and short.

@@ -162,7 +162,7 @@ func sniffText(b []byte, port int, ended bool) (protocol, string) {
 		return protoRefused, whyProxy // the second version of it is blank lines and a NUL
 	case n == 0:
 		return other, why
-	case len(rest) > 0 && !strings.ContainsRune(separators, rune(rest[0])) && rest[0] != '\r' && !known:
+	case len(rest) > 0 && strings.IndexByte(separators, rest[0]) < 0 && rest[0] != '\r' && !known:
 		return other, why // no method
 	case !lineEnded && !whole && bytes.IndexByte(rest, 0) >= 0 && !known:
 		return other, why // git's protocol, for one, sends text with a NUL in it, and no line end
@@ -187,7 +187,7 @@ const tokenBytes = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi
 
 // separators are the characters that some server accepts behind a method: Python's splits at all white space of
 // Latin-1.
-const separators = " \t\v\f\x1c\x1d\x1e\x1f\u0085\u00a0"
+const separators = " \t\v\f\x1c\x1d\x1e\x1f\x85\xa0"
 
 // methods are the methods whose line is read to its end, whatever it contains.
 var methods = [...]string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", "PRI", "PROXY"}
@@ -195,7 +195,10 @@ var methods = [...]string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PA
 // oldRequest reports whether a server may take a line without a version for a request: if its target is a path, or a
 // URL, which may contain another name.
 func oldRequest(method string, rest []byte) bool {
-	target := strings.ToLower(strings.TrimLeft(latin(rest), separators))
+	for len(rest) > 0 && strings.IndexByte(separators, rest[0]) >= 0 {
+		rest = rest[1:]
+	}
+	target := strings.ToLower(string(rest))
 	switch strings.ToUpper(method) {
 	case "GET", "HEAD", "POST":
 		if strings.Contains(target, "://") {
@@ -203,15 +206,6 @@ func oldRequest(method string, rest []byte) bool {
 		}
 	}
 	return strings.HasPrefix(target, "/") || strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://")
-}
-
-// latin reads bytes as Latin-1, as separators are meant.
-func latin(b []byte) string {
-	runes := make([]rune, len(b))
-	for i, c := range b {
-		runes[i] = rune(c)
-	}
-	return string(runes)
 }
 
 // isServerHTTP reports whether the first bytes of a server may be HTTP: an answer to a client that was too slow (408),
