@@ -55,21 +55,25 @@ func newAuthority() (*authority, error) {
 		IsCA:                  true,
 		MaxPathLenZero:        true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	cert, err := sign(template, template, key.Public(), key)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
 	return &authority{cert: cert, key: key, pem: text, leaves: map[string]*tls.Config{}}, nil
+}
+
+func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
 }
 
 // handshake ends the TLS of a program that means the route's name. It closes nothing.
 func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
-	config, err := a.config(t)
+	config, err := a.config(t.Name)
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate for %s: %w", t.Name, err)
 	}
@@ -79,19 +83,14 @@ func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("%w for %s: %w", ErrHandshake, t.Name, err)
 	}
-	// A resumed session needs no certificate, so this is the check for all of them.
-	if sni := conn.ConnectionState().ServerName; !t.asked(sni) {
+	if sni := conn.ConnectionState().ServerName; !sameName(sni, t.Name) && (sni != "" || !t.isAddress()) {
 		return nil, fmt.Errorf("%w for %s: the client asked for %.80q", ErrHandshake, t.Name, sni)
 	}
 	return conn, nil
 }
 
-// asked reports whether SNI is the name.
-func (t Route) asked(sni string) bool { return sameName(sni, t.Name) || sni == "" && t.isAddress() }
-
 // config returns the TLS configuration for a name, always the same while its certificate is kept.
-func (a *authority) config(t Route) (*tls.Config, error) {
-	name := t.Name
+func (a *authority) config(name string) (*tls.Config, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c := a.leaves[name]; c != nil {
@@ -104,28 +103,20 @@ func (a *authority) config(t Route) (*tls.Config, error) {
 	if len(a.leaves) >= maxLeaves {
 		clear(a.leaves)
 	}
-	a.leaves[name] = &tls.Config{
-		NextProtos: []string{"h2", "http/1.1"},
-		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if !t.asked(hello.ServerName) {
-				return nil, fmt.Errorf("the client asked for %.80q", hello.ServerName)
-			}
-			return leaf, nil
-		},
-	}
+	a.leaves[name] = &tls.Config{NextProtos: []string{"h2", "http/1.1"}, Certificates: []tls.Certificate{leaf}}
 	return a.leaves[name], nil
 }
 
 // leaf makes a certificate that passes the strict rules of OpenSSL, which Python turns on: key
 // identifiers of subject and authority, and an alternative name that is critical if there is no subject.
-func (a *authority) leaf(name string) (*tls.Certificate, error) {
+func (a *authority) leaf(name string) (c tls.Certificate, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	public, err := key.PublicKey.Bytes()
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	id := sha256.Sum256(public)
 	template := &x509.Certificate{
@@ -144,13 +135,9 @@ func (a *authority) leaf(name string) (*tls.Certificate, error) {
 	if len(name) <= maxCommonName {
 		template.Subject.CommonName = name
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	cert, err := sign(template, a.cert, key.Public(), a.key)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: cert}, nil
+	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}, nil
 }

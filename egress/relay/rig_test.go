@@ -222,7 +222,7 @@ func secureServer(t testing.TB, two bool, h http.HandlerFunc) *httptest.Server {
 	s := httptest.NewUnstartedServer(h)
 	s.EnableHTTP2 = two
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{*leaf}}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{leaf}}
 	s.StartTLS()
 	return s
 }

@@ -165,7 +165,7 @@ func TestNameIsVerified(t *testing.T) {
 		"another name": func(c *Config, leaf *tls.Certificate) {
 			a, _ := newAuthority()
 			other, _ := a.leaf("other.example")
-			*leaf = *other
+			*leaf = other
 			c.Roots = x509.NewCertPool()
 			c.Roots.AddCert(a.cert)
 		},
