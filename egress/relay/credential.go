@@ -100,26 +100,13 @@ func carriesCredentials(name string) bool {
 
 // hyphenated turns apiKey, api_key, api.key and api[key] into api-key.
 func hyphenated(name string) string {
-	var b strings.Builder
-	lower := false // the last one was
-	for _, c := range []byte(name) {
-		upper := c >= 'A' && c <= 'Z'
-		switch {
-		case upper:
-			if lower {
-				b.WriteByte('-')
-			}
-			c += 'a' - 'A'
-		case c == '_', c == '.', c == '[', c == ' ', c == ':':
-			c = '-'
-		case c == ']':
-			continue
-		}
-		lower = c >= 'a' && c <= 'z' && !upper
-		b.WriteByte(c)
-	}
-	return b.String()
+	return strings.ToLower(separators.Replace(humps().ReplaceAllString(name, "$1-$2")))
 }
+
+var (
+	humps      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([a-z])([A-Z])`) })
+	separators = strings.NewReplacer("_", "-", ".", "-", "[", "-", " ", "-", ":", "-", "]", "")
+)
 
 // around matches the text that may stand around a placeholder: a scheme, such as Bearer, and the name of a parameter.
 var around = sync.OnceValue(func() *regexp.Regexp {
