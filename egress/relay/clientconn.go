@@ -21,7 +21,10 @@ type clientConn struct {
 	relay  *Relay
 	route  Route
 	secure bool // TLS was ended, and there is TLS to the name
-	up     *upstream
+
+	first  *http.Transport // to the name: HTTP/1.1, or what ALPN says
+	second *http.Transport // likewise: HTTP/2 by prior knowledge, for clients that speak it
+	dials  closableGroup
 }
 
 func (c *clientConn) scheme() string {
@@ -37,7 +40,7 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	defer context.AfterFunc(ctx, func() { c.route.Client.Close() })()
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c.up = newUpstream(inner, c)
+	c.transports(inner)
 	var handlers closableGroup
 	ended := make(chan struct{})
 	end := sync.OnceFunc(func() { close(ended) })
@@ -71,7 +74,7 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	server.Serve(&single{conn: conn, ended: ended}) // its only error is that of single
 	handlers.end()                                  // that of a WebSocket goes on for long
 	cancel()
-	c.up.dials.end()
+	c.dials.end()
 	return ctx.Err()
 }
 

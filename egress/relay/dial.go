@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 )
 
@@ -15,36 +14,25 @@ const (
 	resumed         = 64              // TLS sessions with names that can be resumed
 )
 
-// upstream is the set of connections to the name that a client's requests need.
-type upstream struct {
-	ctx    context.Context // ends with the client's connection
-	dial   func(context.Context) (net.Conn, error)
-	dials  closableGroup
-	first  *http.Transport        // HTTP/1.1, or what ALPN says
-	second func() *http.Transport // HTTP/2 by prior knowledge, for clients that speak it
-}
-
-func newUpstream(ctx context.Context, c *clientConn) *upstream {
-	u := &upstream{ctx: ctx, dial: c.route.Dial}
+// transports sets those by which the client's requests go to the name, until ctx ends.
+func (c *clientConn) transports(ctx context.Context) {
 	var one, two http.Protocols
 	one.SetHTTP1(true)
 	one.SetHTTP2(c.secure)
 	two.SetUnencryptedHTTP2(true)
-	u.first = u.transport(&one)
-	u.first.TLSClientConfig = &tls.Config{RootCAs: c.relay.cfg.Roots, ClientSessionCache: c.relay.sessions}
+	c.first, c.second = c.transport(ctx, &one), c.transport(ctx, &two)
+	c.first.TLSClientConfig = &tls.Config{RootCAs: c.relay.cfg.Roots, ClientSessionCache: c.relay.sessions}
 	if f := c.relay.cfg.Fetch; f != nil {
-		u.first.Proxy, u.first.TLSClientConfig.Certificates = f.Proxy, f.Certificates
-		u.first.TLSClientConfig.InsecureSkipVerify = f.Unverified != nil && f.Unverified(c.route.Name, c.route.Port)
+		c.first.Proxy, c.first.TLSClientConfig.Certificates = f.Proxy, f.Certificates
+		c.first.TLSClientConfig.InsecureSkipVerify = f.Unverified != nil && f.Unverified(c.route.Name, c.route.Port)
 	}
-	u.second = sync.OnceValue(func() *http.Transport { return u.transport(&two) })
-	return u
 }
 
-// transport has no proxy from the environment: all that it does goes through dial.
-func (u *upstream) transport(p *http.Protocols) *http.Transport {
+// transport has no proxy from the environment: all that it does goes through connect.
+func (c *clientConn) transport(ctx context.Context, p *http.Protocols) *http.Transport {
 	return &http.Transport{
 		Protocols:             p,
-		DialContext:           u.connect,
+		DialContext:           func(dial context.Context, _, _ string) (net.Conn, error) { return c.connect(ctx, dial) },
 		DisableCompression:    true, // what the program did not ask for, it may not understand
 		TLSHandshakeTimeout:   handshakeTimeout,
 		IdleConnTimeout:       idleTimeout,
@@ -54,27 +42,20 @@ func (u *upstream) transport(p *http.Protocols) *http.Transport {
 	}
 }
 
-func (u *upstream) of(r *http.Request, secure bool) *http.Transport {
-	if r.ProtoMajor == 2 && !secure {
-		return u.second()
-	}
-	return u.first
-}
-
 // connect dials for a transport. net/http goes on with a dial whose request was given up: dials.end waits for it all the same.
-func (u *upstream) connect(ctx context.Context, _, _ string) (net.Conn, error) {
-	if !u.dials.begin() {
+func (c *clientConn) connect(all, dial context.Context) (net.Conn, error) {
+	if !c.dials.begin() {
 		return nil, net.ErrClosed
 	}
-	defer u.dials.work.Done()
-	ctx, cancel := context.WithCancel(ctx)
+	defer c.dials.work.Done()
+	dial, cancel := context.WithCancel(dial)
 	defer cancel()
-	defer context.AfterFunc(u.ctx, cancel)()
-	nc, err := u.dial(ctx)
+	defer context.AfterFunc(all, cancel)()
+	nc, err := c.route.Dial(dial)
 	if err != nil {
 		return nil, dialError{err}
 	}
-	return conn{nc, context.AfterFunc(u.ctx, func() { nc.Close() })}, nil
+	return conn{nc, context.AfterFunc(all, func() { nc.Close() })}, nil
 }
 
 // conn is a connection to a name. It ends with the client's connection.

@@ -32,12 +32,15 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 	trail(r)
 	proxy := httputil.ReverseProxy{
 		Rewrite:        c.rewrite,
-		Transport:      c.up.of(r, c.secure),
+		Transport:      c.first,
 		FlushInterval:  -1, // all that comes is passed on at once
 		BufferPool:     buffers{},
 		ErrorLog:       log.New(io.Discard, "", 0), // its errors may quote answers
 		ModifyResponse: x.answer,
 		ErrorHandler:   c.fail,
+	}
+	if r.ProtoMajor == 2 && !c.secure {
+		proxy.Transport = c.second
 	}
 	if f := c.relay.cfg.Fetch; f != nil {
 		proxy.Transport = cachingTransport{f.Cached, proxy.Transport}
