@@ -21,13 +21,9 @@ func Clean(s string) string {
 	b.Grow(len(s))
 	for _, r := range s {
 		switch {
-		case r == '\r':
-			b.WriteByte('\n')
-		case r == '\u2028' || r == '\u2029':
-			b.WriteByte('\n')
 		case !deceives(r):
 			b.WriteRune(r) // and bytes that are no UTF-8 are U+FFFD here
-		case r == '\f' || r == '\v' || r == 0x85:
+		case strings.ContainsRune("\r\f\v\u0085\u2028\u2029", r):
 			b.WriteByte('\n')
 		case unicode.Is(unicode.Cc, r):
 			fmt.Fprintf(&b, `\x%02x`, r)
@@ -48,14 +44,7 @@ func deceives(r rune) bool {
 
 // Line returns text in a single line of at most maxBytes.
 func Line(s string, maxBytes int) string {
-	s = strings.Join(strings.Fields(Clean(s)), " ")
-	if len(s) <= maxBytes {
-		return s
-	}
-	for maxBytes > 0 && !utf8.RuneStart(s[maxBytes]) {
-		maxBytes--
-	}
-	return s[:maxBytes] + "..."
+	return safetext.Clip(strings.Join(strings.Fields(Clean(s)), " "), maxBytes)
 }
 
 // Cut returns a piece of text after offset bytes, of at most maxBytes, and the offset of the next piece, or 0. The

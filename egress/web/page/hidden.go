@@ -19,19 +19,19 @@ var silent = []atom.Atom{
 
 // strip removes elements and attributes that are not visible on the page. Text that is hidden by a style sheet of
 // another file, by a script, behind a picture or by its colour is not recognized: that would take a browser.
-func strip(doc *html.Node, hidden []string) {
-	walk(doc, func(n *html.Node) bool {
-		if n.Type == html.CommentNode || n.Type == html.ElementNode && invisible(n, hidden) {
-			if n.Parent != nil {
-				n.Parent.RemoveChild(n)
-			}
-			return false
-		}
-		n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool {
-			return !slices.Contains([]string{"href", "src", "alt", "title", "class", "id", "start", "lang", "dir", "datetime", "role", "itemprop", "rel", "type"}, a.Key)
-		})
-		return true
+func strip(n *html.Node, hidden []string) {
+	n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool {
+		return !slices.Contains([]string{"href", "src", "alt", "title", "class", "id", "start", "lang", "dir", "datetime", "role", "itemprop", "rel", "type"}, a.Key)
 	})
+	for c := n.FirstChild; c != nil; {
+		next := c.NextSibling
+		if c.Type == html.CommentNode || c.Type == html.ElementNode && invisible(c, hidden) {
+			n.RemoveChild(c)
+		} else {
+			strip(c, hidden)
+		}
+		c = next
+	}
 }
 
 func invisible(n *html.Node, hidden []string) bool {
@@ -119,9 +119,9 @@ func hides(style string) bool {
 // hiddenClasses are the classes and names that style sheets within the page hide, by rules for nothing else: so
 // most of the hidden text is hidden that is not by its own attributes.
 func hiddenClasses(doc *html.Node) (all []string) {
-	walk(doc, func(n *html.Node) bool {
+	for n := range doc.Descendants() {
 		if n.DataAtom != atom.Style || n.FirstChild == nil {
-			return true
+			continue
 		}
 		sheet := comment().ReplaceAllString(n.FirstChild.Data, "")
 		if strings.Contains(sheet, "@media") { // what one screen hides, another one may show
@@ -138,14 +138,13 @@ func hiddenClasses(doc *html.Node) (all []string) {
 				}
 			}
 		}
-		return false
-	})
+	}
 	return all
 }
 
 // absolute makes the addresses of links absolute, and removes links to scripts and inline data.
 func absolute(doc *html.Node, at *url.URL) {
-	walk(doc, func(n *html.Node) bool {
+	for n := range doc.Descendants() {
 		attributes := n.Attr[:0]
 		for _, a := range n.Attr {
 			if a.Key == "href" || a.Key == "src" {
@@ -158,6 +157,5 @@ func absolute(doc *html.Node, at *url.URL) {
 			attributes = append(attributes, a)
 		}
 		n.Attr = attributes
-		return true
-	})
+	}
 }

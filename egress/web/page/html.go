@@ -55,7 +55,7 @@ func readHTML(p *Page, s Source) {
 
 // describe sets the title and the canonical address from the head of a page.
 func describe(p *Page, doc *html.Node, at *url.URL) {
-	walk(doc, func(n *html.Node) bool {
+	for n := range doc.Descendants() {
 		switch {
 		case n.DataAtom == atom.Title && p.Title == "" && n.Namespace == "":
 			p.Title = strings.TrimSpace(plainText(n))
@@ -65,33 +65,30 @@ func describe(p *Page, doc *html.Node, at *url.URL) {
 				p.Canonical = Line(u.String(), 2000)
 			}
 		}
-		return true
-	})
+	}
 }
 
 // rebase returns the base of the page's links: the address of its base element, if it has one.
 func rebase(doc *html.Node, at *url.URL) *url.URL {
-	found := at
-	walk(doc, func(n *html.Node) bool {
-		if n.DataAtom == atom.Base && found == at {
+	for n := range doc.Descendants() {
+		if n.DataAtom == atom.Base {
 			if u, err := at.Parse(attribute(n, "href")); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
-				found = u
+				return u
 			}
 		}
-		return true
-	})
-	return found
+	}
+	return at
 }
 
 // article returns the main content of a page, or all of it if no main content is found.
 func article(doc *html.Node, at *url.URL) *html.Node {
 	whole := doc
-	walk(doc, func(n *html.Node) bool {
+	for n := range doc.Descendants() {
 		if n.DataAtom == atom.Body {
 			whole = n
+			break
 		}
-		return whole == doc
-	})
+	}
 	parser := readability.NewParser()
 	parser.MaxElemsToParse = maxElements
 	parser.DisableJSONLD = true
@@ -141,25 +138,12 @@ func markup(n *html.Node) string {
 
 // letters counts the bytes of a node's words.
 func letters(n *html.Node) (sum int) {
-	walk(n, func(n *html.Node) bool {
+	for n := range n.Descendants() {
 		if n.Type == html.TextNode {
 			sum += len(strings.TrimSpace(n.Data))
 		}
-		return true
-	})
+	}
 	return sum
-}
-
-// walk calls f for a node and, if f returns true, for the nodes below it, in order.
-func walk(n *html.Node, f func(*html.Node) bool) {
-	if !f(n) {
-		return
-	}
-	for c := n.FirstChild; c != nil; {
-		next := c.NextSibling // f may take c away
-		walk(c, f)
-		c = next
-	}
 }
 
 func attribute(n *html.Node, name string) string {
