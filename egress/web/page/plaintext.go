@@ -1,6 +1,7 @@
 package page
 
 import (
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -99,34 +100,26 @@ func tokens(text string) string {
 	z := html.NewTokenizer(strings.NewReader(text))
 	z.SetMaxBuf(1 << 20)
 	w := &writer{}
+	var unseen atom.Atom // the element that we are in the middle of
 	for {
-		switch z.Next() {
-		case html.ErrorToken:
+		kind := z.Next()
+		name, _ := z.TagName()
+		switch tag := atom.Lookup(name); {
+		case kind == html.ErrorToken:
 			return strings.TrimSpace(w.b.String()) + "\n"
-		case html.TextToken:
-			w.text(string(z.Text()))
-		case html.StartTagToken, html.EndTagToken:
-			name, _ := z.TagName()
-			switch a := atom.Lookup(name); a {
-			case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Textarea, atom.Noframes, atom.Noembed, atom.Title:
-				skip(z, a)
-			default:
-				w.lines = max(w.lines, blocks[a])
+		case unseen != 0:
+			if kind == html.EndTagToken && tag == unseen {
+				unseen = 0
 			}
+		case kind == html.TextToken:
+			w.text(string(z.Text()))
+		case kind == html.StartTagToken && slices.Contains(enclosing, tag):
+			unseen = tag
+		default:
+			w.lines = max(w.lines, blocks[tag])
 		}
 	}
 }
 
-// skip goes on to the end of an element.
-func skip(z *html.Tokenizer, a atom.Atom) {
-	for {
-		switch z.Next() {
-		case html.ErrorToken:
-			return
-		case html.EndTagToken:
-			if name, _ := z.TagName(); atom.Lookup(name) == a {
-				return
-			}
-		}
-	}
-}
+// enclosing are the elements whose content is not visible, up to their end.
+var enclosing = []atom.Atom{atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Textarea, atom.Noframes, atom.Noembed, atom.Title}
