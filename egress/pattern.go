@@ -11,9 +11,8 @@ import (
 
 // pattern is a line of a policy.
 type pattern struct {
-	name     string // canonical, without the *. ; "" for a bare *
-	wildcard bool
-	port     int // 0 when the pattern has none
+	name string // canonical: example.com, *.example.com, or *
+	port int    // 0 when the pattern has none
 }
 
 func parsePattern(text string) (pattern, error) {
@@ -21,20 +20,21 @@ func parsePattern(text string) (pattern, error) {
 	if err != nil {
 		return pattern{}, err
 	}
-	p := pattern{port: port}
 	if host == "*" {
-		p.wildcard = true
-		return p, nil
+		return pattern{host, port}, nil
 	}
-	host, p.wildcard = strings.CutPrefix(host, "*.")
+	below, wildcard := strings.CutPrefix(host, "*.")
 	switch {
-	case strings.Contains(host, "*"):
+	case strings.Contains(below, "*"):
 		return pattern{}, errors.New("a * can only stand for the first part, as in *.example.com")
-	case strings.HasPrefix(host, ".") && !p.wildcard:
-		return pattern{}, fmt.Errorf("write *%s for the names below it", printable(host))
+	case strings.HasPrefix(below, ".") && !wildcard:
+		return pattern{}, fmt.Errorf("write *%s for the names below it", printable(below))
 	}
-	p.name, err = canonical(host)
-	return p, err
+	name, err := canonical(below)
+	if wildcard {
+		name = "*." + name
+	}
+	return pattern{name, port}, err
 }
 
 // Canonical returns the common spelling of a pattern, which is ASCII: a pattern that people see must not look like
@@ -44,27 +44,18 @@ func Canonical(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all := p.name
-	if p.wildcard {
-		all = strings.TrimSuffix("*."+all, ".")
-	}
 	if p.port != 0 {
-		all += ":" + strconv.Itoa(p.port)
+		return p.name + ":" + strconv.Itoa(p.port), nil
 	}
-	return all, nil
+	return p.name, nil
 }
 
-// asks returns the name and the ports to find in rules that cover all of p: no exact rule has the name of a wildcard,
-// so only wildcards match it, those that are as wide or wider.
-func (p pattern) asks() (name string, ports []int) {
-	name, ports = p.name, webPorts[:]
-	if p.wildcard {
-		name = "*." + name
-	}
+// ports are those to find in rules that cover all of p. By its name, a wildcard is covered by those that are as wide or wider.
+func (p pattern) ports() []int {
 	if p.port != 0 {
-		ports = []int{p.port}
+		return []int{p.port}
 	}
-	return name, ports
+	return webPorts[:]
 }
 
 // cutPort cuts a decimal port off. The host is not checked.
@@ -94,15 +85,13 @@ func cutPort(text string) (host string, port int, err error) {
 // own one of them, too. Only suffixes run by registries (com, co.uk) count; those of companies
 // (github.io, githubusercontent.com) are for the operator to judge.
 func (p pattern) narrow() error {
-	if !p.wildcard {
-		return nil
-	}
-	if p.name == "" {
+	if p.name == "*" {
 		return errors.New("a bare * would allow every name: list the names, or use *.example.com")
 	}
-	suffix, registry := publicsuffix.PublicSuffix(p.name)
-	if suffix == p.name && (registry || !strings.Contains(p.name, ".")) {
-		return fmt.Errorf("anyone can register names below %s: allow narrower names, such as *.example.%s", p.name, p.name)
+	below, wildcard := strings.CutPrefix(p.name, "*.")
+	suffix, registry := publicsuffix.PublicSuffix(below)
+	if wildcard && suffix == below && (registry || !strings.Contains(below, ".")) {
+		return fmt.Errorf("anyone can register names below %s: allow narrower names, such as *.example.%s", below, below)
 	}
 	return nil
 }

@@ -24,12 +24,9 @@ type Policy struct {
 	local       ports // of the machine itself: see WithLocal
 }
 
-// rules finds the pattern for a name without a walk over all patterns: one look-up for the name
-// itself, and one for each of its parents.
-type rules struct {
-	exact     map[string]ports
-	wildcards map[string]ports // *.example.com is kept under "example.com", a bare * under ""
-}
+// rules are ports by the names of patterns: example.com, *.example.com, or a bare *. The pattern for a name is found without a
+// walk over all: by one look-up for the name itself, and one for each of its parents.
+type rules map[string]ports
 
 // ports are the ports that a pattern opens. Port 0 stands for all.
 type ports []int
@@ -49,7 +46,7 @@ func NewPolicy(allow, deny []string) (Policy, error) {
 	if n := len(allow) + len(deny); n > maxPatterns {
 		return Policy{}, fmt.Errorf("%d domain patterns are too many: at most %d", n, maxPatterns)
 	}
-	var p Policy
+	p := Policy{allow: rules{}, deny: rules{}}
 	for _, text := range allow {
 		pat, err := parsePattern(text)
 		if err == nil {
@@ -70,21 +67,14 @@ func NewPolicy(allow, deny []string) (Policy, error) {
 	return p, nil
 }
 
-func (r *rules) add(p pattern, byDefault []int) {
-	m := &r.exact
-	if p.wildcard {
-		m = &r.wildcards
-	}
-	if *m == nil {
-		*m = map[string]ports{}
-	}
+func (r rules) add(p pattern, byDefault []int) {
 	add := byDefault
 	if p.port != 0 {
 		add = []int{p.port}
 	}
 	for _, port := range add {
-		if !slices.Contains((*m)[p.name], port) {
-			(*m)[p.name] = append((*m)[p.name], port)
+		if !slices.Contains(r[p.name], port) {
+			r[p.name] = append(r[p.name], port)
 		}
 	}
 }
@@ -96,19 +86,18 @@ func (r rules) find(name string, port int) (pattern string, others ports) {
 		others = append(others, p...)
 		return slices.Contains(p, port) || slices.Contains(p, 0)
 	}
-	if covers(r.exact[name]) {
+	if covers(r[name]) {
 		return name, nil
 	}
-	for rest := name; ; {
-		_, parent, more := strings.Cut(rest, ".")
-		if covers(r.wildcards[parent]) {
-			return strings.TrimSuffix("*."+parent, "."), nil
+	for rest := strings.TrimPrefix(name, "*."); rest != ""; {
+		if _, rest, _ = strings.Cut(rest, "."); rest != "" && covers(r["*."+rest]) {
+			return "*." + rest, nil
 		}
-		if !more {
-			return "", others
-		}
-		rest = parent
 	}
+	if covers(r["*"]) {
+		return "*", nil
+	}
+	return "", others
 }
 
 // Covers reports whether the policy already allows all that a pattern would allow. It is false if a denied pattern
@@ -119,10 +108,9 @@ func (p Policy) Covers(pattern string) bool {
 	if err != nil {
 		return false
 	}
-	name, needed := pat.asks()
-	for _, port := range needed {
-		allowed, _ := p.allow.find(name, port)
-		denied, _ := p.deny.find(name, port)
+	for _, port := range pat.ports() {
+		allowed, _ := p.allow.find(pat.name, port)
+		denied, _ := p.deny.find(pat.name, port)
 		if allowed == "" || denied != "" {
 			return false
 		}
@@ -137,9 +125,8 @@ func (p Policy) Denies(pattern string) (by string, denied bool) {
 	if err != nil {
 		return "", true
 	}
-	name, needed := pat.asks()
-	for _, port := range needed {
-		if by, _ = p.deny.find(name, port); by != "" {
+	for _, port := range pat.ports() {
+		if by, _ = p.deny.find(pat.name, port); by != "" {
 			return by, true
 		}
 	}
@@ -159,21 +146,19 @@ func (p Policy) Denied(name string, port int) (pattern string, denied bool) {
 
 // Empty reports whether the policy allows nothing at all.
 func (p Policy) Empty() bool {
-	return len(p.allow.exact)+len(p.allow.wildcards)+len(p.local) == 0
+	return len(p.allow)+len(p.local) == 0
 }
 
 // Allowed returns the allowed patterns, sorted. Some of what they mean may be denied.
 func (p Policy) Allowed() (patterns []string) {
-	for prefix, m := range map[string]map[string]ports{"": p.allow.exact, "*.": p.allow.wildcards} {
-		for name, ps := range m {
-			web := !slices.ContainsFunc(webPorts[:], func(port int) bool { return !slices.Contains(ps, port) })
-			if web {
-				patterns = append(patterns, prefix+name)
-			}
-			for _, port := range ps {
-				if !web || !slices.Contains(webPorts[:], port) {
-					patterns = append(patterns, fmt.Sprintf("%s%s:%d", prefix, name, port))
-				}
+	for name, ps := range p.allow {
+		web := !slices.ContainsFunc(webPorts[:], func(port int) bool { return !slices.Contains(ps, port) })
+		if web {
+			patterns = append(patterns, name)
+		}
+		for _, port := range ps {
+			if !web || !slices.Contains(webPorts[:], port) {
+				patterns = append(patterns, fmt.Sprintf("%s:%d", name, port))
 			}
 		}
 	}
@@ -187,10 +172,8 @@ func (p Policy) Allowed() (patterns []string) {
 // Ports returns the ports that allowed patterns name, and those of the machine itself, ascending.
 func (p Policy) Ports() []int {
 	all := slices.Clone([]int(p.local))
-	for _, m := range []map[string]ports{p.allow.exact, p.allow.wildcards} {
-		for _, ps := range m {
-			all = append(all, ps...)
-		}
+	for _, ps := range p.allow {
+		all = append(all, ps...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -204,6 +187,6 @@ func PublicWeb(deny []string) (Policy, error) {
 	if err != nil {
 		return p, fmt.Errorf("the public web: %w", err)
 	}
-	p.allow.add(pattern{wildcard: true}, webPorts[:])
+	p.allow.add(pattern{name: "*"}, webPorts[:])
 	return p, nil
 }

@@ -357,8 +357,8 @@ func FuzzCovers(f *testing.F) {
 			t.Fatal(err)
 		}
 		name := pat.name
-		if pat.wildcard {
-			if name, err = canonical(label + "." + pat.name); err != nil || !strings.HasSuffix(name, "."+pat.name) {
+		if below, wildcard := strings.CutPrefix(pat.name, "*"); wildcard {
+			if name, err = canonical(label + below); err != nil || !strings.HasSuffix(name, below) {
 				return
 			}
 		}
@@ -420,8 +420,8 @@ func covers(t *testing.T, text, name string, port int, anyPort bool) bool {
 	}
 	portFits := p.port == port || p.port == 0 && (anyPort || port == 80 || port == 443)
 	nameFits := name == p.name
-	if p.wildcard {
-		nameFits = p.name == "" || strings.HasSuffix(name, "."+p.name)
+	if below, wildcard := strings.CutPrefix(p.name, "*"); wildcard {
+		nameFits = strings.HasSuffix(name, below)
 	}
 	return portFits && nameFits
 }
