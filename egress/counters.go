@@ -26,10 +26,9 @@ type counters struct {
 
 	period atomic.Int64 // how often it was taken
 	mu     sync.Mutex
-	of     map[Decision]*entry
+	of     map[bool]map[Decision]*entry // those that allow, and those that refuse
 	order  []*entry
-	size   [2]int // entries that refuse, and that allow
-	more   int64  // refusals that no entry was made for
+	more   int64 // refusals that no entry was made for
 }
 
 // entry counts a decision.
@@ -70,23 +69,22 @@ func (t *counters) refuse(ctx context.Context, d Decision) {
 func (t *counters) hold(d Decision) *entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.of[d]
+	if t.of == nil {
+		t.of = map[bool]map[Decision]*entry{true: {}, false: {}}
+	}
+	of, limit := t.of[d.Allowed], maxRefused
+	if d.Allowed {
+		limit = maxAllowed
+	}
+	e := of[d]
 	if e == nil {
-		which, limit := 0, maxRefused
-		if d.Allowed {
-			which, limit = 1, maxAllowed
-		}
-		if t.size[which] >= limit {
+		if len(of) >= limit {
 			t.more++
 			return nil
 		}
-		if t.of == nil {
-			t.of = map[Decision]*entry{}
-		}
 		e = &entry{Decision: d}
-		t.of[d] = e
+		of[d] = e
 		t.order = append(t.order, e)
-		t.size[which]++
 	}
 	e.count++
 	e.holders++
@@ -135,7 +133,7 @@ func (t *counters) take() []Record {
 	t.period.Add(1)
 	var records []Record
 	before := t.order
-	t.order, t.size = nil, [2]int{}
+	t.order = nil
 	for _, e := range before {
 		r := Record{Decision: e.Decision, Count: e.count, Sent: e.sent.Swap(0), Received: e.received.Swap(0)}
 		e.count = 0
@@ -143,15 +141,10 @@ func (t *counters) take() []Record {
 			records = append(records, r)
 		}
 		if e.holders == 0 {
-			delete(t.of, e.Decision)
+			delete(t.of[e.Allowed], e.Decision)
 			continue
 		}
 		t.order = append(t.order, e)
-		if e.Allowed {
-			t.size[1]++
-		} else {
-			t.size[0]++
-		}
 	}
 	if t.more > 0 {
 		records = append(records, Record{Decision: Decision{Reason: fmt.Sprintf("and %d more", t.more)}, Count: t.more})

@@ -390,7 +390,7 @@ func (w *world) counted(n int64) {
 		w.counters.mu.Lock()
 		defer w.counters.mu.Unlock()
 		sum := int64(0)
-		for _, e := range w.counters.of {
+		for _, e := range w.counters.order {
 			sum += e.sent.Load() + e.received.Load()
 		}
 		return sum == n

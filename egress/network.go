@@ -121,29 +121,27 @@ func interfaces() ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []netip.Prefix
-	for _, addr := range all {
-		n, err := netip.ParsePrefix(addr.String())
-		if err != nil {
-			return nil, fmt.Errorf("an interface has the address %s: %w", addr, err)
-		}
-		list = append(list, netip.PrefixFrom(n.Addr(), n.Addr().BitLen()))
-	}
+	own := len(all)
 	for _, link := range links {
 		if link.Flags&net.FlagLoopback == 0 {
 			continue
 		}
-		all, err := link.Addrs()
+		more, err := link.Addrs()
 		if err != nil {
 			return nil, err
 		}
-		for _, addr := range all {
-			n, err := netip.ParsePrefix(addr.String())
-			if err != nil {
-				return nil, fmt.Errorf("%s has the address %s: %w", link.Name, addr, err)
-			}
-			list = append(list, n)
+		all = append(all, more...)
+	}
+	var list []netip.Prefix
+	for i, addr := range all {
+		n, err := netip.ParsePrefix(addr.String())
+		if err != nil {
+			return nil, fmt.Errorf("an interface has the address %s: %w", addr, err)
 		}
+		if i < own {
+			n = netip.PrefixFrom(n.Addr(), n.Addr().BitLen())
+		}
+		list = append(list, n)
 	}
 	return list, nil
 }
