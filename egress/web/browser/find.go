@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,21 +46,20 @@ func Find(path string) (Program, error) {
 
 // inPath returns the first of names in PATH, or else of these places, that is a program that can be contained.
 func inPath(places ...string) (Program, error) {
-	var first error
+	var found []string
 	for _, name := range names {
-		at, err := exec.LookPath(name)
-		if err != nil {
-			continue
+		if at, err := exec.LookPath(name); err == nil {
+			found = append(found, at)
 		}
+	}
+	var first error
+	for _, at := range append(found, places...) {
 		p, err := program(at)
 		if err == nil {
 			return p, nil
 		}
-		first = cmp.Or(first, err)
-	}
-	for _, at := range places {
-		if p, err := program(at); err == nil {
-			return p, nil
+		if !errors.Is(err, fs.ErrNotExist) {
+			first = cmp.Or(first, err)
 		}
 	}
 	return Program{}, cmp.Or(first, errMissing)
