@@ -2,7 +2,6 @@ package browser
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 )
 
@@ -66,13 +65,23 @@ func (w *watch) event(m message) {
 		w.dialogs++
 		w.tell(w.session, "Page.handleJavaScriptDialog", object{"accept": false})
 	case "Page.lifecycleEvent":
-		w.lifecycle(e)
+		if e.FrameID == w.frame && (e.Name == "init" || e.Name == "load") {
+			w.loaded = e.Name == "load"
+		}
 	case "Inspector.targetCrashed":
 		w.crashed = true
-	default:
-		if strings.HasPrefix(m.Method, "Network.") {
-			w.traffic(m.Method, e)
+	case "Network.responseReceived":
+		if e.Type == "Document" && e.FrameID == w.frame {
+			w.status = e.Response.Status
 		}
+	case "Network.requestWillBeSent":
+		w.busy = time.Now()
+		if len(w.loading) < maxLoading && len(e.RequestID) <= maxID {
+			w.loading[e.RequestID] = struct{}{}
+		}
+	case "Network.loadingFinished", "Network.loadingFailed":
+		w.busy = time.Now()
+		delete(w.loading, e.RequestID)
 	}
 }
 
@@ -88,35 +97,4 @@ func (w *watch) related(e eventParams) {
 	case e.Waiting:
 		w.tell(e.Session, "Runtime.runIfWaitingForDebugger", object{})
 	}
-}
-
-func (w *watch) lifecycle(e eventParams) {
-	if e.FrameID != w.frame {
-		return
-	}
-	switch e.Name {
-	case "init":
-		w.loaded = false
-	case "load":
-		w.loaded = true
-	}
-}
-
-func (w *watch) traffic(method string, e eventParams) {
-	switch method {
-	case "Network.requestWillBeSent":
-		if len(w.loading) < maxLoading && len(e.RequestID) <= maxID {
-			w.loading[e.RequestID] = struct{}{}
-		}
-	case "Network.responseReceived":
-		if e.Type == "Document" && e.FrameID == w.frame {
-			w.status = e.Response.Status
-		}
-		return
-	case "Network.loadingFinished", "Network.loadingFailed":
-		delete(w.loading, e.RequestID)
-	default:
-		return
-	}
-	w.busy = time.Now()
 }
