@@ -153,31 +153,9 @@ var helloAgain = [...]byte{
 	0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 }
 
-// asksAgain reports whether a server's first bytes ask for a second ClientHello, or that more bytes are needed.
-func asksAgain(b []byte) (again, unknown bool) {
-	const before = 4 + 2 // the message's head and a version
-	var message []byte
-	for len(message) < before+len(helloAgain) {
-		if len(b) == 0 {
-			return false, true
-		}
-		if b[0] != recordHandshake {
-			return false, false
-		}
-		if len(b) < recordHeader {
-			return false, true
-		}
-		size := int(binary.BigEndian.Uint16(b[3:]))
-		if size == 0 {
-			return false, false
-		}
-		b = b[recordHeader:]
-		n := min(size, len(b))
-		message = append(message, b[:n]...)
-		b = b[n:]
-		if n < size && len(message) < before+len(helloAgain) {
-			return false, true
-		}
-	}
-	return message[0] == serverHello && bytes.HasPrefix(message[before:], helloAgain[:]), false
+// asksAgain reports whether a server's first record, of handshake messages, asks for a second ClientHello. No server splits
+// a ServerHello before its random; if one does, what follows is checked like a second hello.
+func asksAgain(record []byte) bool {
+	const before = recordHeader + 4 + 2 // the message's head and a version
+	return len(record) < before+len(helloAgain) || record[recordHeader] == serverHello && bytes.HasPrefix(record[before:], helloAgain[:])
 }

@@ -222,16 +222,21 @@ func joined(b []byte) (m []byte) {
 	return m
 }
 
-func FuzzAsksAgain(f *testing.F) {
-	f.Add([]byte("\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03"))
-	f.Add([]byte("\x15\x03\x03\x00\x02\x02\x28"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if again, unknown := asksAgain(b); again && unknown {
-			t.Error("both")
-		} else if again && !bytes.Contains(b, helloAgain[:4]) && len(b) < 60 {
-			t.Error("again, without the random")
+func TestAsksAgain(t *testing.T) {
+	hello := func(random string) string {
+		return "\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03" + random + strings.Repeat("x", 84)
+	}
+	for record, want := range map[string]bool{
+		hello(string(helloAgain[:])):                              true,
+		hello(strings.Repeat("r", 32)):                            false,
+		"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03":            true, // which it may become
+		"\x16\x03\x03\x00\x00":                                    true,
+		"\x16\x03\x03\x00\x7a\x01" + hello(string(helloAgain[:])): false,
+	} {
+		if got := asksAgain([]byte(record)); got != want {
+			t.Errorf("%q: got %v", record, got)
 		}
-	})
+	}
 }
 
 func TestTLS(t *testing.T) {

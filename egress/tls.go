@@ -57,21 +57,21 @@ func (c *connection) greet(ctx context.Context, server, client *tap, nameless bo
 	})
 }
 
-// answered passes on the beginning of the server's answer, and reports whether it asks for another hello.
+// answered passes on the first record of the server's answer, and reports whether that asks for another hello.
 func (c *connection) answered(server, client *tap) (again bool, err error) {
-	var response []byte
 	b := make([]byte, 4<<10)
-	for unknown := true; unknown && len(response) < maxHello; again, unknown = asksAgain(response) {
-		n, err := server.Read(b)
-		response = append(response, b[:n]...)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return false, err
+	n, err := server.Read(b)
+	b = b[:n]
+	if n > 0 && b[0] == recordHandshake {
+		server.held = b
+		if b, err = readRecord(server, nil); err == nil {
+			again = asksAgain(b)
 		}
 	}
-	_, err = client.Write(response)
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	_, err = client.Write(b)
 	return again, err
 }
 
