@@ -210,7 +210,7 @@ func (t *visit) navigated(ctx context.Context, m message) error {
 		IsDownload bool
 	}
 	if err := m.into(&r); err != nil {
-		return fmt.Errorf("Page.navigate: %w", err)
+		return fmt.Errorf("navigate: %w", err)
 	}
 	aborted := strings.HasSuffix(r.ErrorText, "net::ERR_ABORTED")
 	if aborted && !r.IsDownload {
