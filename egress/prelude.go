@@ -100,7 +100,7 @@ func (o *prelude) listen() {
 func (o *prelude) sniff() (protocol, string, error) {
 	defer o.reads.end()
 	var late time.Time // for what was begun to be whole
-	for shown := false; ; {
+	for {
 		s, why := sniff(o.held, o.c.port, o.fin)
 		switch {
 		case s != protoUndecided && s != protoOther && s != protoRefused && o.sent > 0:
@@ -108,7 +108,7 @@ func (o *prelude) sniff() (protocol, string, error) {
 		case s != protoUndecided:
 			return s, why, nil
 		}
-		if late.IsZero() && len(o.held) > 0 && !shown {
+		if late.IsZero() && len(o.held) > 0 && o.sent == 0 {
 			late = time.Now().Add(sniffTimeout)
 		}
 		until, pausing := late, false
@@ -127,7 +127,7 @@ func (o *prelude) sniff() (protocol, string, error) {
 		case pausing:
 			// From here on the client may take its time between its words, like one that is passed on: the
 			// idle limit ends it when it says nothing. It can't send more than maxFirstLine bytes before sniff knows.
-			shown, late = true, time.Time{}
+			late = time.Time{}
 			if o.show() != nil {
 				return protoOther, "", nil
 			}
