@@ -140,7 +140,7 @@ func (p *Pipeline) limitInstall(timeout time.Duration) (backends.Limits, error) 
 func (r *run) addReceipt(x packages.Receipt) {
 	r.res.addOutcome(x.Result)
 	if len(r.res.Layers) == 0 {
-		r.res.Layers = append(r.res.Layers, x.Contained.Layers...)
+		r.res.Layers = append(r.res.Layers, x.Result.Contained.Layers...)
 	}
 	if x.ExitCode != 0 && r.res.Ended == backends.EndedOK {
 		r.res.Ended, r.res.ExitCode = backends.EndedExit, x.ExitCode

@@ -61,7 +61,7 @@ func TestCache(t *testing.T) {
 				if files := b.newFiles(); !r.Cached || files != "" {
 					t.Errorf("again, in %q %q: cached %v, fetched %q\n%s", o.Namespace, o.Session, r.Cached, files, r.Stdout)
 				}
-				if len(r.Packages) != 2 || r.Packages[0] != first.Packages[0] || r.Packages[1] != first.Packages[1] || r.Layer != first.Layer || lacking(r.Contained) != nil {
+				if len(r.Packages) != 2 || r.Packages[0] != first.Packages[0] || r.Packages[1] != first.Packages[1] || r.Layer != first.Layer || lacking(r.Result.Contained) != nil {
 					t.Errorf("again: %+v, at first %+v", r, first)
 				}
 			}

@@ -26,24 +26,6 @@ type host struct {
 // askTime bounds a package manager's answer about its configuration.
 const askTime = 20 * time.Second
 
-// run returns the output of a program. The program gets our environment, in which a part of the configuration is, but no secrets.
-func (h host) run(ctx context.Context, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir = h.dir
-	cmd.Env = append(vault.WithoutSecrets(os.Environ()), "COLUMNS=1000", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1",
-		"npm_config_update_notifier=false")
-	cmd.WaitDelay = time.Second
-	var out, trouble bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &trouble
-	if err := cmd.Run(); err != nil {
-		line, _, _ := strings.Cut(strings.TrimSpace(trouble.String()), "\n")
-		return nil, fmt.Errorf("%s: %w (%s)", filepath.Base(args[0]), err, shorten(userinfo().ReplaceAllString(line, "//***@")))
-	}
-	return out.Bytes(), nil
-}
-
 // configuration is a package manager's, as ask.py and ask.js print it.
 type configuration struct {
 	Options map[string]string
@@ -66,11 +48,23 @@ func (c configuration) yes(name string) bool {
 	return slices.Contains([]string{"1", "true", "yes", "on", "y", "t"}, strings.ToLower(c.Options[name]))
 }
 
-// ask returns what a program that asks a package manager prints.
+// ask returns what a program prints that asks a package manager. It gets our environment, in which a part of the configuration is, but no
+// secrets.
 func (h host) ask(ctx context.Context, manager string, args ...string) (c configuration, err error) {
-	out, err := h.run(ctx, args...)
-	if err == nil {
-		err = json.Unmarshal(out, &c)
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = h.dir
+	cmd.Env = append(vault.WithoutSecrets(os.Environ()), "COLUMNS=1000", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1",
+		"npm_config_update_notifier=false")
+	cmd.WaitDelay = time.Second
+	var out, trouble bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &trouble
+	if err = cmd.Run(); err != nil {
+		line, _, _ := strings.Cut(strings.TrimSpace(trouble.String()), "\n")
+		err = fmt.Errorf("%s: %w (%s)", filepath.Base(args[0]), err, shorten(userinfo().ReplaceAllString(line, "//***@")))
+	} else {
+		err = json.Unmarshal(out.Bytes(), &c)
 	}
 	if err != nil {
 		return c, fmt.Errorf("ask %s for its configuration: %w", manager, err)

@@ -275,7 +275,7 @@ func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan,
 	if err != nil {
 		return Receipt{}, err
 	}
-	receipt := Receipt{Stdout: stdout.String(), Stderr: stderr.String(), ExitCode: result.ExitCode, Result: result, Contained: result.Contained}
+	receipt := Receipt{Stdout: stdout.String(), Stderr: stderr.String(), ExitCode: result.ExitCode, Result: result}
 	switch {
 	case ctx.Err() != nil:
 		return receipt, context.Cause(ctx)

@@ -61,7 +61,7 @@ func TestPython(t *testing.T) {
 			if len(r.Hosts) != 2 || !r.Hosts[0].Allowed || r.Hosts[0].Name != "127.0.0.1" || r.Hosts[1].Name != "localhost" || r.Hosts[1].Count != 2 || r.Hosts[1].Received < 1000 {
 				t.Errorf("hosts: %+v", r.Hosts)
 			}
-			if missing := lacking(r.Contained); missing != nil || r.Result.Ended != backends.EndedOK {
+			if missing := lacking(r.Result.Contained); missing != nil || r.Result.Ended != backends.EndedOK {
 				t.Errorf("not in force: %v, %+v", missing, r.Result)
 			}
 			if v := b.view("default", "", "python"); v.Layer != r.Layer || len(r.Layer) != 64 {

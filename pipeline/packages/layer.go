@@ -1,7 +1,6 @@
 package packages
 
 import (
-	"bufio"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -55,21 +54,19 @@ func load(dir string) (layer, error) {
 
 // loadFiles reads the list of files that save wrote.
 func (l *layer) loadFiles() error {
-	f, err := os.Open(filepath.Join(l.dir, "files"))
+	list := filepath.Join(l.dir, "files")
+	text, err := os.ReadFile(list)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		name, one, err := parseFile(lines.Text())
+	for line := range strings.Lines(string(text)) {
+		name, one, err := parseFile(strings.TrimSuffix(line, "\n"))
 		if err != nil {
-			return fmt.Errorf("%s: %q: %w", f.Name(), lines.Text(), err)
+			return fmt.Errorf("%s: %q: %w", list, line, err)
 		}
 		l.files[name] = one
 	}
-	return lines.Err()
+	return nil
 }
 
 // parseFile reads one line of list.
@@ -128,32 +125,29 @@ func (l layer) bytes() (n int64) {
 
 // builder puts files into a directory that sandboxes will be shown: their user is not ours, so modes
 // are set whatever the umask is.
-type builder struct {
-	root string
-	made map[string]bool
-}
+type builder struct{ root string }
 
 // newBuilder returns a builder, after making root.
 func newBuilder(root string) (*builder, error) {
-	b := &builder{root: root, made: map[string]bool{}}
+	b := &builder{root}
 	return b, b.mkdir(".")
 }
 
-// mkdir makes a directory and its parents below root, with mode 0755; one that exists gets that mode.
+// mkdir makes a directory and its parents below root, with mode 0755, unless it exists.
 func (b *builder) mkdir(name string) error {
-	if b.made[name] {
-		return nil
-	}
-	if name != "." {
-		if err := b.mkdir(filepath.Dir(name)); err != nil {
-			return err
+	dir := filepath.Join(b.root, name)
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrNotExist) && name != "." {
+		if err = b.mkdir(filepath.Dir(name)); err == nil {
+			err = os.Mkdir(dir, 0o755)
 		}
 	}
-	dir := filepath.Join(b.root, name)
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
 		return err
 	}
-	b.made[name] = true
 	return os.Chmod(dir, 0o755)
 }
 
@@ -184,7 +178,6 @@ func (b *builder) copy(name string, exec bool, r io.Reader, max int64) (file, er
 // clear removes all files.
 func (b *builder) clear() {
 	os.RemoveAll(b.root)
-	clear(b.made)
 	b.mkdir(".")
 }
 

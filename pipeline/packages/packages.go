@@ -158,15 +158,14 @@ type Order struct {
 // Receipt is the outcome of an order.
 type Receipt struct {
 	// Packages are those that this order brought: the named ones, and those that they need.
-	Packages  []Package
-	ExitCode  int    // of the package manager; not 0: nothing has changed
-	Stdout    string // both cut in the middle where they are long
-	Stderr    string
-	Contained backends.Containment
-	Result    backends.Result
-	Hosts     []egress.Record // connections that the package manager asked for
-	Layer     string          // hex SHA-256 over the list of the layer's files; "" when nothing has changed
-	Cached    bool            // the files had been unpacked before
+	Packages []Package
+	ExitCode int    // of the package manager; not 0: nothing has changed
+	Stdout   string // both cut in the middle where they are long
+	Stderr   string
+	Result   backends.Result
+	Hosts    []egress.Record // connections that the package manager asked for
+	Layer    string          // hex SHA-256 over the list of the layer's files; "" when nothing has changed
+	Cached   bool            // the files had been unpacked before
 }
 
 // Package is one package of a layer. The tags named about stand in the schemas of tools.
