@@ -6,38 +6,36 @@ const (
 	ringBytes  = 4 << 20
 )
 
-// ring holds the last events, the oldest first from head on.
+// ring holds the last events, the oldest first.
 type ring struct {
-	events [ringLength]Event
-	sizes  [ringLength]int
-	head   int // of the oldest
-	length int
+	events []remembered
 	bytes  int
 }
 
+type remembered struct {
+	Event
+	size int
+}
+
 func (r *ring) add(e Event, size int) {
-	for r.length > 0 && (r.length == ringLength || r.bytes+size > ringBytes) {
-		r.events[r.head] = Event{}
-		r.bytes -= r.sizes[r.head]
-		r.head = (r.head + 1) % ringLength
-		r.length--
+	for len(r.events) > 0 && (len(r.events) == ringLength || r.bytes+size > ringBytes) {
+		r.bytes -= r.events[0].size
+		r.events[0] = remembered{} // or the array keeps it
+		r.events = r.events[1:]
 	}
-	i := (r.head + r.length) % ringLength
-	r.events[i], r.sizes[i] = e, size
-	r.length++
+	r.events = append(r.events, remembered{e, size})
 	r.bytes += size
 }
 
 // since returns the events after number seq that f wants, and how many after it are forgotten,
 // of all namespaces and kinds.
 func (r *ring) since(seq uint64, f Filter) (list []Event, forgotten uint64) {
-	for i := range r.length {
-		e := r.events[(r.head+i)%ringLength]
-		if i == 0 && e.Seq > seq+1 {
-			forgotten = e.Seq - seq - 1
-		}
-		if e.Seq > seq && f.wants(e) {
-			list = append(list, e)
+	if len(r.events) > 0 && r.events[0].Seq > seq+1 {
+		forgotten = r.events[0].Seq - seq - 1
+	}
+	for _, e := range r.events {
+		if e.Seq > seq && f.wants(e.Event) {
+			list = append(list, e.Event)
 		}
 	}
 	return list, forgotten

@@ -1,12 +1,12 @@
 package event
 
 import (
+	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 )
 
-// maxSize bounds one event, in bytes about as they are in memory: names that a program chose for a
+// maxSize bounds one event, in bytes about as they are in memory or in JSON: names that a program chose for a
 // thousand files must not fill the memory of whoever listens.
 const maxSize = 32 << 10
 
@@ -73,45 +73,9 @@ func entry(key string, value any) int {
 	case bool, int, int64, float64:
 		return total + perValue
 	}
-	return total + size(reflect.ValueOf(value), 0)
-}
-
-// size is about how many bytes a value takes. What is nested deeper than anything that the pipeline
-// publishes counts as too much, so that a loop ends.
-func size(v reflect.Value, depth int) int {
-	if depth > 16 {
-		return maxSize + 1
+	text, err := json.Marshal(value)
+	if err != nil { // a loop, for instance, which is too much for anybody
+		return total + maxSize
 	}
-	total := perValue
-	switch v.Kind() {
-	case reflect.String:
-		total += v.Len()
-	case reflect.Slice, reflect.Array:
-		total += sizeOfList(v, depth)
-	case reflect.Map:
-		for k, e := range v.Seq2() {
-			total += perName + size(k, depth+1) + size(e, depth+1)
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			total += size(v.Field(i), depth+1)
-		}
-	case reflect.Pointer, reflect.Interface:
-		if !v.IsNil() {
-			total += size(v.Elem(), depth+1)
-		}
-	}
-	return total
-}
-
-func sizeOfList(v reflect.Value, depth int) (total int) {
-	if v.Type().Elem().Kind() == reflect.Uint8 {
-		return v.Len()
-	}
-	for i := range v.Len() {
-		if total += size(v.Index(i), depth+1); total > maxSize {
-			break // it is too much, however much more there is
-		}
-	}
-	return total
+	return total + len(text)
 }
