@@ -19,13 +19,13 @@ import (
 // the gateway of runs as its only way out, so that the policy holds for each redirect and each part of the page. Nothing of the browser
 // is left. The result's Answer is a [Browsed]. What it returns was written by strangers: web.Fence marks it.
 type Browse struct {
-	ID, Namespace string
-	URL           string // http or https
-	WaitFor       string // a CSS selector; "" waits for the page's load event
-	Format        string // of package page; "" is Markdown
-	Screenshot    bool
-	MaxBytes      int           // of the text to return; 0 is all
-	Timeout       time.Duration // until the page is read as it is by then; 0 is the operator's
+	Namespace  string
+	URL        string // http or https
+	WaitFor    string // a CSS selector; "" waits for the page's load event
+	Format     string // of package page; "" is Markdown
+	Screenshot bool
+	MaxBytes   int           // of the text to return; 0 is all
+	Timeout    time.Duration // until the page is read as it is by then; 0 is the operator's
 }
 
 // Browsed is a page that a browser has read. The text is in the result's Stdout, as far as it was asked for. A page that was not
@@ -46,9 +46,7 @@ const toolBrowser = "browser_fetch"
 // maxDOM is how much of a page's HTML is read, in bytes. It stands in our memory a few times.
 const maxDOM = 8 << 20
 
-func (q Browse) describe() Request {
-	return Request{ID: q.ID, Namespace: q.Namespace, Name: toolBrowser}
-}
+func (q Browse) describe() Request { return Request{Namespace: q.Namespace, Name: toolBrowser} }
 
 func (q Browse) plan(ctx context.Context, r *run) (work, error) {
 	q.Timeout = r.p.webTime(q.Timeout)

@@ -98,15 +98,6 @@ func (r *run) planInside(id, row string, more facts, do func(context.Context, *s
 	return c, nil
 }
 
-// Contexts lists the interpreters that NewContext has started in a session.
-func (p *Pipeline) Contexts(namespace, id string) ([]session.Context, error) {
-	s, err := p.own(namespace, id)
-	if err != nil {
-		return nil, err
-	}
-	return s.Contexts(), nil
-}
-
 // ChangeSession changes a session that stands. The result's Answer is its session.Info.
 type ChangeSession struct {
 	Namespace, Session string

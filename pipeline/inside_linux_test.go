@@ -223,8 +223,12 @@ func TestContexts(t *testing.T) {
 	if _, err := p.Do(t.Context(), EndContext{Session: id, Context: ids[1]}); err != nil {
 		t.Error(err)
 	}
-	if list, err := p.Contexts("default", id); err != nil || len(list) != 1 || list[0].ID != ids[0] {
-		t.Errorf("got %v, %v", list, err)
+	s, err := p.own("default", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := s.Contexts(); len(list) != 1 || list[0].ID != ids[0] {
+		t.Errorf("got %v", list)
 	}
 	if got := cell(ids[1], "print(x)"); !strings.Contains(got, "no such context") {
 		t.Errorf("got %q", got)

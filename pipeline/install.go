@@ -20,11 +20,11 @@ import (
 // Install asks for packages. With a session they are that session's; else the namespace's. Result.Packages lists what was installed; a
 // package manager that fails is a Result whose Ended is "exit", with its output.
 type Install struct {
-	ID, Namespace, Session, Language string
-	Backend                          string   // whose interpreter they are for; "" is the session's, or the default
-	Packages                         []string // as the package manager takes them: "requests==2.32.3", "left-pad@1.3.0"
-	Timeout                          time.Duration
-	Progress                         func(line string) // may be nil; is given lines as the package manager writes them
+	Namespace, Session, Language string
+	Backend                      string   // whose interpreter they are for; "" is the session's, or the default
+	Packages                     []string // as the package manager takes them: "requests==2.32.3", "left-pad@1.3.0"
+	Timeout                      time.Duration
+	Progress                     func(line string) // may be nil; is given lines as the package manager writes them
 
 	// Client, Typed and Ask are those of a Request: who asks, whether a person has typed it and so approved it, and
 	// what shows a person the question whether these packages may be installed.
@@ -34,7 +34,7 @@ type Install struct {
 }
 
 func (q Install) describe() Request {
-	return Request{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: "install"}
+	return Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: "install"}
 }
 
 // plan checks an installation, and has a person approve it where one must.

@@ -68,7 +68,6 @@ func TestOneWayIn(t *testing.T) {
 		"Begin":           {ctx, Request{Language: "shell", Code: []byte("true")}},
 		"CancelJob":       {"default", "none"},
 		"Follow":          {ctx, "default", "none", Follower{}},
-		"Contexts":        {"default", info.ID},
 		"OtherLanguage":   {"perl", ""},
 		"OtherLanguages":  {},
 		"DataNames":       {},

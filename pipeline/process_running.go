@@ -21,7 +21,6 @@ type StartProcess struct {
 	Size *backends.Size // of its terminal; nil is without one
 	// Input says that input will be sent. Without it the program reads an empty one.
 	Input bool
-	Notes map[string]string // for who lists it
 }
 
 // RunningProcess is a program that runs in a session. Its methods may be called concurrently.
@@ -39,7 +38,6 @@ type RunningProcess struct {
 
 	mu      sync.Mutex
 	readers []*Reader
-	killed  bool
 
 	done   chan struct{} // closed when it has ended
 	result Result
@@ -178,13 +176,6 @@ func (r *RunningProcess) Result() (Result, error) {
 	return r.result, r.err
 }
 
-// Killed reports whether it was killed by Signal.
-func (r *RunningProcess) Killed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.killed
-}
-
 // Errors of RunningProcess.
 var (
 	ErrNoInput = errors.New("the program has no input that could be sent to")
@@ -197,9 +188,6 @@ func (r *RunningProcess) Signal(sig syscall.Signal) error {
 	to := map[syscall.Signal]chan struct{}{syscall.SIGINT: r.interrupt, syscall.SIGTERM: r.terminate}[sig]
 	switch {
 	case sig == syscall.SIGKILL:
-		r.mu.Lock()
-		r.killed = true
-		r.mu.Unlock()
 		r.kill(context.Canceled)
 		return nil
 	case to == nil:
@@ -278,9 +266,6 @@ type Reader struct {
 	gone  chan struct{}
 	once  sync.Once
 }
-
-// Parts are the parts of the output that come before the program's Done.
-func (a *Reader) Parts() <-chan Output { return a.parts }
 
 // Next returns the next part. Its error is io.EOF after the last, and that of the context.
 func (a *Reader) Next(ctx context.Context) (Output, error) {

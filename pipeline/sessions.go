@@ -21,7 +21,6 @@ import (
 // Answer is its session.Info.
 type NewSession struct {
 	Namespace, Language, Backend, Profile string
-	Require                               []string
 	Allow                                 []string // names that its cells may reach; nil and empty as in Request
 	// Network, if it is not nil, takes the place of Allow, and may be replaced later: see SetNetwork.
 	Network        *Network
@@ -203,7 +202,7 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	if describesMuch(q.Metadata) {
 		return c, refuse(StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
 	}
-	if c.containment, err = r.p.containmentOf(q.Backend, q.Profile, q.Require); err != nil {
+	if c.containment, err = r.p.containmentOf(q.Backend, q.Profile, nil); err != nil {
 		return c, err
 	}
 	if c.shows, c.program.Language = backends.AnyProgram, backends.AnyProgram; !q.Bare || q.Language != "" {

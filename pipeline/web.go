@@ -44,12 +44,12 @@ const (
 
 // Fetch reads a page. The result's Answer is a [Fetched]. What it returns was written by strangers: web.Fence marks it.
 type Fetch struct {
-	ID, Namespace string
-	URL           string
-	Format        string        // of package page; "" is Markdown
-	Offset        int           // bytes of the text to leave out
-	MaxBytes      int           // of the text to return; 0 is all
-	Timeout       time.Duration // 0 is the operator's
+	Namespace string
+	URL       string
+	Format    string        // of package page; "" is Markdown
+	Offset    int           // bytes of the text to leave out
+	MaxBytes  int           // of the text to return; 0 is all
+	Timeout   time.Duration // 0 is the operator's
 }
 
 // Fetched is a page that was read. The text is in the result's Stdout, as far as it was asked for.
@@ -68,7 +68,7 @@ type Fetched struct {
 // WebOn reports whether any page of the web may be read.
 func (p *Pipeline) WebOn() bool { return p.cfg.Web.Client != nil }
 
-func (q Fetch) describe() Request { return Request{ID: q.ID, Namespace: q.Namespace, Name: toolFetch} }
+func (q Fetch) describe() Request { return Request{Namespace: q.Namespace, Name: toolFetch} }
 
 func (q Fetch) plan(ctx context.Context, r *run) (work, error) {
 	return r.planAction(ctx, action{tool: toolFetch, what: q.URL, stage: StageEgress, wall: r.p.webTime(q.Timeout),
@@ -195,11 +195,11 @@ func webError(err error) error {
 
 // Search asks a search engine. The result's Answer is [Hits]. What it returns was written by strangers: web.Fence marks it.
 type Search struct {
-	ID, Namespace string
-	Query         string
-	Limit         int      // of results; 0 is 10
-	Domains       []string // whose pages are results; none are all
-	Timeout       time.Duration
+	Namespace string
+	Query     string
+	Limit     int      // of results; 0 is 10
+	Domains   []string // whose pages are results; none are all
+	Timeout   time.Duration
 }
 
 // Hits are the answer to a Search.
@@ -209,9 +209,7 @@ type Hits struct {
 	Results []engine.Result
 }
 
-func (q Search) describe() Request {
-	return Request{ID: q.ID, Namespace: q.Namespace, Name: toolSearch}
-}
+func (q Search) describe() Request { return Request{Namespace: q.Namespace, Name: toolSearch} }
 
 func (q Search) plan(ctx context.Context, r *run) (work, error) {
 	return r.planAction(ctx, action{tool: toolSearch, what: q.Query, facts: facts{"domains": q.Domains}, stage: StageEgress, wall: r.p.webTime(q.Timeout),
