@@ -35,9 +35,8 @@ func (b *browsing) do(ctx context.Context) error {
 	sandbox.Close() // with it the last connection, so that all is counted
 	b.leave(b.outbound)
 	b.res.addOutcome(out)
-	if gone := lacking(b.requires, out.Contained.InForce()); gone != nil && out.Ended != "" {
-		return &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
-			"the browser ran without %s, which was required: this is a bug of sandboxmcp, and the page is withheld", strings.Join(gone, ", "))}
+	if gone := b.holds(out.Contained.InForce()); gone != nil && out.Ended != "" {
+		return gone
 	}
 	if err != nil {
 		return b.explain(err, out)

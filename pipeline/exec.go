@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 )
 
 // outcome holds what a program left when all of its processes had ended.
@@ -20,6 +22,22 @@ type outcome struct {
 	measure        func(*outcome) // waits for a cell's usage; nil where it is known
 }
 
+func newOutcome(keep int64, stdout, stderr io.Writer, whole bool, display func(kernel.Bundle)) *outcome {
+	return &outcome{stdout: newStream(keep, stdout, whole), stderr: newStream(keep, stderr, whole), shows: newShows(display)}
+}
+
+// pipes returns what a program writes its output to: secrets are taken out of that before it is cut. close lets out what they hold back.
+func (v redactor) pipes(o *outcome) (stdout, stderr io.Writer, close func() error) {
+	masked1, masked2 := v.unknown.writer(o.stdout), v.unknown.writer(o.stderr)
+	clean1, clean2 := v.writer(masked1), v.writer(masked2)
+	return clean1, clean2, func() error {
+		defer o.shows.close()
+		defer o.stderr.Close()
+		defer o.stdout.Close()
+		return errors.Join(clean1.Close(), clean2.Close(), masked1.Close(), masked2.Close())
+	}
+}
+
 // perform runs the program.
 func (e *execution) perform(ctx context.Context) error {
 	defer e.time(&e.res.Timings.Exec)()
@@ -27,7 +45,7 @@ func (e *execution) perform(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	q := e.request
-	out := &outcome{stdout: newStream(e.limits.Output, q.Stdout, q.Whole), stderr: newStream(e.limits.Output, q.Stderr, q.Whole), shows: newShows(q.Display)}
+	out := newOutcome(e.limits.Output, q.Stdout, q.Stderr, q.Whole, q.Display)
 	e.out = out
 	if q.Stop == nil && e.guard == nil {
 		e.request.Stop = &Stop{Grace: interruptGrace}
@@ -35,8 +53,7 @@ func (e *execution) perform(ctx context.Context) error {
 	}
 	e.live.begin(e, out)
 	defer e.live.state("ending")
-	masked1, masked2 := e.unknown.writer(out.stdout), e.unknown.writer(out.stderr)
-	stdout, stderr := e.writer(masked1), e.writer(masked2)
+	stdout, stderr, end := e.pipes(out)
 	var err error
 	e.outbound.Enter(e.scope())
 	if e.guard != nil {
@@ -57,20 +74,11 @@ func (e *execution) perform(ctx context.Context) error {
 		}
 	}
 	e.leave(e.outbound)
-	err = errors.Join(err, stdout.Close(), stderr.Close(), masked1.Close(), masked2.Close())
-	out.stdout.Close()
-	out.stderr.Close()
-	out.shows.close()
-	if err != nil {
+	if err = errors.Join(err, end()); err != nil {
 		return e.noProgram(broke(StageBackend, err))
 	}
 	e.res.addOutcome(out.Result)
-	if gone := lacking(e.requires, out.Contained.InForce()); gone != nil {
-		return &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
-			"backend %q ran the program without %s, which was required: this is a bug of sandboxmcp, and the result is withheld",
-			e.backend.Name(), strings.Join(gone, ", "))}
-	}
-	return nil
+	return e.holds(out.Contained.InForce())
 }
 
 // loosen has slow readers of the whole output hold nothing up once the program has been ended: when ctx ends, or a little
@@ -82,16 +90,16 @@ func (o *outcome) loosen(ctx context.Context, wall time.Duration) (begun func(ba
 	return func(backends.Containment) { up.Reset(wall + time.Second) }, func() { quit(); up.Stop() }
 }
 
-// lacking returns the required layers that did not hold. Backends promise that there are none;
-// this checks once more.
-func lacking(required, held []string) []string {
-	var gone []string
-	for _, l := range required {
-		if !slices.Contains(held, l) {
-			gone = append(gone, l)
-		}
+// holds returns an error for layers that were required and are not among those that held. Backends promise that there are none; this
+// checks once more.
+func (c containment) holds(layers []string) error {
+	gone := slices.DeleteFunc(slices.Clone(c.requires), func(l string) bool { return slices.Contains(layers, l) })
+	if len(gone) == 0 {
+		return nil
 	}
-	return gone
+	return &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
+		"backend %q ran the program without %s, which was required: this is a bug of sandboxmcp, and the result is withheld",
+		c.backend.Name(), strings.Join(gone, ", "))}
 }
 
 // deliver waits until the caller's writers have all output of the result. It comes last, when the

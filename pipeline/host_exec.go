@@ -119,18 +119,13 @@ func (h *hostRun) do(ctx context.Context) error {
 	}
 	cfg := h.p.cfg.Host
 	keep := cmp.Or(cfg.Output, DefaultHostOutput)
-	streams := [2]*stream{newStream(keep, nil, false), newStream(keep, nil, false)}
-	known := [2]io.WriteCloser{h.unknown.writer(streams[0]), h.unknown.writer(streams[1])}
-	clean := [2]io.WriteCloser{h.leases.Writer(known[0]), h.leases.Writer(known[1])}
-	end, err := host.Run{Program: h.decided.Program, Words: h.words, Directory: h.dir, Stdin: h.c.Stdin, Stdout: clean[0], Stderr: clean[1],
+	out := newOutcome(keep, nil, nil, false, nil)
+	stdout, stderr, closePipes := h.pipes(out)
+	end, err := host.Run{Program: h.decided.Program, Words: h.words, Directory: h.dir, Stdin: h.c.Stdin, Stdout: stdout, Stderr: stderr,
 		Env: h.policy.Environment(cfg.Environment, os.LookupEnv), Bounds: cfg.bounds(), Cage: cfg.Cage}.Do(ctx)
-	for i := range streams {
-		clean[i].Close()
-		known[i].Close()
-		streams[i].Close()
-	}
-	h.res.Stdout, h.res.StdoutCut = streams[0].contents()
-	h.res.Stderr, h.res.StderrCut = streams[1].contents()
+	_ = closePipes() // they write to memory
+	h.res.Stdout, h.res.StdoutCut = out.stdout.contents()
+	h.res.Stderr, h.res.StderrCut = out.stderr.contents()
 	h.res.ExitCode, h.res.Signal, h.res.PeakMemory, h.res.CPUMS = end.Exit, end.Signal, end.Memory, milliseconds(end.CPU)
 	h.facts["stdout_bytes"], h.facts["stderr_bytes"] = int64(len(h.res.Stdout))+h.res.StdoutCut, int64(len(h.res.Stderr))+h.res.StderrCut
 	if h.out.Left = end.Killed; end.Killed > 0 {

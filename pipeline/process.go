@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path"
 	"slices"
@@ -99,12 +98,10 @@ func (w *processWork) start(ctx context.Context) error { return w.recordStart(ct
 
 func (w *processWork) perform(ctx context.Context) error {
 	defer w.time(&w.res.Timings.Exec)()
-	most := w.plan.limits.Output
-	out := &outcome{stdout: newStream(most, w.Stdout, true), stderr: newStream(most, w.Stderr, true), shows: newShows(nil)}
+	out := newOutcome(w.plan.limits.Output, w.Stdout, w.Stderr, true, nil)
 	w.out = out
 	w.releases = append(w.releases, func() { out.deliver(ctx) })
-	masked1, masked2 := w.unknown.writer(out.stdout), w.unknown.writer(out.stderr)
-	stdout, stderr := w.writer(masked1), w.writer(masked2)
+	stdout, stderr, end := w.pipes(out)
 	running, kill := context.WithCancel(ctx)
 	defer kill()
 	loose := func() { out.stdout.loosen(); out.stderr.loosen() }
@@ -127,20 +124,14 @@ func (w *processWork) perform(ctx context.Context) error {
 			}
 		},
 	})
-	err = errors.Join(err, stdout.Close(), stderr.Close(), masked1.Close(), masked2.Close())
-	out.stdout.Close()
-	out.stderr.Close()
-	if err != nil && w.session.Over() != nil {
+	if err = errors.Join(err, end()); err != nil && w.session.Over() != nil {
 		return sessionError(StageBackend, w.session.Over())
 	}
 	if err != nil {
 		return broke(StageBackend, err)
 	}
 	w.res.addOutcome(out.Result)
-	if gone := lacking(w.plan.requires, out.Contained.InForce()); gone != nil {
-		return &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf("the program ran without %v, which was required: this is a bug of sandboxmcp, and the result is withheld", gone)}
-	}
-	return nil
+	return w.plan.holds(out.Contained.InForce())
 }
 
 func (w *processWork) seal(ctx context.Context) error {

@@ -167,8 +167,8 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		return connected, err
 	}
 	info, err := r.p.sessions.Open(ctx, plan, start, func(info session.Info) error {
-		if gone := lacking(c.requires, info.Layers); gone != nil {
-			return refuse(StageBackend, fmt.Sprintf("the session's interpreter started without %v, which was required: this is a bug of sandboxmcp", gone), "")
+		if err := c.holds(info.Layers); err != nil {
+			return err
 		}
 		made := facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime}
 		made.add("files_of", q.Files, len(q.Files))
