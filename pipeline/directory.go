@@ -30,7 +30,7 @@ func (q WriteDirectory) describe() Request {
 }
 
 func (q WriteDirectory) plan(_ context.Context, r *run) (work, error) {
-	return r.planFileOf(q.Session, "unpack", &q.Path, nil, func(ctx context.Context, c *guest.Client) error {
+	return r.planFileOf(q.Session, "unpack", func(ctx context.Context, c *guest.Client) error {
 		sum := &checked{Reader: q.Content, sum: sha256.New(), want: q.SHA256}
 		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, sum)
 		if sum.err != nil {
@@ -38,7 +38,7 @@ func (q WriteDirectory) plan(_ context.Context, r *run) (work, error) {
 		}
 		r.res.Answer = u
 		return err
-	})
+	}, &q.Path)
 }
 
 // checked reads what must have a hash: one that has another ends with an error.
@@ -64,53 +64,54 @@ func (c *checked) Read(b []byte) (int, error) {
 }
 
 // OpenFiles is ReadFile or, of a directory, ReadDirectory.
-func (p *Pipeline) OpenFiles(ctx context.Context, namespace, id, name string) (isTar bool, content io.ReadCloser, err error) {
-	e, err := p.StatFile(ctx, namespace, id, name)
+func (p *Pipeline) OpenFiles(ctx context.Context, namespace, id, name string) (e guest.Entry, content io.ReadCloser, err error) {
+	e, err = p.StatFile(ctx, namespace, id, name)
 	switch {
 	case err != nil:
 	case e.Kind == guest.Directory:
 		content, err = p.ReadDirectory(ctx, namespace, id, name)
 	default:
-		_, content, err = p.ReadFile(ctx, namespace, id, name)
+		e, content, err = p.ReadFile(ctx, namespace, id, name)
 	}
-	return e.Kind == guest.Directory, content, err
+	return e, content, err
 }
 
 // ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead out of it are not in it. One in
 // which a secret of the session is found is withheld, as [Pipeline.ReadFile] does.
-func (p *Pipeline) ReadDirectory(ctx context.Context, namespace, id, name string) (io.ReadCloser, error) {
-	s, c, dir, done, err := p.agent(ctx, namespace, id, name)
-	if err != nil {
-		return nil, err
-	}
-	content, err := c.Pack(ctx, dir, guest.OwnLinks)
-	if err != nil {
-		done()
-		return nil, fileFault(s, err)
-	}
-	return p.hold(ctx, s, guest.Entry{Path: dir}, content, done)
+func (p *Pipeline) ReadDirectory(ctx context.Context, namespace, id, name string) (content io.ReadCloser, err error) {
+	err = p.inside(ctx, namespace, id, name, func(s *session.Session, c *guest.Client, dir string) (err error) {
+		if content, err = c.Pack(ctx, dir, guest.OwnLinks); err == nil {
+			content, err = p.hold(ctx, s, dir, content)
+		}
+		return err
+	})
+	return content, err
 }
 
-// hold returns content of a session that is read only as far as it may be. done is called when it is closed, or can't be read.
-func (p *Pipeline) hold(ctx context.Context, s *session.Session, e guest.Entry, content io.ReadCloser, done func()) (io.ReadCloser, error) {
+// hold returns content of a session, of this name, that is read only as far as it may be. The session is in use until that is closed.
+func (p *Pipeline) hold(ctx context.Context, s *session.Session, name string, content io.ReadCloser) (io.ReadCloser, error) {
+	done, err := s.Use()
+	if err != nil {
+		content.Close()
+		return nil, sessionErrorOnce(err)
+	}
 	leased := func() bool { return len(s.Leases()) > 0 && !p.cfg.Artifacts.ShowSecrets }
 	if !leased() {
 		return held(s, unleased{content, leased}, done), nil
 	}
+	defer content.Close()
 	release, err := s.Copy(ctx)
 	if err != nil {
-		content.Close()
 		done()
 		return nil, sessionError(StageQueue, err)
 	}
-	over := func() { release(); done() }
-	defer content.Close()
 	copied, _, _, err := p.nameless(content, archived(BoundsOf(s.Info().Limits).Disk), s.Leases())
 	if own, is := errors.AsType[*Error](err); is && own.Stage == StageVault {
-		err = refuse(StageVault, s.Redact(e.Path)+" is withheld, because a secret is in it", "a program is lent secrets by their names")
+		err = refuse(StageVault, s.Redact(name)+" is withheld, because a secret is in it", "a program is lent secrets by their names")
 	}
 	if err != nil {
-		over()
+		release()
+		done()
 		return nil, err
 	}
 	return held(s, copied, done, release), nil
@@ -142,23 +143,21 @@ func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
 		return nil, err
 	}
 	from := exported(q.Path)
-	w, err := r.planFileOf(q.Session, "copy", &q.To, nil, func(ctx context.Context, c *guest.Client) error {
-		e, err := r.p.StatFile(ctx, r.res.Namespace, q.From, from)
-		if err != nil {
-			return err
-		}
-		if e.Kind == guest.Directory {
-			return r.copyDirectory(ctx, c, q, from)
-		}
-		e, content, err := r.p.ReadFile(ctx, r.res.Namespace, q.From, from)
+	w, err := r.planFileOf(q.Session, "copy", func(ctx context.Context, c *guest.Client) error {
+		e, content, err := r.p.OpenFiles(ctx, r.res.Namespace, q.From, from)
 		if err != nil {
 			return err
 		}
 		defer content.Close()
+		if e.Kind == guest.Directory {
+			u, err := c.Unpack(ctx, q.To, guest.OwnLinks, content)
+			r.res.Answer = u
+			return err
+		}
 		e, err = c.Write(ctx, guest.Put{Path: path.Join(q.To, path.Base(from)), Mode: e.Mode, Whole: true}, content)
 		r.res.Answer = guest.Unpacked{Files: 1, Bytes: e.Size}
 		return err
-	})
+	}, &q.To)
 	if err != nil {
 		return nil, err
 	}
@@ -166,17 +165,6 @@ func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
 	more["from"], more["from_path"] = q.From, from
 	r.leases = slices.Concat(r.leases, source.Leases())
 	return w, nil
-}
-
-func (r *run) copyDirectory(ctx context.Context, c *guest.Client, q CopyFiles, from string) error {
-	content, err := r.p.ReadDirectory(ctx, r.res.Namespace, q.From, from)
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-	u, err := c.Unpack(ctx, q.To, guest.OwnLinks, content)
-	r.res.Answer = u
-	return err
 }
 
 // KeepFiles keeps a file or, as a tar, a directory that a session has exported like what a run leaves: the result's Artifacts has it.
@@ -194,17 +182,17 @@ func (q KeepFiles) plan(_ context.Context, r *run) (work, error) {
 		return nil, refuse(StageValidate, "nothing is kept of sessions here", "a server keeps it: sandboxmcp serve")
 	}
 	from := exported(q.Path)
-	return r.planFileOf(q.Session, "keep", &from, nil, func(ctx context.Context, _ *guest.Client) error {
-		isTar, content, err := r.p.OpenFiles(ctx, r.res.Namespace, q.Session, from)
+	return r.planFileOf(q.Session, "keep", func(ctx context.Context, _ *guest.Client) error {
+		e, content, err := r.p.OpenFiles(ctx, r.res.Namespace, q.Session, from)
 		if err != nil {
 			return err
 		}
 		name := path.Base(from)
-		if isTar {
+		if e.Kind == guest.Directory {
 			name += ".tar"
 		}
 		return r.store(ctx, name, r.p.cfg.Artifacts.MaxBytes, content)
-	})
+	}, &from)
 }
 
 // exported returns the path, in a session, of a name below its Exports.

@@ -1,12 +1,14 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -27,10 +29,10 @@ func (q WriteFile) describe() Request {
 }
 
 func (q WriteFile) plan(_ context.Context, r *run) (work, error) {
-	return r.planFileOf(q.Session, "write", &q.Path, nil, func(ctx context.Context, c *guest.Client) (err error) {
+	return r.planFileOf(q.Session, "write", func(ctx context.Context, c *guest.Client) (err error) {
 		r.res.Answer, err = c.Write(ctx, q.Put, q.Content)
 		return err
-	})
+	}, &q.Path)
 }
 
 // ChangeFile changes files of a session's sandbox otherwise. The result's Answer is the [guest.Entry] that it leaves, but of "remove".
@@ -47,8 +49,12 @@ func (q ChangeFile) describe() Request {
 }
 
 func (q ChangeFile) plan(_ context.Context, r *run) (work, error) {
-	q.From = append([]string(nil), q.From...)
-	return r.planFileOf(q.Session, q.Op, &q.Path, append([]*string{&q.To}, pointers(q.From)...), func(ctx context.Context, c *guest.Client) (err error) {
+	q.From = slices.Clone(q.From)
+	paths := []*string{&q.Path, &q.To}
+	for i := range q.From {
+		paths = append(paths, &q.From[i])
+	}
+	return r.planFileOf(q.Session, q.Op, func(ctx context.Context, c *guest.Client) (err error) {
 		switch q.Op {
 		case "mkdir":
 			r.res.Answer, err = c.Mkdir(ctx, q.Path)
@@ -62,34 +68,25 @@ func (q ChangeFile) plan(_ context.Context, r *run) (work, error) {
 			err = fmt.Errorf("there is no change %q of files: this is a bug", q.Op)
 		}
 		return err
-	})
-}
-
-func pointers(list []string) (to []*string) {
-	for i := range list {
-		to = append(to, &list[i])
-	}
-	return to
+	}, paths...)
 }
 
 // planFileOf plans a change of a session's files. The paths are resolved before.
-func (r *run) planFileOf(id, op string, name *string, more []*string, do func(context.Context, *guest.Client) error) (work, error) {
+func (r *run) planFileOf(id, op string, do func(context.Context, *guest.Client) error, paths ...*string) (work, error) {
 	s, err := r.p.own(r.res.Namespace, id)
 	if err != nil {
 		return nil, err
 	}
 	f := facts{"op": op}
-	for i, p := range append([]*string{name}, more...) {
+	for i, p := range paths {
 		if *p == "" {
 			continue
 		}
 		if *p, err = ResolvePath(s.Info(), *p); err != nil {
 			return nil, err
 		}
-		if key := "path"; i == 0 {
-			f[key] = *p
-		} else if i == 1 {
-			f["to"] = *p
+		if names := []string{"path", "to"}; i < len(names) {
+			f[names[i]] = *p
 		}
 	}
 	return r.planInside(id, "session.file", f, func(ctx context.Context, s *session.Session) error {
@@ -109,10 +106,7 @@ func (r *run) planFileOf(id, op string, name *string, more []*string, do func(co
 
 // ResolvePath returns the absolute path that a name means in a session: a relative one, and ~, is in its home directory.
 func ResolvePath(i session.Info, name string) (string, error) {
-	home := i.Home
-	if home == "" {
-		home = backends.Workspace
-	}
+	home := cmp.Or(i.Home, backends.Workspace)
 	switch {
 	case strings.ContainsRune(name, 0):
 		return "", refuse(StageValidate, "the path has a NUL byte in it", "")
@@ -126,7 +120,7 @@ func ResolvePath(i session.Info, name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// fileFault is an error of the agent, free of the session's secrets.
+// fileFault returns an error of the agent free of the session's secrets, and any other as it is.
 func fileFault(s *session.Session, err error) error {
 	own, is := errors.AsType[*guest.Error](err)
 	if !is {
@@ -150,76 +144,72 @@ func cleanEntry(s *session.Session, e guest.Entry) guest.Entry {
 	return e
 }
 
-// agent returns the agent of a session, which is in use until done is called, and the path that a name means there.
-func (p *Pipeline) agent(ctx context.Context, namespace, id, name string) (s *session.Session, c *guest.Client, file string, done func(), err error) {
-	if s, err = p.own(namespace, id); err == nil {
-		file, err = ResolvePath(s.Info(), name)
-	}
-	if err == nil {
-		done, err = s.Use()
-	}
+// inside has do use the agent of a session, and the path that a name means there.
+func (p *Pipeline) inside(ctx context.Context, namespace, id, name string, do func(s *session.Session, c *guest.Client, file string) error) error {
+	s, err := p.own(namespace, id)
 	if err != nil {
-		return nil, nil, "", nil, sessionErrorOnce(err)
+		return err
 	}
-	if c, err = s.Guest(ctx); err != nil {
-		done()
-		return nil, nil, "", nil, sessionErrorOnce(err)
+	file, err := ResolvePath(s.Info(), name)
+	if err != nil {
+		return err
 	}
-	return s, c, file, done, nil
+	done, err := s.Use()
+	if err != nil {
+		return sessionErrorOnce(err)
+	}
+	defer done()
+	c, err := s.Guest(ctx)
+	if err != nil {
+		return sessionErrorOnce(err)
+	}
+	return fileFault(s, do(s, c, file))
 }
 
 // StatFile describes a file of a session's sandbox. An error of the sandbox's has a reason: see [guest.ReasonOf].
-func (p *Pipeline) StatFile(ctx context.Context, namespace, id, name string) (guest.Entry, error) {
-	s, c, file, done, err := p.agent(ctx, namespace, id, name)
-	if err != nil {
-		return guest.Entry{}, err
-	}
-	defer done()
-	e, err := c.Stat(ctx, file)
-	if err != nil {
-		return e, fileFault(s, err)
-	}
-	return cleanEntry(s, e), nil
+func (p *Pipeline) StatFile(ctx context.Context, namespace, id, name string) (e guest.Entry, err error) {
+	err = p.inside(ctx, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
+		e, err = c.Stat(ctx, file)
+		e = cleanEntry(s, e)
+		return err
+	})
+	return e, err
 }
 
 // ListFiles describes what is in a directory of a session's sandbox, depth levels deep, in lexical order. The list is one of few that the server
 // holds at the same time, until release.
 func (p *Pipeline) ListFiles(ctx context.Context, namespace, id, name string, depth int) (list []guest.Entry, release func(), err error) {
-	s, c, file, done, err := p.agent(ctx, namespace, id, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer done()
-	leave, err := s.Listing(ctx)
-	if err != nil {
-		return nil, nil, sessionErrorOnce(err)
-	}
-	list, large, err := c.List(ctx, file, depth)
-	if err != nil {
-		leave()
-		return nil, nil, fileFault(s, err)
-	}
-	for i := range list {
-		list[i] = cleanEntry(s, list[i])
-	}
-	return list, func() { large(); leave() }, nil
+	err = p.inside(ctx, namespace, id, name, func(s *session.Session, c *guest.Client, file string) error {
+		leave, err := s.Listing(ctx)
+		if err != nil {
+			return sessionErrorOnce(err)
+		}
+		var large func()
+		if list, large, err = c.List(ctx, file, depth); err != nil {
+			leave()
+			return err
+		}
+		for i := range list {
+			list[i] = cleanEntry(s, list[i])
+		}
+		release = func() { large(); leave() }
+		return nil
+	})
+	return list, release, err
 }
 
 // ReadFile opens a file of a session's sandbox, which the caller closes. One in which a secret of the session is found is withheld: where the session
 // has any, the file is read as a whole before its first byte is handed out.
-func (p *Pipeline) ReadFile(ctx context.Context, namespace, id, name string) (guest.Entry, io.ReadCloser, error) {
-	s, c, file, done, err := p.agent(ctx, namespace, id, name)
-	if err != nil {
-		return guest.Entry{}, nil, err
-	}
-	e, content, err := c.Read(ctx, file)
-	if err != nil {
-		done()
-		return e, nil, fileFault(s, err)
-	}
-	e = cleanEntry(s, e)
-	held, err := p.hold(ctx, s, e, content, done)
-	return e, held, err
+func (p *Pipeline) ReadFile(ctx context.Context, namespace, id, name string) (e guest.Entry, content io.ReadCloser, err error) {
+	err = p.inside(ctx, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
+		if e, content, err = c.Read(ctx, file); err != nil {
+			return err
+		}
+		e = cleanEntry(s, e)
+		content, err = p.hold(ctx, s, e.Path, content)
+		return err
+	})
+	return e, content, err
 }
 
 // errLeased ends what was opened when the session had no secrets.
@@ -274,24 +264,17 @@ func (f *heldFile) Close() error {
 // WatchFiles is [guest.Client.Watch] of a directory of a session's sandbox.
 func (p *Pipeline) WatchFiles(ctx context.Context, namespace, id string, w guest.Watch, begun func(caughtUp func(context.Context) error) error,
 	event func(guest.Event) error) error {
-	s, c, file, done, err := p.agent(ctx, namespace, id, w.Path)
-	if err != nil {
-		return err
-	}
-	defer done()
-	w.Path = file
-	err = c.Watch(ctx, w, begun, func(e guest.Event) error {
-		e.Name = s.Redact(e.Name)
-		if e.Entry != nil {
-			clean := cleanEntry(s, *e.Entry)
-			e.Entry = &clean
-		}
-		return event(e)
+	return p.inside(ctx, namespace, id, w.Path, func(s *session.Session, c *guest.Client, file string) error {
+		w.Path = file
+		return c.Watch(ctx, w, begun, func(e guest.Event) error {
+			e.Name = s.Redact(e.Name)
+			if e.Entry != nil {
+				clean := cleanEntry(s, *e.Entry)
+				e.Entry = &clean
+			}
+			return event(e)
+		})
 	})
-	if err != nil {
-		return fileFault(s, err)
-	}
-	return nil
 }
 
 // DialPort connects to a port of a session's loopback. The result's Answer is a net.Conn, which the caller closes. A session that was lent
@@ -324,23 +307,19 @@ func (q DialPort) plan(_ context.Context, r *run) (work, error) {
 			return fileFault(s, err)
 		}
 		leased := func() bool { return len(s.Leases()) > 0 }
-		r.res.Answer = net.Conn(&heldConn{conn, unleased{conn, leased}, done}) // the one row is written before, so nothing can fail any more
+		r.res.Answer = net.Conn(heldConn{conn, held(s, unleased{conn, leased}, done)}) // the one row is written before, so nothing can fail any more
 		return nil
 	})
 }
 
-// heldConn keeps its session in use until it is closed.
+// heldConn is a connection whose content is held.
 type heldConn struct {
 	net.Conn
-	content io.Reader
-	done    func()
+	content *heldFile
 }
 
 // Read implements [net.Conn].
-func (c *heldConn) Read(b []byte) (int, error) { return c.content.Read(b) }
+func (c heldConn) Read(b []byte) (int, error) { return c.content.Read(b) }
 
 // Close implements [net.Conn].
-func (c *heldConn) Close() error {
-	defer c.done()
-	return c.Conn.Close()
-}
+func (c heldConn) Close() error { return c.content.Close() }

@@ -139,8 +139,8 @@ func (a *API) content(r *http.Request) (kind string, content io.ReadCloser, err 
 	if err != nil {
 		return "", nil, err
 	}
-	isTar, content, err := a.c.Pipeline.OpenFiles(r.Context(), info.Namespace, info.ID, q.Path)
-	if isTar {
+	e, content, err := a.c.Pipeline.OpenFiles(r.Context(), info.Namespace, info.ID, q.Path)
+	if e.Kind == guest.Directory {
 		return operation.Tar, content, err
 	}
 	return operation.Binary, content, err
