@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -64,8 +63,11 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := backends.Spec{ID: b.res.ID, Language: "shell", Profile: b.base, Require: b.requires, Limits: b.limits.Limits,
-		Etc: browser.Trust(b.trusted())}
+	var trusted [][]byte
+	if w.Authorities != nil {
+		trusted = w.Authorities()
+	}
+	spec := backends.Spec{ID: b.res.ID, Language: "shell", Profile: b.base, Require: b.requires, Limits: b.limits.Limits, Etc: browser.Trust(trusted)}
 	for _, dir := range b.program.Dirs {
 		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
 	}
@@ -87,21 +89,13 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	return sandbox, nil
 }
 
-// trusted are the authorities that the operator has added to this machine.
-func (b *browsing) trusted() [][]byte {
-	if b.p.cfg.Web.Authorities == nil {
-		return nil
-	}
-	return b.p.cfg.Web.Authorities()
-}
-
 // read has the browser run until the page is read. The browser finds the channel at descriptor 3, and wants it at 4, too.
 func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got browser.Page, out backends.Result, err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	channel := make(chan io.ReadWriteCloser, 1)
 	ended := make(chan struct{})
-	output := &lastOutput{}
+	output := &tail{}
 	var broken error
 	go func() {
 		defer close(ended)
@@ -121,11 +115,15 @@ func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got brow
 	if broken != nil {
 		return got, out, broken
 	}
-	if errors.Is(err, browser.ErrLost) {
-		err = fmt.Errorf("%w%s", err, output)
+	last := output.String()
+	if said := page.Line(last[max(0, len(last)-maxWords):], maxWords); errors.Is(err, browser.ErrLost) && said != "" {
+		err = fmt.Errorf("%w; it said: %s", err, said)
 	}
 	return got, out, err
 }
+
+// maxWords is how much of what a browser says an error has, in bytes.
+const maxWords = 2 << 10
 
 // browserEnv: there is no message bus, and what looks for one should not wait.
 var browserEnv = []string{"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:", "HOME=/tmp"}
@@ -249,30 +247,4 @@ func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text st
 		got.Notes = append(got.Notes, a.Page.Note)
 	}
 	return cmp.Or(title, a.Page.Title), a.Page.Text, err
-}
-
-// lastOutput keeps the end of what a program says.
-type lastOutput struct {
-	mu  sync.Mutex
-	end []byte
-}
-
-const maxWords = 2 << 10 // bytes
-
-func (t *lastOutput) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.end = append(t.end, b...)
-	t.end = t.end[max(0, len(t.end)-maxWords):]
-	return len(b), nil
-}
-
-// String is empty, or what was said, to be put behind an error.
-func (t *lastOutput) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if text := page.Line(string(t.end), maxWords); text != "" {
-		return "; it said: " + text
-	}
-	return ""
 }

@@ -74,7 +74,9 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 		defer place.Leave()
 		defer close(j.done)
 		res, _ := p.Do(place.In(ctx), q) // what went wrong is in the result
-		p.jobs.finish(j, res)
+		p.jobs.mu.Lock()
+		j.State, j.Result = "done", &res
+		p.jobs.mu.Unlock()
 		p.journal.end(q.ID)
 	})
 	return q.ID, j.done
@@ -104,21 +106,30 @@ func (s *jobs) add(j *job) bool {
 	return !s.closed
 }
 
-func (s *jobs) finish(j *job, res Result) {
+// of returns a background run of a namespace, nil if there is none.
+func (s *jobs) of(namespace, id string) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j.State, j.Result = "done", &res
+	if j := s.all[id]; j != nil && j.Namespace == orDefault(namespace) {
+		return j
+	}
+	return nil
 }
 
 // Job returns a background run of a namespace, also for a while after it is done.
 func (p *Pipeline) Job(namespace, id string) (Job, bool) {
-	p.jobs.mu.Lock()
-	defer p.jobs.mu.Unlock()
-	j := p.jobs.all[id]
-	if j == nil || j.Namespace != orDefault(namespace) {
+	j := p.jobs.of(namespace, id)
+	if j == nil {
 		return Job{}, false
 	}
-	return j.snapshot(), true
+	return p.jobs.current(j), true
+}
+
+// current returns what a job is now.
+func (s *jobs) current(j *job) Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return j.snapshot()
 }
 
 func (j *job) snapshot() Job {
@@ -130,10 +141,8 @@ func (j *job) snapshot() Job {
 
 // WaitJob waits until a background run of a namespace is done, or ctx ends.
 func (p *Pipeline) WaitJob(ctx context.Context, namespace, id string) {
-	p.jobs.mu.Lock()
-	j := p.jobs.all[id]
-	p.jobs.mu.Unlock()
-	if j == nil || j.Namespace != orDefault(namespace) {
+	j := p.jobs.of(namespace, id)
+	if j == nil {
 		return
 	}
 	select {
@@ -157,10 +166,8 @@ func (p *Pipeline) Jobs(namespace string) []Job {
 
 // CancelJob kills a background run. It says whether there was one running.
 func (p *Pipeline) CancelJob(namespace, id string) bool {
-	p.jobs.mu.Lock()
-	defer p.jobs.mu.Unlock()
-	j := p.jobs.all[id]
-	if j == nil || j.Namespace != orDefault(namespace) || j.State == "done" {
+	j := p.jobs.of(namespace, id)
+	if j == nil || p.jobs.current(j).State == "done" {
 		return false
 	}
 	j.cancel(context.Canceled)
@@ -187,6 +194,7 @@ type tail struct {
 // maxTail is how much of its output a run in the background shows, in bytes.
 const maxTail = 4 << 10
 
+// Write implements [io.Writer].
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -65,18 +65,19 @@ func (c *toolCalls) call(ctx context.Context, q ToolCall) (ToolResult, error) {
 	close(c.fresh)
 	c.fresh = make(chan struct{})
 	c.mu.Unlock()
-	defer c.remove(q.ID)
 	select {
 	case r := <-answer:
 		return r, nil
 	case <-ctx.Done():
-		return ToolResult{}, context.Cause(ctx)
 	}
-}
-
-func (c *toolCalls) remove(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.remove(q.ID)
+	return ToolResult{}, context.Cause(ctx)
+}
+
+// remove drops a call that waits no more. The caller holds the mutex.
+func (c *toolCalls) remove(id string) {
 	c.open = slices.DeleteFunc(c.open, func(q ToolCall) bool { return q.ID == id })
 	delete(c.answer, id)
 }
@@ -94,8 +95,7 @@ func (c *toolCalls) deliver(results []ToolResult) error {
 	}
 	for _, r := range results {
 		c.answer[r.ID] <- r
-		delete(c.answer, r.ID)
-		c.open = slices.DeleteFunc(c.open, func(q ToolCall) bool { return q.ID == r.ID })
+		c.remove(r.ID)
 	}
 	return nil
 }
@@ -113,14 +113,17 @@ const gather = 10 * time.Millisecond
 // Resume gives a background run the results of calls of its session's tools, and waits until calls wait for results, or it is done. It
 // returns all calls that wait, unless known, which may be nil, reports each of them: then it waits for another.
 func (p *Pipeline) Resume(ctx context.Context, namespace, id string, results []ToolResult, known func(ToolCall) bool) (Job, error) {
-	p.jobs.mu.Lock()
-	j := p.jobs.all[id]
-	p.jobs.mu.Unlock()
-	if j == nil || j.Namespace != orDefault(namespace) {
+	j := p.jobs.of(namespace, id)
+	if j == nil {
 		return Job{}, refuse(StageValidate, fmt.Sprintf("there is no background run %.64q", id), "name one that waits for results")
 	}
 	if err := j.calls.deliver(results); err != nil {
-		e := refuse(StageValidate, err.Error(), "send one result for each call that waits: ", strings.Join(j.calls.ids(), ", "))
+		calls, _ := j.calls.waiting()
+		var ids []string
+		for _, c := range calls {
+			ids = append(ids, c.ID)
+		}
+		e := refuse(StageValidate, err.Error(), "send one result for each call that waits: ", strings.Join(ids, ", "))
 		e.err = err
 		return Job{}, e
 	}
@@ -144,21 +147,4 @@ func (p *Pipeline) Resume(ctx context.Context, namespace, id string, results []T
 			return Job{}, context.Cause(ctx)
 		}
 	}
-}
-
-// ids are those of the calls that wait.
-func (c *toolCalls) ids() (ids []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, q := range c.open {
-		ids = append(ids, q.ID)
-	}
-	return ids
-}
-
-// current returns what a job is now.
-func (s *jobs) current(j *job) Job {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return j.snapshot()
 }
