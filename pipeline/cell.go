@@ -134,9 +134,13 @@ const (
 // cell runs the code in its session.
 func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Writer) error {
 	e.guard.Note(e.request.Env)
+	env := slices.Concat(e.request.Env, e.leases.Env(e.request.Secrets)) // these stay in its session
+	if len(env) > 0 {
+		env = append(env, e.outbound.Git(e.guard.Env())...)
+	}
 	before := e.before()
 	came, err := e.guard.Run(ctx, kernel.Cell{
-		Code: string(e.program.Source), Env: e.cellEnv(), Timeout: e.limits.Wall,
+		Code: string(e.program.Source), Env: env, Timeout: e.limits.Wall,
 		Stdout: stdout, Stderr: stderr, Charts: e.request.Charts,
 		Display: e.display(out.shows.add),
 		Tools:   e.tools, Call: e.callTool,
@@ -167,7 +171,12 @@ func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Wr
 	} else if why := e.guard.Lost(); why != "" {
 		e.res.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
 	}
-	out.measure = e.measureCell(before)
+	now := e.sandbox.Sample(true) // while its artifacts are collected, which takes about as long
+	out.measure = func(out *outcome) {
+		after := now()
+		out.CPU, out.PeakMemory = max(0, after.CPU-before.CPU), after.Memory
+		out.Lost = after.Lost - before.Lost
+	}
 	return nil
 }
 
@@ -229,25 +238,6 @@ func sizeOf(b kernel.Bundle) int {
 		size += len(form) + len(data)
 	}
 	return size
-}
-
-// measureCell looks up what the cell has used while its artifacts are collected, which takes about as long.
-func (e *execution) measureCell(before backends.Usage) func(*outcome) {
-	now := e.sandbox.Sample(true)
-	return func(out *outcome) {
-		after := now()
-		out.CPU, out.PeakMemory = max(0, after.CPU-before.CPU), after.Memory
-		out.Lost = after.Lost - before.Lost
-	}
-}
-
-// cellEnv returns the variables that the cell brings, which stay in its session.
-func (e *execution) cellEnv() []string {
-	env := slices.Concat(e.request.Env, e.leases.Env(e.request.Secrets))
-	if len(env) > 0 {
-		env = append(env, e.outbound.Git(e.guard.Env())...)
-	}
-	return env
 }
 
 // cellResult returns the outcome of a cell as that of a run.

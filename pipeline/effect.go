@@ -135,11 +135,14 @@ func (t *task) settle(context.Context, error) {
 // change is a task that takes no time: one row says that it was made, before it takes effect.
 type change struct {
 	task
-	row   string
+	row   string // "" is none: that of a session is written when it stands, or is gone
 	facts facts
 }
 
 func (c *change) start(ctx context.Context) error {
+	if c.row == "" {
+		return nil
+	}
 	c.note(c.row, c.facts)
 	return c.flush(ctx)
 }

@@ -85,7 +85,14 @@ func (e *execution) seal(ctx context.Context) error {
 	} else {
 		go func() { e.closed <- e.closeSandbox() }()
 	}
-	return e.noteEnd(ctx, e.out)
+	if limits := slices.Concat(e.res.Hit, []string{e.res.Limit}); strings.Join(limits, "") != "" {
+		e.note(event.ResourceExceeded, facts{"limit": e.res.Limit, "hit": e.res.Hit})
+	}
+	if n := len(e.res.Artifacts); n > 0 {
+		e.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": signer.Manifest{Artifacts: e.res.Artifacts}.SumsSHA256()})
+	}
+	e.captureOutput()
+	return e.signOutcome(ctx, e.out, e.inputs)
 }
 
 // settle waits until the sandbox is gone, and then keeps the result and its receipt, or nothing of what could not be recorded.
@@ -103,18 +110,6 @@ func (e *execution) settle(ctx context.Context, unrecorded error) {
 	e.saveReceipt(e.request.Artifacts)
 	e.res.Timings.Total = time.Since(e.began).Microseconds()
 	e.storeResult(ctx)
-}
-
-// noteEnd notes all rows of the run's end.
-func (e *execution) noteEnd(ctx context.Context, out *outcome) error {
-	if limits := slices.Concat(e.res.Hit, []string{e.res.Limit}); strings.Join(limits, "") != "" {
-		e.note(event.ResourceExceeded, facts{"limit": e.res.Limit, "hit": e.res.Hit})
-	}
-	if n := len(e.res.Artifacts); n > 0 {
-		e.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": signer.Manifest{Artifacts: e.res.Artifacts}.SumsSHA256()})
-	}
-	e.captureOutput()
-	return e.signOutcome(ctx, out, e.inputs)
 }
 
 // withhold ends a run whose end can't be recorded: no row, no result,

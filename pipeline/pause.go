@@ -6,9 +6,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -102,7 +105,7 @@ const idleProcesses = 2
 type paused struct {
 	mu    sync.Mutex
 	all   map[string]*savedFiles // by id
-	bytes int64
+	bytes atomic.Int64
 }
 
 // savedFiles are those of one session, as a tar.
@@ -139,7 +142,7 @@ func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session, k *savedFi
 		return fileFault(s, err)
 	}
 	defer content.Close()
-	in := &filling{Reader: content, files: &p.paused, most: p.sessions.Bounds().PausedBytes}
+	in := &filling{Reader: content, all: &p.paused.bytes, most: p.sessions.Bounds().PausedBytes}
 	k.info = info
 	if k.file, k.size, k.sum, err = p.nameless(in, archived(BoundsOf(info.Limits).Disk), s.Leases()); err == nil {
 		err = p.paused.add(k, p.sessions.Bounds(), func() { p.forgetFiles(k.id, "lifetime") })
@@ -153,31 +156,25 @@ func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session, k *savedFi
 // filling counts content among what is kept as it comes: many copies at once have no more room than one.
 type filling struct {
 	io.Reader
-	files *paused
-	most  int64 // bytes of all that is kept
-	size  int64 // of the content so far
+	all  *atomic.Int64 // bytes that are kept
+	most int64         // of them
+	size int64         // of the content so far
 }
 
 func (f *filling) Read(b []byte) (int, error) {
 	n, err := f.Reader.Read(b)
-	f.files.mu.Lock()
-	defer f.files.mu.Unlock()
-	f.size, f.files.bytes = f.size+int64(n), f.files.bytes+int64(n)
-	if f.files.bytes > f.most {
-		return 0, tooMany(f.most - (f.files.bytes - f.size))
+	f.size += int64(n)
+	if all := f.all.Add(int64(n)); all > f.most {
+		return 0, tooMany(f.most - (all - f.size))
 	}
 	return n, err
 }
 
+// undo takes back what was counted.
+func (f *filling) undo() { f.all.Add(-f.size) }
+
 func tooMany(most int64) error {
 	return refuse(StageBackend, fmt.Sprintf("the files take more than the %d MB that are left for them", max(0, most)>>20), "remove some of them")
-}
-
-// undo takes back what was counted.
-func (f *filling) undo() {
-	f.files.mu.Lock()
-	defer f.files.mu.Unlock()
-	f.files.bytes -= f.size
 }
 
 // archived is the most bytes of a tar of files of so many bytes.
@@ -274,7 +271,7 @@ func (s *paused) drop(id string) (*savedFiles, bool) {
 		return nil, false
 	}
 	delete(s.all, id)
-	s.bytes -= k.size
+	s.bytes.Add(-k.size)
 	k.timer.Stop()
 	k.dropped = true
 	k.release()
@@ -298,10 +295,7 @@ const sessionForgotten = "session.forgotten"
 // close drops the files of all paused sessions, at the end of the server.
 func (p *Pipeline) forgetAllFiles() {
 	p.paused.mu.Lock()
-	ids := make([]string, 0, len(p.paused.all))
-	for id := range p.paused.all {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(p.paused.all))
 	p.paused.mu.Unlock()
 	for _, id := range ids {
 		p.forgetFiles(id, "server")
@@ -367,9 +361,4 @@ func (r *run) unpack(ctx context.Context, s *session.Session, k *savedFiles) err
 		return fileFault(s, err)
 	}
 	return nil
-}
-
-// expire pauses a session whose time is up and that is to be paused then.
-func (p *Pipeline) expire(ctx context.Context, info session.Info) {
-	_, _ = p.Do(ctx, PauseSession{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says
 }

@@ -145,7 +145,10 @@ func New(cfg Config) *Pipeline {
 		})
 	}
 	p.journal = openJournal(cfg.Journal)
-	cfg.Sessions.Pause, cfg.Sessions.Kernels = p.expire, kernels(cfg.Runtimes)
+	cfg.Sessions.Kernels = kernels(cfg.Runtimes)
+	cfg.Sessions.Pause = func(ctx context.Context, info session.Info) {
+		_, _ = p.Do(ctx, PauseSession{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says
+	}
 	p.sessions = session.NewManager(cfg.Sessions, p.sessionEnded)
 	return p
 }

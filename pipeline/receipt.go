@@ -11,15 +11,6 @@ import (
 // maxPackages is how many of the packages that were installed a row or a receipt names.
 const maxPackages = 1000
 
-// canSign makes sure that there is a key, before anything runs whose receipt could not be signed.
-func (r *run) canSign(ctx context.Context) error {
-	if r.p.cfg.Keys == nil {
-		return nil
-	}
-	_, err := r.p.cfg.Keys.Current(ctx)
-	return err
-}
-
 // signOutcome signs the receipt of the run, and records its end with it. inputs are the files that we put into
 // the workspace, the script among them.
 func (r *run) signOutcome(ctx context.Context, out *outcome, inputs map[string]string) error {

@@ -47,11 +47,20 @@ func (q *Request) facts(code string) facts {
 	}
 	f.add("args", len(q.Args), len(q.Args))
 	f.add("args_sha256", hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
-	f.add("env", envNames(q.Env), len(q.Env))
+	var env []string
+	for _, kv := range q.Env {
+		name, _, _ := strings.Cut(kv, "=")
+		env = append(env, name)
+	}
+	f.add("env", env, len(env))
 	f.add("secrets", q.Secrets, len(q.Secrets))
 	f.add("allow", q.Allow, len(q.Allow))
 	f.add("data", q.Data, len(q.Data))
-	f.add("mounts", mountNames(q.Mounts), len(q.Mounts))
+	var mounts []string
+	for _, m := range q.Mounts {
+		mounts = append(mounts, mountName(m))
+	}
+	f.add("mounts", mounts, len(mounts))
 	f.add("workspace", mountName(q.Workspace), len(q.Workspace.Host))
 	return f
 }
@@ -77,18 +86,6 @@ func (f facts) add(key string, value any, count int) {
 	if count > 0 {
 		f[key] = value
 	}
-}
-
-// with returns f and more, free of secrets, and bounded. The text must not have been cut before:
-// half a secret is not recognized.
-func (r *run) with(f, more facts) facts {
-	all := facts{}
-	for _, part := range []facts{f, more} {
-		for k, v := range part {
-			all[k] = r.cleaned(v)
-		}
-	}
-	return all
 }
 
 // long is text that may be as long as maxReason.
@@ -123,9 +120,16 @@ func (r *run) note(kind string, data facts) { r.enter(kind, nil, data) }
 // noteRun notes something about the run as a whole, with all that is known of it.
 func (r *run) noteRun(kind string, data facts) { r.enter(kind, r.facts, data) }
 
-// enter notes an entry of facts and more, free of secrets.
+// enter notes an entry of facts and more, free of secrets, and bounded. The text must not have been cut before: half a secret is not
+// recognized.
 func (r *run) enter(kind string, f, more facts) {
-	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.res.ID, Namespace: r.res.Namespace, Data: r.with(f, more)})
+	all := facts{}
+	for _, part := range []facts{f, more} {
+		for k, v := range part {
+			all[k] = r.cleaned(v)
+		}
+	}
+	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.res.ID, Namespace: r.res.Namespace, Data: all})
 }
 
 // flush makes the noted entries durable, and then tells the listeners: nobody hears of what the
@@ -181,7 +185,10 @@ func (r *run) recordStart(ctx context.Context) error {
 	for i := range r.entries {
 		r.entries[i].Soon = true
 	}
-	err := r.canSign(ctx)
+	var err error
+	if r.p.cfg.Keys != nil { // nothing runs whose receipt could not be signed
+		_, err = r.p.cfg.Keys.Current(ctx)
+	}
 	if err == nil {
 		err = r.flush(ctx)
 	}
@@ -291,22 +298,6 @@ func hashNames(sums map[string]string) string {
 func hash(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
-}
-
-func envNames(env []string) []string {
-	names := make([]string, len(env))
-	for i, kv := range env {
-		names[i], _, _ = strings.Cut(kv, "=")
-	}
-	return names
-}
-
-func mountNames(mounts []backends.Mount) []string {
-	names := make([]string, len(mounts))
-	for i, m := range mounts {
-		names[i] = mountName(m)
-	}
-	return names
 }
 
 func mountName(m backends.Mount) string {

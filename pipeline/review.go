@@ -78,7 +78,7 @@ type analysers struct {
 	mu     sync.Mutex
 	closed bool
 	now    *analyser
-	idle   *time.Timer
+	idle   *time.Timer // ends it when nobody has asked for a while
 }
 
 // analyserIdle bounds how long an interpreter is kept without a question.
@@ -104,7 +104,10 @@ func (a *analysers) ask(ctx context.Context, p *Pipeline, request []byte) (answe
 			}
 		}
 		if answer, err = a.now.ask(ctx, request); err == nil {
-			a.restart()
+			if a.idle != nil {
+				a.idle.Stop()
+			}
+			a.idle = time.AfterFunc(analyserIdle, a.drop)
 			return answer, nil
 		}
 		a.now.close()
@@ -114,15 +117,6 @@ func (a *analysers) ask(ctx context.Context, p *Pipeline, request []byte) (answe
 		}
 	}
 	return nil, err
-}
-
-// restart begins the time after which the interpreter is ended.
-func (a *analysers) restart() {
-	if a.idle == nil {
-		a.idle = time.AfterFunc(analyserIdle, a.drop)
-		return
-	}
-	a.idle.Reset(analyserIdle)
 }
 
 func (a *analysers) drop() {

@@ -150,7 +150,8 @@ func (e *execution) queue(ctx context.Context) (err error) {
 		return err
 	}
 	if e.request.calls != nil && len(e.tools) > 0 {
-		e.sit(leave)
+		e.seat = &seat{run: e, lock: make(chan struct{}, 1), leave: leave}
+		e.releases = append(e.releases, e.seat.close)
 	} else {
 		e.releases = append(e.releases, leave)
 	}
@@ -159,26 +160,22 @@ func (e *execution) queue(ctx context.Context) (err error) {
 
 // enterQueue waits for the slots of a run with these limits, which leave gives back.
 func (r *run) enterQueue(ctx context.Context, l backends.Limits) (leave func(), err error) {
-	if leave, err = r.p.cfg.Queue.Enter(ctx, r.res.Namespace, weight(l), r.waits); err != nil {
-		return nil, r.queueError(err)
+	leave, err = r.p.cfg.Queue.Enter(ctx, r.res.Namespace, weight(l), r.waits)
+	switch {
+	case err == nil:
+		return leave, nil
+	case !errors.Is(err, ErrBusy):
+		return nil, broke(StageQueue, err)
 	}
-	return leave, nil
+	r.publish(event.QueueBackpressure, map[string]any{"busy": true})
+	e := refuse(StageQueue, err.Error(), "try again later, or ", remedy.Raise.With("max_concurrent or max_queue"))
+	e.err = err
+	return nil, e
 }
 
 // waits tells listeners that the run waits in the queue.
 func (r *run) waits(waiting int) {
 	r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
-}
-
-// queueError returns the error of a run that got no slots of the queue.
-func (r *run) queueError(err error) error {
-	if !errors.Is(err, ErrBusy) {
-		return broke(StageQueue, err)
-	}
-	r.publish(event.QueueBackpressure, map[string]any{"busy": true})
-	e := refuse(StageQueue, err.Error(), "try again later, or ", remedy.Raise.With("max_concurrent or max_queue"))
-	e.err = err
-	return e
 }
 
 // vault leases the secrets that were asked for. A session keeps its leases; those of any other run end with it.

@@ -126,19 +126,16 @@ func (l *live) snapshot(usage bool) Running {
 // Running lists what is under way in a namespace, or in all for "", the oldest first.
 func (p *Pipeline) Running(namespace string) []Running {
 	list := []Running{}
-	for _, l := range p.under.list() {
+	p.under.mu.Lock()
+	all := slices.Collect(maps.Values(p.under.all))
+	p.under.mu.Unlock()
+	for _, l := range all {
 		if namespace == "" || l.namespace == namespace {
 			list = append(list, l.snapshot(true))
 		}
 	}
 	slices.SortFunc(list, func(a, b Running) int { return strings.Compare(a.Run, b.Run) })
 	return list
-}
-
-func (u *under) list() []*live {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.Collect(maps.Values(u.all))
 }
 
 // of returns the effect of a namespace that is under way, or nil.

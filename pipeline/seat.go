@@ -26,12 +26,6 @@ const restAgain = time.Second
 // and no slot bounds them.
 func waitingOf(slots int) int { return max(16, 8*slots) }
 
-// sit has the run give its slots back by a seat.
-func (e *execution) sit(leave func()) {
-	e.seat = &seat{run: e, lock: make(chan struct{}, 1), leave: leave}
-	e.releases = append(e.releases, e.seat.close)
-}
-
 // rest counts a call that waits for its client, and gives the slots back.
 func (s *seat) rest(ctx context.Context) error {
 	s.mu.Lock()

@@ -108,7 +108,7 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 		}
 		r.releases = append(r.releases, func() { r.p.paused.giveBack(files) })
 	}
-	return &sessionTask{task{run: r, stage: StageBackend, slots: c.limits.Limits, do: func(ctx context.Context) (err error) {
+	return &change{task: task{run: r, stage: StageBackend, slots: c.limits.Limits, do: func(ctx context.Context) (err error) {
 		info, err := r.openSession(ctx, q, c, out, held)
 		opened = err == nil
 		if err == nil && files != nil {
@@ -119,11 +119,6 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 	}}}, nil
 }
 
-// sessionTask starts or ends a session, whose rows are written when it stands and when it is gone.
-type sessionTask struct{ task }
-
-func (t *sessionTask) start(context.Context) error { return nil }
-
 // openSession starts a session. It is in the audit log before anybody else can use it.
 func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbound.Session, held *vault.Held) (session.Info, error) {
 	view, err := r.p.packagesOf(ctx, c.containment, r.res.Namespace, c.shows, r.res.ID)
@@ -132,12 +127,16 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 	}
 	needed := q.Guest || q.Bare || q.Pause || q.Files != ""
 	var agent atomic.Bool
+	var tools []string
+	for _, t := range q.Tools {
+		tools = append(tools, t.Name)
+	}
 	plan := session.Plan{
 		Agent: agent.Load,
 		Info: session.Info{
 			ID: r.res.ID, Namespace: r.res.Namespace, Language: c.program.Language, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
-			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: caller(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: toolNames(q.Tools),
+			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: caller(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: tools,
 		},
 		Env:   slices.Concat(view.Env, out.Env(), q.Git.or(r.p.cfg.Git).env(), q.Env),
 		Tools: c.tools, ToolTimeout: q.ToolTimeout,
@@ -247,7 +246,7 @@ func (q EndSession) plan(_ context.Context, r *run) (work, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sessionTask{task{run: r, stage: StageValidate, do: func(ctx context.Context) error {
+	return &change{task: task{run: r, stage: StageValidate, do: func(ctx context.Context) error {
 		who := caller(ctx)
 		s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
 		info, err := r.p.sessions.End(q.Session, "closed")

@@ -108,14 +108,6 @@ func paramsOf(schema json.RawMessage) (names []string, err error) {
 	return names, nil
 }
 
-// toolNames returns the names of tools.
-func toolNames(tools []Tool) (names []string) {
-	for _, t := range tools {
-		names = append(names, t.Name)
-	}
-	return names
-}
-
 // callTool carries out a call by the code of a cell.
 func (e *execution) callTool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 	if e.request.calls == nil {

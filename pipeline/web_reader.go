@@ -66,7 +66,7 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 	if c.base == "landlock" { // which can't mount
 		inside = program
 	}
-	if !systemFile(inside) {
+	if !slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Below(inside, dir) }) { // which every sandbox shows
 		spec.Mounts = []backends.Mount{{Host: program, Inside: inside}}
 	}
 	sandbox, err := c.backend.Start(ctx, spec)
@@ -80,11 +80,6 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 	}
 	r.res.Backend, r.res.Profile, r.res.Layers = c.backend.Name(), c.profile, slices.Clone(end.Contained.Layers)
 	return end, nil
-}
-
-// systemFile reports whether every sandbox shows a file already.
-func systemFile(name string) bool {
-	return slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Below(name, dir) })
 }
 
 // unread is the answer about a page of which nothing can be told.
