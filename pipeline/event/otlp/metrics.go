@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -41,28 +42,17 @@ func newMetrics(who *resource.Resource, out sdk.Exporter, p pace, from source) (
 	m := &metrics{provider: sdk.NewMeterProvider(sdk.WithResource(who), sdk.WithCardinalityLimit(maxSeries), sdk.WithExemplarFilter(exemplar.AlwaysOffFilter),
 		sdk.WithReader(sdk.NewPeriodicReader(out, sdk.WithInterval(p.metrics), sdk.WithTimeout(p.answer))))}
 	meter := m.provider.Meter(scope)
-	var err error
-	add := func(e error) {
-		if err == nil {
-			err = e
-		}
-	}
-	var e error
-	m.runs, e = meter.Int64Counter("sandboxmcp.runs", metric.WithUnit("{run}"), metric.WithDescription("runs that have ended"))
-	add(e)
-	m.duration, e = meter.Float64Histogram("sandboxmcp.run.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(durations...),
+	var errs [6]error
+	m.runs, errs[0] = meter.Int64Counter("sandboxmcp.runs", metric.WithUnit("{run}"), metric.WithDescription("runs that have ended"))
+	m.duration, errs[1] = meter.Float64Histogram("sandboxmcp.run.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(durations...),
 		metric.WithDescription("from the request to the record of its end"))
-	add(e)
-	m.wait, e = meter.Float64Histogram("sandboxmcp.queue.wait", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(waits...),
+	m.wait, errs[2] = meter.Float64Histogram("sandboxmcp.queue.wait", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(waits...),
 		metric.WithDescription("how long a run waits for its turn"))
-	add(e)
-	m.memory, e = meter.Int64Histogram("sandboxmcp.run.memory.peak", metric.WithUnit("By"), metric.WithExplicitBucketBoundaries(sizes...),
+	m.memory, errs[3] = meter.Int64Histogram("sandboxmcp.run.memory.peak", metric.WithUnit("By"), metric.WithExplicitBucketBoundaries(sizes...),
 		metric.WithDescription("the most memory that a run's processes took together"))
-	add(e)
-	m.egress, e = meter.Int64Counter("sandboxmcp.egress.decisions", metric.WithUnit("{decision}"), metric.WithDescription("what was said about names to connect to"))
-	add(e)
-	add(observe(meter, from))
-	return m, err
+	m.egress, errs[4] = meter.Int64Counter("sandboxmcp.egress.decisions", metric.WithUnit("{decision}"), metric.WithDescription("what was said about names to connect to"))
+	errs[5] = observe(meter, from)
+	return m, errors.Join(errs[:]...)
 }
 
 // observe registers callbacks that read other counters when metrics are sent.

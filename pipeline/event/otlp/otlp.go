@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,17 +95,16 @@ func start(c Config, p pace) (*Exporter, error) {
 
 // open makes both exporters. quit, the end of ctx, ends their requests.
 func (x *Exporter) open(ctx context.Context, c Config, base string) error {
-	spans, err := otlptrace.New(ctx, spans{newSender(x.client, base+"/v1/traces", "TRACES")})
+	out := &spans{sender: newSender(ctx, x.client, c.Log, base, "traces")}
+	exporter, err := otlptrace.New(ctx, out)
 	if err != nil {
 		return err
 	}
-	points := newPoints(newSender(x.client, base+"/v1/metrics", "METRICS"))
+	points := points{newSender(ctx, x.client, c.Log, base, "metrics"), strings.ToLower(os.Getenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"))}
 	who := resource.NewSchemaless(attribute.String("service.name", "sandboxmcp"), attribute.String("service.version", c.Version),
 		attribute.String("service.instance.id", rand.Text()))
-	x.traces = newTraces(who, &loggedSpans{SpanExporter: spans, quit: ctx, complaint: complaint{log: c.Log, about: "traces"}}, x.pace)
-	x.metrics, err = newMetrics(who, &loggedPoints{Exporter: points, quit: ctx, complaint: complaint{log: c.Log, about: "metrics"}}, x.pace, source{
-		sessions: c.Sessions, events: c.Bus.Dropped, traces: x.Dropped,
-	})
+	x.traces = newTraces(who, exporter, out, x.pace)
+	x.metrics, err = newMetrics(who, points, x.pace, source{sessions: c.Sessions, events: c.Bus.Dropped, traces: x.Dropped})
 	return err
 }
 

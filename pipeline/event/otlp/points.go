@@ -3,8 +3,7 @@ package otlp
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -17,24 +16,35 @@ import (
 )
 
 // spans sends traces. It implements otlptrace.Client.
-type spans struct{ *sender }
+type spans struct {
+	*sender
+	done atomic.Int64  // spans that are not held any more
+	lost atomic.Uint64 // of these, runs that the collector did not take
+}
 
-func (spans) Start(context.Context) error { return nil }
-func (spans) Stop(context.Context) error  { return nil }
+func (*spans) Start(context.Context) error { return nil }
+func (*spans) Stop(context.Context) error  { return nil }
 
 // UploadTraces sends what a request to /v1/traces has: its message has the same fields as TracesData.
-func (s spans) UploadTraces(ctx context.Context, all []*tracepb.ResourceSpans) error {
-	return s.send(ctx, &tracepb.TracesData{ResourceSpans: all})
+func (s *spans) UploadTraces(ctx context.Context, all []*tracepb.ResourceSpans) error {
+	taken := s.deliver(ctx, &tracepb.TracesData{ResourceSpans: all})
+	for _, of := range all {
+		for _, scope := range of.ScopeSpans {
+			s.done.Add(int64(len(scope.Spans)))
+			for _, one := range scope.Spans {
+				if !taken && len(one.ParentSpanId) == 0 {
+					s.lost.Add(1)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // points sends metrics. It implements the SDK's Exporter.
 type points struct {
 	*sender
 	since string // as OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE has it, in lower case
-}
-
-func newPoints(w *sender) points {
-	return points{w, strings.ToLower(os.Getenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"))}
 }
 
 // Temporality selects whether a metric counts since the beginning, or since it was sent last.
@@ -65,13 +75,15 @@ func (p points) Export(ctx context.Context, m *metricdata.ResourceMetrics) error
 		for _, one := range s.Metrics {
 			metric, err := tell(one)
 			if err != nil {
-				return err
+				p.say(err)
+				return nil
 			}
 			scoped.Metrics = append(scoped.Metrics, metric)
 		}
 		all.ScopeMetrics = append(all.ScopeMetrics, scoped)
 	}
-	return p.send(ctx, &metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{all}})
+	p.deliver(ctx, &metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{all}})
+	return nil
 }
 
 // tell knows the kinds of metrics that newMetrics makes.

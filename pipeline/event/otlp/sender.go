@@ -6,11 +6,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -27,17 +29,27 @@ const (
 
 // sender posts messages of one kind: OTLP over HTTP, in protobuf. The exporters that come with otel do the same, and
 // bring gRPC along, whose tables every command would make and whose code is a seventh of the program.
+//
+// What goes wrong it writes to the log, and not too often. The SDK would write it to stderr by itself, by a handler that is global.
 type sender struct {
 	client *http.Client
+	quit   context.Context // ends what is under way
 	url    string
 	header http.Header
 	packed bool // with gzip
+
+	log  *slog.Logger
+	kind string // of the messages
+	mu   sync.Mutex
+	next time.Time // when something may be logged again
+	more int       // what was not logged since
 }
 
-// newSender reads the variables of OpenTelemetry that say what is sent along. signal is TRACES or METRICS; what is set for
-// one signal goes before what is set for all.
-func newSender(client *http.Client, address, signal string) *sender {
-	w := &sender{client: client, url: address, header: http.Header{}}
+// newSender reads the variables of OpenTelemetry that say what is sent along. kind is traces or metrics; what is set for
+// one goes before what is set for all.
+func newSender(quit context.Context, client *http.Client, log *slog.Logger, base, kind string) *sender {
+	w := &sender{client: client, quit: quit, url: base + "/v1/" + kind, header: http.Header{}, log: log, kind: kind}
+	signal := strings.ToUpper(kind)
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_" + signal + "_"} {
 		for pair := range strings.SplitSeq(os.Getenv(name+"HEADERS"), ",") {
 			key, value, _ := strings.Cut(pair, "=")
@@ -56,6 +68,29 @@ func newSender(client *http.Client, address, signal string) *sender {
 		w.header.Set("Content-Encoding", "gzip")
 	}
 	return w
+}
+
+// deliver reports whether the collector has taken all of m.
+func (w *sender) deliver(ctx context.Context, m proto.Message) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.quit, cancel)()
+	err := w.send(ctx, m)
+	if err != nil {
+		w.say(err)
+	}
+	return err == nil
+}
+
+func (w *sender) say(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); now.After(w.next) {
+		w.log.Warn("otlp: the collector did not take "+w.kind, "error", err, "times_before", w.more)
+		w.next, w.more = now.Add(time.Minute), 0
+		return
+	}
+	w.more++
 }
 
 // send returns nil once the collector has taken all of m.

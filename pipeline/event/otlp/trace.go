@@ -35,15 +35,15 @@ const lastStage = "audit"
 type traces struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
-	out      *loggedSpans
+	out      *spans
 	made     int64
 }
 
-func newTraces(who *resource.Resource, out *loggedSpans, p pace) *traces {
+func newTraces(who *resource.Resource, exporter sdk.SpanExporter, out *spans, p pace) *traces {
 	limits := sdk.NewSpanLimits()
 	limits.AttributeValueLengthLimit = maxText
 	provider := sdk.NewTracerProvider(sdk.WithResource(who), sdk.WithIDGenerator(ids{}), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithRawSpanLimits(limits),
-		sdk.WithBatcher(out, sdk.WithMaxQueueSize(sdkSpans), sdk.WithMaxExportBatchSize(512), sdk.WithBatchTimeout(p.traces), sdk.WithExportTimeout(p.answer)))
+		sdk.WithBatcher(exporter, sdk.WithMaxQueueSize(sdkSpans), sdk.WithMaxExportBatchSize(512), sdk.WithBatchTimeout(p.traces), sdk.WithExportTimeout(p.answer)))
 	return &traces{provider: provider, tracer: provider.Tracer(scope), out: out}
 }
 
