@@ -4,23 +4,20 @@ import (
 	"context"
 	"sync"
 
-	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 )
 
 // guests holds the agent in a session's sandbox, once somebody has needed it.
 type guests struct {
-	mu       sync.Mutex
-	client   *guest.Client
-	starting *starting     // nil while nobody waits for an agent
-	copies   chan struct{} // has a value for each copy of a file that the server holds
-	lists    chan struct{} // likewise, of lists of files
+	mu     sync.Mutex
+	last   *agent        // nil while nobody has needed one
+	copies chan struct{} // has a value for each copy of a file that the server holds
+	lists  chan struct{} // likewise, of lists of files
 }
 
-// starting is the start of an agent, for all who wait for it.
-type starting struct {
-	sandbox backends.Sandbox
-	done    chan struct{} // closed when it is over
+// agent is one that was started, or is being started, for all who wait for it.
+type agent struct {
+	started chan struct{} // closed when that is over
 	client  *guest.Client
 	err     error
 }
@@ -66,77 +63,60 @@ func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
 	if s.agent != nil && !s.agent() {
 		return nil, ErrNoAgent
 	}
-	c, st := s.guests.current(s)
-	if c != nil {
-		return c, nil
-	}
+	a := s.guests.current(s)
 	select {
-	case <-st.done:
+	case <-a.started:
 	case <-s.dead:
 		return nil, s.ended()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if st.err != nil {
+	if a.err != nil {
 		if over := s.Over(); over != nil {
 			return nil, over
 		}
 	}
-	return st.client, st.err
+	return a.client, a.err
 }
 
-// current returns the agent, or the start of one.
-func (g *guests) current(s *Session) (*guest.Client, *starting) {
+// current returns the agent, which is started if there is none that could still be used. The end of its sandbox ends that, too.
+func (g *guests) current(s *Session) *agent {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.client != nil && !g.client.Ended() {
-		return g.client, nil
+	if g.last != nil && !g.last.over() {
+		return g.last
 	}
-	if g.starting == nil {
-		g.starting = &starting{sandbox: s.Sandbox(), done: make(chan struct{})}
-		go g.start(g.starting, s.manager.lists)
-	}
-	return nil, g.starting
+	a, sandbox := &agent{started: make(chan struct{})}, s.Sandbox()
+	g.last = a
+	go func() {
+		defer close(a.started)
+		ctx, cancel := context.WithTimeout(context.Background(), guest.StartTimeout)
+		defer cancel()
+		a.client, a.err = guest.Start(ctx, sandbox, s.manager.lists)
+	}()
+	return a
 }
 
-// start starts an agent. The end of its sandbox ends that, too.
-func (g *guests) start(st *starting, large guest.Places) {
-	ctx, cancel := context.WithTimeout(context.Background(), guest.StartTimeout)
-	defer cancel()
-	st.client, st.err = guest.Start(ctx, st.sandbox, large)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	defer close(st.done)
-	if g.starting != st { // the sandbox is gone
-		if st.client != nil {
-			go st.client.Close()
-		}
-		return
-	}
-	g.starting = nil
-	if st.err == nil {
-		g.client = st.client
+// over reports whether the agent could not be started, or has ended.
+func (a *agent) over() bool {
+	select {
+	case <-a.started:
+		return a.err != nil || a.client.Ended()
+	default:
+		return false
 	}
 }
 
-// forget drops the agent of a sandbox that is gone.
-func (g *guests) forget() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.client, g.starting = nil, nil
-}
-
-// close waits until the agent is gone, whose sandbox is closed.
+// close drops the agent, whose sandbox is closed, and waits until it is gone.
 func (g *guests) close() {
 	g.mu.Lock()
-	st, c := g.starting, g.client
-	g.client = nil
+	a := g.last
+	g.last = nil
 	g.mu.Unlock()
-	if st != nil {
-		<-st.done
-		c = st.client
+	if a == nil {
+		return
 	}
-	if c != nil {
-		c.Close()
+	if <-a.started; a.client != nil {
+		a.client.Close()
 	}
 }

@@ -120,7 +120,7 @@ func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
 	}
 	old := s.sandbox
 	s.sandbox, s.seen = sandbox, map[FileID]Seen{}
-	defer s.guests.forget()
+	defer s.guests.close()
 	s.lost += ", and its sandbox with it, so that its files are lost, too"
 	s.mu.Unlock()
 	old.Close()
