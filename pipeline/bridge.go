@@ -36,7 +36,14 @@ func (b Bridge) describe() Request {
 func (b Bridge) plan(_ context.Context, r *run) (work, error) {
 	b.As = cmp.Or(b.As, b.Key)
 	w := &bridging{change: change{task: task{run: r, stage: StageBackend}, row: "session.bridged"}, Bridge: b}
-	w.do = w.set
+	w.do = func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+		defer cancel()
+		if err := w.guard.Kernel().Set(ctx, b.As, w.Value); err != nil {
+			return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), bridgeRemedy(err, "choose a name that the language takes"))
+		}
+		return nil
+	}
 	return w, nil
 }
 
@@ -72,16 +79,6 @@ func (b *bridging) acquire(ctx context.Context) (err error) {
 	info := s.Info()
 	b.res.Language, b.res.Backend, b.res.Profile = info.Language, info.Backend, info.Profile
 	b.change.facts = facts{"session": b.Session, "from": b.From, "key": b.As, "bytes": len(b.Value), "value_sha256": hash(b.Value)}
-	return nil
-}
-
-// set puts the value into the session.
-func (b *bridging) set(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
-	defer cancel()
-	if err := b.guard.Kernel().Set(ctx, b.As, b.Value); err != nil {
-		return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), bridgeRemedy(err, "choose a name that the language takes"))
-	}
 	return nil
 }
 

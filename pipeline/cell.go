@@ -111,19 +111,6 @@ func sessionError(stage string, err error) error {
 	return e
 }
 
-// enterSession puts the cell's files into the session's workspace.
-func (e *execution) enterSession(ctx context.Context) error {
-	e.sandbox = e.guard.Sandbox()
-	p := e.placer(e.sandbox, e.limits)
-	for _, in := range e.request.Inputs {
-		if err := p.input(ctx, in); err != nil {
-			return err
-		}
-	}
-	e.inputs = p.sums
-	return nil
-}
-
 // maxDisplays bounds the displays of a program in a result, in bytes, and displayOverhead is
 // what each takes if it is empty.
 const (

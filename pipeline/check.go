@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -130,7 +131,7 @@ func checkRequest(q Request) error {
 	if _, err := ulid.ParseStrict(q.ID); err != nil {
 		return refuse(StageValidate, fmt.Sprintf("the id %q is not a ULID", q.ID), "leave it out")
 	}
-	if !validName(q.Namespace) {
+	if !validName().MatchString(q.Namespace) {
 		return refuse(StageValidate, fmt.Sprintf("%q is not a namespace", q.Namespace),
 			"use up to 64 letters, digits, dots, dashes and underscores")
 	}
@@ -158,7 +159,7 @@ func checkEnv(env, secrets []string) error {
 	for _, kv := range env {
 		name, value, ok := strings.Cut(kv, "=")
 		switch {
-		case !ok || !envName(name):
+		case !ok || !envName().MatchString(name):
 			// The value may be secret, and the name may be what was meant as one: neither is shown.
 			return refuse(StageValidate, "an environment variable is not of the form NAME=VALUE", remedy.SetEnv)
 		case strings.Contains(value, "\x00"):
@@ -171,22 +172,10 @@ func checkEnv(env, secrets []string) error {
 	return nil
 }
 
-func envName(s string) bool {
-	for i, c := range s {
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func validName(s string) bool {
-	other := func(c rune) bool {
-		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("._-", c))
-	}
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
-}
+var (
+	envName   = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	validName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
+)
 
 // containmentOf returns the backend, the profile ("" for the defaults), and the layers that must hold: those of the
 // profile, and more.

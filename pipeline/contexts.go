@@ -109,13 +109,11 @@ type ChangeSession struct {
 	Metadata map[string]string
 }
 
-func (q ChangeSession) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "session"}
-}
+func (q ChangeSession) describe() Request { return about("session", q.Namespace, q.Session) }
 
 func (q ChangeSession) plan(_ context.Context, r *run) (work, error) {
-	if describesMuch(q.Metadata) {
-		return nil, refuse(StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
+	if err := checkMetadata(q.Metadata); err != nil {
+		return nil, err
 	}
 	f := facts{}
 	if !q.Ends.IsZero() {

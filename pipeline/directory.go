@@ -25,9 +25,7 @@ type WriteDirectory struct {
 	SHA256             func() string // of Content in hex, once that was read; nil, or "", is not checked
 }
 
-func (q WriteDirectory) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "file"}
-}
+func (q WriteDirectory) describe() Request { return about("file", q.Namespace, q.Session) }
 
 func (q WriteDirectory) plan(_ context.Context, r *run) (work, error) {
 	return r.planFileOf(q.Session, "unpack", func(ctx context.Context, c *guest.Client) error {
@@ -130,9 +128,7 @@ type CopyFiles struct {
 	To        string // the directory that it is put in; "" is the home directory
 }
 
-func (q CopyFiles) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "file"}
-}
+func (q CopyFiles) describe() Request { return about("file", q.Namespace, q.Session) }
 
 func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
 	if q.To = path.Clean(q.To); q.To == "." {
@@ -173,9 +169,7 @@ type KeepFiles struct {
 	Path               string // below Exports
 }
 
-func (q KeepFiles) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "file"}
-}
+func (q KeepFiles) describe() Request { return about("file", q.Namespace, q.Session) }
 
 func (q KeepFiles) plan(_ context.Context, r *run) (work, error) {
 	if r.p.cfg.Results == nil {

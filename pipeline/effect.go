@@ -22,6 +22,11 @@ type Effect interface {
 	plan(ctx context.Context, r *run) (work, error)
 }
 
+// about describes an effect on a session.
+func about(name, namespace, session string) Request {
+	return Request{Name: name, Namespace: namespace, Session: session}
+}
+
 // work is an effect that may happen. Do calls its methods in this order; an error of one ends it, and is in the log.
 type work interface {
 	// acquire waits for the work's turn, and for what it needs. What it acquires is given back by r.releases.

@@ -56,24 +56,6 @@ type route struct {
 	rules   outbound.Bounds
 }
 
-// none reports whether nothing can ever be reached.
-func (w route) none() bool { return !w.open && w.within != nil && w.within.Empty() }
-
-// bounds returns what narrows the sandbox's egress session.
-func (w route) bounds() outbound.Bounds {
-	b := w.rules
-	b.Within = w.within
-	return b
-}
-
-// ports returns the ports that names may be reached on.
-func (w route) ports() []int {
-	if w.within != nil && !w.open {
-		return w.within.Ports()
-	}
-	return slices.Concat(w.policy.Ports(), w.granted.Ports())
-}
-
 // route returns what the operator allows and people have granted, and if the request names names, no more than
 // these. What it names must be among that, unless a person has typed it, or is asked about it later.
 func (r *run) route(allow []string, typed bool) (route, error) {
@@ -140,12 +122,17 @@ func (r *run) newOutbound(base string, allow []string, w route, leases func() va
 	e := r.p.cfg.Egress
 	later := session != "" && r.p.cfg.Approvals != nil
 	ask := e.Ask && r.p.cfg.Approvals != nil
-	ports := w.ports()
+	bounds, ports := w.rules, slices.Concat(w.policy.Ports(), w.granted.Ports())
+	bounds.Within = w.within
+	narrow := w.within != nil && !w.open
+	if narrow {
+		ports = w.within.Ports()
+	}
 	if later || ask {
 		ports = append(ports, egress.WebPorts()...)
 	}
 	slices.Sort(ports)
-	if ports = slices.Compact(ports); w.none() {
+	if ports = slices.Compact(ports); narrow && w.within.Empty() { // then nothing can ever be reached
 		ports = nil
 	}
 	switch {
@@ -156,7 +143,7 @@ func (r *run) newOutbound(base string, allow []string, w route, leases func() va
 			Reason: "the profile landlock has no network of its own that could lead out", Remedy: Remedy{"use the profile hardened"}}
 	}
 	return outbound.New(outbound.Config{
-		Policy: w.policy, Bounds: w.bounds(), Changes: w.open, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
+		Policy: w.policy, Bounds: bounds, Changes: w.open, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
 		Dialer: e.Dialer, Roots: e.Roots, Idle: e.Idle, Connections: e.Connections, Budget: r.p.budget,
 		Namespace: r.res.Namespace, Session: session, Leases: leases,
 		TrustCA: session != "" && (w.open || r.p.cfg.Vault.MayBind()) || len(leases().Bound()) > 0,

@@ -1,6 +1,9 @@
 package pipeline
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // GitIdentity is who git says has made a commit in a sandbox. Credentials are another matter: secrets that are bound to a host.
 type GitIdentity struct{ Name, Email string }
@@ -10,13 +13,7 @@ const maxAuthor = 1000
 
 // or returns the identity with what it lacks from another.
 func (g GitIdentity) or(other GitIdentity) GitIdentity {
-	if g.Name == "" {
-		g.Name = other.Name
-	}
-	if g.Email == "" {
-		g.Email = other.Email
-	}
-	return g
+	return GitIdentity{cmp.Or(g.Name, other.Name), cmp.Or(g.Email, other.Email)}
 }
 
 // env returns the variables by which git learns it.

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -200,9 +199,7 @@ func noNetwork(stderr string) bool {
 }
 
 // lookups are how curl, git, Node, Python's requests and wget name what they could not find.
-var lookups = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:Could not resolve host: |getaddrinfo E[A-Z_]+ |host='|unable to resolve host address ['"‘])([A-Za-z0-9_.-]+)`)
-})
+var lookups = lazy.Regexp(`(?:Could not resolve host: |getaddrinfo E[A-Z_]+ |host='|unable to resolve host address ['"‘])([A-Za-z0-9_.-]+)`)
 
 // unknownName stands for a name that nobody knows.
 const unknownName = "DOMAIN"

@@ -93,11 +93,7 @@ func packagesIn(found [][]string) (names []string) {
 
 var (
 	withoutComments = lazy.Regexp(`(?m)(?:^|\s)(?:#|//).*$`)
-	packageName     = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:@[\w.-]+/)?[A-Za-z][\w.-]{0,100}(?:\[[\w-]+\])?(?:[@=<>!~]+[\w.*-]+)?$`)
-	})
+	packageName     = lazy.Regexp(`^(?:@[\w.-]+/)?[A-Za-z][\w.-]{0,100}(?:\[[\w-]+\])?(?:[@=<>!~]+[\w.*-]+)?$`)
 	// takesValue is an option whose value looks like a package.
-	takesValue = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:-[rcteif]|-n|--requirement|--constraint|--target|--editable|--index-url|--extra-index-url|--find-links|--prefix|--registry|--name|--channel)$`)
-	})
+	takesValue = lazy.Regexp(`^(?:-[rcteif]|-n|--requirement|--constraint|--target|--editable|--index-url|--extra-index-url|--find-links|--prefix|--registry|--name|--channel)$`)
 )

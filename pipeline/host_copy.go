@@ -32,7 +32,7 @@ type HostCopy struct {
 	Overwrite   bool
 }
 
-func (q HostCopy) describe() Request { return q.as("host_file_copy") }
+func (q HostCopy) describe() Request { return about("host_file_copy", q.Namespace, q.Session) }
 
 func (q HostCopy) plan(ctx context.Context, r *run) (work, error) {
 	var from, to files.Access
@@ -179,8 +179,11 @@ func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []
 	name := path.Clean(q.Destination)
 	w := HostWritten{Path: r.clean(name), Size: int64(len(content)), SHA256: hash(content), Stored: q.Session == ""}
 	r.facts["size"], r.facts["sha256"], r.res.Answer = w.Size, w.SHA256, w
-	if q.Session == "" {
-		return r.storeFile(ctx, name, content)
+	switch {
+	case q.Session == "" && r.p.cfg.Results == nil:
+		return refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; ", remedy.Input, " gives files to a run")
+	case q.Session == "": // it is an artifact of this action
+		return r.store(ctx, name, r.p.cfg.Host.maxFile(), io.NopCloser(bytes.NewReader(content)))
 	}
 	s, err := r.p.own(r.res.Namespace, q.Session)
 	if err != nil {
@@ -194,14 +197,6 @@ func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []
 		return err
 	}
 	return s.Sandbox().Files().Put(name, 0o644, bytes.NewReader(content))
-}
-
-// storeFile puts a file into the result store, as an artifact of this action.
-func (r *run) storeFile(ctx context.Context, name string, content []byte) error {
-	if r.p.cfg.Results == nil {
-		return refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; ", remedy.Input, " gives files to a run")
-	}
-	return r.store(ctx, name, r.p.cfg.Host.maxFile(), io.NopCloser(bytes.NewReader(content)))
 }
 
 // store puts content into the result store, of so many bytes at most, and closes it.

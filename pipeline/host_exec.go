@@ -45,9 +45,7 @@ type hostRun struct {
 	out     HostEnd
 }
 
-func (c HostCommand) describe() Request {
-	return Request{Namespace: c.Namespace, Session: c.Session, Name: "host_exec"}
-}
+func (c HostCommand) describe() Request { return about("host_exec", c.Namespace, c.Session) }
 
 func (c HostCommand) plan(ctx context.Context, r *run) (work, error) {
 	what := cmp.Or(c.Command, c.Words.String())

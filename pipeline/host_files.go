@@ -48,11 +48,6 @@ func (r *run) planFile(ctx context.Context, who HostCaller, name string, write b
 	}, func(ctx context.Context) error { return r.fileError(do(ctx, access), access, write) })
 }
 
-// as returns what rows say of an action of a caller.
-func (who HostCaller) as(tool string) Request {
-	return Request{Namespace: who.Namespace, Session: who.Session, Name: tool}
-}
-
 // mayReach returns what the caller may reach, and refuses, or asks, if that is not the file.
 func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write bool) (files.Access, error) {
 	cfg := r.p.cfg.Host

@@ -21,7 +21,7 @@ type HostListing struct {
 	More    bool // there are more than were asked for
 }
 
-func (q HostList) describe() Request { return q.as("host_file_list") }
+func (q HostList) describe() Request { return about("host_file_list", q.Namespace, q.Session) }
 
 func (q HostList) plan(ctx context.Context, r *run) (work, error) {
 	return r.planFile(ctx, q.HostCaller, q.Path, false, func(ctx context.Context, a files.Access) (err error) {

@@ -30,7 +30,7 @@ type HostContent struct {
 	SHA256  string
 }
 
-func (q HostRead) describe() Request { return q.as("host_file_read") }
+func (q HostRead) describe() Request { return about("host_file_read", q.Namespace, q.Session) }
 
 func (q HostRead) plan(ctx context.Context, r *run) (work, error) {
 	return r.planFile(ctx, q.HostCaller, q.Path, false, func(ctx context.Context, a files.Access) error {

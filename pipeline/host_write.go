@@ -28,7 +28,7 @@ type HostWritten struct {
 	Stored bool     // it is no file of the host, but one that runs can take by the result's ID
 }
 
-func (q HostWrite) describe() Request { return q.as("host_file_write") }
+func (q HostWrite) describe() Request { return about("host_file_write", q.Namespace, q.Session) }
 
 func (q HostWrite) plan(ctx context.Context, r *run) (work, error) {
 	return r.planFile(ctx, q.HostCaller, q.Path, true, func(ctx context.Context, a files.Access) error { return r.writeHost(ctx, a, q) })

@@ -44,7 +44,7 @@ func (r *run) placer(sandbox backends.Sandbox, limits Bounds) *placer {
 	return &placer{files: sandbox.Files(), sums: map[string]string{}, room: limits.Disk, ours: ours, left: r.artifact}
 }
 
-// place puts the program and its inputs into the workspace. A host workspace gets nothing: what
+// place puts the program, unless it is a cell, and its inputs into the workspace. A host workspace gets nothing: what
 // is put there would stay there.
 func (e *execution) place(ctx context.Context) (map[string]string, error) {
 	p := e.placer(e.sandbox, e.limits)
@@ -55,7 +55,7 @@ func (e *execution) place(ctx context.Context) (map[string]string, error) {
 		}
 		return p.sums, nil
 	}
-	if e.request.Command == nil {
+	if e.request.Command == nil && e.guard == nil {
 		if err := p.program(e.program, e.displayFile); err != nil {
 			return nil, err
 		}

@@ -24,9 +24,7 @@ type WriteFile struct {
 	Content            io.Reader // is not used after Do has returned
 }
 
-func (q WriteFile) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "file"}
-}
+func (q WriteFile) describe() Request { return about("file", q.Namespace, q.Session) }
 
 func (q WriteFile) plan(_ context.Context, r *run) (work, error) {
 	return r.planFileOf(q.Session, "write", func(ctx context.Context, c *guest.Client) (err error) {
@@ -44,9 +42,7 @@ type ChangeFile struct {
 	From               []string
 }
 
-func (q ChangeFile) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "file"}
-}
+func (q ChangeFile) describe() Request { return about("file", q.Namespace, q.Session) }
 
 func (q ChangeFile) plan(_ context.Context, r *run) (work, error) {
 	q.From = slices.Clone(q.From)
@@ -284,9 +280,7 @@ type DialPort struct {
 	Port               int
 }
 
-func (q DialPort) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "port"}
-}
+func (q DialPort) describe() Request { return about("port", q.Namespace, q.Session) }
 
 func (q DialPort) plan(_ context.Context, r *run) (work, error) {
 	return r.planInside(q.Session, "session.port", facts{"port": q.Port}, func(ctx context.Context, s *session.Session) error {

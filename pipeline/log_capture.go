@@ -17,13 +17,6 @@ const maxCaptured = 64 << 10
 // captured is text that may be as long as maxCaptured.
 type captured string
 
-// captureCode notes the code of a run that is about to start.
-func (r *run) captureCode(code []byte) {
-	if r.p.cfg.Capture.Code {
-		r.note(executionCaptured, facts{"code": captured(code), "code_bytes": len(code)})
-	}
-}
-
 // captureOutput notes what a run has printed, and what a session's code has shown. It was redacted on its way.
 func (r *run) captureOutput() {
 	if !r.p.cfg.Capture.Output {

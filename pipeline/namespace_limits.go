@@ -42,14 +42,12 @@ type NewLimits struct {
 	Bounds             Bounds
 }
 
-func (q NewLimits) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "limits"}
-}
+func (q NewLimits) describe() Request { return about("limits", q.Namespace, q.Session) }
 
 // plan refuses limits above a cap, and those that a session can't have any more.
 func (q NewLimits) plan(_ context.Context, r *run) (work, error) {
 	p, namespace := r.p, r.res.Namespace
-	if !validName(namespace) {
+	if !validName().MatchString(namespace) {
 		return nil, refuse(StageValidate, fmt.Sprintf("%q is not a namespace", namespace), "")
 	}
 	if _, err := p.limit(namespace, q.Bounds); err != nil {
@@ -66,19 +64,14 @@ func (q NewLimits) plan(_ context.Context, r *run) (work, error) {
 		}
 	}
 	return &change{task: task{run: r, stage: StageBackend, do: func(context.Context) (err error) {
-		r.res.Answer, err = r.setLimits(s, q.Bounds)
-		return err
+		if s != nil {
+			r.res.Answer, err = changeSession(s, q.Bounds)
+			return err
+		}
+		p.namespaceLimits.set(namespace, q.Bounds)
+		r.res.Answer, _ = p.InForce(namespace)
+		return nil
 	}}, row: "limits.changed", facts: facts{"session": q.Session, "limits": LimitsOf(q.Bounds)}}, nil
-}
-
-// setLimits changes the limits of a session, or else of the namespace, and returns those in force.
-func (r *run) setLimits(s *session.Session, b Bounds) (Bounds, error) {
-	if s != nil {
-		return changeSession(s, b)
-	}
-	r.p.namespaceLimits.set(r.res.Namespace, b)
-	limits, _ := r.p.InForce(r.res.Namespace)
-	return limits, nil
 }
 
 // changeSession changes the limits of a session that runs, and returns those in force.

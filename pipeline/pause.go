@@ -28,9 +28,7 @@ type PauseSession struct {
 	Memory bool
 }
 
-func (q PauseSession) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "session"}
-}
+func (q PauseSession) describe() Request { return about("session", q.Namespace, q.Session) }
 
 func (q PauseSession) plan(_ context.Context, r *run) (work, error) {
 	s, err := r.planKeeping(q.Namespace, q.Session, q.Memory)
@@ -81,9 +79,7 @@ func (r *run) planKeeping(namespace, id string, memory bool) (*session.Session, 
 // times, by the result's ID, until EndSession of that ID, or until sessions' longest lifetime or the server's is over.
 type SnapshotSession struct{ Namespace, Session string }
 
-func (q SnapshotSession) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "session"}
-}
+func (q SnapshotSession) describe() Request { return about("session", q.Namespace, q.Session) }
 
 func (q SnapshotSession) plan(_ context.Context, r *run) (work, error) {
 	s, err := r.planKeeping(q.Namespace, q.Session, true)

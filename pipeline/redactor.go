@@ -3,11 +3,10 @@ package pipeline
 import (
 	"errors"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -45,9 +44,7 @@ func (v redactor) cleanBrief(text string) string {
 
 // cutMark is what a session's driver puts in the place of what it left out of a long text. A program can
 // print the same, and hides nothing but its own words by it.
-var cutMark = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\n\[(?:cut: \d+ bytes in all|\d+ (?:of \d+ |more )?(?:characters|bytes) are left out)\]`)
-})
+var cutMark = lazy.Regexp(`\n\[(?:cut: \d+ bytes in all|\d+ (?:of \d+ |more )?(?:characters|bytes) are left out)\]`)
 
 // cleanCut is clean for a text that a session's driver may have cut, inside of the sandbox, where it knows no
 // secret. What may be the first half of one goes from before each cut, and so does the rest of the line

@@ -52,13 +52,15 @@ type NewSession struct {
 // maxMetadata bounds the metadata of a session, in bytes.
 const maxMetadata = 16 << 10
 
-// describesMuch reports whether a session's metadata are too long.
-func describesMuch(m map[string]string) bool {
+func checkMetadata(m map[string]string) error {
 	size := 0
 	for k, v := range m {
 		size += len(k) + len(v)
 	}
-	return size > maxMetadata
+	if size > maxMetadata {
+		return refuse(StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
+	}
+	return nil
 }
 
 func (q NewSession) describe() Request {
@@ -186,20 +188,12 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 
 // checkSession validates a request for a session.
 func (r *run) checkSession(q NewSession) (c plan, err error) {
-	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
-		return c, err
-	}
-	if err := checkEnv(q.Env, nil); err != nil {
-		return c, err
-	}
-	if err := checkEnv(q.Git.env(), nil); err != nil {
-		return c, err
+	wrong := cmp.Or(checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}), checkEnv(slices.Concat(q.Env, q.Git.env()), nil), checkMetadata(q.Metadata))
+	if wrong != nil {
+		return c, wrong
 	}
 	if max(len(q.Git.Name), len(q.Git.Email)) > maxAuthor {
 		return c, refuse(StageValidate, fmt.Sprintf("the name or address of an author of commits has more than %d bytes", maxAuthor), "give less")
-	}
-	if describesMuch(q.Metadata) {
-		return c, refuse(StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
 	}
 	if c.containment, err = r.p.containmentOf(q.Backend, q.Profile, nil); err != nil {
 		return c, err
@@ -229,9 +223,7 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 // EndSession ends a session of a namespace, and all that runs in it, or removes the files of a paused one or a snapshot. The result's Answer is its last session.Info.
 type EndSession struct{ Namespace, Session string }
 
-func (q EndSession) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "session"}
-}
+func (q EndSession) describe() Request { return about("session", q.Namespace, q.Session) }
 
 // plan finds the session. The row of its end, which sessions have of other causes, too, is written when it is gone.
 func (q EndSession) plan(_ context.Context, r *run) (work, error) {

@@ -34,7 +34,9 @@ func (e *execution) closeSandbox() error {
 // above our own files, the row comes first: those that writing it makes have to be there to be covered. So it does
 // where a session has it all: to hand the row to another goroutine would take longer than to write it.
 func (e *execution) start(ctx context.Context) error {
-	e.captureCode(e.request.Code)
+	if code := e.request.Code; e.p.cfg.Capture.Code {
+		e.note(executionCaptured, facts{"code": captured(code), "code_bytes": len(code)})
+	}
 	if e.guard != nil {
 		e.before = e.guard.Sandbox().Sample(false)
 	}
@@ -58,7 +60,9 @@ func (e *execution) start(ctx context.Context) error {
 func (e *execution) build(ctx context.Context) (err error) {
 	defer e.time(&e.res.Timings.Start)()
 	if e.guard != nil {
-		return e.enterSession(ctx)
+		e.sandbox = e.guard.Sandbox()
+		e.inputs, err = e.place(ctx)
+		return err
 	}
 	q := e.request
 	if q.Show && e.program.Language == validate.Python && q.Workspace.Host == "" && kernel.Shows(e.program.Source) {

@@ -142,21 +142,19 @@ func (s *stream) fail() {
 
 // next waits for what comes after the first bytes. What it returns is never changed.
 func (s *stream) next(after int) ([]byte, bool) {
+	w := s.whole
+	if w == nil {
+		return s.stored(context.Background(), after)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.whole; w != nil {
-		for len(w.text) == 0 && !s.closed {
-			s.more.Wait()
-		}
-		part := w.text
-		w.text = nil
-		s.more.Broadcast()
-		return part, len(part) > 0
-	}
-	for s.safe <= after && !s.closed {
+	for len(w.text) == 0 && !s.closed {
 		s.more.Wait()
 	}
-	return s.text[after:s.safe:s.safe], s.safe > after
+	part := w.text
+	w.text = nil
+	s.more.Broadcast()
+	return part, len(part) > 0
 }
 
 // stored waits for what is kept after the first bytes, until the stream is closed or ctx ends. What it returns is never changed.

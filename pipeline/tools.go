@@ -6,13 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -36,7 +35,7 @@ var notTools = strings.Fields(`ToolError default False None True and as assert a
 	from global if import in is lambda nonlocal not or pass raise return try while with yield case catch const debugger delete do enum export extends
 	false function instanceof new null super switch this throw true typeof var void let static`)
 
-var toolName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`) })
+var toolName = lazy.Regexp(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
 
 // callsTools reports whether code of a language can call tools.
 func callsTools(language string) bool {
