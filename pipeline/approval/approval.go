@@ -66,8 +66,8 @@ type Broker struct {
 	mu      sync.Mutex
 	open    map[string]*asked // by id
 	same    map[key]*asked    // those that wait, by what they ask
-	granted map[bound]grant   // approvals that hold
-	denied  map[bound]grant   // denials that answer the same question for a while
+	granted map[bound]Grant   // approvals that hold
+	denied  map[bound]Grant   // denials that answer the same question for a while
 	past    []string          // ids that people answered, the newest last
 	closed  bool
 
@@ -81,7 +81,7 @@ func New(c Config) *Broker {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, granted: map[bound]grant{}, denied: map[bound]grant{}}
+	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, granted: map[bound]Grant{}, denied: map[bound]Grant{}}
 }
 
 // OnlyRoot reports whether nobody but root approves.

@@ -13,10 +13,10 @@ import (
 // quiet is how long a no answers the same question when it is asked again.
 const quiet = time.Minute
 
-// grant is an answer that is remembered, until answer.Until.
-type grant struct {
-	q      Question
-	answer Answer
+// Grant is an answer that is remembered until its Until: of those that are handed out, an approval that holds.
+type Grant struct {
+	Question Question `json:"question"`
+	Answer   Answer   `json:"answer"`
 }
 
 // bound identifies the question that an answer is bound to, and the scope.
@@ -31,9 +31,9 @@ func (q Question) bound(scope string) bound {
 }
 
 // again is the question as if it had been asked and answered just now.
-func (g grant) again() *asked {
-	w := newAsked(g.q)
-	w.answer = g.answer
+func (g Grant) again() *asked {
+	w := newAsked(g.Question)
+	w.answer = g.Answer
 	close(w.recorded)
 	close(w.done)
 	return w
@@ -46,16 +46,16 @@ func (b *Broker) remember(w *asked, a Answer) {
 	no := func(scope string, long time.Duration) {
 		a := a
 		a.Until = b.c.Now().Add(long)
-		b.denied[w.q.bound(scope)] = grant{w.q, a}
+		b.denied[w.q.bound(scope)] = Grant{w.q, a}
 	}
 	switch {
 	case a.Allowed:
 		k := w.q.bound(a.Scope)
-		if g, ok := b.granted[k]; ok && g.answer.Until.After(a.Until) {
+		if g, ok := b.granted[k]; ok && g.Answer.Until.After(a.Until) {
 			return // Grant was faster, and its approval ends later
 		}
 		if !w.gone || a.Scope != ScopeRun {
-			b.granted[k] = grant{w.q, a}
+			b.granted[k] = Grant{w.q, a}
 		}
 		return
 	case a.By != nobody():
@@ -73,22 +73,22 @@ func (b *Broker) remember(w *asked, a Answer) {
 // tidy forgets what has ended. The caller holds the lock.
 func (b *Broker) tidy() {
 	now := b.c.Now()
-	ended := func(_ bound, g grant) bool { return !now.Before(g.answer.Until) }
+	ended := func(_ bound, g Grant) bool { return !now.Before(g.Answer.Until) }
 	maps.DeleteFunc(b.granted, ended)
 	maps.DeleteFunc(b.denied, ended)
 }
 
 // find returns the answer among those in m that covers q, which may be about one of these codes. The
 // caller holds the lock.
-func (b *Broker) find(m map[bound]grant, q Question, codes ...string) (grant, bool) {
+func (b *Broker) find(m map[bound]Grant, q Question, codes ...string) (Grant, bool) {
 	for _, q.CodeSHA256 = range codes {
 		for _, scope := range []string{ScopeTime, ScopeSession, ScopeRun} {
-			if g, ok := m[q.bound(scope)]; ok && b.c.Now().Before(g.answer.Until) {
+			if g, ok := m[q.bound(scope)]; ok && b.c.Now().Before(g.Answer.Until) {
 				return g, true
 			}
 		}
 	}
-	return grant{}, false
+	return Grant{}, false
 }
 
 // Granted reports whether somebody has approved exactly this, for this code or for all code of the
@@ -98,36 +98,30 @@ func (b *Broker) Granted(kind, namespace, what, codeSHA256 string) (Answer, bool
 	defer b.mu.Unlock()
 	q := Question{Kind: kind, Namespace: namespace, What: what}
 	g, ok := b.find(b.granted, q, codeSHA256, "")
-	return g.answer, ok
-}
-
-// Grant is an approval that holds.
-type Grant struct {
-	Question Question `json:"question"`
-	Answer   Answer   `json:"answer"`
+	return g.Answer, ok
 }
 
 // Grants returns the approvals that hold, the oldest question first.
 func (b *Broker) Grants() []Grant {
-	return b.grants(func(bound, grant) bool { return true })
+	return b.grants(func(bound, Grant) bool { return true })
 }
 
 // Held returns the approvals of a kind that hold for whoever would ask q: for its namespace, session,
 // run and code. What else is in q does not count.
 func (b *Broker) Held(kind string, q Question) []Grant {
-	return b.grants(func(k bound, g grant) bool {
-		return k.kind == kind && k.namespace == q.Namespace && (k.code == "" || k.code == q.CodeSHA256) && g.answer.covers(g.q, q)
+	return b.grants(func(k bound, g Grant) bool {
+		return k.kind == kind && k.namespace == q.Namespace && (k.code == "" || k.code == q.CodeSHA256) && g.Answer.covers(g.Question, q)
 	})
 }
 
-func (b *Broker) grants(which func(bound, grant) bool) []Grant {
+func (b *Broker) grants(which func(bound, Grant) bool) []Grant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tidy()
 	list := make([]Grant, 0, len(b.granted))
 	for k, g := range b.granted {
 		if which(k, g) {
-			list = append(list, Grant{g.q, g.answer})
+			list = append(list, g)
 		}
 	}
 	slices.SortFunc(list, func(x, y Grant) int { return x.Question.Asked.Compare(y.Question.Asked) })
@@ -148,23 +142,23 @@ func (b *Broker) Revoke(ctx context.Context, id string, by Answer) error {
 	by = Answer{By: by.By, User: clip(by.User), Reason: clip(by.Reason)}
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	if err := b.record(ctx, g.q, happening{revoked, by.facts()}); err != nil {
-		return fmt.Errorf("revoke approval %s: it holds no more, but: %w", g.q.ID, err)
+	if err := b.record(ctx, g.Question, happening{revoked, by.facts()}); err != nil {
+		return fmt.Errorf("revoke approval %s: it holds no more, but: %w", g.Question.ID, err)
 	}
 	return nil
 }
 
-func (b *Broker) takeBack(id string) (grant, bool) {
+func (b *Broker) takeBack(id string) (Grant, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tidy()
 	for k, g := range b.granted {
-		if g.q.ID == id {
+		if g.Question.ID == id {
 			delete(b.granted, k)
 			return g, true
 		}
 	}
-	return grant{}, false
+	return Grant{}, false
 }
 
 // Forget drops what was said for a run or a session that has ended, and withdraws what the run asked
@@ -175,7 +169,7 @@ func (b *Broker) Forget(id string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	its := func(k bound, _ grant) bool { return k.id == id }
+	its := func(k bound, _ Grant) bool { return k.id == id }
 	maps.DeleteFunc(b.granted, its)
 	maps.DeleteFunc(b.denied, its)
 	for _, w := range b.same {

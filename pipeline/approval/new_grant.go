@@ -97,7 +97,7 @@ func (b *Broker) begin() error {
 func (b *Broker) hold(q Question, a Answer) (waiting []*asked) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.granted[q.bound(a.Scope)] = grant{q, a}
+	b.granted[q.bound(a.Scope)] = Grant{q, a}
 	b.rememberID(q.ID)
 	for k, w := range b.same {
 		k.code = q.CodeSHA256

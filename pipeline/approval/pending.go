@@ -100,7 +100,7 @@ func (b *Broker) reserve(q Question) (w *asked, first bool, err error) {
 		return g.again(), false, nil
 	}
 	if g, ok := b.find(b.denied, q, q.CodeSHA256); ok {
-		g.answer.Until = time.Time{}
+		g.Answer.Until = time.Time{}
 		return g.again(), false, nil
 	}
 	if w, ok := b.same[k]; ok {
