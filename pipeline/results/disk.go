@@ -215,20 +215,14 @@ func (s *Store) load(id string) (Record, error) {
 	defer root.Close()
 	s.mark(root)
 	r := h.record()
-	for name, set := range map[string]func([]byte){
-		stdoutName: func(b []byte) { r.Stdout = string(b) },
-		stderrName: func(b []byte) { r.Stderr = string(b) },
-		resultName: func(b []byte) {
-			if len(b) > 0 {
-				r.Result = b
-			}
-		},
-	} {
-		data, err := slurp(root, name)
-		if err != nil {
+	var text [3][]byte
+	for i, name := range []string{stdoutName, stderrName, resultName} {
+		if text[i], err = slurp(root, name); err != nil {
 			return Record{}, err
 		}
-		set(data)
+	}
+	if r.Stdout, r.Stderr = string(text[0]), string(text[1]); len(text[2]) > 0 {
+		r.Result = text[2]
 	}
 	return r, nil
 }
