@@ -2,17 +2,16 @@ package pipeline
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	hashing "hash"
 	"io"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -29,36 +28,27 @@ func (q WriteDirectory) describe() Request { return about("file", q.Namespace, q
 
 func (q WriteDirectory) plan(_ context.Context, r *run) (work, error) {
 	return r.planFileOf(q.Session, "unpack", func(ctx context.Context, c *guest.Client) error {
-		sum := &checked{Reader: q.Content, sum: sha256.New(), want: q.SHA256}
-		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, sum)
-		if sum.err != nil {
-			return refuse(StageValidate, sum.err.Error(), "send it again")
+		var wrong error
+		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, checked(q.Content, q.SHA256, &wrong))
+		if wrong != nil {
+			return refuse(StageValidate, wrong.Error(), "send it again")
 		}
 		r.res.Answer = u
 		return err
 	}, &q.Path)
 }
 
-// checked reads what must have a hash: one that has another ends with an error.
-type checked struct {
-	io.Reader
-	sum  hashing.Hash
-	want func() string // in hex; nil and "" are any
-	err  error
-}
-
-// Read implements [io.Reader].
-func (c *checked) Read(b []byte) (int, error) {
-	n, err := c.Reader.Read(b)
-	c.sum.Write(b[:n])
-	if err != io.EOF || c.want == nil {
-		return n, err
+// checked returns content that must have a hash, in hex; nil and "" are any. What has another ends with an error, which wrong gets, too.
+func checked(content io.Reader, hash func() string, wrong *error) io.Reader {
+	if hash == nil {
+		return content
 	}
-	if got, want := hex.EncodeToString(c.sum.Sum(nil)), c.want(); want != "" && got != strings.ToLower(want) {
-		c.err = fmt.Errorf("what came has the SHA-256 %s, and not %.64s", got, want)
-		return n, c.err
-	}
-	return n, io.EOF
+	return &operation.Hashed{Reader: content, End: func(sum []byte) error {
+		if got, want := hex.EncodeToString(sum), hash(); want != "" && got != strings.ToLower(want) {
+			*wrong = fmt.Errorf("what came has the SHA-256 %s, and not %.64s", got, want)
+		}
+		return *wrong
+	}}
 }
 
 // OpenFiles is ReadFile or, of a directory, ReadDirectory.

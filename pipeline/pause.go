@@ -352,8 +352,8 @@ func (r *run) unpack(ctx context.Context, s *session.Session, k *savedFiles) err
 	if err != nil {
 		return err
 	}
-	sum := &checked{Reader: io.NewSectionReader(k.file, 0, k.size), sum: sha256.New(), want: func() string { return k.sum }}
-	if _, err = c.Unpack(ctx, home, guest.AllLinks, sum); err != nil {
+	content := checked(io.NewSectionReader(k.file, 0, k.size), func() string { return k.sum }, new(error))
+	if _, err = c.Unpack(ctx, home, guest.AllLinks, content); err != nil {
 		return fileFault(s, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"hash"
 	"io"
 	"mime"
 	"net/http"
@@ -20,6 +21,28 @@ const (
 func IsTar(h http.Header) bool {
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	return kind == Tar
+}
+
+// Hashed is content that calls End with its SHA-256 where it ends. An error of that stands in the place of the end.
+type Hashed struct {
+	io.Reader
+	End func(sum []byte) error
+	sum hash.Hash
+}
+
+// Read implements [io.Reader].
+func (h *Hashed) Read(b []byte) (int, error) {
+	if h.sum == nil {
+		h.sum = sha256.New()
+	}
+	n, err := h.Reader.Read(b)
+	h.sum.Write(b[:n])
+	if err == io.EOF {
+		if wrong := h.End(h.sum.Sum(nil)); wrong != nil {
+			err = wrong
+		}
+	}
+	return n, err
 }
 
 // digestName is the header field, or the trailer, with the hash of content (RFC 9530).

@@ -3,12 +3,10 @@ package operation
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"mime"
 	"net/http"
@@ -260,53 +258,19 @@ func (o *route) receive(ctx context.Context, s *Server, args any) (kind string, 
 	if err != nil {
 		return "", nil, err
 	}
-	return res.Header.Get("Content-Type"), &received{res, sha256.New()}, nil
-}
-
-// received is content whose hash follows it.
-type received struct {
-	*http.Response
-	sum hash.Hash
-}
-
-// Read implements [io.Reader].
-func (r *received) Read(b []byte) (int, error) {
-	n, err := r.Body.Read(b)
-	r.sum.Write(b[:n])
-	if err == io.EOF {
-		if want, ok := Digest(r.Trailer); !ok || want != hex.EncodeToString(r.sum.Sum(nil)) {
-			err = errors.New("what came is not what was sent: its SHA-256 is another")
+	content = &contents{res.Body, &Hashed{Reader: res.Body, End: func(sum []byte) error {
+		if want, ok := Digest(res.Trailer); !ok || want != hex.EncodeToString(sum) {
+			return errors.New("what came is not what was sent: its SHA-256 is another")
 		}
-	}
-	return n, err
+		return nil
+	}}}
+	return res.Header.Get("Content-Type"), content, nil
 }
 
-// Close implements [io.Closer].
-func (r *received) Close() error { return r.Body.Close() }
-
-// sending is content that is followed by its hash.
-type sending struct {
-	io.Reader
-	sum hash.Hash
-	end func(sum []byte)
-}
-
-// Read implements [io.Reader].
-func (s *sending) Read(b []byte) (int, error) {
-	n, err := s.Reader.Read(b)
-	s.sum.Write(b[:n])
-	if err == io.EOF {
-		s.end(s.sum.Sum(nil))
-	}
-	return n, err
-}
-
-// Close implements [io.Closer].
-func (s *sending) Close() error {
-	if c, is := s.Reader.(io.Closer); is {
-		return c.Close()
-	}
-	return nil
+// contents are those of what is closed, with its hash.
+type contents struct {
+	io.Closer
+	*Hashed
 }
 
 func (o *route) ask(ctx context.Context, s *Server, args any, content io.Reader) (*http.Response, error) {
@@ -317,7 +281,14 @@ func (o *route) ask(ctx context.Context, s *Server, args any, content io.Reader)
 	if content != nil {
 		req.Header.Set("Content-Type", o.Content)
 		req.Trailer = http.Header{digestName: nil}
-		req.Body = &sending{content, sha256.New(), func(sum []byte) { req.Trailer.Set(digestName, digestOf(sum)) }}
+		body, closes := content.(io.ReadCloser)
+		if !closes {
+			body = io.NopCloser(content)
+		}
+		req.Body = &contents{body, &Hashed{Reader: body, End: func(sum []byte) error {
+			req.Trailer.Set(digestName, digestOf(sum))
+			return nil
+		}}}
 		defer context.AfterFunc(ctx, func() { req.Body.Close() })() // net/http waits for a read that waits
 		req.ContentLength = -1
 	}
