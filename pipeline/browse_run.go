@@ -116,8 +116,8 @@ func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got brow
 		return got, out, broken
 	}
 	last := output.String()
-	if said := page.Line(last[max(0, len(last)-maxWords):], maxWords); errors.Is(err, browser.ErrLost) && said != "" {
-		err = fmt.Errorf("%w; it said: %s", err, said)
+	if words := page.Line(last[max(0, len(last)-maxWords):], maxWords); errors.Is(err, browser.ErrLost) && words != "" {
+		err = fmt.Errorf("%w; it said: %s", err, words)
 	}
 	return got, out, err
 }

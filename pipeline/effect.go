@@ -81,9 +81,11 @@ func (r *run) end(ctx context.Context, w work) (Result, error) {
 	return r.res, nil
 }
 
-// task is the work of an effect that has no sandbox of its own, or one that its caller never sees: what the server does itself.
+// task is the work of an effect that has no sandbox of its own, or one that its caller never sees: what the server does itself, and what a
+// session's sandbox runs beside its interpreters.
 type task struct {
 	*run
+	out   *outcome        // of a program that do has run, nil without one
 	stage string          // whose errors its errors are
 	slots backends.Limits // whose CPU is what it takes of the queue; zero does not wait
 	wall  time.Duration   // of do; 0 is as long as its caller waits
@@ -115,7 +117,9 @@ func (t *task) perform(ctx context.Context) error {
 	}
 	began := time.Now()
 	err := t.do(ctx)
-	t.res.WallMS = milliseconds(time.Since(began))
+	if t.out == nil { // or it is known better
+		t.res.WallMS = milliseconds(time.Since(began))
+	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -130,11 +134,20 @@ func (t *task) seal(ctx context.Context) error {
 	if !t.started {
 		return nil
 	}
-	return t.signOutcome(ctx, nil, nil)
+	if t.out != nil {
+		t.res.Stdout, t.res.StdoutCut = t.out.stdout.contents()
+		t.res.Stderr, t.res.StderrCut = t.out.stderr.contents()
+		t.scrub()
+		t.captureOutput()
+	}
+	return t.signOutcome(ctx, t.out, nil)
 }
 
-func (t *task) settle(context.Context, error) {
+func (t *task) settle(ctx context.Context, unrecorded error) {
 	t.res.Timings.Total = time.Since(t.began).Microseconds()
+	if t.out != nil && unrecorded == nil {
+		t.storeResult(ctx)
+	}
 }
 
 // change is a task that takes no time: one row says that it was made, before it takes effect.

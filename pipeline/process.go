@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
@@ -65,86 +64,56 @@ func (q Process) plan(_ context.Context, r *run) (work, error) {
 			return nil, err
 		}
 	}
-	w := &processWork{run: r, session: s, Process: q}
-	w.plan.request.Namespace = r.res.Namespace
-	if w.plan.containment, err = r.p.containmentOf(info.Backend, info.Profile, nil); err != nil {
+	done, err := s.Use()
+	if err != nil {
+		return nil, sessionError(StageQueue, err)
+	}
+	r.releases = append(r.releases, done)
+	c := plan{program: validate.Checked{Language: validate.Command, Name: path.Base(q.Args[0])}, limits: BoundsOf(info.Limits)}
+	if c.containment, err = r.p.containmentOf(info.Backend, info.Profile, nil); err != nil {
 		return nil, err
 	}
-	w.plan.program, w.plan.limits = validate.Checked{Language: validate.Command, Name: path.Base(q.Args[0])}, BoundsOf(info.Limits)
-	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = validate.Command, w.plan.program.Name, info.Profile, info.Backend
-	r.know(w.plan)
-	return w, nil
-}
-
-// processWork is a Process under way.
-type processWork struct {
-	*run
-	Process
-	session *session.Session
-	plan    plan
-	out     *outcome
-}
-
-func (w *processWork) acquire(context.Context) error {
-	done, err := w.session.Use()
-	if err != nil {
-		return sessionError(StageQueue, err)
+	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = validate.Command, c.program.Name, info.Profile, info.Backend
+	r.know(c)
+	t := &task{run: r, stage: StageBackend}
+	t.do = func(ctx context.Context) error {
+		t.out = newOutcome(c.limits.Output, q.Stdout, q.Stderr, true, nil)
+		r.releases = append(r.releases, func() { t.out.deliver(ctx) })
+		if err := q.run(ctx, r, s, t.out); err != nil {
+			return err
+		}
+		return c.holds(t.out.Contained.InForce())
 	}
-	w.releases = append(w.releases, done)
-	return nil
+	return t, nil
 }
 
-func (w *processWork) start(ctx context.Context) error { return w.recordStart(ctx) }
-
-func (w *processWork) perform(ctx context.Context) error {
-	defer w.time(&w.res.Timings.Exec)()
-	out := newOutcome(w.plan.limits.Output, w.Stdout, w.Stderr, true, nil)
-	w.out = out
-	w.releases = append(w.releases, func() { out.deliver(ctx) })
-	stdout, stderr, end := w.pipes(out)
+// run has the program run in its session.
+func (q Process) run(ctx context.Context, r *run, s *session.Session, out *outcome) error {
+	stdout, stderr, end := r.pipes(out)
 	running, kill := context.WithCancel(ctx)
 	defer kill()
-	loose := func() { out.stdout.loosen(); out.stderr.loosen() }
-	defer context.AfterFunc(running, loose)()
+	defer context.AfterFunc(running, func() { out.stdout.loosen(); out.stderr.loosen() })()
 	go func() { // a session that ends waits for no reader
 		select {
-		case <-w.session.Dead():
+		case <-s.Dead():
 			kill()
 		case <-running.Done():
 		}
 	}()
 	var err error
-	out.Result, err = w.session.Sandbox().Exec(running, backends.Command{
-		Args: w.Args, Env: slices.Concat(w.session.Environment(), w.Env), Dir: w.Dir, Endless: true,
+	out.Result, err = s.Sandbox().Exec(running, backends.Command{
+		Args: q.Args, Env: slices.Concat(s.Environment(), q.Env), Dir: q.Dir, Endless: true,
 	}, backends.Streams{
-		Stdin: w.Stdin, Stdout: stdout, Stderr: stderr, Terminal: w.Terminal, Interrupt: w.Interrupt, Terminate: w.Terminate,
+		Stdin: q.Stdin, Stdout: stdout, Stderr: stderr, Terminal: q.Terminal, Interrupt: q.Interrupt, Terminate: q.Terminate,
 		Begun: func(c backends.Containment) {
-			if w.Begun != nil {
-				w.Begun(c.PID)
+			if q.Begun != nil {
+				q.Begun(c.PID)
 			}
 		},
 	})
-	if err = errors.Join(err, end()); err != nil && w.session.Over() != nil {
-		return sessionError(StageBackend, w.session.Over())
+	if err = errors.Join(err, end()); err != nil && s.Over() != nil {
+		return sessionError(StageBackend, s.Over())
 	}
-	if err != nil {
-		return broke(StageBackend, err)
-	}
-	w.res.addOutcome(out.Result)
-	return w.plan.holds(out.Contained.InForce())
-}
-
-func (w *processWork) seal(ctx context.Context) error {
-	w.res.Stdout, w.res.StdoutCut = w.out.stdout.contents()
-	w.res.Stderr, w.res.StderrCut = w.out.stderr.contents()
-	w.scrub()
-	w.captureOutput()
-	return w.signOutcome(ctx, w.out, nil)
-}
-
-func (w *processWork) settle(ctx context.Context, unrecorded error) {
-	w.res.Timings.Total = time.Since(w.began).Microseconds()
-	if unrecorded == nil {
-		w.storeResult(ctx)
-	}
+	r.res.addOutcome(out.Result)
+	return err
 }
