@@ -140,6 +140,7 @@ func TestEventsAreBounded(t *testing.T) {
 		{"text", map[string]any{"a": "x", "b": strings.Repeat("x", maxSize)}, []string{"a", "left_out"}, []string{"b"}},
 		{"bytes", map[string]any{"a": "x", "b": make([]byte, 1<<20)}, []string{"a", "left_out"}, []string{"b"}},
 		{"a long key", map[string]any{"a": "x", strings.Repeat("k", maxSize): 1}, []string{"a", "left_out"}, nil},
+		{"no JSON", map[string]any{"a": "x", "b": func() {}}, []string{"a", "left_out"}, []string{"b"}},
 		{"a loop", map[string]any{"a": "x", "b": loop}, []string{"a", "left_out"}, []string{"b"}},
 		{"the largest only", map[string]any{"a": strings.Repeat("x", maxSize/2), "b": strings.Repeat("x", maxSize)}, []string{"a", "left_out"}, []string{"b"}},
 		{"many", many, nil, nil},

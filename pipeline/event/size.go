@@ -74,7 +74,7 @@ func entry(key string, value any) int {
 		return total + perValue
 	}
 	text, err := json.Marshal(value)
-	if err != nil { // a loop, for instance, which is too much for anybody
+	if err != nil { // a loop, or what is none of JSON's: nobody could be told
 		return total + maxSize
 	}
 	return total + len(text)
