@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,8 +142,7 @@ func TestApprovals(t *testing.T) {
 		return s
 	}
 	granted := func(domain string) bool {
-		_, ok := r.cfg.Approvals.Granted(approval.Egress, "n", domain, "")
-		return ok
+		return slices.ContainsFunc(r.cfg.Approvals.Grants(), func(g approval.Grant) bool { return g.Question.Namespace == "n" && g.Question.What == domain })
 	}
 	t.Run("no dialogs", func(t *testing.T) {
 		p := r.hello("2025-11-25", `{}`)

@@ -21,7 +21,8 @@ func TestCapture(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bus := event.NewBus()
 			r := newRig(t, func(c *Config) { c.Capture, c.Bus = tt.capture, bus })
-			events, cancel := bus.Subscribe(event.All, 100)
+			listening, _, _ := bus.Listen(event.Filter{Namespace: event.All}, 100, 0)
+			events, cancel := listening.Events(), listening.Cancel
 			r.memory.Set("default", "TOKEN", []byte("hunter2-hunter2"))
 			_, err := r.shell("# code-4711 hunter2-hunter2\necho stdout-4''711 $TOKEN; echo stderr-4''711 >&2", func(q *Request) { q.Secrets = []string{"TOKEN"} })
 			if err != nil {

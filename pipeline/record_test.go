@@ -213,7 +213,8 @@ func TestLongNamesDoNotBreakTheRecord(t *testing.T) {
 func TestListenersHearOnlyWhatTheLogHolds(t *testing.T) {
 	bus := event.NewBus()
 	r := newRig(t, func(c *Config) { c.Bus = bus })
-	events, cancel := bus.Subscribe("default", 100)
+	listening, _, _ := bus.Listen(event.Filter{Namespace: "default"}, 100, 0)
+	events, cancel := listening.Events(), listening.Cancel
 	r.log.failAt(event.ExecutionCompleted)
 	r.shell("echo x > file", nil)
 	r.log.fail = nil

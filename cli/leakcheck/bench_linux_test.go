@@ -105,7 +105,8 @@ func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
 // listen keeps all events, and returns what waits for their end.
 func (b *bench) listen(bus *event.Bus) func() {
-	events, _ := bus.Subscribe(event.All, 1<<14)
+	listening, _, _ := bus.Listen(event.Filter{Namespace: event.All}, 1<<14, 0)
+	events := listening.Events()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

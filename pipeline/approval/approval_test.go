@@ -96,7 +96,8 @@ func TestLifeInTheLog(t *testing.T) {
 	}
 	defer log.Close()
 	bus := event.NewBus()
-	events, _ := bus.Subscribe("team", 10)
+	listening, _, _ := bus.Listen(event.Filter{Namespace: "team"}, 10, 0)
+	events := listening.Events()
 	b, _ := newBroker(t, Config{Audit: log, Bus: bus})
 	p := ask(t, b, web)
 	if err := b.Answer(t.Context(), strings.ToLower(p.Question.ID), yes); err != nil {

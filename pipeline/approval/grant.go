@@ -91,16 +91,6 @@ func (b *Broker) find(m map[bound]Grant, q Question, codes ...string) (Grant, bo
 	return Grant{}, false
 }
 
-// Granted reports whether somebody has approved exactly this, for this code or for all code of the
-// namespace, whatever run and session it is in, and returns what they said.
-func (b *Broker) Granted(kind, namespace, what, codeSHA256 string) (Answer, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	q := Question{Kind: kind, Namespace: namespace, What: what}
-	g, ok := b.find(b.granted, q, codeSHA256, "")
-	return g.Answer, ok
-}
-
 // Grants returns the approvals that hold, the oldest question first.
 func (b *Broker) Grants() []Grant {
 	return b.grants(func(bound, Grant) bool { return true })

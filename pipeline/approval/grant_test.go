@@ -143,3 +143,13 @@ func TestNoStandsForAWhile(t *testing.T) {
 		t.Error("it can't be asked again")
 	}
 }
+
+// Granted reports whether somebody has approved exactly this, for this code or for all code of the
+// namespace, whatever run and session it is in, and returns what they said.
+func (b *Broker) Granted(kind, namespace, what, codeSHA256 string) (Answer, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := Question{Kind: kind, Namespace: namespace, What: what}
+	g, ok := b.find(b.granted, q, codeSHA256, "")
+	return g.Answer, ok
+}

@@ -29,7 +29,8 @@ func openLog(t *testing.T) *audit.Log {
 
 func TestGrant(t *testing.T) {
 	log, bus := openLog(t), event.NewBus()
-	events, _ := bus.Subscribe("team", 10)
+	listening, _, _ := bus.Listen(event.Filter{Namespace: "team"}, 10, 0)
+	events := listening.Events()
 	b, _ := newBroker(t, Config{Audit: log, Bus: bus})
 	g, err := b.Grant(t.Context(), Question{Kind: Egress, What: "example.com", Namespace: "team", For: time.Minute}, yes)
 	if err != nil {

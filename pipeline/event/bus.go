@@ -119,12 +119,6 @@ func (b *Bus) Listen(f Filter, buffer int, since uint64) (s *Subscription, befor
 	return s, before, forgotten
 }
 
-// Subscribe is Listen without what was before, for the events of one namespace (or [All]).
-func (b *Bus) Subscribe(namespace string, buffer int) (events <-chan Event, cancel func()) {
-	s, _, _ := b.Listen(Filter{Namespace: namespace}, buffer, 0)
-	return s.Events(), s.Cancel
-}
-
 func (b *Bus) remove(s *Subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -227,3 +227,9 @@ func BenchmarkPublish(b *testing.B) {
 		})
 	}
 }
+
+// Subscribe is Listen without what was before, for the events of one namespace (or [All]).
+func (b *Bus) Subscribe(namespace string, buffer int) (events <-chan Event, cancel func()) {
+	s, _, _ := b.Listen(Filter{Namespace: namespace}, buffer, 0)
+	return s.Events(), s.Cancel
+}

@@ -246,7 +246,8 @@ func TestMetrics(t *testing.T) {
 	bus.Publish(event.Event{Name: event.EgressDenied, Data: map[string]any{"name": "x.example"}})
 	bus.Publish(event.Event{Name: event.EgressDenied, Data: map[string]any{"name": "y.example"}})
 	bus.Publish(event.Event{Name: event.EgressApproved, Data: map[string]any{"what": "z.example"}})
-	slow, _ := bus.Subscribe(event.All, 1)
+	listening, _, _ := bus.Listen(event.Filter{Namespace: event.All}, 1, 0)
+	slow := listening.Events()
 	for range 4 {
 		bus.Publish(event.Event{Name: event.VaultAccessed})
 	}
