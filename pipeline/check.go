@@ -184,8 +184,26 @@ func (p *Pipeline) containmentOf(backend, profile string, more []string) (c cont
 		return c, err
 	}
 	c.profile = cmp.Or(profile, p.cfg.Profile)
-	c.base, c.requires, err = p.profile(c.backend, c.profile, more)
-	return c, err
+	known, ok := p.cfg.Profiles[c.profile]
+	if !ok {
+		return c, refuse(StageValidate, fmt.Sprintf("there is no profile called %q", c.profile),
+			"choose one of: "+strings.Join(slices.Sorted(maps.Keys(p.cfg.Profiles)), ", ")+", or name it under ", remedy.Setting.With("profiles"))
+	}
+	if c.base = known.Base; known.Require == nil {
+		known.Require = c.backend.Promises(c.base)
+	}
+	layers := slices.Concat(known.Require, more)
+	for _, l := range layers {
+		if !slices.Contains(allLayers, l) {
+			return c, refuse(StageValidate, fmt.Sprintf("there is no layer called %q", l), "choose from: "+strings.Join(allLayers, ", "))
+		}
+	}
+	for _, l := range allLayers {
+		if slices.Contains(layers, l) {
+			c.requires = append(c.requires, l)
+		}
+	}
+	return c, nil
 }
 
 // backend returns the backend of this name, or the default one.
@@ -202,32 +220,6 @@ func (p *Pipeline) backend(name string) (backends.Backend, error) {
 	}
 	return nil, refuse(StageValidate, fmt.Sprintf("there is no backend called %q", name),
 		"choose one of: "+strings.Join(names, ", "))
-}
-
-// profile returns on which of backend b's profiles the named one stands, and the layers without
-// which the run must not start: its own, and more.
-func (p *Pipeline) profile(b backends.Backend, name string, more []string) (base string, requires []string, err error) {
-	profile, ok := p.cfg.Profiles[name]
-	if !ok {
-		return "", nil, refuse(StageValidate, fmt.Sprintf("there is no profile called %q", name),
-			"choose one of: "+strings.Join(slices.Sorted(maps.Keys(p.cfg.Profiles)), ", ")+", or name it under ", remedy.Setting.With("profiles"))
-	}
-	if profile.Require == nil {
-		profile.Require = b.Promises(profile.Base)
-	}
-	layers := slices.Concat(profile.Require, more)
-	for _, l := range layers {
-		if !slices.Contains(allLayers, l) {
-			return "", nil, refuse(StageValidate, fmt.Sprintf("there is no layer called %q", l),
-				"choose from: "+strings.Join(allLayers, ", "))
-		}
-	}
-	for _, l := range allLayers {
-		if slices.Contains(layers, l) {
-			requires = append(requires, l)
-		}
-	}
-	return profile.Base, requires, nil
 }
 
 var allLayers = slices.Concat(backends.ContainmentLayers, []string{backends.LayerCgroup, backends.LayerRlimit})

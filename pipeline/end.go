@@ -107,7 +107,11 @@ func (e *execution) settle(ctx context.Context, unrecorded error) {
 	if text := e.unknown.warning(); text != "" {
 		e.warn(text)
 	}
-	e.saveReceipt(e.request.Artifacts)
+	if dir := e.request.Artifacts; dir != "" && e.p.cfg.Keys != nil { // the log has it by now
+		if err := signer.SaveReceipt(dir, e.envelope); err != nil && e.res.ArtifactsFailed == "" {
+			e.res.ArtifactsFailed = e.clean(err.Error())
+		}
+	}
 	e.res.Timings.Total = time.Since(e.began).Microseconds()
 	e.storeResult(ctx)
 }

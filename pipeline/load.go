@@ -41,8 +41,8 @@ func (l Load) Of(counts func(namespace string) bool) Load {
 // Free reports whether a run with these limits could start at once.
 func (p *Pipeline) Free(l backends.Limits) bool {
 	l.CPU = cmp.Or(l.CPU, p.cfg.Limits.CPU)
-	running, waiting, slots := p.cfg.Queue.load()
-	return waiting == 0 && running+min(max(weight(l), 1), slots) <= slots
+	now := p.Load()
+	return now.Waiting == 0 && now.Running+min(max(weight(l), 1), now.Slots) <= now.Slots
 }
 
 func (q *Queue) detail() Load {

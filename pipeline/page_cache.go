@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -31,10 +32,8 @@ func (s *pages) get(key pageKey) (fetchedPage, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tidy(time.Now())
-	for _, one := range s.all {
-		if one.key == key {
-			return one.fetchedPage, true
-		}
+	if i := slices.IndexFunc(s.all, func(one cachedPage) bool { return one.key == key }); i >= 0 {
+		return s.all[i].fetchedPage, true
 	}
 	return fetchedPage{}, false
 }
@@ -42,12 +41,7 @@ func (s *pages) get(key pageKey) (fetchedPage, bool) {
 func (s *pages) put(key pageKey, k fetchedPage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, one := range s.all {
-		if one.key == key {
-			s.all = append(s.all[:i:i], s.all[i+1:]...)
-			break
-		}
-	}
+	s.all = slices.DeleteFunc(s.all, func(one cachedPage) bool { return one.key == key })
 	s.all = append(s.all, cachedPage{key, k, time.Now()})
 	s.tidy(time.Now())
 }

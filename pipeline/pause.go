@@ -49,15 +49,11 @@ func (q PauseSession) plan(_ context.Context, r *run) (work, error) {
 		if err := r.p.keepFiles(ctx, s, &savedFiles{id: q.Session}); err != nil {
 			return sessionErrorOnce(err)
 		}
-		who := caller(ctx)
-		s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
-		info, err := r.p.sessions.End(q.Session, "paused")
+		err := r.endSession(ctx, s, "paused")
 		if err != nil {
 			r.p.paused.drop(q.Session)
-			return sessionErrorOnce(err)
 		}
-		r.res.Answer = info
-		return nil
+		return err
 	}}, row: "session.paused", facts: facts{"session": q.Session}}, nil
 }
 

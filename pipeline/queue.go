@@ -201,10 +201,3 @@ func (q *Queue) admit() {
 		w.answer <- nil
 	}
 }
-
-// load returns how many slots are taken, how many requests wait, and the number of slots.
-func (q *Queue) load() (running, waiting, slots int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.slots - q.free, q.waiting, q.slots
-}

@@ -331,8 +331,8 @@ func TestReturn(t *testing.T) {
 		if got, want := fmt.Sprint(order), "[no a3 no a2 back1 b back2 a1]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		if running, waiting, _ := q.load(); running != 0 || waiting != 0 || q.back != 0 {
-			t.Errorf("%d run, %d wait, %d of them again", running, waiting, q.back)
+		if now := q.detail(); now.Running != 0 || now.Waiting != 0 || q.back != 0 {
+			t.Errorf("%d run, %d wait, %d of them again", now.Running, now.Waiting, q.back)
 		}
 	})
 }

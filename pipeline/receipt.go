@@ -33,17 +33,6 @@ func (r *run) signOutcome(ctx context.Context, out *outcome, inputs map[string]s
 	return nil
 }
 
-// saveReceipt puts the receipt, which is in the log by now, beside the artifacts where a caller has a directory
-// for them.
-func (r *run) saveReceipt(dir string) {
-	if dir == "" || r.p.cfg.Keys == nil {
-		return
-	}
-	if err := signer.SaveReceipt(dir, r.envelope); err != nil && r.res.ArtifactsFailed == "" {
-		r.res.ArtifactsFailed = r.clean(err.Error())
-	}
-}
-
 // receipt returns the receipt of what is handed out: output as it was redacted, and cut unless its caller got all. out is nil
 // where nothing ran in a sandbox of the run.
 func (r *run) receipt(out *outcome, inputs map[string]string) signer.Receipt {

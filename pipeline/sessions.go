@@ -239,15 +239,20 @@ func (q EndSession) plan(_ context.Context, r *run) (work, error) {
 		return nil, err
 	}
 	return &change{task: task{run: r, stage: StageValidate, do: func(ctx context.Context) error {
-		who := caller(ctx)
-		s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
-		info, err := r.p.sessions.End(q.Session, "closed")
-		if err != nil {
-			return sessionError(StageValidate, err)
-		}
-		r.res.Answer = info
-		return nil
+		return r.endSession(ctx, s, "closed")
 	}}}, nil
+}
+
+// endSession ends a session for a reason, and has its row say who did.
+func (r *run) endSession(ctx context.Context, s *session.Session, why string) error {
+	who := caller(ctx)
+	s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
+	info, err := r.p.sessions.End(s.Info().ID, why)
+	if err != nil {
+		return sessionError(StageValidate, err)
+	}
+	r.res.Answer = info
+	return nil
 }
 
 // own returns a living session of a namespace.

@@ -71,11 +71,7 @@ func (t *counters) add(r Result) {
 }
 
 // Stats returns the figures of the server so far.
-func (p *Pipeline) Stats() Stats {
-	s := p.StatsOf(func(string) bool { return true })
-	s.Running, s.Waiting, s.Slots = p.cfg.Queue.load()
-	return s
-}
+func (p *Pipeline) Stats() Stats { return p.StatsOf(func(string) bool { return true }) }
 
 // StatsOf returns the figures of some namespaces so far. Slots and Pools are those of the whole server.
 func (p *Pipeline) StatsOf(counts func(namespace string) bool) Stats {

@@ -60,7 +60,7 @@ func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
 	if err := s.Over(); err != nil {
 		return nil, err
 	}
-	if s.agent != nil && !s.agent() {
+	if s.plan.Agent != nil && !s.plan.Agent() {
 		return nil, ErrNoAgent
 	}
 	a := s.guests.current(s)

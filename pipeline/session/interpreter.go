@@ -79,7 +79,7 @@ func (s *Session) NewContext(ctx context.Context, c Context, env []string) (Cont
 
 // startMain starts the kernel of the first interpreter.
 func (s *Session) startMain(ctx context.Context, sandbox backends.Sandbox) (*kernel.Kernel, error) {
-	return s.startKernel(ctx, sandbox, s.info.Language, backends.Command{Env: s.env, Main: true})
+	return s.startKernel(ctx, sandbox, s.info.Language, backends.Command{Env: s.plan.Env, Main: true})
 }
 
 // startKernel starts a kernel. One of the operator's has the time of a cell until it is ready.
@@ -100,7 +100,7 @@ func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, lan
 
 // startBeside starts the kernel of an interpreter beside the first.
 func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
-	k, err := s.startKernel(ctx, s.Sandbox(), in.language, backends.Command{Dir: in.dir, Env: slices.Concat(s.env, in.env), Endless: true})
+	k, err := s.startKernel(ctx, s.Sandbox(), in.language, backends.Command{Dir: in.dir, Env: slices.Concat(s.plan.Env, in.env), Endless: true})
 	if err != nil {
 		if over := s.Over(); over != nil {
 			return over

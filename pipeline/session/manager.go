@@ -91,8 +91,8 @@ func (k *Manager) now() time.Time { return k.cfg.Now().UTC() }
 
 // Plan describes a new session.
 type Plan struct {
-	Info     Info // without times and state; Idle and Lifetime 0 are the defaults
-	Env      []string
+	Info     Info        // without times and state; Idle and Lifetime 0 are the defaults
+	Env      []string    // of the interpreters, on top of the sandbox's own
 	Leases   *vault.Held // of the session; nil has none yet
 	Outbound *outbound.Session
 
@@ -120,7 +120,8 @@ func (k *Manager) Check(idle, lifetime time.Duration) error {
 // Open starts a session in the sandbox that start makes. ready is called when it stands; an error of
 // it ends the session again.
 func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
-	s := &Session{manager: k, build: start, env: p.Env, outbound: p.Outbound, tools: p.Tools, toolTimeout: p.ToolTimeout, agent: p.Agent, close: p.Close, info: p.Info, leases: cmp.Or(p.Leases, &vault.Held{}), more: map[string]*interpreter{},
+	p.Leases = cmp.Or(p.Leases, &vault.Held{})
+	s := &Session{manager: k, build: start, plan: p, info: p.Info, more: map[string]*interpreter{},
 		interpreter: interpreter{language: p.Info.Language, sem: make(chan struct{}, 1)}, guests: newGuests(),
 		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
 	place := coming{p.Info.Namespace, p.Info.Owner}
@@ -147,7 +148,7 @@ func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) 
 
 // done calls what ends with a session beside its sandbox.
 func (s *Session) done() {
-	for _, f := range s.close {
+	for _, f := range s.plan.Close {
 		f()
 	}
 }

@@ -23,12 +23,7 @@ type Session struct {
 	interpreter // the first, which all that names none is about; without a language there is none
 	manager     *Manager
 	build       func(context.Context) (backends.Sandbox, error)
-	env         []string // of the interpreter, on top of the sandbox's own
-	close       []func() // what else ends with it
-	outbound    *outbound.Session
-	tools       []kernel.Tool
-	toolTimeout time.Duration
-	agent       func() bool // see Plan
+	plan        Plan
 
 	line []*ticket // guarded by the manager's lines
 
@@ -39,7 +34,6 @@ type Session struct {
 	users   int                     // that keep it from being idle
 	using   sync.WaitGroup          // the same
 	dead    chan struct{}
-	leases  *vault.Held
 	guests  guests
 	pausing atomic.Bool
 	cells   map[string]string // NAME -> VALUE of the environment that cells were given
@@ -176,13 +170,13 @@ func (s *Session) Use() (done func(), err error) {
 func (s *Session) Dead() <-chan struct{} { return s.dead }
 
 // Environment returns the variables of all that runs in the session.
-func (s *Session) Environment() []string { return slices.Clone(s.env) }
+func (s *Session) Environment() []string { return slices.Clone(s.plan.Env) }
 
 // AddLease keeps a lease until the session ends: what one cell has leased, a later one may still print.
-func (s *Session) AddLease(l *vault.Lease) { s.leases.Add(l) }
+func (s *Session) AddLease(l *vault.Lease) { s.plan.Leases.Add(l) }
 
 // Leases returns all leases of the session.
-func (s *Session) Leases() vault.Leases { return s.leases.Leases() }
+func (s *Session) Leases() vault.Leases { return s.plan.Leases.Leases() }
 
 // Redact removes all secrets that the session ever leased from text.
 func (s *Session) Redact(text string) string { return s.Leases().Redact(text) }
@@ -204,13 +198,13 @@ func (s *Session) Env() []string {
 }
 
 // Outbound returns the session's egress session, nil if it has none.
-func (s *Session) Outbound() *outbound.Session { return s.outbound }
+func (s *Session) Outbound() *outbound.Session { return s.plan.Outbound }
 
 // Tools returns the functions of the session's client that its code can call.
-func (s *Session) Tools() []kernel.Tool { return s.tools }
+func (s *Session) Tools() []kernel.Tool { return s.plan.Tools }
 
 // ToolTimeout bounds each call of them; 0 is not said.
-func (s *Session) ToolTimeout() time.Duration { return s.toolTimeout }
+func (s *Session) ToolTimeout() time.Duration { return s.plan.ToolTimeout }
 
 // Sandbox returns the sandbox of the session.
 func (s *Session) Sandbox() backends.Sandbox {
