@@ -127,12 +127,10 @@ func (s *Store) scan(dir *os.Root) []run {
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), gonePrefix) {
 			_ = dir.RemoveAll(e.Name())
-			continue
 		}
-		if id, err := parse(e.Name()); err != nil || id != e.Name() || !e.IsDir() {
-			continue
-		}
-		runs = append(runs, measure(s.c.Dir, e.Name()))
+	}
+	for _, id := range s.onDisk() {
+		runs = append(runs, measure(s.c.Dir, id))
 	}
 	slices.SortFunc(runs, func(a, b run) int { return cmp.Or(a.put.Compare(b.put), strings.Compare(a.id, b.id)) })
 	return runs

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,17 +123,11 @@ func (s *Session) Contexts() []Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []Context{}
-	for _, in := range slices.SortedFunc(maps.Values(s.more), func(a, b *interpreter) int { return cmpTimes(a, b) }) {
+	older := func(a, b *interpreter) int { return cmp.Or(a.created.Compare(b.created), strings.Compare(a.id, b.id)) }
+	for _, in := range slices.SortedFunc(maps.Values(s.more), older) {
 		list = append(list, Context{ID: in.id, Language: in.language, Dir: in.dir, Created: in.created})
 	}
 	return list
-}
-
-func cmpTimes(a, b *interpreter) int {
-	if c := a.created.Compare(b.created); c != 0 {
-		return c
-	}
-	return strings.Compare(a.id, b.id)
 }
 
 // context returns an interpreter; "" is the first.

@@ -242,27 +242,26 @@ func (k *Manager) Get(id string) (*Session, error) {
 	if s := k.all[id]; s != nil {
 		return s, nil
 	}
-	for _, i := range k.gone {
-		if i.ID == id {
-			return nil, fmt.Errorf("%w: %s", ErrDead, reasons[i.Ended])
-		}
+	if i := k.past(id); i >= 0 {
+		return nil, fmt.Errorf("%w: %s", ErrDead, reasons[k.gone[i].Ended])
 	}
 	return nil, fmt.Errorf("%w: %.40q", ErrUnknown, id)
+}
+
+// past returns the index of a session among those that have ended, -1 if it is not there. The caller holds the lock.
+func (k *Manager) past(id string) int {
+	return slices.IndexFunc(k.gone, func(i Info) bool { return i.ID == id })
 }
 
 // Info tells about a session, also for a while after it has ended.
 func (k *Manager) Info(id string) (Info, error) {
 	k.mu.Lock()
-	s := k.all[id]
-	gone := slices.Clone(k.gone)
-	k.mu.Unlock()
-	if s != nil {
+	defer k.mu.Unlock()
+	if s := k.all[id]; s != nil {
 		return s.Info(), nil
 	}
-	for _, i := range gone {
-		if i.ID == id {
-			return i, nil
-		}
+	if i := k.past(id); i >= 0 {
+		return k.gone[i], nil
 	}
 	return Info{}, fmt.Errorf("%w: %.40q", ErrUnknown, id)
 }

@@ -90,7 +90,10 @@ type note struct{ title, body string }
 // noteOf is a question as it is shown; markup says whether the desktop reads the body as HTML.
 func noteOf(q approval.Question, markup bool) note {
 	lines := []string{short(q.What), "namespace " + short(q.Namespace)}
-	for _, f := range [][2]string{{"session ", q.Session}, {"client ", q.Client}, {"the agent says: ", agentReason(q)}} {
+	if q.Run != "" { // the reason of a run is ours, and says nothing that the question does not
+		q.Reason = ""
+	}
+	for _, f := range [][2]string{{"session ", q.Session}, {"client ", q.Client}, {"the agent says: ", q.Reason}} {
 		if f[1] != "" {
 			lines = append(lines, f[0]+short(f[1]))
 		}
@@ -104,14 +107,6 @@ func noteOf(q approval.Question, markup bool) note {
 		approval.Host: "An agent asks for access to this machine", approval.Package: "An agent asks to install packages",
 	}[q.Kind]
 	return note{"sandboxmcp: " + cmp.Or(title, "An agent's code asks for network access"), body}
-}
-
-// agentReason is the reason that an agent gives. That of a run is ours, and says nothing that the question does not.
-func agentReason(q approval.Question) string {
-	if q.Run != "" {
-		return ""
-	}
-	return q.Reason
 }
 
 // short is one thing on one line, with nothing in it that would change how the rest reads.

@@ -121,7 +121,9 @@ func wait(pid int, gone <-chan struct{}, t Task) Report {
 	r := Report{Over: true}
 	exceeded := make(chan string, 1)
 	if t.Join == 0 {
-		boundMemory(pid, t.Bounds)
+		if t.RAM > 0 { // of each process, and not of this one: it may need more than a small bound
+			_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(t.RAM), Max: uint64(t.RAM)}, nil) // it may have ended already
+		}
 		go watch(t.Bounds, exceeded)
 	}
 	ended, over := make(chan struct{}), make(chan struct{})

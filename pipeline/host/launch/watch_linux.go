@@ -30,13 +30,6 @@ func bound(b Bounds) error {
 	return nil
 }
 
-// boundMemory sets what the kernel keeps of RAM for each process. Not of this one: it may need more than a small bound.
-func boundMemory(pid int, b Bounds) {
-	if b.RAM > 0 { // it may have ended already
-		_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(b.RAM), Max: uint64(b.RAM)}, nil)
-	}
-}
-
 // watch says which of the bounds all descendants together are past, once. Each look is followed by a rest of ten times as
 // long, and 10 ms at least.
 func watch(b Bounds, exceeded chan<- string) {
