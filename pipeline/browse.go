@@ -51,8 +51,8 @@ func (q Browse) describe() Request { return Request{Namespace: q.Namespace, Name
 func (q Browse) plan(ctx context.Context, r *run) (work, error) {
 	q.Timeout = r.p.webTime(q.Timeout)
 	b := &browsing{run: r, Browse: q}
-	return r.planAction(ctx, action{tool: toolBrowser, what: q.URL, facts: facts{"screenshot": q.Screenshot, "wait_for": q.WaitFor},
-		stage: StageBackend, wall: b.Timeout + browserStart + browserEnd, check: b.check, do: b.do})
+	return r.planAction(ctx, q.URL, facts{"screenshot": q.Screenshot, "wait_for": q.WaitFor}, b.check,
+		task{stage: StageBackend, wall: b.Timeout + browserStart + browserEnd, do: b.do})
 }
 
 // browsing reads one page.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"maps"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -165,45 +166,32 @@ func (c *change) start(ctx context.Context) error {
 	return c.flush(ctx)
 }
 
-// action is a task outside of any sandbox: a command on the host, a file of the host, a page of the web. Start and end are rows like those
-// of a run, and a receipt says what came of it. What is told is free of every secret of the namespace: nobody leased one, and yet the
-// outside may know them.
-type action struct {
-	tool string // as the log names it
-	what string // in one line: the command, the path, the address
-
-	facts facts  // more that each row says
-	stage string // whose errors its errors are
-	wall  time.Duration
-
-	// check refuses what policy forbids. It may ask a person, and comes before the action's place in the queue and its first row.
-	check func(ctx context.Context) error
-	// do is the effect. It says in r.res how it ended, which is "ok" if it says nothing, and in r.facts what the last
-	// row is to hold. It cleans all text of the outside that it keeps, by r.clean, before it cuts it.
-	do func(ctx context.Context) error
-}
-
-// planAction checks an action.
-func (r *run) planAction(ctx context.Context, a action) (work, error) {
+// planAction plans a task outside of any sandbox: a command on the host, a file of the host, a page of the web. Start and end are rows like
+// those of a run, which say in one line what it is (the command, the path, the address) and more, and a receipt says what came of it. What
+// is told is free of every secret of the namespace: nobody leased one, and yet the outside may know them.
+//
+// check refuses what policy forbids. It may ask a person, and comes before the place in the queue and the first row. What t does says in
+// r.res how it ended, which is "ok" if it says nothing, and in r.facts what the last row is to hold. It cleans all text of the outside that
+// it keeps, by r.clean, before it cuts it.
+func (r *run) planAction(ctx context.Context, what string, more facts, check func(context.Context) error, t task) (work, error) {
 	if err := r.knowAll(ctx); err != nil {
 		return nil, err
 	}
-	r.factsOf(a)
-	if err := a.check(ctx); err != nil {
-		return nil, broke(a.stage, err)
+	r.factsOf(what, more)
+	if err := check(ctx); err != nil {
+		return nil, broke(t.stage, err)
 	}
-	return &task{run: r, stage: a.stage, slots: backends.Limits{CPU: 1}, wall: a.wall, do: a.do}, nil
+	t.run, t.slots = r, backends.Limits{CPU: 1}
+	return &t, nil
 }
 
 // factsOf has the rows say what an action is.
-func (r *run) factsOf(a action) {
+func (r *run) factsOf(what string, more facts) {
 	session := r.res.Session
-	r.facts = facts{"tool": a.tool, "what": long(a.what)}
+	r.facts = facts{"tool": r.res.Name, "what": long(what)}
 	r.facts.add("session", session, len(session))
 	r.asker("")
-	for k, v := range a.facts {
-		r.facts[k] = v
-	}
+	maps.Copy(r.facts, more)
 }
 
 // knowAll has the run know every secret of its namespace.
@@ -235,6 +223,6 @@ func (d Denial) plan(ctx context.Context, r *run) (work, error) {
 	if err := r.knowAll(ctx); err != nil {
 		return nil, err
 	}
-	r.factsOf(action{tool: d.Tool, what: d.What})
+	r.factsOf(d.What, nil)
 	return nil, refuse(cmp.Or(d.Stage, StageValidate), d.Reason, d.Remedy...)
 }

@@ -43,11 +43,6 @@ const (
 // DefaultHostBounds are those of a command on the host where the operator does not say: 2 GiB, 256 threads, all cores.
 var DefaultHostBounds = launch.Bounds{RAM: 2 << 30, Processes: 256, CPU: float64(runtime.NumCPU())}
 
-func (h Host) bounds() launch.Bounds {
-	d, b := DefaultHostBounds, h.Bounds
-	return launch.Bounds{RAM: cmp.Or(b.RAM, d.RAM), Processes: cmp.Or(b.Processes, d.Processes), CPU: cmp.Or(b.CPU, d.CPU)}
-}
-
 // verbRun begins the What of questions about commands; the pattern stands behind it.
 const verbRun = "run "
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
 // HostCommand runs one command on the host, outside of any sandbox, if the operator or a person has allowed it. The result's Answer is
@@ -54,7 +55,7 @@ func (c HostCommand) plan(ctx context.Context, r *run) (work, error) {
 		wall = min(wall, c.Timeout)
 	}
 	h := &hostRun{run: r, c: c}
-	return r.planAction(ctx, action{tool: "host_exec", what: what, stage: StageBackend, wall: wall, check: h.check, do: h.do})
+	return r.planAction(ctx, what, nil, h.check, task{stage: StageBackend, wall: wall, do: h.do})
 }
 
 // check decides, and asks a person where that can change the decision.
@@ -115,12 +116,13 @@ func (h *hostRun) do(ctx context.Context) error {
 	if err := h.allow(h.decide()); err != nil {
 		return err
 	}
-	cfg := h.p.cfg.Host
+	cfg, d := h.p.cfg.Host, DefaultHostBounds
+	bounds := launch.Bounds{RAM: cmp.Or(cfg.Bounds.RAM, d.RAM), Processes: cmp.Or(cfg.Bounds.Processes, d.Processes), CPU: cmp.Or(cfg.Bounds.CPU, d.CPU)}
 	keep := cmp.Or(cfg.Output, DefaultHostOutput)
 	out := newOutcome(keep, nil, nil, false, nil)
 	stdout, stderr, closePipes := h.pipes(out)
 	end, err := host.Run{Program: h.decided.Program, Words: h.words, Directory: h.dir, Stdin: h.c.Stdin, Stdout: stdout, Stderr: stderr,
-		Env: h.policy.Environment(cfg.Environment, os.LookupEnv), Bounds: cfg.bounds(), Cage: cfg.Cage}.Do(ctx)
+		Env: h.policy.Environment(cfg.Environment, os.LookupEnv), Bounds: bounds, Cage: cfg.Cage}.Do(ctx)
 	_ = closePipes() // they write to memory
 	h.res.Stdout, h.res.StdoutCut = out.stdout.contents()
 	h.res.Stderr, h.res.StderrCut = out.stderr.contents()

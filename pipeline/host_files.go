@@ -28,15 +28,13 @@ type HostCaller struct {
 
 // planFiles plans an action on files. What may be reached is looked at twice: an approval may have ended while it waited for its turn.
 func (r *run) planFiles(ctx context.Context, who HostCaller, what string, more facts, reach func(context.Context, HostCaller) error, do func(context.Context) error) (work, error) {
-	return r.planAction(ctx, action{tool: r.res.Name, what: what, facts: more, stage: StageBackend, wall: hostFileTime,
-		check: func(ctx context.Context) error { return reach(ctx, who) },
-		do: func(ctx context.Context) error {
-			if err := reach(ctx, HostCaller{Namespace: who.Namespace, Session: who.Session}); err != nil {
-				return err
-			}
-			return do(ctx)
-		},
-	})
+	check := func(ctx context.Context) error { return reach(ctx, who) }
+	return r.planAction(ctx, what, more, check, task{stage: StageBackend, wall: hostFileTime, do: func(ctx context.Context) error {
+		if err := reach(ctx, HostCaller{Namespace: who.Namespace, Session: who.Session}); err != nil {
+			return err
+		}
+		return do(ctx)
+	}})
 }
 
 // planFile plans an action on one file or directory.

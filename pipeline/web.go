@@ -36,12 +36,6 @@ type Web struct {
 // DefaultWebTimeout bounds a call where the operator does not.
 const DefaultWebTimeout = 60 * time.Second
 
-// Tools as the log names them.
-const (
-	toolFetch  = "fetch_webpage"
-	toolSearch = "web_search"
-)
-
 // Fetch reads a page. The result's Answer is a [Fetched]. What it returns was written by strangers: web.Fence marks it.
 type Fetch struct {
 	Namespace string
@@ -68,13 +62,11 @@ type Fetched struct {
 // WebOn reports whether any page of the web may be read.
 func (p *Pipeline) WebOn() bool { return p.cfg.Web.Client != nil }
 
-func (q Fetch) describe() Request { return Request{Namespace: q.Namespace, Name: toolFetch} }
+func (q Fetch) describe() Request { return Request{Namespace: q.Namespace, Name: "fetch_webpage"} }
 
 func (q Fetch) plan(ctx context.Context, r *run) (work, error) {
-	return r.planAction(ctx, action{tool: toolFetch, what: q.URL, stage: StageEgress, wall: r.p.webTime(q.Timeout),
-		check: func(context.Context) error { return r.mayRead(q.URL) },
-		do:    func(ctx context.Context) error { return r.fetch(ctx, q) },
-	})
+	check := func(context.Context) error { return r.mayRead(q.URL) }
+	return r.planAction(ctx, q.URL, nil, check, task{stage: StageEgress, wall: r.p.webTime(q.Timeout), do: func(ctx context.Context) error { return r.fetch(ctx, q) }})
 }
 
 func (p *Pipeline) webTime(asked time.Duration) time.Duration {
@@ -209,13 +201,12 @@ type Hits struct {
 	Results []engine.Result
 }
 
-func (q Search) describe() Request { return Request{Namespace: q.Namespace, Name: toolSearch} }
+func (q Search) describe() Request { return Request{Namespace: q.Namespace, Name: "web_search"} }
 
 func (q Search) plan(ctx context.Context, r *run) (work, error) {
-	return r.planAction(ctx, action{tool: toolSearch, what: q.Query, facts: facts{"domains": q.Domains}, stage: StageEgress, wall: r.p.webTime(q.Timeout),
-		check: func(context.Context) error { return r.maySearch(q) },
-		do:    func(ctx context.Context) error { return r.search(ctx, q) },
-	})
+	check := func(context.Context) error { return r.maySearch(q) }
+	return r.planAction(ctx, q.Query, facts{"domains": q.Domains}, check,
+		task{stage: StageEgress, wall: r.p.webTime(q.Timeout), do: func(ctx context.Context) error { return r.search(ctx, q) }})
 }
 
 func (r *run) maySearch(q Search) error {
