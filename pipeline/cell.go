@@ -89,10 +89,12 @@ func (p *Pipeline) limitCell(q Request, info session.Info) (Bounds, error) {
 	return limits, err
 }
 
-// sessionError returns the error of a stage about a session, with its remedy.
+// sessionError returns the error of a stage about a session, with its remedy, unless it has that already.
 func sessionError(stage string, err error) error {
-	e := refuse(stage, err.Error())
-	switch e.err = err; {
+	e := refuseFor(err, stage)
+	switch {
+	case errors.As(err, new(*Error)):
+		return broke(stage, err)
 	case errors.Is(err, session.ErrUnknown):
 		e.Remedy = Remedy{remedy.FindSession}
 	case errors.Is(err, session.ErrDead):

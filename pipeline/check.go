@@ -231,8 +231,7 @@ func invalid(err error) error {
 	if !errors.As(err, &bad) {
 		return broke(StageValidate, err)
 	}
-	e := refuse(StageValidate, err.Error(), "")
-	e.err = err
+	e := refuseFor(err, StageValidate, "")
 	for _, p := range bad.Problems {
 		if p.Line > 0 {
 			e.public = fmt.Sprintf("the code has 1 problem, in line %d", p.Line)

@@ -3,8 +3,8 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -81,9 +81,7 @@ func (r *run) planInside(id, row string, more facts, do func(context.Context, *s
 	r.res.Language, r.res.Backend, r.res.Profile = info.Language, info.Backend, info.Profile
 	r.leases = s.Leases()
 	c := &change{task: task{run: r, stage: StageBackend}, row: row, facts: facts{"session": id}}
-	for k, v := range more {
-		c.facts[k] = v
-	}
+	maps.Copy(c.facts, more)
 	c.do = func(ctx context.Context) error {
 		done, err := s.Use()
 		if err != nil {
@@ -91,7 +89,7 @@ func (r *run) planInside(id, row string, more facts, do func(context.Context, *s
 		}
 		defer done()
 		if err := do(ctx, s); err != nil {
-			return sessionErrorOnce(err)
+			return sessionError(StageBackend, err)
 		}
 		return nil
 	}
@@ -134,12 +132,4 @@ func (q ChangeSession) plan(_ context.Context, r *run) (work, error) {
 		r.res.Answer = s.Info()
 		return nil
 	})
-}
-
-// sessionErrorOnce is sessionError for what may have its words and its remedy already.
-func sessionErrorOnce(err error) error {
-	if own, is := errors.AsType[*Error](err); is {
-		return own
-	}
-	return sessionError(StageBackend, err)
 }

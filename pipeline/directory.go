@@ -81,7 +81,7 @@ func (p *Pipeline) hold(ctx context.Context, s *session.Session, name string, co
 	done, err := s.Use()
 	if err != nil {
 		content.Close()
-		return nil, sessionErrorOnce(err)
+		return nil, sessionError(StageBackend, err)
 	}
 	leased := func() bool { return len(s.Leases()) > 0 && !p.cfg.Artifacts.ShowSecrets }
 	if !leased() {

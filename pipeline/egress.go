@@ -49,18 +49,19 @@ func (e *execution) egress(context.Context) error {
 
 // route is the policy of one request.
 type route struct {
-	policy  egress.Policy  // without a person
-	within  *egress.Policy // at all; nil is no narrower
-	granted egress.Policy  // by people, so far
-	open    bool           // it may become wider later
-	rules   outbound.Bounds
+	policy  egress.Policy   // without a person
+	within  *egress.Policy  // at all; nil is no narrower
+	granted egress.Policy   // by people, so far
+	open    bool            // it may become wider later
+	rules   outbound.Bounds // of a session, without within
 }
 
 // route returns what the operator allows and people have granted, and if the request names names, no more than
 // these. What it names must be among that, unless a person has typed it, or is asked about it later.
 func (r *run) route(allow []string, typed bool) (route, error) {
 	e := r.p.cfg.Egress
-	w := route{policy: e.Policy, granted: outbound.Approved(r.p.cfg.Approvals, r.question())}
+	asker := approval.Question{Kind: approval.Egress, Namespace: r.res.Namespace, Session: r.res.Session, Run: r.res.ID, CodeSHA256: r.code}
+	w := route{policy: e.Policy, granted: outbound.Approved(r.p.cfg.Approvals, asker)}
 	if allow == nil {
 		return w, nil
 	}
@@ -109,11 +110,6 @@ func (r *run) route(allow []string, typed bool) (route, error) {
 	}
 	return w, refuse(StageEgress, fmt.Sprintf("%s may not be reached: the operator does not allow it, and nobody has approved it", strings.Join(missing, ", ")),
 		remedy.AskEgress)
-}
-
-// question returns the question that stands for the run where people have approved something.
-func (r *run) question() approval.Question {
-	return approval.Question{Kind: approval.Egress, Namespace: r.res.Namespace, Session: r.res.Session, Run: r.res.ID, CodeSHA256: r.code}
 }
 
 // newOutbound returns the egress session of a sandbox that needs one. A session needs one when somebody could
@@ -191,12 +187,6 @@ func (e *execution) unreachable(w route) {
 		}
 		e.warn("secret ", b.Name, " is only ever sent to ", strings.Join(b.Hosts, ", "), ", which the run may not reach: allow it with ", remedy.Allow.With(b.Hosts[0]))
 	}
-}
-
-// scope returns the scope of the run in its egress session.
-func (e *execution) scope() outbound.Scope {
-	return outbound.Scope{Run: e.res.ID, Client: e.request.Client, Code: e.code, Head: func() string { return head(e.clean(string(e.request.Code))) },
-		Within: e.within, Ask: e.request.Ask, Record: e.p.recorder(e.res.ID, e.res.Namespace, e.clean)}
 }
 
 // headLines is how much of its code a person is shown with a question.

@@ -52,6 +52,13 @@ func refuse(stage, reason string, do ...any) *Error {
 	return &Error{Stage: stage, Reason: reason, Remedy: do, Denied: true}
 }
 
+// refuseFor is refuse for an error, which is below its own.
+func refuseFor(err error, stage string, do ...any) *Error {
+	e := refuse(stage, err.Error(), do...)
+	e.err = err
+	return e
+}
+
 // broke wraps what a stage could not do. A backend's refusal is still one.
 func broke(stage string, err error) *Error {
 	if own, is := errors.AsType[*Error](err); is {

@@ -8,10 +8,12 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 )
 
 // outcome holds what a program left when all of its processes had ended.
@@ -55,19 +57,22 @@ func (e *execution) perform(ctx context.Context) error {
 	defer e.live.state("ending")
 	stdout, stderr, end := e.pipes(out)
 	var err error
-	e.outbound.Enter(e.scope())
+	e.outbound.Enter(outbound.Scope{Run: e.res.ID, Client: q.Client, Code: e.code, Head: func() string { return head(e.clean(string(q.Code))) },
+		Within: e.within, Ask: q.Ask, Record: e.p.recorder(e.res.ID, e.res.Namespace, e.clean)})
 	if e.guard != nil {
 		err = e.cell(ctx, out, stdout, stderr)
 	} else {
 		running, kill := context.WithCancel(ctx)
-		begun, stop := out.loosen(running, e.limits.Wall)
+		quit, up := context.AfterFunc(running, out.loosen), time.AfterFunc(math.MaxInt64, out.loosen) // a little after its time
+		begun := func(backends.Containment) { up.Reset(e.limits.Wall + time.Second) }
 		streams := backends.Streams{Stdin: q.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun, Terminal: q.Terminal}
 		q.Stop.attend(&streams, kill)
 		out.Result, err = e.sandbox.Exec(running, e.command, streams)
-		stop()
+		quit()
+		up.Stop()
 		kill()
 		if sent := q.Stop.leave(); sent != 0 && err == nil {
-			e.res.Interrupted = signalName(sent)
+			e.res.Interrupted = map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM"}[sent]
 			if out.Ended == backends.EndedSignal && out.Signal == e.res.Interrupted { // it is one that we sent
 				out.Ended = backends.EndedCancelled
 			}
@@ -81,13 +86,10 @@ func (e *execution) perform(ctx context.Context) error {
 	return e.holds(out.Contained.InForce())
 }
 
-// loosen has slow readers of the whole output hold nothing up once the program has been ended: when ctx ends, or a little
-// after its time (wall) is up, which is counted from when begun is called.
-func (o *outcome) loosen(ctx context.Context, wall time.Duration) (begun func(backends.Containment), stop func()) {
-	loose := func() { o.stdout.loosen(); o.stderr.loosen() }
-	quit := context.AfterFunc(ctx, loose)
-	up := time.AfterFunc(math.MaxInt64, loose)
-	return func(backends.Containment) { up.Reset(wall + time.Second) }, func() { quit(); up.Stop() }
+// loosen has slow readers of the whole output hold nothing up once the program has been ended.
+func (o *outcome) loosen() {
+	o.stdout.loosen()
+	o.stderr.loosen()
 }
 
 // holds returns an error for layers that were required and are not among those that held. Backends promise that there are none; this

@@ -99,8 +99,16 @@ func (r *run) copySource(ctx context.Context, q HostCopy, a files.Access) ([]byt
 		return nil, err
 	}
 	var content []byte
-	found, err := inSession(ctx, s, q.Source, func(f backends.File) (err error) {
-		content, err = r.readAll(f)
+	found, err := inSession(ctx, s, q.Source, func(f backends.File) error {
+		in, err := f.Open()
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		most := r.p.cfg.Host.maxFile()
+		if content, err = io.ReadAll(io.LimitReader(in, most+1)); err == nil && int64(len(content)) > most {
+			err = tooLarge(f.Name, most)
+		}
 		return err
 	})
 	if err == nil && !found {
@@ -127,19 +135,6 @@ func inSession(ctx context.Context, s *session.Session, name string, f func(back
 		err = nil
 	}
 	return found, err
-}
-
-func (r *run) readAll(f backends.File) ([]byte, error) {
-	in, err := f.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	b, err := io.ReadAll(io.LimitReader(in, r.p.cfg.Host.maxFile()+1))
-	if err == nil && int64(len(b)) > r.p.cfg.Host.maxFile() {
-		return nil, tooLarge(f.Name, r.p.cfg.Host.maxFile())
-	}
-	return b, err
 }
 
 func tooLarge(name string, limit int64) error {

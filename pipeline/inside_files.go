@@ -152,12 +152,12 @@ func (p *Pipeline) inside(ctx context.Context, namespace, id, name string, do fu
 	}
 	done, err := s.Use()
 	if err != nil {
-		return sessionErrorOnce(err)
+		return sessionError(StageBackend, err)
 	}
 	defer done()
 	c, err := s.Guest(ctx)
 	if err != nil {
-		return sessionErrorOnce(err)
+		return sessionError(StageBackend, err)
 	}
 	return fileFault(s, do(s, c, file))
 }
@@ -178,7 +178,7 @@ func (p *Pipeline) ListFiles(ctx context.Context, namespace, id, name string, de
 	err = p.inside(ctx, namespace, id, name, func(s *session.Session, c *guest.Client, file string) error {
 		leave, err := s.Listing(ctx)
 		if err != nil {
-			return sessionErrorOnce(err)
+			return sessionError(StageBackend, err)
 		}
 		var large func()
 		if list, large, err = c.List(ctx, file, depth); err != nil {

@@ -161,9 +161,3 @@ func (p *Pipeline) packagesOf(ctx context.Context, c containment, namespace, lan
 	}
 	return p.cfg.Packages.View(ctx, c.backend, namespace, "", language)
 }
-
-func (p *Pipeline) dropPackages(session string) {
-	if p.cfg.Packages != nil {
-		p.cfg.Packages.DropSession(session) // what stays is removed when the store is opened again
-	}
-}

@@ -67,11 +67,6 @@ func (n Network) lease(v *vault.Vault, id string) (l *vault.Lease, names []strin
 	return l, names, nil
 }
 
-// narrowed returns the bounds of an egress session for a route and rules.
-func (n Network) narrowed(w route, headers []string) outbound.Bounds {
-	return outbound.Bounds{Within: w.within, Without: n.Deny, Headers: headers}
-}
-
 // SetNetwork replaces what a session may reach while it lives. Connections that stand are ended. The session must have been started with a
 // Network.
 type SetNetwork struct {
@@ -101,30 +96,28 @@ func (q SetNetwork) plan(_ context.Context, r *run) (work, error) {
 	}
 	w.open = true
 	c := &change{task: task{run: r, stage: StageEgress}, row: sessionNetwork, facts: facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
-	c.do = func(context.Context) error { return q.apply(r, s, w) }
+	c.do = func(context.Context) error { return q.apply(r, s, w.within) }
 	return c, nil
 }
 
 // sessionNetwork is a kind of row.
 const sessionNetwork = "session.network"
 
-func (q SetNetwork) apply(r *run, s *session.Session, w route) error {
-	if len(q.Headers) == 0 {
-		s.Outbound().Narrow(q.narrowed(w, nil))
-		return nil
-	}
-	leased := 0
+func (q SetNetwork) apply(r *run, s *session.Session, within *egress.Policy) error {
+	leased := len(q.Headers)
 	for _, l := range s.Leases() {
 		leased += len(l.Names())
 	}
-	if leased+len(q.Headers) > maxLeased {
+	if len(q.Headers) > 0 && leased > maxLeased {
 		return refuse(StageVault, fmt.Sprintf("the session was given more than %d values of headers", maxLeased), "create another session")
 	}
 	l, names, err := q.lease(r.p.cfg.Vault, r.res.ID)
 	if err != nil {
 		return err
 	}
-	s.AddLease(l)
-	s.Outbound().Narrow(q.narrowed(w, names))
+	if len(names) > 0 {
+		s.AddLease(l)
+	}
+	s.Outbound().Narrow(outbound.Bounds{Within: within, Without: q.Deny, Headers: names})
 	return nil
 }

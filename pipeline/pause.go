@@ -47,7 +47,7 @@ func (q PauseSession) plan(_ context.Context, r *run) (work, error) {
 			}
 		}
 		if err := r.p.keepFiles(ctx, s, &savedFiles{id: q.Session}); err != nil {
-			return sessionErrorOnce(err)
+			return sessionError(StageBackend, err)
 		}
 		err := r.endSession(ctx, s, "paused")
 		if err != nil {
@@ -84,7 +84,7 @@ func (q SnapshotSession) plan(_ context.Context, r *run) (work, error) {
 	}
 	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
 		if err := r.p.keepFiles(ctx, s, &savedFiles{id: r.res.ID, snapshot: true}); err != nil {
-			return sessionErrorOnce(err)
+			return sessionError(StageBackend, err)
 		}
 		return nil
 	}}, row: "session.snapshot", facts: facts{"session": q.Session, "snapshot": r.res.ID}}, nil
@@ -326,7 +326,7 @@ func (r *run) restore(ctx context.Context, info session.Info, k *savedFiles) err
 	}
 	if err != nil {
 		_, _ = r.p.sessions.End(info.ID, "failed")
-		return sessionErrorOnce(err)
+		return sessionError(StageBackend, err)
 	}
 	if !k.snapshot {
 		r.p.paused.drop(k.id)

@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -33,7 +32,6 @@ type Pipeline struct {
 	sessions        *session.Manager
 	namespaceLimits namespaceLimits
 	jobs            jobs
-	waiting         executionsWaiting
 	under           under
 	processes       processes
 	paused          paused
@@ -94,9 +92,7 @@ type Config struct {
 
 // Recorder is the audit log. What it was given is durable when Append returns without an error, or, where
 // all entries say Soon, in the log at least; it may be called concurrently.
-type Recorder interface {
-	Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error)
-}
+type Recorder = approval.Recorder
 
 // Profile is an operator's demand of containment, which has a name.
 type Profile struct {

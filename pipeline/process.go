@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -34,11 +33,7 @@ type Process struct {
 }
 
 func (q Process) describe() Request {
-	d := Request{Namespace: q.Namespace, Session: q.Session, Env: q.Env, Terminal: q.Terminal}
-	if len(q.Args) > 0 {
-		d.Command, d.Code, d.Name = q.Args, []byte(host.Words(q.Args).String()), path.Base(q.Args[0])
-	}
-	return d
+	return Request{Namespace: q.Namespace, Session: q.Session, Env: q.Env, Terminal: q.Terminal, Command: q.Args}.describe()
 }
 
 func (q Process) plan(_ context.Context, r *run) (work, error) {
@@ -92,7 +87,7 @@ func (q Process) run(ctx context.Context, r *run, s *session.Session, out *outco
 	stdout, stderr, end := r.pipes(out)
 	running, kill := context.WithCancel(ctx)
 	defer kill()
-	defer context.AfterFunc(running, func() { out.stdout.loosen(); out.stderr.loosen() })()
+	defer context.AfterFunc(running, out.loosen)()
 	go func() { // a session that ends waits for no reader
 		select {
 		case <-s.Dead():

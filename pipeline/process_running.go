@@ -66,11 +66,11 @@ func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, 
 	if len(q.Tag) > maxTag {
 		return nil, nil, refuse(StageValidate, fmt.Sprintf("the tag of a program has more than %d bytes", maxTag), "give it a shorter one")
 	}
+	q.Namespace = orDefault(q.Namespace)
 	life, kill := identity.Lasting(ctx)
 	life = ByCaller(life, caller(ctx))
 	r := &RunningProcess{ID: NewID(), Session: q.Session, Began: time.Now().UTC(), StartProcess: q, kill: kill,
 		interrupt: make(chan struct{}, 16), terminate: make(chan struct{}, 16), resized: make(chan backends.Size, 1), done: make(chan struct{})}
-	q.Namespace = orDefault(q.Namespace)
 	q.Process.Interrupt, q.Process.Terminate = r.interrupt, r.terminate
 	if q.Size != nil {
 		q.Process.Terminal = &backends.Terminal{Size: *q.Size, Resized: r.resized}
@@ -87,7 +87,7 @@ func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, 
 		p.processes.mu.Unlock()
 		close(begun)
 	}
-	if !p.processes.add(r, orDefault(q.Namespace)) {
+	if !p.processes.add(r) {
 		kill(nil)
 		return nil, nil, errMany
 	}
@@ -95,7 +95,9 @@ func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, 
 	p.processes.going.Go(func() {
 		defer kill(nil)
 		r.result, r.err = p.Do(life, q.Process)
-		p.processes.remove(r)
+		p.processes.mu.Lock()
+		p.processes.all = slices.DeleteFunc(p.processes.all, func(other *RunningProcess) bool { return other == r })
+		p.processes.mu.Unlock()
 		if r.input != nil {
 			r.input.close()
 		}
@@ -120,7 +122,7 @@ func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, 
 	return nil, nil, r.err
 }
 
-func (s *processes) add(r *RunningProcess, namespace string) bool {
+func (s *processes) add(r *RunningProcess) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -129,20 +131,11 @@ func (s *processes) add(r *RunningProcess, namespace string) bool {
 			n++
 		}
 	}
-	r.Namespace = namespace
 	if n >= maxProcesses {
 		return false
 	}
 	s.all = append(s.all, r)
 	return true
-}
-
-func (s *processes) remove(r *RunningProcess) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := slices.Index(s.all, r); i >= 0 {
-		s.all = slices.Delete(s.all, i, i+1)
-	}
 }
 
 // Processes lists the programs that run in a session, the oldest first.
@@ -313,11 +306,6 @@ func newFeed() *feed {
 // Read implements [io.Reader].
 func (f *feed) Read(b []byte) (int, error) {
 	for len(f.rest) == 0 {
-		select {
-		case f.rest = <-f.parts:
-			continue
-		default:
-		}
 		select {
 		case f.rest = <-f.parts:
 		case <-f.closed:

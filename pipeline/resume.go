@@ -123,9 +123,7 @@ func (p *Pipeline) Resume(ctx context.Context, namespace, id string, results []T
 		for _, c := range calls {
 			ids = append(ids, c.ID)
 		}
-		e := refuse(StageValidate, err.Error(), "send one result for each call that waits: ", strings.Join(ids, ", "))
-		e.err = err
-		return Job{}, e
+		return Job{}, refuseFor(err, StageValidate, "send one result for each call that waits: ", strings.Join(ids, ", "))
 	}
 	for {
 		calls, more := j.calls.waiting()

@@ -168,9 +168,7 @@ func (r *run) enterQueue(ctx context.Context, l backends.Limits) (leave func(), 
 		return nil, broke(StageQueue, err)
 	}
 	r.publish(event.QueueBackpressure, map[string]any{"busy": true})
-	e := refuse(StageQueue, err.Error(), "try again later, or ", remedy.Raise.With("max_concurrent or max_queue"))
-	e.err = err
-	return nil, e
+	return nil, refuseFor(err, StageQueue, "try again later, or ", remedy.Raise.With("max_concurrent or max_queue"))
 }
 
 // waits tells listeners that the run waits in the queue.

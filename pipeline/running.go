@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -49,6 +50,8 @@ type live struct {
 	use       func() backends.Usage
 	stop      *Stop // of a program that has a sandbox of its own
 
+	waitsFor string // its owner, while it waits for its client; guarded by the registry's mutex
+
 	mu       sync.Mutex
 	info     Running
 	displays []kernel.Bundle
@@ -90,6 +93,30 @@ func (l *live) begin(e *execution, out *outcome) {
 	l.info.Language, l.info.Name, l.info.Limits = e.res.Language, safetext.Clip(e.clean(e.res.Name), maxText), LimitsOf(e.limits)
 	l.mu.Unlock()
 	close(l.begun)
+}
+
+// wait has an effect wait for its client, unless as many of its owner's do already.
+func (u *under) wait(l *live, owner string, most int) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n := 0
+	for _, other := range u.all {
+		if other.waitsFor == owner {
+			n++
+		}
+	}
+	if n >= most {
+		return fmt.Errorf("%d executions wait for results of tools already, which is the most: answer some of them first", most)
+	}
+	l.waitsFor = owner
+	return nil
+}
+
+// goOn has an effect wait no more.
+func (u *under) goOn(l *live) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	l.waitsFor = ""
 }
 
 // state says where the effect is. Whoever calls it may take the sandbox down afterwards.
@@ -249,27 +276,21 @@ func (q Interrupt) describe() Request { return Request{Namespace: q.Namespace, N
 func (q Interrupt) plan(_ context.Context, r *run) (work, error) {
 	l := r.p.under.of(q.Namespace, q.Run)
 	if l == nil || l == r.live {
-		e := refuse(StageValidate, ErrNotRunning.Error())
-		e.err = ErrNotRunning
-		return nil, e
+		return nil, refuseFor(ErrNotRunning, StageValidate)
 	}
 	row := facts{"of": q.Run, "kill": q.Kill}
 	session := l.snapshot(false).Session
 	row.add("session", session, len(session))
 	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
 		if l.stop == nil || q.Kill || !l.stop.Signal(syscall.SIGINT) {
-			l.cancel(interrupted(ctx))
+			who := caller(ctx)
+			l.cancel(&interruption{by: strings.Join(slices.DeleteFunc([]string{who.By, who.User, who.Identity}, func(s string) bool { return s == "" }), ", ")})
 		}
 		return nil
 	}}, row: "execution.interrupted", facts: row}, nil
 }
 
-// interrupted is why a run ends that somebody interrupts.
-func interrupted(ctx context.Context) error {
-	who := caller(ctx)
-	return &interruption{by: strings.Join(slices.DeleteFunc([]string{who.By, who.User, who.Identity}, func(s string) bool { return s == "" }), ", ")}
-}
-
+// interruption is why a run ends that somebody interrupts.
 type interruption struct{ by string }
 
 func (i *interruption) Error() string { return "interrupted by " + i.by }

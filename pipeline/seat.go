@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -31,7 +30,7 @@ func (s *seat) rest(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waits == 0 {
-		if err := s.run.p.waiting.enter(ownerOf(ctx, s.run.res.Namespace), waitingOf(s.run.p.cfg.Queue.slots)); err != nil {
+		if err := s.run.p.under.wait(s.run.live, ownerOf(ctx, s.run.res.Namespace), waitingOf(s.run.p.cfg.Queue.slots)); err != nil {
 			return err
 		}
 	}
@@ -51,7 +50,7 @@ func (s *seat) give(state string) {
 
 // goOn takes slots before code goes on with what came of a call. The error is the cause of ctx.
 func (s *seat) goOn(ctx context.Context) error {
-	defer s.answered(ctx)
+	defer s.answered()
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
@@ -81,11 +80,11 @@ func (s *seat) goOn(ctx context.Context) error {
 }
 
 // answered counts a call that waits no more.
-func (s *seat) answered(ctx context.Context) {
+func (s *seat) answered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waits--; s.waits == 0 {
-		s.run.p.waiting.leave(ownerOf(ctx, s.run.res.Namespace))
+		s.run.p.under.goOn(s.run.live)
 		return
 	}
 	goes := s.goes
@@ -112,31 +111,4 @@ func ownerOf(ctx context.Context, namespace string) string {
 		return who
 	}
 	return "namespace " + namespace
-}
-
-// executionsWaiting counts executions that wait for their clients, by who has asked for them. The zero value is ready.
-type executionsWaiting struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-func (w *executionsWaiting) enter(owner string, most int) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of[owner] >= most {
-		return fmt.Errorf("%d executions wait for results of tools already, which is the most: answer some of them first", most)
-	}
-	if w.of == nil {
-		w.of = map[string]int{}
-	}
-	w.of[owner]++
-	return nil
-}
-
-func (w *executionsWaiting) leave(owner string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of[owner]--; w.of[owner] == 0 {
-		delete(w.of, owner)
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -69,8 +70,8 @@ func TestWaitingGivesSlotsBack(t *testing.T) {
 	if j = resume(t, p, id, ToolResult{ID: j.Calls[0].ID, Value: json.RawMessage(`2`)}); j.Result == nil || j.Result.Value["text/plain"] != "3" {
 		t.Errorf("its end: %+v", j.Result)
 	}
-	if l := p.Load(); l.Running != 0 || l.Waiting != 0 || len(p.waiting.of) != 0 {
-		t.Errorf("after its end: %+v, %v", l, p.waiting.of)
+	if l := p.Load(); l.Running != 0 || l.Waiting != 0 || waiting(p) != 0 {
+		t.Errorf("after its end: %+v, %v", l, waiting(p))
 	}
 }
 
@@ -111,8 +112,8 @@ func TestQueueingAgainEnds(t *testing.T) {
 		}
 		leave()
 	}
-	if l := p.Load(); l.Running != 0 || len(p.waiting.of) != 0 {
-		t.Errorf("what is left: %+v %v", l, p.waiting.of)
+	if l := p.Load(); l.Running != 0 || waiting(p) != 0 {
+		t.Errorf("what is left: %+v %v", l, waiting(p))
 	}
 }
 
@@ -135,12 +136,29 @@ func TestOthersStillWait(t *testing.T) {
 	}
 }
 
+// waiting counts the effects that wait for their clients.
+func waiting(p *Pipeline) (n int) {
+	p.under.mu.Lock()
+	defer p.under.mu.Unlock()
+	for _, l := range p.under.all {
+		if l.waitsFor != "" {
+			n++
+		}
+	}
+	return n
+}
+
 // TestTooManyWait: no caller has more executions wait than it may. A further one is told so, and keeps no slot.
 func TestTooManyWait(t *testing.T) {
 	p, log, _ := newReal(t, single)
 	s := open(t, p, NewSession{Tools: []Tool{searchTool}})
-	for range waitingOf(1) {
-		if err := p.waiting.enter("namespace default", waitingOf(1)); err != nil {
+	other := &live{}
+	for n := range waitingOf(1) {
+		other = &live{}
+		p.under.mu.Lock()
+		p.under.all[fmt.Sprint(n)] = other
+		p.under.mu.Unlock()
+		if err := p.under.wait(other, "namespace default", waitingOf(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +169,7 @@ func TestTooManyWait(t *testing.T) {
 	if r := rows(t, log, "session.tool_answered"); len(r) != 1 || !strings.Contains(r[0], `"ended":"refused"`) {
 		t.Errorf("the log has %q", r)
 	}
-	p.waiting.leave("namespace default")
+	p.under.goOn(other)
 	if j = resume(t, p, begin(t, p, s, "search()")); len(j.Calls) != 1 {
 		t.Errorf("when another has ended: %+v", j.Result)
 	}

@@ -98,7 +98,7 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 			held.Leases().Close()
 		}
 	})
-	route.open, route.rules = q.Network != nil, rules.narrowed(route, headers)
+	route.open, route.rules = q.Network != nil, outbound.Bounds{Without: rules.Deny, Headers: headers}
 	out, err := r.newOutbound(c.base, rules.Allow, route, held.Leases, r.res.ID)
 	if err != nil {
 		return nil, err
@@ -144,8 +144,11 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		Tools: c.tools, ToolTimeout: q.ToolTimeout,
 		Leases:   held,
 		Outbound: out,
-		Close:    []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
 	}
+	if store := r.p.cfg.Packages; store != nil {
+		plan.Close = append(plan.Close, func() { store.DropSession(r.res.ID) }) // what stays is removed when the store is opened again
+	}
+	plan.Close = append(plan.Close, view.Release)
 	spec := backends.Spec{ID: r.res.ID, Language: c.shows, Profile: c.base, Require: c.requires,
 		Limits: c.limits.Limits, Mounts: slices.Concat(c.request.Mounts, view.Mounts), Keep: true,
 		Home: q.Home, Guest: needed || c.base != "landlock"}

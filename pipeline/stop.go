@@ -69,10 +69,6 @@ func (s *Stop) attend(streams *backends.Streams, kill context.CancelFunc) {
 	s.interrupts, s.terminates, s.kill = interrupts, terminates, kill
 }
 
-func signalName(sig syscall.Signal) string {
-	return map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM"}[sig]
-}
-
 // leave records that the program has ended. It returns the first signal that was sent to it, 0 if none was.
 func (s *Stop) leave() syscall.Signal {
 	if s == nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -148,9 +149,7 @@ func (u *toolUse) plan(_ context.Context, r *run) (work, error) {
 	u.capture(r, "arguments", u.call.Arguments)
 	about := facts{"tool": u.call.Name, "session": r.res.Session, "of": e.res.ID}
 	sent := facts{"arguments_bytes": len(u.call.Arguments), "arguments_sha256": hash(u.call.Arguments)}
-	for k, v := range about {
-		sent[k] = v
-	}
+	maps.Copy(sent, about)
 	return &change{task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
 		u.ask(ctx, r, about)
 		return nil
