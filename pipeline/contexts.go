@@ -46,29 +46,21 @@ func (q NewContext) plan(_ context.Context, r *run) (work, error) {
 }
 
 // EndContext ends an interpreter that NewContext has started, whatever it is doing.
-type EndContext struct{ Namespace, Session, Context string }
+type EndContext struct {
+	Namespace, Session, Context string
+	Restart                     bool // it starts again, without its variables
+}
 
 func (q EndContext) describe() Request {
 	return Request{Namespace: q.Namespace, Session: q.Session, Context: q.Context, Name: "context"}
 }
 
 func (q EndContext) plan(_ context.Context, r *run) (work, error) {
-	return r.planInside(q.Session, "session.context", facts{"action": "end", "context": q.Context}, func(_ context.Context, s *session.Session) error {
-		return s.EndContext(q.Context)
-	})
-}
-
-// RestartContext ends an interpreter and starts it again, without its variables.
-type RestartContext struct{ Namespace, Session, Context string }
-
-func (q RestartContext) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Context: q.Context, Name: "context"}
-}
-
-func (q RestartContext) plan(_ context.Context, r *run) (work, error) {
-	return r.planInside(q.Session, "session.context", facts{"action": "restart", "context": q.Context}, func(ctx context.Context, s *session.Session) error {
-		return s.RestartContext(ctx, q.Context)
-	})
+	action, do := "end", func(_ context.Context, s *session.Session) error { return s.EndContext(q.Context) }
+	if q.Restart {
+		action, do = "restart", func(ctx context.Context, s *session.Session) error { return s.RestartContext(ctx, q.Context) }
+	}
+	return r.planInside(q.Session, "session.context", facts{"action": action, "context": q.Context}, do)
 }
 
 // planInside plans a change of what is in a session. Its row says more.

@@ -12,7 +12,7 @@ import (
 )
 
 // Effect is anything that is done for a caller: a [Request], [Process], [Install], [NewSession], [ChangeSession], [PauseSession],
-// [SnapshotSession], [EndSession], [NewContext], [RestartContext], [EndContext], [WriteFile], [ChangeFile], [WriteDirectory], [CopyFiles],
+// [SnapshotSession], [EndSession], [NewContext], [EndContext], [WriteFile], [ChangeFile], [WriteDirectory], [CopyFiles],
 // [KeepFiles], [DialPort], [Bridge], [NewLimits], [Interrupt], [Fetch], [Search], [Browse],
 // [HostCommand], [HostRead], [HostWrite], [HostList], [HostCopy] or [Denial],
 // or a call of a tool by code of a session. Do is the only way to have it.

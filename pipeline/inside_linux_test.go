@@ -214,7 +214,7 @@ func TestContexts(t *testing.T) {
 	if got := cell(ids[0], "print(x)"); got != "1\n" {
 		t.Errorf("after an interrupt: got %q", got)
 	}
-	if _, err := p.Do(t.Context(), RestartContext{Session: id, Context: ids[0]}); err != nil {
+	if _, err := p.Do(t.Context(), EndContext{Session: id, Context: ids[0], Restart: true}); err != nil {
 		t.Error(err)
 	}
 	if got := cell(ids[0], "print('x' in globals())"); got != "False\n" {

@@ -124,7 +124,7 @@ func TestOwnKernel(t *testing.T) {
 	if res := cell(t, p, python.ID, "$ENV{ONCE}", func(q *Request) { in(q); q.Env, q.EnvOnce = []string{"ONCE=1"}, true }); len(res.Warnings) != 1 || res.Value["text/plain"] != "1" {
 		t.Errorf("a variable for once: %v %s", res.Warnings, textOf(res))
 	}
-	if _, err := p.Do(t.Context(), RestartContext{Session: python.ID, Context: "beside"}); err != nil {
+	if _, err := p.Do(t.Context(), EndContext{Session: python.ID, Context: "beside", Restart: true}); err != nil {
 		t.Error(err)
 	}
 	if got := textOf(cell(t, p, python.ID, "$x", in)); got != `ok 0 "" "" value undef` {

@@ -47,7 +47,7 @@ func (q PauseSession) plan(_ context.Context, r *run) (work, error) {
 			}
 		}
 		if err := r.p.keepFiles(ctx, s, &savedFiles{id: q.Session}); err != nil {
-			return sessionError(StageBackend, err)
+			return err
 		}
 		err := r.endSession(ctx, s, "paused")
 		if err != nil {
@@ -83,10 +83,7 @@ func (q SnapshotSession) plan(_ context.Context, r *run) (work, error) {
 		return nil, err
 	}
 	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
-		if err := r.p.keepFiles(ctx, s, &savedFiles{id: r.res.ID, snapshot: true}); err != nil {
-			return sessionError(StageBackend, err)
-		}
-		return nil
+		return r.p.keepFiles(ctx, s, &savedFiles{id: r.res.ID, snapshot: true})
 	}}, row: "session.snapshot", facts: facts{"session": q.Session, "snapshot": r.res.ID}}, nil
 }
 
@@ -115,34 +112,22 @@ type savedFiles struct {
 
 // keepFiles copies the home directory of a session to k. A secret of the session in it is an error: the session that gets it would not know it.
 func (p *Pipeline) keepFiles(ctx context.Context, s *session.Session, k *savedFiles) error {
-	done, err := s.Use()
-	if err != nil {
+	k.info = s.Info()
+	return p.inside(ctx, k.info.Namespace, k.info.ID, "~", func(s *session.Session, c *guest.Client, home string) error {
+		content, err := c.Pack(ctx, home, guest.AllLinks)
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		in := &filling{Reader: content, all: &p.paused.bytes, most: p.sessions.Bounds().PausedBytes}
+		if k.file, k.size, k.sum, err = p.nameless(in, archived(BoundsOf(k.info.Limits).Disk), s.Leases()); err == nil {
+			err = p.paused.add(k, p.sessions.Bounds(), func() { p.forgetFiles(k.id, "lifetime") })
+		}
+		if err != nil {
+			in.undo()
+		}
 		return err
-	}
-	defer done()
-	info := s.Info()
-	home, err := ResolvePath(info, "~")
-	if err != nil {
-		return err
-	}
-	c, err := s.Guest(ctx)
-	if err != nil {
-		return err
-	}
-	content, err := c.Pack(ctx, home, guest.AllLinks)
-	if err != nil {
-		return fileFault(s, err)
-	}
-	defer content.Close()
-	in := &filling{Reader: content, all: &p.paused.bytes, most: p.sessions.Bounds().PausedBytes}
-	k.info = info
-	if k.file, k.size, k.sum, err = p.nameless(in, archived(BoundsOf(info.Limits).Disk), s.Leases()); err == nil {
-		err = p.paused.add(k, p.sessions.Bounds(), func() { p.forgetFiles(k.id, "lifetime") })
-	}
-	if err != nil {
-		in.undo()
-	}
-	return err
+	})
 }
 
 // filling counts content among what is kept as it comes: many copies at once have no more room than one.
@@ -320,37 +305,17 @@ func (s *paused) find(namespace, id string) *savedFiles {
 
 // restore writes kept files into a new one. The new one ends if it does not get them.
 func (r *run) restore(ctx context.Context, info session.Info, k *savedFiles) error {
-	s, err := r.p.own(info.Namespace, info.ID)
-	if err == nil {
-		err = r.unpack(ctx, s, k)
-	}
+	err := r.p.inside(ctx, info.Namespace, info.ID, "~", func(_ *session.Session, c *guest.Client, home string) error {
+		content := checked(io.NewSectionReader(k.file, 0, k.size), func() string { return k.sum }, new(error))
+		_, err := c.Unpack(ctx, home, guest.AllLinks, content)
+		return err
+	})
 	if err != nil {
 		_, _ = r.p.sessions.End(info.ID, "failed")
 		return sessionError(StageBackend, err)
 	}
 	if !k.snapshot {
 		r.p.paused.drop(k.id)
-	}
-	return nil
-}
-
-func (r *run) unpack(ctx context.Context, s *session.Session, k *savedFiles) error {
-	done, err := s.Use()
-	if err != nil {
-		return err
-	}
-	defer done()
-	home, err := ResolvePath(s.Info(), "~")
-	if err != nil {
-		return err
-	}
-	c, err := s.Guest(ctx)
-	if err != nil {
-		return err
-	}
-	content := checked(io.NewSectionReader(k.file, 0, k.size), func() string { return k.sum }, new(error))
-	if _, err = c.Unpack(ctx, home, guest.AllLinks, content); err != nil {
-		return fileFault(s, err)
 	}
 	return nil
 }

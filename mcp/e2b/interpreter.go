@@ -168,7 +168,7 @@ func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandb
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs = 0
-	return s.change(w, r, c, http.StatusOK, pipeline.RestartContext{Namespace: b.Namespace, Session: b.session(), Context: id})
+	return s.change(w, r, c, http.StatusOK, pipeline.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id, Restart: true})
 }
 
 func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) error {
