@@ -32,7 +32,7 @@ func newPermitting(t *testing.T) *rig {
 		backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
 		cfg.Pipeline = pipeline.New(pipeline.Config{
 			Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Approvals: cfg.Approvals, Packages: store,
-			AskAbout: pipeline.AskAbout{Packages: true},
+			AskPackages: true,
 		})
 		t.Cleanup(func() {
 			cfg.Pipeline.Close()

@@ -40,7 +40,7 @@ func (e *execution) egress(context.Context) error {
 		leases := e.leases
 		e.outbound, err = e.newOutbound(e.base, e.request.Allow, route, func() vault.Leases { return leases }, "")
 	} else {
-		e.outbound, e.within = e.guard.Outbound(), route.within
+		e.outbound, e.within = e.guard.Outbound(), route.Within
 		err = e.fits()
 	}
 	e.unreachable(route)
@@ -49,11 +49,10 @@ func (e *execution) egress(context.Context) error {
 
 // route is the policy of one request.
 type route struct {
-	policy  egress.Policy   // without a person
-	within  *egress.Policy  // at all; nil is no narrower
-	granted egress.Policy   // by people, so far
-	open    bool            // it may become wider later
-	rules   outbound.Bounds // of a session, without within
+	outbound.Bounds               // at all
+	policy          egress.Policy // without a person
+	granted         egress.Policy // by people, so far
+	open            bool          // it may become wider later
 }
 
 // route returns what the operator allows and people have granted, and if the request names names, no more than
@@ -88,7 +87,7 @@ func (r *run) route(allow []string, typed bool) (route, error) {
 		return w, refuse(StageEgress, reason, do...)
 	}
 	within = within.WithLocal(local)
-	w.within = &within
+	w.Within = &within
 	if typed {
 		w.policy = within
 	}
@@ -118,17 +117,16 @@ func (r *run) newOutbound(base string, allow []string, w route, leases func() va
 	e := r.p.cfg.Egress
 	later := session != "" && r.p.cfg.Approvals != nil
 	ask := e.Ask && r.p.cfg.Approvals != nil
-	bounds, ports := w.rules, slices.Concat(w.policy.Ports(), w.granted.Ports())
-	bounds.Within = w.within
-	narrow := w.within != nil && !w.open
+	ports := slices.Concat(w.policy.Ports(), w.granted.Ports())
+	narrow := w.Within != nil && !w.open
 	if narrow {
-		ports = w.within.Ports()
+		ports = w.Within.Ports()
 	}
 	if later || ask {
 		ports = append(ports, egress.WebPorts()...)
 	}
 	slices.Sort(ports)
-	if ports = slices.Compact(ports); narrow && w.within.Empty() { // then nothing can ever be reached
+	if ports = slices.Compact(ports); narrow && w.Within.Empty() { // then nothing can ever be reached
 		ports = nil
 	}
 	switch {
@@ -139,7 +137,7 @@ func (r *run) newOutbound(base string, allow []string, w route, leases func() va
 			Reason: "the profile landlock has no network of its own that could lead out", Remedy: Remedy{"use the profile hardened"}}
 	}
 	return outbound.New(outbound.Config{
-		Policy: w.policy, Bounds: bounds, Changes: w.open, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
+		Policy: w.policy, Bounds: w.Bounds, Changes: w.open, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
 		Dialer: e.Dialer, Roots: e.Roots, Idle: e.Idle, Connections: e.Connections, Budget: r.p.budget,
 		Namespace: r.res.Namespace, Session: session, Leases: leases,
 		TrustCA: session != "" && (w.open || r.p.cfg.Vault.MayBind()) || len(leases().Bound()) > 0,
@@ -173,8 +171,8 @@ func (e *execution) fits() error {
 // unreachable warns of bound secrets that can't get to where they are bound.
 func (e *execution) unreachable(w route) {
 	q, reach := e.request, w.policy
-	if w.within != nil {
-		reach = *w.within
+	if w.Within != nil {
+		reach = *w.Within
 	}
 	for _, b := range e.leases.Bound() {
 		covered := func(host string) bool {
@@ -182,7 +180,7 @@ func (e *execution) unreachable(w route) {
 			return err == nil && (reach.Covers(host) || w.granted.Covers(host) || slices.ContainsFunc(q.Allow, to.Covers)) ||
 				q.Allow == nil && !reach.Empty() && strings.HasPrefix(host, "*.") // of many names some may be allowed
 		}
-		if !slices.Contains(q.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || e.p.cfg.Egress.Ask && w.within == nil {
+		if !slices.Contains(q.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || e.p.cfg.Egress.Ask && w.Within == nil {
 			continue
 		}
 		e.warn("secret ", b.Name, " is only ever sent to ", strings.Join(b.Hosts, ", "), ", which the run may not reach: allow it with ", remedy.Allow.With(b.Hosts[0]))

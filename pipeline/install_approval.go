@@ -9,16 +9,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
-// AskAbout selects what a person must approve before it is done. The zero value selects nothing.
-type AskAbout struct {
-	Packages bool // that are installed
-}
-
 // InstallQuestion returns the question that a person is asked before q is done, and whether it has to be asked. A
 // caller with dialogs of its own can ask it first; Install asks what is not approved by then. The error is that of
 // Install.
 func (p *Pipeline) InstallQuestion(q Install) (approval.Question, bool, error) {
-	if !p.cfg.AskAbout.Packages || q.Typed {
+	if !p.cfg.AskPackages || q.Typed {
 		return approval.Question{}, false, nil
 	}
 	r := p.begin(Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language})
@@ -43,7 +38,7 @@ func (r *run) installQuestion(q Install, o packages.Order) (approval.Question, e
 
 // permitInstall has a person approve exactly these packages, where the operator wants that.
 func (r *run) permitInstall(ctx context.Context, q Install, o packages.Order) error {
-	if !r.p.cfg.AskAbout.Packages || q.Typed {
+	if !r.p.cfg.AskPackages || q.Typed {
 		return nil
 	}
 	if r.p.cfg.Approvals == nil {

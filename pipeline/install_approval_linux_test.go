@@ -20,7 +20,7 @@ func newPermitting(t *testing.T) (*Pipeline, *approval.Broker) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { store.Close() })
-		c.Approvals, c.Packages, c.AskAbout.Packages = broker, store, true
+		c.Approvals, c.Packages, c.AskPackages = broker, store, true
 	})
 	t.Cleanup(func() { broker.Close() })
 	memory.Set("team", "KEY", []byte("k3y-"+"that-nobody-hears-of"))
@@ -93,7 +93,7 @@ func TestInstallQuestion(t *testing.T) {
 	if _, err := p.Do(t.Context(), q); err == nil || !strings.Contains(err.Error(), "nobody can be asked here") {
 		t.Errorf("without approvals: %v", err)
 	}
-	p.cfg.AskAbout.Packages = false
+	p.cfg.AskPackages = false
 	if _, ask, err := p.InstallQuestion(q); err != nil || ask {
 		t.Errorf("nobody is to be asked: %v, %v", ask, err)
 	}

@@ -96,7 +96,7 @@ func (q SetNetwork) plan(_ context.Context, r *run) (work, error) {
 	}
 	w.open = true
 	c := &change{task: task{run: r, stage: StageEgress}, row: sessionNetwork, facts: facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
-	c.do = func(context.Context) error { return q.apply(r, s, w.within) }
+	c.do = func(context.Context) error { return q.apply(r, s, w.Within) }
 	return c, nil
 }
 

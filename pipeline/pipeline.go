@@ -71,15 +71,15 @@ type Config struct {
 	Artifacts ArtifactPolicy
 	Protected []string // files and directories of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
 
-	Sessions session.Config    // how many, and for how long
-	Packages *packages.Store   // nil: nothing can be installed
-	AskAbout AskAbout          // what else than names a person is asked about
-	Results  *results.Store    // nil stores no results
-	Data     map[string]string // host directories that can be asked for, by name
-	Git      GitIdentity       // of commits in sandboxes
-	Runtimes []Runtime         // languages of the operator
-	Review   Review            // what is done about dangerous code
-	Host     Host              // which commands may run on the host
+	Sessions    session.Config    // how many, and for how long
+	Packages    *packages.Store   // nil: nothing can be installed
+	AskPackages bool              // a person must approve what is installed
+	Results     *results.Store    // nil stores no results
+	Data        map[string]string // host directories that can be asked for, by name
+	Git         GitIdentity       // of commits in sandboxes
+	Runtimes    []Runtime         // languages of the operator
+	Review      Review            // what is done about dangerous code
+	Host        Host              // which commands may run on the host
 
 	// Journal is a directory of ours, in which servers list what they have under way, so that its end is known also of one that is killed; "" is none.
 	Journal string

@@ -98,7 +98,7 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 			held.Leases().Close()
 		}
 	})
-	route.open, route.rules = q.Network != nil, outbound.Bounds{Without: rules.Deny, Headers: headers}
+	route.open, route.Without, route.Headers = q.Network != nil, rules.Deny, headers
 	out, err := r.newOutbound(c.base, rules.Allow, route, held.Leases, r.res.ID)
 	if err != nil {
 		return nil, err

@@ -73,13 +73,15 @@ type Session struct {
 	mu      sync.Mutex
 	bounds  Bounds
 	scope   Scope
-	record  Record // of this scope
 	gateway *egress.Gateway
 }
 
+// scope is that of the sandbox itself.
+func (c Config) scope() Scope { return Scope{Run: c.Session, Record: Bounded(c.Record)} }
+
 // New returns an egress session that is not open yet.
 func New(c Config) (*Session, error) {
-	o := &Session{cfg: c, bounds: c.Bounds, scope: Scope{Run: c.Session, Record: c.Record}, record: Bounded(c.Record)}
+	o := &Session{cfg: c, bounds: c.Bounds, scope: c.scope()}
 	if !o.Leads() {
 		return o, nil
 	}
@@ -144,8 +146,9 @@ func (o *Session) Enter(t Scope) {
 	if o == nil {
 		return
 	}
+	t.Record = Bounded(t.Record)
 	o.mu.Lock()
-	o.scope, o.record = t, Bounded(t.Record)
+	o.scope = t
 	gateway := o.gateway
 	o.mu.Unlock()
 	if t.Within != nil && gateway != nil {
@@ -184,7 +187,7 @@ func (o *Session) Leave() []egress.Record {
 	}
 	o.mu.Lock()
 	gateway := o.gateway
-	o.scope, o.record = Scope{Run: o.cfg.Session, Record: o.cfg.Record}, Bounded(o.cfg.Record)
+	o.scope = o.cfg.scope()
 	o.mu.Unlock()
 	if gateway == nil {
 		return nil
@@ -213,7 +216,7 @@ func Bounded(record Record) Record {
 
 func (o *Session) decided(ctx context.Context, d egress.Decision) error {
 	o.mu.Lock()
-	record := o.record
+	record := o.scope.Record
 	o.mu.Unlock()
 	return record(ctx, d)
 }
