@@ -158,11 +158,15 @@ func (b *Broker) heeds(a Answer) error {
 func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	if err := b.record(ctx, w.q, happening{verdict(a), a.facts()}); err != nil {
+	h := happening{denied, a.facts()}
+	if a.Allowed {
+		h.what = approved
+	}
+	if err := b.record(ctx, w.q, h); err != nil {
 		return err
 	}
 	b.settle(w, a)
-	b.tell(w.q, verdict(a), a.facts())
+	b.tell(w.q, h)
 	return nil
 }
 

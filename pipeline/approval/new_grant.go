@@ -37,16 +37,16 @@ func (b *Broker) grant(ctx context.Context, q Question, a Answer) (Grant, error)
 		return Grant{}, err
 	}
 	defer b.writing.Done()
-	asked := q.facts()
-	asked["unasked"] = true
+	asked, yes := happening{requested, q.facts()}, happening{approved, a.facts()}
+	asked.facts["unasked"] = true
 	recording, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	if err := b.record(recording, q, happening{requested, asked}, happening{approved, a.facts()}); err != nil {
+	if err := b.record(recording, q, asked, yes); err != nil {
 		return Grant{}, err
 	}
 	waiting := b.hold(q, a)
-	b.tell(q, requested, asked)
-	b.tell(q, approved, a.facts())
+	b.tell(q, asked)
+	b.tell(q, yes)
 	for _, w := range waiting {
 		b.answerBy(ctx, w, a)
 	}

@@ -159,9 +159,10 @@ func (b *Broker) publish(ctx context.Context, w *asked) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	defer close(w.recorded)
-	w.err = b.record(ctx, w.q, happening{requested, w.q.facts()})
+	h := happening{requested, w.q.facts()}
+	w.err = b.record(ctx, w.q, h)
 	if b.admit(w); w.err == nil {
-		b.tell(w.q, requested, w.q.facts())
+		b.tell(w.q, h)
 		if b.c.Watch != nil {
 			b.c.Watch(w.q, w.done)
 		}

@@ -18,13 +18,6 @@ const (
 	revoked   = "revoked"
 )
 
-func verdict(a Answer) string {
-	if a.Allowed {
-		return approved
-	}
-	return denied
-}
-
 // row is the name of the row, and of the event, for what happens to q.
 func (q Question) row(what string) string {
 	if q.Kind == Egress {
@@ -59,13 +52,10 @@ func (b *Broker) record(ctx context.Context, q Question, happens ...happening) e
 
 // tell tells the listeners of what is in the log and in force. There are no events of other kinds
 // than egress.
-func (b *Broker) tell(q Question, what string, facts map[string]any) {
-	if what == revoked {
-		what, facts["revoked"] = denied, true
-	}
+func (b *Broker) tell(q Question, h happening) {
 	if q.Kind == Egress {
-		facts["what"] = q.What
-		b.c.Bus.Publish(event.Event{Name: q.row(what), Time: b.c.Now(), Run: q.ID, Namespace: q.Namespace, Data: facts})
+		h.facts["what"] = q.What
+		b.c.Bus.Publish(event.Event{Name: q.row(h.what), Time: b.c.Now(), Run: q.ID, Namespace: q.Namespace, Data: h.facts})
 	}
 }
 
