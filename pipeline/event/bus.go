@@ -51,8 +51,15 @@ func (s *Subscription) Missed() uint64 { return s.missed.Load() }
 
 // Cancel ends the subscription. It may be called any number of times.
 func (s *Subscription) Cancel() {
-	if s.bus != nil {
-		s.bus.remove(s)
+	b := s.bus
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, there := b.subs[s]; there {
+		delete(b.subs, s)
+		close(s.events)
 	}
 }
 
@@ -117,15 +124,6 @@ func (b *Bus) Listen(f Filter, buffer int, since uint64) (s *Subscription, befor
 		b.subs[s] = struct{}{}
 	}
 	return s, before, forgotten
-}
-
-func (b *Bus) remove(s *Subscription) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, there := b.subs[s]; there {
-		delete(b.subs, s)
-		close(s.events)
-	}
 }
 
 // Dropped returns how many times a listener has missed an event.

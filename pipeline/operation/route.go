@@ -237,11 +237,7 @@ func (o *route) send(ctx context.Context, s *Server, args any, content io.Reader
 
 // Open asks a server, and returns its answer, which the caller closes.
 func (o *Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadCloser, error) {
-	return (*route)(o).open(ctx, s, args)
-}
-
-func (o *route) open(ctx context.Context, s *Server, args any) (io.ReadCloser, error) {
-	res, err := o.ask(ctx, s, args, nil)
+	res, err := (*route)(o).ask(ctx, s, args, nil)
 	if err != nil {
 		return nil, err
 	}
