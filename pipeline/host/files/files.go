@@ -133,7 +133,6 @@ const (
 
 // Written describes a file that was written. Without Had there was none before.
 type Written struct {
-	Path   string // as the kernel has it
 	Had    bool
 	Before []byte // what was in it, unless that is more than may be read: then Large
 	Large  bool

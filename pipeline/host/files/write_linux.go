@@ -38,7 +38,7 @@ func (a Access) Write(ctx context.Context, name string, content []byte, mode str
 		return Written{}, err
 	}
 	defer t.Close()
-	w := Written{Path: t.real, Had: t.old != nil, Size: int64(len(content))}
+	w := Written{Had: t.old != nil, Size: int64(len(content))}
 	if w.Had && mode == Create {
 		return w, fmt.Errorf("write %q: %w", t.asked, fs.ErrExist)
 	}
