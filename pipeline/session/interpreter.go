@@ -28,11 +28,8 @@ const maxContexts = 32
 
 // interpreter is one interpreter of a session. Its fields but sem are guarded by the session's mutex.
 type interpreter struct {
-	id       string // "" is the first
-	language string
-	dir      string
-	env      []string
-	created  time.Time
+	Context // without an ID it is the first
+	env     []string
 
 	sem    chan struct{} // has a value while nobody uses it
 	gone   chan struct{} // closed when it is removed; nil of the first
@@ -51,7 +48,7 @@ type Context struct {
 // NewContext starts another interpreter. env is added to the session's.
 func (s *Session) NewContext(ctx context.Context, c Context, env []string) (Context, error) {
 	c.Created = s.manager.now()
-	in := &interpreter{id: c.ID, language: c.Language, dir: c.Dir, env: env, created: c.Created, sem: make(chan struct{}, 1), gone: make(chan struct{})}
+	in := &interpreter{Context: c, env: env, sem: make(chan struct{}, 1), gone: make(chan struct{})}
 	done, err := s.Use()
 	if err != nil {
 		return c, err
@@ -101,7 +98,7 @@ func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, lan
 
 // startBeside starts the kernel of an interpreter beside the first.
 func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
-	k, err := s.startKernel(ctx, s.Sandbox(), in.language, backends.Command{Dir: in.dir, Env: slices.Concat(s.plan.Env, in.env), Endless: true})
+	k, err := s.startKernel(ctx, s.Sandbox(), in.Language, backends.Command{Dir: in.Dir, Env: slices.Concat(s.plan.Env, in.env), Endless: true})
 	if err != nil {
 		if over := s.Over(); over != nil {
 			return over
@@ -110,9 +107,9 @@ func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.info.State == "dead" || s.more[in.id] != in { // its end knows nothing of this kernel
+	if s.info.State == "dead" || s.more[in.ID] != in { // its end knows nothing of this kernel
 		go k.Close()
-		return fmt.Errorf("%w: %.40q", ErrNoContext, in.id)
+		return fmt.Errorf("%w: %.40q", ErrNoContext, in.ID)
 	}
 	in.kernel = k
 	return nil
@@ -123,9 +120,9 @@ func (s *Session) Contexts() []Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []Context{}
-	older := func(a, b *interpreter) int { return cmp.Or(a.created.Compare(b.created), strings.Compare(a.id, b.id)) }
+	older := func(a, b *interpreter) int { return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID)) }
 	for _, in := range slices.SortedFunc(maps.Values(s.more), older) {
-		list = append(list, Context{ID: in.id, Language: in.language, Dir: in.dir, Created: in.created})
+		list = append(list, in.Context)
 	}
 	return list
 }
@@ -142,8 +139,8 @@ func (s *Session) context(id string) (*interpreter, error) {
 
 // ContextLanguage returns the language of a context; "" is the first interpreter's.
 func (s *Session) ContextLanguage(id string) (string, error) {
-	if id == "" && s.language != "" {
-		return s.language, nil
+	if id == "" && s.Language != "" {
+		return s.Language, nil
 	}
 	if id == "" {
 		return "", ErrBare
@@ -152,7 +149,7 @@ func (s *Session) ContextLanguage(id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return in.language, nil
+	return in.Language, nil
 }
 
 // AcquireContext is Acquire for one of the session's interpreters; "" is the first.
@@ -183,10 +180,10 @@ func (s *Session) EndContext(id string) error {
 func (s *Session) drop(in *interpreter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.more[in.id] != in {
+	if s.more[in.ID] != in {
 		return false
 	}
-	delete(s.more, in.id)
+	delete(s.more, in.ID)
 	close(in.gone)
 	return true
 }

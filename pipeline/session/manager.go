@@ -122,7 +122,7 @@ func (k *Manager) Check(idle, lifetime time.Duration) error {
 func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
 	p.Leases = cmp.Or(p.Leases, &vault.Held{})
 	s := &Session{manager: k, build: start, plan: p, info: p.Info, more: map[string]*interpreter{},
-		interpreter: interpreter{language: p.Info.Language, sem: make(chan struct{}, 1)}, guests: newGuests(),
+		interpreter: interpreter{Context: Context{Language: p.Info.Language}, sem: make(chan struct{}, 1)}, guests: newGuests(),
 		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
 	place := coming{p.Info.Namespace, p.Info.Owner}
 	if err := k.room(place); err != nil {
@@ -159,7 +159,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	i := &s.info
 	if i.Bare {
-		s.language = ""
+		s.Language = ""
 		// What holds it is read from the kernel: by a program that does nothing.
 		r, err := s.sandbox.Exec(ctx, backends.Command{Args: []string{"sh", "-c", ":"}}, backends.Streams{})
 		if err != nil {

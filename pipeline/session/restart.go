@@ -19,7 +19,7 @@ func (c *Guard) ready(ctx context.Context) error {
 	c.reap()
 	select {
 	case <-c.in.gone: // or this
-		return fmt.Errorf("%w: %.40q", ErrNoContext, c.in.id)
+		return fmt.Errorf("%w: %.40q", ErrNoContext, c.in.ID)
 	default:
 	}
 	if c.Kernel() == nil && c.in != &s.interpreter {

@@ -62,7 +62,7 @@ var ErrDead = errors.New("the session has ended")
 // Acquire waits for its place in line (see [Place]), and locks the session's first interpreter. If the interpreter was lost, Acquire starts a new
 // one. Release unlocks it.
 func (s *Session) Acquire(ctx context.Context) (*Guard, error) {
-	if s.language == "" {
+	if s.Language == "" {
 		return nil, ErrBare
 	}
 	leave, err := s.Wait(ctx)
@@ -78,7 +78,7 @@ func (s *Session) acquire(ctx context.Context, in *interpreter, leave func()) (*
 	select {
 	case <-in.sem:
 	case <-in.gone:
-		err = fmt.Errorf("%w: %.40q", ErrNoContext, in.id)
+		err = fmt.Errorf("%w: %.40q", ErrNoContext, in.ID)
 	case <-s.dead:
 		err = s.ended()
 	case <-ctx.Done():
@@ -234,8 +234,8 @@ const shutdownTimeout = time.Minute
 
 // shut ends the interpreters and the sandbox, and wipes the secrets: not before the cells and programs under way, which are
 // dead by then, have had them taken out of what they say.
-func (s *Session) shut() error {
-	err := s.Sandbox().Close()
+func (s *Session) shut() {
+	s.Sandbox().Close()
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -260,5 +260,4 @@ func (s *Session) shut() error {
 	s.guests.close()
 	s.Leases().Close()
 	s.done()
-	return err
 }
