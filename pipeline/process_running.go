@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
@@ -25,10 +24,7 @@ type StartProcess struct {
 
 // RunningProcess is a program that runs in a session. Its methods may be called concurrently.
 type RunningProcess struct {
-	ID      string // of its run
-	PID     int    // inside
-	Session string
-	Began   time.Time
+	PID int // inside
 	StartProcess
 
 	input                *feed
@@ -69,7 +65,7 @@ func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, 
 	q.Namespace = orDefault(q.Namespace)
 	life, kill := identity.Lasting(ctx)
 	life = ByCaller(life, caller(ctx))
-	r := &RunningProcess{ID: NewID(), Session: q.Session, Began: time.Now().UTC(), StartProcess: q, kill: kill,
+	r := &RunningProcess{StartProcess: q, kill: kill,
 		interrupt: make(chan struct{}, 16), terminate: make(chan struct{}, 16), resized: make(chan backends.Size, 1), done: make(chan struct{})}
 	q.Process.Interrupt, q.Process.Terminate = r.interrupt, r.terminate
 	if q.Size != nil {
