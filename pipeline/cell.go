@@ -205,7 +205,7 @@ func (r *run) display(show func(kernel.Bundle)) func(kernel.Bundle) {
 // likes, and nothing else of it must wait for that.
 func (r *run) keepTexts() {
 	text := func(b kernel.Bundle) kernel.Bundle { return kernel.Bundle{"text/plain": b["text/plain"]} }
-	for i, b := range r.res.Displays {
+	for i, b := range r.res.Displays { // in place: the result that was returned has the same list
 		r.res.Displays[i] = text(b)
 	}
 	if r.live == nil {

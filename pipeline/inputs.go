@@ -37,17 +37,12 @@ type placer struct {
 	left    func(run, artifact string, limit int64) ([]byte, error)
 }
 
-// placer returns a placer of files in sandbox. It resolves the paths of our own files at the first input of the host: a hundred calls of
-// the kernel, and most runs have none.
-func (r *run) placer(sandbox backends.Sandbox, limits Bounds) *placer {
-	ours := sync.OnceValue(func() backends.Hidden { return backends.Hide(r.p.cfg.Protected) })
-	return &placer{files: sandbox.Files(), sums: map[string]string{}, room: limits.Disk, ours: ours, left: r.artifact}
-}
-
 // place puts the program, unless it is a cell, and its inputs into the workspace. A host workspace gets nothing: what
 // is put there would stay there.
 func (e *execution) place(ctx context.Context) (map[string]string, error) {
-	p := e.placer(e.sandbox, e.limits)
+	// The paths of our own files are resolved at the first input of the host: a hundred calls of the kernel, and most runs have none.
+	ours := sync.OnceValue(func() backends.Hidden { return backends.Hide(e.p.cfg.Protected) })
+	p := &placer{files: e.sandbox.Files(), sums: map[string]string{}, room: e.limits.Disk, ours: ours, left: e.artifact}
 	if e.request.Workspace.Host != "" {
 		if len(e.request.Inputs) > 0 {
 			return nil, refuse(StageValidate, "inputs would be copied into the host's workspace and stay there",

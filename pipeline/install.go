@@ -116,24 +116,18 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 		return o, err
 	}
 	o.Backend, o.Profile, o.Require = c.backend, c.base, c.requires
-	if o.Limits, err = p.limitInstall(q.Timeout); err != nil {
-		return o, err
+	caps := p.cfg.Caps
+	if q.Timeout < 0 || q.Timeout > caps.Wall {
+		return o, refuse(StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed", formatNumber(q.Timeout.Seconds())),
+			fmt.Sprintf("ask for at most %s seconds", formatNumber(caps.Wall.Seconds())))
 	}
+	// A package manager needs more than programs do.
+	o.Limits = backends.Limits{RAM: 2 << 30, Wall: cmp.Or(q.Timeout, min(caps.Wall, 10*time.Minute)), CPU: 2, Processes: 64, Disk: 4 << 30}.AtMost(caps.Limits)
 	r.res.Language, r.res.Backend, r.res.Profile = q.Language, o.Backend.Name(), c.profile
 	r.facts = facts{"language": q.Language, "packages": q.Packages, "backend": o.Backend.Name(), "profile": c.profile, "require": o.Require}
 	r.facts.add("session", q.Session, len(q.Session))
 	r.asker(q.Client)
 	return o, nil
-}
-
-// limitInstall returns the limits of a package manager, which needs more than programs do.
-func (p *Pipeline) limitInstall(timeout time.Duration) (backends.Limits, error) {
-	caps := p.cfg.Caps
-	if timeout < 0 || timeout > caps.Wall {
-		return backends.Limits{}, refuse(StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed", formatNumber(timeout.Seconds())),
-			fmt.Sprintf("ask for at most %s seconds", formatNumber(caps.Wall.Seconds())))
-	}
-	return backends.Limits{RAM: 2 << 30, Wall: cmp.Or(timeout, min(caps.Wall, 10*time.Minute)), CPU: 2, Processes: 64, Disk: 4 << 30}.AtMost(caps.Limits), nil
 }
 
 // addReceipt puts what came of an installation into the result.

@@ -30,8 +30,7 @@ type Job struct {
 // jobs holds the runs in the background, and the last that are done.
 type jobs struct {
 	mu     sync.Mutex
-	all    map[string]*job
-	order  []string // ids, the oldest first
+	all    []*job // the oldest first
 	closed bool
 	going  sync.WaitGroup
 }
@@ -93,16 +92,15 @@ func also(w, other io.Writer) io.Writer {
 func (s *jobs) add(j *job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[j.ID] = j
-	s.order = append(s.order, j.ID)
-	for i := 0; len(s.order) > maxJobs && i < len(s.order); {
-		if old := s.all[s.order[i]]; old.State == "done" {
-			delete(s.all, old.ID)
-			s.order = slices.Delete(s.order, i, i+1)
-			continue
+	s.all = append(s.all, j)
+	more := len(s.all) - maxJobs
+	s.all = slices.DeleteFunc(s.all, func(old *job) bool {
+		gone := more > 0 && old.State == "done"
+		if gone {
+			more--
 		}
-		i++
-	}
+		return gone
+	})
 	return !s.closed
 }
 
@@ -110,8 +108,10 @@ func (s *jobs) add(j *job) bool {
 func (s *jobs) of(namespace, id string) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if j := s.all[id]; j != nil && j.Namespace == orDefault(namespace) {
-		return j
+	for _, j := range s.all {
+		if j.ID == id && j.Namespace == orDefault(namespace) {
+			return j
+		}
 	}
 	return nil
 }
@@ -156,8 +156,8 @@ func (p *Pipeline) Jobs(namespace string) []Job {
 	p.jobs.mu.Lock()
 	defer p.jobs.mu.Unlock()
 	list := []Job{}
-	for _, id := range slices.Backward(p.jobs.order) {
-		if j := p.jobs.all[id]; namespace == "" || j.Namespace == namespace {
+	for _, j := range slices.Backward(p.jobs.all) {
+		if namespace == "" || j.Namespace == namespace {
 			list = append(list, j.snapshot())
 		}
 	}

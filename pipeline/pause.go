@@ -6,10 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -268,16 +266,6 @@ func (p *Pipeline) forgetFiles(id, why string) {
 
 // sessionForgotten is a kind of row: the files of a paused session are gone.
 const sessionForgotten = "session.forgotten"
-
-// close drops the files of all paused sessions, at the end of the server.
-func (p *Pipeline) forgetAllFiles() {
-	p.paused.mu.Lock()
-	ids := slices.Collect(maps.Keys(p.paused.all))
-	p.paused.mu.Unlock()
-	for _, id := range ids {
-		p.forgetFiles(id, "server")
-	}
-}
 
 // Paused returns what a paused session of a namespace was, whose files are kept.
 func (p *Pipeline) Paused(namespace, id string) (session.Info, bool) {

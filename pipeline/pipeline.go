@@ -11,7 +11,9 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"maps"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -131,7 +133,7 @@ func New(cfg Config) *Pipeline {
 	cfg.Artifacts.MaxCount = cmp.Or(max(cfg.Artifacts.MaxCount, 0), DefaultArtifacts.MaxCount)
 	cfg.Artifacts.MaxBytes = cmp.Or(max(cfg.Artifacts.MaxBytes, 0), DefaultArtifacts.MaxBytes)
 	p := &Pipeline{cfg: cfg, counters: &counters{began: time.Now().UTC(), runs: map[string]map[string]int64{}}, budget: egress.NewBudget(), policy: hash(cfg.Policy)}
-	p.jobs.all, p.namespaceLimits.each = map[string]*job{}, map[string]Bounds{}
+	p.namespaceLimits.each, p.under.all = map[string]Bounds{}, map[string]*live{}
 	p.paused.all = map[string]*savedFiles{}
 	if cfg.Journal != "" {
 		p.processes.going.Go(func() {
@@ -154,7 +156,12 @@ func (p *Pipeline) Close() {
 	p.jobs.close()
 	p.sessions.Close()
 	p.processes.going.Wait()
-	p.forgetAllFiles()
+	p.paused.mu.Lock()
+	paused := slices.Collect(maps.Keys(p.paused.all))
+	p.paused.mu.Unlock()
+	for _, id := range paused {
+		p.forgetFiles(id, "server")
+	}
 	p.journal.close()
 	p.analysers.close()
 }

@@ -131,9 +131,6 @@ func (a *analysers) drop() {
 func (a *analysers) close() {
 	a.mu.Lock()
 	a.closed = true
-	if a.idle != nil {
-		a.idle.Stop()
-	}
 	a.mu.Unlock()
 	a.drop()
 }

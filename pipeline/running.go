@@ -66,9 +66,6 @@ func (u *under) enter(r *run, q Request, cancel context.CancelCauseFunc) (leave 
 	r.live = l
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.all == nil {
-		u.all = map[string]*live{}
-	}
 	u.all[r.res.ID] = l
 	return func() {
 		u.mu.Lock()
@@ -217,16 +214,9 @@ func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower)
 	var all sync.WaitGroup
 	for n, s := range l.out {
 		all.Go(func() {
-			for done := 0; ; {
-				part, ok := s.stored(ctx, done)
-				if !ok {
-					return
-				}
-				if err := f.Output(n, part); err != nil {
-					cancel(err)
-					return
-				}
-				done += len(part)
+			next := func(after int) ([]byte, bool) { return s.stored(ctx, after) }
+			if err := pass(next, func(part []byte) error { return f.Output(n, part) }); err != nil {
+				cancel(err)
 			}
 		})
 	}

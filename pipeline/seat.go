@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -30,7 +31,8 @@ func (s *seat) rest(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waits == 0 {
-		if err := s.run.p.under.wait(s.run.live, ownerOf(ctx, s.run.res.Namespace), waitingOf(s.run.p.cfg.Queue.slots)); err != nil {
+		owner := cmp.Or(caller(ctx).Identity, "namespace "+s.run.res.Namespace)
+		if err := s.run.p.under.wait(s.run.live, owner, waitingOf(s.run.p.cfg.Queue.slots)); err != nil {
 			return err
 		}
 	}
@@ -103,12 +105,4 @@ func (s *seat) close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.give("ending")
-}
-
-// ownerOf names who asks: the identity, or for who has none the namespace.
-func ownerOf(ctx context.Context, namespace string) string {
-	if who := caller(ctx).Identity; who != "" {
-		return who
-	}
-	return "namespace " + namespace
 }

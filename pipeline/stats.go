@@ -32,8 +32,7 @@ type counters struct {
 
 	mu   sync.Mutex
 	runs map[string]map[string]int64
-	last []lap // a ring
-	next int
+	last []lap
 }
 
 // lap is how long a run took, from request to result.
@@ -62,12 +61,8 @@ func (t *counters) add(r Result) {
 	if r.Timings.Total == 0 {
 		return
 	}
-	if len(t.last) < lastRuns {
-		t.last = append(t.last, lap{of, r.Timings.Total})
-		return
-	}
-	t.last[t.next] = lap{of, r.Timings.Total}
-	t.next = (t.next + 1) % lastRuns
+	t.last = append(t.last, lap{of, r.Timings.Total})
+	t.last = t.last[max(0, len(t.last)-lastRuns):]
 }
 
 // Stats returns the figures of the server so far.

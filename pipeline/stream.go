@@ -54,7 +54,9 @@ func newStream(max int64, live io.Writer, whole bool) *stream {
 	}
 	go func() {
 		defer close(s.delivered)
-		s.follow(live)
+		if pass(s.next, func(part []byte) error { _, err := live.Write(part); return err }) != nil {
+			s.fail()
+		}
 	}()
 	return s
 }
@@ -115,16 +117,15 @@ func (s *stream) loosen() {
 	}
 }
 
-// follow writes what is safe until the stream is closed or the writer fails.
-func (s *stream) follow(w io.Writer) {
+// pass has f take the parts of a stream, which next returns by how many bytes were before, to its end or an error of f.
+func pass(next func(after int) (part []byte, ok bool), f func(part []byte) error) error {
 	for done := 0; ; {
-		part, ok := s.next(done)
+		part, ok := next(done)
 		if !ok {
-			return
+			return nil
 		}
-		if _, err := w.Write(part); err != nil {
-			s.fail()
-			return
+		if err := f(part); err != nil {
+			return err
 		}
 		done += len(part)
 	}
