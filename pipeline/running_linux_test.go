@@ -54,7 +54,7 @@ func begun(t *testing.T, p *Pipeline, q Request) (r Running, wait func() Result)
 	}()
 	hosttest.Until(t, "it runs", func() bool {
 		list := p.Running("")
-		if len(list) == 1 && list[0].Program {
+		if len(list) == 1 && list[0].Usage != nil && list[0].Usage.Processes > 0 { // it may have begun a moment before it has processes
 			r = list[0]
 		}
 		return r.Run != ""
