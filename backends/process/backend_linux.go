@@ -25,7 +25,7 @@ type Backend struct {
 	uids        uids // of sandboxes, if root is true
 	filters     seccomp.Filters
 	cgroups     cgroup.Groups
-	launchers   *launchers
+	launchers   *warm.Templates[*template]
 	preSpawned  *preSpawned // nil if each sandbox is made on request
 	teardowns   teardowns
 
@@ -51,7 +51,6 @@ func New(c Config) *Backend {
 		teardowns: newTeardowns(),
 	}
 	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Name = c.Delegate, c.Inside, cgroup.NewName()
-	b.launchers.closed = c.Inside
 	if c.Ahead > 0 || c.Pool.Max > 0 {
 		b.preSpawned = newPreSpawned(b)
 	}
@@ -63,7 +62,7 @@ func New(c Config) *Backend {
 // must not be called after Start.
 func (b *Backend) Warm() {
 	if b.config.Inside {
-		b.launchers.warm()
+		b.warmLauncher(context.Background())
 		return
 	}
 	if b.preSpawned == nil {
@@ -79,7 +78,7 @@ func (b *Backend) Warm() {
 			// What goes wrong with it shows where it is needed.
 			_ = b.filters.Prepare(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
 		})
-		b.launchers.warm() // it starts while the root is planned
+		b.warmLauncher(ctx) // it starts while the root is planned
 		return spawn(ctx)
 	})
 }
@@ -136,7 +135,7 @@ func (b *Backend) Close() error {
 		b.preSpawned.templates.Close()
 		b.preSpawned.zygotes.Close()
 	}
-	b.launchers.close()
+	b.launchers.Close()
 	b.cgroups.Close()
 	b.closeWork()
 	b.uids.close()

@@ -52,23 +52,22 @@ func TestStuckLauncher(t *testing.T) {
 	}
 	after.Close()
 	stopLaunchers(t, b)
-	lost := len(b.launchers.retired)
+	stuck := len(b.launchers.Running())
 	child, err := b.spawnByLauncher(early{t.Context()}, b.flags())
 	if err == nil {
 		child.Remove()
 		t.Fatal("a second launcher was tried, though the first did not answer in time")
 	}
-	if now := len(b.launchers.retired); now != lost+1 {
-		t.Errorf("%d launchers did not answer, want one: %v", now-lost, err)
+	if now := len(b.launchers.Running()); now != stuck-1 {
+		t.Errorf("%d launchers did not answer, want one: %v", stuck-now, err)
 	}
 }
 
 // stopLaunchers stops the idle processes that fork sandboxes, until the test ends.
 func stopLaunchers(t *testing.T, b *Backend) {
-	for _, text := range b.launchers.pids() {
-		pid, _ := strconv.Atoi(text)
-		unix.Kill(pid, unix.SIGSTOP)
-		t.Cleanup(func() { unix.Kill(pid, unix.SIGCONT) })
+	for _, one := range b.launchers.Running() {
+		unix.Kill(one.pid, unix.SIGSTOP)
+		t.Cleanup(func() { unix.Kill(one.pid, unix.SIGCONT) })
 	}
 }
 

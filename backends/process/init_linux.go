@@ -1,7 +1,6 @@
 package process
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +23,12 @@ type initHandle struct {
 	pid         int // as the host sees it
 	uid         int // its host user, where root starts it; else 0
 	pidfd       *os.File
-	users       *uids // takes uid back
+	reap        func() error // if this process is its parent; to begin earlier would take a thread
+	users       *uids        // takes uid back
 	control     *net.UnixConn
 	cgroup      *cgroup.Group
-	template    *template     // that spawned it, if any
+	template    *template     // that forked it
+	rooted      bool          // its root directory was set up before the fork
 	foreign     bool          // not package launch's PID 1, but a zygote's
 	subreaper   bool          // without a PID namespace
 	killTimeout time.Duration // see Config.KillTimeout
@@ -56,28 +57,27 @@ func (b *Backend) newInitHandle() (child *initHandle, err error) {
 // spawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan are made
 // while a launcher starts, if one has to.
 func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandle, error) {
-	child, err := b.newInitHandle()
-	if err != nil {
-		return nil, err
-	}
-	child.subreaper = flags&unix.CLONE_NEWPID == 0
 	if cgroup.Unified() {
 		// Before a launcher starts: finding a cgroup may move this process into another, and a
 		// launcher left behind could not fork into its children.
 		b.cgroups.Find()
 	}
-	var p *plan
-	made := make(chan error, 1)
-	go func() {
-		var err error
+	var beside sync.WaitGroup
+	beside.Go(func() { b.warmLauncher(ctx) })
+	child, err := b.newInitHandle()
+	child.subreaper = flags&unix.CLONE_NEWPID == 0
+	if err == nil {
 		child.cgroup, err = b.cgroups.Make()
-		if err == nil && !child.subreaper {
-			p = b.prepare(child.cgroup)
-			err = b.filters.Prepare(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
-		}
-		made <- err
-	}()
-	err = b.forkInit(ctx, child, flags, made)
+	}
+	var p *plan
+	if err == nil && !child.subreaper {
+		p = b.prepare(child.cgroup)
+		err = b.filters.Prepare(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
+	}
+	beside.Wait()
+	if err == nil {
+		err = b.fork(ctx, child, flags)
+	}
 	if err == nil && p != nil {
 		if err = child.follow(ctx, p, launch.ForInit); err != nil {
 			err = &namespaceError{err}
@@ -88,67 +88,6 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 		return nil, err
 	}
 	return child, nil
-}
-
-// forkInit has a launcher fork child's process while its resources are still being made. Each channel of made delivers
-// the error of one of them.
-func (b *Backend) forkInit(ctx context.Context, child *initHandle, flags uint64, made ...<-chan error) error {
-	one, err := b.launchers.take(ctx)
-	for _, done := range made {
-		err = errors.Join(<-done, err)
-	}
-	if err = cmp.Or(err, stopped(ctx)); err != nil { // a request must not be sent too late to wait for its answer
-		if one != nil {
-			b.launchers.give(one)
-		}
-		return err
-	}
-	err = b.fork(ctx, one, child, flags)
-	if errors.Is(err, os.ErrDeadlineExceeded) { // which may be a moment before ctx's end
-		return fmt.Errorf("%w: %w", cmp.Or(stopped(ctx), error(&lateError{b.config.startTimeout()})), err)
-	}
-	if err == nil || isForkError(err) || ctx.Err() != nil {
-		return err
-	}
-	// The launcher had died while it was idle. Nothing has begun: try another.
-	if one, err = b.launchers.take(ctx); err != nil {
-		return err
-	}
-	return b.fork(ctx, one, child, flags)
-}
-
-// namespaceError is a failure to make or set up namespaces: the host does not permit them.
-type namespaceError struct{ err error }
-
-func (e *namespaceError) Error() string { return e.err.Error() }
-func (e *namespaceError) Unwrap() error { return e.err }
-
-// fork uses a launcher and returns it, unless it is broken.
-func (b *Backend) fork(ctx context.Context, one *launcher, child *initHandle, flags uint64) (err error) {
-	var theirs *os.File
-	if child.control != nil {
-		child.control.Close()
-	}
-	if child.control, theirs, err = socketPair(unix.SOCK_SEQPACKET); err != nil {
-		b.launchers.give(one)
-		return err
-	}
-	defer theirs.Close()
-	child.pidfd, child.pid, err = one.clone(ctx, flags, theirs, child.cgroup.Dir())
-	if err != nil && !isForkError(err) {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			b.launchers.retire(one)
-			return err
-		}
-		b.launchers.lose()
-		one.close()
-		return err
-	}
-	b.launchers.give(one)
-	if err != nil {
-		err = &namespaceError{err}
-	}
-	return err
 }
 
 // follow has PID 1 execute a plan that ends with a ready message. whom is launch.ForInit or launch.ForTemplate.
@@ -245,6 +184,9 @@ func (b *initHandle) release() {
 	if b.pidfd != nil {
 		b.pidfd.Close()
 		b.pidfd = nil
+	}
+	if b.reap != nil {
+		b.reap()
 	}
 	b.cgroup.Release()
 	b.cgroup = nil

@@ -1,18 +1,14 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
-	"sync"
 	"syscall"
-	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -20,111 +16,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
-// launchers is a pool of small processes that fork sandboxes: one for each concurrent start, up to the number of CPUs.
-type launchers struct {
-	idle    chan *launcher
-	room    chan struct{} // a token for each launcher that may still be started
-	done    chan struct{} // closed by close
-	mu      sync.Mutex
-	retired []*launcher // launchers that did not answer
-	closed  bool        // launchers are not dumpable: inside a container, programs of the same user see them
+// newLaunchers returns a set of launchers without any yet: there will be one for each concurrent start, up to the number of
+// CPUs.
+func newLaunchers() *warm.Templates[*template] {
+	return warm.NewTemplates[*template](warm.Limits{Each: runtime.NumCPU()})
 }
 
-// launcher is a process that forks sandboxes.
-type launcher struct {
-	cmd  *exec.Cmd
-	conn *net.UnixConn
-}
-
-// newLaunchers returns a pool without any launcher yet.
-func newLaunchers() *launchers {
-	n := runtime.NumCPU()
-	l := &launchers{idle: make(chan *launcher, n), room: make(chan struct{}, n), done: make(chan struct{})}
-	for range n {
-		l.room <- struct{}{}
-	}
-	return l
-}
-
-// take waits for an idle launcher, or starts one if there is room.
-func (l *launchers) take(ctx context.Context) (*launcher, error) {
-	select {
-	case one := <-l.idle:
-		return one, nil
-	default:
-	}
-	select {
-	case one := <-l.idle:
-		return one, nil
-	case <-l.room:
-		one, err := startLauncher(l.closed)
-		if err != nil {
-			l.lose()
-		}
-		return one, err
-	case <-l.done:
-		return nil, warm.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// warmLauncher starts a launcher, if there is none. A failure shows where the launcher is needed.
+func (b *Backend) warmLauncher(ctx context.Context) {
+	if one, err := b.launchers.Acquire(ctx, "", b.startLauncher); err == nil {
+		one.Spawned()
+		one.Release()
 	}
 }
 
-// warm starts one launcher for the next take.
-func (l *launchers) warm() {
-	if one, err := l.take(context.Background()); err == nil {
-		l.give(one)
-	}
-}
-
-// pids returns the process numbers of the idle launchers, as text.
-func (l *launchers) pids() []string {
-	var all []string
-	for range len(l.idle) {
-		select {
-		case one := <-l.idle:
-			all = append(all, strconv.Itoa(one.cmd.Process.Pid))
-			l.idle <- one
-		default:
-		}
-	}
-	return all
-}
-
-// give returns a launcher.
-func (l *launchers) give(one *launcher) { l.idle <- one }
-
-// lose makes room for a replacement of a launcher that is gone.
-func (l *launchers) lose() { l.room <- struct{}{} }
-
-// retire makes room for a replacement of a launcher that did not answer. The processes that it has started live on.
-func (l *launchers) retire(one *launcher) {
-	l.lose()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.retired = append(l.retired, one)
-}
-
-// close ends the launchers. All have been given back, or will be dropped by their users.
-func (l *launchers) close() {
-	close(l.done)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, one := range l.retired {
-		one.close()
-	}
-	for {
-		select {
-		case one := <-l.idle:
-			one.close()
-		default:
-			return
-		}
-	}
-}
-
-// startLauncher executes this program again, which package launch takes over at once. A session of its own shields it from
-// the terminal's Ctrl-C.
-func startLauncher(closed bool) (*launcher, error) {
+// startLauncher executes this program again, which package launch takes over at once: the launcher is a template with the
+// server's root directory. A session of its own shields it from the terminal's Ctrl-C.
+func (b *Backend) startLauncher(context.Context) (*template, error) {
 	conn, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
 		return nil, err
@@ -136,6 +44,7 @@ func startLauncher(closed bool) (*launcher, error) {
 		return nil, err
 	}
 	defer null.Close()
+	var pidfd int
 	cmd := &exec.Cmd{
 		Path:        "/proc/self/exe",
 		Args:        []string{launch.Name},
@@ -145,78 +54,54 @@ func startLauncher(closed bool) (*launcher, error) {
 		Stdout:      null,
 		Stderr:      null,
 		ExtraFiles:  []*os.File{theirs}, // becomes launch.Sock
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	}
-	if closed {
+	if b.config.Inside { // where programs of the same user see it
 		cmd.Args = append(cmd.Args, launch.Closed)
 	}
 	if err := cmd.Start(); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("start the launcher: %w", err)
 	}
-	return &launcher{cmd, conn}, nil
+	return &template{initHandle: &initHandle{
+		pid: cmd.Process.Pid, pidfd: os.NewFile(uintptr(pidfd), "launcher"), reap: cmd.Wait, control: conn, killTimeout: b.config.killTimeout(),
+	}}, nil
 }
 
-// close ends the launcher, and with it every process that it has started. It does not wait for a launcher that is stuck.
-func (l *launcher) close() {
-	l.conn.Close()
-	l.cmd.Process.Kill()
-	gone := make(chan struct{})
-	go func() {
-		l.cmd.Wait()
-		close(gone)
-	}()
-	select {
-	case <-gone:
-	case <-time.After(killTimeout):
+// fork has a launcher fork child's process with flags (CLONE_*). If the launcher has died while it was idle, nothing has
+// begun, and another is tried.
+func (b *Backend) fork(ctx context.Context, child *initHandle, flags uint64) (err error) {
+	for range 2 {
+		var one *template
+		if one, err = b.launchers.Acquire(ctx, "", b.startLauncher); err != nil {
+			return err
+		}
+		err = one.fork(ctx, child, flags)
+		switch {
+		case isForkError(err):
+			return &namespaceError{err}
+		case errors.Is(err, os.ErrDeadlineExceeded): // which may be a moment before ctx's end
+			b.launchers.Drop(one, nil) // the processes that it has forked live on
+			return fmt.Errorf("%w: %w", cmp.Or(stopped(ctx), error(&lateError{b.config.startTimeout()})), err)
+		case err == nil || ctx.Err() != nil:
+			return err
+		}
+		b.launchers.Drop(one, nil)
 	}
+	return err
 }
 
-// clone forks a process with flags (CLONE_*), whose end of a socket is control, in a cgroup v2 directory if cgroup is not
-// nil. It waits until ctx's deadline.
-func (l *launcher) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
-	pidfd, pid, err = requestClone(ctx, l.conn, flags, control, cgroup)
-	if err != nil && !isForkError(err) {
-		err = fmt.Errorf("launcher: %w", err)
-	}
-	return pidfd, pid, err
-}
+// namespaceError is a failure to make or set up namespaces: the host does not permit them.
+type namespaceError struct{ err error }
 
-// requestClone asks the process at the other end of conn to fork. pid is the number in that process's PID namespace. After
-// an error other than [forkError] the connection is of no more use: a late answer would be taken for that of the next
-// request. Therefore only ctx's deadline ends the wait, with [os.ErrDeadlineExceeded], and its cancellation does not.
-func requestClone(ctx context.Context, conn *net.UnixConn, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
-	request := launch.Request{Flags: flags}
-	fds := []int{int(control.Fd())}
-	if cgroup != nil {
-		fds = append(fds, int(cgroup.Fd()))
-	}
-	if _, _, err := conn.WriteMsgUnix(raw([]launch.Request{request}), unix.UnixRights(fds...), nil); err != nil {
-		return nil, 0, fmt.Errorf("ask for a process: %w", err)
-	}
-	var reply launch.Reply
-	deadline, _ := ctx.Deadline() // or none
-	conn.SetReadDeadline(deadline)
-	_, files, err := receive(conn, unsafe.Slice((*byte)(unsafe.Pointer(&reply)), unsafe.Sizeof(reply)))
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, 0, fmt.Errorf("clone3 did not return in time: %w", err)
-	case errors.Is(err, unix.EMFILE): // the process ends by itself, since nobody has the other end of its socket
-		return nil, 0, &forkError{unix.EMFILE}
-	case err != nil:
-		return nil, 0, fmt.Errorf("it died: %w", err)
-	}
-	if reply.Errno != 0 || len(files) != 1 {
-		return nil, 0, &forkError{unix.Errno(reply.Errno)}
-	}
-	return files[0], int(reply.Pid), nil
-}
+func (e *namespaceError) Error() string { return e.err.Error() }
+func (e *namespaceError) Unwrap() error { return e.err }
 
-// forkError is a clone3 that failed: the forking process is well, and the host denied the request.
-type forkError struct{ errno unix.Errno }
+// forkError is a fork that failed: the template is well, and the host denied the request.
+type forkError struct{ err error }
 
-func (e *forkError) Error() string { return "clone3: " + e.errno.Error() }
-func (e *forkError) Unwrap() error { return e.errno }
+func (e *forkError) Error() string { return e.err.Error() }
+func (e *forkError) Unwrap() error { return e.err }
 
-// isForkError reports whether the launcher that returned err can be used again.
+// isForkError reports whether the template that returned err can be used again.
 func isForkError(err error) bool { return errors.As(err, new(*forkError)) }

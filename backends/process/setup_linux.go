@@ -54,7 +54,7 @@ func (b *Backend) prepare(g *cgroup.Group) *plan {
 // namespace, where even a process that regained all capabilities would have none over mounts, network or other namespaces.
 func (b *Backend) setup(s *sandbox) *plan {
 	p := newPlan(112)
-	if s.template != nil {
+	if s.rooted {
 		(&root{plan: p}).disk(s, "")
 	} else {
 		moveIn(p, s)

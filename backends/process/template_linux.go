@@ -21,15 +21,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
-// template is a PID 1 without programs, which forks the PID 1s of the sandboxes that show one interpreter. Its root
-// directory is set up already, where a launcher's child has to build one from sixty mounts and files.
+// template is a process that forks the PID 1s of sandboxes. The simplest is a launcher. All others are PID 1s without
+// programs, for the sandboxes that show one interpreter: their root directory is set up already, where a launcher's child
+// has to build one from sixty mounts and files.
 //
-// It has mount and PID namespaces of its own, and where an ordinary user started the server a user namespace, in which that
+// A PID 1 of that kind has mount and PID namespaces of its own, and where an ordinary user started the server a user namespace, in which that
 // user has all capabilities. The PID namespaces of its sandboxes are descendants of its own, so that they can't name it,
 // and end with it. It keeps the rights that the setup takes, as a launcher's children do until they are set up.
 type template struct {
 	*initHandle
 	warm.Use
+	rooted   bool        // its root directory is a sandbox's, and not the server's
 	states   []pathState // of the host's paths that its root shows
 	checking sync.Mutex  // guards the next two
 	checked  time.Time   // last comparison of states with the host
@@ -66,9 +68,9 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 	if !b.root {
 		flags |= unix.CLONE_NEWUSER
 	}
-	one := &template{initHandle: &initHandle{killTimeout: b.config.killTimeout()}, checked: time.Now()}
+	one := &template{initHandle: &initHandle{killTimeout: b.config.killTimeout()}, rooted: true, checked: time.Now()}
 	p := b.templatePlan(one, r)
-	err := b.forkInit(ctx, one.initHandle, flags)
+	err := b.fork(ctx, one.initHandle, flags)
 	if err == nil {
 		err = one.follow(ctx, p, launch.ForTemplate)
 	}
@@ -179,74 +181,86 @@ func (a *preSpawned) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*
 
 // spawnByTemplate has a template that the caller has acquired fork a PID 1, and prepares it.
 func (b *Backend) spawnByTemplate(ctx context.Context, n *template) (*initHandle, error) {
-	spawned := sync.OnceFunc(n.Spawned)
-	defer spawned()
 	child, err := b.newInitHandle()
+	if err == nil {
+		child.cgroup, err = b.cgroups.Make()
+	}
 	if err != nil {
+		n.Spawned()
 		n.Release()
-		return nil, err
+	} else if err = n.fork(ctx, child, cloneFlags); err == nil {
+		err = child.follow(ctx, b.templateChildPlan(child), launch.ForInit)
 	}
-	child.foreign = n.foreign
-	if err = b.cloneTemplate(ctx, n, child, spawned); err != nil {
+	if err != nil {
 		child.Remove()
-		n.Release()
 		return nil, err
 	}
-	child.template = n
 	return child, nil
 }
 
-// cloneTemplate forks and prepares child's process. It calls spawned when the template can serve the next request.
-func (b *Backend) cloneTemplate(ctx context.Context, n *template, child *initHandle, spawned func()) (err error) {
-	if child.cgroup, err = b.cgroups.Make(); err != nil {
-		return err
-	}
-	var theirs *os.File
-	if child.control, theirs, err = socketPair(unix.SOCK_SEQPACKET); err != nil {
-		return err
-	}
-	child.pidfd, child.pid, err = n.clone(ctx, cloneFlags, theirs, child.cgroup.Dir())
-	theirs.Close()
-	spawned()
+// fork forks child's process with flags (CLONE_*), by a template that the caller has acquired.
+func (n *template) fork(ctx context.Context, child *initHandle, flags uint64) error {
+	defer n.Spawned()
+	ours, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
+		n.Release()
+		return &forkError{err}
+	}
+	defer theirs.Close()
+	if child.pidfd, child.pid, err = n.clone(ctx, flags, theirs, child.cgroup.Dir()); err != nil {
+		ours.Close()
+		n.Release()
 		return err
 	}
-	return child.follow(ctx, b.templateChildPlan(child), launch.ForInit)
+	child.control, child.template, child.rooted, child.foreign = ours, n, n.rooted, n.foreign
+	return nil
 }
 
-// clone forks a process with flags (CLONE_*), whose end of a socket is control, in a cgroup v2 directory if cgroup is not
-// nil. The number is the process's in the server's PID namespace. It waits until ctx's deadline, for a zygote not so long.
-func (n *template) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (*os.File, int, error) {
+// clone asks for a process whose end of a socket is control, in a cgroup v2 directory if cgroup is not nil. It waits until
+// ctx's deadline, for a zygote not so long, and then fails with [os.ErrDeadlineExceeded]; a cancellation does not end the
+// wait. After an error other than [forkError] all requests fail: a late answer would be taken for that of the next request.
+func (n *template) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	n.cloning.Lock()
-	pidfd, err := n.ask(ctx, flags, control, cgroup)
-	n.cloning.Unlock()
-	if err != nil {
-		return nil, 0, fmt.Errorf("template: %w", err)
+	defer n.cloning.Unlock()
+	if n.lost != nil {
+		return nil, 0, fmt.Errorf("it gave no answer before: %v", n.lost)
 	}
-	pid, err := pidOf(pidfd)
-	if err != nil {
-		pidfd.Close()
+	if err = stopped(ctx); err != nil {
 		return nil, 0, err
-	}
-	return pidfd, pid, nil
-}
-
-// ask sends a request. After a request without an answer, it fails: a late answer would be taken for that of the next
-// request. The caller holds cloning.
-func (n *template) ask(ctx context.Context, flags uint64, control, cgroup *os.File) (*os.File, error) {
-	if err := cmp.Or(n.lost, stopped(ctx)); err != nil {
-		return nil, err
 	}
 	if n.foreign {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 	}
-	pidfd, _, err := requestClone(ctx, n.control, flags, control, cgroup)
-	if err != nil && !isForkError(err) {
-		n.lost = err
+	fds := []int{int(control.Fd())}
+	if cgroup != nil {
+		fds = append(fds, int(cgroup.Fd()))
 	}
-	return pidfd, err
+	if _, _, n.lost = n.control.WriteMsgUnix(raw([]launch.Request{{Flags: flags}}), unix.UnixRights(fds...), nil); n.lost != nil {
+		return nil, 0, fmt.Errorf("ask for a process: %w", n.lost)
+	}
+	deadline, _ := ctx.Deadline() // or none
+	n.control.SetReadDeadline(deadline)
+	var reply [1]launch.Reply
+	_, files, err := receive(n.control, raw(reply[:]))
+	switch {
+	case errors.Is(err, unix.EMFILE): // the process ends by itself, since nobody has the other end of its socket
+		return nil, 0, &forkError{fmt.Errorf("clone3: %w", unix.EMFILE)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		n.lost = err
+		return nil, 0, fmt.Errorf("clone3 did not return in time: %w", err)
+	case err != nil:
+		n.lost = err
+		return nil, 0, fmt.Errorf("it died: %w", err)
+	case reply[0].Errno != 0 || len(files) != 1:
+		return nil, 0, &forkError{fmt.Errorf("clone3: %w", unix.Errno(reply[0].Errno))}
+	}
+	if pid, err = pidOf(files[0]); err != nil {
+		files[0].Close()
+		return nil, 0, &forkError{err}
+	}
+	return files[0], pid, nil
 }
 
 // Good reports whether the template lives and its root still equals the host. It compares at most ten times a second, and

@@ -24,7 +24,7 @@ func fromTemplate(t *testing.T, b *Backend) *sandbox {
 	}
 	t.Cleanup(func() { one.Close() })
 	s := one.(*sandbox)
-	if s.template == nil {
+	if !s.rooted {
 		_, err := b.preSpawned.spawnForRuntime(t.Context(), s.runtime)
 		t.Fatalf("the launcher made it: %v", err)
 	}

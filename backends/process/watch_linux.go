@@ -278,8 +278,8 @@ func (s *sandbox) pollContainer(_ int64, open sockstat) reading {
 // ourselves returns the memory of PID 1 and the launchers, in bytes.
 func (s *sandbox) ourselves() int64 {
 	sum := kib(statusField(s.read("self/status"), "RssAnon"))
-	for _, pid := range s.backend.launchers.pids() {
-		sum += kib(statusField(s.read(pid+"/status"), "RssAnon"))
+	for _, one := range s.backend.launchers.Running() {
+		sum += kib(statusField(s.read(strconv.Itoa(one.pid)+"/status"), "RssAnon"))
 	}
 	return sum
 }

@@ -65,7 +65,7 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 		return nil, err
 	}
 	defer output.Close()
-	one := &template{initHandle: child, checked: time.Now()}
+	one := &template{initHandle: child, rooted: true, checked: time.Now()}
 	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits}
 	args := []string{"python", script}
 	program := s.resolve(args, nil)[0]
@@ -77,7 +77,7 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 	}
 	ctx, cancel := context.WithTimeout(ctx, idleStartTimeout)
 	defer cancel()
-	if err = b.forkInit(ctx, one.initHandle, flags); err == nil {
+	if err = b.fork(ctx, one.initHandle, flags); err == nil {
 		err = one.follow(ctx, stand, launch.ForInit)
 	}
 	if err == nil && b.root {

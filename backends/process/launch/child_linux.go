@@ -53,29 +53,6 @@ type pollFD struct {
 	events, revents int16
 }
 
-// fork clones a process. In the child it does not return: the child is PID 1 of a sandbox.
-//
-//go:nosplit
-//go:norace
-//go:nocheckptr
-func fork(args *cloneArgs) (pid uintptr, errno syscall.Errno) {
-	var all, old uint64 = ^uint64(0), 0
-	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), sigsetSize, 0, 0)
-	pid, _, errno = syscall.RawSyscall(sysClone3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0)
-	if errno == syscall.ENOSYS && args.cgroup == 0 && args.flags&signalMask == 0 {
-		// Container engines' filters answer so, since they can't see the flags. The older call puts the pidfd
-		// where the parent's number of the child would be, and the signal where CLONE_NEWTIME would be.
-		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(args.flags|args.exitSignal), 0, uintptr(args.pidfd), 0, 0, 0)
-	}
-	if pid == 0 && errno == 0 {
-		resetSignals()
-		syscall.RawSyscall(syscall.SYS_CLOSE, Sock, 0, 0)
-		serveSandbox()
-	}
-	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&old)), 0, sigsetSize, 0, 0)
-	return pid, errno
-}
-
 // resetSignals removes the Go runtime's handlers. All signals stay blocked.
 //
 //go:nosplit

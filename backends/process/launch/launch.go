@@ -129,8 +129,8 @@ type Message struct {
 	MaxRSS int64 // KiB, of the largest process, for Exited
 }
 
-// Reply answers a Request: the new process, with a pidfd attached, or an error.
+// Reply answers a Request: a pidfd of the new process is attached, or Errno says why there is none.
 type Reply struct {
-	Pid   int32 // in the PID namespace of the launcher or the template
 	Errno int32
+	_     int32
 }

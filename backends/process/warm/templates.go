@@ -230,6 +230,13 @@ func (t *Templates[T]) Ready(key string) bool {
 	return slices.ContainsFunc(t.running[key], T.Good)
 }
 
+// Running lists the templates that run.
+func (t *Templates[T]) Running() []T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all()
+}
+
 // Drop gives up a template that has failed to spawn; the processes that it has spawned may be well. If why is not nil, none
 // is started in its place for a while.
 func (t *Templates[T]) Drop(bad T, why error) {

@@ -67,7 +67,7 @@ def serve():
         fd = args.halves[22] if pid > 0 else -1
         for f in files:
             posix.close(f)
-        message.halves[BODY // 4], message.halves[BODY // 4 + 1] = max(pid, 0), failed
+        message.words[BODY // 8] = failed
         tell(SOCK, 8, fd)
         if fd >= 0:
             posix.close(fd)
