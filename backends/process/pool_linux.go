@@ -129,88 +129,64 @@ func (a *preSpawned) start(ctx context.Context, spec backends.Spec) (s *sandbox,
 // fresh starts a sandbox for which none was idle. If a zygote is ready, its interpreter is forked for the program at once,
 // which is faster than a start. A zygote that fails costs time, and nothing else.
 func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, why string) (*sandbox, error) {
-	s, err := a.backend.newSandbox(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	spawn := a.spawn
-	if r.language == "python" && a.zygotes.Ready(scriptKind(s.runtime, r.script)) {
-		spawn = a.zygoteSpawner(r.script, new(error))
-	}
-	if err = s.start(ctx, spawn); err == nil && s.zygote() != nil {
-		err = a.startIdle(ctx, s, r)
-	}
-	if err != nil {
-		z := s.zygote()
-		s.Close()
-		if z == nil || ctx.Err() != nil || errors.As(err, new(*backends.Refusal)) {
-			return nil, a.backend.diagnose(s, err)
+	if r.language == "python" && r.script != "" {
+		s, err := a.forkIdle(ctx, spec, r, false)
+		if s != nil {
+			return s, nil
 		}
-		a.zygotes.Drop(z, err)
-		why = "a Python could not be forked: " + err.Error()
-		if s, err = a.backend.startNew(ctx, spec, a.spawn); err != nil {
-			return nil, err
+		if err != nil {
+			why = "a Python could not be forked: " + err.Error()
 		}
 	}
-	if s.idle == nil && why != "" {
+	s, err := a.backend.startNew(ctx, spec, a.spawn)
+	if err == nil && why != "" {
 		s.setIdle(&idleProcess{cold: why})
 	}
-	return s, nil
+	return s, err
 }
 
 // newIdle makes an idle sandbox. note is the reason why a zygote did not fork its interpreter.
 func (a *preSpawned) newIdle(ctx context.Context, r poolKey) (s *sandbox, note, err error) {
 	ctx, cancel := a.backend.starting(ctx)
 	defer cancel()
-	s, note, err = a.tryIdle(ctx, r, r.language == "python")
-	if err == nil || s == nil {
-		return s, note, err
+	if r.language == "python" {
+		if s, note = a.forkIdle(ctx, r.spec(), r, true); s != nil {
+			return s, nil, nil
+		}
 	}
-	z := s.zygote()
-	s.Close()
-	if z == nil || ctx.Err() != nil {
-		return nil, nil, err
+	if r.needsRewrite() && !canRewrite {
+		return nil, nil, cmp.Or(note, errNoRewrite)
 	}
-	a.zygotes.Drop(z, err)
-	note = err
-	if s, _, err = a.tryIdle(ctx, r, false); err != nil && s != nil {
-		s.Close()
+	if s, err = a.backend.startNew(ctx, r.spec(), a.spawn); err == nil {
+		if err = a.startIdle(ctx, s, r); err != nil {
+			s.Close()
+		}
 	}
 	return s, note, err
 }
 
-// tryIdle makes an idle sandbox, by a zygote if that is requested and possible. A sandbox returned with an error must be
-// closed.
-func (a *preSpawned) tryIdle(ctx context.Context, r poolKey, held bool) (s *sandbox, note, err error) {
-	if s, err = a.backend.newSandbox(ctx, r.spec()); err != nil {
-		return nil, nil, err
+// forkIdle makes a sandbox whose PID 1 and interpreter a zygote forks, and in which the interpreter waits. Both results are
+// nil where no zygote can do that, or would have to be started first and start is false.
+func (a *preSpawned) forkIdle(ctx context.Context, spec backends.Spec, r poolKey, start bool) (*sandbox, error) {
+	s, err := a.backend.newSandbox(ctx, spec)
+	if err != nil || !s.hostIndependent() || !start && !a.zygotes.Ready(scriptKind(s.runtime, r.script)) {
+		return nil, err
 	}
-	spawn := a.spawn
-	if held {
-		spawn = a.zygoteSpawner(r.script, &note)
-	} else if r.needsRewrite() && !canRewrite {
-		return nil, nil, errNoRewrite
+	err = s.start(ctx, func(ctx context.Context, s *sandbox) (*initHandle, error) {
+		return a.spawnByZygote(ctx, s.runtime, r.script)
+	})
+	if err == nil {
+		err = a.startIdle(ctx, s, r)
 	}
-	if err = s.start(ctx, spawn); err != nil {
-		return s, nil, err
+	if err == nil {
+		return s, nil
 	}
-	if !s.foreign && r.needsRewrite() && !canRewrite {
-		return s, nil, cmp.Or(note, errNoRewrite)
+	z := s.zygote()
+	s.Close()
+	if z != nil && ctx.Err() == nil && !errors.As(err, new(*backends.Refusal)) {
+		a.zygotes.Drop(z, err)
 	}
-	return s, note, a.startIdle(ctx, s, r)
-}
-
-// zygoteSpawner returns a spawner that has a zygote fork the PID 1 and the interpreter, and falls back to spawn. note is
-// set to the reason.
-func (a *preSpawned) zygoteSpawner(script string, note *error) spawner {
-	return func(ctx context.Context, s *sandbox) (child *initHandle, err error) {
-		if s.hostIndependent() {
-			if child, *note = a.spawnByZygote(ctx, s.runtime, script); *note == nil {
-				return child, nil
-			}
-		}
-		return a.spawn(ctx, s)
-	}
+	return nil, err
 }
 
 // startIdle starts the interpreter of a sandbox before it has a program, and returns when the interpreter waits.

@@ -69,7 +69,10 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 		flags |= unix.CLONE_NEWUSER
 	}
 	one := &template{initHandle: &initHandle{killTimeout: b.config.killTimeout()}, rooted: true, checked: time.Now()}
-	p := b.templatePlan(one, r)
+	p := newPlan(136)
+	one.states = b.setUpTemplateRoot(p, one, r).states
+	enter(p)
+	p.ready()
 	err := b.fork(ctx, one.initHandle, flags)
 	if err == nil {
 		err = one.follow(ctx, p, launch.ForTemplate)
@@ -79,16 +82,6 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 		return nil, fmt.Errorf("start a template: %w", err)
 	}
 	return one, nil
-}
-
-// templatePlan sets up the root and makes it the only one.
-func (b *Backend) templatePlan(one *template, r runtimes.Runtime) *plan {
-	p := newPlan(136)
-	root := b.setUpTemplateRoot(p, one, r)
-	enter(p)
-	p.ready()
-	one.states = root.states
-	return p
 }
 
 // setUpTemplateRoot compiles the setup of a template's root.
