@@ -43,18 +43,12 @@ type kind struct {
 // others counts all kinds beyond MaxKinds.
 var others = kind{language: "others"}
 
-// kind returns the key that counts a program.
-func (t *PoolCounters) kind(language string, ram int64) kind {
-	k := kind{language, ram}
-	if t.pools[k] == nil && len(t.pools) >= MaxKinds {
-		return others
-	}
-	return k
-}
-
 // Of returns the counters of programs of a language with as much RAM.
 func (t *PoolCounters) Of(language string, ram int64) *Pool {
-	k := t.kind(language, ram)
+	k := kind{language, ram}
+	if t.pools[k] == nil && len(t.pools) >= MaxKinds {
+		k = others
+	}
 	if t.pools == nil {
 		t.pools = map[kind]*Pool{}
 	}
@@ -66,22 +60,23 @@ func (t *PoolCounters) Of(language string, ram int64) *Pool {
 
 // Pools returns all counters, ordered by language and RAM, with the idle sandboxes of the moment: of ready, only Language,
 // RAM, Ready and Memory count.
-func (t *PoolCounters) Pools(ready []Pool) []Pool {
-	all := map[kind]Pool{}
+func (t *PoolCounters) Pools(ready []Pool) (list []Pool) {
+	all := PoolCounters{pools: map[kind]*Pool{}}
 	for k, p := range t.pools {
 		one := *p
 		one.Cold = maps.Clone(one.Cold)
-		all[k] = one
+		all.pools[k] = &one
 	}
 	for _, p := range ready {
-		k := t.kind(p.Language, p.RAM)
-		one := all[k]
-		one.Language, one.RAM = k.language, k.ram
+		one := all.Of(p.Language, p.RAM)
 		one.Ready += p.Ready
 		one.Memory += p.Memory
-		all[k] = one
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b Pool) int {
+	for _, p := range all.pools {
+		list = append(list, *p)
+	}
+	slices.SortFunc(list, func(a, b Pool) int {
 		return cmp.Or(cmp.Compare(a.Language, b.Language), cmp.Compare(a.RAM, b.RAM))
 	})
+	return list
 }

@@ -2,13 +2,10 @@ package cgroup
 
 import (
 	"errors"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	cg "github.com/opencontainers/cgroups"
-
-	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // View returns the cgroup of this process's container, read-only; or nil and the reason why it enforces no limits. It is
@@ -18,32 +15,11 @@ func (c *Groups) View() (*Group, error) {
 	return c.viewed, c.blind
 }
 
-func view() (*Group, error) {
-	g := &Group{paths: map[string]string{}, readOnly: true}
-	if cg.IsCgroup2UnifiedMode() {
-		g.paths[""] = "/sys/fs/cgroup"
-		return g, g.readLimits()
-	}
-	mounts, err := cg.GetCgroupMounts(false)
-	if err != nil {
-		return nil, err
-	}
-	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range mounts {
-		for _, name := range m.Subsystems {
-			// Without a cgroup namespace, the engine mounts our own directory, and its root is as long as our path.
-			if paths.Within(own[name], m.Root) {
-				rel, _ := filepath.Rel(m.Root, own[name])
-				g.paths[name] = filepath.Join(m.Mountpoint, rel)
-			}
-		}
-	}
-	for _, name := range controllers {
-		if g.paths[name] == "" {
-			return nil, errors.New("the container sees no cgroup v1 controller " + name)
+func view() (g *Group, err error) {
+	g = &Group{paths: map[string]string{"": "/sys/fs/cgroup"}, readOnly: true}
+	if !cg.IsCgroup2UnifiedMode() {
+		if g.paths, err = ownV1(); err != nil {
+			return nil, err
 		}
 	}
 	return g, g.readLimits()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // Groups makes the cgroups of one owner in a server, all below one directory that carries the server's identity, so that
@@ -71,8 +72,26 @@ func (c *Groups) Find() {
 // Found reports whether cgroups can be made, after Find.
 func (c *Groups) Found() bool { return c.base != nil }
 
-// baseV1 returns the directories of this process's own cgroups, which must be writable.
+// baseV1 returns directories below this process's own cgroups, which must be writable.
 func baseV1(dirName string) (map[string]string, error) {
+	base, err := ownV1()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range controllers {
+		if err := unix.Access(base[name], unix.W_OK); err != nil {
+			return nil, fmt.Errorf("cgroup v1 %s: %w", base[name], err)
+		}
+	}
+	maps.DeleteFunc(base, func(name, _ string) bool { return name != "cpuacct" && !slices.Contains(controllers, name) })
+	for name, dir := range base {
+		base[name] = filepath.Join(dir, dirName)
+	}
+	return base, nil
+}
+
+// ownV1 returns the directories of this process's own cgroups by controller, of which none that is required is missing.
+func ownV1() (map[string]string, error) {
 	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
@@ -81,26 +100,22 @@ func baseV1(dirName string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := map[string]string{}
+	dirs := map[string]string{}
 	for _, m := range mounts {
 		for _, name := range m.Subsystems {
-			rel, err := filepath.Rel(m.Root, own[name])
-			if err != nil {
-				continue
+			// Inside of a container without a cgroup namespace, its directory is mounted, whose root is as long as our path.
+			if paths.Within(own[name], m.Root) {
+				rel, _ := filepath.Rel(m.Root, own[name])
+				dirs[name] = filepath.Join(m.Mountpoint, rel)
 			}
-			base[name] = filepath.Join(m.Mountpoint, rel, dirName)
 		}
 	}
 	for _, name := range controllers {
-		if base[name] == "" {
+		if dirs[name] == "" {
 			return nil, fmt.Errorf("the cgroup v1 controller %q is not mounted", name)
 		}
-		if err := unix.Access(filepath.Dir(base[name]), unix.W_OK); err != nil {
-			return nil, fmt.Errorf("cgroup v1 %s: %w", filepath.Dir(base[name]), err)
-		}
 	}
-	maps.DeleteFunc(base, func(name, _ string) bool { return name != "cpuacct" && !slices.Contains(controllers, name) })
-	return base, nil
+	return dirs, nil
 }
 
 // own makes this server's directories and locks them.
