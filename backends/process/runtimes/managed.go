@@ -62,23 +62,6 @@ func nvmDefault(nvm string) string {
 	return name
 }
 
-// volta resolves a shim of volta: the nearest package.json that pins Node, else the user's choice.
-func (f *finder) volta(shim string) (target, how string, err error) {
-	root := cmp.Or(f.env.get("VOLTA_HOME"), f.home(".volta"))
-	own := filepath.Join(root, "tools", "user", "platform.json")
-	versions, from := f.nearest([]string{"package.json"}, own, func(path string) ([]string, bool) {
-		var project struct{ Volta struct{ Node string } }
-		var user struct{ Node struct{ Runtime string } }
-		if path == own {
-			ok := readJSON(path, &user) && user.Node.Runtime != ""
-			return strings.Fields(user.Node.Runtime), ok
-		}
-		ok := readJSON(path, &project) && project.Volta.Node != ""
-		return strings.Fields(project.Volta.Node), ok
-	})
-	return f.tool("volta", filepath.Join(root, "tools", "image", "node"), versions, from, shim)
-}
-
 // readJSON reads a regular file of at most 4 MiB into v, and reports whether it could.
 func readJSON(path string, v any) bool {
 	fi, err := os.Stat(path)

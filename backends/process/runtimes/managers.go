@@ -5,72 +5,104 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
-// manager is pyenv, or its counterpart for Node, which differs in names only.
+// manager is a version manager, with its ways to choose a version: by a variable, else by a file in the working directory or
+// above it, else by the user's own file.
 type manager struct {
-	name, root, version, file, hidden string
+	name      string
+	installed string // directory of the versions
+	variable  string // "" if there is none; its versions are separated by separator
+	separator rune
+	files     []string // names in each directory
+	own       string
+	read      func(path string) ([]string, bool) // returns the versions that a file chooses
 }
 
-// versions resolves a shim of pyenv or nodenv as they do: the first of the chosen versions that
-// has the program.
-func (f *finder) versions(shim string, m manager) (target, how string, err error) {
-	root := filepath.Dir(filepath.Dir(shim))
-	if filepath.Base(filepath.Dir(shim)) != "shims" || !isDir(filepath.Join(root, "versions")) {
-		root = cmp.Or(f.env.get(m.root), f.home(m.hidden))
+// choose returns a shim's program in the first of the chosen versions that is installed.
+func (f *finder) choose(shim string, m manager) (target, how string, err error) {
+	from := m.variable
+	versions := strings.FieldsFunc(f.env.get(from), func(r rune) bool { return r == m.separator })
+	if len(versions) == 0 {
+		versions, from = f.nearest(m)
 	}
-	chosen, from := strings.Split(f.env.get(m.version), ":"), m.version
-	if chosen[0] == "" {
-		chosen, from = f.nearest([]string{m.file}, filepath.Join(root, "version"), func(path string) (versions []string, ok bool) {
-			text, ok := readSmall(path)
-			for _, w := range words(text) {
-				versions = append(versions, w[0])
-			}
-			return versions, ok && len(versions) > 0
-		})
+	for _, want := range versions {
+		if want == "system" {
+			break
+		}
+		version, ok := installed(m.installed, strings.TrimPrefix(strings.Replace(want, "ref:", "ref-", 1), "python-"))
+		if !ok {
+			f.note("%s has no version %s of %s, which %s asks for", m.name, want, f.name, from)
+			continue
+		}
+		target := filepath.Join(m.installed, version, "bin", filepath.Base(shim))
+		if executable(target) {
+			return target, fmt.Sprintf("%s %s, chosen by %s", m.name, version, from), nil
+		}
 	}
-	return f.tool(m.name, filepath.Join(root, "versions"), chosen, from, shim)
+	return "", "", fmt.Errorf("%s chooses no version for %s", m.name, shim)
 }
 
-// nearest returns the versions that the first of these files chooses, in the working directory or above it, or those of
-// the user's own file, and the name of the file.
-func (f *finder) nearest(files []string, own string, read func(path string) ([]string, bool)) (versions []string, from string) {
+// nearest returns the versions that the nearest of a manager's files chooses, and the name of the file.
+func (f *finder) nearest(m manager) (versions []string, from string) {
 	for dir := range above(f.env.Dir) {
-		for _, file := range files {
+		for _, file := range m.files {
 			path := filepath.Join(dir, file)
-			if versions, ok := read(path); ok {
+			if versions, ok := m.read(path); ok {
 				return versions, path
 			}
 		}
 	}
-	versions, _ = read(own)
-	return versions, own
+	versions, _ = m.read(m.own)
+	return versions, m.own
 }
 
-// asdf resolves a shim of asdf: the version in ASDF_<PLUGIN>_VERSION, or in the nearest
-// .tool-versions, or in the home directory's.
-func (f *finder) asdf(shim string) (target, how string, err error) {
+// versions returns pyenv or nodenv, which differ in names only: env is PYENV or NODENV.
+func (f *finder) versions(shim, name, env, file string) manager {
+	root := filepath.Dir(filepath.Dir(shim))
+	if filepath.Base(filepath.Dir(shim)) != "shims" || !isDir(filepath.Join(root, "versions")) {
+		root = cmp.Or(f.env.get(env+"_ROOT"), f.home("."+name))
+	}
+	return manager{name, filepath.Join(root, "versions"), env + "_VERSION", ':', []string{file}, filepath.Join(root, "version"), func(path string) (versions []string, ok bool) {
+		text, ok := readSmall(path)
+		for _, w := range words(text) {
+			versions = append(versions, w[0])
+		}
+		return versions, ok && len(versions) > 0
+	}}
+}
+
+// asdf returns asdf for a language.
+func (f *finder) asdf() manager {
 	data := cmp.Or(f.env.get("ASDF_DATA_DIR"), f.env.get("ASDF_DIR"), f.home(".asdf"))
 	file := cmp.Or(f.env.get("ASDF_DEFAULT_TOOL_VERSIONS_FILENAME"), ".tool-versions")
-	from := "ASDF_" + strings.ToUpper(f.plugin) + "_VERSION"
-	versions := strings.Fields(f.env.get(from))
-	if len(versions) == 0 {
-		versions, from = f.nearest([]string{file}, f.home(file), func(path string) ([]string, bool) { return toolVersions(path, f.plugin) })
-	}
-	return f.tool("asdf", filepath.Join(data, "installs", f.plugin), versions, from, shim)
+	return manager{"asdf", filepath.Join(data, "installs", f.plugin), "ASDF_" + strings.ToUpper(f.plugin) + "_VERSION", ' ', []string{file}, f.home(file),
+		func(path string) ([]string, bool) { return toolVersions(path, f.plugin) }}
 }
 
-// mise resolves a shim of mise: the version in MISE_<TOOL>_VERSION, or in the nearest
-// configuration file that names the tool, or in the user's.
-func (f *finder) mise(shim string) (target, how string, err error) {
-	from := "MISE_" + strings.ToUpper(f.name) + "_VERSION"
-	versions := strings.Fields(f.env.get(from))
-	if len(versions) == 0 {
-		own := filepath.Join(cmp.Or(f.env.get("XDG_CONFIG_HOME"), f.home(".config")), "mise", "config.toml")
-		files := []string{"mise.local.toml", "mise.toml", ".mise.toml", ".config/mise.toml", ".tool-versions"}
-		versions, from = f.nearest(files, own, f.miseVersions)
-	}
-	return f.tool("mise", filepath.Join(f.miseData(), "installs", f.name), versions, from, shim)
+// mise returns mise for a language.
+func (f *finder) mise() manager {
+	own := filepath.Join(cmp.Or(f.env.get("XDG_CONFIG_HOME"), f.home(".config")), "mise", "config.toml")
+	files := []string{"mise.local.toml", "mise.toml", ".mise.toml", ".config/mise.toml", ".tool-versions"}
+	return manager{"mise", filepath.Join(f.miseData(), "installs", f.name), "MISE_" + strings.ToUpper(f.name) + "_VERSION", ' ', files, own, f.miseVersions}
+}
+
+// volta returns volta: package.json files pin Node, and the user's own file has another form.
+func (f *finder) volta() manager {
+	root := cmp.Or(f.env.get("VOLTA_HOME"), f.home(".volta"))
+	own := filepath.Join(root, "tools", "user", "platform.json")
+	return manager{"volta", filepath.Join(root, "tools", "image", "node"), "", 0, []string{"package.json"}, own, func(path string) ([]string, bool) {
+		var project struct{ Volta struct{ Node string } }
+		var user struct{ Node struct{ Runtime string } }
+		if path == own {
+			ok := readJSON(path, &user) && user.Node.Runtime != ""
+			return strings.Fields(user.Node.Runtime), ok
+		}
+		ok := readJSON(path, &project) && project.Volta.Node != ""
+		return strings.Fields(project.Volta.Node), ok
+	}}
 }
 
 // miseData returns mise's data directory, by its own variable, XDG_DATA_HOME or the default.
@@ -79,25 +111,6 @@ func (f *finder) miseData() string {
 		return dir
 	}
 	return filepath.Join(cmp.Or(f.env.get("XDG_DATA_HOME"), f.home(".local", "share")), "mise")
-}
-
-// tool returns the shim's program in the first of the versions that is installed in dir.
-func (f *finder) tool(manager, dir string, versions []string, from, shim string) (target, how string, err error) {
-	for _, want := range versions {
-		if want == "system" {
-			break
-		}
-		version, ok := installed(dir, strings.TrimPrefix(strings.Replace(want, "ref:", "ref-", 1), "python-"))
-		if !ok {
-			f.note("%s has no version %s of %s, which %s asks for", manager, want, f.name, from)
-			continue
-		}
-		target := filepath.Join(dir, version, "bin", filepath.Base(shim))
-		if executable(target) {
-			return target, fmt.Sprintf("%s %s, chosen by %s", manager, version, from), nil
-		}
-	}
-	return "", "", fmt.Errorf("%s chooses no version for %s", manager, shim)
 }
 
 // toolVersions reads the versions of one tool in a .tool-versions file.
@@ -132,37 +145,26 @@ func (f *finder) miseVersions(path string) ([]string, bool) {
 	return nil, false
 }
 
-// tomlTool finds the versions of one tool in a mise.toml. Of TOML it knows the forms that mise's
-// own commands write: tool = "1.2", tool = ["1.2", "1.1"] and tool = {version = "1.2"}, below
-// [tools].
+// tomlTool finds the versions of one tool in a mise.toml: tool = "1.2", tool = ["1.2", "1.1"] or tool = {version = "1.2"},
+// below [tools].
 func tomlTool(text, tool string) []string {
-	section := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			section = strings.Trim(line, "[] \t")
-			continue
-		}
-		key, value, ok := strings.Cut(line, "=")
-		key = strings.Trim(strings.TrimSpace(key), `"'`)
-		if section != "tools" || !ok || key != tool {
-			continue
-		}
-		value = strings.ReplaceAll(value, "'", `"`)
-		if _, after, ok := strings.Cut(value, "version"); ok {
-			quoted := strings.Split(after, `"`)
-			if len(quoted) > 2 {
-				return quoted[1:2]
-			}
-			return nil
-		}
-		var versions []string
-		for i, part := range strings.Split(value, `"`) {
-			if i%2 == 1 {
-				versions = append(versions, part)
-			}
-		}
-		return versions
+	var config struct{ Tools map[string]any }
+	if toml.Unmarshal([]byte(text), &config) != nil {
+		return nil
 	}
-	return nil
+	chosen := config.Tools[tool]
+	if table, ok := chosen.(map[string]any); ok {
+		chosen = table["version"]
+	}
+	list, ok := chosen.([]any)
+	if !ok {
+		list = []any{chosen}
+	}
+	var versions []string
+	for _, one := range list {
+		if version, ok := one.(string); ok {
+			versions = append(versions, version)
+		}
+	}
+	return versions
 }

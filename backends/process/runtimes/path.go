@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
@@ -154,7 +155,5 @@ func top(r Runtime, p string) string {
 
 // system reports whether a path lies in the directories that every sandbox shows.
 func system(path string) bool {
-	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}, func(dir string) bool {
-		return paths.Within(path, dir)
-	})
+	return slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Within(path, dir) })
 }

@@ -20,9 +20,9 @@ func (f *finder) behind(ctx context.Context, path string) (target, how string, e
 	// These managers' shims are links to one program that reads argv[0].
 	switch filepath.Base(real) {
 	case "mise", "rtx":
-		return f.mise(path)
+		return f.choose(path, f.mise())
 	case "volta-shim", "volta":
-		return f.volta(path)
+		return f.choose(path, f.volta())
 	case "snap":
 		return "", "", fmt.Errorf("%s is a snap, and snapd, which starts it, can't be reached from inside", path)
 	}
@@ -35,11 +35,11 @@ func (f *finder) behind(ctx context.Context, path string) (target, how string, e
 	}
 	switch text := string(start); {
 	case strings.Contains(text, "pyenv"):
-		return f.versions(path, manager{"pyenv", "PYENV_ROOT", "PYENV_VERSION", ".python-version", ".pyenv"})
+		return f.choose(path, f.versions(path, "pyenv", "PYENV", ".python-version"))
 	case strings.Contains(text, "nodenv"):
-		return f.versions(path, manager{"nodenv", "NODENV_ROOT", "NODENV_VERSION", ".node-version", ".nodenv"})
+		return f.choose(path, f.versions(path, "nodenv", "NODENV", ".node-version"))
 	case strings.Contains(text, "asdf exec"):
-		return f.asdf(path)
+		return f.choose(path, f.asdf())
 	}
 	return f.ask(ctx, path)
 }
