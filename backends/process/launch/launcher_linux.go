@@ -5,7 +5,27 @@ import (
 	"unsafe"
 )
 
+// init makes this process the launcher if it was started as one, and does not return then. The arguments are read from the
+// kernel, because package os is not initialised yet.
+func init() {
+	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	var args [len(Name) + len(Closed) + 3]byte // one more than the longest
+	n, _ := syscall.Read(fd, args[:])
+	syscall.Close(fd)
+	switch string(args[:max(n, 0)]) {
+	case Name + "\x00" + Closed + "\x00":
+		syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, 0, 0)
+		serve()
+	case Name + "\x00":
+		serve()
+	}
+}
+
 // serve makes this process the launcher: it forks a PID 1 for each request of the server's, until the server is gone.
+// It does not return.
 //
 //go:norace
 //go:nocheckptr
