@@ -118,8 +118,8 @@ func TestTeardownsPaced(t *testing.T) {
 		var callers sync.WaitGroup
 		peak := cap(e.room)
 		for range 2 * peak {
-			callers.Go(func() { e.do(end) })
-			callers.Go(func() { e.wait(end) })
+			callers.Go(func() { e.do(true, end) })
+			callers.Go(func() { e.do(false, end) })
 		}
 		synctest.Wait()
 		if got := running.Load(); got != int64(peak) {

@@ -16,16 +16,19 @@ func (s *sandbox) Close() error {
 		s.mu.Unlock()
 		s.dismiss()
 		s.backend.mu.Lock()
-		waited := s.backend.finished // for later removals
+		finished := s.backend.finished // and waits for later removals
 		s.backend.mu.Unlock()
-		if waited || !s.quiet() {
-			s.backend.teardowns.wait(func() { err = s.tearDown() })
-			return
+		background := !finished && s.quiet()
+		if background {
+			s.shut()
+			err = s.files.close()
+			s.initHandle.end()
 		}
-		s.shut()
-		err = s.files.close()
-		s.initHandle.end()
-		s.backend.teardowns.do(func() { s.tearDown() })
+		s.backend.teardowns.do(background, func() {
+			if failed := s.tearDown(); !background {
+				err = failed
+			}
+		})
 	})
 	return err
 }
@@ -82,24 +85,20 @@ type teardowns struct {
 // newTeardowns returns teardowns with room for two at a time for each CPU.
 func newTeardowns() teardowns { return teardowns{room: make(chan struct{}, 2*runtime.NumCPU())} }
 
-// do removes a sandbox in the background, or waits if too many are being removed.
-func (e *teardowns) do(end func()) {
-	select {
-	case e.room <- struct{}{}:
-		e.all.Go(func() {
-			defer e.leave()
-			end()
-		})
-	default:
-		e.wait(end)
+// do removes a sandbox, in the background if that is true and not too many are being removed.
+func (e *teardowns) do(background bool, end func()) {
+	remove := func() {
+		defer func() { <-e.room }()
+		end()
 	}
-}
-
-// wait removes a sandbox when there is room, and returns when it is gone.
-func (e *teardowns) wait(end func()) {
+	if background {
+		select {
+		case e.room <- struct{}{}:
+			e.all.Go(remove)
+			return
+		default:
+		}
+	}
 	e.room <- struct{}{}
-	defer e.leave()
-	end()
+	remove()
 }
-
-func (e *teardowns) leave() { <-e.room }
