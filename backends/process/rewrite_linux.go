@@ -63,18 +63,6 @@ func mmOf(pid int) (m mm, err error) {
 	return m, nil
 }
 
-// mm reads the layout of the stopped process. Only the process itself can ask for its brk(2).
-func (t *tracee) mm() (mm, error) {
-	m, err := mmOf(t.pid)
-	if err != nil {
-		return m, err
-	}
-	if m.brk, err = t.call(unix.SYS_BRK, 0); err != nil {
-		return m, fmt.Errorf("brk: %w", err)
-	}
-	return m, nil
-}
-
 // set changes the layout in the kernel's records. The structure is written to address at for the length of the call, and
 // then replaced by what, which must be as long.
 func (t *tracee) set(memory *os.File, m mm, at uint64, what []byte) error {
@@ -90,11 +78,14 @@ func (t *tracee) set(memory *os.File, m mm, at uint64, what []byte) error {
 	return nil
 }
 
-// memory opens the process's memory and returns its layout.
+// memory opens the process's memory and returns its layout. Only the stopped process itself can ask for its brk(2).
 func (t *tracee) memory() (*os.File, mm, error) {
-	m, err := t.mm()
+	m, err := mmOf(t.pid)
 	if err != nil {
 		return nil, m, err
+	}
+	if m.brk, err = t.call(unix.SYS_BRK, 0); err != nil {
+		return nil, m, fmt.Errorf("brk: %w", err)
 	}
 	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", t.pid), os.O_RDWR, 0)
 	return f, m, err
