@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
 // File system rights, by the ABI that introduced them: landlock(7).
@@ -114,9 +113,7 @@ func attrSize(abi int) int {
 
 // allow adds one rule. A missing path is skipped, and a path that is not a directory gets no rights of directories.
 func allow(p *plan, ruleset arg, r rule, fs uint64) {
-	fd := slot(p.free)
-	p.add("open "+r.path, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
-		unix.SYS_OPENAT, []arg{cwd, p.str(r.path), val(unix.O_PATH | unix.O_CLOEXEC), val(0)})
+	fd := p.tryOpen(r.path, unix.O_PATH)
 	for _, access := range slices.Compact([]uint64{r.access & fs & fsFile, r.access & fs}) {
 		attr := value(p, [2]uint64{access}) // struct landlock_path_beneath_attr; the directory's descriptor comes next
 		p.poke(arg{v: attr.v + 8}, fd)

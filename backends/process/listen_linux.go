@@ -25,35 +25,21 @@ func checkListen(spec backends.Spec, landlockOnly bool) error {
 	return backends.CheckPorts(spec)
 }
 
-// inside is a socket to open in the sandbox's network namespace, and its receiver.
+// inside is a socket to open in the sandbox's network namespace.
 type inside struct {
 	kind int // SOCK_STREAM or SOCK_DGRAM
 	at   netip.AddrPort
-	take func(*os.File) error // duplicates the socket, and does not close it
 }
 
-// insides returns the sockets of a sandbox.
-func (s *sandbox) insides(spec backends.Spec) []inside {
-	stream := func(take func(net.Listener)) func(*os.File) error {
-		return func(f *os.File) error {
-			l, err := net.FileListener(f)
-			if err == nil {
-				take(l)
-			}
-			return err
-		}
-	}
+// insides returns the sockets of a sandbox, in the order in which open takes them over.
+func insides(spec backends.Spec) []inside {
 	if !spec.Resolves() {
 		return nil
 	}
 	dns := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), backends.DNSPort)
-	all := []inside{
-		{unix.SOCK_DGRAM, dns, func(f *os.File) (err error) { s.gateway.DNS, err = net.FilePacketConn(f); return err }},
-		{unix.SOCK_STREAM, dns, stream(func(l net.Listener) { s.gateway.DNSStream = l })},
-	}
+	all := []inside{{unix.SOCK_DGRAM, dns}, {unix.SOCK_STREAM, dns}}
 	for _, port := range spec.Gateway {
-		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port)),
-			stream(func(l net.Listener) { s.gateway.Ports = append(s.gateway.Ports, l) })})
+		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port))})
 	}
 	return all
 }
@@ -80,22 +66,21 @@ func listeners(p *plan, sockets []inside) []arg {
 // secondAddress gives the loopback device an address besides 127.0.0.1, which glibc ignores when it tests whether this
 // machine has IPv4 at all: with that one alone, getaddrinfo(3) finds no name for programs that set AI_ADDRCONFIG.
 func secondAddress(p *plan) {
-	type ifreq struct {
-		name [unix.IFNAMSIZ]byte
-		addr unix.RawSockaddrInet4
-		_    [8]byte
-	}
-	r := ifreq{addr: unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: [4]byte{127, 0, 0, 2}}}
-	copy(r.name[:], "lo:1")
-	fd := p.get("socket(address)", unix.SYS_SOCKET, val(unix.AF_INET), val(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), val(0))
-	p.do("second address", unix.SYS_IOCTL, fd, val(unix.SIOCSIFADDR), value(p, r))
-	p.do("close address", unix.SYS_CLOSE, fd)
+	configure(p, "second address", "lo:1", unix.SIOCSIFADDR, unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: [4]byte{127, 0, 0, 2}})
 }
 
 // open takes over the sockets that PID 1 has opened.
-func (s *sandbox) open(files []*os.File) error {
+func (s *sandbox) open(files []*os.File) (err error) {
 	for i, f := range files {
-		err := s.sockets[i].take(f)
+		if i == 0 {
+			s.gateway.DNS, err = net.FilePacketConn(f) // a duplicate
+		} else if l, failed := net.FileListener(f); failed != nil {
+			err = failed
+		} else if i == 1 {
+			s.gateway.DNSStream = l
+		} else {
+			s.gateway.Ports = append(s.gateway.Ports, l)
+		}
 		f.Close()
 		if err != nil {
 			return fmt.Errorf("listen inside: %w", err)

@@ -268,11 +268,17 @@ func (p *plan) sysctl(at, name, value string) { p.write(at+"/proc/sys/"+name, va
 
 // trySysctl sets a variable if it exists.
 func (p *plan) trySysctl(at, name, value string) {
-	fd := slot(p.free)
-	p.add("open "+name, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
-		unix.SYS_OPENAT, []arg{cwd, p.str(at + "/proc/sys/" + name), val(unix.O_WRONLY | unix.O_CLOEXEC), val(0)})
+	fd := p.tryOpen(at+"/proc/sys/"+name, unix.O_WRONLY)
 	p.try("write "+name, unix.SYS_WRITE, fd, p.str(value), val(len(value)))
 	p.try("close "+name, unix.SYS_CLOSE, fd)
+}
+
+// tryOpen opens a file that may be missing. The slot of its descriptor is used again by the next call that keeps a result.
+func (p *plan) tryOpen(path string, flags int) arg {
+	fd := slot(p.free)
+	p.add("open "+path, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
+		unix.SYS_OPENAT, []arg{cwd, p.str(path), val(flags | unix.O_CLOEXEC), val(0)})
+	return fd
 }
 
 // tmpfs mounts a new tmpfs at a path: tmpfs(5) has the options.

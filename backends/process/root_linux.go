@@ -84,8 +84,7 @@ func (r *root) mkdir(dir string) {
 	}
 	r.mkdir(path.Dir(dir))
 	r.made[dir] = true
-	r.add("mkdir "+dir, launch.Step{Store: -1, Want: launch.AnyResult, Errno: launch.AnyErrno},
-		unix.SYS_MKDIRAT, []arg{cwd, r.str(newRoot + dir), val(0o755)})
+	r.try("mkdir "+dir, unix.SYS_MKDIRAT, cwd, r.str(newRoot+dir), val(0o755))
 }
 
 // link makes a symbolic link to target at a path of the new root.

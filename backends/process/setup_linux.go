@@ -114,16 +114,17 @@ func mapUser(p *plan, id, uid, gid int) {
 
 // loopbackUp brings up the only interface of the empty network namespace.
 func loopbackUp(p *plan) {
-	type ifreq struct {
-		name  [unix.IFNAMSIZ]byte
-		flags uint16
-		_     [22]byte
-	}
-	r := ifreq{flags: unix.IFF_UP | unix.IFF_RUNNING}
-	copy(r.name[:], "lo")
-	fd := p.get("socket(loopback)", unix.SYS_SOCKET, val(unix.AF_INET), val(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), val(0))
-	p.do("loopback up", unix.SYS_IOCTL, fd, val(unix.SIOCSIFFLAGS), value(p, r))
-	p.do("close loopback", unix.SYS_CLOSE, fd)
+	configure(p, "loopback up", "lo", unix.SIOCSIFFLAGS, uint16(unix.IFF_UP|unix.IFF_RUNNING))
+}
+
+// configure changes a network interface: netdevice(7).
+func configure[T any](p *plan, what, name string, request int, data T) {
+	ifreq := p.room(unix.IFNAMSIZ + 24)
+	copy(p.data[ifreq.v:], name)
+	copy(p.data[ifreq.v+unix.IFNAMSIZ:], raw([]T{data}))
+	fd := p.get("socket("+what+")", unix.SYS_SOCKET, val(unix.AF_INET), val(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), val(0))
+	p.do(what, unix.SYS_IOCTL, fd, val(request), ifreq)
+	p.do("close "+what, unix.SYS_CLOSE, fd)
 }
 
 // settle ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the

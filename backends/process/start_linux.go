@@ -79,7 +79,7 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 	}
 	s.ram.Store(s.limits.RAM)
 	s.inForce = s.limits
-	s.sockets, s.gatewayPorts, s.trust, s.etc = s.insides(spec), spec.Gateway, spec.Trust, spec.Etc
+	s.sockets, s.gatewayPorts, s.trust, s.etc = insides(spec), spec.Gateway, spec.Trust, spec.Etc
 	switch spec.Profile {
 	case "", "hardened":
 		s.inContainer = b.config.Inside
