@@ -42,7 +42,7 @@ type Group struct {
 // Make makes an empty cgroup, without limits yet, or returns nil where there can be none.
 func (c *Groups) Make() (*Group, error) {
 	if c.Inside {
-		g, err := c.View()
+		g, err := View()
 		if err != nil {
 			c.Why = err.Error()
 			return nil, nil

@@ -4,18 +4,16 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 
 	cg "github.com/opencontainers/cgroups"
 )
 
 // View returns the cgroup of this process's container, read-only; or nil and the reason why it enforces no limits. It is
 // looked up once.
-func (c *Groups) View() (*Group, error) {
-	c.viewing.Do(func() { c.viewed, c.blind = view() })
-	return c.viewed, c.blind
-}
+func View() (*Group, error) { return view() }
 
-func view() (g *Group, err error) {
+var view = sync.OnceValues(func() (g *Group, err error) {
 	g = &Group{paths: map[string]string{"": "/sys/fs/cgroup"}, readOnly: true}
 	if !cg.IsCgroup2UnifiedMode() {
 		if g.paths, err = ownV1(); err != nil {
@@ -23,7 +21,7 @@ func view() (g *Group, err error) {
 		}
 	}
 	return g, g.readLimits()
-}
+})
 
 // ErrUnlimited reports a container without limits of its own.
 var ErrUnlimited = errors.New("the engine has set no limits for the container")

@@ -28,11 +28,8 @@ type Groups struct {
 	Name     string // of the directories; see NewName
 	Why      string // why there are no cgroups
 
-	once    sync.Once
-	viewing sync.Once
-	viewed  *Group            // the container's
-	blind   error             // why it can't be used
-	base    map[string]string // directories by controller; "" is v2's single tree
+	once sync.Once
+	base map[string]string // directories by controller; "" is v2's single tree
 
 	locks []*os.File // on the directories, which mark this server as alive
 

@@ -137,7 +137,7 @@ func (s *sandbox) checkCgroup() {
 // Cgroup returns the limits that the cgroup of this process's container enforces (Config.Inside): "v1: memory pids cpu"; ""
 // if there are none.
 func (b *Backend) Cgroup() string {
-	g, err := b.cgroups.View()
+	g, err := cgroup.View()
 	if err != nil {
 		return ""
 	}
