@@ -35,15 +35,8 @@ func (s *sandbox) sample(memory bool) (u backends.Usage) {
 		return u
 	}
 	u.CPU = s.cgroup.CPU()
-	if !memory {
-		return u
-	}
-	u.Memory = s.cgroup.Anonymous()
-	if s.inContainer {
-		u.Memory -= min(u.Memory, s.ourselves())
-	}
-	if !s.landlockOnly { // whose disk is the host's
-		u.Memory -= min(u.Memory, s.diskUsed())
+	if memory {
+		u.Memory = max(0, s.charged())
 	}
 	return u
 }

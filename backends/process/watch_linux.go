@@ -41,10 +41,7 @@ const lazy = 320 * time.Millisecond
 // watch starts a watcher. Most programs end before its first check, and cost no goroutine.
 func (s *sandbox) watch(lasting bool) *watcher {
 	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), pause: interval, longest: interval, poll: s.pollProcesses}
-	switch {
-	case s.cgroup != nil && s.inContainer:
-		w.poll = s.pollContainer
-	case s.cgroup != nil:
+	if s.cgroup != nil {
 		w.poll = s.pollCgroup
 	}
 	if lasting {
@@ -158,19 +155,29 @@ func (w *watcher) stop() {
 	w.tick.Stop()
 }
 
-// pollCgroup returns the cgroup's usage, or, when that exceeds limit, the part of it that counts as RAM: without the page
-// cache of files, and without the files on the sandbox's own disk.
+// pollCgroup returns the cgroup's usage, or, when that exceeds limit, the part of it that counts as RAM.
 func (s *sandbox) pollCgroup(limit int64, open sockstat) reading {
 	waiting := open.unaccepted()
-	used := s.cgroup.Usage() + waiting
-	if used <= limit {
+	if used := s.cgroup.Usage() + waiting; used <= limit && !s.inContainer {
 		return reading{ram: used}
 	}
-	ram := s.cgroup.Anonymous() + waiting
+	return reading{ram: s.charged() + waiting}
+}
+
+// charged returns the part of the cgroup's usage that counts as RAM: without the page cache of files, without the files on
+// the sandbox's own disk, and in a container without the server's own processes, its PID 1 and the launchers.
+func (s *sandbox) charged() int64 {
+	ram := s.cgroup.Anonymous()
 	if !s.landlockOnly { // whose disk is the host's
 		ram -= s.diskUsed()
 	}
-	return reading{ram: ram}
+	if s.inContainer {
+		ram -= kib(statusField(s.read("self/status"), "RssAnon"))
+		for _, one := range s.backend.launchers.Running() {
+			ram -= kib(statusField(s.read(strconv.Itoa(one.pid)+"/status"), "RssAnon"))
+		}
+	}
+	return ram
 }
 
 // pollProcesses adds up the memory of all processes of the sandbox. The cheap sum counts pages that processes share more
@@ -265,21 +272,6 @@ func (s *sandbox) memfds(pids []string) int64 {
 				sum += st.Blocks * 512
 			}
 		}
-	}
-	return sum
-}
-
-// pollContainer returns the usage of the container's cgroup without the server's own processes: the container's PID 1 and
-// the launcher are in it, too.
-func (s *sandbox) pollContainer(_ int64, open sockstat) reading {
-	return reading{ram: s.cgroup.Anonymous() + open.unaccepted() - s.diskUsed() - s.ourselves()}
-}
-
-// ourselves returns the memory of PID 1 and the launchers, in bytes.
-func (s *sandbox) ourselves() int64 {
-	sum := kib(statusField(s.read("self/status"), "RssAnon"))
-	for _, one := range s.backend.launchers.Running() {
-		sum += kib(statusField(s.read(strconv.Itoa(one.pid)+"/status"), "RssAnon"))
 	}
 	return sum
 }
