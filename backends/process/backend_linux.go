@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -38,6 +39,7 @@ type Backend struct {
 
 // New returns the backend. It starts nothing, and changes nothing on the host, before Start or Warm.
 func New(c Config) *Backend {
+	c.StartTimeout, c.KillTimeout = cmp.Or(c.StartTimeout, startTimeout), cmp.Or(c.KillTimeout, killTimeout)
 	if c.Inside {
 		c.Pool.Max = 1 // for the one program of the container
 	}
@@ -151,7 +153,7 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 	if b.preSpawned != nil {
 		s, err = b.preSpawned.start(ctx, spec)
 	} else {
-		s, err = b.inTime(ctx, spec, b.spawn)
+		s, err = b.inTime(ctx, spec)
 	}
 	if err != nil {
 		return nil, err

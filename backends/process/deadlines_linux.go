@@ -1,7 +1,6 @@
 package process
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +20,9 @@ const (
 	killTimeout  = 10 * time.Second // and Config.KillTimeout
 )
 
-func (c Config) startTimeout() time.Duration { return cmp.Or(c.StartTimeout, startTimeout) }
-func (c Config) killTimeout() time.Duration  { return cmp.Or(c.KillTimeout, killTimeout) }
-
 // starting returns a context with the deadline of a start.
 func (b *Backend) starting(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, b.config.startTimeout(), &lateError{b.config.startTimeout()})
+	return context.WithTimeoutCause(ctx, b.config.StartTimeout, &lateError{b.config.StartTimeout})
 }
 
 // lateError is the cause of a context that starting returns.

@@ -36,17 +36,24 @@ type initHandle struct {
 	stuck       bool          // the kernel has not ended it in time
 }
 
-// spawn has a launcher fork the PID 1 of a sandbox.
+// spawn gives a sandbox a PID 1: one that was pre-spawned or that a template forks, if the backend has any, or else one that
+// a launcher forks.
 func (b *Backend) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
-	if s.noNamespaces() {
+	fork := func(ctx context.Context) (*initHandle, error) { return b.spawnByLauncher(ctx, b.flags()) }
+	switch {
+	case s.noNamespaces():
 		return b.spawnByLauncher(ctx, 0)
+	case b.preSpawned == nil:
+		return fork(ctx)
+	case s.hostIndependent():
+		return b.preSpawned.spares.Take(ctx, rootKey(s.runtime), b.preSpawned.templateSpawner(s.runtime))
 	}
-	return b.spawnByLauncher(ctx, b.flags())
+	return b.preSpawned.spares.Take(ctx, "any", fork)
 }
 
 // newInitHandle returns the handle of a PID 1 to be spawned, with a host user of its own where root starts it.
 func (b *Backend) newInitHandle() (child *initHandle, err error) {
-	child = &initHandle{killTimeout: b.config.killTimeout()}
+	child = &initHandle{killTimeout: b.config.KillTimeout}
 	if b.root {
 		child.users = &b.uids
 		child.uid, err = b.uids.take()

@@ -64,7 +64,7 @@ func (b *Backend) startLauncher(context.Context) (*template, error) {
 		return nil, fmt.Errorf("start the launcher: %w", err)
 	}
 	return &template{initHandle: &initHandle{
-		pid: cmd.Process.Pid, pidfd: os.NewFile(uintptr(pidfd), "launcher"), reap: cmd.Wait, control: conn, killTimeout: b.config.killTimeout(),
+		pid: cmd.Process.Pid, pidfd: os.NewFile(uintptr(pidfd), "launcher"), reap: cmd.Wait, control: conn, killTimeout: b.config.KillTimeout,
 	}}, nil
 }
 
@@ -82,7 +82,7 @@ func (b *Backend) fork(ctx context.Context, child *initHandle, flags uint64) (er
 			return &namespaceError{err}
 		case errors.Is(err, os.ErrDeadlineExceeded): // which may be a moment before ctx's end
 			b.launchers.Drop(one, nil) // the processes that it has forked live on
-			return fmt.Errorf("%w: %w", cmp.Or(stopped(ctx), error(&lateError{b.config.startTimeout()})), err)
+			return fmt.Errorf("%w: %w", cmp.Or(stopped(ctx), error(&lateError{b.config.StartTimeout})), err)
 		case err == nil || ctx.Err() != nil:
 			return err
 		}

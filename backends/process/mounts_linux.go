@@ -96,12 +96,3 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 	}
 	return os.Open(proc + "ns/user")
 }
-
-// mountsOf returns a sandbox's mounts besides the system's directories: the interpreter's own, then the request's.
-func mountsOf(prefixes []string, asked []backends.Mount) []backends.Mount {
-	var mounts []backends.Mount
-	for _, p := range prefixes {
-		mounts = append(mounts, backends.Mount{Host: p, Inside: p})
-	}
-	return append(mounts, asked...)
-}

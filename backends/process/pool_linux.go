@@ -35,17 +35,6 @@ type preSpawned struct {
 	compiled  map[string][]byte // bytecode of idle interpreters' start-up code, by interpreter
 }
 
-// spawn gives a sandbox a PID 1 that was pre-spawned, or one spawned by a template.
-func (a *preSpawned) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
-	switch {
-	case s.noNamespaces():
-		return a.backend.spawn(ctx, s)
-	case s.hostIndependent():
-		return a.spares.Take(ctx, rootKey(s.runtime), a.templateSpawner(s.runtime))
-	}
-	return a.spares.Take(ctx, "any", func(ctx context.Context) (*initHandle, error) { return a.backend.spawn(ctx, s) })
-}
-
 // templateSpawner returns a function that spawns PID 1s for host-independent sandboxes of a runtime.
 func (a *preSpawned) templateSpawner(r runtimes.Runtime) func(context.Context) (*initHandle, error) {
 	return func(ctx context.Context) (*initHandle, error) { return a.spawnForRuntime(ctx, r) }
@@ -63,7 +52,7 @@ func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source str
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.backend.inTime(ctx, backends.Spec{ID: "compile", Language: "python"}, a.spawn)
+	s, err := a.backend.inTime(ctx, backends.Spec{ID: "compile", Language: "python"})
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +127,7 @@ func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, w
 			why = "a Python could not be forked: " + err.Error()
 		}
 	}
-	s, err := a.backend.startNew(ctx, spec, a.spawn)
+	s, err := a.backend.startNew(ctx, spec)
 	if err == nil && why != "" {
 		s.setIdle(&idleProcess{cold: why})
 	}
@@ -157,7 +146,7 @@ func (a *preSpawned) newIdle(ctx context.Context, r poolKey) (s *sandbox, note, 
 	if r.needsRewrite() && !canRewrite {
 		return nil, nil, cmp.Or(note, errNoRewrite)
 	}
-	if s, err = a.backend.startNew(ctx, r.spec(), a.spawn); err == nil {
+	if s, err = a.backend.startNew(ctx, r.spec()); err == nil {
 		if err = a.startIdle(ctx, s, r); err != nil {
 			s.Close()
 		}
@@ -172,9 +161,9 @@ func (a *preSpawned) forkIdle(ctx context.Context, spec backends.Spec, r poolKey
 	if err != nil || !s.hostIndependent() || !start && !a.zygotes.Ready(scriptKind(s.runtime, r.script)) {
 		return nil, err
 	}
-	err = s.start(ctx, func(ctx context.Context, s *sandbox) (*initHandle, error) {
-		return a.spawnByZygote(ctx, s.runtime, r.script)
-	})
+	if s.initHandle, err = a.spawnByZygote(ctx, s.runtime, r.script); err == nil {
+		err = s.start(ctx)
+	}
 	if err == nil {
 		err = a.startIdle(ctx, s, r)
 	}

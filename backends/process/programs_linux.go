@@ -162,7 +162,7 @@ func (s *sandbox) awaitExit(pid int32) {
 	select {
 	case <-s.life(pid).exit:
 	case <-s.gone:
-	case <-time.After(s.backend.config.killTimeout()):
+	case <-time.After(s.backend.config.KillTimeout):
 		s.kill() // it does not end by itself alone: nothing more can run here
 	}
 	s.forget(pid)

@@ -14,16 +14,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// spawner gives a sandbox its PID 1.
-type spawner func(context.Context, *sandbox) (*initHandle, error)
-
 // startNew makes a sandbox.
-func (b *Backend) startNew(ctx context.Context, spec backends.Spec, spawn spawner) (*sandbox, error) {
+func (b *Backend) startNew(ctx context.Context, spec backends.Spec) (*sandbox, error) {
 	s, err := b.newSandbox(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, spawn); err != nil {
+	if s.initHandle, err = b.spawn(ctx, s); err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
 		s.Close()
 		return nil, b.diagnose(s, err)
 	}
@@ -31,8 +31,8 @@ func (b *Backend) startNew(ctx context.Context, spec backends.Spec, spawn spawne
 }
 
 // inTime is startNew with a deadline.
-func (b *Backend) inTime(ctx context.Context, spec backends.Spec, spawn spawner) (*sandbox, error) {
-	return b.bounded(ctx, func(ctx context.Context) (*sandbox, error) { return b.startNew(ctx, spec, spawn) })
+func (b *Backend) inTime(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+	return b.bounded(ctx, func(ctx context.Context) (*sandbox, error) { return b.startNew(ctx, spec) })
 }
 
 // bounded enforces the deadline of a start also where this process itself waits for the kernel: the goroutine closes a
@@ -64,7 +64,7 @@ func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*san
 	select {
 	case r := <-made:
 		return r.s, r.err
-	case <-time.After(2 * b.config.killTimeout()):
+	case <-time.After(2 * b.config.KillTimeout):
 		close(gone)
 		return nil, fmt.Errorf("start a sandbox: %w, and still does not", stopped(ctx))
 	}
@@ -144,7 +144,10 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 	if err := s.checkRuntime(spec.Mounts); err != nil {
 		return nil, err
 	}
-	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
+	for _, dir := range s.runtime.Prefixes {
+		s.mounts = append(s.mounts, backends.Mount{Host: dir, Inside: dir})
+	}
+	s.mounts = append(s.mounts, spec.Mounts...)
 	s.tasks = uint64(backends.Tasks(spec.Language, s.limits.Processes))
 	if s.inContainer {
 		s.dir, s.tmp = workspace, "/tmp"
@@ -171,11 +174,8 @@ func ownFile() (string, error) {
 	return name, nil
 }
 
-// start spawns PID 1 and has it set up the sandbox.
-func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
-	if s.initHandle, err = spawn(ctx, s); err != nil {
-		return err
-	}
+// start has PID 1 set up the sandbox.
+func (s *sandbox) start(ctx context.Context) (err error) {
 	if s.landlockOnly {
 		if err := s.makeDir(); err != nil {
 			return err

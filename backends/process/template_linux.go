@@ -68,7 +68,7 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 	if !b.root {
 		flags |= unix.CLONE_NEWUSER
 	}
-	one := &template{initHandle: &initHandle{killTimeout: b.config.killTimeout()}, rooted: true, checked: time.Now()}
+	one := &template{initHandle: &initHandle{killTimeout: b.config.KillTimeout}, rooted: true, checked: time.Now()}
 	p := newPlan(136)
 	one.states = b.setUpTemplateRoot(p, one, r).states
 	enter(p)
