@@ -26,14 +26,14 @@ type Template interface {
 
 // Use counts the living processes that a template has spawned. A retired template ends with the last of them.
 type Use struct {
-	remove  func()
+	mu      *sync.Mutex // of its Templates; guards what follows
+	remove  func()      // in the background
 	since   time.Time
-	used    time.Time  // last use; guarded by Templates.mu
-	count   int        // spawns so far; likewise
-	mu      sync.Mutex // guards what follows
-	busy    int        // spawns in progress
-	live    int        // these, and spawned processes that are not yet gone
-	retired bool       // up
+	used    time.Time // last use
+	count   int       // spawns so far
+	busy    int       // spawns in progress
+	live    int       // these, and spawned processes that are not yet gone
+	retired bool
 }
 
 // use returns the Use that a template embeds.
@@ -54,21 +54,20 @@ func (u *Use) Spawned() {
 }
 
 // Release reports that a spawned process is gone, or that the spawn failed.
-func (u *Use) Release() { u.change(func() { u.live-- }) }
-
-// retire ends the template once no spawned process is left.
-func (u *Use) retire() { u.change(func() { u.retired = true }) }
-
-// change ends the template if that makes it useless.
-func (u *Use) change(change func()) {
+func (u *Use) Release() {
 	u.mu.Lock()
-	before := u.retired && u.live == 0
-	change()
-	last := u.retired && u.live == 0 && !before
-	u.mu.Unlock()
-	if last {
+	defer u.mu.Unlock()
+	if u.live--; u.retired && u.live == 0 {
 		u.remove()
 	}
+}
+
+// retire ends the template once no spawned process is left. The caller holds mu.
+func (u *Use) retire() {
+	if !u.retired && u.live == 0 {
+		u.remove()
+	}
+	u.retired = true
 }
 
 // maxFailures bounds the recorded failures: callers may choose the keys.
@@ -88,6 +87,7 @@ type Limits struct {
 type Templates[T Template] struct {
 	Limits
 	mu       sync.Mutex
+	removing sync.WaitGroup
 	running  map[string][]T
 	starting map[string]*start
 	failed   map[string]failure
@@ -148,7 +148,7 @@ func (t *Templates[T]) find(key string) (one T, found bool, err error) {
 		u := old.use()
 		if !old.Good() || t.Uses > 0 && u.count >= t.Uses || t.Age > 0 && time.Since(u.since) > t.Age {
 			t.forget(old, nil)
-		} else if !u.Busy() {
+		} else if u.busy == 0 {
 			return t.acquire(old), true, nil
 		}
 	}
@@ -166,8 +166,6 @@ func (t *Templates[T]) acquire(one T) T {
 	u := one.use()
 	u.count++
 	u.used = time.Now()
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	u.live++
 	u.busy++
 	return one
@@ -179,7 +177,7 @@ func (t *Templates[T]) add(ctx context.Context, key string, one T, err error) (n
 	defer t.mu.Unlock()
 	cancelled := ctx.Err() != nil
 	t.starting[key].cancel()
-	close(t.starting[key].over)
+	defer close(t.starting[key].over)
 	delete(t.starting, key)
 	switch {
 	case err != nil:
@@ -188,7 +186,7 @@ func (t *Templates[T]) add(ctx context.Context, key string, one T, err error) (n
 		}
 		return none, err
 	case t.closed:
-		one.Remove()
+		t.removing.Go(one.Remove)
 		return none, ErrClosed
 	}
 	all := t.all()
@@ -196,7 +194,7 @@ func (t *Templates[T]) add(ctx context.Context, key string, one T, err error) (n
 		t.forget(slices.MinFunc(all, func(a, b T) int { return a.use().used.Compare(b.use().used) }), nil)
 	}
 	u := one.use()
-	u.remove, u.since = one.Remove, time.Now()
+	u.mu, u.remove, u.since = &t.mu, func() { t.removing.Go(one.Remove) }, time.Now()
 	t.running[key] = append(t.running[key], one)
 	return t.acquire(one), nil
 }
@@ -269,7 +267,7 @@ func (t *Templates[T]) Close() {
 	t.mu.Lock()
 	t.closed = true
 	for _, one := range t.all() {
-		one.Remove()
+		t.removing.Go(one.Remove)
 	}
 	clear(t.running)
 	coming := slices.Collect(maps.Values(t.starting))
@@ -278,4 +276,5 @@ func (t *Templates[T]) Close() {
 		one.cancel()
 		<-one.over
 	}
+	t.removing.Wait()
 }

@@ -67,10 +67,12 @@ func TestTemplateRetired(t *testing.T) {
 					t.Fatalf("another takes its place: got %v, want %v", second != first, c.want)
 				}
 				second.Release()
+				synctest.Wait()
 				if first.gone.Load() > 0 {
 					t.Error("it ended before what it spawned")
 				}
 				first.Release()
+				synctest.Wait()
 				if n := first.gone.Load(); n > 1 || (n == 1) != c.want {
 					t.Errorf("it ended %d times with the last that it spawned, want so: %v", n, c.want)
 				}
