@@ -78,7 +78,7 @@ func (b *Backend) Warm() {
 		beside.Go(func() {
 			b.cgroups.Find()
 			// What goes wrong with it shows where it is needed.
-			_ = b.filters.Prepare(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
+			_, _ = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
 		})
 		b.warmLauncher(ctx) // it starts while the root is planned
 		return spawn(ctx)

@@ -29,8 +29,8 @@ func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 	if again, err := s.hostPid(); err != nil || again != k.host {
 		return errors.New("it ended")
 	}
-	if c, ok := k.channel.(channel); ok {
-		if err := hello(ctx, c); err != nil {
+	if k.key.language == "python" {
+		if err := hello(ctx, k.channel); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (k *idleProcess) waits() (bool, error) {
 		return false, nil
 	}
 	if k.fifo == "" {
-		_, python := k.channel.(channel)
+		python := k.key.language == "python"
 		return fields[1] == "0x3" && python || fields[1] == "0x4" && !python, nil
 	}
 	at, err := strconv.ParseUint(fields[2], 0, 64)

@@ -79,7 +79,7 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 	var p *plan
 	if err == nil && !child.subreaper {
 		p = b.prepare(child.cgroup)
-		err = b.filters.Prepare(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
+		_, err = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
 	}
 	beside.Wait()
 	if err == nil {

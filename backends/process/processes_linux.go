@@ -57,8 +57,7 @@ func (s *sandbox) descendants(pid int) []string {
 		if err != nil {
 			continue
 		}
-		line := string(b)
-		fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+		fields := statFields(b)
 		if len(fields) < 18 || fields[0] == "Z" && (fields[17] == "0" || fields[17] == "1") {
 			continue // but not where the first of several threads has ended
 		}
@@ -79,8 +78,7 @@ func (s *sandbox) descendants(pid int) []string {
 func (s *sandbox) group(pgrp int) []string {
 	var out []string
 	for _, pid := range s.pids() {
-		stat := s.read(pid + "/stat")
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		fields := statFields(s.read(pid + "/stat"))
 		if len(fields) > 2 && fields[2] == strconv.Itoa(pgrp) {
 			out = append(out, pid)
 		}
@@ -167,9 +165,14 @@ func kib(field string) int64 {
 	return n << 10
 }
 
+// statFields returns the fields of /proc/pid/stat from the third on: the second is the name in brackets.
+func statFields(stat []byte) []string {
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+}
+
 // cpuTime adds up fields 14 to 17 of /proc/pid/stat, in ticks of 10 ms: proc_pid_stat(5).
 func cpuTime(stat []byte) time.Duration {
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	fields := statFields(stat)
 	var ticks int64
 	for i := 11; i <= 14 && i < len(fields); i++ {
 		n, _ := strconv.ParseInt(fields[i], 10, 64)

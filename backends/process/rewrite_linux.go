@@ -41,13 +41,13 @@ type mm struct {
 	exe                                                               uint32
 }
 
-// mmOf reads proc_pid_stat(5), whose fields count from one; the second is the name in brackets.
+// mmOf reads proc_pid_stat(5), whose fields count from one.
 func mmOf(pid int) (m mm, err error) {
 	stat, err := readProc(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return m, err
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	fields := statFields(stat)
 	for field, to := range map[int]*uint64{
 		26: &m.startCode, 27: &m.endCode, 28: &m.startStack, 45: &m.startData, 46: &m.endData, 47: &m.startBrk,
 		48: &m.argStart, 49: &m.argEnd, 50: &m.envStart, 51: &m.envEnd,

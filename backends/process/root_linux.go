@@ -49,12 +49,6 @@ func (p *plan) maskProc(at string) {
 	}
 }
 
-// pts mounts a devpts instance of the sandbox's own, with a small part of the host's terminals (kernel.pty.max).
-func (p *plan) pts(at string) {
-	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at+"/dev/pts"), p.str("devpts"),
-		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620,max=64"))
-}
-
 // enter makes the new root the only one.
 func enter(p *plan) {
 	p.attr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)

@@ -40,6 +40,7 @@ type sandbox struct {
 	idle         *idleProcess // waits for the first command
 	tasks        uint64       // maximum of threads at once
 	cpus         *unix.CPUSet // its CPUs, where no cgroup counts
+	filter       []byte       // of system calls
 
 	joined []runtimes.Runtime // the parts of runtime, of AnyProgram
 

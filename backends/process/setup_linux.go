@@ -36,16 +36,23 @@ func (b *Backend) prepare(g *cgroup.Group) *plan {
 		mapUser(p, insideID, os.Geteuid(), os.Getegid())
 	}
 	p.do("unshare(cgroup)", unix.SYS_UNSHARE, val(unix.CLONE_NEWCGROUP))
-	name := "sandbox"
-	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
-	loopbackUp(p)
 	setUpRoot(p)
-	p.pts(newRoot)
-	p.proc(newRoot, "")
-	p.maskProc(newRoot)
-	spareSockets(p, newRoot)
+	setUpNamespaces(p, newRoot)
 	p.ready()
 	return p
+}
+
+// setUpNamespaces sets up the namespaces that no sandboxes share. at is the path of the root directory.
+func setUpNamespaces(p *plan, at string) {
+	name := "sandbox"
+	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
+	configure(p, "loopback up", "lo", unix.SIOCSIFFLAGS, uint16(unix.IFF_UP|unix.IFF_RUNNING)) // the only interface
+	p.proc(at, "")
+	p.maskProc(at)
+	spareSockets(p, at)
+	// With a small part of the host's terminals (kernel.pty.max).
+	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at+"/dev/pts"), p.str("devpts"),
+		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620,max=64"))
 }
 
 // setup returns the plan that turns a prepared PID 1 into that of sandbox s, and drops its privileges.
@@ -112,11 +119,6 @@ func mapUser(p *plan, id, uid, gid int) {
 	p.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", id, gid), 0, 0)
 }
 
-// loopbackUp brings up the only interface of the empty network namespace.
-func loopbackUp(p *plan) {
-	configure(p, "loopback up", "lo", unix.SIOCSIFFLAGS, uint16(unix.IFF_UP|unix.IFF_RUNNING))
-}
-
 // configure changes a network interface: netdevice(7).
 func configure[T any](p *plan, what, name string, request int, data T) {
 	ifreq := p.room(unix.IFNAMSIZ + 24)
@@ -143,7 +145,7 @@ func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, s
 	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	passed := append([]arg{work, proc, shm, disk}, sockets...)
-	passed = append(passed, loadFilter(p, b.filters.Of(s.filterKind()), s.notifies())...)
+	passed = append(passed, loadFilter(p, s.filter, s.notifies())...)
 	p.ready(passed...)
 	for _, fd := range passed {
 		p.do("close a passed descriptor", unix.SYS_CLOSE, fd)

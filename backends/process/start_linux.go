@@ -191,7 +191,7 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if !s.cgroup.Enforces("cpu") {
 		s.cpus = pick(s.limits.CPU)
 	}
-	if err := s.backend.filters.Prepare(s.filterKind()); err != nil {
+	if s.filter, err = s.backend.filters.Of(s.filterKind()); err != nil {
 		return err
 	}
 	if err := s.own(ctx); err != nil {

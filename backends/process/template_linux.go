@@ -129,13 +129,7 @@ func (b *Backend) templateChildPlan(child *initHandle) *plan {
 		setUser(p, child.uid)
 	}
 	p.do("unshare", unix.SYS_UNSHARE, val(unshareFlags))
-	name := "sandbox"
-	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
-	loopbackUp(p)
-	p.proc("", "")
-	p.maskProc("")
-	spareSockets(p, "")
-	p.pts("")
+	setUpNamespaces(p, "")
 	if b.root && !child.foreign { // or else it is the user's already
 		for _, at := range []string{"/dev/pts", "/dev/pts/ptmx"} {
 			p.do("chown "+at, unix.SYS_FCHOWNAT, cwd, p.str(at), val(child.uid), val(child.uid), val(0))

@@ -19,29 +19,22 @@ type Filters struct {
 	made map[Kind][]byte
 }
 
-// Of returns the filter of a kind that has been prepared, as an array of struct sock_filter.
-func (f *Filters) Of(k Kind) []byte {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.made[k]
-}
-
-// Prepare assembles the filter of a kind, once.
-func (f *Filters) Prepare(k Kind) error {
+// Of returns the filter of a kind, as an array of struct sock_filter.
+func (f *Filters) Of(k Kind) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.made[k] != nil {
-		return nil
+		return f.made[k], nil
 	}
 	code, err := assemble(k)
 	if err != nil {
-		return fmt.Errorf("seccomp filter: %w", err)
+		return nil, fmt.Errorf("seccomp filter: %w", err)
 	}
 	if f.made == nil {
 		f.made = map[Kind][]byte{}
 	}
 	f.made[k] = encode(code)
-	return nil
+	return f.made[k], nil
 }
 
 // assemble compiles the filter: a denied call is EPERM, a call newer than the list is ENOSYS (so that libraries fall back),
