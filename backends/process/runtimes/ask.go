@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -63,11 +62,8 @@ var versionIn = lazy.Regexp(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
 func (f *finder) remember(ctx context.Context, path string, args []string) (string, error) {
 	file := f.memory(path, args)
 	if file != "" {
-		if text, ok := readSmall(file); ok {
-			var known string
-			if json.Unmarshal([]byte(text), &known) == nil && executable(known) {
-				return known, nil
-			}
+		if known, ok := readSmall(file); ok && executable(known) {
+			return known, nil
 		}
 	}
 	out, err := answer(ctx, path, path, []string{"PATH=" + f.env.Path, "HOME=" + f.env.Home}, args...)
@@ -99,9 +95,7 @@ func keep(file, answer string) {
 	if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm()&0o022 != 0 {
 		return
 	}
-	if text, err := json.Marshal(answer); err == nil {
-		_ = statefile.Replace(file, "answer", text, 0o600)
-	}
+	_ = statefile.Replace(file, "answer", []byte(answer), 0o600)
 }
 
 // answer runs a program without variables that influence which code it loads.

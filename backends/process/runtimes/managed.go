@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -62,12 +61,8 @@ func nvmDefault(nvm string) string {
 	return name
 }
 
-// readJSON reads a regular file of at most 4 MiB into v, and reports whether it could.
+// readJSON reads a configuration file into v, and reports whether it could.
 func readJSON(path string, v any) bool {
-	fi, err := os.Stat(path)
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() > 4<<20 {
-		return false
-	}
-	b, err := os.ReadFile(path)
-	return err == nil && json.Unmarshal(b, v) == nil
+	text, ok := readSmall(path)
+	return ok && json.Unmarshal([]byte(text), v) == nil
 }

@@ -83,7 +83,7 @@ func readSmall(path string) (string, bool) {
 		return "", false
 	}
 	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, 64<<10))
+	b, err := io.ReadAll(io.LimitReader(file, 4<<20))
 	return string(b), err == nil
 }
 

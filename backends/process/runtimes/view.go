@@ -148,11 +148,7 @@ func Join(name string, each []Runtime) Runtime {
 	all := Runtime{Name: name, Links: map[string]string{}}
 	v := &view{}
 	for _, r := range each {
-		for _, dir := range r.Prefixes {
-			if !v.shows(dir) {
-				v.dirs = append(slices.DeleteFunc(v.dirs, func(has string) bool { return paths.Within(has, dir) }), dir)
-			}
-		}
+		v.dirs = append(v.dirs, r.Prefixes...)
 		for _, dir := range r.PathDirs {
 			if !slices.Contains(all.PathDirs, dir) {
 				all.PathDirs = append(all.PathDirs, dir)
@@ -160,7 +156,7 @@ func Join(name string, each []Runtime) Runtime {
 		}
 		maps.Copy(all.Links, r.Links)
 	}
-	all.Prefixes = v.dirs
+	all.Prefixes = v.prefixes()
 	maps.DeleteFunc(all.Links, func(at, _ string) bool { return v.shows(at) })
 	return all
 }

@@ -13,7 +13,7 @@ func TestJoin(t *testing.T) {
 		{Prefixes: []string{"/opt/xy"}},
 	})
 	// No prefix lies in another, and what a prefix holds needs no link.
-	if want := []string{"/opt/y", "/opt/x", "/opt/xy"}; !slices.Equal(got.Prefixes, want) {
+	if want := []string{"/opt/x", "/opt/xy", "/opt/y"}; !slices.Equal(got.Prefixes, want) {
 		t.Errorf("it shows %q, want %q", got.Prefixes, want)
 	}
 	if want := []string{"/opt/x/python/bin", "/opt/y/bin"}; !slices.Equal(got.PathDirs, want) {
