@@ -18,10 +18,7 @@ import (
 // launchWarm has the idle process run a command; without one, it returns the reason. warm reports that at least the sandbox
 // was idle, and the interpreter is to be started for the command.
 func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *launched, warm bool, why string) {
-	s.mu.Lock()
-	k := s.idle
-	s.idle = nil
-	s.mu.Unlock()
+	k := s.takeIdle()
 	switch {
 	case k == nil:
 		return nil, false, ""

@@ -73,15 +73,13 @@ func (s *sandbox) setIdle(k *idleProcess) {
 	s.idle = k
 }
 
-// dismiss releases an idle process that was never leased.
-func (s *sandbox) dismiss() {
+// takeIdle removes and returns the sandbox's idle process, if any.
+func (s *sandbox) takeIdle() *idleProcess {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	k := s.idle
 	s.idle = nil
-	s.mu.Unlock()
-	if k != nil {
-		k.close()
-	}
+	return k
 }
 
 // close closes the server's descriptors of the process, which does not end it.

@@ -181,7 +181,7 @@ func (a *preSpawned) forkIdle(ctx context.Context, spec backends.Spec, r poolKey
 // startIdle starts the interpreter of a sandbox before it has a program, and returns when the interpreter waits.
 func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err error) {
 	k := &idleProcess{key: r}
-	s.setIdle(k) // for Close to dismiss
+	s.setIdle(k) // for Close
 	if r.script == "" || r.language == "shell" && path.Base(s.runtime.Path) != "bash" {
 		return nil
 	}

@@ -14,7 +14,9 @@ func (s *sandbox) Close() error {
 		s.mu.Lock()
 		s.closing = true
 		s.mu.Unlock()
-		s.dismiss()
+		if k := s.takeIdle(); k != nil { // it was never leased
+			k.close()
+		}
 		s.backend.mu.Lock()
 		finished := s.backend.finished // and waits for later removals
 		s.backend.mu.Unlock()
