@@ -34,7 +34,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 	var private arg
 	if channel != nil {
 		// Descriptor 3 may be one that is still needed, such as the socket to the server.
-		private = p.dupHigh("dup channel", p.file(channel))
+		private = p.get("dup channel", unix.SYS_FCNTL, p.file(channel), val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
 		p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
 	}
 	// PID 1 is not dumpable, and its child would find a /proc/self that belongs to root.

@@ -237,14 +237,9 @@ type stepError struct {
 func (e *stepError) Error() string { return e.step + ": " + e.errno.Error() }
 func (e *stepError) Unwrap() error { return e.errno }
 
-// minHighFD is the lowest number of descriptors that dupHigh makes, and maxStartFD the highest number for which a program's
-// descriptor table has room at its start.
+// minHighFD is above the numbers to which a plan duplicates descriptors, and maxStartFD the highest number for which a
+// program's descriptor table has room at its start.
 const minHighFD, maxStartFD = 100, 255
-
-// dupHigh duplicates a descriptor to a number that no later dup3 to a small number can replace.
-func (p *plan) dupHigh(name string, fd arg) arg {
-	return p.get(name, unix.SYS_FCNTL, fd, val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
-}
 
 // whereabouts returns the step of a plan in which a process is, by proc_pid_syscall(5), for the error of a plan that did
 // not finish in time.

@@ -59,17 +59,18 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 	if err != nil {
 		return nil, err
 	}
-	in, output, theirs, err := zygotePipes()
+	one := &template{initHandle: child, rooted: true, checked: time.Now()}
+	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits, initHandle: child}
+	pipes, err := s.newPipes() // as programs have
 	if err != nil {
 		child.release()
 		return nil, err
 	}
-	defer output.Close()
-	one := &template{initHandle: child, rooted: true, checked: time.Now()}
-	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits}
+	defer pipes.close()
+	pipes.ours[0].Close()
 	args := []string{"python", script}
 	program := s.resolve(args, nil)[0]
-	stand, p := b.zygotePlans(one, r, code, [3]*os.File{in, theirs, theirs})
+	stand, p := b.zygotePlans(one, r, code, pipes.theirs)
 	p.do("execve "+program, unix.SYS_EXECVE, p.str(program), p.strs(args), p.strs(s.environ([]string{"PYTHONPATH=" + zygoteDir})))
 	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
 	if !b.root {
@@ -86,27 +87,13 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 	if err == nil {
 		err = one.follow(ctx, p, launch.ForInit)
 	}
-	in.Close()
-	theirs.Close()
+	pipes.started()
 	if err != nil {
 		one.Remove()
-		return nil, fmt.Errorf("start a Python to fork: %w%s", err, lastOutput(output))
+		return nil, fmt.Errorf("start a Python to fork: %w%s", err, lastOutput(pipes.ours[2]))
 	}
 	one.foreign = true
 	return one, nil
-}
-
-// zygotePipes returns pipes for a zygote's descriptors 0 to 2, which are pipes for programs, too.
-func zygotePipes() (in, output, theirs *os.File, err error) {
-	in, nothing, err := os.Pipe()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	nothing.Close()
-	if output, theirs, err = os.Pipe(); err != nil {
-		in.Close()
-	}
-	return in, output, theirs, err
 }
 
 // lastOutput returns the output of a dead zygote, for an error.
@@ -142,14 +129,10 @@ func (b *Backend) zygotePlans(one *template, r runtimes.Runtime, code []byte, st
 	if b.root {
 		p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	}
-	var copies [3]arg
 	for i, f := range streams {
-		copies[i] = p.dupHigh("dup stream", p.file(f))
+		p.do("dup3", unix.SYS_DUP3, p.file(f), val(i), val(0))
 	}
 	p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
-	for i := range streams {
-		p.do("dup3", unix.SYS_DUP3, copies[i], val(i), val(0))
-	}
 	p.do("dup3 control", unix.SYS_DUP3, slot(launch.SlotControl), val(launch.Sock), val(0))
 	p.do("close_range", unix.SYS_CLOSE_RANGE, val(launch.Sock+1), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
 	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
