@@ -71,7 +71,6 @@ func (b *Backend) Warm() {
 		b.preSpawned = newPreSpawned(b)
 	}
 	var system runtimes.Runtime // the system's own, which shows nothing more
-	spawn := b.preSpawned.templateSpawner(system)
 	b.preSpawned.spares.Fill(rootKey(system), max(1, b.config.Ahead), func(ctx context.Context) (*initHandle, error) {
 		var beside sync.WaitGroup
 		defer beside.Wait()
@@ -81,7 +80,7 @@ func (b *Backend) Warm() {
 			_, _ = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
 		})
 		b.warmLauncher(ctx) // it starts while the root is planned
-		return spawn(ctx)
+		return b.preSpawned.spawnForRuntime(ctx, system)
 	})
 }
 

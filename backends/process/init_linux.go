@@ -46,7 +46,9 @@ func (b *Backend) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
 	case b.preSpawned == nil:
 		return fork(ctx)
 	case s.hostIndependent():
-		return b.preSpawned.spares.Take(ctx, rootKey(s.runtime), b.preSpawned.templateSpawner(s.runtime))
+		return b.preSpawned.spares.Take(ctx, rootKey(s.runtime), func(ctx context.Context) (*initHandle, error) {
+			return b.preSpawned.spawnForRuntime(ctx, s.runtime)
+		})
 	}
 	return b.preSpawned.spares.Take(ctx, "any", fork)
 }

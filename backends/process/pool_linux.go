@@ -18,7 +18,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/pool"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
@@ -33,11 +32,6 @@ type preSpawned struct {
 
 	compiling sync.Mutex
 	compiled  map[string][]byte // bytecode of idle interpreters' start-up code, by interpreter
-}
-
-// templateSpawner returns a function that spawns PID 1s for host-independent sandboxes of a runtime.
-func (a *preSpawned) templateSpawner(r runtimes.Runtime) func(context.Context) (*initHandle, error) {
-	return func(ctx context.Context) (*initHandle, error) { return a.spawnForRuntime(ctx, r) }
 }
 
 // bytecode compiles source by an interpreter in a sandbox of its own.

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -124,5 +123,3 @@ func (r poolKey) Kind() (language string, ram int64) { return r.language, r.limi
 
 // needsRewrite reports whether the interpreter's arguments and variables have to be changed from outside.
 func (r poolKey) needsRewrite() bool { return r.script != "" && r.language != "shell" }
-
-func (r poolKey) String() string { return fmt.Sprintf("%s %s %s", r.language, r.options, r.script) }

@@ -18,26 +18,26 @@ func (f *finder) managed() []candidate {
 			return
 		}
 		for _, name := range f.programs {
-			path := filepath.Join(dir, version, "bin", name)
-			if executable(path) && safe(path) == nil {
-				out = append(out, candidate{path, fmt.Sprintf("%s %s, which is not on PATH", manager, version)})
+			bin := filepath.Join(dir, version, "bin")
+			if path := filepath.Join(bin, name); executable(path) && safe(path) == nil {
+				out = append(out, candidate{bin, name, fmt.Sprintf("%s %s, which is not on PATH", manager, version)})
 				return
 			}
 		}
 	}
-	data := cmp.Or(f.env.get("XDG_DATA_HOME"), f.home(".local", "share"))
+	data := cmp.Or(f.env.Get("XDG_DATA_HOME"), f.home(".local", "share"))
 	switch {
 	case f.env.Home == "":
 	case f.name == "node":
-		nvm := cmp.Or(f.env.get("NVM_DIR"), f.home(".nvm"))
+		nvm := cmp.Or(f.env.Get("NVM_DIR"), f.home(".nvm"))
 		add("nvm", filepath.Join(nvm, "versions", "node"), nvmDefault(nvm))
-		fnm := cmp.Or(f.env.get("FNM_DIR"), filepath.Join(data, "fnm"))
+		fnm := cmp.Or(f.env.Get("FNM_DIR"), filepath.Join(data, "fnm"))
 		add("fnm", filepath.Join(fnm, "aliases"), "default")
 		add("mise", filepath.Join(f.miseData(), "installs", "node"), "latest")
 	case f.name == "python":
-		add("uv", cmp.Or(f.env.get("UV_PYTHON_INSTALL_DIR"), filepath.Join(data, "uv", "python")), "latest")
+		add("uv", cmp.Or(f.env.Get("UV_PYTHON_INSTALL_DIR"), filepath.Join(data, "uv", "python")), "latest")
 		add("mise", filepath.Join(f.miseData(), "installs", "python"), "latest")
-		add("pyenv", filepath.Join(cmp.Or(f.env.get("PYENV_ROOT"), f.home(".pyenv")), "versions"), "latest")
+		add("pyenv", filepath.Join(cmp.Or(f.env.Get("PYENV_ROOT"), f.home(".pyenv")), "versions"), "latest")
 	}
 	return out
 }

@@ -24,7 +24,7 @@ type manager struct {
 // choose returns a shim's program in the first of the chosen versions that is installed.
 func (f *finder) choose(shim string, m manager) (target, how string, err error) {
 	from := m.variable
-	versions := strings.FieldsFunc(f.env.get(from), func(r rune) bool { return r == m.separator })
+	versions := strings.FieldsFunc(f.env.Get(from), func(r rune) bool { return r == m.separator })
 	if len(versions) == 0 {
 		versions, from = f.nearest(m)
 	}
@@ -63,7 +63,7 @@ func (f *finder) nearest(m manager) (versions []string, from string) {
 func (f *finder) versions(shim, name, env, file string) manager {
 	root := filepath.Dir(filepath.Dir(shim))
 	if filepath.Base(filepath.Dir(shim)) != "shims" || !isDir(filepath.Join(root, "versions")) {
-		root = cmp.Or(f.env.get(env+"_ROOT"), f.home("."+name))
+		root = cmp.Or(f.env.Get(env+"_ROOT"), f.home("."+name))
 	}
 	return manager{name, filepath.Join(root, "versions"), env + "_VERSION", ':', []string{file}, filepath.Join(root, "version"), func(path string) (versions []string, ok bool) {
 		text, ok := readSmall(path)
@@ -76,22 +76,22 @@ func (f *finder) versions(shim, name, env, file string) manager {
 
 // asdf returns asdf for a language.
 func (f *finder) asdf() manager {
-	data := cmp.Or(f.env.get("ASDF_DATA_DIR"), f.env.get("ASDF_DIR"), f.home(".asdf"))
-	file := cmp.Or(f.env.get("ASDF_DEFAULT_TOOL_VERSIONS_FILENAME"), ".tool-versions")
+	data := cmp.Or(f.env.Get("ASDF_DATA_DIR"), f.env.Get("ASDF_DIR"), f.home(".asdf"))
+	file := cmp.Or(f.env.Get("ASDF_DEFAULT_TOOL_VERSIONS_FILENAME"), ".tool-versions")
 	return manager{"asdf", filepath.Join(data, "installs", f.plugin), "ASDF_" + strings.ToUpper(f.plugin) + "_VERSION", ' ', []string{file}, f.home(file),
 		func(path string) ([]string, bool) { return toolVersions(path, f.plugin) }}
 }
 
 // mise returns mise for a language.
 func (f *finder) mise() manager {
-	own := filepath.Join(cmp.Or(f.env.get("XDG_CONFIG_HOME"), f.home(".config")), "mise", "config.toml")
+	own := filepath.Join(cmp.Or(f.env.Get("XDG_CONFIG_HOME"), f.home(".config")), "mise", "config.toml")
 	files := []string{"mise.local.toml", "mise.toml", ".mise.toml", ".config/mise.toml", ".tool-versions"}
 	return manager{"mise", filepath.Join(f.miseData(), "installs", f.name), "MISE_" + strings.ToUpper(f.name) + "_VERSION", ' ', files, own, f.miseVersions}
 }
 
 // volta returns volta: package.json files pin Node, and the user's own file has another form.
 func (f *finder) volta() manager {
-	root := cmp.Or(f.env.get("VOLTA_HOME"), f.home(".volta"))
+	root := cmp.Or(f.env.Get("VOLTA_HOME"), f.home(".volta"))
 	own := filepath.Join(root, "tools", "user", "platform.json")
 	return manager{"volta", filepath.Join(root, "tools", "image", "node"), "", 0, []string{"package.json"}, own, func(path string) ([]string, bool) {
 		var project struct{ Volta struct{ Node string } }
@@ -107,10 +107,10 @@ func (f *finder) volta() manager {
 
 // miseData returns mise's data directory, by its own variable, XDG_DATA_HOME or the default.
 func (f *finder) miseData() string {
-	if dir := f.env.get("MISE_DATA_DIR"); dir != "" {
+	if dir := f.env.Get("MISE_DATA_DIR"); dir != "" {
 		return dir
 	}
-	return filepath.Join(cmp.Or(f.env.get("XDG_DATA_HOME"), f.home(".local", "share")), "mise")
+	return filepath.Join(cmp.Or(f.env.Get("XDG_DATA_HOME"), f.home(".local", "share")), "mise")
 }
 
 // toolVersions reads the versions of one tool in a .tool-versions file.

@@ -15,62 +15,58 @@ import (
 const SystemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // candidate is a possible program, and the way it was found.
-type candidate struct{ path, how string }
+type candidate struct{ dir, name, how string }
 
 // candidates yields programs in the order in which a user would expect them: an activated virtual
 // environment, PATH, the installations of version managers that a non-interactive shell does not
 // see, and the system's own directories.
 func (f *finder) candidates() iter.Seq[candidate] {
-	return func(yield func(candidate) bool) {
-		if v := f.env.get("VIRTUAL_ENV"); v != "" && f.name == "python" {
-			if !f.inDir(filepath.Join(v, "bin"), "VIRTUAL_ENV", yield) {
-				return
-			}
+	var named, system []candidate
+	for _, name := range f.programs {
+		if v := f.env.Get("VIRTUAL_ENV"); v != "" && f.name == "python" {
+			named = append(named, candidate{filepath.Join(v, "bin"), name, "VIRTUAL_ENV"})
 		}
+	}
+	for _, name := range f.programs {
+		for _, dir := range filepath.SplitList(f.env.Path) {
+			named = append(named, candidate{dir, name, "on PATH in " + dir})
+		}
+	}
+	for _, dir := range filepath.SplitList(SystemPath) {
 		for _, name := range f.programs {
-			for _, dir := range filepath.SplitList(f.env.Path) {
-				if !f.program(dir, name, "on PATH in "+dir, yield) {
+			system = append(system, candidate{dir, name, "in " + dir + ", which is not on PATH"})
+		}
+	}
+	return func(yield func(candidate) bool) {
+		for _, list := range []func() []candidate{func() []candidate { return named }, f.managed, func() []candidate { return system }} {
+			for _, c := range list() {
+				if f.usable(c) && !yield(c) {
 					return
 				}
-			}
-		}
-		for _, c := range f.managed() {
-			if !yield(c) {
-				return
-			}
-		}
-		for _, dir := range filepath.SplitList(SystemPath) {
-			if !f.inDir(dir, "in "+dir+", which is not on PATH", yield) {
-				return
 			}
 		}
 	}
 }
 
-// inDir yields the language's programs in dir, and reports whether to go on.
-func (f *finder) inDir(dir, how string, yield func(candidate) bool) bool {
-	return !slices.ContainsFunc(f.programs, func(name string) bool { return !f.program(dir, name, how, yield) })
-}
-
-// program yields dir/name if it is a program that no other user could have put there.
-func (f *finder) program(dir, name, how string, yield func(candidate) bool) bool {
-	path := filepath.Join(dir, name)
-	if !filepath.IsAbs(dir) {
+// usable reports whether a candidate is a program that no other user could have put there.
+func (f *finder) usable(c candidate) bool {
+	path := filepath.Join(c.dir, c.name)
+	if !filepath.IsAbs(c.dir) {
 		// "", "." and relative entries mean the working directory, which is where downloaded and
 		// generated files lie.
 		if _, err := os.Stat(path); err == nil {
 			f.note("passed over %s: its PATH entry is relative", path)
 		}
-		return true
+		return false
 	}
 	if !executable(path) {
-		return true
+		return false
 	}
-	if err := safe(dir, path); err != nil {
+	if err := safe(c.dir, path); err != nil {
 		f.note("passed over %v", err)
-		return true
+		return false
 	}
-	return yield(candidate{path, how})
+	return true
 }
 
 // safe refuses programs that any user of the host can replace.

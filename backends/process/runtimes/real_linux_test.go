@@ -13,7 +13,7 @@ import (
 func pythons(t *testing.T) map[string]Env {
 	out := map[string]Env{"as found": FromOS()}
 	if executable("/usr/bin/python3") {
-		out["system"] = Env{Path: "/usr/bin:/bin", Home: os.Getenv("HOME")}
+		out["system"] = Env{Path: "/usr/bin:/bin", Home: os.Getenv("HOME"), Get: func(string) string { return "" }}
 	}
 	for name, env := range map[string]Env{"venv": FromOS(), "venv of the system's": out["system"]} {
 		r, err := Find(context.Background(), "python", env)

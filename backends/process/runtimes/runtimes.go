@@ -52,7 +52,7 @@ type Env struct {
 	Path  string              // the search path
 	Home  string              // never mounted, nor a parent of it
 	Dir   string              // working directory: version files are searched for in it and its parents
-	Get   func(string) string // other environment variables; nil knows none
+	Get   func(string) string // other environment variables
 	Cache string              // directory for the results of wrappers; "" caches nothing
 }
 
@@ -69,13 +69,6 @@ func FromOS() Env {
 		e.Cache = filepath.Join(dir, "sandboxmcp", "runtimes")
 	}
 	return e
-}
-
-func (e Env) get(name string) string {
-	if e.Get == nil {
-		return ""
-	}
-	return e.Get(name)
 }
 
 // Missing is the error for an interpreter that does not exist or can't be used.
@@ -158,7 +151,8 @@ func (f *finder) note(format string, args ...any) {
 
 // resolve converts a candidate to a Runtime: the program behind a shim, and its directories.
 func (f *finder) resolve(ctx context.Context, c candidate) (Runtime, error) {
-	target, how, err := f.behind(ctx, c.path)
+	path := filepath.Join(c.dir, c.name)
+	target, how, err := f.behind(ctx, path)
 	if err != nil {
 		return Runtime{}, err
 	}
@@ -168,16 +162,16 @@ func (f *finder) resolve(ctx context.Context, c candidate) (Runtime, error) {
 		return Runtime{}, err
 	}
 	if strings.HasPrefix(filepath.Base(r.Path), "python2") {
-		return Runtime{}, fmt.Errorf("%s is Python 2", c.path)
+		return Runtime{}, fmt.Errorf("%s is Python 2", path)
 	}
 	if r.Why != "" {
 		how = r.Why + ", " + how
 	}
 	r.Name, r.Why = f.name, how
 	r.PathDirs = f.pathDirs(r)
-	if path, private := unreadable(r); private {
+	if closed, private := unreadable(r); private {
 		r.Private = true
-		r.Why += fmt.Sprintf("; other users can't use it: chmod o+rX %s", path)
+		r.Why += fmt.Sprintf("; other users can't use it: chmod o+rX %s", closed)
 	}
 	return r, nil
 }
