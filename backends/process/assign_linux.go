@@ -48,7 +48,8 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 		return nil, false, why
 	}
 	k.process.Close()
-	return &launched{pid: k.pid, contained: k.contained, pipes: k.pipes, warm: true}, true, ""
+	k.warm = true
+	return &k.launched, true, ""
 }
 
 // announced reports whether a command is the program of the lease. In a container, that was only a prediction.

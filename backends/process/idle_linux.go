@@ -20,14 +20,11 @@ import (
 // is changed, but it reads its arguments earlier, so that there can be no more of them. Bash waits without any help, too:
 // it reads BASH_ENV, which is a pipe that delivers the assignment, to its end before it opens its script.
 type idleProcess struct {
-	key            poolKey           // of its bucket in the pool
-	program        *backends.Command // of the caller that has leased it
-	cold           string            // why no interpreter is idle, for the first command; then all other fields are zero
-	pid            int32             // inside; 0 if only the sandbox is idle
-	host           int               // its number in the server's PID namespace
-	process        *os.File          // its pidfd: numbers are reused
-	contained      backends.Containment
-	pipes          *pipes
+	key            poolKey            // of its bucket in the pool
+	program        *backends.Command  // of the caller that has leased it
+	launched                          // pid is 0 if only the sandbox is idle; if cold says why not even that, all else is zero
+	host           int                // its number in the server's PID namespace
+	process        *os.File           // its pidfd: numbers are reused
 	channel        io.ReadWriteCloser // delivers Python's or bash's assignment
 	fifo           string             // that Node waits on
 	placeholder    os.FileInfo        // an empty file in the place of Node's program

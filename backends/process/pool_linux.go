@@ -123,7 +123,7 @@ func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, w
 	}
 	s, err := a.backend.startNew(ctx, spec)
 	if err == nil && why != "" {
-		s.setIdle(&idleProcess{cold: why})
+		s.setIdle(&idleProcess{launched: launched{cold: why}})
 	}
 	return s, err
 }
@@ -226,7 +226,7 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 		return err
 	}
 	p := s.backend.execPlan(s, backends.Command{Args: r.args(), Env: env}, k.pipes, theirs)
-	k.pid, k.contained, err = s.begin(ctx, p, whom)
+	k.launched, err = s.begin(ctx, p, k.pipes, whom)
 	k.pipes.started()
 	theirs.Close()
 	if err != nil {

@@ -102,36 +102,35 @@ func (s *sandbox) forget(pid int32) {
 // statusTime is how long a start that is cancelled waits for a status that was sent before.
 const statusTime = 100 * time.Millisecond
 
-// begin has PID 1 fork a process that executes p, and waits for its status.
-func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backends.Containment, error) {
+// begin has PID 1 fork a process that executes p, and waits for its status. With an error, only the pipes and the plan are valid.
+func (s *sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (launched, error) {
+	one := launched{pipes: pipes, plan: p}
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	ctx, cancel := s.backend.starting(ctx)
 	defer cancel()
 	s.begun.Add(1)
 	if err := send(s.initHandle, p, whom); err != nil {
-		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
+		return one, fmt.Errorf("send to PID 1: %w", err)
 	}
 	var pid int32
-	var contained *backends.Containment
 	var failed error
 	var late <-chan time.Time
-	for done := ctx.Done(); failed == nil && contained == nil; {
+	for done := ctx.Done(); failed == nil && one.pid == 0; {
 		select {
 		case m := <-s.starts:
 			switch pid = m.Pid; m.Kind {
 			case launch.Failed:
 				failed = p.explain(m.Message)
 			case launch.Status:
-				c := s.contained(m.text)
-				c.PID = int(pid)
-				contained = &c
+				one.pid, one.contained = pid, s.contained(m.text)
+				one.contained.PID = int(pid)
 				if len(m.files) > 0 {
 					p.master = m.files[0]
 				}
 			}
 		case <-s.gone:
-			return 0, backends.Containment{}, errors.New("PID 1 of the sandbox is dead")
+			return one, errors.New("PID 1 of the sandbox is dead")
 		case <-done: // by who saw the program run, maybe: then its status is on the way, and it is a program that has ended
 			done, late = nil, time.After(statusTime)
 		case <-late:
@@ -140,20 +139,20 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 				at = p.whereabouts(host)
 			}
 			s.kill()
-			return 0, backends.Containment{}, fmt.Errorf("start the program: %w: it is in %s", stopped(ctx), at)
+			return one, fmt.Errorf("start the program: %w: it is in %s", stopped(ctx), at)
 		}
 	}
 	if failed != nil {
 		if pid > 0 { // or it was not even forked
 			s.awaitExit(pid)
 		}
-		return 0, backends.Containment{}, failed
+		return one, failed
 	}
-	if err := s.satisfies(*contained); err != nil {
+	err := s.satisfies(one.contained)
+	if err != nil {
 		s.kill()
-		return 0, *contained, err
 	}
-	return pid, *contained, nil
+	return one, err
 }
 
 // awaitExit waits for the end of a process that did not become a program, whose number would otherwise still be in use when

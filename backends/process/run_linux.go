@@ -71,7 +71,7 @@ func (s *sandbox) startCommand(ctx context.Context, cmd backends.Command, stream
 	}
 	defer channel.Close()
 	p := s.backend.execPlan(s, cmd, pipes, channel)
-	pid, contained, err := s.begin(ctx, p, launch.ForProgram)
+	begun, err := s.begin(ctx, p, pipes, launch.ForProgram)
 	pipes.started()
 	if p.master != nil {
 		pipes.ours[1] = p.master
@@ -81,10 +81,11 @@ func (s *sandbox) startCommand(ctx context.Context, cmd backends.Command, stream
 		return nil, err
 	}
 	if streams.Begun != nil {
-		streams.Begun(contained)
+		streams.Begun(begun.contained)
 	}
 	pipes.attach(streams, p.master) // not before: a caller who cancels at the first output cancels no start
-	return &launched{pid: pid, contained: contained, pipes: pipes, plan: p, warm: warm, cold: why}, nil
+	begun.warm, begun.cold = warm, why
+	return &begun, nil
 }
 
 // end describes how a command ended.
