@@ -28,7 +28,7 @@ type initHandle struct {
 	control     *net.UnixConn
 	cgroup      *cgroup.Group
 	template    *template     // that forked it
-	rooted      bool          // its root directory was set up before the fork
+	rooted      bool          // its root directory is a sandbox's since the fork
 	foreign     bool          // not package launch's PID 1, but a zygote's
 	subreaper   bool          // without a PID namespace
 	killTimeout time.Duration // see Config.KillTimeout

@@ -82,13 +82,13 @@ func (b *Backend) fork(ctx context.Context, child *initHandle, flags uint64) (er
 			return &namespaceError{err}
 		case errors.Is(err, os.ErrDeadlineExceeded): // which may be a moment before ctx's end
 			b.launchers.Drop(one, nil) // the processes that it has forked live on
-			return fmt.Errorf("%w: %w", cmp.Or(stopped(ctx), error(&lateError{b.config.StartTimeout})), err)
+			return fmt.Errorf("%w: launcher: %w", cmp.Or(stopped(ctx), error(&lateError{b.config.StartTimeout})), err)
 		case err == nil || ctx.Err() != nil:
 			return err
 		}
 		b.launchers.Drop(one, nil)
 	}
-	return err
+	return fmt.Errorf("launcher: %w", err)
 }
 
 // namespaceError is a failure to make or set up namespaces: the host does not permit them.

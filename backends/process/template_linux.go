@@ -25,13 +25,13 @@ import (
 // programs, for the sandboxes that show one interpreter: their root directory is set up already, where a launcher's child
 // has to build one from sixty mounts and files.
 //
-// A PID 1 of that kind has mount and PID namespaces of its own, and where an ordinary user started the server a user namespace, in which that
-// user has all capabilities. The PID namespaces of its sandboxes are descendants of its own, so that they can't name it,
-// and end with it. It keeps the rights that the setup takes, as a launcher's children do until they are set up.
+// A PID 1 of that kind has mount and PID namespaces of its own, and where an ordinary user started the server a user
+// namespace, in which that user has all capabilities. The PID namespaces of its sandboxes are descendants of its own, so
+// that they can't name it, and end with it. It keeps the rights that the setup takes, as a launcher's children do until they
+// are set up.
 type template struct {
 	*initHandle
 	warm.Use
-	rooted   bool        // its root directory is a sandbox's, and not the server's
 	states   []pathState // of the host's paths that its root shows
 	checking sync.Mutex  // guards the next two
 	checked  time.Time   // last comparison of states with the host
@@ -64,16 +64,12 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 	if cgroup.Unified() {
 		b.cgroups.Find() // see spawnByLauncher
 	}
-	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
-	if !b.root {
-		flags |= unix.CLONE_NEWUSER
-	}
-	one := &template{initHandle: &initHandle{killTimeout: b.config.KillTimeout}, rooted: true, checked: time.Now()}
+	one := &template{initHandle: &initHandle{killTimeout: b.config.KillTimeout}, checked: time.Now()}
 	p := newPlan(136)
 	one.states = b.setUpTemplateRoot(p, one, r).states
 	enter(p)
 	p.ready()
-	err := b.fork(ctx, one.initHandle, flags)
+	err := b.fork(ctx, one.initHandle, b.flags()&templateFlags)
 	if err == nil {
 		err = one.follow(ctx, p, launch.ForTemplate)
 	}
@@ -81,6 +77,7 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 		one.Remove()
 		return nil, fmt.Errorf("start a template: %w", err)
 	}
+	one.rooted = true
 	return one, nil
 }
 
@@ -114,6 +111,9 @@ func (b *Backend) setUpTemplateRoot(p *plan, one *template, r runtimes.Runtime) 
 	p.proc(newRoot, "hidepid=ptraceable")
 	return root
 }
+
+// templateFlags are the namespaces that a template has of its own.
+const templateFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUSER
 
 // unshareFlags are the namespaces that a template's child makes for itself, while the template forks the next.
 const unshareFlags = namespaces&^cloneFlags | unix.CLONE_NEWCGROUP

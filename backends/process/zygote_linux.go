@@ -59,7 +59,7 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 	if err != nil {
 		return nil, err
 	}
-	one := &template{initHandle: child, rooted: true, checked: time.Now()}
+	one := &template{initHandle: child, checked: time.Now()}
 	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits, initHandle: child}
 	pipes, err := s.newPipes() // as programs have
 	if err != nil {
@@ -72,13 +72,9 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 	program := s.resolve(args, nil)[0]
 	stand, p := b.zygotePlans(one, r, code, pipes.theirs)
 	p.do("execve "+program, unix.SYS_EXECVE, p.str(program), p.strs(args), p.strs(s.environ([]string{"PYTHONPATH=" + zygoteDir})))
-	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
-	if !b.root {
-		flags |= unix.CLONE_NEWUSER
-	}
 	ctx, cancel := context.WithTimeout(ctx, idleStartTimeout)
 	defer cancel()
-	if err = b.fork(ctx, one.initHandle, flags); err == nil {
+	if err = b.fork(ctx, one.initHandle, b.flags()&templateFlags); err == nil {
 		err = one.follow(ctx, stand, launch.ForInit)
 	}
 	if err == nil && b.root {
@@ -92,7 +88,7 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 		one.Remove()
 		return nil, fmt.Errorf("start a Python to fork: %w%s", err, lastOutput(pipes.ours[2]))
 	}
-	one.foreign = true
+	one.rooted, one.foreign = true, true
 	return one, nil
 }
 
