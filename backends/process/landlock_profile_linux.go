@@ -35,13 +35,11 @@ func (s *sandbox) makeDir() error {
 	s.hostDir = filepath.Join(s.backend.workDir(), s.backend.cgroups.Name, s.id)
 	s.dir, s.tmp = filepath.Join(s.hostDir, "workspace"), filepath.Join(s.hostDir, "tmp")
 	for _, dir := range []string{s.dir, s.tmp} {
-		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return fmt.Errorf("make workspace: %w", err)
+		err := os.MkdirAll(dir, 0o711)
+		if err == nil && s.uid != 0 {
+			err = os.Chown(dir, s.uid, s.uid)
 		}
-		if s.uid == 0 {
-			continue
-		}
-		if err := os.Chown(dir, s.uid, s.uid); err != nil {
+		if err != nil {
 			return fmt.Errorf("make workspace: %w", err)
 		}
 	}
