@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -42,17 +42,13 @@ func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source str
 	if code := a.compiled[key]; code != nil {
 		return code, nil
 	}
-	compiler, err := holds.ReadFile("idle/compile.py")
-	if err != nil {
-		return nil, err
-	}
 	s, err := a.backend.inTime(ctx, backends.Spec{ID: "compile", Language: "python"})
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
 	var out, errs bytes.Buffer
-	r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-I", "-S", "-c", string(compiler)}},
+	r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-I", "-S", "-c", compiler}},
 		backends.Streams{Stdin: strings.NewReader(source), Stdout: &out, Stderr: &errs})
 	if err != nil || r.Ended != backends.EndedOK {
 		return nil, fmt.Errorf("compile what python waits in: %s %v %.500s", r.Ended, err, errs.String())
@@ -61,10 +57,13 @@ func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source str
 	return out.Bytes(), nil
 }
 
-// holds are the start-up code of idle interpreters, and its compiler.
+//go:embed idle/compile.py
+var compiler string
+
+// holdSource is the start-up code of an idle Python.
 //
-//go:embed idle
-var holds embed.FS
+//go:embed idle/sitecustomize.py
+var holdSource string
 
 // newPreSpawned returns an empty pool with the limits of b's configuration.
 func newPreSpawned(b *Backend) *preSpawned {
@@ -193,11 +192,7 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 			break
 		}
 		env = append(spare(), "PYTHONPATH="+path.Join(workspace, hold))
-		source, err := holds.ReadFile("idle/sitecustomize.py")
-		if err != nil {
-			return err
-		}
-		code, err := a.bytecode(ctx, s.runtime.Path, "hold", string(source))
+		code, err := a.bytecode(ctx, s.runtime.Path, "hold", holdSource)
 		if err != nil {
 			return err
 		}
