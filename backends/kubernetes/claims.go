@@ -103,22 +103,23 @@ func (c *cluster) useClaims(ctx context.Context) (use bool, note string, err err
 func (c *cluster) warmPool(ctx context.Context, of container.Container) (name string, err error) {
 	name = warmPoolName(c.kind(of))
 	of.Idle, of.Labels = true, nil
-	p, err := c.manifest(of)
+	spec, err := c.spec(of)
 	if err != nil {
 		return "", err
 	}
-	object := func(kind string, spec any) map[string]any {
-		return map[string]any{"apiVersion": agentAPI, "kind": kind, "spec": spec,
+	made := func(kind string, spec any) object {
+		return object{"apiVersion": agentAPI, "kind": kind, "spec": spec,
 			"metadata": meta{Name: name, Labels: map[string]string{labelRole: roleSandbox}, Owners: []owner{c.lease.owner()}}}
 	}
-	delete(p.Meta.Labels, labelLease) // which comes with a claim
-	template := map[string]any{"podTemplate": map[string]any{"metadata": map[string]any{"labels": p.Meta.Labels}, "spec": p.Spec},
+	labels := c.metadata(of).Labels
+	delete(labels, labelLease) // which comes with a claim
+	template := object{"podTemplate": object{"metadata": object{"labels": labels}, "spec": spec},
 		"service": false, "networkPolicyManagement": "Unmanaged"} // ours holds for all sandboxes
-	pool := map[string]any{"replicas": c.config.Ahead, "sandboxTemplateRef": named{name}}
-	if err := c.coOwn(ctx, "sandboxtemplates", name, object("SandboxTemplate", template)); err != nil {
+	pool := object{"replicas": c.config.Ahead, "sandboxTemplateRef": named{name}}
+	if err := c.coOwn(ctx, "sandboxtemplates", name, made("SandboxTemplate", template)); err != nil {
 		return "", err
 	}
-	if err := c.coOwn(ctx, "sandboxwarmpools", name, object("SandboxWarmPool", pool)); err != nil {
+	if err := c.coOwn(ctx, "sandboxwarmpools", name, made("SandboxWarmPool", pool)); err != nil {
 		return "", err
 	}
 	c.mu.Lock()
@@ -184,9 +185,9 @@ func (c *cluster) setOwners(ctx context.Context, resource, name string, change f
 	case owners == nil:
 		return nil
 	case len(owners) == 0:
-		return c.do(ctx, http.MethodDelete, path, nil, map[string]any{"preconditions": map[string]string{"resourceVersion": version}}, nil)
+		return c.do(ctx, http.MethodDelete, path, nil, object{"preconditions": map[string]string{"resourceVersion": version}}, nil)
 	default:
-		return c.do(ctx, http.MethodPatch, path, nil, map[string]any{"metadata": map[string]any{"resourceVersion": version, "ownerReferences": owners}}, nil)
+		return c.do(ctx, http.MethodPatch, path, nil, object{"metadata": object{"resourceVersion": version, "ownerReferences": owners}}, nil)
 	}
 }
 
@@ -279,16 +280,10 @@ func (o adoption) reason() string {
 // mark labels a pod that a claim has given as this server's, which may still have to be made. It is one of the kind that was
 // asked for, or an error.
 func (c *cluster) mark(ctx context.Context, id string, of container.Container) error {
-	mine, err := c.manifest(of)
-	if err != nil {
-		return err
-	}
-	labels := map[string]any{labelLease: c.lease.name, labelClaimed: of.Name}
-	for key, value := range mine.Meta.Labels {
-		labels[key] = value
-	}
-	delete(labels, labelKind) // is the template's to give
-	patch := map[string]any{"metadata": map[string]any{"labels": labels, "annotations": mine.Meta.Annotations}}
+	mine := c.metadata(of)
+	mine.Labels[labelClaimed] = of.Name
+	delete(mine.Labels, labelKind) // is the template's to give
+	patch := object{"metadata": object{"labels": mine.Labels, "annotations": mine.Annotations}}
 	for {
 		var now pod
 		err := c.do(ctx, http.MethodPatch, c.in("v1", "pods", id), nil, patch, &now)

@@ -138,7 +138,13 @@ func TestTemplate(t *testing.T) {
 		Spec struct {
 			PodTemplate struct {
 				Metadata meta
-				Spec     podSpec
+				Spec     struct {
+					HostUsers, AutomountServiceAccountToken *bool
+					RestartPolicy                           string
+					Containers                              []struct {
+						SecurityContext struct{ ReadOnlyRootFilesystem bool }
+					}
+				}
 			}
 			Service                 *bool
 			NetworkPolicyManagement string
@@ -155,7 +161,8 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("service %v, network policy %q", s.Service, s.NetworkPolicyManagement)
 	}
 	p := s.PodTemplate.Spec
-	if p.HostUsers == nil || *p.HostUsers || p.AutomountToken || p.RestartPolicy != "Never" || len(p.Containers) != 2 || !p.Containers[1].Security.ReadOnlyRoot {
+	if p.HostUsers == nil || *p.HostUsers || p.AutomountServiceAccountToken == nil || *p.AutomountServiceAccountToken || p.RestartPolicy != "Never" || len(p.Containers) != 2 ||
+		!p.Containers[1].SecurityContext.ReadOnlyRootFilesystem {
 		t.Errorf("pods %+v", p)
 	}
 	if name != "sandboxmcp-"+labels[labelKind] {

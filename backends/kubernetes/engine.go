@@ -29,12 +29,13 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 		}
 		return c.adopt(ctx, of, pool)
 	}
-	p, err := c.manifest(of)
+	spec, err := c.spec(of)
 	if err != nil {
 		return "", err
 	}
+	var p pod
 	c.pods.track(of.Name)
-	err = c.do(ctx, http.MethodPost, c.in("v1", "pods", ""), nil, p, &p)
+	err = c.do(ctx, http.MethodPost, c.in("v1", "pods", ""), nil, object{"apiVersion": "v1", "kind": "Pod", "metadata": c.metadata(of), "spec": spec}, &p)
 	if err == nil {
 		c.pods.put(p, false)
 		return of.Name, nil
@@ -249,7 +250,7 @@ func (c *cluster) delete(ctx context.Context, id, version string) error {
 	if by := c.claimedBy(id); by != "" { // or its controller makes the pod anew
 		return c.release(soon, id, by)
 	}
-	options := map[string]any{"gracePeriodSeconds": 1}
+	options := object{"gracePeriodSeconds": 1}
 	if version != "" {
 		options["preconditions"] = map[string]string{"resourceVersion": version}
 	}

@@ -112,7 +112,7 @@ func (l *lease) renew(ctx context.Context) {
 			return
 		}
 		soon, cancel = context.WithTimeout(ctx, l.duration/4)
-		patch := map[string]any{"spec": map[string]any{"holderIdentity": holder(), "renewTime": now()}}
+		patch := object{"spec": object{"holderIdentity": holder(), "renewTime": now()}}
 		err := l.client.do(soon, http.MethodPatch, l.client.in(leaseGroup, "leases", l.name), nil, patch, nil)
 		if isStatus(err, http.StatusNotFound) {
 			_ = l.make(soon) // or else the next round does
@@ -178,7 +178,7 @@ func (l *lease) sweep(ctx context.Context, others map[string]seen) {
 // reap takes a dead server's lease over, which fails if it has been renewed meanwhile, and removes its pods.
 func (l *lease) reap(ctx context.Context, dead leaseObject) {
 	if dead.Spec.Holder != removed {
-		takeover := map[string]any{"metadata": map[string]any{"resourceVersion": dead.Meta.ResourceVersion}, "spec": map[string]any{"holderIdentity": removed}}
+		takeover := object{"metadata": object{"resourceVersion": dead.Meta.ResourceVersion}, "spec": object{"holderIdentity": removed}}
 		if l.client.do(ctx, http.MethodPatch, l.client.in(leaseGroup, "leases", dead.Meta.Name), nil, takeover, nil) != nil {
 			return
 		}

@@ -63,7 +63,7 @@ func (c *cluster) missingRights(ctx context.Context, needed []right) (all []stri
 			ResourceRules []struct{ Verbs, APIGroups, Resources, ResourceNames []string }
 		}
 	}
-	ask := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": map[string]any{"namespace": c.namespace}}
+	ask := object{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": object{"namespace": c.namespace}}
 	err := c.do(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", nil, ask, &review)
 	if err != nil || review.Status.Incomplete { // by which it says that it does not know
 		return nil

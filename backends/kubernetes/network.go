@@ -11,12 +11,12 @@ import (
 const policyName = "sandboxmcp-sandboxes"
 
 // networkPolicy denies sandboxes all traffic, in both directions.
-func networkPolicy(namespace string) map[string]any {
-	return map[string]any{
+func networkPolicy(namespace string) object {
+	return object{
 		"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-		"metadata": map[string]any{"name": policyName, "namespace": namespace},
-		"spec": map[string]any{
-			"podSelector": map[string]any{"matchLabels": map[string]string{labelRole: roleSandbox}},
+		"metadata": object{"name": policyName, "namespace": namespace},
+		"spec": object{
+			"podSelector": object{"matchLabels": map[string]string{labelRole: roleSandbox}},
 			"policyTypes": []string{"Ingress", "Egress"},
 		},
 	}

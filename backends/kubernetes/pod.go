@@ -36,66 +36,88 @@ const terminationPath = "/.sandboxmcp-end"
 // longestPod is how long a pod may exist, in seconds, whatever becomes of its server.
 const longestPod = 7 * 24 * 3600
 
-// manifest returns the pod of a container. All that the API would fill in to our disadvantage is set.
-func (c *cluster) manifest(of container.Container) (pod, error) {
-	uid, gid, err := user(of.User)
-	if err != nil {
-		return pod{}, err
-	}
-	p := pod{APIVersion: "v1", Kind: "Pod", Meta: meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name},
-		Annotations: map[string]string{}, Owners: []owner{c.lease.owner()}}}
+// metadata returns the metadata of a container's pod.
+func (c *cluster) metadata(of container.Container) meta {
+	m := meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name}, Annotations: map[string]string{}, Owners: []owner{c.lease.owner()}}
 	if of.Idle {
-		p.Meta.Labels[labelKind] = c.kind(of)
+		m.Labels[labelKind] = c.kind(of)
 	}
 	for key, value := range of.Labels {
 		switch key {
 		case container.LabelInstance, container.LabelState, container.LabelID:
-			p.Meta.Labels[key] = value
+			m.Labels[key] = value
 		default: // of the operator's, which may be no labels to the API
-			p.Meta.Annotations["sandboxmcp.label/"+strings.ReplaceAll(key, "/", ".")] = value
+			m.Annotations["sandboxmcp.label/"+strings.ReplaceAll(key, "/", ".")] = value
 		}
 	}
-	p.Spec = podSpec{
-		Hostname: of.Hostname, RuntimeClassName: c.config.RuntimeClass, NodeSelector: c.config.NodeSelector,
-		ServiceAccount: c.config.Account, PriorityClassName: c.config.PriorityClass,
-		RestartPolicy: "Never", ActiveDeadline: longestPod, GracePeriod: 1,
-		DNSPolicy: "None", DNSConfig: dnsConfig{[]string{"127.0.0.1"}, []dnsOption{{"timeout", "1"}, {"attempts", "1"}}},
-		SecurityContext: podSecurity{RunAsNonRoot: true, Seccomp: seccomp{"RuntimeDefault"},
-			Sysctls: c.sysctls(of.Sysctls)},
-		Volumes: []volume{{"home", emptyDir{SizeLimit: "512Mi"}}, {"socket", emptyDir{"Memory", "64Ki"}}, {"attach", emptyDir{"Memory", "64Ki"}}, {"empty", emptyDir{"Memory", "4Ki"}}},
+	return m
+}
+
+// spec returns the specification of a container's pod. All that the API would fill in to our disadvantage is set.
+func (c *cluster) spec(of container.Container) (object, error) {
+	var uid, gid int
+	if _, err := fmt.Sscanf(of.User, "%d:%d", &uid, &gid); err != nil {
+		return nil, fmt.Errorf("user %q: %w", of.User, err)
 	}
-	if c.info.UserNS {
-		p.Spec.HostUsers = new(bool)
-	}
-	copying := []string{container.InitPath, "copy", "/copy"}
-	program := podContainer{
-		Name: programName, Image: of.Image, ImagePullPolicy: c.pull(), WorkingDir: "/",
-		Command: c.command(of.Args), Env: environ(of.Env), Resources: c.resources(of.Resources), Security: restricted(uid, gid),
-		TerminationPath: terminationPath,
-		Mounts:          []mount{{Name: "home", MountPath: container.Home, ReadOnly: true}, {Name: "socket", MountPath: path.Dir(container.SocketPath), ReadOnly: true}},
-	}
+	volumes := []object{{"name": "home", "emptyDir": object{"sizeLimit": "512Mi"}}, inMemory("socket", "64Ki"), inMemory("attach", "64Ki"), inMemory("empty", "4Ki")}
+	socket := path.Dir(container.SocketPath)
+	mounts := []object{readOnly("home", container.Home), readOnly("socket", socket)}
 	// The image does not know our user, and the kubelet would mount a hosts that may be written, and has the pod's address.
+	copying := []string{"copy", "/copy"}
 	for _, name := range slices.Sorted(maps.Keys(of.Etc)) {
 		copying = append(copying, name+"="+of.Etc[name])
-		program.Mounts = append(program.Mounts, mount{Name: "home", MountPath: "/etc/" + name, ReadOnly: true, SubPath: name})
+		file := readOnly("home", "/etc/"+name)
+		file["subPath"] = name
+		mounts = append(mounts, file)
 	}
-	p.Spec.InitContainers = []podContainer{c.helper(initContainer, copying, mount{Name: "home", MountPath: "/copy"})}
 	for _, dir := range of.Masked {
 		if slices.Contains(masked, dir) && c.config.RuntimeClass == "" {
-			program.Mounts = append(program.Mounts, mount{Name: "empty", MountPath: dir, ReadOnly: true})
+			mounts = append(mounts, readOnly("empty", dir))
 		}
 	}
-	tmpfs := append(slices.Clone(of.Tmpfs), container.Tmpfs{Path: "/dev/shm", Size: of.Shm})
-	for i, t := range tmpfs {
+	for i, t := range append(slices.Clone(of.Tmpfs), container.Tmpfs{Path: "/dev/shm", Size: of.Shm}) {
 		name := "tmpfs" + strconv.Itoa(i)
-		p.Spec.Volumes = append(p.Spec.Volumes, volume{name, emptyDir{"Memory", strconv.FormatInt(t.Size, 10)}})
-		program.Mounts = append(program.Mounts, mount{Name: name, MountPath: t.Path})
+		volumes = append(volumes, inMemory(name, strconv.FormatInt(t.Size, 10)))
+		mounts = append(mounts, writable(name, t.Path))
 	}
-	relay := c.helper(relayName, []string{container.InitPath, "relay"},
-		mount{Name: "socket", MountPath: path.Dir(container.SocketPath)}, mount{Name: "attach", MountPath: "/run/sandboxmcp"})
-	p.Spec.Containers = []podContainer{relay, program}
-	return p, nil
+	program := c.container(programName, of.Image, c.command(of.Args), uid, gid, mounts)
+	program["env"], program["resources"] = environ(of.Env), c.resources(of.Resources)
+	spec := object{
+		"hostname": of.Hostname, "restartPolicy": "Never", "activeDeadlineSeconds": longestPod, "terminationGracePeriodSeconds": 1,
+		"automountServiceAccountToken": false, "enableServiceLinks": false, "shareProcessNamespace": false,
+		"dnsPolicy": "None", "dnsConfig": object{"nameservers": []string{"127.0.0.1"}, "options": []object{variable("timeout", "1"), variable("attempts", "1")}},
+		"securityContext": object{"runAsNonRoot": true, "seccompProfile": object{"type": "RuntimeDefault"}, "sysctls": c.sysctls(of.Sysctls)},
+		"volumes":         volumes,
+		"initContainers":  []object{c.helper(initContainer, copying, writable("home", "/copy"))},
+		"containers":      []object{c.helper(relayName, []string{"relay"}, writable("socket", socket), writable("attach", "/run/sandboxmcp")), program},
+	}
+	if c.info.UserNS {
+		spec["hostUsers"] = false
+	}
+	if len(c.config.NodeSelector) > 0 {
+		spec["nodeSelector"] = c.config.NodeSelector
+	}
+	for key, value := range map[string]string{"runtimeClassName": c.config.RuntimeClass, "serviceAccountName": c.config.Account, "priorityClassName": c.config.PriorityClass} {
+		if value != "" {
+			spec[key] = value
+		}
+	}
+	return spec, nil
 }
+
+// inMemory is a volume in the node's memory.
+func inMemory(name, size string) object {
+	return object{"name": name, "emptyDir": object{"medium": "Memory", "sizeLimit": size}}
+}
+
+func writable(volume, at string) object { return object{"name": volume, "mountPath": at} }
+
+func readOnly(volume, at string) object {
+	return object{"name": volume, "mountPath": at, "readOnly": true}
+}
+
+// variable is a variable of the environment, a sysctl, or an option of DNS.
+func variable(name, value string) object { return object{"name": name, "value": value} }
 
 // masked are the directories that every kernel of Linux has, and that can be covered: a volume can't be mounted where there
 // is none. Other runtimes show less of the node.
@@ -103,38 +125,35 @@ var masked = []string{"/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/
 
 // sysctls returns those that pods of the cluster may have: of low ports, which are the gateway's, and since 1.32 of TCP's
 // buffers.
-func (c *cluster) sysctls(of map[string]string) (all []envar) {
+func (c *cluster) sysctls(of map[string]string) (all []object) {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		if name == "net.ipv4.ip_unprivileged_port_start" || c.minor >= 32 && (name == "net.ipv4.tcp_rmem" || name == "net.ipv4.tcp_wmem") {
-			all = append(all, envar{Name: name, Value: of[name]})
+			all = append(all, variable(name, of[name]))
 		}
 	}
 	return all
 }
 
-// helper returns a container of our own image.
-func (c *cluster) helper(name string, command []string, mounts ...mount) podContainer {
-	few := map[string]string{"cpu": "250m", "memory": "128Mi", "ephemeral-storage": "512Mi"}
-	return podContainer{
-		Name: name, Image: c.config.Image, ImagePullPolicy: c.pull(), Command: command, WorkingDir: "/", Mounts: mounts,
-		Env:       []envar{{Name: "GOMAXPROCS", Value: "1"}},
-		Resources: resources{map[string]string{"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "64Mi"}, few}, Security: restricted(relayUser, relayUser),
-		TerminationPath: terminationPath,
-	}
-}
-
-// restricted is the security context of all containers.
-func restricted(uid, gid int) containerSecurity {
-	s := containerSecurity{RunAsUser: uid, RunAsGroup: gid, ReadOnlyRoot: true}
-	s.Capabilities.Drop = []string{"ALL"}
-	return s
-}
-
-func (c *cluster) pull() string {
+// container returns one container, with the security context of all.
+func (c *cluster) container(name, image string, command []string, uid, gid int, mounts []object) object {
+	pull := "IfNotPresent"
 	if c.config.Never {
-		return "Never"
+		pull = "Never"
 	}
-	return "IfNotPresent"
+	return object{
+		"name": name, "image": image, "imagePullPolicy": pull, "command": command, "workingDir": "/", "volumeMounts": mounts, "terminationMessagePath": terminationPath,
+		"securityContext": object{"runAsUser": uid, "runAsGroup": gid, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
+			"capabilities": object{"drop": []string{"ALL"}}},
+	}
+}
+
+// helper returns a container of our own image.
+func (c *cluster) helper(name string, args []string, mounts ...object) object {
+	h := c.container(name, c.config.Image, append([]string{container.InitPath}, args...), relayUser, relayUser, mounts)
+	h["env"] = []object{variable("GOMAXPROCS", "1")}
+	h["resources"] = object{"requests": object{"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "64Mi"},
+		"limits": object{"cpu": "250m", "memory": "128Mi", "ephemeral-storage": "512Mi"}}
+	return h
 }
 
 // command has the init use the relay, and probe the network, in place of its standard streams.
@@ -147,41 +166,23 @@ func (c *cluster) command(args []string) []string {
 }
 
 // environ is the environment of PID 1. An image's variables can't be listed here, so those that Go reads are emptied.
-func environ(ours []string) []envar {
-	all := []envar{{Name: "SANDBOXMCP_NODE", ValueFrom: field("status.hostIP")}}
-	for _, name := range []string{"GODEBUG", "GOGC", "GOMEMLIMIT", "GOTRACEBACK"} {
-		all = append(all, envar{Name: name})
-	}
-	for _, kv := range ours {
+func environ(ours []string) []object {
+	all := []object{{"name": "SANDBOXMCP_NODE", "valueFrom": object{"fieldRef": object{"fieldPath": "status.hostIP"}}}}
+	for _, kv := range append([]string{"GODEBUG=", "GOGC=", "GOMEMLIMIT=", "GOTRACEBACK="}, ours...) {
 		name, value, _ := strings.Cut(kv, "=")
-		all = append(all, envar{Name: name, Value: value})
+		all = append(all, variable(name, value))
 	}
 	return all
 }
 
-func field(path string) *valueFrom {
-	v := &valueFrom{}
-	v.FieldRef.FieldPath = path
-	return v
-}
-
 // resources returns requests and limits. Memory is never promised twice.
-func (c *cluster) resources(r container.Resources) resources {
-	memory := strconv.FormatInt(r.Memory, 10)
-	limits := map[string]string{"memory": memory, "ephemeral-storage": "512Mi"}
-	requests := map[string]string{"memory": memory, "ephemeral-storage": "64Mi"}
+func (c *cluster) resources(r container.Resources) object {
+	limits := object{"memory": strconv.FormatInt(r.Memory, 10), "ephemeral-storage": "512Mi"}
+	requests := object{"memory": limits["memory"], "ephemeral-storage": "64Mi"}
 	if r.CPU > 0 {
 		milli := max(1, int(r.CPU*1000))
 		limits["cpu"] = fmt.Sprintf("%dm", max(10, milli))
 		requests["cpu"] = fmt.Sprintf("%dm", max(1, milli/cmp.Or(c.config.Overcommit, 1)))
 	}
-	return resources{requests, limits}
-}
-
-// user splits "uid:gid".
-func user(text string) (uid, gid int, err error) {
-	if _, err = fmt.Sscanf(text, "%d:%d", &uid, &gid); err != nil {
-		return 0, 0, fmt.Errorf("user %q: %w", text, err)
-	}
-	return uid, gid, nil
+	return object{"requests": requests, "limits": limits}
 }

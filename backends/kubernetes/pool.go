@@ -58,7 +58,7 @@ func (c *cluster) Offer(ctx context.Context, id string) error {
 	c.mu.Lock()
 	c.offered[id] = true
 	c.mu.Unlock()
-	if err := c.own(ctx, id, map[string]any{labelIdle: "yes"}); err != nil {
+	if err := c.own(ctx, id, object{labelIdle: "yes"}); err != nil {
 		return fmt.Errorf("offer pod %s: %w", id, err)
 	}
 	return nil
@@ -76,8 +76,8 @@ func (c *cluster) Reserve(ctx context.Context, id string, labels map[string]stri
 }
 
 // claimed are the labels of a pod that is no longer offered.
-func claimed(more map[string]string) map[string]any {
-	labels := map[string]any{labelIdle: nil}
+func claimed(more map[string]string) object {
+	labels := object{labelIdle: nil}
 	for key, value := range more {
 		labels[key] = value
 	}
@@ -85,7 +85,7 @@ func claimed(more map[string]string) map[string]any {
 }
 
 // own sets labels of a pod that is this server's, in the version in which it is: container.ErrTaken if it is another's by then.
-func (c *cluster) own(ctx context.Context, id string, labels map[string]any) error {
+func (c *cluster) own(ctx context.Context, id string, labels object) error {
 	p, gone := c.pods.last(id)
 	for stale := p.Meta.UID == ""; ; stale = true {
 		if stale && !gone { // the kubelet may have written its state, or the cluster have made it without an answer
@@ -109,13 +109,13 @@ func (c *cluster) own(ctx context.Context, id string, labels map[string]any) err
 }
 
 // label makes a pod ours and sets labels, if it is as it was seen.
-func (c *cluster) label(ctx context.Context, seen pod, labels map[string]any, annotations map[string]string) (now pod, err error) {
+func (c *cluster) label(ctx context.Context, seen pod, labels object, annotations map[string]string) (now pod, err error) {
 	labels[labelLease] = c.lease.name
-	change := map[string]any{"resourceVersion": seen.Meta.ResourceVersion, "labels": labels, "annotations": annotations}
+	change := object{"resourceVersion": seen.Meta.ResourceVersion, "labels": labels, "annotations": annotations}
 	if seen.Meta.Labels[labelClaimed] == "" { // others depend on their claim
 		change["ownerReferences"] = []owner{c.lease.owner()}
 	}
-	err = c.do(ctx, http.MethodPatch, c.in("v1", "pods", seen.Meta.Name), nil, map[string]any{"metadata": change}, &now)
+	err = c.do(ctx, http.MethodPatch, c.in("v1", "pods", seen.Meta.Name), nil, object{"metadata": change}, &now)
 	return now, err
 }
 
@@ -129,16 +129,13 @@ func (c *cluster) Take(ctx context.Context, of container.Container) (string, err
 		return "", fmt.Errorf("list idle pods: %w", err)
 	}
 	of.Idle = false
-	mine, err := c.manifest(of)
-	if err != nil {
-		return "", err
-	}
+	mine := c.metadata(of)
 	for _, i := range rand.Perm(len(list.Items)) {
 		p := list.Items[i]
 		if ready, _ := running(p); !ready || p.Meta.Deleted != "" {
 			continue
 		}
-		now, err := c.label(ctx, p, claimed(mine.Meta.Labels), mine.Meta.Annotations)
+		now, err := c.label(ctx, p, claimed(mine.Labels), mine.Annotations)
 		switch {
 		case err == nil:
 			c.pods.track(now.Meta.Name)
