@@ -42,8 +42,8 @@ type Engine interface {
 	// removes it with its anonymous volumes. After an error other than ErrFull, the container may have been made: Remove knows
 	// its name.
 	Create(ctx context.Context, c Container) (id string, err error)
-	// Attach connects with the standard input and output of a container with Stdin, before it is started. Its standard
-	// error goes to stderr. Closing ends its input.
+	// Attach connects with the standard input and output of a container with Stdin, before it is started, unless it starts by
+	// itself: then Attach waits for that. Its standard error goes to stderr. Closing ends its input.
 	Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error)
 	// Start starts a container, once. After an error, it may run.
 	Start(ctx context.Context, id string) error

@@ -121,7 +121,7 @@ func (h *initHandle) connect(ctx context.Context, attach bool) (err error) {
 	var streams io.ReadWriteCloser
 	if attach {
 		if streams, err = b.engine.Attach(ctx, h.id, &h.stderr); err != nil {
-			return err
+			return &startError{err}
 		}
 	}
 	if err := b.engine.Start(ctx, h.id); err != nil {

@@ -79,14 +79,14 @@ func (e timedEngine) Take(ctx context.Context, of container.Container) (string, 
 	return id, err
 }
 
-// Start implements [container.Engine].
-func (e timedEngine) Start(ctx context.Context, id string) error {
+// Attach implements [container.Engine].
+func (e timedEngine) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	begun := time.Now()
-	err := e.kubernetes.Start(ctx, id)
+	conn, err := e.kubernetes.Attach(ctx, id, stderr)
 	if len(e.times["other's_stream"]) < len(e.times["other's_claim"]) { // and not of an idle one that is made next
 		e.times["other's_stream"] = append(e.times["other's_stream"], time.Since(begun))
 	}
-	return err
+	return conn, err
 }
 
 // trueIn executes true in the program's container of any of our pods, as kubectl does.

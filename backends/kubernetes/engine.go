@@ -50,26 +50,11 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 	return "", fmt.Errorf("create pod %s: %w", of.Name, err)
 }
 
-// Attach returns the connection that Start makes.
-func (c *cluster) Attach(_ context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
-	s := &stream{stderr: stderr}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.streams[id] = s
-	return s, nil
-}
-
 // hopeless are the reasons for which a container waits that only a person can end.
 var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// Start waits until the pod runs, and connects with its init.
-func (c *cluster) Start(ctx context.Context, id string) error {
-	c.mu.Lock()
-	s := c.streams[id]
-	c.mu.Unlock()
-	if s == nil {
-		return errors.New("start pod " + id + ": nobody is attached: this is our bug")
-	}
+// Attach waits until the pod runs, and connects with its init.
+func (c *cluster) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	var failed error
 	p, gone, err := c.pods.await(ctx, id, func(p pod) (ready bool) {
 		ready, failed = running(p)
@@ -77,14 +62,24 @@ func (c *cluster) Start(ctx context.Context, id string) error {
 	})
 	switch {
 	case gone:
-		return fmt.Errorf("start pod %s: somebody removed it", id)
+		return nil, fmt.Errorf("start pod %s: somebody removed it", id)
 	case err != nil:
-		return fmt.Errorf("start pod %s: %w%s", id, err, waits(p))
+		return nil, fmt.Errorf("start pod %s: %w%s", id, err, waits(p))
 	case failed != nil:
-		return fmt.Errorf("start pod %s: %w%s", id, failed, c.log(id))
+		return nil, fmt.Errorf("start pod %s: %w%s", id, failed, c.log(id))
 	}
-	return s.connect(ctx, c.client, id)
+	s, err := c.attach(ctx, id, stderr)
+	if err != nil {
+		return nil, fmt.Errorf("execute in pod %s: %w", id, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams[id] = s
+	return s, nil
 }
+
+// Start has nothing to do: a pod starts by itself.
+func (c *cluster) Start(context.Context, string) error { return nil }
 
 // running reports whether the containers run that stay, or why they never will.
 func running(p pod) (bool, error) {

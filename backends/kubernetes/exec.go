@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -35,82 +34,23 @@ const (
 // The versions of its protocol, the newest first.
 var protocols = []string{"v5.channel.k8s.io", "v4.channel.k8s.io"}
 
-// stream is the connection with the init of a pod: the standard streams of one exec.
-type stream struct {
-	stderr io.Writer
-
-	mu     sync.Mutex
-	closed bool
-	conn   io.ReadWriteCloser // nil before Start
-}
-
-// connect executes the attach in the relay. Clusters before 1.29 take SPDY only.
-func (s *stream) connect(ctx context.Context, c *client, id string) error {
+// attach connects with the init of a pod, by the standard streams of an attach that it executes in the relay. Clusters before
+// 1.29 take SPDY only.
+func (c *client) attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	params := url.Values{"container": {relayName}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"},
 		"command": {container.InitPath, role.PodAttach}}
 	at := *c.base
 	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.in("v1", "pods", id)+"/exec", params.Encode()
-	conn, err := c.webSocket(ctx, at.String(), s.stderr)
+	stderr = cmp.Or(stderr, io.Discard)
+	conn, err := c.webSocket(ctx, at.String(), stderr)
 	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
 		var old error
-		if conn, old = c.spdy(ctx, at.String(), s.stderr); old != nil {
-			err = fmt.Errorf("%w; and by SPDY: %w", err, old)
-		} else {
-			err = nil
+		if conn, old = c.spdy(ctx, at.String(), stderr); old == nil {
+			return conn, nil
 		}
+		err = fmt.Errorf("%w; and by SPDY: %w", err, old)
 	}
-	if err != nil {
-		return fmt.Errorf("execute in pod %s: %w", id, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		conn.Close()
-		return net.ErrClosed
-	}
-	s.conn = conn
-	return nil
-}
-
-// Read implements [io.ReadWriteCloser], as do the next.
-func (s *stream) Read(b []byte) (int, error) {
-	conn := s.connected()
-	if conn == nil {
-		return 0, net.ErrClosed
-	}
-	return conn.Read(b)
-}
-
-func (s *stream) Write(b []byte) (int, error) {
-	conn := s.connected()
-	if conn == nil {
-		return 0, net.ErrClosed
-	}
-	return conn.Write(b)
-}
-
-func (s *stream) connected() io.ReadWriteCloser {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.conn
-}
-
-// SetWriteDeadline bounds a Write: who reads may not.
-func (s *stream) SetWriteDeadline(t time.Time) error {
-	if conn, ok := s.connected().(interface{ SetWriteDeadline(time.Time) error }); ok {
-		return conn.SetWriteDeadline(t)
-	}
-	return nil
-}
-
-func (s *stream) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	if s.conn == nil {
-		return nil
-	}
-	return s.conn.Close()
+	return conn, err
 }
 
 // webSocket is an exec by WebSocket.
@@ -134,7 +74,7 @@ func (c *client) webSocket(ctx context.Context, at string, stderr io.Writer) (io
 	if err != nil {
 		return nil, err
 	}
-	return &webSocket{conn: conn, stderr: cmp.Or(stderr, io.Discard)}, nil
+	return &webSocket{conn: conn, stderr: stderr}, nil
 }
 
 // Read implements [io.Reader], of standard output. The end of the command is the end, however it comes: the init says
@@ -201,6 +141,7 @@ func (w *webSocket) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// SetWriteDeadline bounds a Write: who reads may not.
 func (w *webSocket) SetWriteDeadline(t time.Time) error { return w.conn.NetConn().SetWriteDeadline(t) }
 
 func (w *webSocket) Close() error { return w.conn.Close() }
@@ -237,7 +178,7 @@ func (c *client) spdy(ctx context.Context, at string, stderr io.Writer) (io.Read
 		case "stdout":
 			s.stdout = one
 		case "stderr":
-			go func() { _, _ = io.Copy(cmp.Or(stderr, io.Discard), one) }()
+			go func() { _, _ = io.Copy(stderr, one) }()
 		case "error":
 			one.Close() // we write nothing to it
 		}

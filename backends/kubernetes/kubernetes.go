@@ -95,11 +95,11 @@ type cluster struct {
 	claimed bool // idle pods are had by claims
 
 	mu       sync.Mutex
-	streams  map[string]*stream // by pod
-	versions map[string]string  // versions of pods that List has found
-	offered  map[string]bool    // idle pods of this server that another may claim
-	claims   map[string]string  // claims by pod, and by their own name while they have none
-	kinds    []string           // warm pools that this server asks for, the last one it asked for last
+	streams  map[string]io.Closer // connections by pod
+	versions map[string]string    // versions of pods that List has found
+	offered  map[string]bool      // idle pods of this server that another may claim
+	claims   map[string]string    // claims by pod, and by their own name while they have none
+	kinds    []string             // warm pools that this server asks for, the last one it asked for last
 }
 
 func (e *kubernetes) Name() string { return Name }
@@ -136,7 +136,7 @@ func connect(ctx context.Context, config Config) (*cluster, error) {
 
 // join makes this server one of those that use a cluster.
 func join(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
-	c := &cluster{client: api, config: config, streams: map[string]*stream{}, versions: map[string]string{}, offered: map[string]bool{}, claims: map[string]string{}}
+	c := &cluster{client: api, config: config, streams: map[string]io.Closer{}, versions: map[string]string{}, offered: map[string]bool{}, claims: map[string]string{}}
 	if c.info, err = c.describe(ctx); err != nil {
 		return nil, err
 	}

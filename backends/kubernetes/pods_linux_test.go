@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -284,8 +283,7 @@ func TestOneAttach(t *testing.T) {
 	closeLater(t, b)
 	s := start(t, b, backends.Spec{Language: "shell", Keep: true})
 	id := podsOf(t, c)[0].Meta.Name
-	other := &stream{stderr: io.Discard}
-	if err := other.connect(t.Context(), apiOf(t, c), id); err == nil {
+	if other, err := apiOf(t, c).attach(t.Context(), id, nil); err == nil {
 		ended := make(chan int)
 		go func() {
 			n, _ := other.Read(make([]byte, 1))
