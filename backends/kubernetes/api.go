@@ -84,16 +84,11 @@ func (n node) mapsUsers(class string) bool {
 }
 
 type leaseObject struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Meta       meta      `json:"metadata"`
-	Spec       leaseSpec `json:"spec"`
-}
-
-type leaseSpec struct {
-	Holder    string `json:"holderIdentity"`
-	Seconds   int    `json:"leaseDurationSeconds"`
-	RenewTime string `json:"renewTime"`
+	Meta meta `json:"metadata"`
+	Spec struct {
+		Holder  string `json:"holderIdentity"`
+		Seconds int    `json:"leaseDurationSeconds"`
+	}
 }
 
 // container returns the status of one of a pod's containers.

@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -41,20 +40,11 @@ const (
 
 // adoption is a SandboxClaim.
 type adoption struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Meta       meta   `json:"metadata"`
-	Spec       struct {
-		WarmPool  named `json:"warmPoolRef"`
-		Lifecycle struct {
-			ShutdownTime   time.Time `json:"shutdownTime"`
-			ShutdownPolicy string    `json:"shutdownPolicy"`
-		} `json:"lifecycle"`
-	} `json:"spec"`
+	Meta   meta `json:"metadata"`
 	Status struct {
-		Conditions []condition `json:"conditions,omitempty"`
-		Sandbox    named       `json:"sandbox"`
-	} `json:"status,omitzero"`
+		Conditions []condition
+		Sandbox    named
+	}
 }
 
 type named struct {
@@ -201,12 +191,13 @@ func wrap(err error, what string) error {
 // adopt has a pod of a warm pool by a claim with the container's name, and returns the pod's. After an error, the claim may be
 // there: it is known by its own name as well as by the pod's.
 func (c *cluster) adopt(ctx context.Context, of container.Container, pool string) (id string, err error) {
-	o := adoption{APIVersion: agentAPI, Kind: "SandboxClaim", Meta: meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name},
-		Owners: []owner{c.lease.owner()}}}
-	o.Spec.WarmPool.Name = pool
-	o.Spec.Lifecycle.ShutdownTime, o.Spec.Lifecycle.ShutdownPolicy = time.Now().Add(longestPod*time.Second).UTC().Truncate(time.Second), "Delete"
+	claim := object{"apiVersion": agentAPI, "kind": "SandboxClaim",
+		"metadata": meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name}, Owners: []owner{c.lease.owner()}},
+		"spec": object{"warmPoolRef": named{pool},
+			"lifecycle": object{"shutdownTime": time.Now().Add(longestPod * time.Second).UTC().Truncate(time.Second), "shutdownPolicy": "Delete"}}}
+	var o adoption
 	c.setClaimed(of.Name, of.Name)
-	if err = c.do(ctx, http.MethodPost, c.in(agentAPI, "sandboxclaims", ""), nil, o, &o); err == nil {
+	if err = c.do(ctx, http.MethodPost, c.in(agentAPI, "sandboxclaims", ""), nil, claim, &o); err == nil {
 		id, err = c.bound(ctx, o)
 	}
 	if err != nil {
@@ -219,52 +210,26 @@ func (c *cluster) adopt(ctx context.Context, of container.Container, pool string
 
 // bound waits until a claim has a pod, and returns its name.
 func (c *cluster) bound(ctx context.Context, o adoption) (string, error) {
-	for {
-		params := query("fieldSelector", "metadata.name="+o.Meta.Name)
-		params.Set("watch", "1")
-		params.Set("resourceVersion", o.Meta.ResourceVersion)
-		gone, err := c.followAdoption(ctx, params, &o)
+	for o.Status.Sandbox.Name == "" {
+		gone := false
+		err := events(ctx, c.client, c.in(agentAPI, "sandboxclaims", ""), url.Values{
+			"fieldSelector": {"metadata.name=" + o.Meta.Name}, "resourceVersion": {o.Meta.ResourceVersion}}, func(kind string, now adoption) bool {
+			gone, o = kind == deleted, now
+			return !gone && o.Status.Sandbox.Name == ""
+		})
 		switch {
-		case o.Status.Sandbox.Name != "":
-			return o.Status.Sandbox.Name, nil
 		case gone:
 			return "", errors.New("somebody removed the claim")
 		case ctx.Err() != nil:
 			return "", fmt.Errorf("%w%s", context.Cause(ctx), o.reason())
-		}
-		if !engine.Pause(ctx, 50*time.Millisecond) {
+		case o.Status.Sandbox.Name != "" || !engine.Pause(ctx, 50*time.Millisecond):
 			continue
 		}
 		if failed := c.get(ctx, c.in(agentAPI, "sandboxclaims", o.Meta.Name), nil, &o); isStatus(failed, http.StatusNotFound) {
 			return "", cmp.Or(err, failed)
 		}
 	}
-}
-
-// followAdoption watches a claim until it has a pod, is gone, or the server ends that.
-func (c *cluster) followAdoption(ctx context.Context, params url.Values, o *adoption) (gone bool, err error) {
-	events, err := c.open(ctx, http.MethodGet, c.in(agentAPI, "sandboxclaims", ""), params, nil, "")
-	if err != nil {
-		return false, err
-	}
-	defer events.Close()
-	for d := json.NewDecoder(events); o.Status.Sandbox.Name == ""; {
-		var e struct {
-			Type   string
-			Object adoption
-		}
-		if err := d.Decode(&e); err != nil {
-			return false, err
-		}
-		switch e.Type {
-		case "DELETED":
-			return true, nil
-		case "ERROR":
-			return false, nil
-		}
-		*o = e.Object
-	}
-	return false, nil
+	return o.Status.Sandbox.Name, nil
 }
 
 // reason says for what a claim waits, if it does.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -50,7 +51,7 @@ func enforce(t *testing.T, c Config, but ...string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for seen := map[string]bool{}; pause(ctx, 100*time.Millisecond); {
+		for seen := map[string]bool{}; engine.Pause(ctx, 100*time.Millisecond); {
 			for _, p := range podsOf(t, c) {
 				if ip := p.Status.PodIP; ip != "" && !seen[ip] && p.Meta.Labels[labelRole] == roleSandbox {
 					seen[ip] = true

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 const (
@@ -29,9 +31,9 @@ type lease struct {
 	cancel   context.CancelFunc
 	done     chan struct{}
 
-	mu     sync.Mutex
-	object leaseObject // as it was made
-	owed   []string    // pods that could not be removed
+	mu   sync.Mutex
+	uid  string   // of the object
+	owed []string // pods that could not be removed
 }
 
 // owe has a pod be removed later.
@@ -72,14 +74,15 @@ func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 
 // make makes the object.
 func (l *lease) make(ctx context.Context) error {
-	o := leaseObject{APIVersion: leaseGroup, Kind: "Lease", Meta: meta{Name: l.name, Labels: map[string]string{labelRole: roleServer}},
-		Spec: leaseSpec{Holder: holder(), Seconds: max(1, int(l.duration/time.Second)), RenewTime: now()}}
-	if err := l.client.do(ctx, http.MethodPost, l.client.in(leaseGroup, "leases", ""), nil, o, &o); err != nil {
+	sign := object{"apiVersion": leaseGroup, "kind": "Lease", "metadata": meta{Name: l.name, Labels: map[string]string{labelRole: roleServer}},
+		"spec": object{"holderIdentity": holder(), "leaseDurationSeconds": max(1, int(l.duration/time.Second)), "renewTime": now()}}
+	var o leaseObject
+	if err := l.client.do(ctx, http.MethodPost, l.client.in(leaseGroup, "leases", ""), nil, sign, &o); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.object = o
+	l.uid = o.Meta.UID
 	return nil
 }
 
@@ -95,7 +98,7 @@ func now() string { return time.Now().UTC().Format(microTime) }
 func (l *lease) owner() owner {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return owner{leaseGroup, "Lease", l.name, l.object.Meta.UID}
+	return owner{leaseGroup, "Lease", l.name, l.uid}
 }
 
 // renew renews the lease, and removes what dead servers left. A server that was silent for too long, on a machine that slept,
@@ -108,7 +111,7 @@ func (l *lease) renew(ctx context.Context) {
 		l.settle(soon)
 		l.sweep(soon, others)
 		cancel()
-		if !pause(ctx, l.duration/4) {
+		if !engine.Pause(ctx, l.duration/4) {
 			return
 		}
 		soon, cancel = context.WithTimeout(ctx, l.duration/4)
@@ -118,15 +121,6 @@ func (l *lease) renew(ctx context.Context) {
 			_ = l.make(soon) // or else the next round does
 		}
 		cancel()
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

@@ -3,9 +3,12 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // watcher follows our pods by one request.
@@ -35,10 +38,7 @@ func (c *client) watch(labels string, lost func(name string)) *watcher {
 			if w.follow(ctx, labels) {
 				pause = 50 * time.Millisecond
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
+			engine.Pause(ctx, pause)
 		}
 	}()
 	return w
@@ -68,23 +68,37 @@ func (w *watcher) follow(ctx context.Context, labels string) bool {
 		w.put(pod{Meta: meta{Name: name}}, true)
 		w.lost(name)
 	}
-	events, err := w.client.open(ctx, "GET", path, url.Values{
-		"labelSelector": {labels}, "watch": {"1"}, "resourceVersion": {list.Metadata.ResourceVersion}}, nil, "")
-	if err != nil {
+	_ = events(ctx, w.client, path, url.Values{"labelSelector": {labels}, "resourceVersion": {list.Metadata.ResourceVersion}}, func(kind string, p pod) bool {
+		w.put(p, kind == deleted)
+		if kind == deleted {
+			w.lost(p.Meta.Name)
+		}
 		return true
+	})
+	return true
+}
+
+// deleted is the kind of an event by which an object is gone.
+const deleted = "DELETED"
+
+// events calls f with each change of objects of one kind, until f wants no more, the server ends that, or ctx does.
+func events[T any](ctx context.Context, c *client, path string, params url.Values, f func(kind string, object T) (more bool)) error {
+	params.Set("watch", "1")
+	body, err := c.open(ctx, http.MethodGet, path, params, nil, "")
+	if err != nil {
+		return err
 	}
-	defer events.Close()
-	for d := json.NewDecoder(events); ; {
+	defer body.Close()
+	for d := json.NewDecoder(body); ; {
 		var e struct {
 			Type   string
-			Object pod
+			Object T
 		}
-		if d.Decode(&e) != nil || e.Type == "ERROR" {
-			return true
+		if err := d.Decode(&e); err != nil {
+			return err
 		}
-		w.put(e.Object, e.Type == "DELETED")
-		if e.Type == "DELETED" {
-			w.lost(e.Object.Meta.Name)
+		if e.Type == "ERROR" || !f(e.Type, e.Object) {
+			return nil
 		}
 	}
 }
