@@ -1,7 +1,6 @@
 package call
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,9 +10,9 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"reflect"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -33,7 +32,6 @@ type Conn struct {
 
 	mu        sync.Mutex
 	endReason error // the connection ended, if known
-	used      bool  // for a sandbox
 }
 
 // Handshake waits for the init's greeting and returns the connection, which owns conn. Closing conn must end a Read and a
@@ -283,23 +281,12 @@ func (c *Conn) Prepare(spec backends.Spec) error {
 
 // Build has the init build a sandbox, once. A *backends.Refusal of the init arrives as one. The sandbox's Close ends
 // the connection, and so does any error; a connection that ends by itself makes running calls fail with ErrLost.
-func (c *Conn) Build(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
-	c.mu.Lock()
-	used := c.used
-	c.used = true
-	c.mu.Unlock()
-	if used {
-		return nil, errors.New("a container's init builds one sandbox, and this one has")
-	}
-	s, err := c.build(ctx, spec)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (c *Conn) build(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbox, err error) {
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
 	if err := checkEncodable(spec); err != nil {
 		return nil, err
 	}
@@ -326,15 +313,7 @@ func (c *Conn) build(ctx context.Context, spec backends.Spec) (*sandbox, error) 
 
 // checkEncodable refuses a specification that JSON would change.
 func checkEncodable(spec backends.Spec) error {
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return fmt.Errorf("encode what is to be built: %w", err)
-	}
-	var back backends.Spec
-	if err := json.Unmarshal(text, &back); err != nil {
-		return fmt.Errorf("encode what is to be built: %w", err)
-	}
-	if again, err := json.Marshal(back); err != nil || !bytes.Equal(text, again) || !reflect.DeepEqual(spec.Mounts, back.Mounts) || spec.Workspace != back.Workspace {
+	if !utf8.ValidString(fmt.Sprint(spec)) {
 		return errors.New("a name in what is to be built is not UTF-8")
 	}
 	return nil
