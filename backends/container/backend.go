@@ -173,7 +173,7 @@ type stateCache struct {
 // engineState holds the facts about the engine and this server that all containers of a backend share.
 type engineState struct {
 	Info
-	binary   initBinary
+	binary   *initBinary // nil if containers have it already
 	instance *serverLock
 	us       serverUser // the user of this server
 	attach   bool       // use attached streams, and mount nothing of ours from this host

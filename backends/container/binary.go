@@ -23,8 +23,8 @@ import (
 // initBinary is the program that becomes PID 1: ourselves.
 type initBinary struct {
 	path       string
-	mu         *sync.Mutex
-	seedVolume *string // the volume that has it, once there is one
+	mu         sync.Mutex
+	seedVolume string // the volume that has it, once there is one
 }
 
 // machines are the architectures that there can be an init for.
@@ -32,8 +32,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // findBinary checks that the program at path, or the running one, can start in any image: nothing that it loads may
 // come from there.
-func findBinary(path, arch string) (initBinary, error) {
-	none := initBinary{}
+func findBinary(path, arch string) (*initBinary, error) {
 	refuse := func(why string) error {
 		return backends.Refuse("containers need sandboxmcp itself as their first program: "+why,
 			"build it with CGO_ENABLED=0 GOOS=linux GOARCH=", arch, " and name it in containers.binary")
@@ -41,27 +40,27 @@ func findBinary(path, arch string) (initBinary, error) {
 	if path == "" {
 		var err error
 		if path, err = os.Executable(); err != nil {
-			return none, refuse(err.Error())
+			return nil, refuse(err.Error())
 		}
 	}
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return none, refuse("it was replaced or removed since it started, or is not there: " + err.Error())
+		return nil, refuse("it was replaced or removed since it started, or is not there: " + err.Error())
 	}
 	if path, err = filepath.Abs(path); err != nil {
-		return none, refuse(err.Error())
+		return nil, refuse(err.Error())
 	}
 	if err := runsOn(path, arch); err != nil {
-		return none, refuse(fmt.Sprintf("%s %v", path, err))
+		return nil, refuse(fmt.Sprintf("%s %v", path, err))
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return none, refuse(err.Error())
+		return nil, refuse(err.Error())
 	}
 	if info.Mode().Perm()&0o005 != 0o005 {
-		return none, backends.Refuse(path+" can't be run by the unprivileged user of a container", remedy.Command.With("chmod 755 "+path))
+		return nil, backends.Refuse(path+" can't be run by the unprivileged user of a container", remedy.Command.With("chmod 755 "+path))
 	}
-	return initBinary{path: path, mu: new(sync.Mutex), seedVolume: new(string)}, nil
+	return &initBinary{path: path}, nil
 }
 
 // Static returns the program at path, or the running one, with its architecture, if it starts in any image.
@@ -102,8 +101,8 @@ func runsOn(path, arch string) error {
 func (b *Backend) seedVolume(ctx context.Context, s *engineState, image Image) (volume string, err error) {
 	s.binary.mu.Lock()
 	defer s.binary.mu.Unlock()
-	if *s.binary.seedVolume != "" {
-		return *s.binary.seedVolume, nil
+	if s.binary.seedVolume != "" {
+		return s.binary.seedVolume, nil
 	}
 	f, err := os.Open(s.binary.path)
 	if err != nil {
@@ -125,19 +124,17 @@ func (b *Backend) seedVolume(ctx context.Context, s *engineState, image Image) (
 	if err := b.engine.Seed(ctx, volume, map[string]string{LabelSeed: sum}, archive, image.ID); err != nil {
 		return "", fmt.Errorf("copy sandboxmcp into volume %s: %w", volume, err)
 	}
-	*s.binary.seedVolume = volume
+	s.binary.seedVolume = volume
 	return volume, nil
 }
 
 // forgetSeed has the next container ask for the volume again.
 func (s *engineState) forgetSeed() {
-	if s.HasInit {
-		return
+	if b := s.binary; b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.seedVolume = ""
 	}
-	e := s.binary
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	*e.seedVolume = ""
 }
 
 // SeedEnd is the last file of an archive for [Engine.Seed]: a volume without it was left half-filled.
