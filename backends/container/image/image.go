@@ -9,9 +9,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 )
 
 //go:embed python node shell r
@@ -36,21 +36,8 @@ func Archive(language string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	err = fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := fs.ReadFile(dir, name)
-		if err != nil {
-			return err
-		}
-		return writeFile(w, path.Clean(name), 0o644, content)
-	})
-	if err != nil {
+	if err := errors.Join(w.AddFS(dir), w.Close()); err != nil {
 		return nil, fmt.Errorf("the image of %q: %w", language, err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
 	}
 	return b.Bytes(), nil
 }

@@ -29,7 +29,7 @@ func unpack(t *testing.T, archive []byte) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if header.Mode != 0o644 || header.Typeflag != tar.TypeReg {
+		if header.Mode != 0o444 || header.Typeflag != tar.TypeReg {
 			t.Errorf("%s has mode %o and type %c", header.Name, header.Mode, header.Typeflag)
 		}
 		files[header.Name] = string(content)

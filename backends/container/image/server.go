@@ -35,17 +35,7 @@ func (s Server) WriteContext(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	t := tar.NewWriter(w)
-	if err := writeFile(t, "Containerfile", 0o644, []byte(containerfile)); err != nil {
-		return err
-	}
-	if err := t.WriteHeader(header("layer.tar", 0o644, size)); err != nil {
-		return err
-	}
-	if err := s.writeLayer(t); err != nil {
-		return err
-	}
-	return t.Close()
+	return s.write(w, "layer.tar", size, file{"Containerfile", []byte(containerfile)})
 }
 
 // Save writes the image as `docker save` does, which engines, nodes and tools for registries load. It is the same, byte for
@@ -68,17 +58,27 @@ func (s Server) Save(w io.Writer, reference string) error {
 	if err != nil {
 		return err
 	}
+	return s.write(w, sum+"/layer.tar", size, file{id + ".json", config}, file{"manifest.json", manifest})
+}
+
+// file is one of an archive, which everybody may read.
+type file struct {
+	name    string
+	content []byte
+}
+
+// write writes an archive of files, and of the layer under a name.
+func (s Server) write(w io.Writer, layer string, size int64, files ...file) error {
 	t := tar.NewWriter(w)
-	if err := writeFile(t, id+".json", 0o644, config); err != nil {
-		return err
+	for _, f := range files {
+		if err := writeFile(t, f, 0o644); err != nil {
+			return err
+		}
 	}
-	if err := t.WriteHeader(header(sum+"/layer.tar", 0o644, size)); err != nil {
+	if err := t.WriteHeader(header(layer, 0o644, size)); err != nil {
 		return err
 	}
 	if err := s.writeLayer(t); err != nil {
-		return err
-	}
-	if err := writeFile(t, "manifest.json", 0o644, manifest); err != nil {
 		return err
 	}
 	return t.Close()
@@ -86,18 +86,11 @@ func (s Server) Save(w io.Writer, reference string) error {
 
 // measure returns the digest and the size of the layer.
 func (s Server) measure() (sum string, size int64, err error) {
-	hash, count := sha256.New(), new(counter)
-	err = s.writeLayer(io.MultiWriter(hash, count))
-	return hex.EncodeToString(hash.Sum(nil)), int64(*count), err
-}
-
-// counter counts bytes.
-type counter int64
-
-// Write implements [io.Writer].
-func (c *counter) Write(b []byte) (int, error) {
-	*c += counter(len(b))
-	return len(b), nil
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(s.writeLayer(w)) }()
+	hash := sha256.New()
+	size, err = io.Copy(hash, r)
+	return hex.EncodeToString(hash.Sum(nil)), size, err
 }
 
 // writeLayer writes the image's files.
@@ -124,10 +117,9 @@ func (s Server) writeLayer(w io.Writer) error {
 		}
 	}
 	users := fmt.Sprintf("root:x:0:0:root:/:/\nsandboxmcp:x:%d:%[1]d::/state:/\n", ServerUser)
-	for _, file := range []struct{ name, content string }{
-		{"etc/passwd", users}, {"etc/group", fmt.Sprintf("root:x:0:\nsandboxmcp:x:%d:\n", ServerUser)}, {"etc/ssl/certs/ca-certificates.crt", string(s.Certificates)},
-	} {
-		if err := writeFile(t, file.name, 0o444, []byte(file.content)); err != nil {
+	groups := fmt.Sprintf("root:x:0:\nsandboxmcp:x:%d:\n", ServerUser)
+	for _, f := range []file{{"etc/passwd", []byte(users)}, {"etc/group", []byte(groups)}, {"etc/ssl/certs/ca-certificates.crt", s.Certificates}} {
+		if err := writeFile(t, f, 0o444); err != nil {
 			return err
 		}
 	}
@@ -149,10 +141,10 @@ func header(name string, mode, size int64) *tar.Header {
 	return &tar.Header{Name: name, Mode: mode, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR, Typeflag: tar.TypeReg}
 }
 
-func writeFile(t *tar.Writer, name string, mode int64, content []byte) error {
-	if err := t.WriteHeader(header(name, mode, int64(len(content)))); err != nil {
+func writeFile(t *tar.Writer, f file, mode int64) error {
+	if err := t.WriteHeader(header(f.name, mode, int64(len(f.content)))); err != nil {
 		return err
 	}
-	_, err := t.Write(content)
+	_, err := t.Write(f.content)
 	return err
 }
