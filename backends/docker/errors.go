@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -91,13 +90,3 @@ func (l *link) unreachable(doing string, err error) error {
 
 // probeTimeout is how long a socket may take to answer.
 const probeTimeout = 2 * time.Second
-
-// gotResponse reports whether the engine has answered the request, if only with an error. A proxy may answer in its
-// place that it is unavailable.
-func gotResponse(err error) bool {
-	return err == nil || !moby.IsErrConnectionFailed(err) && !errdefs.IsUnavailable(err) &&
-		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
-}
-
-// isEOF reports whether an error is the end of a stream, clean or not.
-func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -33,7 +35,7 @@ func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 		if ctx.Err() != nil {
 			return container.Exit{}, ctx.Err()
 		}
-		if !errors.Is(err, errCut) && !client.IsTemporary(err) && !isEOF(err) {
+		if !client.IsTemporary(err) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return container.Exit{}, l.explain("wait for container "+id, err)
 		}
 		// The daemon has gone. Its containers may live on (live-restore), or die, or die when it
@@ -44,9 +46,6 @@ func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 		}
 	}
 }
-
-// errCut reports that the stream of events broke off.
-var errCut = errors.New("the daemon ended the connection")
 
 // followEvents reads events until the container's end is known.
 func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error {
@@ -75,10 +74,7 @@ func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error
 				return nil
 			}
 		case err := <-stream.Err:
-			if ctx.Err() == nil && (err == nil || client.IsTemporary(err) || !gotResponse(err) || isEOF(err)) {
-				return errCut
-			}
-			return err
+			return cmp.Or(err, io.EOF)
 		case <-late:
 			s.state = r.Container.State // nil if it is gone
 			return nil
