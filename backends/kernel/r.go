@@ -42,116 +42,65 @@ func (rCodec) encode(q request) ([]byte, error) {
 func rValue(value json.RawMessage) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
-	var b strings.Builder
-	err := rTree(&b, d)
-	return b.String(), err
+	code, _, err := rNext(d)
+	return code, err
 }
 
-// rTree writes the next value of d. It keeps the order of an object's names.
-func rTree(b *strings.Builder, d *json.Decoder) error {
+// rNext returns R code for the next value of d, and its kind: values of one kind may form a vector.
+func rNext(d *json.Decoder) (code, kind string, err error) {
 	t, err := d.Token()
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	switch t := t.(type) {
-	case json.Delim:
-		if t == '[' {
-			return rArray(b, d)
-		}
-		return rObject(b, d)
 	case nil:
-		b.WriteString("NULL")
-	default:
-		b.WriteString(rAtom(t))
-	}
-	return nil
-}
-
-func rAtom(t json.Token) string {
-	switch t := t.(type) {
+		return "NULL", "null", nil
 	case bool:
-		return strings.ToUpper(strconv.FormatBool(t))
+		return strings.ToUpper(strconv.FormatBool(t)), "bool", nil
 	case json.Number:
 		if _, err := strconv.ParseInt(t.String(), 10, 32); err == nil && t != "-2147483648" {
-			return t.String() + "L"
+			t += "L"
 		}
-		return t.String()
+		return t.String(), "number", nil
 	case string:
-		return rString(t)
+		return rString(t), "string", nil
 	}
-	return "NA"
-}
-
-func rArray(b *strings.Builder, d *json.Decoder) error {
-	var items []string
+	var names, items []string // of an object in its order
 	kinds := map[string]bool{}
 	for d.More() {
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return err
+		if t == json.Delim('{') {
+			name, err := d.Token()
+			if err != nil {
+				return "", "", err
+			}
+			names = append(names, rString(name.(string)))
 		}
-		item, err := rValue(raw)
+		item, kind, err := rNext(d)
 		if err != nil {
-			return err
+			return "", "", err
 		}
-		kinds[rKind(raw[0])] = true
-		items = append(items, item)
+		items, kinds[kind] = append(items, item), true
 	}
 	if _, err := d.Token(); err != nil {
-		return err
+		return "", "", err
 	}
-	nulls := kinds["null"]
 	delete(kinds, "null")
-	call := "list("
-	if len(kinds) == 1 && !kinds["other"] {
-		call = "c("
-		for i, item := range items {
-			if nulls && item == "NULL" {
-				items[i] = "NA"
-			}
+	list := "list(" + strings.Join(items, ",") + ")"
+	switch {
+	case t == json.Delim('{'):
+		if len(names) == 0 {
+			names = []string{"character()"}
+		}
+		return "structure(" + list + ",names=c(" + strings.Join(names, ",") + "))", "other", nil
+	case len(kinds) != 1 || kinds["other"]:
+		return list, "other", nil
+	}
+	for i, item := range items {
+		if item == "NULL" {
+			items[i] = "NA"
 		}
 	}
-	b.WriteString(call + strings.Join(items, ",") + ")")
-	return nil
-}
-
-// rKind classifies values by their first byte: those of one kind may form a vector.
-func rKind(first byte) string {
-	switch first {
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "bool"
-	case '"':
-		return "string"
-	case '[', '{':
-		return "other"
-	}
-	return "number"
-}
-
-func rObject(b *strings.Builder, d *json.Decoder) error {
-	var names []string
-	b.WriteString("structure(list(")
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return err
-		}
-		if len(names) > 0 {
-			b.WriteByte(',')
-		}
-		names = append(names, rAtom(name))
-		if err := rTree(b, d); err != nil {
-			return err
-		}
-	}
-	if len(names) == 0 {
-		names = []string{"character()"}
-	}
-	b.WriteString("),names=c(" + strings.Join(names, ",") + "))")
-	_, err := d.Token()
-	return err
+	return "c(" + strings.Join(items, ",") + ")", "other", nil
 }
 
 // rString quotes a string for R, which has no NUL bytes.
