@@ -58,32 +58,29 @@ type reply struct {
 type words []string
 
 // UnmarshalJSON refuses lists that are too long.
-func (w *words) UnmarshalJSON(b []byte) error {
-	if n := members(b); n > maxForms {
-		return fmt.Errorf("%d words, more than %d", n, maxForms)
-	}
-	return json.Unmarshal(b, (*[]string)(w))
+func (w *words) UnmarshalJSON(text []byte) error {
+	return unmarshal(text, "%d words", maxForms, (*[]string)(w))
 }
 
 type variables []Variable
 
 // UnmarshalJSON refuses lists that are too long.
-func (v *variables) UnmarshalJSON(b []byte) error {
-	if n := members(b); n > maxVariables {
-		return fmt.Errorf("%d variables, more than %d", n, maxVariables)
-	}
-	return json.Unmarshal(b, (*[]Variable)(v))
+func (v *variables) UnmarshalJSON(text []byte) error {
+	return unmarshal(text, "%d variables", maxVariables, (*[]Variable)(v))
 }
 
 // UnmarshalJSON refuses a value in too many forms.
 func (b *Bundle) UnmarshalJSON(text []byte) error {
-	if n := members(text); n > maxForms {
-		return fmt.Errorf("one thing in %d forms, more than %d", n, maxForms)
+	*b = nil // or the forms of a second one would join those of the first
+	return unmarshal(text, "one thing in %d forms", maxForms, (*map[string]string)(b))
+}
+
+// unmarshal decodes a list or an object that has no more members than limit.
+func unmarshal(text []byte, what string, limit int, into any) error {
+	if n := members(text); n > limit {
+		return fmt.Errorf(what+", more than %d", n, limit)
 	}
-	var forms map[string]string
-	err := json.Unmarshal(text, &forms)
-	*b = forms
-	return err
+	return json.Unmarshal(text, into)
 }
 
 // members returns how many members a JSON object or array has, or 1 if it is empty.
