@@ -2,8 +2,6 @@ package guest
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -47,16 +45,7 @@ func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, 
 
 // Unpack writes what a tar has into a directory, which is made if there is none: all of it, or with an error nothing but single files of it, each whole.
 func (c *Client) Unpack(ctx context.Context, dir string, l Links, content io.Reader) (u Unpacked, err error) {
-	res, cancel, err := c.do(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(content))
-	if err != nil {
-		return u, err
-	}
-	defer cancel()
-	defer res.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(&u); err != nil {
-		return u, fmt.Errorf("read the answer of the agent in the sandbox: %w", err)
-	}
-	return u, nil
+	return u, c.ask(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(content), &u)
 }
 
 // LeadsInside reports whether a link stays in the directory that it is in the tar of, as far as its words say: dots that lead up stand first,
