@@ -10,6 +10,7 @@ import (
 	moby "github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 )
 
 func (l *link) Create(ctx context.Context, c container.Container) (string, error) {
@@ -22,7 +23,7 @@ func (l *link) Create(ctx context.Context, c container.Container) (string, error
 
 func (l *link) Update(ctx context.Context, id string, r container.Resources) error {
 	limits := l.resources(r)
-	return l.explain("change the limits of container "+id, l.Retry(ctx, func(c *moby.Client) error {
+	return l.explain("change the limits of container "+id, l.Retry(ctx, func(c client.Link) error {
 		_, err := c.ContainerUpdate(ctx, id, moby.ContainerUpdateOptions{Resources: &limits})
 		return err
 	}))

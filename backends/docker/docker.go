@@ -103,7 +103,7 @@ func dial(ctx context.Context, p endpoint) (*link, error) {
 		return nil, fmt.Errorf("connect with Docker at %s: %w", p.Host, err)
 	}
 	l := &link{api: c, endpoint: p}
-	l.Client = client.Client{Connect: func(context.Context) (*moby.Client, error) { return c, nil }, Explain: l.explain}
+	l.Client = client.Client{Connect: func(context.Context) (client.Link, error) { return client.Link{Client: c}, nil }, Explain: l.explain}
 	if err := l.handshake(ctx); err != nil {
 		_ = c.Close()
 		return nil, err

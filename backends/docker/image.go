@@ -27,7 +27,7 @@ func (l *link) Pull(ctx context.Context, ref string, progress func(string)) erro
 	if err != nil {
 		return l.explain(doing, err)
 	}
-	return l.explain(doing, l.Retry(ctx, func(c *moby.Client) error {
+	return l.explain(doing, l.Retry(ctx, func(c client.Link) error {
 		r, err := c.ImagePull(ctx, ref, moby.ImagePullOptions{RegistryAuth: auth})
 		if err != nil {
 			return err

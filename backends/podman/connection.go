@@ -19,21 +19,21 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // connection is a connection to a service, with the service's description.
 type connection struct {
-	conn     *bindings.Connection
-	docker   *moby.Client // for Docker's API, on the same service
+	client.Link
 	endpoint endpoint
 	service  *service // our own, or nil
 	facts    facts
 }
 
 func (l *connection) close() {
-	l.conn.Client.CloseIdleConnections()
-	l.docker.Close()
+	l.HTTP.CloseIdleConnections()
+	l.Client.Close()
 	if l.service != nil {
 		l.service.end()
 	}
@@ -67,20 +67,20 @@ func (e *Engine) connect(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// dockerClient returns the connection's client of Docker's API.
-func (e *Engine) dockerClient(ctx context.Context) (*moby.Client, error) {
+// link is connect for requests alone.
+func (e *Engine) link(ctx context.Context) (client.Link, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
-		return nil, err
+		return client.Link{}, err
 	}
-	return l.docker, nil
+	return l.Link, nil
 }
 
 // drop forgets a connection that failed. Connections over ssh do not come back by themselves.
-func (e *Engine) drop(c *moby.Client) {
+func (e *Engine) drop(failed client.Link) {
 	e.sem <- struct{}{}
 	defer func() { <-e.sem }()
-	if l := e.conn; l != nil && l.docker == c && l.service == nil {
+	if l := e.conn; l != nil && l.Link == failed && l.service == nil {
 		l.close()
 		e.conn = nil
 	}
@@ -151,8 +151,8 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	if !ok {
 		return nil, fmt.Errorf("connect with podman at %s: our bug: a %T can't be taken over", p.redacted(), conn.Client.Transport)
 	}
-	l := &connection{conn: conn, endpoint: p}
-	l.docker, err = moby.New(moby.WithHost("unix:///podman"), moby.WithAPIVersion(dockerAPI), moby.WithDialContext(transport.DialContext),
+	l := &connection{Link: client.Link{HTTP: conn.Client}, endpoint: p}
+	l.Client, err = moby.New(moby.WithHost("unix:///podman"), moby.WithAPIVersion(dockerAPI), moby.WithDialContext(transport.DialContext),
 		moby.WithHTTPRequestHook(func(r *http.Request) error { // or Podman uses no credentials but those of a header that is always there
 			r.Header.Del("X-Registry-Config")
 			return nil

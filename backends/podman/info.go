@@ -18,6 +18,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
@@ -54,8 +55,8 @@ type facts struct {
 
 // Info implements [container.Engine].
 func (e *Engine) Info(ctx context.Context) (container.Info, error) {
-	if err := e.Retry(ctx, func(c *moby.Client) error {
-		_, err := c.Ping(ctx, moby.PingOptions{})
+	if err := e.Retry(ctx, func(l client.Link) error {
+		_, err := l.Ping(ctx, moby.PingOptions{})
 		return err
 	}); err != nil {
 		return container.Info{}, e.explain("connect with podman", err)
@@ -72,9 +73,8 @@ func (e *Engine) queryInfo(ctx context.Context, l *connection) (facts, error) {
 	mark := e.infoKey(l.endpoint)
 	h, here := e.loadInfo(mark)
 	if !here {
-		if err := l.read(ctx, request{method: http.MethodGet, path: "/info"}, func(answer io.Reader) error {
-			return json.NewDecoder(answer).Decode(&h)
-		}); err != nil {
+		info := request{method: http.MethodGet, path: "/info"}
+		if err := info.send(ctx, l.Link, func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&h) }); err != nil {
 			return facts{}, err
 		}
 		if here = l.endpoint.path() != "" && h.isLocal(); here {

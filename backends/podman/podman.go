@@ -53,7 +53,7 @@ func New(c Config) container.Engine {
 		c.Environ = os.Environ()
 	}
 	e := &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1), since: time.Now()}
-	e.Client = client.Client{Connect: e.dockerClient, Lost: e.drop, Explain: e.explain}
+	e.Client = client.Client{Connect: e.link, Lost: e.drop, Explain: e.explain}
 	return e
 }
 

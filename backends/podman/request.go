@@ -54,13 +54,7 @@ func (e *Engine) call(ctx context.Context, r request, out any) error {
 
 // read sends a request and reads the answer.
 func (e *Engine) read(ctx context.Context, r request, read func(io.Reader) error) error {
-	send := func(*moby.Client) error {
-		l, err := e.connect(ctx)
-		if err != nil {
-			return err
-		}
-		return l.read(ctx, r, read)
-	}
+	send := func(l client.Link) error { return r.send(ctx, l, read) }
 	if r.again {
 		return e.Retry(ctx, send)
 	}
@@ -72,13 +66,13 @@ func neverSent(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
 }
 
-// read does not use the library's DoRequest, which sends failed requests three times: a container could be started twice.
-func (l *connection) read(ctx context.Context, r request, read func(io.Reader) error) error {
+// send does not use the library's DoRequest, which sends failed requests three times: a container could be started twice.
+func (r request) send(ctx context.Context, l client.Link, read func(io.Reader) error) error {
 	req, err := r.build(ctx)
 	if err != nil {
 		return err
 	}
-	res, err := l.conn.Client.Do(req)
+	res, err := l.HTTP.Do(req)
 	if err != nil {
 		return err
 	}

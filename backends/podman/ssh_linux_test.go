@@ -35,8 +35,8 @@ func TestSSH(t *testing.T) {
 		t.Errorf("resolv.conf: %q", f["/etc/resolv.conf"])
 	}
 	// A connection that breaks is made again.
-	e.conn.conn.Client.CloseIdleConnections()
-	e.drop(e.conn.docker)
+	e.conn.HTTP.CloseIdleConnections()
+	e.drop(e.conn.Link)
 	if _, err := e.Image(t.Context(), image); err != nil {
 		t.Error(err)
 	}

@@ -173,7 +173,7 @@ func TestStartsAgain(t *testing.T) {
 	if err := os.Rename(socket, socket+".away"); err != nil {
 		t.Fatal(err)
 	}
-	e.conn.conn.Client.CloseIdleConnections()
+	e.conn.HTTP.CloseIdleConnections()
 	time.AfterFunc(20*time.Millisecond, func() { os.Rename(socket+".away", socket) })
 	c, err := e.Create(t.Context(), basicContainer(id, "exit", "4"))
 	if err != nil {

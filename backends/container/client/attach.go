@@ -17,7 +17,7 @@ import (
 // Attach implements [container.Engine].
 func (c *Client) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	var r moby.ContainerAttachResult
-	err := c.Once(ctx, func(l *moby.Client) (err error) {
+	err := c.Once(ctx, func(l Link) (err error) {
 		r, err = l.ContainerAttach(ctx, id, moby.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -19,18 +20,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
+// Link is a connection with an engine: the library's client, and one for requests that are not of Docker's API.
+type Link struct {
+	*moby.Client
+	HTTP *http.Client // nil where there are none
+}
+
 // Client is the common part of a [container.Engine].
 type Client struct {
-	// Connect returns the library's client, and connects if there is no connection.
-	Connect func(context.Context) (*moby.Client, error)
+	// Connect returns the connection, and makes it if there is none.
+	Connect func(context.Context) (Link, error)
 	// Lost forgets a connection that failed, if it does not come back by itself; may be nil.
-	Lost func(*moby.Client)
+	Lost func(Link)
 	// Explain adds the operation to an error, as the function Explain does.
 	Explain func(doing string, err error) error
 }
 
 // Once sends a request.
-func (c *Client) Once(ctx context.Context, send func(*moby.Client) error) error {
+func (c *Client) Once(ctx context.Context, send func(Link) error) error {
 	l, err := c.Connect(ctx)
 	if err != nil {
 		return err
@@ -45,12 +52,12 @@ func (c *Client) Once(ctx context.Context, send func(*moby.Client) error) error 
 const retryPause = 300 * time.Millisecond
 
 // Retry sends a request, and once more if the first attempt failed by chance. It is only for requests that may be repeated.
-func (c *Client) Retry(ctx context.Context, send func(*moby.Client) error) error {
+func (c *Client) Retry(ctx context.Context, send func(Link) error) error {
 	return c.RetryIf(ctx, IsTemporary, send)
 }
 
 // RetryIf sends a request, and once more if the error of the first attempt is one that may be answered so.
-func (c *Client) RetryIf(ctx context.Context, may func(error) bool, send func(*moby.Client) error) error {
+func (c *Client) RetryIf(ctx context.Context, may func(error) bool, send func(Link) error) error {
 	err := c.Once(ctx, send)
 	if !may(err) || !engine.Pause(ctx, retryPause) {
 		return err
@@ -101,7 +108,7 @@ func Message(err error) string {
 
 // Start implements [container.Engine].
 func (c *Client) Start(ctx context.Context, id string) error {
-	return c.Explain("start container "+id, c.Once(ctx, func(l *moby.Client) error {
+	return c.Explain("start container "+id, c.Once(ctx, func(l Link) error {
 		_, err := l.ContainerStart(ctx, id, moby.ContainerStartOptions{})
 		return err
 	}))
@@ -109,7 +116,7 @@ func (c *Client) Start(ctx context.Context, id string) error {
 
 // Inspect describes a container. It asks once: while Podman takes a container away, an error tells enough.
 func (c *Client) Inspect(ctx context.Context, id string) (r moby.ContainerInspectResult, err error) {
-	err = c.Once(ctx, func(l *moby.Client) error {
+	err = c.Once(ctx, func(l Link) error {
 		r, err = l.ContainerInspect(ctx, id, moby.ContainerInspectOptions{})
 		return err
 	})
@@ -127,7 +134,7 @@ func (c *Client) remove(ctx context.Context, id string) error {
 	const removeTimeout = 30 * time.Second // for an engine that fails
 	deadline := time.Now().Add(removeTimeout)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := c.Once(ctx, func(l *moby.Client) error {
+		err := c.Once(ctx, func(l Link) error {
 			_, err := l.ContainerRemove(ctx, id, moby.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			return err
 		})
@@ -150,7 +157,7 @@ func (c *Client) remove(ctx context.Context, id string) error {
 // List implements [container.Engine].
 func (c *Client) List(ctx context.Context, label string) ([]container.Entry, error) {
 	var r moby.ContainerListResult
-	err := c.Retry(ctx, func(l *moby.Client) (err error) {
+	err := c.Retry(ctx, func(l Link) (err error) {
 		r, err = l.ContainerList(ctx, moby.ContainerListOptions{All: true, Filters: make(moby.Filters).Add("label", label)})
 		return err
 	})

@@ -24,7 +24,7 @@ import (
 // Image implements [container.Engine].
 func (c *Client) Image(ctx context.Context, ref string) (container.Image, error) {
 	var r moby.ImageInspectResult
-	err := c.Retry(ctx, func(l *moby.Client) (err error) {
+	err := c.Retry(ctx, func(l Link) (err error) {
 		r, err = l.ImageInspect(ctx, ref)
 		return err
 	})
@@ -54,7 +54,7 @@ func (c *Client) Described(ref string, r image.InspectResponse, err error) (cont
 // Images implements [container.Engine].
 func (c *Client) Images(ctx context.Context, label string) ([]container.Image, error) {
 	var list moby.ImageListResult
-	err := c.Retry(ctx, func(l *moby.Client) (err error) {
+	err := c.Retry(ctx, func(l Link) (err error) {
 		list, err = l.ImageList(ctx, moby.ImageListOptions{Filters: make(moby.Filters).Add("label", label)})
 		return err
 	})
@@ -81,7 +81,7 @@ func (c *Client) Images(ctx context.Context, label string) ([]container.Image, e
 // Build makes an image from a tar archive with a Containerfile, with credentials by registry. It uses the builder that is in all
 // engines (not BuildKit, which needs a session).
 func (c *Client) Build(ctx context.Context, ref string, archive io.Reader, labels map[string]string, credentials map[string]registry.AuthConfig, progress func(string)) error {
-	return c.Explain("build image "+ref, c.Once(ctx, func(l *moby.Client) error {
+	return c.Explain("build image "+ref, c.Once(ctx, func(l Link) error {
 		r, err := l.ImageBuild(ctx, archive, moby.ImageBuildOptions{
 			Tags: []string{ref}, Dockerfile: "Containerfile", Labels: labels, Remove: true, ForceRemove: true,
 			Version: build.BuilderV1, AuthConfigs: credentials,

@@ -34,7 +34,7 @@ func (c *Client) Fill(ctx context.Context, volume string, labels map[string]stri
 
 func (c *Client) fill(ctx context.Context, volume string, archive io.Reader, labels map[string]string, create func() (string, error)) (err error) {
 	// That it is there already, with other labels or the same, is no error.
-	if err := c.Retry(ctx, func(l *moby.Client) error {
+	if err := c.Retry(ctx, func(l Link) error {
 		_, err := l.VolumeCreate(ctx, moby.VolumeCreateOptions{Name: volume, Driver: "local", Labels: labels})
 		return err
 	}); err != nil {
@@ -89,7 +89,7 @@ func (c *Client) helper(ctx context.Context, name string, create func() (string,
 
 // Unpack unpacks a tar archive in a container, with the archive's owners.
 func (c *Client) Unpack(ctx context.Context, id, dir string, archive io.Reader) error {
-	return c.Once(ctx, func(l *moby.Client) error {
+	return c.Once(ctx, func(l Link) error {
 		_, err := l.CopyToContainer(ctx, id, moby.CopyToContainerOptions{DestinationPath: dir, Content: archive})
 		return err
 	})
@@ -97,7 +97,7 @@ func (c *Client) Unpack(ctx context.Context, id, dir string, archive io.Reader) 
 
 // isWhole reports whether the volume has the last file of its archive.
 func (c *Client) isWhole(ctx context.Context, id string) (bool, error) {
-	err := c.Retry(ctx, func(l *moby.Client) error {
+	err := c.Retry(ctx, func(l Link) error {
 		_, err := l.ContainerStatPath(ctx, id, moby.ContainerStatPathOptions{Path: seedPath + "/" + container.SeedEnd})
 		return err
 	})
