@@ -150,15 +150,14 @@ type Container struct {
 	Volumes  []string // of the image: each is covered by an empty, read-only tmpfs, unless it Overlaps
 	Covers   []string // directories in Binds that are covered likewise
 	Resources
-	Files    uint64            // RLIMIT_NOFILE, soft and hard
-	Sysctls  map[string]string // of namespaces of its own
-	Etc      map[string]string // files of /etc by name, on an engine with HasInit: others have them in Binds
-	Masked   []string          // directories, besides those that the engine hides, that are to be empty
-	Seccomp  string            // a profile as moby writes them (JSON); an engine that is not local may leave it out
-	GPUs     []string          // indices, or "all"
-	Stdin    bool              // it will be attached
-	Idle     bool              // it will be offered, on an engine that is Shared
-	CgroupNS bool              // it is to have one (not on engines that do not know it)
+	Files   uint64            // RLIMIT_NOFILE, soft and hard
+	Sysctls map[string]string // of namespaces of its own
+	Etc     map[string]string // files of /etc by name, on an engine with HasInit: others have them in Binds
+	Masked  []string          // directories, besides those that the engine hides, that are to be empty
+	Seccomp string            // a profile as moby writes them (JSON); an engine that is not local may leave it out
+	GPUs    []string          // indices, or "all"
+	Stdin   bool              // it will be attached
+	Idle    bool              // it will be offered, on an engine that is Shared
 }
 
 // Resources are the limits that an engine sets.

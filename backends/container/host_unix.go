@@ -22,11 +22,17 @@ func ownerOf(info fs.FileInfo) (uid, gid int) {
 	return int(st.Uid), int(st.Gid)
 }
 
-// maxFiles is the limit of descriptors that we have: no container is given more.
-func maxFiles() uint64 {
+// maxFiles is how many descriptors a container may have.
+func maxFiles() uint64 { return atMost(unix.RLIMIT_NOFILE, usualFiles) }
+
+// Processes is the limit of processes (RLIMIT_NPROC) for a container's user.
+func Processes() uint64 { return atMost(unix.RLIMIT_NPROC, usualProcesses) }
+
+// atMost returns a limit that is not above our own: an engine without CAP_SYS_RESOURCE can't set more than it has.
+func atMost(resource int, usual uint64) uint64 {
 	var r unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
-		return 1 << 20
+	if unix.Getrlimit(resource, &r) != nil {
+		return usual
 	}
-	return uint64(r.Max)
+	return min(usual, uint64(r.Max))
 }

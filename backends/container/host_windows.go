@@ -10,4 +10,7 @@ func directoryID(dir string, _ fs.FileInfo) string { return dir }
 // ownerOf returns root for every file: no container has a user of Windows.
 func ownerOf(fs.FileInfo) (uid, gid int) { return 0, 0 }
 
-func maxFiles() uint64 { return 1 << 20 }
+func maxFiles() uint64 { return usualFiles }
+
+// Processes is the limit of processes (RLIMIT_NPROC) for a container's user.
+func Processes() uint64 { return usualProcesses }

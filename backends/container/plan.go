@@ -168,6 +168,13 @@ const (
 	initThreads = 16
 )
 
+// Limits of the processes of a container. That of all its user's processes, in all containers, is below the kernel's usual
+// pid_max, to which Podman's service lowers its own; the one that counts is that of the container's cgroup.
+const (
+	usualFiles     = 4096
+	usualProcesses = 1 << 14
+)
+
 // resources returns the engine's part of limits. RAM bounds programs without their files, which the init watches; the
 // kernel counts both.
 func resources(language string, l backends.Limits) Resources {
@@ -183,9 +190,9 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 		Labels:    map[string]string{LabelInstance: p.instance.name, LabelState: p.instance.stateID},
 		Tmpfs:     []Tmpfs{{Path: "/tmp", Size: l.Disk, Mode: 0o1777, Exec: true}},
 		Shm:       l.Disk,
-		Resources: resources(p.spec.Language, l), Files: min(4096, maxFiles()),
+		Resources: resources(p.spec.Language, l), Files: maxFiles(),
 		Sysctls: sysctls(),
-		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, CgroupNS: true, Idle: p.idle,
+		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, Idle: p.idle,
 		Volumes: p.image.Volumes,
 	}
 	maps.Copy(c.Labels, p.labels)

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
-	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // report is what guest says about its surroundings.
@@ -109,7 +108,7 @@ func TestClosed(t *testing.T) {
 			if image == "meddling:1" && s.Sizes["/data"][0] > 4096 {
 				t.Errorf("a volume of the image: %v bytes", s.Sizes["/data"][0])
 			}
-			for name, maxInodes := range map[string]uint64{"core file size": 1, "open files": 256, "processes": engine.Processes()} {
+			for name, maxInodes := range map[string]uint64{"core file size": 1, "open files": 256, "processes": container.Processes()} {
 				if !regexp.MustCompile(fmt.Sprintf(`(?m)^Max %s +%d +%[2]d `, name, maxInodes)).MatchString(s.Limits) {
 					t.Errorf("%s are not limited to %d: %s", name, maxInodes, s.Limits)
 				}

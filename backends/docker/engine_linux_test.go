@@ -149,7 +149,6 @@ func plan(t *testing.T, e *docker, image string, args ...string) container.Conta
 		Files:     256,
 		Sysctls:   map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"},
 		Stdin:     true,
-		CgroupNS:  true,
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/moby/moby/client/pkg/versions"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
-	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
@@ -70,6 +69,7 @@ func (l *link) hostConfig(c container.Container) *api.HostConfig {
 		ShmSize:        c.Shm,
 		Mounts:         l.mounts(c.Binds),
 		IpcMode:        api.IPCModePrivate,
+		CgroupnsMode:   api.CgroupnsModePrivate,
 		LogConfig:      api.LogConfig{Type: "none"},
 		Init:           &no,
 		MaskedPaths: append([]string{ // those of Docker, which a list of our own replaces
@@ -78,9 +78,6 @@ func (l *link) hostConfig(c container.Container) *api.HostConfig {
 		}, c.Masked...),
 		Sysctls:   c.Sysctls,
 		Resources: l.resources(c.Resources),
-	}
-	if c.CgroupNS {
-		h.CgroupnsMode = api.CgroupnsModePrivate
 	}
 	h.Ulimits, h.DeviceRequests = ulimits(c.Files), gpus(c.GPUs)
 	return h
@@ -108,7 +105,7 @@ func (l *link) resources(r container.Resources) api.Resources {
 // ulimits are the limits of each process, and of all of a user. There are no core files: 1 byte is the kernel's word
 // for none, also where core_pattern is a pipe.
 func ulimits(files uint64) []*api.Ulimit {
-	processes := int64(engine.Processes())
+	processes := int64(container.Processes())
 	u := []*api.Ulimit{{Name: "core", Soft: 1, Hard: 1}, {Name: "nproc", Soft: processes, Hard: processes}}
 	if files > 0 {
 		u = append(u, &api.Ulimit{Name: "nofile", Soft: int64(files), Hard: int64(files)})

@@ -26,7 +26,6 @@ func TestClosed(t *testing.T) {
 	c.Binds = []container.Bind{{Host: host, Inside: "/mounted"}}
 	c.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
 	c.Seccomp = `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["sync"],"action":"SCMP_ACT_ERRNO","errnoRet":95}]}`
-	c.CgroupNS = true
 	out, stderr, exit := run(t, e, c)
 	if exit.Code != 0 {
 		t.Fatalf("exit %+v: %s", exit, stderr)

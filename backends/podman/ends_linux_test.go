@@ -208,7 +208,6 @@ func TestHangUp(t *testing.T) {
 func TestUpdate(t *testing.T) {
 	e := served(t)
 	c := basicContainer(withImage(t, e), "cat")
-	c.CgroupNS = true
 	id := create(t, e, c)
 	start(t, e, id)
 	if err := e.Update(t.Context(), id, container.Resources{Memory: 96 << 20}); err != nil {

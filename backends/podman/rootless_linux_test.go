@@ -110,7 +110,6 @@ func TestAsUser(t *testing.T) {
 		c.Binds = []container.Bind{{Host: host, Inside: "/mounted", Write: true}}
 		c.Tmpfs = []container.Tmpfs{{Path: "/workspace", Size: 1 << 20, Mode: 0o1777}}
 		c.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
-		c.CgroupNS = true
 		out, stderr, exit := run(t, e, c)
 		if exit.Code != 0 {
 			t.Fatalf("%+v: %s", exit, stderr)

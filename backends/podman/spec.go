@@ -10,7 +10,6 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
-	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // spec is the part of Podman's SpecGenerator that we send. For a field that it leaves out, an older service's default
@@ -79,7 +78,7 @@ const gpuKind = "nvidia.com/gpu"
 // rlimits are the limits of a container's processes. By default Podman asks for 1048576 processes, which fails where
 // its own limit is lower.
 func rlimits(files uint64) []specs.POSIXRlimit {
-	processes := engine.Processes()
+	processes := container.Processes()
 	return []specs.POSIXRlimit{{Type: "core", Hard: 1, Soft: 1}, {Type: "nofile", Hard: files, Soft: files}, {Type: "nproc", Hard: processes, Soft: processes}}
 }
 
@@ -99,16 +98,13 @@ func specFor(c container.Container, f facts) (spec, error) {
 		Stdin: c.Stdin, Remove: true, Restart: "no", Systemd: "false", SdNotify: "ignore", Runtime: f.runtime,
 		Log:    map[string]string{"driver": "none"},
 		Health: map[string]any{"Test": []string{"NONE"}},
-		Net:    namespace{Mode: "none"}, PID: private, IPC: private, UTS: private, UserNS: namespace{Mode: "host"},
+		Net:    namespace{Mode: "none"}, PID: private, IPC: private, UTS: private, CgroupNS: private, UserNS: namespace{Mode: "host"},
 		CapDrop: []string{"ALL"}, NoNewPrivs: true, ReadOnly: true, ImageVolumes: "ignore",
 		ImageResolv: true, ImageHosts: true,
 		Mask: c.Masked, Sysctl: c.Sysctls, ShmSize: c.Shm, Resources: f.resources(c.Resources), Rlimits: rlimits(c.Files),
 	}
 	if c.KeepID {
 		s.UserNS.Mode = "keep-id"
-	}
-	if c.CgroupNS {
-		s.CgroupNS = private
 	}
 	for _, gpu := range c.GPUs {
 		s.Devices = append(s.Devices, specs.LinuxDevice{Path: gpuKind + "=" + gpu})

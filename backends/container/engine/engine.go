@@ -41,10 +41,6 @@ func Program(path, name string) (string, error) {
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
 
-// maxProcesses is how many a container's user may have (RLIMIT_NPROC), in all containers: the limit that counts is
-// that of the container's cgroup. It is below the kernel's usual pid_max, to which Podman's service lowers its own.
-const maxProcesses = 1 << 14
-
 // Longest is how many bytes of a text of others people are shown.
 const Longest = 2000
 
