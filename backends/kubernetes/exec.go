@@ -55,9 +55,9 @@ func (c *client) attach(ctx context.Context, id string, stderr io.Writer) (io.Re
 
 // webSocket is an exec by WebSocket.
 type webSocket struct {
-	conn   *gorilla.Conn
+	*gorilla.Conn
 	stderr io.Writer
-	from   io.Reader // the rest of a message of standard output
+	rest   []byte // of a message of standard output
 	mu     sync.Mutex
 }
 
@@ -74,50 +74,40 @@ func (c *client) webSocket(ctx context.Context, at string, stderr io.Writer) (io
 	if err != nil {
 		return nil, err
 	}
-	return &webSocket{conn: conn, stderr: stderr}, nil
+	conn.SetReadLimit(maxMessage)
+	return &webSocket{Conn: conn, stderr: stderr}, nil
 }
+
+// maxMessage bounds one message of an exec, in bytes. Nodes send up to 32 KiB.
+const maxMessage = 1 << 20
 
 // Read implements [io.Reader], of standard output. The end of the command is the end, however it comes: the init says
 // what became of a program, and the pod what became of the init.
 func (w *webSocket) Read(b []byte) (int, error) {
-	for {
-		if w.from != nil {
-			n, err := w.from.Read(b)
-			if err == io.EOF {
-				w.from = nil
-				err = nil
-			}
-			if n > 0 || err != nil {
-				return n, err
-			}
-			continue
-		}
-		_, r, err := w.conn.NextReader()
-		if err != nil {
-			if gorilla.IsCloseError(err, gorilla.CloseNormalClosure, gorilla.CloseGoingAway) {
-				err = io.EOF
-			}
+	for len(w.rest) == 0 {
+		_, message, err := w.ReadMessage()
+		switch {
+		case gorilla.IsCloseError(err, gorilla.CloseNormalClosure, gorilla.CloseGoingAway):
+			return 0, io.EOF
+		case err != nil:
 			return 0, err
-		}
-		var channel [1]byte
-		if _, err := io.ReadFull(r, channel[:]); err != nil {
-			continue // an empty message
-		}
-		switch channel[0] {
-		case channelStdout:
-			w.from = r
-		case channelStderr:
-			_, _ = io.Copy(w.stderr, r)
-		case channelError:
-			return 0, endOf(r)
+		case len(message) == 0:
+		case message[0] == channelStdout:
+			w.rest = message[1:]
+		case message[0] == channelStderr:
+			_, _ = w.stderr.Write(message[1:])
+		case message[0] == channelError:
+			return 0, endOf(message[1:])
 		}
 	}
+	n := copy(b, w.rest)
+	w.rest = w.rest[n:]
+	return n, nil
 }
 
 // endOf reads how a command ended.
-func endOf(r io.Reader) error {
+func endOf(text []byte) error {
 	var status struct{ Status, Message string }
-	text, _ := io.ReadAll(io.LimitReader(r, 64<<10))
 	if len(text) == 0 || json.Unmarshal(text, &status) != nil || status.Status == "Success" {
 		return io.EOF
 	}
@@ -128,23 +118,14 @@ func endOf(r io.Reader) error {
 func (w *webSocket) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m, err := w.conn.NextWriter(gorilla.BinaryMessage)
-	if err != nil {
-		return 0, err
-	}
-	if _, err = m.Write([]byte{channelStdin}); err == nil {
-		_, err = m.Write(b)
-	}
-	if err = errors.Join(err, m.Close()); err != nil {
+	if err := w.WriteMessage(gorilla.BinaryMessage, append([]byte{channelStdin}, b...)); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
 // SetWriteDeadline bounds a Write: who reads may not.
-func (w *webSocket) SetWriteDeadline(t time.Time) error { return w.conn.NetConn().SetWriteDeadline(t) }
-
-func (w *webSocket) Close() error { return w.conn.Close() }
+func (w *webSocket) SetWriteDeadline(t time.Time) error { return w.NetConn().SetWriteDeadline(t) }
 
 // spdyConn is an exec by SPDY.
 type spdyConn struct {
