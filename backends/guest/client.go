@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
 
 const (
@@ -24,13 +25,6 @@ const (
 	StartTimeout  = 30 * time.Second
 	answerTimeout = 60 * time.Second
 )
-
-// protocols is HTTP/2 without TLS.
-func protocols() *http.Protocols {
-	p := new(http.Protocols)
-	p.SetUnencryptedHTTP2(true)
-	return p
-}
 
 // Client is the server's end of an agent. Its methods may be called concurrently.
 type Client struct {
@@ -78,12 +72,11 @@ func Start(ctx context.Context, sandbox backends.Sandbox, large Places) (*Client
 func (c *Client) connect(ctx context.Context, s io.ReadWriteCloser) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
-	t := &http.Transport{
-		Protocols: protocols(), DisableCompression: true, MaxResponseHeaderBytes: 128 << 10, ResponseHeaderTimeout: answerTimeout,
-		HTTP2:       &http.HTTP2Config{StrictMaxConcurrentRequests: true, MaxReadFrameSize: chunk, MaxReceiveBufferPerStream: 4 * chunk},
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return asConn(s), nil },
-	}
-	if c.http, err = t.NewClientConn(ctx, "http", "guest:80"); err != nil {
+	c.http, err = duplex.Client(ctx, duplex.New(s), &http.Transport{
+		MaxResponseHeaderBytes: 128 << 10, ResponseHeaderTimeout: answerTimeout,
+		HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true, MaxReadFrameSize: chunk, MaxReceiveBufferPerStream: 4 * chunk},
+	})
+	if err != nil {
 		c.Close()
 		return fmt.Errorf("connect to the agent in the sandbox: %w", err)
 	}
@@ -298,12 +291,12 @@ func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
 		cancel()
 		return nil, err
 	}
-	return &dialled{Reader: res.Body, Writer: out, close: sync.OnceFunc(func() {
+	return duplex.New(dialled{res.Body, out, func() {
 		out.CloseWithError(net.ErrClosed)
 		end()
 		cancel()
 		res.Body.Close()
-	})}, nil
+	}}), nil
 }
 
 // dialled is a connection through the agent. It has no deadlines.
@@ -313,24 +306,10 @@ type dialled struct {
 	close func()
 }
 
-// Close implements [net.Conn], as do the next.
-func (d *dialled) Close() error {
+// Close implements [io.Closer].
+func (d dialled) Close() error {
 	d.close()
 	return nil
-}
-
-func (d *dialled) LocalAddr() net.Addr                { return &net.UnixAddr{Net: "unix"} }
-func (d *dialled) RemoteAddr() net.Addr               { return &net.UnixAddr{Net: "unix"} }
-func (d *dialled) SetDeadline(time.Time) error        { return nil }
-func (d *dialled) SetReadDeadline(time.Time) error    { return nil }
-func (d *dialled) SetWriteDeadline(t time.Time) error { return nil }
-
-// asConn makes a connection of a channel.
-func asConn(s io.ReadWriteCloser) net.Conn {
-	if c, is := s.(net.Conn); is {
-		return c
-	}
-	return &dialled{Reader: s, Writer: s, close: sync.OnceFunc(func() { s.Close() })}
 }
 
 // ReasonOf returns the reason of an agent's error; "" for another.

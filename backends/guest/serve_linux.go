@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
@@ -43,42 +42,9 @@ func serve(channel *os.File) error {
 	if err != nil {
 		return fmt.Errorf("open the channel: %w", err)
 	}
-	l := &single{Conn: conn, closed: make(chan struct{})}
-	s := &http.Server{
-		Handler: handler(), Protocols: protocols(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0),
-	}
-	s.Serve(l) // its error is that the channel has ended
+	duplex.Serve(&http.Server{Handler: handler(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, MaxHeaderBytes: 64 << 10}, duplex.New(conn))
 	return nil
 }
-
-// single is a listener with one connection.
-type single struct {
-	net.Conn
-	accepted atomic.Bool
-	closed   chan struct{}
-	once     atomic.Bool
-}
-
-// Accept implements [net.Listener].
-func (s *single) Accept() (net.Conn, error) {
-	if !s.accepted.Swap(true) {
-		return s, nil
-	}
-	<-s.closed
-	return nil, net.ErrClosed
-}
-
-// Close implements [net.Listener] and [net.Conn].
-func (s *single) Close() error {
-	if !s.once.Swap(true) {
-		close(s.closed)
-	}
-	return s.Conn.Close()
-}
-
-// Addr implements [net.Listener].
-func (s *single) Addr() net.Addr { return s.LocalAddr() }
 
 // handler returns the operations.
 func handler() http.Handler {

@@ -6,13 +6,15 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
 
 // TestUnaskedAnswers: an agent that somebody has taken over, and that answers what nobody has asked, ends no server.
 func TestUnaskedAnswers(t *testing.T) {
 	ours, theirs := net.Pipe()
-	s := &http.Server{Protocols: protocols(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}\n{}\n{\"name\":\"last\"}\n") })}
-	go s.Serve(&single{Conn: theirs, closed: make(chan struct{})})
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}\n{}\n{\"name\":\"last\"}\n") })}
+	go duplex.Serve(s, duplex.New(theirs))
 	defer s.Close()
 	c := &Client{}
 	if err := c.connect(t.Context(), ours); err != nil {

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
 
 // Conn is the server's end of the connection with an init. Whatever the init sends, the worst it can do is to end the
@@ -43,11 +44,7 @@ func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 	err := c.readGreeting()
 	if err == nil {
 		c.wire.takes.Store(c.wire.local())
-		t := &http.Transport{
-			Protocols: protocols(), HTTP2: clientSettings(), DisableCompression: true, MaxResponseHeaderBytes: maxInitMessage,
-			DialContext: func(context.Context, string, string) (net.Conn, error) { return c.wire, nil },
-		}
-		c.client, err = t.NewClientConn(ctx, "http", "init:80")
+		c.client, err = duplex.Client(ctx, c.wire, &http.Transport{HTTP2: clientSettings(), MaxResponseHeaderBytes: maxInitMessage})
 	}
 	if err != nil {
 		err = c.lostError(err)
@@ -55,7 +52,7 @@ func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 		return nil, err
 	}
 	c.work.Go(func() { // the library closes the wire when it can't be read
-		<-c.wire.closed
+		<-c.wire.Closed()
 		c.end(nil)
 	})
 	if !stop() {

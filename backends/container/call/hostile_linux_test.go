@@ -17,13 +17,14 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
+	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
 
 // answering is an init that gives the same answer to whatever is asked of its sandbox.
 func answering(t testing.TB, spec backends.Spec, answer func(w http.ResponseWriter, r *http.Request, q request)) (*Conn, backends.Sandbox) {
 	t.Helper()
 	l, _ := puppet(t, func(conn io.ReadWriteCloser) {
-		newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		duplex.Serve(newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var q request
 			switch err := json.Unmarshal([]byte(r.Header.Get(messageName)), &q); {
 			case err != nil:
@@ -33,7 +34,7 @@ func answering(t testing.TB, spec backends.Spec, answer func(w http.ResponseWrit
 			default:
 				answer(w, r, q)
 			}
-		}), true).Serve(&only{wire: newWire(conn)})
+		}), true), newWire(conn))
 	})
 	l.initTimeout = 200 * time.Millisecond
 	s, err := l.Build(t.Context(), spec)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
 
 // service is the init's end of a connection: it answers the server's requests.
@@ -44,7 +45,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 	if err := write(s.wire, greeting{version, facts}); err != nil {
 		return err
 	}
-	newServer(s, s.wire.local()).Serve(&only{wire: s.wire}) // its error is that the connection has ended
+	duplex.Serve(newServer(s, s.wire.local()), s.wire)
 	s.mu.Lock()
 	s.ended = true
 	sandbox := s.sandbox

@@ -3,20 +3,19 @@ package call
 import (
 	"errors"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
 
-// wire is a stream of bytes as net/http wants a connection. Over a Unix socket, descriptors travel beside the bytes.
+// wire is the connection. Over a Unix socket, descriptors travel beside the bytes.
 type wire struct {
-	io.ReadWriteCloser
-	closed chan struct{}
-	once   sync.Once
+	*duplex.Conn
 
 	rights atomic.Pointer[[]int] // descriptors that the next Write sends
 	takes  atomic.Bool           // descriptors are received
@@ -24,49 +23,7 @@ type wire struct {
 	taken  []*os.File // that were received
 }
 
-func newWire(conn io.ReadWriteCloser) *wire {
-	return &wire{ReadWriteCloser: conn, closed: make(chan struct{})}
-}
-
-// Close implements [net.Conn], as do the next.
-func (w *wire) Close() (err error) {
-	w.once.Do(func() {
-		close(w.closed)
-		err = w.ReadWriteCloser.Close()
-	})
-	return err
-}
-
-// SetWriteDeadline bounds a Write where the stream can, so that the other side can't hold it up for ever.
-func (w *wire) SetWriteDeadline(t time.Time) error {
-	if d, ok := w.ReadWriteCloser.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		return d.SetWriteDeadline(t)
-	}
-	return nil
-}
-
-func (w *wire) SetReadDeadline(time.Time) error { return nil } // net/http only takes back what it never sets
-func (w *wire) SetDeadline(time.Time) error     { return nil }
-func (w *wire) LocalAddr() net.Addr             { return &net.UnixAddr{Net: "unix"} }
-func (w *wire) RemoteAddr() net.Addr            { return &net.UnixAddr{Net: "unix"} }
-
-// only is a listener that accepts one connection, and then waits until that is closed.
-type only struct {
-	*wire
-	accepted atomic.Bool
-}
-
-// Accept implements [net.Listener].
-func (o *only) Accept() (net.Conn, error) {
-	if !o.accepted.Swap(true) {
-		return o.wire, nil
-	}
-	<-o.closed
-	return nil, net.ErrClosed
-}
-
-// Addr implements [net.Listener].
-func (o *only) Addr() net.Addr { return o.LocalAddr() }
+func newWire(conn io.ReadWriteCloser) *wire { return &wire{Conn: duplex.New(conn)} }
 
 // How long one side of a connection waits for the other, and how much it buffers.
 const (
@@ -80,13 +37,6 @@ const (
 	chunk      = 32 << 10  // bytes of one copy, and of one frame
 )
 
-// protocols is HTTP/2 without TLS.
-func protocols() *http.Protocols {
-	p := new(http.Protocols)
-	p.SetUnencryptedHTTP2(true)
-	return p
-}
-
 // newServer returns the server that the init is. Streams that nobody reads must hold up no other: so the connection's window
 // is that of all connections that a program may have, and more. Where the kernel reports the end of the other side, no sign
 // of life is asked for: our server may be stopped for as long as its user likes.
@@ -98,7 +48,7 @@ func newServer(h http.Handler, local bool) *http.Server {
 	if !local {
 		c.SendPingTimeout, c.PingTimeout, c.WriteByteTimeout = keepAlive, ioTimeout, ioTimeout
 	}
-	return &http.Server{Handler: h, Protocols: protocols(), HTTP2: c, MaxHeaderBytes: maxServerMessage + 1<<10, ErrorLog: log.New(io.Discard, "", 0)}
+	return &http.Server{Handler: h, HTTP2: c, MaxHeaderBytes: maxServerMessage + 1<<10}
 }
 
 // clientSettings returns the settings of the server's end.
