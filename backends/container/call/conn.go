@@ -27,18 +27,16 @@ type Conn struct {
 
 	initTimeout time.Duration // for an answer of the init
 
-	done chan struct{}
-	once sync.Once
-	work sync.WaitGroup
-
-	mu        sync.Mutex
-	endReason error // the connection ended, if known
+	ctx    context.Context // until the connection ends; its cause is the reason, ErrLost if that is not known
+	cancel context.CancelCauseFunc
+	work   sync.WaitGroup
 }
 
 // Handshake waits for the init's greeting and returns the connection, which owns conn. Closing conn must end a Read and a
 // Write that wait. An init of another version is an error that says so.
 func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
-	c := &Conn{wire: newWire(conn), initTimeout: defaultInitTimeout, done: make(chan struct{})}
+	c := &Conn{wire: newWire(conn), initTimeout: defaultInitTimeout}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	stop := context.AfterFunc(ctx, func() { c.end(ctx.Err()) })
 	defer stop()
 	err := c.readGreeting()
@@ -84,7 +82,7 @@ func (c *Conn) readGreeting() error {
 func (c *Conn) Facts() Facts { return c.facts }
 
 // Done returns a channel that is closed when the connection has ended, for whatever reason.
-func (c *Conn) Done() <-chan struct{} { return c.done }
+func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Close ends the connection, and with it the init and everything that runs there.
 func (c *Conn) Close() error {
@@ -95,23 +93,11 @@ func (c *Conn) Close() error {
 
 // end closes the connection. The first reason is the one that is reported.
 func (c *Conn) end(why error) {
-	c.once.Do(func() {
-		c.mu.Lock()
-		c.endReason = why
-		c.mu.Unlock()
-		close(c.done)
-		c.wire.Close()
-	})
+	c.cancel(cmp.Or(why, ErrLost))
+	c.wire.Close()
 }
 
-func (c *Conn) ended() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *Conn) ended() bool { return c.ctx.Err() != nil }
 
 // lostError ends the connection because of err, and returns the error to report: ErrLost with its reason, the caller's
 // own context, or the init's breach of the protocol.
@@ -120,16 +106,11 @@ func (c *Conn) lostError(err error) error {
 		err = nil // it just ended
 	}
 	c.end(err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch why := c.endReason; {
-	case why == nil:
-		return ErrLost
-	case errors.Is(why, ErrLost), errors.Is(why, context.Canceled), errors.Is(why, context.DeadlineExceeded):
+	why := context.Cause(c.ctx)
+	if errors.Is(why, ErrLost) || errors.Is(why, context.Canceled) || errors.Is(why, context.DeadlineExceeded) {
 		return why
-	default:
-		return fmt.Errorf("%w: %w", ErrLost, why)
 	}
+	return fmt.Errorf("%w: %w", ErrLost, why)
 }
 
 // protocolError ends a connection on which something arrived that our init does not send.
@@ -302,7 +283,7 @@ func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbo
 		return nil, c.protocolError("%w", err)
 	}
 	c.work.Go(func() {
-		<-c.done
+		<-c.Done()
 		s.closeSockets()
 	})
 	return s, nil
