@@ -58,39 +58,30 @@ func (b *Backend) obtain(ctx context.Context, p *plan, get func(*initHandle) err
 	if err != nil {
 		return nil, err
 	}
-	type result struct {
-		sandbox *initHandle
-		err     error
-	}
-	made := make(chan result)
+	h := &initHandle{backend: b, plan: p, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), ended: make(chan struct{}), release: done}
+	got := make(chan error)
 	go func() {
-		h, err := b.obtainSync(ctx, p, get, done)
+		err := get(h)
+		if err != nil {
+			h.remove()
+		}
 		select {
-		case made <- result{h, err}:
+		case got <- err:
 		case <-ctx.Done():
-			if h != nil {
-				h.remove()
-			}
+			h.remove()
 		}
 	}()
 	select {
-	case r := <-made:
-		return r.sandbox, r.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (b *Backend) obtainSync(ctx context.Context, p *plan, get func(*initHandle) error, done func()) (*initHandle, error) {
-	h := &initHandle{backend: b, plan: p, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), ended: make(chan struct{}), release: done}
-	if err := get(h); err != nil {
-		h.remove()
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+	case err := <-got:
+		switch {
+		case err == nil:
+			return h, nil
+		case ctx.Err() == nil:
+			return nil, fmt.Errorf("image %s with %s: %w", p.title, b.Name(), err)
 		}
-		return nil, fmt.Errorf("image %s with %s: %w", p.title, b.Name(), err)
+	case <-ctx.Done():
 	}
-	return h, nil
+	return nil, context.Cause(ctx)
 }
 
 // launch takes all steps up to the greeting.
