@@ -191,19 +191,20 @@ func wrap(err error, what string) error {
 // adopt has a pod of a warm pool by a claim with the container's name, and returns the pod's. After an error, the claim may be
 // there: it is known by its own name as well as by the pod's.
 func (c *cluster) adopt(ctx context.Context, of container.Container, pool string) (id string, err error) {
-	claim := object{"apiVersion": agentAPI, "kind": "SandboxClaim",
+	o := adoption{}
+	made := object{"apiVersion": agentAPI, "kind": "SandboxClaim",
 		"metadata": meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name}, Owners: []owner{c.lease.owner()}},
 		"spec": object{"warmPoolRef": named{pool},
 			"lifecycle": object{"shutdownTime": time.Now().Add(longestPod * time.Second).UTC().Truncate(time.Second), "shutdownPolicy": "Delete"}}}
-	var o adoption
-	c.setClaimed(of.Name, of.Name)
-	if err = c.do(ctx, http.MethodPost, c.in(agentAPI, "sandboxclaims", ""), nil, claim, &o); err == nil {
+	claim := func(n *note) { n.claim = of.Name }
+	c.noted(of.Name, claim)
+	if err = c.do(ctx, http.MethodPost, c.in(agentAPI, "sandboxclaims", ""), nil, made, &o); err == nil {
 		id, err = c.bound(ctx, o)
 	}
 	if err != nil {
 		return "", wrap(err, "claim a pod of "+pool)
 	}
-	c.setClaimed(id, of.Name)
+	c.noted(id, claim)
 	c.pods.track(id)
 	return id, wrap(c.mark(ctx, id, of), "claim pod "+id)
 }
@@ -283,25 +284,11 @@ func (c *cluster) takeClaimed(ctx context.Context, of container.Container) (id s
 	return id, nil
 }
 
-// setClaimed remembers by which claim a pod was had.
-func (c *cluster) setClaimed(pod, by string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.claims[pod] = by
-}
-
 // knowClaimed remembers the claim that a pod of another server, or of an earlier one, says it was had by.
 func (c *cluster) knowClaimed(p pod) {
 	if by := p.Meta.Labels[labelClaimed]; by != "" {
-		c.setClaimed(p.Meta.Name, by)
+		c.noted(p.Meta.Name, func(n *note) { n.claim = by })
 	}
-}
-
-// claimedBy returns the claim by which a pod was had, "" if by none.
-func (c *cluster) claimedBy(pod string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.claims[pod]
 }
 
 // release removes the claim of a pod, and with it the pod. Like all removals it reports by a [statusError] that the pod is not
@@ -314,7 +301,7 @@ func (c *cluster) release(ctx context.Context, pod, by string) error {
 	if err = c.get(ctx, c.in("v1", "pods", pod), nil, nil); isStatus(err, http.StatusNotFound) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		maps.DeleteFunc(c.claims, func(_, other string) bool { return other == by })
+		maps.DeleteFunc(c.notes, func(_ string, n note) bool { return n.claim == by })
 	}
 	return err
 }

@@ -72,9 +72,7 @@ func (c *cluster) Attach(ctx context.Context, id string, stderr io.Writer) (io.R
 	if err != nil {
 		return nil, fmt.Errorf("execute in pod %s: %w", id, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.streams[id] = s
+	c.noted(id, func(n *note) { n.stream = s })
 	return s, nil
 }
 
@@ -147,7 +145,7 @@ func (c *cluster) Place(id string) string {
 	}
 	name, _, _ := strings.Cut(image, "@")
 	how := ""
-	if by := c.claimedBy(id); by != "" {
+	if by := c.noted(id, nil).claim; by != "" {
 		how = ", by claim " + by
 	}
 	return fmt.Sprintf("%s@%s, pod %s/%s on node %s%s", name, digest, c.namespace, id, p.Spec.NodeName, how)
@@ -177,9 +175,7 @@ func (c *cluster) Wait(ctx context.Context, id string) (container.Exit, error) {
 
 // Remove deletes a pod and returns when its node has ended all of it.
 func (c *cluster) Remove(ctx context.Context, id string) error {
-	c.mu.Lock()
-	delete(c.streams, id)
-	c.mu.Unlock()
+	c.noted(id, func(n *note) { n.stream = nil })
 	err := c.remove(ctx, id)
 	if err != nil {
 		c.lease.owe(id)
@@ -228,13 +224,12 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 // versionOf returns the version of a pod that was found in a list, and was not made here: that one is to be removed, and no later.
 func (c *cluster) versionOf(id string) (version string) {
 	_, other := c.pods.last(id)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	version = c.versions[id]
-	delete(c.versions, id)
-	if !other {
-		return ""
-	}
+	c.noted(id, func(n *note) {
+		if other {
+			version = n.version
+		}
+		n.version = ""
+	})
 	return version
 }
 
@@ -242,7 +237,7 @@ func (c *cluster) versionOf(id string) (version string) {
 func (c *cluster) delete(ctx context.Context, id, version string) error {
 	soon, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	if by := c.claimedBy(id); by != "" { // or its controller makes the pod anew
+	if by := c.noted(id, nil).claim; by != "" { // or its controller makes the pod anew
 		return c.release(soon, id, by)
 	}
 	options := object{"gracePeriodSeconds": 1}
@@ -259,9 +254,7 @@ func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, er
 	}
 	var all []container.Entry
 	for _, p := range list.Items {
-		c.mu.Lock()
-		c.versions[p.Meta.Name] = p.Meta.ResourceVersion
-		c.mu.Unlock()
+		c.noted(p.Meta.Name, func(n *note) { n.version = p.Meta.ResourceVersion })
 		c.knowClaimed(p)
 		all = append(all, container.Entry{ID: p.Meta.Name, Labels: p.Meta.Labels})
 	}

@@ -94,12 +94,33 @@ type cluster struct {
 	pods    *watcher
 	claimed bool // idle pods are had by claims
 
-	mu       sync.Mutex
-	streams  map[string]io.Closer // connections by pod
-	versions map[string]string    // versions of pods that List has found
-	offered  map[string]bool      // idle pods of this server that another may claim
-	claims   map[string]string    // claims by pod, and by their own name while they have none
-	kinds    []string             // warm pools that this server asks for, the last one it asked for last
+	mu    sync.Mutex
+	notes map[string]note // by pod, and by a claim's name while that has none
+	kinds []string        // warm pools that this server asks for, the last one it asked for last
+}
+
+// note is what this server knows of a pod beside its state.
+type note struct {
+	stream  io.Closer // the connection
+	version string    // in which List has found it
+	offered bool      // it is idle, and another server may claim it
+	claim   string    // that it was had by
+}
+
+// noted returns the note of a pod, and changes it if change is not nil.
+func (c *cluster) noted(pod string, change func(*note)) note {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.notes[pod]
+	if change == nil {
+		return n
+	}
+	if change(&n); n == (note{}) {
+		delete(c.notes, pod)
+	} else {
+		c.notes[pod] = n
+	}
+	return n
 }
 
 func (e *kubernetes) Name() string { return Name }
@@ -136,7 +157,7 @@ func connect(ctx context.Context, config Config) (*cluster, error) {
 
 // join makes this server one of those that use a cluster.
 func join(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
-	c := &cluster{client: api, config: config, streams: map[string]io.Closer{}, versions: map[string]string{}, offered: map[string]bool{}, claims: map[string]string{}}
+	c := &cluster{client: api, config: config, notes: map[string]note{}}
 	if c.info, err = c.describe(ctx); err != nil {
 		return nil, err
 	}

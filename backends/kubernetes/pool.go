@@ -32,32 +32,19 @@ func (c *cluster) kind(of container.Container) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// isOffered reports whether a pod is offered as far as we know.
-func (c *cluster) isOffered(id string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.offered[id]
-}
-
 // hangUp ends the connection with an offered pod that is gone, or another server's.
 func (c *cluster) hangUp(id string) {
-	c.mu.Lock()
-	s := c.streams[id]
-	offered := c.offered[id]
-	c.mu.Unlock()
-	if s != nil && offered {
-		s.Close()
+	if n := c.noted(id, nil); n.stream != nil && n.offered {
+		n.stream.Close()
 	}
 }
 
 // Offer implements [container.Shared].
 func (c *cluster) Offer(ctx context.Context, id string) error {
-	if c.claimedBy(id) != "" { // others claim another one
+	if c.noted(id, nil).claim != "" { // others claim another one
 		return nil
 	}
-	c.mu.Lock()
-	c.offered[id] = true
-	c.mu.Unlock()
+	c.noted(id, func(n *note) { n.offered = true })
 	if err := c.own(ctx, id, object{labelIdle: "yes"}); err != nil {
 		return fmt.Errorf("offer pod %s: %w", id, err)
 	}
@@ -69,9 +56,7 @@ func (c *cluster) Reserve(ctx context.Context, id string, labels map[string]stri
 	if err := c.own(ctx, id, claimed(labels)); err != nil {
 		return fmt.Errorf("claim pod %s: %w", id, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.offered, id)
+	c.noted(id, func(n *note) { n.offered = false })
 	return nil
 }
 
@@ -151,16 +136,14 @@ func (c *cluster) Take(ctx context.Context, of container.Container) (string, err
 // withdraw ends the offer of an idle pod that is to be removed, and reports whether another server has it: then it is not
 // ours to remove.
 func (c *cluster) withdraw(ctx context.Context, id string) (taken bool, err error) {
-	if !c.isOffered(id) {
+	if !c.noted(id, nil).offered {
 		return false, nil
 	}
 	soon, cancel := context.WithTimeoutCause(ctx, outage, errors.New("the API server does not answer"))
 	defer cancel()
 	switch err := c.Reserve(soon, id, nil); {
 	case errors.Is(err, container.ErrTaken):
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.offered, id)
+		c.noted(id, func(n *note) { n.offered = false })
 		c.pods.forget(id)
 		return true, nil
 	case err != nil:

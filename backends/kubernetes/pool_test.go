@@ -14,6 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // idleContainer is a container that a pool makes.
@@ -228,6 +229,11 @@ func TestOutageLeaves(t *testing.T) {
 func TestLostNode(t *testing.T) {
 	f := newFake()
 	c := f.server(t, Config{Image: "own"})
+	hosttest.Until(t, "the server watches its pods", func() bool { // this API server does not repeat what came before
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.watchers) > 0
+	})
 	for _, tt := range []struct {
 		name string
 		lose func(id string)
