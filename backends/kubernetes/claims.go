@@ -133,12 +133,7 @@ func (c *cluster) coOwn(ctx context.Context, resource, name string, object any) 
 	for {
 		err := c.do(ctx, http.MethodPost, c.in(agentAPI, resource, ""), nil, object, nil)
 		if isStatus(err, http.StatusConflict) {
-			err = c.setOwners(ctx, resource, name, func(all []owner) []owner {
-				if slices.Contains(all, c.lease.owner()) {
-					return nil
-				}
-				return append(all, c.lease.owner())
-			})
+			err = c.setOwner(ctx, resource, name, true)
 		}
 		again := isStatus(err, http.StatusConflict) || isStatus(err, http.StatusNotFound) // it changed, or is being removed
 		if !again || !engine.Pause(ctx, 20*time.Millisecond) {
@@ -150,35 +145,35 @@ func (c *cluster) coOwn(ctx context.Context, resource, name string, object any) 
 // disown removes this server from the owners of an object, and the object with its last one. A lease that ends does as much.
 func (c *cluster) disown(ctx context.Context, resource, name string) {
 	for {
-		err := c.setOwners(ctx, resource, name, func(all []owner) []owner {
-			return slices.DeleteFunc(all, func(o owner) bool { return o == c.lease.owner() })
-		})
+		err := c.setOwner(ctx, resource, name, false)
 		if !isStatus(err, http.StatusConflict) || !engine.Pause(ctx, 20*time.Millisecond) {
 			return
 		}
 	}
 }
 
-// setOwners changes the owners of an object, in the version in which it is, and removes it if there are none. change returns nil
-// where nothing is to be done.
-func (c *cluster) setOwners(ctx context.Context, resource, name string, change func([]owner) []owner) error {
-	var o struct{ Metadata meta }
+// setOwner makes this server one of the owners of an object, in the version in which it is, or no longer one of them; with its
+// last owner, the object is removed.
+func (c *cluster) setOwner(ctx context.Context, resource, name string, owns bool) error {
+	var seen struct{ Metadata meta }
 	path := c.in(agentAPI, resource, name)
-	if err := c.get(ctx, path, nil, &o); err != nil {
+	if err := c.get(ctx, path, nil, &seen); err != nil {
 		return err
 	}
-	version := o.Metadata.ResourceVersion
-	if o.Metadata.Deleted != "" {
+	now := seen.Metadata
+	if now.Deleted != "" {
 		return &statusError{Code: http.StatusConflict, Reason: "Conflict", Message: "it is being removed"}
 	}
-	switch owners := change(o.Metadata.Owners); {
-	case owners == nil:
+	owners := slices.DeleteFunc(slices.Clone(now.Owners), func(o owner) bool { return o == c.lease.owner() })
+	switch {
+	case owns == (len(owners) < len(now.Owners)):
 		return nil
+	case owns:
+		owners = append(owners, c.lease.owner())
 	case len(owners) == 0:
-		return c.do(ctx, http.MethodDelete, path, nil, object{"preconditions": map[string]string{"resourceVersion": version}}, nil)
-	default:
-		return c.do(ctx, http.MethodPatch, path, nil, object{"metadata": object{"resourceVersion": version, "ownerReferences": owners}}, nil)
+		return c.do(ctx, http.MethodDelete, path, nil, object{"preconditions": object{"resourceVersion": now.ResourceVersion}}, nil)
 	}
+	return c.do(ctx, http.MethodPatch, path, nil, object{"metadata": object{"resourceVersion": now.ResourceVersion, "ownerReferences": owners}}, nil)
 }
 
 func wrap(err error, what string) error {
