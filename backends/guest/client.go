@@ -99,35 +99,28 @@ func (c *Client) Close() {
 	<-c.done
 }
 
-// do sends a request. A response of the agent's own error is that error.
-func (c *Client) do(ctx context.Context, method, path string, args url.Values, body io.Reader) (*http.Response, context.CancelFunc, error) {
-	ctx, cancel := context.WithCancel(ctx)
+// do sends a request. A response of the agent's own error is that error. Closing the body of another ends the request.
+func (c *Client) do(ctx context.Context, method, path string, args url.Values, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://guest"+path+"?"+args.Encode(), body)
 	if err != nil {
-		cancel()
-		return nil, nil, err
+		return nil, err
 	}
 	res, err := c.http.RoundTrip(r)
-	if err == nil && res.StatusCode != http.StatusOK {
-		why := &Error{Reason: Failed, Message: "the agent in the sandbox failed"}
-		json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(why)
-		res.Body.Close()
-		err = why
+	if err != nil || res.StatusCode == http.StatusOK {
+		return res, err
 	}
-	if err != nil {
-		cancel()
-		return nil, nil, err
-	}
-	return res, cancel, nil
+	defer res.Body.Close()
+	why := &Error{Reason: Failed, Message: "the agent in the sandbox failed"}
+	json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(why)
+	return nil, why
 }
 
 // ask sends a request and decodes its answer.
 func (c *Client) ask(ctx context.Context, method, path string, args url.Values, body io.Reader, answer any) error {
-	res, cancel, err := c.do(ctx, method, path, args, body)
+	res, err := c.do(ctx, method, path, args, body)
 	if err != nil {
 		return err
 	}
-	defer cancel()
 	defer res.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(answer); err != nil {
 		return fmt.Errorf("read the answer of the agent in the sandbox: %w", err)
@@ -171,7 +164,7 @@ func (c *Client) Write(ctx context.Context, p Put, content io.Reader) (e Entry, 
 
 // Read opens a file. The caller closes it.
 func (c *Client) Read(ctx context.Context, path string) (e Entry, content io.ReadCloser, err error) {
-	res, cancel, err := c.do(ctx, http.MethodGet, "/file", url.Values{"path": {path}}, nil)
+	res, err := c.do(ctx, http.MethodGet, "/file", url.Values{"path": {path}}, nil)
 	if err != nil {
 		return e, nil, err
 	}
@@ -181,22 +174,9 @@ func (c *Client) Read(ctx context.Context, path string) (e Entry, content io.Rea
 	}
 	if err != nil {
 		res.Body.Close()
-		cancel()
 		return e, nil, fmt.Errorf("read the answer of the agent in the sandbox: %w", err)
 	}
-	return e, body{res.Body, cancel}, nil
-}
-
-// body ends its request when it is closed.
-type body struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-// Close implements [io.Closer].
-func (b body) Close() error {
-	defer b.cancel()
-	return b.ReadCloser.Close()
+	return e, res.Body, nil
 }
 
 // Watch configures [Client.Watch].
@@ -220,11 +200,10 @@ func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(co
 	defer cancel()
 	in, questions := io.Pipe()
 	context.AfterFunc(ctx, func() { in.Close() }) // the transport sees no end of ctx while it reads
-	res, end, err := c.do(ctx, http.MethodPost, "/watch", args, in)
+	res, err := c.do(ctx, http.MethodPost, "/watch", args, in)
 	if err != nil {
 		return err
 	}
-	defer end()
 	defer res.Body.Close()
 	var mu sync.Mutex
 	var asked []chan struct{} // in the order of the answers
@@ -282,9 +261,8 @@ func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
 	// The connection outlives the request's context, and is bounded by its Close.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	res, end, err := c.do(life, http.MethodPost, "/dial", url.Values{"port": {strconv.Itoa(port)}}, in)
+	res, err := c.do(life, http.MethodPost, "/dial", url.Values{"port": {strconv.Itoa(port)}}, in)
 	if !stop() && err == nil {
-		end()
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -293,7 +271,6 @@ func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
 	}
 	return duplex.New(dialled{res.Body, out, func() {
 		out.CloseWithError(net.ErrClosed)
-		end()
 		cancel()
 		res.Body.Close()
 	}}), nil

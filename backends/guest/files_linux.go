@@ -79,10 +79,10 @@ func kind(mode fs.FileMode) string {
 // metadata returns what an upload has brought with the file; none where it can't be read.
 func metadata(path string) map[string]string {
 	var m map[string]string
-	for _, name := range attributes(path) {
+	for _, name := range attributes(func(list []byte) (int, error) { return unix.Llistxattr(path, list) }) {
 		value := make([]byte, maxMetadata)
 		n, err := unix.Lgetxattr(path, name, value)
-		if err != nil || !printable(string(value[:n])) {
+		if err != nil || !printable(name+string(value[:n])) {
 			continue
 		}
 		if m == nil {
@@ -93,15 +93,15 @@ func metadata(path string) map[string]string {
 	return m
 }
 
-// attributes returns the names of a file's metadata.
-func attributes(path string) (names []string) {
-	list := make([]byte, 64<<10)
-	n, err := unix.Llistxattr(path, list)
+// attributes returns the names of a file's metadata, which list has among others.
+func attributes(list func([]byte) (int, error)) (names []string) {
+	all := make([]byte, 64<<10)
+	n, err := list(all)
 	if err != nil {
 		return nil
 	}
-	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
-		if strings.HasPrefix(name, attribute) && printable(name) {
+	for name := range strings.SplitSeq(string(all[:n]), "\x00") {
+		if strings.HasPrefix(name, attribute) {
 			names = append(names, name)
 		}
 	}
@@ -110,13 +110,8 @@ func attributes(path string) (names []string) {
 
 // setMetadata replaces the metadata of an open file.
 func setMetadata(f *os.File, m map[string]string) error {
-	list := make([]byte, 64<<10)
-	if n, err := unix.Flistxattr(int(f.Fd()), list); err == nil {
-		for name := range strings.SplitSeq(string(list[:n]), "\x00") {
-			if strings.HasPrefix(name, attribute) {
-				unix.Fremovexattr(int(f.Fd()), name)
-			}
-		}
+	for _, name := range attributes(func(list []byte) (int, error) { return unix.Flistxattr(int(f.Fd()), list) }) {
+		unix.Fremovexattr(int(f.Fd()), name)
 	}
 	for k, v := range m {
 		if err := unix.Fsetxattr(int(f.Fd()), attribute+k, []byte(v), 0); err != nil {

@@ -29,11 +29,10 @@ var errLong = errorf(TooMany, "the list has more than %d MiB: list its directori
 func (c *Client) List(ctx context.Context, path string, depth int) (list []Entry, release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	res, end, err := c.do(ctx, http.MethodGet, "/list", url.Values{"path": {path}, "depth": {strconv.Itoa(depth)}}, nil)
+	res, err := c.do(ctx, http.MethodGet, "/list", url.Values{"path": {path}, "depth": {strconv.Itoa(depth)}}, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer end()
 	defer res.Body.Close()
 	in := &listReader{Reader: res.Body, ctx: ctx, places: c.large}
 	if list, err = readList(in); err != nil {

@@ -36,11 +36,11 @@ func (l Links) args(path string) url.Values {
 
 // Pack opens what is in a directory as a tar. The caller closes it. What is not whole ends with an error.
 func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, error) {
-	res, cancel, err := c.do(ctx, http.MethodGet, "/tar", l.args(dir), nil)
+	res, err := c.do(ctx, http.MethodGet, "/tar", l.args(dir), nil)
 	if err != nil {
 		return nil, err
 	}
-	return body{res.Body, cancel}, nil
+	return res.Body, nil
 }
 
 // Unpack writes what a tar has into a directory, which is made if there is none: all of it, or with an error nothing but single files of it, each whole.
