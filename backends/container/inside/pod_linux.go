@@ -121,8 +121,9 @@ func listen(path string) (*net.UnixListener, error) {
 	return l, os.Chmod(path, 0o666) // the init has another user
 }
 
-// accept takes one connection, and removes the socket.
-func accept(l *net.UnixListener) (*net.UnixConn, error) {
+// acceptEnd takes the end of a socket pair that one connection brings, and removes the socket: programs see the names of sockets
+// that were listened on, as long as connections with them stand.
+func acceptEnd(l *net.UnixListener) (*net.UnixConn, error) {
 	defer l.Close()
 	if err := l.SetDeadline(time.Now().Add(podTimeout)); err != nil {
 		return nil, err
@@ -131,27 +132,17 @@ func accept(l *net.UnixListener) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nobody connected: %w", err)
 	}
-	return conn, nil
-}
-
-// acceptEnd takes the end of a socket pair that one connection brings: programs see the names of sockets that were listened on,
-// as long as connections with them stand.
-func acceptEnd(l *net.UnixListener) (*net.UnixConn, error) {
-	conn, err := accept(l)
-	if err != nil {
-		return nil, err
-	}
 	defer conn.Close()
 	file, err := call.ReceiveDescriptor(conn)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	control, err := net.FileConn(file)
+	end, err := net.FileConn(file)
 	if err != nil {
 		return nil, err
 	}
-	return control.(*net.UnixConn), nil
+	return end.(*net.UnixConn), nil
 }
 
 // attach connects its standard streams with the init, and ends when either side does.
