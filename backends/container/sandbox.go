@@ -22,8 +22,9 @@ type sandbox struct {
 	warm     bool   // the container came from the pool
 	cold     string // why it did not
 
+	refill func() // refills the pool when a first program has ended, or the sandbox is closed, once
+
 	mu     sync.Mutex
-	refill func()          // refills the pool, once; nil without a pool
 	limits backends.Limits // in force
 
 	keep    bool         // of the spec: processes may outlive a command
@@ -46,7 +47,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		}
 	}
 	s.running.Add(1)
-	defer s.programEnded()
+	defer s.refill()
 	r, err := s.Sandbox.Exec(ctx, cmd, streams)
 	if err == nil {
 		s.running.Add(-1)
@@ -64,23 +65,6 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		r.Contained = s.contained(r.Contained)
 	}
 	return r, err
-}
-
-// scheduleRefill has next called when a first program has ended, or the sandbox is closed. The pool does so itself after
-// refillAfter.
-func (s *sandbox) scheduleRefill(next func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refill = sync.OnceFunc(next)
-}
-
-func (s *sandbox) programEnded() {
-	s.mu.Lock()
-	next := s.refill
-	s.mu.Unlock()
-	if next != nil {
-		next()
-	}
 }
 
 // cutOff completes the result of a program that was running when its container ended.
@@ -174,7 +158,7 @@ func (s *sandbox) programsExited() bool {
 func (s *sandbox) Close() error {
 	s.once.Do(func() {
 		s.closing.Store(true)
-		defer s.programEnded()
+		defer s.refill()
 		if err := s.Sandbox.Close(); err != nil && !errors.Is(err, call.ErrLost) {
 			s.err = err
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -74,7 +75,6 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, erro
 		return nil, err
 	}
 	b.countProgram(spec, p.cold)
-	s.scheduleRefill(b.pool.Fill)
 	return s, nil
 }
 
@@ -244,7 +244,8 @@ func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sa
 	if err := v.checkInit(); err != nil {
 		return nil, err
 	}
-	s := &sandbox{handle: h, layers: v.layers(), cgroup: v.cgroup(), language: spec.Language, limits: p.spec.Limits, keep: spec.Keep}
+	s := &sandbox{handle: h, layers: v.layers(), cgroup: v.cgroup(), language: spec.Language, limits: p.spec.Limits, keep: spec.Keep,
+		refill: sync.OnceFunc(h.backend.pool.Fill)}
 	if spec.Program != nil {
 		s.warm, s.cold = p.warm, p.cold
 	}

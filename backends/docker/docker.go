@@ -134,11 +134,6 @@ func (l *link) handshake(ctx context.Context) error {
 			return backends.Refuse(fmt.Sprintf("what answers at %s is Podman", l.endpoint.Host), "choose ", remedy.Backend.With("podman"))
 		}
 	}
-	return l.fetchInfo(ctx)
-}
-
-// fetchInfo stores the engine's description.
-func (l *link) fetchInfo(ctx context.Context) error {
 	r, err := l.api.Info(ctx, moby.InfoOptions{})
 	if err != nil {
 		return l.explain("ask Docker what it is", err)

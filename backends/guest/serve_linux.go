@@ -72,7 +72,8 @@ func handler() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := h(w, r); err != nil {
-				fail(w, err)
+				w.WriteHeader(http.StatusUnprocessableEntity)
+				json.NewEncoder(w).Encode(explain(err))
 			}
 		})
 	}
@@ -87,12 +88,6 @@ func answer(w http.ResponseWriter) func(any, error) error {
 		}
 		return json.NewEncoder(w).Encode(v)
 	}
-}
-
-// fail writes an error.
-func fail(w http.ResponseWriter, err error) {
-	w.WriteHeader(http.StatusUnprocessableEntity)
-	json.NewEncoder(w).Encode(explain(err))
 }
 
 // explain returns an error with its reason.

@@ -26,9 +26,9 @@ type part struct {
 	done chan struct{} // closed when the command needs it no more
 }
 
-// addJob makes a command known until it has ended.
-func (s *service) addJob(ctx context.Context, number uint64) *job {
-	j := &job{
+// addJob makes a command known until remove is called.
+func (s *service) addJob(ctx context.Context, number uint64) (j *job, remove func()) {
+	j = &job{
 		stderr: make(chan part), channel: make(chan part), interrupt: make(chan struct{}, 64), terminate: make(chan struct{}, 64),
 		resized: make(chan backends.Size, 1),
 	}
@@ -38,14 +38,12 @@ func (s *service) addJob(ctx context.Context, number uint64) *job {
 	s.jobs[number] = j
 	close(s.jobAdded)
 	s.jobAdded = make(chan struct{})
-	return j
-}
-
-func (s *service) removeJob(number uint64, j *job) {
-	j.cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.jobs, number)
+	return j, func() {
+		j.cancel()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.jobs, number)
+	}
 }
 
 // job returns a command once its request has arrived, nil if ctx ends before.
@@ -141,8 +139,8 @@ func trySend(c chan<- struct{}) {
 
 // runCommand executes a command. Its response is Begun and standard output, and in the trailer the result.
 func (s *service) runCommand(ctx context.Context, sandbox backends.Sandbox, out *stream, number uint64, c command) error {
-	j := s.addJob(ctx, number)
-	defer s.removeJob(number, j)
+	j, remove := s.addJob(ctx, number)
+	defer remove()
 	streams := backends.Streams{Interrupt: j.interrupt, Terminate: j.terminate}
 	if c.Terminal != nil {
 		streams.Terminal = &backends.Terminal{Size: *c.Terminal, Resized: j.resized}

@@ -277,9 +277,13 @@ func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbo
 		return nil, c.protocolError("it has other sockets than it was asked for")
 	}
 	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, spec: spec}
+	count := 0
+	if b.Gateway {
+		count = 2 + b.Ports // the packet socket first
+	}
 	if !b.Descriptors {
 		s.makeRemoteSockets()
-	} else if s.socks, err = c.wire.takeSockets(b.count()); err != nil {
+	} else if s.socks, err = c.wire.takeSockets(count); err != nil {
 		return nil, c.protocolError("%w", err)
 	}
 	c.work.Go(func() {

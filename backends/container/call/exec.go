@@ -132,7 +132,7 @@ func (r *running) run(ctx context.Context, cmd backends.Command) (contained back
 	}
 	first, err := out.next()
 	if err == nil && first.Failure == nil {
-		contained, err = r.confirm(first.Begun)
+		contained, err = r.conn.confirm(first.Begun)
 	}
 	if err != nil || first.Failure != nil {
 		out.Close()
@@ -165,15 +165,15 @@ func (r *running) channel() (*remoteConn, func()) {
 }
 
 // confirm checks the init's report that the command has begun.
-func (r *running) confirm(c *backends.Containment) (backends.Containment, error) {
-	if c == nil {
-		return backends.Containment{}, r.conn.protocolError("a message that a command does not have")
+func (c *Conn) confirm(begun *backends.Containment) (held backends.Containment, err error) {
+	fault := "a message that a command does not have"
+	if begun != nil {
+		held, fault = checkContainment(*begun)
 	}
-	contained, fault := checkContainment(*c)
 	if fault != "" {
-		return contained, r.conn.protocolError("%s", fault)
+		err = c.protocolError("%s", fault)
 	}
-	return contained, nil
+	return held, err
 }
 
 // pass moves output to the caller's writer, and goes on when that fails.

@@ -54,11 +54,3 @@ func (s *sandbox) Gateway() backends.Sockets {
 
 // closeSockets closes all of them.
 func (s *sandbox) closeSockets() { closeAll(s.socks) }
-
-// count returns how many sockets a message announces, the packet socket first.
-func (b built) count() int {
-	if !b.Gateway {
-		return 0
-	}
-	return 2 + b.Ports
-}

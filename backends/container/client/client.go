@@ -166,16 +166,13 @@ func (c *Client) List(ctx context.Context, label string) ([]container.Entry, err
 	}
 	var all []container.Entry
 	for _, s := range r.Items {
-		if len(s.Names) > 0 || !c.isGhost(ctx, s.ID) {
-			all = append(all, container.Entry{ID: s.ID, Labels: s.Labels})
+		if len(s.Names) == 0 {
+			// Docker 20.10 may list a container that does not exist until it is restarted, when it was killed while it removed that.
+			if _, err := c.Inspect(ctx, s.ID); errdefs.IsNotFound(err) {
+				continue
+			}
 		}
+		all = append(all, container.Entry{ID: s.ID, Labels: s.Labels})
 	}
 	return all, nil
-}
-
-// isGhost reports whether a container that is listed without a name does not exist. Docker 20.10 may list such containers
-// until it is restarted, when it was killed while it removed one.
-func (c *Client) isGhost(ctx context.Context, id string) bool {
-	_, err := c.Inspect(ctx, id)
-	return errdefs.IsNotFound(err)
 }
