@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -189,17 +188,8 @@ func identityMap(text string) bool {
 // hostUID looks up a number in a uid_map, whose lines are a first number inside, the first outside, and a count.
 func hostUID(text string, uid int) (int, bool) {
 	for line := range strings.Lines(text) {
-		var numbers [3]int
-		fields := strings.Fields(line)
-		if len(fields) != len(numbers) {
-			continue
-		}
-		bad := false
-		for i, f := range fields {
-			n, err := strconv.Atoi(f)
-			numbers[i], bad = n, bad || err != nil
-		}
-		if first, outside, count := numbers[0], numbers[1], numbers[2]; !bad && uid >= first && uid-first < count {
+		var first, outside, count int
+		if n, _ := fmt.Sscan(line, &first, &outside, &count); n == 3 && uid >= first && uid-first < count {
 			return outside + uid - first, true
 		}
 	}

@@ -84,13 +84,11 @@ func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error
 
 // hasEnded reports whether a container has ended, and will not begin.
 func hasEnded(s *api.State) bool {
-	return s != nil && !s.Running && (isTime(s.FinishedAt) || s.Dead)
-}
-
-// isTime reports whether a time of the engine is one: the year 1 means never.
-func isTime(at string) bool {
-	t, err := time.Parse(time.RFC3339Nano, at)
-	return err == nil && t.Year() > 1
+	if s == nil || s.Running {
+		return false
+	}
+	at, err := time.Parse(time.RFC3339Nano, s.FinishedAt)
+	return s.Dead || err == nil && at.Year() > 1 // the year 1 means never
 }
 
 // exitEvents collects the events of a container's end.

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +20,10 @@ func Restoring(language string, variables, others []string) string {
 				break
 			}
 		}
-		if has {
-			lines = append(lines, setting(language, name, value))
-		} else {
-			lines = append(lines, removing(language, name))
+		if code, is := environmentCode[language]; is && has {
+			lines = append(lines, fmt.Sprintf(code.set, name, code.quote(value)))
+		} else if is {
+			lines = append(lines, fmt.Sprintf(code.remove, name))
 		}
 	}
 	if language == "node" {
@@ -31,28 +32,18 @@ func Restoring(language string, variables, others []string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// setting returns code that sets a variable of the environment. A name has letters, digits and underscores only.
-func setting(language, name, value string) string {
-	switch language {
-	case "python":
-		return "__import__('os').environ['" + name + "'] = " + strconv.QuoteToASCII(value)
-	case "node":
-		text, _ := json.Marshal(value)
-		return "process.env." + name + " = " + string(text) + ";"
-	case "r":
-		return "invisible(Sys.setenv(" + name + " = " + rString(value) + "))"
-	}
-	return "export " + name + "='" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+// environmentCode sets a variable of the environment, or removes it. A name has letters, digits and underscores only.
+var environmentCode = map[string]struct {
+	set, remove string
+	quote       func(string) string
+}{
+	"python": {"__import__('os').environ['%s'] = %s", "__import__('os').environ.pop('%s', None) and None", strconv.QuoteToASCII},
+	"node":   {"process.env.%s = %s;", "delete process.env.%s;", quoteJSON},
+	"shell":  {"export %s='%s'", "unset -v %s", strings.NewReplacer("'", `'\''`).Replace},
+	"r":      {"invisible(Sys.setenv(%s = %s))", "invisible(Sys.unsetenv('%s'))", rString},
 }
 
-func removing(language, name string) string {
-	switch language {
-	case "python":
-		return "__import__('os').environ.pop('" + name + "', None) and None"
-	case "node":
-		return "delete process.env." + name + ";"
-	case "r":
-		return "invisible(Sys.unsetenv('" + name + "'))"
-	}
-	return "unset -v " + name
+func quoteJSON(s string) string {
+	text, _ := json.Marshal(s)
+	return string(text)
 }
