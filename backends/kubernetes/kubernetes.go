@@ -136,23 +136,19 @@ func (e *kubernetes) Info(ctx context.Context) (container.Info, error) {
 	if e.cluster != nil {
 		return e.info, nil
 	}
-	c, err := connect(ctx, e.config)
+	if e.config.Image == "" {
+		return container.Info{}, backends.Refuse("no image has sandboxmcp for the pods of the cluster", "name it in kubernetes.image: sandboxmcp setup kubernetes says how it is made")
+	}
+	api, err := newClient(e.config)
+	if err != nil {
+		return container.Info{}, err
+	}
+	c, err := join(ctx, api, e.config)
 	if err != nil {
 		return container.Info{}, err
 	}
 	e.cluster = c
 	return c.info, nil
-}
-
-func connect(ctx context.Context, config Config) (*cluster, error) {
-	if config.Image == "" {
-		return nil, backends.Refuse("no image has sandboxmcp for the pods of the cluster", "name it in kubernetes.image: sandboxmcp setup kubernetes says how it is made")
-	}
-	api, err := newClient(config)
-	if err != nil {
-		return nil, err
-	}
-	return join(ctx, api, config)
 }
 
 // join makes this server one of those that use a cluster.
