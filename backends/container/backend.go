@@ -19,7 +19,8 @@ import (
 type Backend struct {
 	engine  Engine
 	config  Config
-	state   stateCache
+	asking  chan struct{} // semaphore: held while asking the engine what it is
+	known   *engineState  // its answer
 	pool    *pool.Pool[poolKey, *initHandle]
 	images  sync.Map      // namedImage by language, from the last lookup
 	pulling chan struct{} // semaphore: held by a fetch of an image
@@ -49,7 +50,7 @@ func New(e Engine, c Config) *Backend {
 		c.Progress = func(string) {}
 	}
 	b := &Backend{engine: e, config: c, running: map[*sandbox]struct{}{}}
-	b.state.sem, b.pulling, b.probing = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	b.asking, b.pulling, b.probing = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.plans, b.pool = map[poolKey]*plan{}, b.newPool()
 	return b
@@ -152,7 +153,7 @@ func (b *Backend) close() error {
 	b.pool.Close()
 	closing.Wait()
 	b.work.Wait()
-	if s := b.state.known; s != nil { // no container is left: other servers may see that this one has ended
+	if s := b.known; s != nil { // no container is left: other servers may see that this one has ended
 		s.instance.close()
 	}
 	errs = append(errs, b.removeErr)
@@ -163,12 +164,6 @@ func (b *Backend) close() error {
 }
 
 var _ backends.Backend = (*Backend)(nil)
-
-// stateCache keeps the engineState, which is found out once.
-type stateCache struct {
-	sem   chan struct{} // semaphore: held while finding out
-	known *engineState
-}
 
 // engineState holds the facts about the engine and this server that all containers of a backend share.
 type engineState struct {
@@ -182,15 +177,14 @@ type engineState struct {
 // engineState connects to the engine, checks our own binary and takes the server's lock, once. What killed servers left
 // is then removed in the background.
 func (b *Backend) engineState(ctx context.Context) (*engineState, error) {
-	g := &b.state
 	select {
-	case g.sem <- struct{}{}:
-		defer func() { <-g.sem }()
+	case b.asking <- struct{}{}:
+		defer func() { <-b.asking }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if g.known != nil {
-		return g.known, nil
+	if b.known != nil {
+		return b.known, nil
 	}
 	info, err := b.engine.Info(ctx)
 	if err != nil {
@@ -205,7 +199,7 @@ func (b *Backend) engineState(ctx context.Context) (*engineState, error) {
 	if s.instance, err = newServerLock(b.config.StateDir); err != nil {
 		return nil, fmt.Errorf("say in %s that this server lives: %w", b.config.StateDir, err)
 	}
-	g.known = s
+	b.known = s
 	if done, err := b.use(); err == nil {
 		go func() {
 			defer done()

@@ -15,7 +15,7 @@ func TestOrphans(t *testing.T) {
 	d, c := newDouble(), config(t)
 	alive := New(d, c)
 	begin(t, alive, request()).Close()
-	living := alive.state.known.instance
+	living := alive.known.instance
 
 	dead, _ := newServerLock(c.StateDir)
 	dead.file.Close() // as a kernel does for a process that was killed
@@ -60,7 +60,7 @@ func TestOrphans(t *testing.T) {
 		return wrong
 	}
 	hosttest.Until(t, "what was of the dead is gone", func() bool { return len(check()) == 0 })
-	if !living.alive(living.name) || !next.state.known.instance.alive(living.name) || next.state.known.instance.alive(dead.name) {
+	if !living.alive(living.name) || !next.known.instance.alive(living.name) || next.known.instance.alive(dead.name) {
 		t.Error("who lives is not known")
 	}
 	for id := range containers {

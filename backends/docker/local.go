@@ -3,7 +3,6 @@ package docker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -37,12 +36,12 @@ func (l *link) local(ctx context.Context, dir string) (bool, error) {
 		return false, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
+		return false, err
 	}
 	removeStale(dir)
 	f, err := os.CreateTemp(dir, markerPrefix+"*")
 	if err != nil {
-		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
+		return false, err
 	}
 	f.Close()
 	defer os.Remove(f.Name())
@@ -51,7 +50,7 @@ func (l *link) local(ctx context.Context, dir string) (bool, error) {
 	}
 	// And it must not see one that is not there, or else its answers mean nothing.
 	if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
+		return false, err
 	}
 	there, err := l.sees(ctx, f.Name())
 	return !there && err == nil, err
@@ -103,5 +102,5 @@ func (l *link) sees(ctx context.Context, file string) (bool, error) {
 	case errdefs.IsInvalidArgument(err):
 		return false, nil
 	}
-	return false, l.explain("find out whether Docker sees our files", err)
+	return false, err
 }

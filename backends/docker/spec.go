@@ -79,7 +79,7 @@ func (l *link) hostConfig(c container.Container) *api.HostConfig {
 		Sysctls:   c.Sysctls,
 		Resources: l.resources(c.Resources),
 	}
-	h.Ulimits, h.DeviceRequests = ulimits(c.Files), gpus(c.GPUs)
+	h.Ulimits, h.DeviceRequests = ulimits(int64(c.Files)), gpus(c.GPUs)
 	return h
 }
 
@@ -104,13 +104,9 @@ func (l *link) resources(r container.Resources) api.Resources {
 
 // ulimits are the limits of each process, and of all of a user. There are no core files: 1 byte is the kernel's word
 // for none, also where core_pattern is a pipe.
-func ulimits(files uint64) []*api.Ulimit {
+func ulimits(files int64) []*api.Ulimit {
 	processes := int64(container.Processes())
-	u := []*api.Ulimit{{Name: "core", Soft: 1, Hard: 1}, {Name: "nproc", Soft: processes, Hard: processes}}
-	if files > 0 {
-		u = append(u, &api.Ulimit{Name: "nofile", Soft: int64(files), Hard: int64(files)})
-	}
-	return u
+	return []*api.Ulimit{{Name: "core", Soft: 1, Hard: 1}, {Name: "nproc", Soft: processes, Hard: processes}, {Name: "nofile", Soft: files, Hard: files}}
 }
 
 // gpus requests graphics processors from whatever driver the engine has for them.
@@ -163,10 +159,8 @@ func tmpfs(c container.Container) map[string]string {
 // has to make a directory for that, so it can't be read-only; but it belongs to root, and nobody else may write.
 func cover(volume string, ours []string) string {
 	const options = "size=4k,nr_inodes=64,mode=555,nosuid,nodev,noexec"
-	for _, p := range ours {
-		if paths.Below(p, volume) {
-			return options
-		}
+	if slices.ContainsFunc(ours, func(p string) bool { return paths.Below(p, volume) }) {
+		return options
 	}
 	return options + ",ro"
 }

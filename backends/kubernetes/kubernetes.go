@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,13 +57,7 @@ func New(c Config) container.Engine {
 // Promised are the layers that every sandbox has: those of all engines, but for the view of cgroups, which nodes with
 // cgroup v1 share.
 func Promised() []string {
-	var all []string
-	for _, l := range backends.EngineLayers {
-		if l != backends.LayerCgroupNS {
-			all = append(all, l)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(backends.EngineLayers), func(l string) bool { return l == backends.LayerCgroupNS })
 }
 
 // Backend is [container.Backend] with the promises of pods.

@@ -23,16 +23,8 @@ const (
 
 // Fill makes a volume with the content of an archive, unless a whole one exists, through a helper: a container that mounts it
 // and never runs, for engines unpack archives into such, too. create is the engine's.
-func (c *Client) Fill(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string, create func(context.Context, container.Container) (string, error)) error {
-	return c.Explain("fill volume "+volume, c.fill(ctx, volume, archive, labels, func() (string, error) {
-		return create(ctx, container.Container{
-			Name: volume + "-seed", Image: image, Args: []string{seedPath}, User: "0:0", Labels: labels, Files: 64,
-			Binds: []container.Bind{{Host: volume, Inside: seedPath, Write: true}},
-		})
-	}))
-}
-
-func (c *Client) fill(ctx context.Context, volume string, archive io.Reader, labels map[string]string, create func() (string, error)) (err error) {
+func (c *Client) Fill(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string, create func(context.Context, container.Container) (string, error)) (err error) {
+	defer func() { err = c.Explain("fill volume "+volume, err) }()
 	// That it is there already, with other labels or the same, is no error.
 	if err := c.Retry(ctx, func(l Link) error {
 		_, err := l.VolumeCreate(ctx, moby.VolumeCreateOptions{Name: volume, Driver: "local", Labels: labels})
@@ -40,7 +32,13 @@ func (c *Client) fill(ctx context.Context, volume string, archive io.Reader, lab
 	}); err != nil {
 		return err
 	}
-	id, err := c.helper(ctx, volume+"-seed", create)
+	name := volume + "-seed"
+	id, err := c.helper(ctx, name, func() (string, error) {
+		return create(ctx, container.Container{
+			Name: name, Image: image, Args: []string{seedPath}, User: "0:0", Labels: labels, Files: 64,
+			Binds: []container.Bind{{Host: volume, Inside: seedPath, Write: true}},
+		})
+	})
 	if err != nil {
 		return err
 	}
