@@ -191,15 +191,15 @@ func (c *cluster) adopt(ctx context.Context, of container.Container, pool string
 		"metadata": meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name}, Owners: []owner{c.lease.owner()}},
 		"spec": object{"warmPoolRef": named{pool},
 			"lifecycle": object{"shutdownTime": time.Now().Add(longestPod * time.Second).UTC().Truncate(time.Second), "shutdownPolicy": "Delete"}}}
-	claim := func(n *note) { n.claim = of.Name }
-	c.noted(of.Name, claim)
+	adopted := func(n *note) { n.adoption = of.Name }
+	c.noted(of.Name, adopted)
 	if err = c.do(ctx, http.MethodPost, c.in(agentAPI, "sandboxclaims", ""), nil, made, &o); err == nil {
 		id, err = c.bound(ctx, o)
 	}
 	if err != nil {
 		return "", wrap(err, "claim a pod of "+pool)
 	}
-	c.noted(id, claim)
+	c.noted(id, adopted)
 	c.pods.track(id)
 	return id, wrap(c.mark(ctx, id, of), "claim pod "+id)
 }
@@ -282,7 +282,7 @@ func (c *cluster) takeClaimed(ctx context.Context, of container.Container) (id s
 // knowClaimed remembers the claim that a pod of another server, or of an earlier one, says it was had by.
 func (c *cluster) knowClaimed(p pod) {
 	if by := p.Meta.Labels[labelClaimed]; by != "" {
-		c.noted(p.Meta.Name, func(n *note) { n.claim = by })
+		c.noted(p.Meta.Name, func(n *note) { n.adoption = by })
 	}
 }
 
@@ -296,7 +296,7 @@ func (c *cluster) release(ctx context.Context, pod, by string) error {
 	if err = c.get(ctx, c.in("v1", "pods", pod), nil, nil); isStatus(err, http.StatusNotFound) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		maps.DeleteFunc(c.notes, func(_ string, n note) bool { return n.claim == by })
+		maps.DeleteFunc(c.notes, func(_ string, n note) bool { return n.adoption == by })
 	}
 	return err
 }

@@ -145,7 +145,7 @@ func (c *cluster) Place(id string) string {
 	}
 	name, _, _ := strings.Cut(image, "@")
 	how := ""
-	if by := c.noted(id, nil).claim; by != "" {
+	if by := c.noted(id, nil).adoption; by != "" {
 		how = ", by claim " + by
 	}
 	return fmt.Sprintf("%s@%s, pod %s/%s on node %s%s", name, digest, c.namespace, id, p.Spec.NodeName, how)
@@ -237,7 +237,7 @@ func (c *cluster) versionOf(id string) (version string) {
 func (c *cluster) delete(ctx context.Context, id, version string) error {
 	soon, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	if by := c.noted(id, nil).claim; by != "" { // or its controller makes the pod anew
+	if by := c.noted(id, nil).adoption; by != "" { // or its controller makes the pod anew
 		return c.release(soon, id, by)
 	}
 	options := object{"gracePeriodSeconds": 1}

@@ -96,10 +96,10 @@ type cluster struct {
 
 // note is what this server knows of a pod beside its state.
 type note struct {
-	stream  io.Closer // the connection
-	version string    // in which List has found it
-	offered bool      // it is idle, and another server may claim it
-	claim   string    // that it was had by
+	stream   io.Closer // the connection
+	version  string    // in which List has found it
+	offered  bool      // it is idle, and another server may claim it
+	adoption string    // name of the claim that it was had by
 }
 
 // noted returns the note of a pod, and changes it if change is not nil.

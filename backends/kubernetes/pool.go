@@ -41,7 +41,7 @@ func (c *cluster) hangUp(id string) {
 
 // Offer implements [container.Shared].
 func (c *cluster) Offer(ctx context.Context, id string) error {
-	if c.noted(id, nil).claim != "" { // others claim another one
+	if c.noted(id, nil).adoption != "" { // others claim another one
 		return nil
 	}
 	c.noted(id, func(n *note) { n.offered = true })
