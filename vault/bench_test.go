@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	unknown "github.com/sandboxmcp/sandboxmcp/vault/tokens"
 )
 
 // hundred returns values that look like keys and passwords of 16 to 60 characters.
@@ -93,6 +95,23 @@ func BenchmarkWrite(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkWriteThrough is the output of a run: redaction, and behind it the search for tokens that are in no vault.
+func BenchmarkWriteThrough(b *testing.B) {
+	values := hundred()
+	all := texts(values)
+	for _, name := range []string{"text", "log", "records", "json"} {
+		b.Run(name, func(b *testing.B) {
+			w := lease(b, values...).Writer(unknown.NewWriter(io.Discard, false, func(string) {}))
+			b.SetBytes(int64(len(all[name])))
+			for b.Loop() {
+				for p := range chunks(all[name], 32<<10) {
+					w.Write(p)
+				}
+			}
+		})
 	}
 }
 

@@ -31,37 +31,45 @@ type escaped struct {
 
 // at returns the character at place i.
 func (e escaped) at(i, level int) (char, int) {
-	if i < len(e.text) && !bytesOf[e.text[i]].special {
+	if i < len(e.text) && !bytesOf[e.text[i]].spells {
 		return char(e.text[i]), 1
 	}
-	if level == 0 {
-		return e.raw(i)
-	}
-	c, n := e.at(i, level-1)
-	var to char
-	var size int
-	switch c {
-	case '\\':
-		to, size = e.backslash(i+n, level-1)
-	case '%':
-		to, size = e.percent(i+n, level-1)
-	case '&':
-		to, size = e.entity(i+n, level-1)
-	case 0x1b:
-		to, size = e.colour(i+n, level-1)
-	default:
-		return c, n
-	}
-	switch to {
-	case more:
-		return more, 0
-	case end:
-		if c == '\\' || c == 0x1b {
-			return nothing, n
+	c, n := e.raw(i)
+	for inner := range level {
+		var to char
+		var size int
+		switch c {
+		case '\\':
+			to, size = e.backslash(i+n, inner)
+		case '%':
+			to, size = e.percent(i+n, inner)
+		case '&':
+			to, size = e.entity(i+n, inner)
+		case 0x1b:
+			to, size = e.colour(i+n, inner)
+		default:
+			return c, n
 		}
-		return c, n
+		switch {
+		case to == more:
+			return more, 0
+		case to != end:
+			c, n = to, n+size
+		case c == '\\' || c == 0x1b:
+			return nothing, n
+		case inner == 0 && e.unescaped(i+n):
+			return c, n // as at all levels
+		}
 	}
-	return to, n + size
+	return c, n
+}
+
+// unescaped reports whether there is no escape in what decides whether % or & at the byte before begins one.
+func (e escaped) unescaped(i int) bool {
+	for n := 0; n < maxEntity && i < len(e.text) && (isWord(e.text[i]) || e.text[i] == '#' || e.text[i] == '{'); n++ {
+		i++
+	}
+	return i < len(e.text) && !bytesOf[e.text[i]].spells
 }
 
 // raw returns the byte at place i, or nothing for characters without width.

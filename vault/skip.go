@@ -9,7 +9,8 @@ import (
 type kind struct {
 	plain, letter     byte // its symbols
 	isPlain, isLetter bool // whether it has them
-	special           bool // it is no character by itself
+	special           bool // it is no character by itself, or ends a line
+	spells            bool // it may begin what spells a character, or have no width
 	breaks            bool // it stands between no two letters of a word
 }
 
@@ -23,13 +24,16 @@ var bytesOf = func() (t [256]kind) {
 		case isWord(b) && b != '_' || b >= 0x80:
 			k.letter, k.isLetter = b, true
 			k.special = b == 0xc2 || b == 0xe2 || b == 0xef
+			k.spells = k.special
 		case b == '+' || b == '\t': // a URL has + for a blank
 			k.plain = ' '
 		case b == '=': // mail breaks lines behind one
 			k.isPlain = false
 		case b == '\n':
 			k.isPlain, k.special = false, true
-		case b == 0 || b == '\r' || b == '\\' || b == '%' || b == '&' || b == 0x1b:
+		case b == '\\' || b == '%' || b == '&' || b == 0x1b:
+			k.special, k.spells = true, true
+		case b == 0 || b == '\r':
 			k.special = true
 		case b < ' ':
 			k.breaks = true
@@ -197,8 +201,9 @@ func (s *scan) inspect(e escaped, i int, last lasts) (int, lasts) {
 	if to+window > len(e.text) {
 		return i, last
 	}
-	for from := i + s.slowFrom; from < to; from++ {
-		if s.raw.has(numberOf(e.text[from : from+window])) {
+	raw := numberOf(e.text[i+s.slowFrom : i+s.slowFrom+window-1])
+	for _, b := range e.text[i+s.slowFrom+window-1 : to+window-1] {
+		if raw = raw<<8 | uint64(b); s.raw.has(raw) {
 			return i, last
 		}
 	}

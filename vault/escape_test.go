@@ -1,0 +1,55 @@
+package vault
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// levelByLevel reads the character at place i as at does, one level after the other and without a short way.
+func levelByLevel(e escaped, i, level int) (char, int) {
+	if level == 0 {
+		return e.raw(i)
+	}
+	c, n := levelByLevel(e, i, level-1)
+	to, size := c, 0
+	switch c {
+	case '\\':
+		to, size = e.backslash(i+n, level-1)
+	case '%':
+		to, size = e.percent(i+n, level-1)
+	case '&':
+		to, size = e.entity(i+n, level-1)
+	case 0x1b:
+		to, size = e.colour(i+n, level-1)
+	default:
+		return c, n
+	}
+	switch {
+	case to == more:
+		return more, 0
+	case to == end && (c == '\\' || c == 0x1b):
+		return nothing, n
+	case to == end:
+		return c, n
+	}
+	return to, n + size
+}
+
+// Escapes in escapes are read the same as level by level, wherever they stand.
+func TestLevels(t *testing.T) {
+	parts := []string{`\`, `\\`, "%", "%25", "&", "&amp;", "&#", "&#x", "#", ";", "x", "u", "u{", "{", "}", "\x1b", "[", "31m", "5c", "005c", "26", "0026",
+		"amp", "x26", "u0026", "D83D", "DE00", "134", "n", "_", " ", "\n", "\x00", "\u00ad", "\u200b", "\xe2\x80", "é", "sort=", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 200_000 {
+		var text []byte
+		for range 1 + r.IntN(7) {
+			text = append(text, parts[r.IntN(len(parts))]...)
+		}
+		e := escaped{text, r.IntN(2) == 0}
+		i, level := r.IntN(len(text)), r.IntN(levels+1)
+		c, n := e.at(i, level)
+		if want, size := levelByLevel(e, i, level); c != want || n != size {
+			t.Fatalf("%q (last %v) at %d, level %d: got %#x of %d bytes, want %#x of %d", text, e.last, i, level, c, n, want, size)
+		}
+	}
+}
