@@ -27,7 +27,7 @@ type leased struct {
 	secrets    []secret
 	matcher    *matcher // nil if nothing is redacted
 	unredacted []string // names of the secrets that are not redacted
-	release    []func() // wipe the matcher's copies
+	memory     *slab    // of the values, and of the matcher's copies
 }
 
 type secret struct {
@@ -36,20 +36,12 @@ type secret struct {
 	to          Binding
 	placeholder string // of a bound one
 	header      string // of a bound one, see Bound
-
-	pages   *pages // where value is
-	release func() // wipes value; nil if value is the only copy
 }
 
 // newLease takes ownership of the values.
-func newLease(secrets []secret) *Lease {
+func newLease(secrets []secret, p *pages) *Lease {
 	in := &leased{secrets: secrets}
 	var parts, keys [][]byte
-	keep := func(to *[][]byte, s secret, part []byte) {
-		stored, release := s.pages.keep(part)
-		clear(part)
-		*to, in.release = append(*to, stored), append(in.release, release)
-	}
 	rest := make([][][]byte, len(secrets))
 	for i, s := range secrets {
 		if s.to.bound() {
@@ -60,27 +52,46 @@ func newLease(secrets []secret) *Lease {
 			in.unredacted = append(in.unredacted, s.name)
 			continue
 		}
-		for _, key := range edges(s.value) {
-			keep(&keys, s, key)
-		}
+		keys = append(keys, edges(s.value)...)
 	}
 	// Whole values come before their lines: maxValues cuts the lines first.
 	for more := true; more; {
 		more = false
-		for i, s := range secrets {
+		for i := range rest {
 			if len(rest[i]) == 0 {
 				continue
 			}
 			if len(parts) < maxValues {
-				keep(&parts, s, rest[i][0])
+				parts = append(parts, rest[i][0])
 			} else {
 				clear(rest[i][0])
 			}
 			rest[i], more = rest[i][1:], true
 		}
 	}
+	in.keep(p, parts, keys)
 	in.matcher = newMatcher(parts, keys)
 	return &Lease{func() *leased { return in }}
+}
+
+// keep moves the values, and the lists of parts of them, into the lease's own memory.
+func (in *leased) keep(p *pages, lists ...[][]byte) {
+	size := 0
+	for _, s := range in.secrets {
+		size += len(s.value)
+	}
+	for _, part := range slices.Concat(lists...) {
+		size += len(part)
+	}
+	in.memory = p.take(size)
+	for i := range in.secrets {
+		in.secrets[i].value = in.memory.move(in.secrets[i].value)
+	}
+	for _, list := range lists {
+		for i := range list {
+			list[i] = in.memory.move(list[i])
+		}
+	}
 }
 
 // Names returns the names of the secrets in the order of the request.
@@ -163,11 +174,8 @@ func (l *Lease) Close() {
 		return
 	}
 	in.closed = true
-	wipe(in.secrets)
 	in.matcher.wipe()
-	for _, release := range in.release {
-		release()
-	}
+	in.memory.release()
 }
 
 func (l *Lease) empty() bool { return l == nil || l.inner == nil }
@@ -192,10 +200,6 @@ func (l *Lease) use() (m *matcher, release func(), err error) {
 
 func wipe(secrets []secret) {
 	for _, s := range secrets {
-		if s.release != nil {
-			s.release()
-			continue
-		}
 		clear(s.value)
 	}
 }

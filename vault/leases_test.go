@@ -10,8 +10,8 @@ import (
 func TestLeases(t *testing.T) {
 	first, second := "first-"+"of-two-secrets", "second-"+"of-two-secrets"
 	all := Leases{
-		newLease([]secret{{name: "A", value: []byte(first)}}),
-		newLease([]secret{{name: "B", value: []byte(second)}}),
+		newLease([]secret{{name: "A", value: []byte(first)}}, &pages{}),
+		newLease([]secret{{name: "B", value: []byte(second)}}, &pages{}),
 	}
 	text := "a " + second + " b " + first + " c"
 	want := "a " + Mark + " b " + Mark + " c"

@@ -1,9 +1,6 @@
 package vault
 
-import (
-	"slices"
-	"sync"
-)
+import "sync"
 
 // matcher has the words of a lease. After prepare it does not change, and any number of scans may use it.
 type matcher struct {
@@ -33,13 +30,10 @@ func (m *matcher) prepare() {
 	})
 }
 
-// wipe clears the values. The matcher must not be used any more.
+// wipe clears the encodings. The matcher must not be used any more.
 func (m *matcher) wipe() {
 	if m == nil {
 		return
-	}
-	for _, v := range slices.Concat(m.values, m.keys) { // no text came, or they are words now
-		clear(v)
 	}
 	for _, d := range []*dictionary{m.all, m.letters, m.raw} {
 		if d != nil {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Values of all sizes, kept and released in any order by many at once, never share a byte, and what is
-// released is wiped and given back.
+// Values of all sizes, leased and released by many at once, never share a byte, and all memory is given back.
 func TestPages(t *testing.T) {
 	p := &pages{}
 	var all sync.WaitGroup
@@ -17,58 +16,59 @@ func TestPages(t *testing.T) {
 			for i := range 300 {
 				n := []int{1, 63, 64, 65, 4096, 20_000, MaxValue}[(i+g)%7]
 				value := bytes.Repeat([]byte{byte(1 + g), byte(i)}, n/2+1)[:n]
-				one, releaseOne := p.keep(value)
-				two, releaseTwo := p.keep(value)
+				s, other := p.take(2*n), p.take(n)
+				one, two, three := s.move(bytes.Clone(value)), s.move(bytes.Clone(value)), other.move(bytes.Clone(value))
 				two[0]++
-				if !bytes.Equal(one, value) || len(two) != n {
+				if !bytes.Equal(one, value) || !bytes.Equal(three, value) || len(two) != n || cap(one) != n {
 					t.Errorf("%d bytes are not as they were", n)
 				}
-				releaseOne()
+				other.release()
 				if two[0] != value[0]+1 || !bytes.Equal(two[1:], value[1:]) {
 					t.Errorf("%d bytes changed when others were released", n)
 				}
-				releaseTwo()
-				releaseTwo() // a second time is nothing
+				s.release()
 			}
 		})
 	}
 	all.Wait()
-	if limit := len(slotSizes) * regionSize; p.mapped > limit {
-		t.Errorf("%d bytes stay mapped, more than %d", p.mapped, limit)
+	if n := p.mapped.Load(); n != 0 {
+		t.Errorf("%d bytes stay mapped", n)
 	}
 }
 
 // Hundreds of secrets in a thousand sessions stay within the bound, and all comes back.
 func TestPagesAreBounded(t *testing.T) {
 	p := &pages{}
-	long := []byte(strings.Repeat("x", MaxValue))
-	var releases []func()
-	for range maxMapped/regionSize + 10 {
-		stored, release := p.keep(long)
-		if !bytes.Equal(stored, long) {
+	long := strings.Repeat("x", MaxValue)
+	var slabs []*slab
+	for range maxMapped/MaxValue + 10 {
+		s := p.take(MaxValue)
+		if string(s.move([]byte(long))) != long {
 			t.Fatal("what is beyond the bound is not kept")
 		}
-		releases = append(releases, release)
+		slabs = append(slabs, s)
 	}
-	if p.mapped > maxMapped {
-		t.Errorf("%d bytes are mapped, more than %d", p.mapped, maxMapped)
+	if n := p.mapped.Load(); n > maxMapped {
+		t.Errorf("%d bytes are mapped, more than %d", n, maxMapped)
 	}
-	for _, release := range releases {
-		release()
+	for _, s := range slabs {
+		s.release()
 	}
-	if p.mapped > regionSize {
-		t.Errorf("%d bytes stay mapped", p.mapped)
+	if n := p.mapped.Load(); n != 0 {
+		t.Errorf("%d bytes stay mapped", n)
 	}
 }
 
+// Memory that is not mapped is wiped, and so is what was moved.
 func TestNoPages(t *testing.T) {
-	var p *pages
-	value := []byte("the value")
-	stored, release := p.keep(value)
-	if !bytes.Equal(stored, value) || &stored[0] == &value[0] {
-		t.Errorf("got %q", stored)
+	p := &pages{}
+	p.mapped.Store(maxMapped)
+	s, value := p.take(9), []byte("the value")
+	moved := s.move(value)
+	if string(moved) != "the value" || value[0] != 0 {
+		t.Errorf("got %q, and %q stays", moved, value)
 	}
-	if release(); stored[0] != 0 {
+	if s.release(); moved[0] != 0 {
 		t.Error("it is not wiped")
 	}
 }

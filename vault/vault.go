@@ -9,6 +9,7 @@
 package vault
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -70,7 +71,7 @@ func (v *Vault) Lease(ctx context.Context, namespace string, keys []string) (*Le
 		}
 		secrets = append(secrets, s)
 	}
-	return newLease(secrets), nil
+	return newLease(secrets, v.pages()), nil
 }
 
 // Value is a secret that somebody brings along.
@@ -89,11 +90,9 @@ func (v *Vault) LeaseValues(values []Value) (*Lease, error) {
 			wipe(secrets)
 			return nil, fmt.Errorf("secret %s: %w", one.Name, err)
 		}
-		s := secret{name: one.Name, to: one.To.clone(), header: one.Header, pages: v.pages()}
-		s.value, s.release = s.pages.keep(one.Value)
-		secrets = append(secrets, s)
+		secrets = append(secrets, secret{name: one.Name, value: bytes.Clone(one.Value), to: one.To.clone(), header: one.Header})
 	}
-	return newLease(secrets), nil
+	return newLease(secrets, v.pages()), nil
 }
 
 // find returns one secret after checking that a program can be given its value.
@@ -109,10 +108,7 @@ func (v *Vault) find(ctx context.Context, namespace, key string) (secret, error)
 		clear(value)
 		return secret{}, fmt.Errorf("secret %s of namespace %s: %w", key, namespace, err)
 	}
-	s := secret{name: key, to: to.clone(), pages: v.pages()}
-	s.value, s.release = s.pages.keep(value)
-	clear(value)
-	return s, nil
+	return secret{name: key, value: value, to: to.clone()}, nil
 }
 
 // get asks the stores in order.
