@@ -138,7 +138,7 @@ func (l *Log) connect(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// check refuses a database that this program cannot continue, and upgrades version 1.
+// check refuses a database that this program cannot continue.
 func (l *Log) check(ctx context.Context) error {
 	id, err := one[int64](ctx, l.db, "PRAGMA application_id")
 	if err != nil {
@@ -148,15 +148,10 @@ func (l *Log) check(ctx context.Context) error {
 		return errForeign
 	}
 	version, err := one[int64](ctx, l.db, "PRAGMA user_version")
-	switch {
-	case err != nil:
-		return err
-	case version == 1:
-		return l.upgrade(ctx)
-	case version != schemaVersion:
-		return fmt.Errorf("its format is version %d, and this program knows version %d: use the newer sandboxmcp", version, schemaVersion)
+	if err == nil && version != schemaVersion {
+		err = fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it", version, schemaVersion)
 	}
-	return nil
+	return err
 }
 
 // Close waits for the appends under way, signs what was appended, and closes the log. Later appends are errors. An

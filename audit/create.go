@@ -14,12 +14,9 @@ import (
 )
 
 //go:embed schema.sql
-var schema string // version 1
+var schema string
 
-//go:embed schema2.sql
-var schema2 string // what makes it version 2
-
-// The application_id and user_version that the schemas set.
+// The application_id and user_version that the schema sets.
 const (
 	schemaID      = 0x73626d61
 	schemaVersion = 2
@@ -48,24 +45,8 @@ func find(ctx context.Context, path string) (os.FileInfo, error) {
 
 // create makes a new log at path, whole, unless there is one.
 func create(ctx context.Context, path string) error {
-	return statefile.CreateDatabase(ctx, path, newKind, schema+schema2, func(path string) string { return statefile.Database(path, lockWait) })
+	return statefile.CreateDatabase(ctx, path, newKind, schema, func(path string) string { return statefile.Database(path, lockWait) })
 }
 
 // newKind is in the name of a log that is being made.
 const newKind = "audit"
-
-// upgrade migrates a log from version 1 to version 2 in one transaction: a killed process has changed nothing, and of
-// several processes the first does it. A program of version 1 that has the log open may go on appending: its table
-// does not change.
-func (l *Log) upgrade(ctx context.Context) error {
-	var w writer
-	defer w.close()
-	if err := w.begin(l); err != nil {
-		return err
-	}
-	version, err := one[int64](ctx, w.conn, "PRAGMA user_version")
-	if err == nil && version == 1 {
-		_, err = w.conn.ExecContext(ctx, schema2)
-	}
-	return w.end(err)
-}

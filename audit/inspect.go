@@ -47,7 +47,7 @@ func pristine(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(ctx, schema+schema2); err != nil {
+	if _, err := db.ExecContext(ctx, schema); err != nil {
 		return nil, err
 	}
 	return objects(ctx, db)

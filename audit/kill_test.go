@@ -2,9 +2,7 @@ package audit
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -260,88 +257,6 @@ func TestSealKeepsRows(t *testing.T) {
 	if r := wantSigned(t, path, 500, 'a'); len(r.Segments) != 0 {
 		t.Errorf("got %+v", r.Segments)
 	}
-}
-
-// version1 makes a log as version 1 of the format left it.
-func version1(t testing.TB, rows int) string {
-	t.Helper()
-	path := logPath(t)
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", statefile.Database(path, lockWait))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	if _, err := db.Exec(schema + "BEGIN"); err != nil {
-		t.Fatal(err)
-	}
-	prev := make([]byte, hashSize)
-	for i := range rows {
-		r := Row{Seq: int64(i + 1), Time: time.Unix(0, int64(i)), Kind: fmt.Sprint("k", i%3), Run: fmt.Sprint("r", i), Data: []byte("{}"), Prev: fmt.Sprintf("%x", prev)}
-		hash := sum(r)
-		if _, err := db.Exec(insertRow, r.Seq, i, r.Kind, r.Run, "", "{}", prev, hash[:]); err != nil {
-			t.Fatal(err)
-		}
-		prev = hash[:]
-	}
-	if _, err := db.Exec("COMMIT"); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func TestUpgrade(t *testing.T) {
-	path := version1(t, 3000)
-	l := openLog(t, path)
-	wantSound(t, l, 3000)
-	l.Close()
-	l = openSigned(t, path, signing(0))
-	fill(t, l, 2)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	wantSigned(t, path, 3002, 'a')
-}
-
-// All of many processes that open it at once get the new one.
-func TestUpgradeAtOnce(t *testing.T) {
-	path := version1(t, 2000)
-	var g sync.WaitGroup
-	for range 8 {
-		g.Go(func() {
-			if out, err := command(t, "runs", path, 5).Output(); err != nil {
-				t.Errorf("%v: %s", err, out)
-			}
-		})
-	}
-	g.Wait()
-	wantSound(t, openLog(t, path), 2000+8*10)
-}
-
-// Killed while it upgrades, a process leaves version 1 or version 2, whole.
-func TestKillUpgrade(t *testing.T) {
-	kills := hosttest.Long(8, 40)
-	original, old := version1(t, 8000), 0
-	content, err := os.ReadFile(original)
-	if err != nil {
-		t.Fatal(err)
-	}
-	within := lasts(t, "open", copyLog(t, original))
-	for range kills {
-		path := copyLog(t, original)
-		killer(t, within, "open", path)
-		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now[:100], content[:100]) {
-			old++
-		}
-		l := openLog(t, path)
-		fill(t, l, 1)
-		wantSound(t, l, 8001)
-		l.Close()
-	}
-	t.Logf("%d of %d were killed before the new format was in the file", old, kills)
 }
 
 // Processes that sign one log at once, open and close it for each run, or seal it meanwhile.

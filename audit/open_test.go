@@ -115,7 +115,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"without the last page", log[:len(log)-4096], "", []string{"damaged", "move it", "backup"}},
 		{"without the first page", log[4096:], "", []string{"damaged", "move it", "backup"}},
 		{"a foreign database", log, "PRAGMA application_id = 252006673", []string{"not an audit log", "another file"}},
-		{"a newer format", log, "PRAGMA user_version = 3", []string{"version 3", "newer sandboxmcp"}},
+		{"a newer format", log, "PRAGMA user_version = 3", []string{"version 3", "the sandboxmcp that wrote it"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ const noCheckpoints = "DROP TRIGGER checkpoints_no_delete; DROP TRIGGER tree_no_
 func unsign(t *testing.T, path string) {
 	t.Helper()
 	var remake []string
-	for _, s := range strings.SplitAfter(schema2, "END;") {
+	for _, s := range strings.SplitAfter(schema, "END;") {
 		if i := strings.Index(s, "CREATE TRIGGER"); i >= 0 && (strings.Contains(s, "checkpoints_no_delete") || strings.Contains(s, "tree_no_delete")) {
 			remake = append(remake, s[i:])
 		}

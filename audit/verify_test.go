@@ -103,11 +103,11 @@ func chainedElsewhere(r Row) string {
 	return fmt.Sprintf("UPDATE audit SET prev = x'%s', hash = x'%x' WHERE seq = %d", r.Prev, hash, r.Seq)
 }
 
-// triggers makes the dropped triggers again as they were, but for one, which gets another body.
+// triggers makes the dropped triggers of the rows again as they were, but for one, which gets another body.
 func triggers(other, body string) string {
 	var made []string
 	for _, s := range strings.SplitAfter(schema, "END;") {
-		i := strings.Index(s, "CREATE TRIGGER")
+		i := strings.Index(s, "CREATE TRIGGER audit_")
 		if i < 0 {
 			continue
 		}

@@ -72,7 +72,7 @@ const foldLate = 4000
 // open gets the connection, and turns off SQLite's own waiting: for locks, since it sleeps for up to
 // 100 ms between two looks (with 32 processes that append all the time, some waited for seconds), and for
 // the disk, since only we know whether somebody waits for that. Folding the -wal file waits as ever. Waiting for
-// locks ends last: the other pragmas read the schema, which a process that closes or upgrades the log may hold.
+// locks ends last: the other pragmas read the schema, which a process that closes the log may hold.
 func (w *writer) open(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
