@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -56,31 +57,102 @@ func (l *Log) failed(what string, err error) error {
 
 // each calls do for the rows that f chooses, until it returns false.
 func (l *Log) each(ctx context.Context, f Filter, do func(Row) bool) error {
-	if f.Sealed {
-		return l.eachSealed(ctx, f, do)
+	if f.Limit > 0 && f.After < math.MaxInt64 {
+		return l.newest(ctx, f, do)
 	}
-	from, left := f.After+1, math.MaxInt
-	if f.Limit > 0 {
-		left = f.Limit
-		rows, args := f.query("seq", from)
-		oldest := "SELECT coalesce(min(seq), ?) FROM (" + rows + " ORDER BY seq DESC LIMIT ?)"
-		args = append([]any{from}, append(args, f.Limit)...)
-		if err := l.db.QueryRowContext(ctx, oldest, args...).Scan(&from); err != nil {
+	for from := f.After + 1; from > f.After; { // it is not once it has run over the largest number
+		segments, err := l.sealed(ctx, f, from)
+		if err != nil {
 			return err
 		}
-	}
-	for left > 0 && from > f.After { // it is not once it has run over the largest number
-		rows, err := l.page(ctx, f, from, min(left, pageRows))
-		for _, r := range rows {
+		for _, s := range segments {
+			if more, err := s.each(ctx, f, func(r Row, _ []byte) bool { return do(r) }); err != nil || !more {
+				return err
+			}
+			from = s.Last + 1
+		}
+		page, err := l.page(ctx, f, from, pageRows)
+		if segments, err := l.sealed(ctx, f, from); err != nil {
+			return err
+		} else if len(segments) > 0 {
+			continue // rows may have left while the page was read
+		}
+		for _, r := range page {
 			if !do(r) {
 				return nil
 			}
 		}
-		if err != nil || len(rows) == 0 {
+		if err != nil || len(page) == 0 {
 			return err
 		}
-		left -= len(rows)
-		from = rows[len(rows)-1].Seq + 1
+		from = page[len(page)-1].Seq + 1
+	}
+	return nil
+}
+
+// sealed returns the segments that have row number from and those after it; none if f chooses no sealed rows.
+func (l *Log) sealed(ctx context.Context, f Filter, from int64) ([]Segment, error) {
+	if !f.Sealed {
+		return nil, nil
+	}
+	last, err := sealedUpTo(ctx, l.db)
+	if err != nil || last < from {
+		return nil, err
+	}
+	all, err := l.segments(ctx, l.db, from)
+	if err == nil && len(all) == 0 {
+		err = errors.New("its list of segments was changed: see sandboxmcp audit verify")
+	}
+	return all, err
+}
+
+// newest calls do for the newest rows that f chooses. It keeps f.Limit of them.
+func (l *Log) newest(ctx context.Context, f Filter, do func(Row) bool) error {
+	live := f
+	live.Limit, live.Sealed = 0, false
+	query, args := f.query("seq", f.After+1)
+	oldest, err := one[int64](ctx, l.db, "SELECT coalesce(min(seq), ?) FROM ("+query+" ORDER BY seq DESC LIMIT ?)",
+		append(append([]any{f.After + 1}, args...), f.Limit)...)
+	if err != nil {
+		return err
+	}
+	live.After = oldest - 1
+	var rows []Row
+	err = l.each(ctx, live, func(r Row) bool {
+		rows = append(rows, r)
+		return len(rows) < f.Limit
+	})
+	if err != nil {
+		return err
+	}
+	all, err := l.sealed(ctx, f, f.After+1) // after that, so that no row can have moved between the two
+	if err != nil {
+		return err
+	}
+	for _, s := range slices.Backward(all) {
+		left := f.Limit - len(rows)
+		if left <= 0 {
+			break
+		}
+		var older []Row
+		_, err := s.each(ctx, f, func(r Row, _ []byte) bool {
+			if len(rows) > 0 && r.Seq >= rows[0].Seq {
+				return false
+			}
+			if older = append(older, r); len(older) > 2*left {
+				older = slices.Clone(older[len(older)-left:])
+			}
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		rows = append(older[max(0, len(older)-left):], rows...)
+	}
+	for _, r := range rows {
+		if !do(r) {
+			return nil
+		}
 	}
 	return nil
 }

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
+	"time"
 )
 
 // each calls do for the rows of a segment that f chooses, and says whether there may be more. A file that
@@ -117,4 +120,48 @@ func (t texts) in(line []byte) bool {
 		}
 	}
 	return true
+}
+
+// mayHave reports whether rows that f chooses can be in a segment, as far as that is known without its file.
+func (f Filter) mayHave(s Segment) bool {
+	return s.Last > f.After && (f.Before <= 0 || s.First < f.Before) &&
+		(f.Since.IsZero() || !s.Newest.Before(f.Since)) &&
+		(f.Until.IsZero() || s.Oldest.Before(f.Until)) &&
+		!s.Newest.Before(began(f.Run).Add(-clockSlack))
+}
+
+// clockSlack is how far a clock may have been set back while a run was going on.
+const clockSlack = 24 * time.Hour
+
+// began returns the time at which a run began, by its name, a ULID: the first ten characters are milliseconds in
+// Crockford's base 32 (https://github.com/ulid/spec). For any other name it is the zero time.
+func began(run string) time.Time {
+	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	if len(run) != 26 || run[0] > '7' {
+		return time.Time{}
+	}
+	var ms int64
+	for i := range run {
+		n := strings.IndexByte(digits, run[i])
+		if n < 0 {
+			return time.Time{}
+		}
+		if i < 10 {
+			ms = ms<<5 | int64(n)
+		}
+	}
+	return time.UnixMilli(ms)
+}
+
+// chooses reports whether f chooses r, as the SQL of where does.
+func (f Filter) chooses(r Row) bool {
+	at := r.Time.UnixNano()
+	lacks := func(text string) bool { return !strings.Contains(string(r.Data), text) }
+	return r.Seq > f.After && (f.Before <= 0 || r.Seq < f.Before) && !slices.ContainsFunc(f.Contains, lacks) &&
+		(f.Namespace == "" || r.Namespace == f.Namespace) &&
+		(len(f.Namespaces) == 0 || slices.Contains(f.Namespaces, r.Namespace)) &&
+		(f.Run == "" || r.Run == f.Run) &&
+		(f.Since.IsZero() || at >= nanos(f.Since)) &&
+		(f.Until.IsZero() || at < nanos(f.Until)) &&
+		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, r.Kind))
 }
