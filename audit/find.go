@@ -13,34 +13,39 @@ import (
 // found is a row that was asked for.
 type found struct {
 	row     Row
-	receipt []byte   // of a sealed row
+	receipt []byte   // of a sealed row, or of a run
 	segment *Segment // that has it, or nil for the database
 }
 
 var errNothing = errors.New("the log has nothing about it")
 
-// find returns the row that Proof is about: the row of that number or, of a run, the row with the receipt or else the
-// last row.
+// find returns the row that Proof is about: the row of that number, or that of a run.
 func (l *Log) find(ctx context.Context, id string) (found, error) {
-	seq, err := strconv.ParseInt(id, 10, 64)
-	if err == nil {
+	if seq, err := strconv.ParseInt(id, 10, 64); err == nil {
 		return l.row(ctx, seq)
 	}
-	var receipt bool
-	err = l.db.QueryRowContext(ctx, `SELECT a.seq, r.seq IS NOT NULL FROM audit a LEFT JOIN receipts r ON r.seq = a.seq
-		WHERE a.run = ? AND a.run <> '' ORDER BY r.seq IS NULL, a.seq DESC LIMIT 1`, id).Scan(&seq, &receipt)
+	return l.rowOf(ctx, id)
+}
+
+// rowOf returns the row of a run with the receipt, the newest if there are several, or else the last row.
+func (l *Log) rowOf(ctx context.Context, run string) (found, error) {
+	var seq int64
+	var receipt []byte
+	err := l.db.QueryRowContext(ctx, `SELECT a.seq, r.envelope FROM audit a LEFT JOIN receipts r ON r.seq = a.seq
+		WHERE a.run = ? AND a.run <> '' ORDER BY r.seq IS NULL, a.seq DESC LIMIT 1`, run).Scan(&seq, &receipt)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return found{}, err
 	}
 	live := err == nil
-	if live && receipt {
-		return l.row(ctx, seq)
+	if receipt == nil {
+		sealed, err := l.findSealed(ctx, run)
+		if !live || err == nil && sealed.receipt != nil { // else the last row it is, whatever the segments may have
+			return sealed, err
+		}
 	}
-	sealed, err := l.findSealed(ctx, id)
-	if live && (err != nil || sealed.receipt == nil) { // then the last row it is, whatever the segments may have
-		return l.row(ctx, seq)
-	}
-	return sealed, err
+	about, err := l.row(ctx, seq)
+	about.receipt = receipt
+	return about, err
 }
 
 // row returns the row of a number.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -61,48 +60,39 @@ var ErrNoReceipt = errors.New("the log has no receipt of it")
 
 // Ended returns the row that a run's receipt came with, the newest if there are several, and that receipt, as Receipt does.
 func (l *Log) Ended(ctx context.Context, run string) (Row, []byte, error) {
-	receipt, err := l.Receipt(ctx, run)
-	if err != nil {
-		return Row{}, nil, err
-	}
-	found, err := l.find(ctx, run)
-	if sum := sha256.Sum256(receipt); err == nil && !bytes.Equal(receiptHash(found.row.Data), sum[:]) {
-		err = errors.New("another row than the one with its receipt is the last")
-	}
-	if hash := sum(found.row); err == nil && hex.EncodeToString(hash[:]) != found.row.Hash {
-		err = fmt.Errorf("row %d was edited", found.row.Seq)
+	about, err := l.receipted(ctx, run)
+	if hash := sum(about.row); err == nil && hex.EncodeToString(hash[:]) != about.row.Hash {
+		err = fmt.Errorf("row %d was edited: see sandboxmcp audit verify", about.row.Seq)
 	}
 	if err != nil {
-		return Row{}, nil, fmt.Errorf("row of run %s in audit log %q: %w: see sandboxmcp audit verify", quoted(run), l.path, explain(err, l.wait))
+		return Row{}, nil, l.failed("receipt of run "+quoted(run)+" in", err)
 	}
-	return found.row, receipt, nil
+	return about.row, about.receipt, nil
 }
 
 // Receipt returns the receipt of a run, byte for byte as it was appended, or the newest if there are several. It is
 // checked against the row that it came with. Of rows that are sealed it is read from their segment.
 func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
-	var seq int64
-	var data, envelope []byte
-	err := l.db.QueryRowContext(ctx, "SELECT a.seq, a.data, r.envelope FROM audit a JOIN receipts r ON r.seq = a.seq WHERE a.run = ? ORDER BY a.seq DESC LIMIT 1", run).Scan(&seq, &data, &envelope)
-	switch sum := sha256.Sum256(envelope); {
-	case errors.Is(err, sql.ErrNoRows):
-		envelope, err = l.sealedReceipt(ctx, run)
-	case err == nil && !bytes.Equal(receiptHash(data), sum[:]):
-		err = fmt.Errorf("it is not the one that row %d came with: see sandboxmcp audit verify", seq)
-	}
+	about, err := l.receipted(ctx, run)
 	if err != nil {
 		return nil, l.failed("receipt of run "+quoted(run)+" in", err)
 	}
-	return envelope, nil
+	return about.receipt, nil
 }
 
-// sealedReceipt looks for a receipt in the segments.
-func (l *Log) sealedReceipt(ctx context.Context, run string) (envelope []byte, err error) {
-	found, err := l.findSealed(ctx, run)
-	if err == nil && found.receipt == nil || err == errNothing { // and not that it may be in a segment that is not here
-		err = ErrNoReceipt
+// receipted returns the row of a run that came with a receipt.
+func (l *Log) receipted(ctx context.Context, run string) (found, error) {
+	about, err := l.rowOf(ctx, run)
+	if err == nil && about.receipt == nil { // or it is in a segment that is not here
+		_, err = l.findSealed(ctx, run)
 	}
-	return found.receipt, err
+	switch sum := sha256.Sum256(about.receipt); {
+	case err == nil && about.receipt == nil, err == errNothing:
+		err = ErrNoReceipt
+	case err == nil && !bytes.Equal(receiptHash(about.row.Data), sum[:]):
+		err = fmt.Errorf("it is not the one that row %d came with: see sandboxmcp audit verify", about.row.Seq)
+	}
+	return about, err
 }
 
 // attach stores the receipt of the row that was just put.

@@ -97,10 +97,11 @@ var rowLine, receiptOfLine = []byte(`{"seq":`), []byte(`{"receipt_of":`)
 
 // segmentReader reads the rows of a segment file.
 type segmentReader struct {
-	file  *bufio.Reader
-	lines *bufio.Reader // of what is compressed in it
-	ahead []byte        // the line after the last row
-	end   endLine       // once Next has returned io.EOF
+	file         *bufio.Reader
+	lines        *bufio.Reader // of what is compressed in it
+	ahead        []byte        // the line after the last row
+	row, receipt []byte        // the lines that next has returned
+	end          endLine       // once next has returned io.EOF
 }
 
 var errSegment = errors.New("it is not a whole segment file")
@@ -122,25 +123,30 @@ func newSegmentReader(r io.Reader) (*segmentReader, error) {
 	return s, nil
 }
 
-// next returns a row and its receipt, and io.EOF after the last.
-func (s *segmentReader) next() (r Row, receipt []byte, err error) {
+// next returns the line of a row and that of its receipt, nil if there is none, which are valid until the next call; and
+// io.EOF after the last.
+func (s *segmentReader) next() (row, receipt []byte, err error) {
 	if !bytes.HasPrefix(s.ahead, rowLine) {
-		return r, nil, s.finish()
+		return nil, nil, s.finish()
 	}
-	if err := exact(s.ahead, &r); err != nil {
+	s.row, s.ahead = s.ahead, s.row
+	if err := s.advance(); err != nil || !bytes.HasPrefix(s.ahead, receiptOfLine) {
+		return s.row, nil, err
+	}
+	s.receipt, s.ahead = s.ahead, s.receipt
+	return s.row, s.receipt, s.advance()
+}
+
+// parse reads lines as next returns them with f, which is exact or json.Unmarshal.
+func parse(row, receipt []byte, f func([]byte, any) error) (r Row, envelope []byte, err error) {
+	if err := f(row, &r); err != nil || receipt == nil {
 		return r, nil, err
 	}
-	if err := s.advance(); err != nil {
-		return r, nil, err
+	var line receiptLine
+	if err = f(receipt, &line); err == nil && line.Seq != r.Seq {
+		err = errSegment
 	}
-	if bytes.HasPrefix(s.ahead, receiptOfLine) {
-		var line receiptLine
-		if err := exact(s.ahead, &line); err != nil || line.Seq != r.Seq {
-			return r, nil, errSegment
-		}
-		return r, line.Envelope, s.advance()
-	}
-	return r, nil, nil
+	return r, line.Envelope, err
 }
 
 func (s *segmentReader) advance() error {
@@ -217,10 +223,16 @@ func readSegmentRows(f io.Reader, do func(r Row, receipt []byte) bool) (end endL
 	var c *chain
 	var first int64
 	for {
-		r, receipt, err := s.next()
+		line, receiptLine, err := s.next()
 		if err == io.EOF && c != nil {
 			return s.end, nil, nil
-		} else if err != nil {
+		}
+		var r Row
+		var receipt []byte
+		if err == nil {
+			r, receipt, err = parse(line, receiptLine, exact)
+		}
+		if err != nil {
 			return end, nil, errSegment
 		}
 		if c == nil {

@@ -56,35 +56,25 @@ func (f Filter) read(ctx context.Context, file io.Reader, do func(r Row, receipt
 		return false, err
 	}
 	texts := f.texts()
-	for bytes.HasPrefix(s.ahead, rowLine) {
-		var r Row
-		chosen := texts.in(s.ahead)
-		if chosen {
-			if err := json.Unmarshal(s.ahead, &r); err != nil {
-				return false, errSegment
-			}
-			chosen = f.chooses(r)
+	for {
+		line, receiptLine, err := s.next()
+		if err == io.EOF {
+			return true, nil
 		}
-		if err := s.advance(); err != nil {
+		if err = errors.Join(err, ctx.Err()); err != nil {
 			return false, err
 		}
-		var receipt receiptLine
-		if bytes.HasPrefix(s.ahead, receiptOfLine) {
-			if chosen && json.Unmarshal(s.ahead, &receipt) != nil {
-				return false, errSegment
-			}
-			if err := s.advance(); err != nil {
-				return false, err
-			}
+		if !texts.in(line) {
+			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return false, err
+		r, receipt, err := parse(line, receiptLine, json.Unmarshal)
+		if err != nil {
+			return false, errSegment
 		}
-		if chosen && !do(r, receipt.Envelope) {
+		if f.chooses(r) && !do(r, receipt) {
 			return false, nil
 		}
 	}
-	return true, nil
 }
 
 // texts are lists of texts: the line of a row that the filter chooses contains a text of each list.
