@@ -34,17 +34,12 @@ func (k *Keys) Trust() (*Trust, error) {
 
 func (k *Keys) trust(today PublicKey) (*Trust, error) {
 	t := NewTrust(today)
-	links, err := k.links()
+	before, err := k.predecessors()
 	if err != nil {
 		return nil, err
 	}
-	for next := today; ; {
-		old, ok := k.before(next, links[next.id])
-		if _, known := t.Find(old.id); !ok || known {
-			break
-		}
+	for old, ok := before[today.id]; ok && t.index(old.id) < 0; old, ok = before[old.id] {
 		t.add(old)
-		next = old
 	}
 	for _, old := range t.Keys()[1:] {
 		text, err := readStatement(k.revoked(old.id))
@@ -58,14 +53,14 @@ func (k *Keys) trust(today PublicKey) (*Trust, error) {
 	return t, nil
 }
 
-// links returns the directory's statements about successors, by the id of the successor. Their signatures are not
-// checked yet.
-func (k *Keys) links() (map[string][][]byte, error) {
+// predecessors returns the directory's keys that were replaced, by the ids of their successors: those of which a statement
+// says so that both have signed.
+func (k *Keys) predecessors() (map[string]PublicKey, error) {
 	files, err := filepath.Glob(filepath.Join(k.dir, "*.next"))
 	if err != nil {
 		return nil, err
 	}
-	links := map[string][][]byte{}
+	before := map[string]PublicKey{}
 	for _, file := range files {
 		if !isHash(strings.TrimSuffix(filepath.Base(file), ".next")) {
 			continue
@@ -74,29 +69,16 @@ func (k *Keys) links() (map[string][][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r, _, _, err := openRotation(text, func(string) (PublicKey, bool) { return PublicKey{}, false }); err == nil {
-			links[r.New] = append(links[r.New], text)
-		}
-	}
-	return links, nil
-}
-
-// before returns the predecessor of a key, by a statement that both keys have signed.
-func (k *Keys) before(next PublicKey, statements [][]byte) (PublicKey, bool) {
-	for _, text := range statements {
 		r, old, byBoth, err := openRotation(text, func(id string) (PublicKey, bool) {
-			if id == next.id {
-				return next, true
-			}
 			p, err := k.Find(id)
 			return p, err == nil
 		})
-		if err == nil && byBoth && r.New == next.id {
+		if _, known := before[r.New]; err == nil && byBoth && !known {
 			old.Replaced = r.At
-			return old, true
+			before[r.New] = old
 		}
 	}
-	return PublicKey{}, false
+	return before, nil
 }
 
 // Strangers are files of the directory that hold a public key which Trust has no reason to trust.

@@ -113,6 +113,32 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	}
 }
 
+// A key whose file is gone is not there, whatever statement about its successor is left.
+func TestLostPublicKey(t *testing.T) {
+	keys, first := newKeys(t)
+	second, _, err := keys.Rotate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(keys.public(first.ID())); err != nil {
+		t.Fatal(err)
+	}
+	trust := trusted(t, keys)
+	if all := trust.Keys(); len(all) != 1 || all[0].ID() != second.ID() {
+		t.Errorf("got %v", all)
+	}
+	e, err := ParseEnvelope(dated(t, first, time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Signatures[0].KeyID = "" // so that each key is tried
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantReceipt(t, text, trust, "none of those that are known")
+}
+
 // A rotation that was killed after it left its statement ends nothing.
 func TestBrokenOffRotation(t *testing.T) {
 	keys, key := newKeys(t)

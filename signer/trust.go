@@ -164,7 +164,7 @@ func (t *Trust) follow(text []byte) error {
 }
 
 // openRotation parses a statement about a successor. old is the key that signed it, or zero if find does not know that
-// key; byBoth says that the new key has signed it, too. A false signature in the name of a known key is an error.
+// key; byBoth says that both have signed it. A false signature in the name of a known key is an error.
 func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotation, old PublicKey, byBoth bool, err error) {
 	e, err := ParseEnvelope(text)
 	if err != nil {
@@ -195,7 +195,7 @@ func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotati
 		}
 	}
 	by, _, problems := NewTrust(fresh).signer(e)
-	return r, old, len(problems) == 0 && by.id == fresh.id, nil
+	return r, old, old.id != "" && len(problems) == 0 && by.id == fresh.id, nil
 }
 
 // readAll reads a file that must not be larger than max bytes.
