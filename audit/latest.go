@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // maxNote is the size limit of a note, in bytes: a note with a few dozen cosignatures of witnesses is smaller.
@@ -44,7 +46,7 @@ func writeLatest(path string, note []byte) (err error) {
 // ReadCheckpoint reads a file with a checkpoint; nil if there is no such file, or it is empty. What is no regular file is an
 // error, and not waited for.
 func ReadCheckpoint(path string) ([]byte, error) {
-	f, err := openFile(path)
+	f, err := statefile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {

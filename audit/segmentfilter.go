@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -23,11 +24,11 @@ func (s Segment) each(ctx context.Context, f Filter, do func(r Row, receipt []by
 		return true, nil
 	}
 	file, err := s.open()
-	switch {
-	case os.IsNotExist(err) && f.Missing != nil:
+	switch missing := errors.Is(err, fs.ErrNotExist); {
+	case missing && f.Missing != nil:
 		f.Missing(s)
 		return true, nil
-	case os.IsNotExist(err):
+	case missing:
 		return false, errors.New(s.Missing())
 	case err != nil:
 		return false, err

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Sum is a file's line in a list of sums.
@@ -63,7 +65,7 @@ func (d Directory) verify(sums []Sum) ([]Problem, error) {
 }
 
 func verifyIn(top *os.Root, name string, s Sum) *Problem {
-	f, _, err := openIn(top.Stat, top.OpenFile, name)
+	f, _, err := statefile.OpenIn(top.Stat, top.OpenFile, name)
 	if err != nil {
 		return whyNot(readable(name), err)
 	}
@@ -119,7 +121,7 @@ func extras(dir string, known map[string]bool) (problems []Problem, err error) {
 
 // HashFile returns the SHA-256 of a regular file. It refuses any other file without waiting for it.
 func HashFile(file string) (string, error) {
-	f, err := Open(file)
+	f, err := statefile.Open(file)
 	if err != nil {
 		return "", err
 	}

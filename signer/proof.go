@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Proof is a receipt that a trusted key has signed.
@@ -90,7 +92,7 @@ func readList(dir string) (list []Sum, hash string, problems []Problem) {
 		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: Bare(err).Error()}}
 	}
 	defer top.Close()
-	f, _, err := openIn(top.Stat, top.OpenFile, sumsName)
+	f, _, err := statefile.OpenIn(top.Stat, top.OpenFile, sumsName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // handover is the time after its rotation for which a key may still sign: a process that read the key just before is
@@ -153,7 +155,7 @@ func (t *Trust) revoke(text []byte) error {
 
 // readStatement reads a statement about a key; nil if there is none.
 func readStatement(path string) ([]byte, error) {
-	text, err := readAll(path, maxStatement)
+	text, err := statefile.ReadSmall(path, maxStatement)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

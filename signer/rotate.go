@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // rotation is the predicate of a key's statement about its successor, whose id is the subject of that statement.
@@ -115,7 +117,7 @@ func (k *Keys) All() ([]PublicKey, error) {
 }
 
 func readPublic(path string) (PublicKey, error) {
-	f, info, err := openIn(os.Stat, os.OpenFile, path)
+	f, info, err := statefile.OpenIn(os.Stat, os.OpenFile, path)
 	if err != nil {
 		return PublicKey{}, fmt.Errorf("the public key %q: %w", path, Bare(err))
 	}

@@ -3,11 +3,12 @@ package signer
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Trust is a set of trusted public keys.
@@ -40,11 +41,11 @@ func ReadTrust(paths ...string) (*Trust, error) {
 			statements, revocations = append(statements, next...), append(revocations, revoked...)
 		case filepath.Ext(path) == ".revoked":
 			var text []byte
-			text, err = readAll(path, maxStatement)
+			text, err = statefile.ReadSmall(path, maxStatement)
 			revocations = append(revocations, text)
 		case filepath.Ext(path) == ".next":
 			var text []byte
-			text, err = readAll(path, maxStatement)
+			text, err = statefile.ReadSmall(path, maxStatement)
 			statements = append(statements, text)
 		default:
 			var key PublicKey
@@ -196,20 +197,6 @@ func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotati
 	}
 	by, _, problems := NewTrust(fresh).signer(e)
 	return r, old, old.id != "" && len(problems) == 0 && by.id == fresh.id, nil
-}
-
-// readAll reads a file that must not be larger than max bytes.
-func readAll(path string, max int64) ([]byte, error) {
-	f, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err == nil && int64(len(text)) > max {
-		err = fmt.Errorf("%q is larger than %d bytes", path, max)
-	}
-	return text, err
 }
 
 // ids returns the first characters of the keys' ids, for people.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
-	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // Streams are the standard streams of one invocation.
@@ -87,7 +87,7 @@ func (s *Streams) Open(file string) (io.ReadCloser, error) {
 	if file == "-" {
 		return io.NopCloser(s.In), nil
 	}
-	return signer.Open(file)
+	return statefile.Open(file)
 }
 
 // WriteOut lets f write to the new file at path, or to standard output for "" and "-". What was begun and

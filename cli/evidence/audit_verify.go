@@ -5,20 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/audit/witness"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
-	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 func (p commands) auditVerifyCommand() *cli.Command {
@@ -76,7 +75,7 @@ func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error)
 	o := audit.VerifyOptions{Keys: keys}
 	files := c.StringSlice("checkpoint")
 	for _, file := range files {
-		note, err := readSmall(file)
+		note, err := statefile.ReadSmall(file, maxSmall)
 		if err != nil {
 			return nil, fmt.Errorf("read the checkpoint: %w", err)
 		}
@@ -175,20 +174,6 @@ func logKeys(c *cli.Context) (keys []audit.Key, err error) {
 
 // maxSmall is more than a checkpoint or a proof can be: a row has at most 1 MiB of data.
 const maxSmall = 16 << 20
-
-// readSmall reads a file that somebody has named, and that may be anything.
-func readSmall(file string) ([]byte, error) {
-	f, err := signer.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
-	if err == nil && len(text) > maxSmall {
-		err = &fs.PathError{Op: "read", Path: file, Err: errors.New("it is too large to be one")}
-	}
-	return text, err
-}
 
 // comparePushed adds the checkpoints that were pushed to those that the log is compared with. Of a witness, that is known by a push, which finish does.
 func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOptions) (finish func(*audit.Log) error, err error) {

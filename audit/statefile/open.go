@@ -1,12 +1,11 @@
-package signer
+package statefile
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // errIrregular is the error for a file that can't be read to an end.
@@ -14,17 +13,34 @@ var errIrregular = errors.New("it is no regular file")
 
 // Open opens a regular file for reading. It refuses any other file without waiting for it.
 func Open(path string) (*os.File, error) {
-	f, _, err := openIn(os.Stat, os.OpenFile, path)
+	f, _, err := OpenIn(os.Stat, os.OpenFile, path)
+	if inner, ok := errors.AsType[*fs.PathError](err); ok {
+		err = inner.Err
+	}
 	if err != nil {
-		return nil, fmt.Errorf("open %q: %w", path, Bare(err))
+		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
 	return f, nil
 }
 
-// openIn opens a regular file with the functions of package os, or of a directory that nothing leads out of, and neither
+// ReadSmall reads a regular file that may be anything, of at most max bytes.
+func ReadSmall(path string, max int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err == nil && int64(len(text)) > max {
+		err = fmt.Errorf("%q is larger than %d bytes", path, max)
+	}
+	return text, err
+}
+
+// OpenIn opens a regular file with the functions of package os, or of a directory that nothing leads out of, and neither
 // touches nor waits for anything else. It looks before it opens, since opening a device can do things, and again
 // afterwards, since something else can have come in its place. The path may have links.
-func openIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error), name string) (*os.File, fs.FileInfo, error) {
+func OpenIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error), name string) (*os.File, fs.FileInfo, error) {
 	info, err := stat(name)
 	if err == nil {
 		err = regular(info)
@@ -32,7 +48,7 @@ func openIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.Fi
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := open(name, os.O_RDONLY|statefile.NoWait, 0)
+	f, err := open(name, os.O_RDONLY|NoWait, 0)
 	if err != nil {
 		return nil, nil, err
 	}
