@@ -119,21 +119,33 @@ func (s *Sealed) row(ctx context.Context, namespace, key string) (r row, err err
 // List returns the secrets of a namespace, or of all if it is "", sorted by name, including those in the keyring.
 // problems has an error for each secret that can't be opened; of those, only the names and the store are known.
 func (s *Sealed) List(ctx context.Context, namespace string) (entries []Entry, problems []error, err error) {
-	for range rotations {
-		var rows []row
-		err = s.read(ctx, func(db *sql.DB) (err error) {
-			rows, err = list(ctx, db, namespace)
-			return err
-		})
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return nil, nil, err
-		}
-		var missed bool
-		if entries, problems, missed = s.openAll(ctx, rows); !missed {
-			break
-		}
+	var rows []row
+	err = s.read(ctx, func(db *sql.DB) (err error) {
+		rows, err = list(ctx, db, namespace)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, nil, err
 	}
+	entries, problems = s.openAll(ctx, rows)
 	return entries, problems, nil
+}
+
+func (s *Sealed) openAll(ctx context.Context, rows []row) (entries []Entry, problems []error) {
+	open := s.opener(ctx)
+	for _, r := range rows {
+		e, value, err := open(r)
+		if errors.Is(err, errOtherKey) {
+			e, value, err = s.openLate(ctx, r)
+		}
+		clear(value)
+		if err != nil {
+			e = Entry{Namespace: r.namespace, Key: r.key, Store: r.store()}
+			problems = append(problems, fmt.Errorf("secret %s of namespace %s: %w", r.key, r.namespace, err))
+		}
+		entries = append(entries, e)
+	}
+	return entries, problems
 }
 
 // Names lists the keys of a namespace's secrets, of all if it is "", and opens none.
@@ -151,27 +163,7 @@ func (s *Sealed) Names(ctx context.Context, namespace string) (keys []string, er
 	return keys, err
 }
 
-// openAll opens rows. missed reports that some were sealed for a new key meanwhile. Each key is read once, and a
-// keyring that does not answer is asked once.
-func (s *Sealed) openAll(ctx context.Context, rows []row) (entries []Entry, problems []error, missed bool) {
-	open := s.opener(ctx)
-	for _, r := range rows {
-		e, value, err := open(r)
-		clear(value)
-		if errors.Is(err, errOtherKey) {
-			now, gone := s.row(ctx, r.namespace, r.key)
-			missed = missed || gone == nil && now.identity != r.identity
-		}
-		if err != nil {
-			e = Entry{Namespace: r.namespace, Key: r.key, Store: r.store()}
-			problems = append(problems, fmt.Errorf("secret %s of namespace %s: %w", r.key, r.namespace, err))
-		}
-		entries = append(entries, e)
-	}
-	return entries, problems, missed
-}
-
-// opener returns a function that opens rows.
+// opener returns a function that opens rows. Each key is read once, and a keyring that does not answer is asked once.
 func (s *Sealed) opener(ctx context.Context) func(row) (Entry, []byte, error) {
 	type answer struct {
 		id  identity

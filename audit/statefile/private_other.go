@@ -25,11 +25,8 @@ func OpenPrivate(path, _ string) (*os.File, fs.FileInfo, error) {
 	return f, info, err
 }
 
-// Foreign reports whether a file is another user's, which is not known here.
-func Foreign(fs.FileInfo) bool { return false }
-
-// Ours reports whether a file is known to belong to the user that we act for.
-func Ours(fs.FileInfo) bool { return false }
+// Owner returns the user id that a file belongs to, which is not known here.
+func Owner(fs.FileInfo) (uid int, ok bool) { return 0, false }
 
 // Modes says that permission bits mean something here.
 const Modes = false

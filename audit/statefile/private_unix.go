@@ -39,16 +39,13 @@ func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// Foreign reports whether a file belongs to another user than ours and root.
-func Foreign(info fs.FileInfo) bool {
+// Owner returns the user id that a file belongs to, where files have one.
+func Owner(info fs.FileInfo) (uid int, ok bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || s.Uid != 0 && int(s.Uid) != os.Geteuid()
-}
-
-// Ours reports whether a file belongs to the user that we act for.
-func Ours(info fs.FileInfo) bool {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(s.Uid) == os.Geteuid()
+	if !ok {
+		return 0, false
+	}
+	return int(s.Uid), true
 }
 
 // Modes says that permission bits mean something here.

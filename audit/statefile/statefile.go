@@ -152,3 +152,15 @@ func SyncDir(dir string) error {
 func cannotSync(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }
+
+// Foreign reports whether a file belongs to another user than ours and root, where files have a user.
+func Foreign(info fs.FileInfo) bool {
+	uid, ok := Owner(info)
+	return Modes && (!ok || uid != 0 && uid != os.Geteuid())
+}
+
+// Ours reports whether a file is known to belong to the user that we act for.
+func Ours(info fs.FileInfo) bool {
+	uid, ok := Owner(info)
+	return ok && uid == os.Geteuid()
+}

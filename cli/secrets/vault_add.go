@@ -49,17 +49,14 @@ Examples:
 }
 
 func (p commands) vaultAdd(c *cli.Context) error {
-	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
-		return exit.Usage("sandboxmcp vault add --help", "vault add needs the KEY of one secret, and takes one VALUE, not %s", terminal.Count(c.NArg(), "word"))
+	namespace, key, err := secretNames(c)
+	if err != nil {
+		return err
 	}
-	e := vault.Entry{Namespace: c.String("namespace"), Key: c.Args().First(), Store: c.String("store")}
-	if err := vault.CheckName(e.Namespace, e.Key); err != nil {
-		return exit.Usage("sandboxmcp vault add --help", "%v", err)
-	}
+	e := vault.Entry{Namespace: namespace, Key: key, Store: c.String("store")}
 	if e.Store != vault.InSealed && e.Store != vault.InKeyring {
 		return exit.Usage("--store sealed or --store keyring", "there is no store %s to add to", e.Store)
 	}
-	var err error
 	if e.Binding, err = binding(c); err != nil {
 		return err
 	}
@@ -88,7 +85,20 @@ func (p commands) vaultAdd(c *cli.Context) error {
 		where = ", for " + strings.Join(e.Hosts, ", ") + " only"
 	}
 	e.Added = time.Now()
-	return p.Printf(c, secretEntryOf(e, time.Time{}, e.Added), "added %s to the namespace %s%s\n", e.Key, e.Namespace, terminal.Visible(where))
+	return p.Printf(c, secretEntryOf(e, time.Time{}), "added %s to the namespace %s%s\n", e.Key, e.Namespace, terminal.Visible(where))
+}
+
+// secretNames returns the names of the secret that a command line with a KEY, and perhaps a VALUE, is about.
+func secretNames(c *cli.Context) (namespace, key string, err error) {
+	help := c.Command.HelpName + " --help"
+	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
+		return "", "", exit.Usage(help, "vault %s needs the KEY of one secret, and takes one VALUE, not %s", c.Command.Name, terminal.Count(c.NArg(), "word"))
+	}
+	namespace, key = c.String("namespace"), c.Args().First()
+	if err := vault.CheckName(namespace, key); err != nil {
+		return "", "", exit.Usage(help, "%v", err)
+	}
+	return namespace, key, nil
 }
 
 // binding returns the hosts to which the command line binds a secret.

@@ -50,21 +50,12 @@ Example: sandboxmcp vault list --namespace team-a`,
 }
 
 func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Config) error {
-	entries, problems, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
+	list, problems, unknown, err := entriesOf(ctx, cfg, c.String("namespace"))
 	if err != nil {
 		return err
 	}
-	used, unknown := map[called]time.Time{}, error(nil)
-	if len(entries) > 0 {
-		used, unknown = lastUsed(ctx, cfg, c.String("namespace"))
-	}
 	if unknown != nil {
 		p.Say("warning: when secrets were used is not known: %v", unknown)
-	}
-	now := time.Now()
-	list := []secretEntry{}
-	for _, e := range entries {
-		list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}], now))
 	}
 	columns := terminal.Columns("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")
 	err = command.Table(p.Streams, c, list, "no secrets were added", columns, func(e secretEntry) []string {
@@ -75,7 +66,7 @@ func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Conf
 		case e.Added.IsZero(): // it could not be opened
 			hosts = "?"
 		}
-		age, last := e.times(now)
+		age, last := e.times()
 		if unknown != nil {
 			last = "?"
 		}
@@ -87,23 +78,38 @@ func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Conf
 	return exit.Unless(len(problems) == 0, err)
 }
 
-func secretEntryOf(e vault.Entry, used, now time.Time) secretEntry {
+// entriesOf returns the secrets of a namespace, of all if it is "", and why some can't be opened. unknown is why it is not known when
+// they were used.
+func entriesOf(ctx context.Context, cfg config.Config, namespace string) (list []secretEntry, problems []error, unknown, err error) {
+	entries, problems, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, namespace)
+	var used map[called]time.Time
+	if len(entries) > 0 {
+		used, unknown = lastUsed(ctx, cfg, namespace)
+	}
+	list = []secretEntry{}
+	for _, e := range entries {
+		list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}]))
+	}
+	return list, problems, unknown, err
+}
+
+func secretEntryOf(e vault.Entry, used time.Time) secretEntry {
 	l := secretEntry{e.Namespace, e.Key, e.Store, append([]string{}, e.Hosts...), e.Require, e.Body, e.Added, nil, used}
 	if !e.Added.IsZero() {
-		age := int64(max(0, now.Sub(e.Added)) / time.Second)
+		age := int64(max(0, time.Since(e.Added)) / time.Second)
 		l.Age = &age
 	}
 	return l
 }
 
 // times are the age of the value, and when a run was lent it, for people.
-func (e secretEntry) times(now time.Time) (age, last string) {
+func (e secretEntry) times() (age, last string) {
 	age, last = "?", "never"
 	if !e.Added.IsZero() {
-		age = terminal.Span(now.Sub(e.Added))
+		age = terminal.Span(time.Since(e.Added))
 	}
 	if !e.Used.IsZero() {
-		last = terminal.Ago(now.Sub(e.Used))
+		last = terminal.Ago(time.Since(e.Used))
 	}
 	return age, last
 }

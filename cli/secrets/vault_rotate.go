@@ -44,12 +44,9 @@ type rotated struct {
 }
 
 func (p commands) vaultRotate(c *cli.Context) error {
-	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
-		return exit.Usage("sandboxmcp vault rotate --help", "vault rotate needs the KEY of one secret, and takes one VALUE, not %s", terminal.Count(c.NArg(), "word"))
-	}
-	namespace, key := c.String("namespace"), c.Args().First()
-	if err := vault.CheckName(namespace, key); err != nil {
-		return exit.Usage("sandboxmcp vault rotate --help", "%v", err)
+	namespace, key, err := secretNames(c)
+	if err != nil {
+		return err
 	}
 	cfg, err := wiring.Load(c)
 	if err != nil {

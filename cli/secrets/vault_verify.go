@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -99,7 +100,10 @@ func (v *vaultState) checkFiles(dir string) {
 			v.wrong("", "%v", err)
 			continue
 		}
-		owner, ours := ownerOf(info)
+		owner := ""
+		if uid, ok := statefile.Owner(info); ok {
+			owner = strconv.Itoa(uid)
+		}
 		v.Files = append(v.Files, vaultFile{path, info.Mode().String(), owner})
 		mode := "600"
 		if info.IsDir() {
@@ -108,11 +112,11 @@ func (v *vaultState) checkFiles(dir string) {
 		switch {
 		case !info.Mode().IsRegular() && f.name != "":
 			v.wrong("put the file itself there", "%s is not a file: %s", path, info.Mode().Type())
-		case !ours:
+		case owner != "" && !statefile.Ours(info):
 			v.wrong("chown it, after you know why that is", "%s belongs to another user (%s)", path, owner)
-		case posix && info.Mode().Perm()&f.others != 0 && f.name == "":
+		case statefile.Modes && info.Mode().Perm()&f.others != 0 && f.name == "":
 			v.wrong("chmod "+mode+" "+path, "others on this machine may put files into %s (%s)", path, info.Mode())
-		case posix && info.Mode().Perm()&f.others != 0:
+		case statefile.Modes && info.Mode().Perm()&f.others != 0:
 			v.wrong("chmod "+mode+" "+path+", and replace the secrets with sandboxmcp vault rotate if somebody may have read it", "others on this machine may read or change %s (%s)", path, info.Mode())
 		case f.name == "vault.key.next":
 			v.wrong("sandboxmcp vault rekey does it anew and destroys the old one", "vault rekey was ended before it had removed one of two keys")
@@ -123,7 +127,7 @@ func (v *vaultState) checkFiles(dir string) {
 // openAll opens each secret of the namespace, of all if it is "".
 func (v *vaultState) openAll(ctx context.Context, cfg config.Config, namespace string) {
 	sealed := vault.NewSealed(cfg.StateDir, nil)
-	entries, problems, err := sealed.List(ctx, namespace)
+	entries, problems, unknown, err := entriesOf(ctx, cfg, namespace)
 	if err != nil {
 		v.wrong("", "%v", err)
 		return
@@ -136,14 +140,11 @@ func (v *vaultState) openAll(ctx context.Context, cfg config.Config, namespace s
 	case len(problems) == 0: // or else each secret says it
 		v.wrong("", "%v", err)
 	}
-	used, err := lastUsed(ctx, cfg, namespace)
-	if len(entries) > 0 && err != nil {
-		v.wrong("sandboxmcp audit verify", "when secrets were used is not known: %v", err)
+	if unknown != nil {
+		v.wrong("sandboxmcp audit verify", "when secrets were used is not known: %v", unknown)
 	}
-	now := time.Now()
 	for _, e := range entries {
-		one := openedSecret{secretEntry: secretEntryOf(e, used[called{e.Namespace, e.Key}], now), Opens: !e.Added.IsZero()}
-		v.Secrets = append(v.Secrets, one)
+		v.Secrets = append(v.Secrets, openedSecret{secretEntry: e, Opens: !e.Added.IsZero()})
 	}
 	for _, problem := range problems {
 		v.wrong("", "%v", problem)
@@ -154,7 +155,7 @@ func (v *vaultState) show(w io.Writer) error {
 	if len(v.Secrets) > 0 {
 		t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "OPENS", "AGE", "LAST USED")...)
 		for _, s := range v.Secrets {
-			age, last := s.times(time.Now())
+			age, last := s.times()
 			t.Row(s.Name, s.Namespace, s.Store, yesOrNo(s.Opens), age, last)
 		}
 		if err := t.Close(); err != nil {
