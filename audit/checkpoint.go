@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // checkpoint is the root of the log's tree at a size. As a signed note it is a C2SP tlog-checkpoint
@@ -164,11 +166,5 @@ func parseCheckpoint(text string) (c checkpoint, err error) {
 	return checkpoint{origin: lines[0], size: size, root: root}, nil
 }
 
-// quoted escapes untrusted text for a message, and cuts it after 80 characters.
-func quoted(s string) string {
-	if r := []rune(s[:min(len(s), 4*80)]); len(r) > 80 {
-		s = string(r[:80])
-	}
-	s = strconv.Quote(s)
-	return s[1 : len(s)-1]
-}
+// quoted escapes untrusted text for a message, and cuts it after 80 bytes.
+func quoted(s string) string { return safetext.Line(safetext.Clip(s, 80)) }

@@ -119,7 +119,7 @@ func (s Segment) hashes() (map[int64][]byte, error) {
 		return true
 	})
 	if bad != nil {
-		err = fmt.Errorf("row %d %s: see sandboxmcp audit verify", bad.Seq, bad.Why)
+		err = fmt.Errorf("%v: see sandboxmcp audit verify", bad)
 	}
 	return m, err
 }

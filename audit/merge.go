@@ -32,7 +32,7 @@ type BadExport struct {
 	Bad
 }
 
-func (e *BadExport) Error() string { return fmt.Sprintf("%s: row %d %s", e.Name, e.Seq, e.Why) }
+func (e *BadExport) Error() string { return fmt.Sprintf("%s: %v", e.Name, e.Bad) }
 
 // maxExportedRow is the longest line, in bytes: data of 1 MiB, and what is around it.
 const maxExportedRow = 4 << 20

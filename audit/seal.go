@@ -110,7 +110,7 @@ func (p pack) confirm() error {
 	want := p.segment
 	switch bad := r.Bad; {
 	case bad != nil && bad.Seq > 0:
-		return fmt.Errorf("row %d %s: see sandboxmcp audit verify", bad.Seq, bad.Why)
+		return fmt.Errorf("%v: see sandboxmcp audit verify", bad)
 	case bad != nil:
 		return fmt.Errorf("what was written as rows %d to %d reads otherwise: %s", want.First, want.Last, bad.Why)
 	}
@@ -184,7 +184,7 @@ func (l *Log) copyRows(ctx context.Context, w *segmentWriter, p *pack, first, la
 				c = &chain{next: first, head: r.Prev, prev: r.Prev}
 			}
 			if bad := c.add(r); bad != nil {
-				return fmt.Errorf("row %d %s: see sandboxmcp audit verify", bad.Seq, bad.Why)
+				return fmt.Errorf("%v: see sandboxmcp audit verify", bad)
 			}
 			if err := w.row(r, receipts[r.Seq]); err != nil {
 				return err

@@ -146,7 +146,7 @@ func TestBegan(t *testing.T) {
 
 func TestQuoted(t *testing.T) {
 	for text, want := range map[string]string{
-		"abc": "abc", "a\x1b\n\"": `a\x1b\n\"`, strings.Repeat("ä", 200): strings.Repeat("ä", 80), `"`: `\"`, "": "",
+		"abc": "abc", "a\x1b\n": `a\x1b\n`, strings.Repeat("ä", 200): strings.Repeat("ä", 40) + "...", "": "",
 	} {
 		if got := quoted(text); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)

@@ -51,6 +51,14 @@ type Bad struct {
 	Why string `json:"why"`
 }
 
+// String says what is wrong.
+func (b Bad) String() string {
+	if b.Seq == 0 {
+		return b.Why
+	}
+	return fmt.Sprintf("row %d %s", b.Seq, b.Why)
+}
+
 // Verify recomputes the hashes of all rows, in the database and in the segments that are there, and with them the
 // chain, the Merkle tree and the receipts. It compares the tree with each checkpoint: in the log, in the file beside
 // it, and in o. Then it compares tables and triggers with what they were made as, and lets SQLite check the file.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"encoding/csv"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -11,36 +12,30 @@ import (
 )
 
 // commas writes CSV (RFC 4180): a record with the columns' names, then a record a row.
-type commas struct {
-	w      *csv.Writer
-	headed bool
+type commas struct{ *csv.Writer }
+
+func newCommas(w io.Writer) commas {
+	c := commas{csv.NewWriter(w)}
+	c.UseCRLF = true
+	_ = c.Write([]string{"seq", "time", "kind", "run", "namespace", "data", "prev", "hash"}) // Error has it
+	return c
 }
 
 // Row writes r without buffering: a reader may be waiting for the row.
-func (c *commas) Row(r audit.Row) error {
-	c.head()
+func (c commas) Row(r audit.Row) error {
 	record := []string{strconv.FormatInt(r.Seq, 10), r.Time.Format(time.RFC3339Nano), r.Kind, r.Run, r.Namespace,
 		string(safetext.JSON(r.Data)), r.Prev, r.Hash}
 	for i := range record {
 		record[i] = cell(record[i])
 	}
-	_ = c.w.Write(record) // Error has it
-	c.w.Flush()
-	return c.w.Error()
-}
-
-func (c *commas) head() {
-	if !c.headed {
-		c.headed = true
-		_ = c.w.Write([]string{"seq", "time", "kind", "run", "namespace", "data", "prev", "hash"})
-	}
+	_ = c.Write(record)
+	return c.Close()
 }
 
 // Close writes the heading if there were no rows.
-func (c *commas) Close() error {
-	c.head()
-	c.w.Flush()
-	return c.w.Error()
+func (c commas) Close() error {
+	c.Flush()
+	return c.Error()
 }
 
 // cell escapes text for a spreadsheet, which would run some text as a formula

@@ -3,7 +3,6 @@
 package export
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,17 +27,15 @@ type About struct {
 // Formats returns the names that New knows.
 func Formats() []string { return []string{"jsonl", "csv", "html", "ocsf"} }
 
-// New returns a writer to w of the named format. w has a buffer if it needs one.
+// New returns a writer to w of the named format, and may write its heading. w has a buffer if it needs one.
 func New(format string, w io.Writer, a About) (Writer, error) {
 	switch format {
 	case "jsonl":
 		return &lines{w, func(r audit.Row) any { return Sound(r) }}, nil
 	case "csv":
-		c := &commas{w: csv.NewWriter(w)}
-		c.w.UseCRLF = true
-		return c, nil
+		return newCommas(w), nil
 	case "html":
-		return &table{w: w, about: a}, nil
+		return newTable(w, a)
 	case "ocsf":
 		return &lines{w, func(r audit.Row) any { return eventOf(r, a.Version) }}, nil
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -150,10 +151,10 @@ func timeline(hours map[int64]bars) chart {
 	}
 	all := slices.Sorted(maps.Keys(hours))
 	first, last := time.Unix(all[0]*3600, 0).UTC(), time.Unix(all[len(all)-1]*3600, 0).UTC()
-	u := unitFor(last.Sub(first))
+	u := units[slices.IndexFunc(units, func(u unit) bool { return last.Sub(first) < u.span || u.span == math.MaxInt64 })]
 	var slots []slot
 	at := map[time.Time]int{}
-	for t := u.floor(first); !t.After(last) && len(slots) < maxSlots; t = u.next(t) {
+	for t := u.floor(first); !t.After(last) && len(slots) < maxSlots; t = u.floor(t.Add(u.step)) {
 		at[t] = len(slots)
 		slots = append(slots, slot{name: t.Format(u.layout)})
 	}
@@ -171,29 +172,22 @@ func timeline(hours map[int64]bars) chart {
 
 const maxSlots = 1200
 
-// unit is the duration of a bar.
+// unit is the duration of a bar, in charts of less than span.
 type unit struct {
+	span         time.Duration
 	name, layout string
-	floor, next  func(time.Time) time.Time
+	step         time.Duration // from the beginning of a unit into the next
+	floor        func(time.Time) time.Time
 }
 
-func unitFor(span time.Duration) unit {
-	const day = 24 * time.Hour
-	switch {
-	case span < 4*day:
-		return unit{"hour", "2 Jan 15:00", func(t time.Time) time.Time { return t.Truncate(time.Hour) },
-			func(t time.Time) time.Time { return t.Add(time.Hour) }}
-	case span < 100*day:
-		return unit{"day", "2 Jan", midnight, func(t time.Time) time.Time { return t.AddDate(0, 0, 1) }}
-	case span < 700*day:
-		return unit{"week", "2 Jan 2006", func(t time.Time) time.Time { return midnight(t).AddDate(0, 0, -(int(t.Weekday())+6)%7) },
-			func(t time.Time) time.Time { return t.AddDate(0, 0, 7) }}
-	case span < 3000*day:
-		return unit{"month", "Jan 2006", func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC) },
-			func(t time.Time) time.Time { return t.AddDate(0, 1, 0) }}
-	}
-	return unit{"year", "2006", func(t time.Time) time.Time { return time.Date(t.Year(), 1, 1, 0, 0, 0, 0, time.UTC) },
-		func(t time.Time) time.Time { return t.AddDate(1, 0, 0) }}
+const oneDay = 24 * time.Hour
+
+var units = []unit{
+	{4 * oneDay, "hour", "2 Jan 15:00", time.Hour, func(t time.Time) time.Time { return t.Truncate(time.Hour) }},
+	{100 * oneDay, "day", "2 Jan", oneDay, midnight},
+	{700 * oneDay, "week", "2 Jan 2006", 7 * oneDay, func(t time.Time) time.Time { return midnight(t).AddDate(0, 0, -(int(t.Weekday())+6)%7) }},
+	{3000 * oneDay, "month", "Jan 2006", 31 * oneDay, func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC) }},
+	{math.MaxInt64, "year", "2006", 366 * oneDay, func(t time.Time) time.Time { return time.Date(t.Year(), 1, 1, 0, 0, 0, 0, time.UTC) }},
 }
 
 func midnight(t time.Time) time.Time { return t.Truncate(24 * time.Hour) } // of UTC

@@ -34,30 +34,10 @@ type About struct {
 
 // Log is the state of the log when the report was made.
 type Log struct {
-	Path       string
-	Rows       int64  // that were checked and are good, from the first on, sealed ones among them
-	Absent     int64  // in sealed segments that are not here
-	Head       string // hash of the last
-	Checked    bool   // the whole chain was
-	Bad        string // what is wrong with it, in words
-	Root       string // of the Merkle tree over them
-	Checkpoint *audit.CheckedPoint
-	Unsigned   int64 // rows after it
-	Segments   []audit.Segment
-	Remarks    []string
-	Keys       []string // ids of those that may sign it
-}
-
-// Found takes over what [audit.Log.Verify] has found.
-func (l *Log) Found(r audit.Report) {
-	l.Checked, l.Rows, l.Absent, l.Head, l.Root = true, r.Rows, r.Absent, r.Head, r.Root
-	l.Checkpoint, l.Unsigned, l.Segments, l.Remarks = r.Checkpoint, r.Unsigned, r.Segments, r.Remarks
-	if r.Bad != nil {
-		l.Bad = r.Bad.Why
-	}
-	if r.Bad != nil && r.Bad.Seq > 0 {
-		l.Bad = fmt.Sprintf("row %d %s", r.Bad.Seq, r.Bad.Why)
-	}
+	Path    string
+	Keys    []string // ids of those that may sign it
+	Checked bool     // the whole log was, and Report says what was found; else only its remarks count
+	audit.Report
 }
 
 // Write makes the page. It needs nothing else to be shown: no script, and nothing to load.
@@ -123,7 +103,7 @@ func (s *Summary) cards(a About) []card {
 		{grouped(s.files.withheld), "artifacts withheld", "withheld", s.files.withheld > 0},
 	}
 	switch {
-	case a.Log.Bad != "":
+	case a.Log.Bad != nil:
 		c = append(c, card{"✗", "the log was changed", "log", true})
 	case a.Log.Checked:
 		c = append(c, card{"✓", "the log is as it was written", "log", false})

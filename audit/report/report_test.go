@@ -176,9 +176,9 @@ func TestPage(t *testing.T) {
 		run("S", "session.created", m{"language": "node", "layers": []string{"user"}}),
 		run("S", "session.killed", m{"language": "node", "why": "idle", "cells": 4}),
 	)
-	page := write(t, s, About{Version: "1.2", Organisation: "Example Ltd", Machine: "build-7", Since: day.Add(-time.Hour), Scope: []string{"namespace team"}, Log: Log{Path: "/db", Rows: 14, Head: "cafe", Checked: true,
-		Checkpoint: &audit.CheckedPoint{Size: 14, Root: "cm9vdA==", Signed: true}, Keys: []string{"beef"},
-		Segments: []audit.Segment{{First: 1, Last: 9, File: "1-9.jsonl.gz", Here: true}}}})
+	page := write(t, s, About{Version: "1.2", Organisation: "Example Ltd", Machine: "build-7", Since: day.Add(-time.Hour), Scope: []string{"namespace team"}, Log: Log{Path: "/db", Keys: []string{"beef"}, Checked: true,
+		Report: audit.Report{Rows: 14, Head: "cafe", Checkpoint: &audit.CheckedPoint{Size: 14, Root: "cm9vdA==", Signed: true},
+			Segments: []audit.Segment{{First: 1, Last: 9, File: "1-9.jsonl.gz", Here: true}}}}})
 	text := textOf(t, page)
 	for _, want := range []string{
 		"15 rows, from row 1 (2026-03-02 09:00:00) to row 15", "Counted were only namespace team", "3 runs", "1 refused",
@@ -246,8 +246,8 @@ func TestHostile(t *testing.T) {
 	data = maps.Clone(data)
 	data["what"] = evil
 	entries = append(entries, audit.Entry{Kind: "approval." + evil, Run: evil, Namespace: evil, Data: data})
-	page := write(t, collect(t, entries...), About{Version: evil, Scope: []string{evil}, Organisation: evil, Machine: evil, Log: Log{Path: evil, Bad: evil, Remarks: []string{evil}, Root: evil, Keys: []string{evil},
-		Checkpoint: &audit.CheckedPoint{Root: evil}, Segments: []audit.Segment{{File: evil, SHA256: evil}}}})
+	page := write(t, collect(t, entries...), About{Version: evil, Scope: []string{evil}, Organisation: evil, Machine: evil, Log: Log{Path: evil, Keys: []string{evil}, Report: audit.Report{Bad: &audit.Bad{Why: evil}, Remarks: []string{evil}, Root: evil,
+		Checkpoint: &audit.CheckedPoint{Root: evil}, Segments: []audit.Segment{{File: evil, SHA256: evil}}}}})
 	if n := strings.Count(page, `&lt;script&gt;alert(1)&lt;/script&gt;`); n < 60 {
 		t.Errorf("the name stands in the page %d times: some tables leave it out", n)
 	}

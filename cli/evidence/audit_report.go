@@ -76,7 +76,7 @@ func (p commands) auditReport(c *cli.Context) error {
 			if err != nil {
 				return err
 			}
-			about.Log.Found(found)
+			about.Log.Checked, about.Log.Report = true, found
 		}
 		filter.Missing = func(s audit.Segment) {
 			p.warnMissing(s)
