@@ -19,26 +19,6 @@ type chain struct {
 	head, prev string // hashes of the two rows before it
 }
 
-// walk verifies rows one by one, from number from on. It is slow, and for a log in which something is known to be
-// wrong.
-func (l *Log) walk(ctx context.Context, c *chain, from int64) (*Bad, error) {
-	for {
-		rows, err := l.page(ctx, Filter{}, from, pageRows)
-		for _, r := range rows {
-			if bad := c.add(r); bad != nil {
-				return bad, l.trace(ctx, c, r, bad)
-			}
-		}
-		switch {
-		case unreadable(err):
-			return &Bad{c.next, fmt.Sprintf("cannot be read: %v", err)}, nil
-		case err != nil || len(rows) == 0:
-			return nil, err
-		}
-		from = c.next
-	}
-}
-
 // add verifies r as the next row, and returns what is wrong with it.
 func (c *chain) add(r Row) *Bad {
 	hash := sum(r)
@@ -60,12 +40,12 @@ func (c *chain) add(r Row) *Bad {
 }
 
 // trace distinguishes a moved row from an edited one: the row that a moved row was chained to is still in the log.
-func (l *Log) trace(ctx context.Context, c *chain, r Row, bad *Bad) error {
-	if bad.Seq != r.Seq || r.Prev == c.head {
+func (v *verification) trace(ctx context.Context, r Row, bad *Bad) error {
+	if bad.Seq != r.Seq || r.Prev == v.chain.head {
 		return nil
 	}
 	prev, _ := hex.DecodeString(r.Prev) // hex because scan made it
-	seq, err := one[int64](ctx, l.db, "SELECT seq FROM audit WHERE hash = ? LIMIT 1", prev)
+	seq, err := one[int64](ctx, v.l.db, "SELECT seq FROM audit WHERE hash = ? LIMIT 1", prev)
 	switch {
 	case err == nil:
 		bad.Why = fmt.Sprintf("was moved here: it follows on what is now row %d", seq)
@@ -100,17 +80,13 @@ func sum(r Row) [hashSize]byte {
 func encode(r Row) []byte {
 	b := make([]byte, 0, 128+len(r.Kind)+len(r.Run)+len(r.Namespace)+len(r.Data))
 	prev, _ := hex.DecodeString(r.Prev) // made from bytes, so it is hex
-	return appendRow(b, prev, r.Seq, r.Time.UnixNano(), []byte(r.Kind), []byte(r.Run), []byte(r.Namespace), r.Data)
-}
-
-func appendRow(b, prev []byte, seq, nanos int64, texts ...[]byte) []byte {
-	b = append(b, domain...)
-	b = append(b, prev...)
-	b = binary.BigEndian.AppendUint64(b, uint64(seq))
-	b = binary.BigEndian.AppendUint64(b, uint64(nanos))
-	for _, s := range texts {
+	b = append(append(b, domain...), prev...)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Seq))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Time.UnixNano()))
+	for _, s := range []string{r.Kind, r.Run, r.Namespace} {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	return b
+	b = binary.BigEndian.AppendUint64(b, uint64(len(r.Data)))
+	return append(b, r.Data...)
 }

@@ -3,39 +3,16 @@ package audit
 import (
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 )
 
-// grow adds the rows of a chunk to the tree, and compares that with checkpoints and stored nodes on the way.
-func (v *verification) grow(ctx context.Context, c *chunk) (*Bad, error) {
-	points := c.points
-	for i, h := range c.leaves {
-		var bad *Bad
-		err := v.tree.add(h, func(n node) (err error) {
-			if bad == nil {
-				bad, err = v.compareNode(ctx, n)
-			}
-			return err
-		})
-		if err != nil || bad != nil {
-			return bad, err
-		}
-		for _, list := range []*[]point{&points, &v.external} {
-			if bad := v.compareAll(list, c.hashes[i][:], c.times[i]); bad != nil {
-				return bad, nil
-			}
-		}
-	}
-	return nil, nil
-}
-
-// compareAll compares the tree with the checkpoints of a list that cover no more rows, and removes them from the list.
-func (v *verification) compareAll(list *[]point, rowHash []byte, at time.Time) *Bad {
-	for ; len(*list) > 0 && (*list)[0].size <= v.tree.size; *list = (*list)[1:] {
-		if bad := v.compare((*list)[0], rowHash, at); bad != nil {
+// compareExternal compares the tree with the checkpoints from outside of the database that cover no more rows, of which
+// the last has a hash and a time.
+func (v *verification) compareExternal(head string, at time.Time) *Bad {
+	for ; len(v.external) > 0 && v.external[0].size <= v.tree.size; v.external = v.external[1:] {
+		if bad := v.compare(v.external[0], head, at); bad != nil {
 			return bad
 		}
 	}
@@ -43,13 +20,13 @@ func (v *verification) compareAll(list *[]point, rowHash []byte, at time.Time) *
 }
 
 // compare compares the tree with a checkpoint whose last row was written at a time.
-func (v *verification) compare(p point, rowHash []byte, at time.Time) *Bad {
+func (v *verification) compare(p point, head string, at time.Time) *Bad {
 	if v.tree.size == p.size && v.tree.root() == p.root {
 		if err := p.covers(at); err != nil { // that of a newer key may cover it, too
 			v.doubt(p.size, p.name, err)
 			return nil
 		}
-		v.proven = mark{p.size, hex.EncodeToString(rowHash), p.root}
+		v.proven = mark{p.size, head, p.root}
 		return nil
 	}
 	if p.size == 0 {
@@ -85,11 +62,8 @@ func (v *verification) compareNode(ctx context.Context, n node) (*Bad, error) {
 }
 
 // compareSeam compares the stored nodes of the tree at the end of a segment.
-func (v *verification) compareSeam(ctx context.Context, c *chunk) (*Bad, error) {
-	if c.segment == nil {
-		return nil, nil
-	}
-	for i, n := range edgeNodes(c.last) {
+func (v *verification) compareSeam(ctx context.Context, s Segment) (*Bad, error) {
+	for i, n := range edgeNodes(s.Last) {
 		n.hash = v.tree.edge[i]
 		if bad, err := v.compareNode(ctx, n); bad != nil || err != nil {
 			return bad, err
@@ -100,8 +74,7 @@ func (v *verification) compareSeam(ctx context.Context, c *chunk) (*Bad, error) 
 
 // skip goes on behind a segment that is not here: the tree that was stored when it was sealed stands in
 // for it, and the checkpoint at its end proves that tree.
-func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
-	s := c.segment
+func (v *verification) skip(ctx context.Context, s Segment) (*Bad, error) {
 	t, err := nodes{ctx: ctx, q: v.l.db}.tree(s.Last)
 	if err != nil && !errors.Is(err, errAbsent) {
 		return nil, err
@@ -126,6 +99,5 @@ func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
 	} else {
 		v.proven = mark{s.Last, s.head, p.root}
 	}
-	head, _ := hex.DecodeString(s.head)
-	return v.compareAll(&v.external, head, s.Newest), nil
+	return v.compareExternal(s.head, s.Newest), nil
 }

@@ -82,8 +82,10 @@ func (v *verification) late(ctx context.Context) error {
 
 // orphanRows finds receipts and checkpoints of rows that do not exist.
 func (v *verification) orphanRows(ctx context.Context) (*Bad, error) {
-	orphan, err := one[int64](ctx, v.l.db, "SELECT seq FROM receipts WHERE seq > ? AND seq NOT IN (SELECT seq FROM audit) LIMIT 1", v.head)
-	if err == nil {
+	orphan, err := one[int64](ctx, v.l.db, "SELECT seq FROM receipts WHERE seq NOT IN (SELECT seq FROM audit) LIMIT 1")
+	if err == nil && orphan <= v.head {
+		return &Bad{orphan, "has a receipt of which it says nothing"}, nil
+	} else if err == nil {
 		return &Bad{v.head + 1, fmt.Sprintf("is missing: there is a receipt of row %d", orphan)}, nil
 	}
 	if errors.Is(err, sql.ErrNoRows) {

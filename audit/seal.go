@@ -175,7 +175,7 @@ func (l *Log) copyRows(ctx context.Context, w *segmentWriter, p *pack, first, la
 		if err != nil {
 			return err
 		}
-		receipts, err := l.receipts(ctx, from, from+int64(len(page))-1)
+		receipts, err := l.blobs(ctx, selectReceipts, from, from+int64(len(page))-1)
 		if err != nil {
 			return err
 		}
@@ -200,17 +200,4 @@ func (l *Log) copyRows(ctx context.Context, w *segmentWriter, p *pack, first, la
 	}
 	p.segment.head = c.head
 	return nil
-}
-
-func (l *Log) receipts(ctx context.Context, first, last int64) (map[int64][]byte, error) {
-	m := map[int64][]byte{}
-	var seq int64
-	var envelope []byte
-	for err := range each(ctx, l.db, []any{&seq, &envelope}, "SELECT seq, envelope FROM receipts WHERE seq BETWEEN ? AND ?", first, last) {
-		if err != nil {
-			return nil, err
-		}
-		m[seq] = envelope
-	}
-	return m, nil
 }

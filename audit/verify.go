@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -84,7 +83,7 @@ func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	}
 }
 
-// verification verifies a whole log. Workers check chunks in parallel, and it joins their results in order.
+// verification verifies a whole log.
 type verification struct {
 	l    *Log
 	keys []Key
@@ -141,7 +140,7 @@ func (v *verification) slowly(ctx context.Context) (*Bad, error) {
 	if n := len(v.segments); n > 0 {
 		v.chain = chain{next: v.segments[n-1].Last + 1, head: v.segments[n-1].head}
 	}
-	return v.l.walk(ctx, &v.chain, math.MinInt64)
+	return v.live(ctx, math.MaxInt64-1, false)
 }
 
 // all checks everything, and the file itself beside the rows.
@@ -169,85 +168,6 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 		return a.bad, a.err
 	}
 	return bad, err
-}
-
-// join appends a chunk to the verified chunks.
-func (v *verification) join(ctx context.Context, c *chunk) (*Bad, error) {
-	if c.segment != nil && errors.Is(c.err, os.ErrNotExist) {
-		return v.skip(ctx, c)
-	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	follows := len(c.hashes) == 0 || hex.EncodeToString(c.prev) == v.chain.head
-	if c.segment != nil && (!follows || c.bad != nil) {
-		return v.badSegment(c, follows), nil
-	}
-	if c.broken || !follows {
-		bad, err := v.l.walk(ctx, &v.chain, c.from)
-		if bad == nil && err == nil {
-			err = fmt.Errorf("rows %d to %d could not be read at first, and then they could", c.first, c.last)
-		}
-		return bad, err
-	}
-	v.clock(c)
-	if bad, err := v.grow(ctx, c); bad != nil || err != nil {
-		return bad, err
-	}
-	if bad, err := v.compareSeam(ctx, c); bad != nil || err != nil {
-		return bad, err
-	}
-	if n := len(c.hashes); n > 1 {
-		v.chain.prev = hex.EncodeToString(c.hashes[n-2][:])
-	} else {
-		v.chain.prev = v.chain.head
-	}
-	if n := len(c.hashes); n > 0 {
-		v.chain.head, v.chain.next = hex.EncodeToString(c.hashes[n-1][:]), c.last+1
-	}
-	v.sealings = append(v.sealings, c.sealings...)
-	if c.bad != nil {
-		v.retreat(c)
-	}
-	return c.bad, nil
-}
-
-// maxBack is the time by which a row may be older than the row before without a remark: clocks are set right all the
-// time.
-const maxBack = time.Second
-
-// clock notes rows that go back in time.
-func (v *verification) clock(c *chunk) {
-	for i, at := range c.times {
-		if v.at.Sub(at) > maxBack {
-			if v.backs++; v.backs == 1 {
-				v.back = fmt.Sprintf("row %d is of %s, and the one before it of %s", c.first+int64(i), at.UTC().Format(time.RFC3339), v.at.UTC().Format(time.RFC3339))
-			}
-		}
-		v.at = at
-	}
-}
-
-// retreat makes the row before the bad row the last good row.
-func (v *verification) retreat(c *chunk) {
-	next := max(c.bad.Seq, c.first)
-	v.chain.next, v.chain.head = next, hex.EncodeToString(c.before(next))
-}
-
-// before returns the hash of the row before row seq.
-func (c *chunk) before(seq int64) []byte {
-	if i := seq - c.first - 1; i >= 0 && i < int64(len(c.hashes)) {
-		return c.hashes[i][:]
-	}
-	return c.prev
-}
-
-func (v *verification) badSegment(c *chunk, follows bool) *Bad {
-	if !follows {
-		return &Bad{c.first, fmt.Sprintf("was replaced: the segment file %s does not follow on the row before", c.segment.File)}
-	}
-	v.retreat(c)
-	return c.bad
 }
 
 // report returns the Report, after bad was found.
