@@ -113,13 +113,13 @@ func (s Segment) hashes() (map[int64][]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
+	c, err := readSegmentRows(file)
+	if c.bad != nil {
+		err = fmt.Errorf("%v: see sandboxmcp audit verify", c.bad)
+	}
 	m := map[int64][]byte{}
-	_, bad, err := readSegmentRows(file, func(r Row, _ []byte) bool {
+	for _, r := range c.rows {
 		m[r.Seq], _ = hex.DecodeString(r.Hash)
-		return true
-	})
-	if bad != nil {
-		err = fmt.Errorf("%v: see sandboxmcp audit verify", bad)
 	}
 	return m, err
 }

@@ -323,7 +323,7 @@ func TestVerifySegment(t *testing.T) {
 		"a key twice":           {edit(6, `"kind":`, `"kind":"x","kind":`), "not a whole segment"},
 		"receipt edited":        {edit(1, `"envelope":"ey`, `"envelope":"fy`), "another receipt"},
 		"receipt of another":    {edit(1, `"receipt_of":301`, `"receipt_of":302`), "not a whole segment"},
-		"receipt lost":          {append(append([]string{}, lines[:1]...), lines[2:]...), "another receipt"},
+		"receipt lost":          {append(append([]string{}, lines[:1]...), lines[2:]...), "lost its receipt"},
 		"row lost":              {append(append([]string{}, lines[:3]...), lines[4:]...), "is missing"},
 		"first row lost":        {lines[2:], "not a whole segment"},
 		"checkpoint lost":       {lines[:len(lines)-1], "not a whole segment"},

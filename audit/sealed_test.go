@@ -17,8 +17,8 @@ import (
 func TestSealRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ sql, want string }{
 		"a receipt edited": {"DROP TRIGGER receipts_no_update; UPDATE receipts SET envelope = x'00' WHERE seq = 6", "row 6 has another receipt"},
-		"a receipt lost":   {"DROP TRIGGER receipts_no_delete; DELETE FROM receipts WHERE seq = 6", "row 6 has another receipt"},
-		"a receipt added":  {"DROP TRIGGER receipts_at_end; INSERT INTO receipts VALUES (7, x'00')", "row 7 has another receipt"},
+		"a receipt lost":   {"DROP TRIGGER receipts_no_delete; DELETE FROM receipts WHERE seq = 6", "row 6 has lost its receipt"},
+		"a receipt added":  {"DROP TRIGGER receipts_at_end; INSERT INTO receipts VALUES (7, x'00')", "row 7 has a receipt of which it says nothing"},
 		"a row edited":     {"DROP TRIGGER audit_no_update; UPDATE audit SET data = '{}' WHERE seq = 6", "row 6 was edited"},
 	} {
 		t.Run(name, func(t *testing.T) {

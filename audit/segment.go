@@ -213,47 +213,52 @@ func (t tree) before() (hashes [][]byte) {
 	return hashes
 }
 
-// readSegmentRows calls do for the rows of a segment file until do returns false. Each row is chained to the row
-// before, and has the receipt whose hash the row says.
-func readSegmentRows(f io.Reader, do func(r Row, receipt []byte) bool) (end endLine, bad *Bad, err error) {
+// contents are the rows of a segment file, without most of their data, and what is wrong with the next.
+type contents struct {
+	rows  []Row
+	times Segment // between which they were written
+	end   endLine
+	bad   *Bad
+}
+
+// readSegmentRows reads a segment file up to the first row that is not chained to the row before, or that has not the
+// receipt whose hash the row says.
+func readSegmentRows(f io.Reader) (c contents, err error) {
 	s, err := newSegmentReader(f)
 	if err != nil {
-		return end, nil, err
+		return c, err
 	}
-	var c *chain
-	var first int64
+	var in *chain
 	for {
 		line, receiptLine, err := s.next()
-		if err == io.EOF && c != nil {
-			return s.end, nil, nil
+		if err == io.EOF && in != nil {
+			c.end = s.end
+			return c, nil
 		}
 		var r Row
 		var receipt []byte
 		if err == nil {
 			r, receipt, err = parse(line, receiptLine, exact)
 		}
-		if err != nil {
-			return end, nil, errSegment
+		if err != nil || in == nil && !isHash(r.Prev) {
+			return c, errSegment
 		}
-		if c == nil {
-			if !isHash(r.Prev) {
-				return end, nil, errSegment
-			}
-			c = &chain{next: r.Seq, head: r.Prev, prev: r.Prev}
-			first = r.Seq
+		if in == nil {
+			in = &chain{next: r.Seq, head: r.Prev, prev: r.Prev}
 		}
-		if r.Seq-first >= segmentRows {
-			return end, &Bad{r.Seq, fmt.Sprintf("is one too many: no segment has more than %d rows", segmentRows)}, nil
+		if len(c.rows) == segmentRows {
+			c.bad = &Bad{r.Seq, fmt.Sprintf("is one too many: no segment has more than %d rows", segmentRows)}
+		} else if c.bad = in.add(r); c.bad == nil {
+			c.bad = badReceipt(r, sha256.Sum256(receipt), len(receipt) > 0)
 		}
-		if bad := c.add(r); bad != nil {
-			return end, bad, nil
+		if c.bad != nil {
+			return c, nil
 		}
-		if sum := sha256.Sum256(receipt); len(receipt) > 0 != (receiptHash(r.Data) != nil) || len(receipt) > 0 && !bytes.Equal(sum[:], receiptHash(r.Data)) {
-			return end, &Bad{r.Seq, "has another receipt than the one it came with"}, nil
+		c.times.cover(r)
+		if r.Kind != sealedKind {
+			r.Data = nil
 		}
-		if !do(r, receipt) {
-			return end, nil, nil
-		}
+		c.rows = append(c.rows, r)
 	}
 }
 

@@ -102,15 +102,9 @@ func (l *Log) removeDouble(ctx context.Context, q querier, path string) error {
 		return err
 	}
 	defer f.Close()
-	var first, last Row
-	_, bad, err := readSegmentRows(f, func(r Row, _ []byte) bool {
-		if first.Seq == 0 {
-			first = r
-		}
-		last = r
-		return true
-	})
-	if err == nil && bad == nil {
+	c, err := readSegmentRows(f)
+	if err == nil && c.bad == nil {
+		first, last := c.rows[0], c.rows[len(c.rows)-1]
 		var double bool // the hash of the last row vouches for those before
 		double, err = one[bool](ctx, q, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq = ?) AND EXISTS (SELECT 1 FROM audit WHERE seq = ? AND lower(hex(hash)) = ?)", first.Seq, last.Seq, last.Hash)
 		if err == nil && double {

@@ -14,71 +14,63 @@ var ErrNoSegment = errors.New("it is not a sealed segment of an audit log")
 // its end was made over them. With no keys, signatures are not checked. What is wrong with the file is in the report,
 // whose Rows are those of the file; an error means that it could not be read, is something else (ErrNoSegment), or is
 // signed by none of the keys. The file may come from anybody: it costs the memory of the hashes of 20,000 rows.
-func VerifySegment(path string, keys []Key) (Report, error) {
-	r, err := verifySegment(path, keys)
+func VerifySegment(path string, keys []Key) (r Report, err error) {
+	f, sum, err := openHashed(path)
+	if err == nil {
+		defer f.Close()
+		r, err = readSegmentReport(f, keys)
+	}
 	if err != nil {
 		return Report{}, fmt.Errorf("read audit segment %q: %w", path, err)
+	}
+	for i := range r.Segments {
+		r.Segments[i].File, r.Segments[i].SHA256 = path, sum
 	}
 	return r, nil
 }
 
-func verifySegment(path string, keys []Key) (r Report, err error) {
-	f, sum, err := openHashed(path)
-	if err != nil {
-		return r, err
-	}
-	defer f.Close()
-	r, err = readSegmentReport(f, keys)
-	for i := range r.Segments {
-		r.Segments[i].File, r.Segments[i].SHA256 = path, sum
-	}
-	return r, err
-}
-
 func readSegmentReport(f io.Reader, keys []Key) (r Report, err error) {
-	var hashes [][]byte
-	var first, last Row
-	var s Segment
-	end, bad, err := readSegmentRows(f, func(row Row, _ []byte) bool {
-		hash, _ := hex.DecodeString(row.Hash)
-		if hashes = append(hashes, hash); len(hashes) == 1 {
-			first = row
-		}
-		last = row
-		s.cover(row)
-		return true
-	})
-	r.Rows, r.Head, r.Bad = int64(len(hashes)), last.Hash, bad
+	c, err := readSegmentRows(f)
+	if r.Rows, r.Bad = int64(len(c.rows)), c.bad; r.Rows > 0 {
+		r.Head = c.rows[r.Rows-1].Hash
+	}
 	if errors.Is(err, errSegment) {
 		r.Bad = &Bad{0, err.Error()}
 		return r, nil
 	}
-	if err != nil || bad != nil {
+	if err != nil || r.Bad != nil {
 		return r, err
 	}
-	s.First, s.Last, s.Here, s.head = first.Seq, last.Seq, true, last.Hash
+	s := c.times
+	s.First, s.Last, s.Here, s.head = c.rows[0].Seq, c.rows[r.Rows-1].Seq, true, r.Head
 	r.Segments = []Segment{s}
-	r.Bad, err = r.prove(end, first, last, hashes, keys)
+	r.Bad, err = r.prove(c, keys)
 	return r, err
 }
 
 // prove verifies that the checkpoint at the end of a segment covers its rows.
-func (r *Report) prove(end endLine, first, last Row, hashes [][]byte, keys []Key) (*Bad, error) {
-	c, err := openNote([]byte(end.Checkpoint), keys)
+func (r *Report) prove(in contents, keys []Key) (*Bad, error) {
+	first, last := in.rows[0], in.rows[len(in.rows)-1]
+	c, err := openNote([]byte(in.end.Checkpoint), keys)
 	if errors.Is(err, errNoKey) {
 		return nil, fmt.Errorf("the checkpoint at its end: %w", err)
 	}
 	if err != nil {
 		return &Bad{0, "the checkpoint at its end: " + err.Error()}, nil
 	}
-	t, err := end.edge(first.Seq - 1)
+	t, err := in.end.edge(first.Seq - 1)
 	if err != nil {
 		return &Bad{0, err.Error()}, nil
 	}
-	for _, h := range hashes {
-		t.add(leaf(h), nil)
+	origin := c.origin
+	for _, row := range in.rows {
+		hash, _ := hex.DecodeString(row.Hash)
+		if row.Seq == 1 {
+			origin = originOf(hash)
+		}
+		t.add(leaf(hash), nil)
 	}
-	if c.size != last.Seq || c.root != t.root() || first.Seq == 1 && c.origin != originOf(hashes[0]) {
+	if c.size != last.Seq || c.root != t.root() || c.origin != origin {
 		return &Bad{first.Seq, fmt.Sprintf("was rewritten, or one of those after it up to row %d: the checkpoint was made over other rows", last.Seq)}, nil
 	}
 	if err := c.covers(last.Time); err != nil {

@@ -154,40 +154,31 @@ func (v *verification) segment(ctx context.Context, s Segment) (*Bad, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var rows []Row // without their data
-	var times Segment
-	_, bad, err := readSegmentRows(f, func(r Row, _ []byte) bool {
-		times.cover(r)
-		if r.Kind != sealedKind {
-			r.Data = nil
-		}
-		rows = append(rows, r)
-		return int64(len(rows)) <= s.Last-s.First
-	})
-	switch next := s.First + int64(len(rows)); {
-	case len(rows) > 0 && rows[0].Prev != v.chain.head:
+	c, err := readSegmentRows(f)
+	switch next := s.First + int64(len(c.rows)); {
+	case len(c.rows) > 0 && c.rows[0].Prev != v.chain.head:
 		return &Bad{s.First, fmt.Sprintf("was replaced: the segment file %s does not follow on the row before", s.File)}, nil
-	case err != nil:
-		bad = &Bad{next, fmt.Sprintf("cannot be read from %s: %v", s.File, err)}
-	case bad != nil:
+	case err != nil && next <= s.Last:
+		c.bad = &Bad{next, fmt.Sprintf("cannot be read from %s: %v", s.File, err)}
+	case c.bad != nil:
 	case next <= s.Last:
-		bad = &Bad{next, "is missing in " + s.File}
-	case times.Oldest != s.Oldest || times.Newest != s.Newest:
-		bad = &Bad{s.First, fmt.Sprintf("was hidden, with all up to row %d: its segment is listed with other times than its rows have", s.Last)}
-	case sum != s.SHA256:
-		bad = &Bad{s.First, fmt.Sprintf("is in a segment file that was changed, with all up to row %d: %s", s.Last, s.File)}
+		c.bad = &Bad{next, "is missing in " + s.File}
+	case c.times.Oldest != s.Oldest || c.times.Newest != s.Newest:
+		c.bad = &Bad{s.First, fmt.Sprintf("was hidden, with all up to row %d: its segment is listed with other times than its rows have", s.Last)}
+	case sum != s.SHA256 || err != nil:
+		c.bad = &Bad{s.First, fmt.Sprintf("is in a segment file that was changed, with all up to row %d: %s", s.Last, s.File)}
 	}
-	if bad != nil {
-		if n := bad.Seq - s.First; n > 0 && n <= int64(len(rows)) {
-			v.chain.next, v.chain.head = bad.Seq, rows[n-1].Hash
+	if c.bad != nil {
+		if n := c.bad.Seq - s.First; n > 0 && n <= int64(len(c.rows)) {
+			v.chain.next, v.chain.head = c.bad.Seq, c.rows[n-1].Hash
 		}
-		return bad, nil
+		return c.bad, nil
 	}
 	notes, err := v.l.blobs(ctx, selectNotes, s.First, s.Last)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range rows {
+	for _, r := range c.rows {
 		v.chain = chain{next: r.Seq + 1, head: r.Hash, prev: v.chain.head}
 		if bad, err := v.row(ctx, r, notes[r.Seq]); bad != nil || err != nil {
 			return bad, err
