@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -24,7 +25,7 @@ func (r *run) signOutcome(ctx context.Context, out *outcome, inputs map[string]s
 		if r.envelope, err = r.receipt(out, inputs).Sign(key); err != nil {
 			return err
 		}
-		if r.res.Receipt, err = r.envelope.MarshalJSON(); err != nil {
+		if r.res.Receipt, err = json.Marshal(r.envelope); err != nil {
 			return err
 		}
 	}

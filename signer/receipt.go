@@ -2,6 +2,7 @@ package signer
 
 import (
 	"bytes"
+	"crypto"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
 // Types of signed statements.
@@ -199,12 +202,21 @@ func (r *Receipt) normalize() {
 	r.Began, r.Finished = r.Began.UTC(), r.Finished.UTC()
 }
 
+// signStatement makes an envelope of a statement.
 func signStatement(s statement, by ...*Key) (Envelope, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(s); err != nil {
 		return Envelope{}, err
 	}
-	return sign(bytes.TrimSuffix(b.Bytes(), []byte("\n")), by...)
+	e := Envelope{PayloadType: PayloadType, Payload: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}
+	for _, k := range by {
+		sig, err := k.Sign(nil, dsse.PAE(PayloadType, e.Payload), crypto.Hash(0))
+		if err != nil {
+			return Envelope{}, fmt.Errorf("sign the receipt: %w", err)
+		}
+		e.Signatures = append(e.Signatures, Signature{k.ID(), sig})
+	}
+	return e, nil
 }

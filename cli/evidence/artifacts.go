@@ -73,12 +73,24 @@ type storedRun struct {
 }
 
 type storedFile struct {
+	fileName
+	Size     int64  `json:"size_bytes"`
+	SHA256   string `json:"sha256"`
+	MIME     string `json:"mime"`
+	Withheld string `json:"withheld,omitempty"` // why it is not handed out
+}
+
+// fileName is the name of a file as JSON shows it.
+type fileName struct {
 	Name       string `json:"name"`
 	NameBase64 string `json:"name_base64,omitempty"` // of one that is no UTF-8
-	Size       int64  `json:"size_bytes"`
-	SHA256     string `json:"sha256"`
-	MIME       string `json:"mime"`
-	Withheld   string `json:"withheld,omitempty"` // why it is not handed out
+}
+
+func fileNameOf(name string) fileName {
+	if utf8.ValidString(name) {
+		return fileName{Name: name}
+	}
+	return fileName{terminal.Visible(name), base64.StdEncoding.EncodeToString([]byte(name))}
 }
 
 func (p commands) artifacts(c *cli.Context) error {
@@ -163,11 +175,7 @@ func storedRunOf(r results.Record, cfg config.Config) storedRun {
 		Ended: r.Ended, ExitCode: r.ExitCode, Time: r.Time, Until: r.Time.Add(time.Duration(cfg.Keep.Hours) * time.Hour), Artifacts: []storedFile{},
 	}
 	for _, a := range r.Artifacts {
-		f := storedFile{Name: a.Name, Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
-		if !utf8.ValidString(a.Name) {
-			f.Name, f.NameBase64 = terminal.Visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
-		}
-		k.Artifacts = append(k.Artifacts, f)
+		k.Artifacts = append(k.Artifacts, storedFile{fileNameOf(a.Name), a.Size, a.SHA256, a.MIME, a.Withheld})
 	}
 	return k
 }

@@ -150,29 +150,23 @@ func (p commands) auditRows(flag, typed, hint string) cli.ActionFunc {
 		if filter.Limit = c.Int(flag); c.IsSet(flag) && filter.Limit <= 0 {
 			return exit.Usage(hint, "%s must be more than 0", typed)
 		}
-		return p.printRows(c, filter)
-	})
-}
-
-// printRows prints the rows of the log that filter chooses and, if that was asked for, those that come.
-func (p commands) printRows(c *cli.Context, filter audit.Filter) error {
-	follow := c.Bool("follow")
-	format := c.String("format")
-	if c.Bool("json") {
-		if c.IsSet("format") && format != "json" {
-			return exit.Usage("leave one of them out", "--json and --format %s contradict each other", terminal.Visible(format))
+		follow, format := c.Bool("follow"), c.String("format")
+		if c.Bool("json") {
+			if c.IsSet("format") && format != "json" {
+				return exit.Usage("leave one of them out", "--json and --format %s contradict each other", terminal.Visible(format))
+			}
+			format = "json"
 		}
-		format = "json"
-	}
-	out, err := auditrows.New(format, p.Out, follow)
-	if err != nil {
-		return err
-	}
-	return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
-		if !follow {
-			return writeRows(out, log.Rows(ctx, filter))
+		out, err := auditrows.New(format, p.Out, follow)
+		if err != nil {
+			return err
 		}
-		return writeRows(out, log.Follow(ctx, filter, 200*time.Millisecond))
+		return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+			if !follow { // else those that come, too
+				return writeRows(out, log.Rows(ctx, filter))
+			}
+			return writeRows(out, log.Follow(ctx, filter, 200*time.Millisecond))
+		})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -38,9 +36,8 @@ type proven struct {
 }
 
 type provenFile struct {
-	Name       string `json:"name"`
-	NameBase64 string `json:"name_base64,omitempty"` // of one that is no UTF-8
-	SHA256     string `json:"sha256"`
+	fileName
+	SHA256 string `json:"sha256"`
 }
 
 func (p commands) verifyReceipt(c *cli.Context, v *verification) error {
@@ -77,20 +74,25 @@ func (p commands) verifyReceipt(c *cli.Context, v *verification) error {
 	case beside == "":
 		v.Receipt.checked = "not compared: name their directory"
 	case beside != "-" && err == nil && info.IsDir():
-		problems, err := proof.VerifyDirectory(comparedDir(c, beside, file))
-		v.bad(problems...)
-		if err != nil {
-			v.cannot(beside, err)
-		}
-		all, _ := proof.All(beside)
-		n := len(all)
-		v.Files = &n
 		v.Receipt.checked = fmt.Sprintf("compared with those in %s", beside)
-		v.good += fmt.Sprintf(", and %s with it", terminal.Count(n, "file"))
+		v.compareFiles(proof, beside, comparedDir(c, beside, file))
 	default:
 		p.verifyOne(beside, filepath.Dir(file), proof, v)
 	}
 	return nil
+}
+
+// compareFiles compares the files in a directory, which messages call name, with a receipt.
+func (v *verification) compareFiles(proof signer.Proof, name string, d signer.Directory) {
+	problems, err := proof.VerifyDirectory(d)
+	v.bad(problems...)
+	if err != nil {
+		v.cannot(name, err)
+	}
+	all, _ := proof.All(d.Path)
+	n := len(all)
+	v.Files = &n
+	v.good += fmt.Sprintf(", and %s with it", terminal.Count(n, "file"))
 }
 
 // verifyOne looks for one file in a receipt that lies in dir.
@@ -170,11 +172,7 @@ func newProven(proof signer.Proof) *proven {
 		x.replaced = ", which was replaced at " + at.Format(time.RFC3339)
 	}
 	for _, a := range proof.Artifacts {
-		f := provenFile{Name: a.Name, SHA256: a.SHA256}
-		if !utf8.ValidString(a.Name) {
-			f.Name, f.NameBase64 = terminal.Visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
-		}
-		x.Artifacts = append(x.Artifacts, f)
+		x.Artifacts = append(x.Artifacts, provenFile{fileNameOf(a.Name), a.SHA256})
 	}
 	return x
 }
