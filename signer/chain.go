@@ -56,16 +56,17 @@ func (k *Keys) trust(today PublicKey) (*Trust, error) {
 // predecessors returns the directory's keys that were replaced, by the ids of their successors: those of which a statement
 // says so that both have signed.
 func (k *Keys) predecessors() (map[string]PublicKey, error) {
-	files, err := filepath.Glob(filepath.Join(k.dir, "*.next"))
+	entries, err := os.ReadDir(k.dir)
 	if err != nil {
 		return nil, err
 	}
 	before := map[string]PublicKey{}
-	for _, file := range files {
-		if !isHash(strings.TrimSuffix(filepath.Base(file), ".next")) {
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".next")
+		if !ok || !isHash(id) {
 			continue
 		}
-		text, err := readStatement(file)
+		text, err := readStatement(k.next(id))
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +108,7 @@ func (k *Keys) create(ctx context.Context) (*Key, error) {
 	if key, err := k.load(); !errors.Is(err, errNoKey) {
 		return key, err
 	}
-	if lost, err := k.All(); err != nil || len(lost) > 0 {
+	if entries, err := os.ReadDir(k.dir); err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".pub" }) {
 		return nil, errors.Join(err, fmt.Errorf("%q is missing, and it was there: put it back or, if it is lost, make another one with sandboxmcp key rotate", k.private()))
 	}
 	fresh, err := generate()

@@ -113,6 +113,24 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	}
 }
 
+// The chain of keys is found whatever the directory is called.
+func TestDirectoryIsNoPattern(t *testing.T) {
+	keys := openKeys(t, filepath.Join(t.TempDir(), "a[b]*", "keys"))
+	current(t, keys)
+	if _, _, err := keys.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := trusted(t, keys).Keys(); len(all) != 2 {
+		t.Errorf("got %v", all)
+	}
+	if err := os.Remove(keys.private()); err != nil {
+		t.Fatal(err)
+	}
+	if key, err := openKeys(t, keys.Dir()).Current(t.Context()); err == nil {
+		t.Errorf("a key that was lost is replaced by %s in silence", key.ID())
+	}
+}
+
 // A key whose file is gone is not there, whatever statement about its successor is left.
 func TestLostPublicKey(t *testing.T) {
 	keys, first := newKeys(t)

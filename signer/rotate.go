@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
@@ -92,28 +90,6 @@ func (k *Keys) Find(id string) (PublicKey, error) {
 		return PublicKey{}, fmt.Errorf("%q holds another key, %s: somebody has changed it", k.public(id), p.ID())
 	}
 	return p, nil
-}
-
-// All returns the public keys, the oldest first.
-func (k *Keys) All() ([]PublicKey, error) {
-	entries, err := os.ReadDir(k.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var all []PublicKey
-	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), ".pub")
-		if !ok {
-			continue
-		}
-		p, err := k.Find(id)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
-	}
-	slices.SortStableFunc(all, func(a, b PublicKey) int { return a.Created.Compare(b.Created) })
-	return all, nil
 }
 
 func readPublic(path string) (PublicKey, error) {

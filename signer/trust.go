@@ -28,25 +28,19 @@ func NewTrust(keys ...PublicKey) *Trust {
 // longer from then on; and takes over revocations (*.revoked), in the paths and in directories.
 func ReadTrust(paths ...string) (*Trust, error) {
 	t := &Trust{}
-	var statements, revocations [][]byte
+	statements := map[string][][]byte{} // by what the names of their files end in
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("open %q: %w", path, Bare(err))
 		}
-		switch {
+		switch ext := filepath.Ext(path); {
 		case info.IsDir():
-			var next, revoked [][]byte
-			next, revoked, err = t.addDirectory(path)
-			statements, revocations = append(statements, next...), append(revocations, revoked...)
-		case filepath.Ext(path) == ".revoked":
+			err = t.addDirectory(path, statements)
+		case ext == ".revoked", ext == ".next":
 			var text []byte
 			text, err = statefile.ReadSmall(path, maxStatement)
-			revocations = append(revocations, text)
-		case filepath.Ext(path) == ".next":
-			var text []byte
-			text, err = statefile.ReadSmall(path, maxStatement)
-			statements = append(statements, text)
+			statements[ext] = append(statements[ext], text)
 		default:
 			var key PublicKey
 			key, err = readPublic(path)
@@ -56,10 +50,10 @@ func ReadTrust(paths ...string) (*Trust, error) {
 			return nil, err
 		}
 	}
-	if err := t.Follow(statements...); err != nil {
+	if err := t.Follow(statements[".next"]...); err != nil {
 		return t, err
 	}
-	for _, text := range revocations {
+	for _, text := range statements[".revoked"] {
 		if err := t.revoke(text); err != nil {
 			return t, fmt.Errorf("the revocation of a key: %w", err)
 		}
@@ -67,12 +61,12 @@ func ReadTrust(paths ...string) (*Trust, error) {
 	return t, nil
 }
 
-// addDirectory trusts the keys of a directory, and returns their statements about each other. A statement about a key
-// that is not in the directory was left by an interrupted rotation.
-func (t *Trust) addDirectory(dir string) (next, revoked [][]byte, err error) {
+// addDirectory trusts the keys of a directory, and adds their statements about each other. A statement about a key that is
+// not in the directory was left by an interrupted rotation.
+func (t *Trust) addDirectory(dir string, statements map[string][][]byte) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); ext != ".pub" && ext != ".pem" {
@@ -80,26 +74,28 @@ func (t *Trust) addDirectory(dir string) (next, revoked [][]byte, err error) {
 		}
 		key, err := readPublic(filepath.Join(dir, e.Name()))
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		t.add(key)
 	}
 	for _, k := range t.keys {
-		text, err := readStatement(filepath.Join(dir, k.id+".next"))
-		if err != nil {
-			return nil, nil, err
-		}
-		if r, _, _, err := openRotation(text, t.Find); err == nil && t.index(r.New) >= 0 {
-			next = append(next, text)
-		}
-		if text, err = readStatement(filepath.Join(dir, k.id+".revoked")); err != nil {
-			return nil, nil, err
-		}
-		if text != nil {
-			revoked = append(revoked, text)
+		for _, ext := range []string{".next", ".revoked"} {
+			text, err := readStatement(filepath.Join(dir, k.id+ext))
+			if err != nil {
+				return err
+			}
+			if text == nil {
+				continue
+			}
+			if ext == ".next" {
+				if r, _, _, err := openRotation(text, t.Find); err != nil || t.index(r.New) < 0 {
+					continue
+				}
+			}
+			statements[ext] = append(statements[ext], text)
 		}
 	}
-	return next, revoked, nil
+	return nil
 }
 
 func (t *Trust) add(k PublicKey) {
