@@ -119,16 +119,6 @@ func extras(dir string, known map[string]bool) (problems []Problem, err error) {
 	return problems, err
 }
 
-// HashFile returns the SHA-256 of a regular file. It refuses any other file without waiting for it.
-func HashFile(file string) (string, error) {
-	f, err := statefile.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	return Hash(f)
-}
-
 // Hash returns the SHA-256 of the whole of r.
 func Hash(r io.Reader) (string, error) {
 	h := sha256.New()

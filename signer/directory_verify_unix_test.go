@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // What stands in a file's place is not followed out of the directory, nor waited for.
@@ -41,7 +43,7 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 		t.Errorf("(-want +got):\n%s\n%v", diff, problems)
 	}
 	for name, why := range map[string]string{at("fifo"): "a FIFO", "/dev/zero": "a device", at("device"): "a device", dir: "a directory"} {
-		if _, err := HashFile(name); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := statefile.Open(name); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -247,13 +247,16 @@ func (p commands) auditShow(c *cli.Context) error {
 		missing = true
 		p.warnMissing(s)
 	}}
-	if seq, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 19 {
-		filter = audit.Filter{After: seq - 1, Sealed: true} // a segment that is not here is an error then
+	if seq, err := strconv.ParseInt(id, 10, 64); err == nil && seq > 0 && len(id) < 19 {
+		filter = audit.Filter{After: seq - 1, Before: seq + 1, Sealed: true} // a segment that is not here is an error then
 	}
 	return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
-		found, err := rowsAbout(log.Rows(ctx, filter), filter)
-		if err != nil {
-			return err
+		var found []audit.Row
+		for row, err := range log.Rows(ctx, filter) {
+			if err != nil {
+				return err
+			}
+			found = append(found, row)
 		}
 		if len(found) == 0 && missing {
 			return exit.Fail("put the missing files back where they were", "what is here of the log has nothing about %s", id)
@@ -264,27 +267,12 @@ func (p commands) auditShow(c *cli.Context) error {
 		if c.Bool("json") {
 			out := &auditrows.JSON{W: p.Out}
 			for _, row := range found {
-				err = errors.Join(err, out.Row(row))
+				if err := out.Row(row); err != nil {
+					return err
+				}
 			}
-			return errors.Join(err, out.Close())
+			return out.Close()
 		}
 		return auditrows.Show(p.Out, found)
 	})
-}
-
-// rowsAbout are the rows of the run that f names or, if it names none, the one that comes after f.After.
-func rowsAbout(rows iter.Seq2[audit.Row, error], f audit.Filter) (found []audit.Row, err error) {
-	for row, err := range rows {
-		if err != nil {
-			return nil, err
-		}
-		if f.Run == "" && row.Seq != f.After+1 {
-			break
-		}
-		found = append(found, row)
-		if f.Run == "" {
-			break
-		}
-	}
-	return found, nil
 }

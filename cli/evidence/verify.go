@@ -174,10 +174,12 @@ func (p commands) verifyFile(c *cli.Context, v *verification) error {
 }
 
 func (p commands) hashFile(file string) (string, error) {
-	if file == "-" {
-		return signer.Hash(p.In)
+	r, err := p.Open(file)
+	if err != nil {
+		return "", err
 	}
-	return signer.HashFile(file)
+	defer r.Close()
+	return signer.Hash(r)
 }
 
 func (p commands) verifyManifest(c *cli.Context, v *verification) {
