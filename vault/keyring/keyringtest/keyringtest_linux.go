@@ -3,6 +3,7 @@
 package keyringtest
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -55,7 +56,13 @@ func StartBus(t testing.TB) *Bus {
 		t.Fatal(err)
 	}
 	start(t, exec.Command("dbus-daemon", "--nofork", "--nopidfile", "--config-file="+conf))
-	hosttest.Until(t, "there is a bus", func() bool { _, err := os.Stat(socket); return err == nil })
+	hosttest.Until(t, "there is a bus", func() bool { // which may be bound, and not listen yet
+		c, err := net.Dial("unix", socket)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 	return &Bus{Home: home}
 }
 
