@@ -225,7 +225,7 @@ func heardOf(ctx context.Context, client *control.Client, kind string) (words []
 	case askServers:
 		return []string{client.Server().Name}
 	case askSessions:
-		list, _ := client.Sessions(ctx, "")
+		list, _ := control.Ask(ctx, client, control.ListSessions, control.InNamespace{})
 		for _, s := range list {
 			if s.State != "dead" {
 				words = append(words, s.ID)

@@ -241,7 +241,8 @@ var wholeID = lazy.Regexp(`^[0-9A-Z]{26}$`)
 
 // Give answers a question and prints the outcome. list is the command that shows questions.
 func Give(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
-	out, err := client.Answer(ctx, id, v)
+	v.ID = id
+	out, err := control.Ask(ctx, client, control.AnswerApproval, v)
 	switch {
 	case errors.Is(err, approval.ErrRoot):
 		return byRoot(client, "approve "+id)

@@ -43,14 +43,14 @@ func (p commands) bridge(c *cli.Context) error {
 	if v.From != "" && len(words) != 1 || v.From == "" && len(words) != 2 {
 		return exit.Usage("sandboxmcp bridge --help", "bridge needs a session, a key, and a value or --from")
 	}
-	v.Key = words[0]
+	v.ID, v.Key = id, words[0]
 	if v.From == "" {
 		if v.Value, err = p.value(words[1]); err != nil {
 			return err
 		}
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		res, err := client.Bridge(ctx, id, v)
+		res, err := control.Ask(ctx, client, control.PutValue, v)
 		if err != nil {
 			return err
 		}

@@ -196,7 +196,7 @@ func (p commands) egressGive(c *cli.Context) error {
 	}
 	grants, text := []approved{}, ""
 	for _, client := range clients {
-		grant, err := client.Grant(ctx, control.GrantRequest{
+		grant, err := control.Ask(ctx, client, control.GiveGrant, control.GrantRequest{
 			Kind: approval.Egress, What: domain, Namespace: OfServer(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
 		})
 		if errors.Is(err, approval.ErrRoot) {

@@ -64,7 +64,7 @@ func (p commands) page(c *cli.Context) error {
 		}
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		in, err := client.Invite(ctx, c.StringSlice("namespace"))
+		in, err := control.Ask(ctx, client, control.OpenPage, control.InvitationQuery{Namespaces: c.StringSlice("namespace")})
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func untilEnd(ctx context.Context, client *control.Client, failed <-chan error) 
 			return err
 		case <-time.After(glances):
 		}
-		if _, err := client.Queue(ctx); err != nil && ctx.Err() == nil && !errors.As(err, new(*control.Failure)) {
+		if _, err := control.Ask(ctx, client, control.GetQueue, control.Nothing{}); err != nil && ctx.Err() == nil && !errors.As(err, new(*control.Failure)) {
 			return exit.Fail("sandboxmcp serve starts another one", "the server has ended")
 		}
 	}

@@ -43,11 +43,11 @@ type queueStatus struct {
 
 func (p commands) queue(c *cli.Context) error {
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		load, err := client.Queue(ctx)
+		load, err := control.Ask(ctx, client, control.GetQueue, control.Nothing{})
 		if err != nil {
 			return err
 		}
-		stats, err := client.Stats(ctx)
+		stats, err := control.Ask(ctx, client, control.GetStats, control.Nothing{})
 		if err != nil {
 			return err
 		}
@@ -95,9 +95,9 @@ func (p commands) limits(c *cli.Context) error {
 			namespace = "" // whatever the session's is
 		}
 		if b == (pipeline.Bounds{}) {
-			l, err = client.Limits(ctx, namespace, c.String("session"))
+			l, err = control.Ask(ctx, client, control.GetLimits, control.OfLimits{InNamespace: control.InNamespace{Namespace: namespace}, Session: c.String("session")})
 		} else {
-			l, err = client.SetLimits(ctx, control.Change{Namespace: namespace, Session: c.String("session"), Limits: pipeline.LimitsOf(b)})
+			l, err = control.Ask(ctx, client, control.SetLimits, control.Change{Namespace: namespace, Session: c.String("session"), Limits: pipeline.LimitsOf(b)})
 		}
 		if err != nil {
 			return err

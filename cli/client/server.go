@@ -70,7 +70,7 @@ func sessionNamed(c *cli.Context, limit int) (id string, rest []string, err erro
 
 // living returns the session that an id, or its beginning, names.
 func living(ctx context.Context, client *control.Client, id string) (session.Info, error) {
-	list, err := client.Usage(ctx, "", id)
+	list, err := control.Ask(ctx, client, control.ListUsage, control.OfLimits{Session: id})
 	switch {
 	case err != nil:
 		return session.Info{}, explained(err)

@@ -50,7 +50,7 @@ func (p commands) sessionListCommand() *cli.Command {
 
 func (p commands) sessionList(c *cli.Context) error {
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		all, err := client.Sessions(ctx, c.String("namespace"))
+		all, err := control.Ask(ctx, client, control.ListSessions, control.InNamespace{Namespace: c.String("namespace")})
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (p commands) sessionKill(c *cli.Context) error {
 		return err
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		info, err := client.End(ctx, id)
+		info, err := control.Ask(ctx, client, control.EndSession, control.OfSession{ID: id})
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (p commands) sessionCreate(c *cli.Context) error {
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		w.Namespace = OfServer(c, client)
-		info, err := client.Create(ctx, w)
+		info, err := control.Ask(ctx, client, control.CreateSession, w)
 		if err == nil {
 			err = p.Printf(c, info, "%s\n", terminal.Visible(info.ID))
 		}
@@ -193,7 +193,7 @@ func (p commands) sessionStats(c *cli.Context) error {
 		}
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		list, err := client.Usage(ctx, c.String("namespace"), id)
+		list, err := control.Ask(ctx, client, control.ListUsage, control.OfLimits{InNamespace: control.InNamespace{Namespace: c.String("namespace")}, Session: id})
 		switch {
 		case err != nil:
 			return err
@@ -253,7 +253,7 @@ func (p commands) inspect(c *cli.Context) error {
 		return err
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		state, err := client.Inspect(ctx, id)
+		state, err := control.Ask(ctx, client, control.InspectSession, control.OfSession{ID: id})
 		if err != nil {
 			return err
 		}

@@ -209,7 +209,7 @@ func (a *attachment) watch(ctx context.Context, ended context.CancelCauseFunc) {
 			return
 		case <-time.After(glances):
 		}
-		if _, err := a.client.Usage(ctx, "", a.info.ID); err != nil && ctx.Err() == nil {
+		if _, err := control.Ask(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
 			ended(a.gone(err))
 			return
 		}
@@ -256,14 +256,14 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 		if errors.As(a.cellEnd(res, false), &refused) && refused.Text != "" {
 			_ = a.Exit(refused)
 		}
-		if _, err := a.client.Usage(ctx, "", a.info.ID); err != nil && ctx.Err() == nil {
+		if _, err := control.Ask(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
 			return "", a.gone(err)
 		}
 		return backends.EndedRefused, nil
 	}
 	a.cellNotes(res)
 	if res.Ended == backends.EndedCancelled || res.StateLost != "" { // perhaps since the session ended
-		if _, err := a.client.Usage(ctx, "", a.info.ID); err != nil && ctx.Err() == nil {
+		if _, err := control.Ask(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
 			return "", a.gone(err)
 		}
 	}
@@ -282,13 +282,13 @@ Ctrl-D  leaves, as exit does; the session goes on
 `)
 		return true, err
 	case "%state":
-		state, err := a.client.Inspect(ctx, a.info.ID)
+		state, err := control.Ask(ctx, a.client, control.InspectSession, control.OfSession{ID: a.info.ID})
 		if err != nil {
 			return true, a.gone(err)
 		}
 		return true, showState(a.Out, state)
 	case "%kill":
-		info, err := a.client.End(ctx, a.info.ID)
+		info, err := control.Ask(ctx, a.client, control.EndSession, control.OfSession{ID: a.info.ID})
 		if err != nil {
 			return true, a.gone(err)
 		}

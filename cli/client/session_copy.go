@@ -33,9 +33,9 @@ func (p commands) sessionCopy(c *cli.Context) error {
 	if len(words) == 0 || c.String("from") == "" {
 		return exit.Usage("sandboxmcp session copy --help", "copy needs --from SESSION, and a PATH below its /workspace/exports")
 	}
-	q := control.Export{From: c.String("from"), Path: words[0], To: append(words, "")[1]}
+	q := control.Export{OfSession: control.OfSession{ID: id}, From: c.String("from"), Path: words[0], To: append(words, "")[1]}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		moved, err := client.CopyExport(ctx, id, q)
+		moved, err := control.Ask(ctx, client, control.CopyExport, q)
 		if err != nil {
 			return err
 		}

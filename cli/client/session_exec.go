@@ -117,7 +117,11 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 	cut, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer leave(nil)
 	defer context.AfterFunc(ctx, func() {
-		if id, ok := run.Load().(string); !ok || client.Interrupt(cut, id) != nil {
+		err := context.Cause(ctx)
+		if id, began := run.Load().(string); began {
+			_, err = control.Ask(cut, client, control.InterruptCell, control.OfRun{ID: id})
+		}
+		if err != nil {
 			leave(context.Cause(ctx)) // it has not begun, or the server does not listen
 		}
 	})()

@@ -100,7 +100,7 @@ func (p commands) hostAllow(c *cli.Context) error {
 	}
 	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
 		g.Namespace = client.OfServer(c, server)
-		held, err := server.Grant(ctx, g)
+		held, err := control.Ask(ctx, server, control.GiveGrant, g)
 		switch {
 		case errors.Is(err, approval.ErrRoot):
 			return exit.Fail("sandboxmcp host access request asks root for it", "the configuration leaves approvals to root")
@@ -119,7 +119,7 @@ func (p commands) hostRequest(c *cli.Context) error {
 	}
 	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
 		g.Namespace = client.OfServer(c, server)
-		q, err := server.Ask(ctx, g)
+		q, err := control.Ask(ctx, server, control.OpenApproval, g)
 		switch {
 		case err != nil:
 			return err

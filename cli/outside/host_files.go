@@ -135,7 +135,8 @@ func (p commands) hostCopy(c *cli.Context) error {
 // copyWithSession has the server do it that has the session. What is not absolute is in the session.
 func (p commands) copyWithSession(c *cli.Context, args []string) error {
 	return client.Asking(c, func(ctx context.Context, client *control.Client) error {
-		done, err := client.Copy(ctx, c.String("session"), control.Copy{Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")})
+		done, err := control.Ask(ctx, client, control.CopyFile, control.Copy{OfSession: control.OfSession{ID: c.String("session")},
+			Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")})
 		if err != nil {
 			return err
 		}

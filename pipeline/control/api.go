@@ -136,7 +136,7 @@ func (a *API) endless() []*streams { return []*streams{&a.streams, &a.longs, &a.
 // SetAddress sets what the server tells of where it answers over HTTP.
 func (a *API) SetAddress(address string) { a.address.Store(&address) }
 
-func (a *API) self(ctx context.Context, _ *nothing) (Server, error) {
+func (a *API) self(ctx context.Context, _ *Nothing) (Server, error) {
 	s := a.c.Server
 	if address := a.address.Load(); address != nil {
 		s.Address = *address
@@ -150,51 +150,52 @@ func (a *API) self(ctx context.Context, _ *nothing) (Server, error) {
 // routes gives all answers a limited time, other than the streams and what takes as long as programs do.
 func (a *API) routes() http.Handler {
 	short, all := http.NewServeMux(), http.NewServeMux()
+	r := routes{a, short, all}
 	all.Handle("/", http.TimeoutHandler(short, a.pace.work, `{"error":"the server is too busy to answer"}`))
 	all.HandleFunc(streamEvents.Pattern, a.events)
 	all.HandleFunc(runCell.Pattern, a.long(runCell.Limit())(a.cell))
 	all.HandleFunc("POST /v1/runs", a.long(maxValueBody)(a.run))
-	on(all, createSession, a.create, a.long(createSession.Limit()))
-	on(all, endSession, a.end, a.longIn(&a.ends, endSession.Limit()))
-	on(all, inspect, a.state, a.long(inspect.Limit()))
-	on(all, bridge, a.bridge, a.long(bridge.Limit()))
-	on(all, copyFile, a.copy, a.long(copyFile.Limit()))
+	on(r, CreateSession, a.create, nil)
+	on(r, EndSession, a.end, a.longIn(&a.ends, EndSession.Limit()))
+	on(r, InspectSession, a.state, nil)
+	on(r, PutValue, a.bridge, nil)
+	on(r, CopyFile, a.copy, nil)
 	all.HandleFunc(putFiles.Pattern, a.long(streamed)(a.putFiles))
 	all.HandleFunc(getFiles.Pattern, a.long(getFiles.Limit())(a.getFiles))
-	on(all, copyExport, a.copyExport, a.long(copyExport.Limit()))
+	on(r, CopyExport, a.copyExport, nil)
 	all.HandleFunc(watchRun.Pattern, a.running(a.watch))
-	on(all, showCode, a.runningCode, a.long(showCode.Limit()))
-	on(all, reviewCode, a.review, a.long(reviewCode.Limit()))
-	on(all, runDoctor, a.doctor, a.long(runDoctor.Limit()))
+	on(r, ShowCode, a.runningCode, nil)
+	on(r, ReviewCode, a.review, nil)
+	on(r, RunDoctor, a.doctor, nil)
 
-	on(short, getServer, a.self, nil)
-	on(short, listApprovals, a.pending, nil)
-	on(short, listGrants, a.grants, nil)
-	on(short, openApproval, a.ask, nil)
-	on(short, answerApproval, a.answer, nil)
-	on(short, giveGrant, a.grant, nil)
-	on(short, listSessions, func(ctx context.Context, q *inNamespace) ([]session.Info, error) {
+	on(r, getServer, a.self, nil)
+	on(r, listApprovals, a.pending, nil)
+	on(r, listGrants, a.grants, nil)
+	on(r, OpenApproval, a.ask, nil)
+	on(r, AnswerApproval, a.answer, nil)
+	on(r, GiveGrant, a.grant, nil)
+	on(r, ListSessions, func(ctx context.Context, q *InNamespace) ([]session.Info, error) {
 		return a.sessions(ctx, q.Namespace), nil
 	}, a.running)
-	on(short, listUsage, a.usage, a.running)
-	on(short, interruptCell, a.interrupt, a.running)
-	on(short, getLimits, a.limits, a.running)
-	on(short, setLimits, a.setLimits, a.running)
-	on(short, getQueue, a.queue, a.running)
-	on(short, getStats, a.stats, a.running)
-	on(short, listJobs, a.jobs, a.running)
-	on(short, listRunning, a.underway, a.running)
-	on(short, interruptRun, a.interruptRun, a.running)
-	on(short, searchLog, a.search, a.bounded)
-	on(short, getStory, a.story, a.bounded)
-	on(short, getEvidence, a.evidence, a.bounded)
-	on(short, listStored, a.stored, nil)
-	on(short, readStored, a.storedPart, nil)
-	on(short, getPolicy, a.policy, nil)
-	on(short, listSecrets, a.secrets, a.running)
-	on(short, getDisk, a.disk, nil)
-	on(short, getFigures, a.figuresOf, nil)
-	on(short, openPage, a.invite, nil)
+	on(r, ListUsage, a.usage, a.running)
+	on(r, InterruptCell, a.interrupt, a.running)
+	on(r, GetLimits, a.limits, a.running)
+	on(r, SetLimits, a.setLimits, a.running)
+	on(r, GetQueue, a.queue, a.running)
+	on(r, GetStats, a.stats, a.running)
+	on(r, ListJobs, a.jobs, a.running)
+	on(r, ListRunning, a.underway, a.running)
+	on(r, InterruptRun, a.interruptRun, a.running)
+	on(r, SearchLog, a.search, a.bounded)
+	on(r, GetStory, a.story, a.bounded)
+	on(r, GetEvidence, a.evidence, a.bounded)
+	on(r, ListStored, a.stored, nil)
+	on(r, ReadStored, a.storedPart, nil)
+	on(r, GetPolicy, a.policy, nil)
+	on(r, ListSecrets, a.secrets, a.running)
+	on(r, GetDisk, a.disk, nil)
+	on(r, GetFigures, a.figuresOf, nil)
+	on(r, OpenPage, a.invite, nil)
 	short.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		operation.Reply(w, http.StatusOK, operation.OpenAPI(a.c.Server.Version, append(Operations(), a.c.More...)))
 	})
@@ -204,8 +205,21 @@ func (a *API) routes() http.Handler {
 	return all
 }
 
-// on has requests for a route answered by do, within what wraps it.
-func on[A, R any](mux *http.ServeMux, o *operation.Route[A, R], do func(context.Context, *A) (R, error), within func(http.HandlerFunc) http.HandlerFunc) {
+// routes are those that have a limited time, and all of them.
+type routes struct {
+	*API
+	short, all *http.ServeMux
+}
+
+// on has requests for a route answered by do, within what wraps it; nil is what the route's time asks for.
+func on[A, R any](all routes, o *operation.Route[A, R], do func(context.Context, *A) (R, error), within func(http.HandlerFunc) http.HandlerFunc) {
+	mux := all.short
+	if o.Long {
+		mux = all.all
+		if within == nil {
+			within = all.long(o.Limit())
+		}
+	}
 	h := o.Handler(do, deny)
 	if within != nil {
 		h = within(h)
@@ -301,26 +315,26 @@ func unhurried(w http.ResponseWriter) error {
 	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
 }
 
-func (a *API) queue(ctx context.Context, _ *nothing) (pipeline.Load, error) {
+func (a *API) queue(ctx context.Context, _ *Nothing) (pipeline.Load, error) {
 	if by := askerOf(ctx); !by.all {
 		return a.c.Pipeline.Load().Of(by.sees), nil
 	}
 	return a.c.Pipeline.Load(), nil
 }
 
-func (a *API) stats(ctx context.Context, _ *nothing) (pipeline.Stats, error) {
+func (a *API) stats(ctx context.Context, _ *Nothing) (pipeline.Stats, error) {
 	if by := askerOf(ctx); !by.all {
 		return a.c.Pipeline.StatsOf(by.sees), nil
 	}
 	return a.c.Pipeline.Stats(), nil
 }
 
-func (a *API) jobs(ctx context.Context, q *inNamespace) ([]pipeline.Job, error) {
+func (a *API) jobs(ctx context.Context, q *InNamespace) ([]pipeline.Job, error) {
 	sees := askerOf(ctx).sees
 	return slices.DeleteFunc(a.c.Pipeline.Jobs(q.Namespace), func(j pipeline.Job) bool { return !sees(j.Namespace) }), nil
 }
 
-func (a *API) pending(ctx context.Context, _ *nothing) (questions, error) {
+func (a *API) pending(ctx context.Context, _ *Nothing) (questions, error) {
 	if a.c.Approvals == nil {
 		return questions{[]approval.Question{}}, nil
 	}
@@ -328,7 +342,7 @@ func (a *API) pending(ctx context.Context, _ *nothing) (questions, error) {
 	return questions{slices.DeleteFunc(a.c.Approvals.Pending(), func(q approval.Question) bool { return !sees(q.Namespace) })}, nil
 }
 
-func (a *API) grants(ctx context.Context, _ *nothing) (grants, error) {
+func (a *API) grants(ctx context.Context, _ *Nothing) (grants, error) {
 	all := grants{[]Grant{}}
 	if a.c.Approvals == nil {
 		return all, nil
@@ -343,7 +357,7 @@ func (a *API) grants(ctx context.Context, _ *nothing) (grants, error) {
 }
 
 // answer answers a question in the name of who asks. A no to what was approved takes that back.
-func (a *API) answer(ctx context.Context, v *answer) (Outcome, error) {
+func (a *API) answer(ctx context.Context, v *Verdict) (Outcome, error) {
 	if !v.Allow && (v.Scope != "" || v.Seconds != 0) {
 		return Outcome{}, failure(http.StatusBadRequest, "a no has no scope and no end")
 	}

@@ -21,6 +21,7 @@ import (
 
 // Cell is code for a session.
 type Cell struct {
+	OfSession
 	Code      string  `json:"code" about:"The source code to run." required:"true"`
 	Name      string  `json:"name,omitempty" about:"The name of the file that it comes from."`
 	Timeout   float64 `json:"timeout,omitempty" about:"Seconds after which it is ended. Default: the session's." range:"0..1000000"`
@@ -198,9 +199,9 @@ func (s *cells) interrupt(id string, sees func(namespace string) bool) bool {
 	return ok
 }
 
-func (a *API) interrupt(ctx context.Context, q *ofRun) (nothing, error) {
+func (a *API) interrupt(ctx context.Context, q *OfRun) (Nothing, error) {
 	if !a.cells.interrupt(strings.ToUpper(q.ID), askerOf(ctx).sees) {
-		return nothing{}, failure(http.StatusNotFound, "no such cell runs")
+		return Nothing{}, failure(http.StatusNotFound, "no such cell runs")
 	}
-	return nothing{}, nil
+	return Nothing{}, nil
 }

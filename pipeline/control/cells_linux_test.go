@@ -57,7 +57,7 @@ func runAt(t *testing.T, at pace) *running {
 
 func (r *running) create(language string) session.Info {
 	r.t.Helper()
-	info, err := r.Create(r.t.Context(), NewSession{Language: language, Namespace: "team"})
+	info, err := Ask(r.t.Context(), r.Client, CreateSession, NewSession{Language: language, Namespace: "team"})
 	must(r.t, err)
 	return info
 }
@@ -76,7 +76,7 @@ func (r *running) exec(id, code string) (pipeline.Result, string) {
 func (r *running) idle(id string) {
 	r.t.Helper()
 	hosttest.Until(r.t, "the session is idle", func() bool {
-		list, err := r.Usage(r.t.Context(), "", id)
+		list, err := Ask(r.t.Context(), r.Client, ListUsage, OfLimits{Session: id})
 		return err == nil && len(list) == 1 && list[0].State == "idle"
 	})
 }
@@ -100,27 +100,27 @@ func TestCells(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "f.txt")); string(b) != "x\n" {
 		t.Errorf("an artifact: %q, %v", b, err)
 	}
-	state, err := r.Inspect(t.Context(), info.ID)
+	state, err := Ask(t.Context(), r.Client, InspectSession, OfSession{ID: info.ID})
 	if err != nil || len(state.Files) != 1 || state.Cells != 4 {
 		t.Errorf("got %+v, %v", state, err)
 	}
-	if _, err := r.Bridge(t.Context(), info.ID, Value{Key: "rows", Value: json.RawMessage(`"[1]"`)}); err != nil {
+	if _, err := Ask(t.Context(), r.Client, PutValue, Value{OfSession: OfSession{info.ID}, Key: "rows", Value: json.RawMessage(`"[1]"`)}); err != nil {
 		t.Error(err)
 	}
 	other := r.create("shell")
-	if _, err := r.Bridge(t.Context(), other.ID, Value{Key: "theirs", From: info.ID, Its: "rows"}); err != nil {
+	if _, err := Ask(t.Context(), r.Client, PutValue, Value{OfSession: OfSession{other.ID}, Key: "theirs", From: info.ID, Its: "rows"}); err != nil {
 		t.Error(err)
 	}
 	if _, response := r.exec(other.ID, "echo $theirs"); response != "[1]\n" {
 		t.Errorf("bridged is %q", response)
 	}
-	if list, err := r.Sessions(t.Context(), "team"); err != nil || len(list) != 2 {
+	if list, err := Ask(t.Context(), r.Client, ListSessions, InNamespace{Namespace: "team"}); err != nil || len(list) != 2 {
 		t.Errorf("got %v, %v", list, err)
 	}
-	if list, err := r.Usage(t.Context(), "", ""); err != nil || len(list) != 2 || list[0].Usage.Processes == 0 {
+	if list, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{}); err != nil || len(list) != 2 || list[0].Usage.Processes == 0 {
 		t.Errorf("got %+v, %v", list, err)
 	}
-	ended, err := r.End(t.Context(), info.ID)
+	ended, err := Ask(t.Context(), r.Client, EndSession, OfSession{ID: info.ID})
 	if err != nil || ended.State != "dead" || ended.Cells != 4 {
 		t.Errorf("got %+v, %v", ended, err)
 	}
@@ -166,7 +166,7 @@ func TestInterrupt(t *testing.T) {
 		w := Watcher{Began: func(id string) { runs <- id }}
 		w.Stdout = func(b []byte) error {
 			if response.Write(b); strings.Contains(string(b), "begun") {
-				if err := r.Interrupt(t.Context(), <-runs); err != nil {
+				if _, err := Ask(t.Context(), r.Client, InterruptCell, OfRun{ID: <-runs}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -182,7 +182,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	var f *Failure
 	for _, id := range []string{"01K9ZB5W7Q3M8Y2D4F6H8J0K2M", "x", "..%2f"} {
-		if err := r.Interrupt(t.Context(), id); !errors.As(err, &f) || f.Status != http.StatusNotFound {
+		if _, err := Ask(t.Context(), r.Client, InterruptCell, OfRun{ID: id}); !errors.As(err, &f) || f.Status != http.StatusNotFound {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -197,7 +197,7 @@ func TestVanish(t *testing.T) {
 		"nothing": "sleep 1000",
 	} {
 		info := r.create("shell")
-		before, err := r.Usage(t.Context(), "", info.ID)
+		before, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{Session: info.ID})
 		must(t, err)
 		conn, err := dial(t.Context(), filepath.Dir(r.listener.socket.path), strings.TrimSuffix(filepath.Base(r.listener.socket.path), socketSuffix))
 		must(t, err)
@@ -207,11 +207,11 @@ func TestVanish(t *testing.T) {
 		hosttest.Until(t, "the cell runs", func() bool { got, _ := r.pipeline.Session("team", info.ID); return got.State == "busy" })
 		must(t, conn.Close())
 		r.idle(info.ID)
-		if list, err := r.Usage(t.Context(), "", info.ID); err != nil || list[0].Usage.Processes > before[0].Usage.Processes {
+		if list, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{Session: info.ID}); err != nil || list[0].Usage.Processes > before[0].Usage.Processes {
 			t.Errorf("%s: processes are left: %+v, %v", name, list, err)
 		}
 	}
-	if l, err := r.Queue(t.Context()); err != nil || l.Running != 0 || len(l.Namespaces) != 0 {
+	if l, err := Ask(t.Context(), r.Client, GetQueue, Nothing{}); err != nil || l.Running != 0 || len(l.Namespaces) != 0 {
 		t.Errorf("the queue holds %+v, %v", l, err)
 	}
 }
@@ -269,10 +269,10 @@ func TestManyCells(t *testing.T) {
 	if _, err := r.Exec(ctx, info.ID, Cell{Code: "echo"}, Watcher{}); !errors.As(err, &f) || f.Status != http.StatusServiceUnavailable {
 		t.Errorf("one more: %v", err)
 	}
-	if list, err := r.Sessions(ctx, ""); err != nil || len(list) != 2 {
+	if list, err := Ask(ctx, r.Client, ListSessions, InNamespace{}); err != nil || len(list) != 2 {
 		t.Errorf("something short: %v, %v", list, err)
 	}
-	if _, err := r.End(ctx, other.ID); err != nil {
+	if _, err := Ask(ctx, r.Client, EndSession, OfSession{ID: other.ID}); err != nil {
 		t.Errorf("the end of a session: %v", err)
 	}
 	cancel()

@@ -77,7 +77,7 @@ func at(ctx context.Context, path string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, greeting)
 	defer cancel()
 	var err error
-	if c.server, err = getServer.Call(ctx, c.at, nothing{}); err != nil {
+	if c.server, err = getServer.Call(ctx, c.at, Nothing{}); err != nil {
 		return nil, fmt.Errorf("ask the server at %q: %w", path, err)
 	}
 	c.server.Name = path
@@ -97,7 +97,7 @@ func Remote(ctx context.Context, address, token string) (*Client, error) {
 	c := &Client{socket: address, at: &operation.Server{URL: strings.TrimSuffix(address, "/"), Token: token, Failed: failed,
 		HTTP: &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), Timeout: maxWait}}}
 	c.at.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if c.server, err = getServer.Call(ctx, c.at, nothing{}); err != nil {
+	if c.server, err = getServer.Call(ctx, c.at, Nothing{}); err != nil {
 		return nil, fmt.Errorf("ask the server at %q: %w", address, err)
 	}
 	c.server.Name = address
@@ -131,7 +131,7 @@ func greet(ctx context.Context, dir, only string) ([]greeted, error) {
 	for i, name := range names {
 		all.Go(func() {
 			c := newClient(dir, name)
-			server, err := getServer.Call(ctx, c.at, nothing{})
+			server, err := getServer.Call(ctx, c.at, Nothing{})
 			c.server, c.server.Name = server, name
 			if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 				removeStale(dir, name)
@@ -217,22 +217,24 @@ func newClient(dir, name string) *Client {
 // Close ends the connection.
 func (c *Client) Close() { c.at.HTTP.CloseIdleConnections() }
 
+// Ask has a server do what a route is for.
+func Ask[A, R any](ctx context.Context, c *Client, what *operation.Route[A, R], args A) (R, error) {
+	if what.Long {
+		return what.Call(ctx, c.endless(), args)
+	}
+	return what.Call(ctx, c.at, args)
+}
+
 // Approvals returns the questions that wait for an answer, the oldest first.
 func (c *Client) Approvals(ctx context.Context) ([]approval.Question, error) {
-	v, err := listApprovals.Call(ctx, c.at, nothing{})
+	v, err := listApprovals.Call(ctx, c.at, Nothing{})
 	return v.Approvals, err
 }
 
 // Grants returns the approvals that hold, the oldest question first.
 func (c *Client) Grants(ctx context.Context) ([]Grant, error) {
-	v, err := listGrants.Call(ctx, c.at, nothing{})
+	v, err := listGrants.Call(ctx, c.at, Nothing{})
 	return v.Grants, err
-}
-
-// Answer answers a question, or takes back what was approved. It returns approval.ErrUnknown and
-// approval.ErrAnswered as the server's broker does.
-func (c *Client) Answer(ctx context.Context, id string, v Verdict) (Outcome, error) {
-	return answerApproval.Call(ctx, c.at, answer{id, v})
 }
 
 // Silent names the other servers that live and did not say who they are: the choice was made without them.

@@ -93,6 +93,7 @@ type message struct {
 
 // Verdict is a person's answer to a question.
 type Verdict struct {
+	ID      string  `json:"id" about:"The id of the question." required:"true" range:"..64"`
 	Allow   bool    `json:"allow" about:"Whether it is approved." required:"true" exact:"true"`
 	Reason  string  `json:"reason,omitempty" about:"Why, for the log and the agent."`
 	Scope   string  `json:"scope,omitempty" about:"Of a yes, for what it is. Default: all that was asked for." oneof:"run session time"`

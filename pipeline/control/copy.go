@@ -8,6 +8,7 @@ import (
 
 // Copy asks for a copy between the host and a session: see pipeline.HostCopy.
 type Copy struct {
+	OfSession
 	Source      string `json:"source" about:"A path: absolute on the host, or relative in the session." range:"1..4096" required:"true"`
 	Destination string `json:"destination" about:"Likewise." range:"1..4096" required:"true"`
 	Overwrite   bool   `json:"overwrite,omitempty" about:"Replaces a file that is there."`
@@ -22,7 +23,7 @@ type Copied struct {
 	Notes  []string `json:"notes,omitempty"`
 }
 
-func (a *API) copy(ctx context.Context, q *copyIn) (Copied, error) {
+func (a *API) copy(ctx context.Context, q *Copy) (Copied, error) {
 	info, err := a.find(ctx, q.ID)
 	if err != nil {
 		return Copied{}, err
@@ -33,9 +34,4 @@ func (a *API) copy(ctx context.Context, q *copyIn) (Copied, error) {
 	})
 	done, _ := res.Answer.(pipeline.HostWritten)
 	return Copied{Run: res.ID, Path: done.Path, Size: done.Size, SHA256: done.SHA256, Notes: done.Notes}, err
-}
-
-// Copy copies a file between the host and a session.
-func (c *Client) Copy(ctx context.Context, id string, q Copy) (Copied, error) {
-	return copyFile.Call(ctx, c.endless(), copyIn{ofSession{id}, q})
 }

@@ -19,6 +19,12 @@ const (
 	streamBuffer = 1000 // events that a slow client has not read yet
 )
 
+// Line is a line of a stream of events: an event, or without an event's number a notice.
+type Line struct {
+	event.Event
+	Notice
+}
+
 // EventQuery asks for events.
 type EventQuery struct {
 	Namespace string   `json:"namespace,omitempty" about:"Only events of this namespace. Default: of all that the caller may see." range:"..64"`

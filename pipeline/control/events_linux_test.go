@@ -239,8 +239,10 @@ func FuzzLine(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		line, err := readLine([]byte(text))
-		if err != nil {
+		var line Line
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if d.Decode(&line) != nil {
 			return
 		}
 		if _, err := json.Marshal(line); err != nil {

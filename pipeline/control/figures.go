@@ -76,15 +76,15 @@ type pass struct {
 // summed are the kinds of rows that figures are made of.
 var summed = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "egress.approved", "egress.denied"}
 
-type figuresIn struct {
-	inNamespace
-	Days int `json:"days" about:"How many days back." default:"30" range:"1..400"`
+type FiguresQuery struct {
+	InNamespace
+	Days int `json:"days,omitempty" about:"How many days back." default:"30" range:"1..400"`
 }
 
 // figuresTime is how long somebody waits for what is not summed up yet, before they get what is.
 const figuresTime = time.Second
 
-func (a *API) figuresOf(ctx context.Context, q *figuresIn) (Figures, error) {
+func (a *API) figuresOf(ctx context.Context, q *FiguresQuery) (Figures, error) {
 	if a.c.Records == nil {
 		return Figures{}, errNoLog
 	}

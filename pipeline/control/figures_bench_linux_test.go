@@ -29,7 +29,7 @@ func BenchmarkFigures(b *testing.B) {
 	for b.Loop() {
 		api := New(Config{Records: log})
 		for partly := true; partly; {
-			f, err := Within(api).Figures(ctx, "", 30)
+			f, err := Ask(ctx, Within(api), GetFigures, FiguresQuery{Days: 30})
 			must(b, err)
 			partly = f.Partly
 		}

@@ -32,20 +32,16 @@ type Moved struct {
 }
 
 type filesIn struct {
-	ofSession
+	OfSession
 	Path string `json:"path,omitempty" about:"A path in the session; a relative one is in its home directory, which is the default." range:"..4096"`
 }
 
 // Export names what another session of the same namespace has exported.
 type Export struct {
+	OfSession
 	From string `json:"from_session" about:"The id of that session, or its beginning." required:"true" range:"..64"`
 	Path string `json:"path" about:"A file or directory in its directory exports." required:"true" range:"1..4096"`
 	To   string `json:"to,omitempty" about:"The directory that it is put into. Default: the home directory." range:"..4096"`
-}
-
-type exportIn struct {
-	ofSession
-	Export
 }
 
 // putFiles writes the files of a tar into a session: all of them or none.
@@ -92,7 +88,7 @@ func breakOff(w http.ResponseWriter, r *http.Request, ended <-chan struct{}) (st
 	return func() { close(over); watch.Wait() }
 }
 
-func (a *API) copyExport(ctx context.Context, q *exportIn) (Moved, error) {
+func (a *API) copyExport(ctx context.Context, q *Export) (Moved, error) {
 	from, err := a.find(ctx, q.From)
 	if err != nil {
 		return Moved{}, err
@@ -148,16 +144,11 @@ func (a *API) content(r *http.Request) (kind string, content io.ReadCloser, err 
 
 // PutFiles writes the files of a tar into a directory of a session: all of them or, with an error, none.
 func (c *Client) PutFiles(ctx context.Context, id, dir string, tar io.Reader) (Moved, error) {
-	return putFiles.Send(ctx, c.endless(), filesIn{ofSession{id}, dir}, tar)
+	return putFiles.Send(ctx, c.endless(), filesIn{OfSession{id}, dir}, tar)
 }
 
 // GetFiles opens a file of a session, or a directory as a tar. The caller closes it. What is not whole, or not what was sent, ends with an error.
 func (c *Client) GetFiles(ctx context.Context, id, path string) (isTar bool, content io.ReadCloser, err error) {
-	kind, content, err := getFiles.Receive(ctx, c.endless(), filesIn{ofSession{id}, path})
+	kind, content, err := getFiles.Receive(ctx, c.endless(), filesIn{OfSession{id}, path})
 	return kind == operation.Tar, content, err
-}
-
-// CopyExport copies what another session has exported into a session.
-func (c *Client) CopyExport(ctx context.Context, id string, q Export) (Moved, error) {
-	return copyExport.Call(ctx, c.endless(), exportIn{ofSession{id}, q})
 }

@@ -102,7 +102,7 @@ func TestFiles(t *testing.T) {
 	if os.Getenv("SANDBOXMCP_TEST_LONG") == "1" {
 		size = 1 << 30
 	}
-	info, err := r.Create(t.Context(), NewSession{Language: "shell", Namespace: "team", Limits: session.Limits{Disk: 1200, RAM: 2048}})
+	info, err := Ask(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: session.Limits{Disk: 1200, RAM: 2048}})
 	must(t, err)
 	for name, c := range map[string]struct {
 		files int
@@ -132,7 +132,7 @@ func TestFiles(t *testing.T) {
 // TestFilesFail: what is cut off, fails or finds no room leaves nothing in the session.
 func TestFilesFail(t *testing.T) {
 	r := run(t)
-	info, err := r.Create(t.Context(), NewSession{Language: "shell", Namespace: "team", Limits: session.Limits{Disk: 16}})
+	info, err := Ask(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: session.Limits{Disk: 16}})
 	must(t, err)
 	nothing := func(name string) {
 		t.Helper()
@@ -235,7 +235,7 @@ func TestFilesOfTheDead(t *testing.T) {
 		return strings.HasPrefix(text, ".tar-")
 	})
 	began := time.Now()
-	_, err = r.End(t.Context(), info.ID)
+	_, err = Ask(t.Context(), r.Client, EndSession, OfSession{ID: info.ID})
 	must(t, err)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("its end took %s", took)

@@ -19,11 +19,6 @@ type GrantRequest struct {
 	Reason    string  `json:"reason,omitempty" about:"Why, for the log."`
 }
 
-// Grant approves what nobody has asked for, and returns what holds then.
-func (c *Client) Grant(ctx context.Context, g GrantRequest) (Grant, error) {
-	return giveGrant.Call(ctx, c.at, g)
-}
-
 // grant approves in the name of who asks.
 func (a *API) grant(ctx context.Context, g *GrantRequest) (Grant, error) {
 	q, err := a.question(ctx, g)
@@ -62,11 +57,6 @@ func grantOf(g approval.Grant) Grant {
 // duration of seconds that are not negative, as much of it as an approval could ever hold.
 func duration(seconds float64) time.Duration {
 	return time.Duration(math.Ceil(min(seconds, maxSeconds) * float64(time.Second)))
-}
-
-// Ask opens a question in the server, as an agent would, and returns it. It waits for an answer like any other.
-func (c *Client) Ask(ctx context.Context, g GrantRequest) (approval.Question, error) {
-	return openApproval.Call(ctx, c.at, g)
 }
 
 func (a *API) ask(ctx context.Context, g *GrantRequest) (approval.Question, error) {

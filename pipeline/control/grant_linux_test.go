@@ -33,12 +33,13 @@ func TestScopeOfAnAnswer(t *testing.T) {
 		p, err := b.Open(t.Context(), approval.Question{Kind: approval.Egress, What: strings.ReplaceAll(name, " ", "-") + ".example", Namespace: "team", Run: tt.run, Session: tt.session})
 		must(t, err)
 		began := time.Now()
-		out, err := c.Answer(t.Context(), p.Question.ID, tt.say)
+		tt.say.ID = p.Question.ID
+		out, err := Ask(t.Context(), c, AnswerApproval, tt.say)
 		if tt.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%s: got %v, want %q", name, err, tt.err)
 			}
-			if _, err := c.Answer(t.Context(), p.Question.ID, Verdict{}); err != nil {
+			if _, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: p.Question.ID}); err != nil {
 				t.Errorf("%s: it does not wait any more: %v", name, err)
 			}
 			continue
@@ -58,7 +59,7 @@ func TestScopeOfAnAnswer(t *testing.T) {
 			t.Errorf("got %+v", g)
 		}
 	}
-	out, err := c.Answer(t.Context(), got[0].Question.ID, Verdict{Reason: "enough"})
+	out, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: got[0].Question.ID, Reason: "enough"})
 	if left, _ := c.Grants(t.Context()); err != nil || !out.Revoked || len(left) != 4 {
 		t.Errorf("taken back: %+v, %v, left are %d", out, err, len(left))
 	}

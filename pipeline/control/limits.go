@@ -26,7 +26,7 @@ type Change struct {
 	Limits    session.Limits `json:"limits" about:"The limits; those that are left out, or 0, stay as they are." required:"true"`
 }
 
-func (a *API) limits(ctx context.Context, q *ofLimits) (Limits, error) {
+func (a *API) limits(ctx context.Context, q *OfLimits) (Limits, error) {
 	now := Limits{Namespace: q.Namespace, Session: q.Session}
 	var own *session.Info
 	if now.Session != "" {
@@ -85,6 +85,7 @@ func computable(l session.Limits) error {
 
 // Value is what to put into a session: Value under Key, or what another session has under From.Key.
 type Value struct {
+	OfSession
 	Key   string          `json:"key" about:"The variable's name there." range:"1..200" required:"true"`
 	Value json.RawMessage `json:"value,omitempty" about:"The value, any JSON."`
 	From  string          `json:"from,omitempty" about:"The session that has the value, of the same namespace." range:"..64"`
@@ -93,9 +94,9 @@ type Value struct {
 
 const maxValueBody = 40 << 20 // bytes: more than the longest value that the pipeline carries
 
-func (a *API) bridge(ctx context.Context, v *valueIn) (pipeline.Result, error) {
+func (a *API) bridge(ctx context.Context, v *Value) (pipeline.Result, error) {
 	info, err := a.find(ctx, v.ID)
-	b := pipeline.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value.Value}
+	b := pipeline.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value}
 	if err == nil && v.From != "" {
 		var from session.Info
 		from, err = a.find(ctx, v.From)

@@ -21,7 +21,7 @@ type Setting struct {
 // general are the beginnings of settings that people of some namespaces see: what holds for their programs, and nothing about others.
 var general = []string{"backend", "profile", "network", "limits.", "caps.", "egress.", "validate.", "sessions.", "artifacts.", "keep.", "max_", "packages.", "approvals.", "redact.", "audit.capture", "pool."}
 
-func (a *API) policy(ctx context.Context, _ *nothing) ([]Setting, error) {
+func (a *API) policy(ctx context.Context, _ *Nothing) ([]Setting, error) {
 	list := []Setting{}
 	if a.c.Settings == nil {
 		return list, nil
@@ -46,11 +46,11 @@ type Secrets struct {
 	Names     []string `json:"names"`
 }
 
-type secretsIn struct {
+type SecretsQuery struct {
 	Namespace string `json:"namespace" about:"Whose secrets." required:"true" range:"1..64"`
 }
 
-func (a *API) secrets(ctx context.Context, q *secretsIn) (Secrets, error) {
+func (a *API) secrets(ctx context.Context, q *SecretsQuery) (Secrets, error) {
 	if err := askerOf(ctx).reach(q.Namespace); err != nil {
 		return Secrets{}, err
 	}
@@ -67,7 +67,7 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-func (a *API) doctor(ctx context.Context, _ *nothing) ([]Finding, error) {
+func (a *API) doctor(ctx context.Context, _ *Nothing) ([]Finding, error) {
 	if a.c.Doctor == nil {
 		return nil, failure(http.StatusNotFound, "this server does not look at its machine")
 	}
@@ -110,7 +110,7 @@ type Disk struct {
 	Log   int64 `json:"log"` // the audit log's file
 }
 
-func (a *API) disk(context.Context, *nothing) (Disk, error) {
+func (a *API) disk(context.Context, *Nothing) (Disk, error) {
 	if a.c.Disk == nil {
 		return Disk{}, nil
 	}
@@ -123,14 +123,14 @@ type Invitation struct {
 	Code    string `json:"code,omitempty"`
 }
 
-type invitationIn struct {
+type InvitationQuery struct {
 	Namespaces []string `json:"namespace,omitempty" about:"Only for these namespaces. Default: for all that the caller may see." range:"..64" each:"A namespace."`
 }
 
 // SetPage sets what makes invitations to the server's page.
 func (a *API) SetPage(invite func(identity.Identity) string) { a.page.Store(&invite) }
 
-func (a *API) invite(ctx context.Context, q *invitationIn) (Invitation, error) {
+func (a *API) invite(ctx context.Context, q *InvitationQuery) (Invitation, error) {
 	by, invite, address := askerOf(ctx), a.page.Load(), a.address.Load()
 	if invite == nil || address == nil || !strings.HasPrefix(*address, "http") {
 		return Invitation{}, nil

@@ -9,70 +9,70 @@ import (
 
 // The operations that people have, and agents do not.
 var (
-	getServer = &operation.Route[nothing, Server]{Pattern: "GET /v1/server", Name: "get_server", About: "Describes the server."}
-	getStats  = &operation.Route[nothing, pipeline.Stats]{Pattern: "GET /v1/stats", Name: "get_stats", About: "Shows the server's figures since its start."}
-	getQueue  = &operation.Route[nothing, pipeline.Load]{Pattern: "GET /v1/queue", Name: "get_queue", About: "Shows how many requests run and wait, by namespace."}
-	listJobs  = &operation.Route[inNamespace, []pipeline.Job]{Pattern: "GET /v1/jobs", Name: "list_jobs", About: "Lists the runs in the background, and the last that are done."}
+	getServer = &operation.Route[Nothing, Server]{Pattern: "GET /v1/server", Name: "get_server", About: "Describes the server."}
+	GetStats  = &operation.Route[Nothing, pipeline.Stats]{Pattern: "GET /v1/stats", Name: "get_stats", About: "Shows the server's figures since its start."}
+	GetQueue  = &operation.Route[Nothing, pipeline.Load]{Pattern: "GET /v1/queue", Name: "get_queue", About: "Shows how many requests run and wait, by namespace."}
+	ListJobs  = &operation.Route[InNamespace, []pipeline.Job]{Pattern: "GET /v1/jobs", Name: "list_jobs", About: "Lists the runs in the background, and the last that are done."}
 
-	getLimits = &operation.Route[ofLimits, Limits]{Pattern: "GET /v1/limits", Name: "get_limits",
+	GetLimits = &operation.Route[OfLimits, Limits]{Pattern: "GET /v1/limits", Name: "get_limits",
 		About: "Shows the limits of a namespace's run that asks for none, or those of a session, and the caps of all."}
-	setLimits = &operation.Route[Change, Limits]{Pattern: "POST /v1/limits", Name: "set_limits",
+	SetLimits = &operation.Route[Change, Limits]{Pattern: "POST /v1/limits", Name: "set_limits",
 		About: "Sets limits, at most the operator's caps, and shows those that are in force then."}
 
-	listApprovals = &operation.Route[nothing, questions]{Pattern: "GET /v1/approvals", Name: "list_approvals", About: "Lists the questions that wait for an answer, the oldest first."}
-	listGrants    = &operation.Route[nothing, grants]{Pattern: "GET /v1/grants", Name: "list_grants", About: "Lists the approvals that hold, the oldest question first."}
-	openApproval  = &operation.Route[GrantRequest, approval.Question]{Pattern: "POST /v1/approvals", Name: "open_approval",
+	listApprovals = &operation.Route[Nothing, questions]{Pattern: "GET /v1/approvals", Name: "list_approvals", About: "Lists the questions that wait for an answer, the oldest first."}
+	listGrants    = &operation.Route[Nothing, grants]{Pattern: "GET /v1/grants", Name: "list_grants", About: "Lists the approvals that hold, the oldest question first."}
+	OpenApproval  = &operation.Route[GrantRequest, approval.Question]{Pattern: "POST /v1/approvals", Name: "open_approval",
 		About: "Opens a question as an agent would. It waits for an answer like any other."}
-	answerApproval = &operation.Route[answer, Outcome]{Pattern: "POST /v1/approvals/{id}", Name: "answer_approval",
+	AnswerApproval = &operation.Route[Verdict, Outcome]{Pattern: "POST /v1/approvals/{id}", Name: "answer_approval",
 		About: "Answers a question, for no more than was asked. A no to an approval that holds takes it back."}
-	giveGrant = &operation.Route[GrantRequest, Grant]{Pattern: "POST /v1/grants", Name: "give_grant", About: "Approves what nobody has asked for."}
+	GiveGrant = &operation.Route[GrantRequest, Grant]{Pattern: "POST /v1/grants", Name: "give_grant", About: "Approves what nobody has asked for."}
 
-	listSessions = &operation.Route[inNamespace, []session.Info]{Pattern: "GET /v1/sessions", Name: "list_sessions",
+	ListSessions = &operation.Route[InNamespace, []session.Info]{Pattern: "GET /v1/sessions", Name: "list_sessions",
 		About: "Lists the sessions: those that live, and then the last that have ended."}
-	listUsage     = &operation.Route[ofLimits, []Used]{Pattern: "GET /v1/usage", Name: "list_usage", About: "Lists the sessions that live, with what each uses."}
-	createSession = &operation.Route[NewSession, session.Info]{Pattern: "POST /v1/sessions", Name: "open_session", About: "Starts a session. What is left out is the operator's default."}
-	endSession    = &operation.Route[ofSession, session.Info]{Pattern: "DELETE /v1/sessions/{id}", Name: "end_session", About: "Ends a session and all that runs in it."}
-	inspect       = &operation.Route[ofSession, session.State]{Pattern: "GET /v1/sessions/{id}/state", Name: "inspect_session",
+	ListUsage      = &operation.Route[OfLimits, []Used]{Pattern: "GET /v1/usage", Name: "list_usage", About: "Lists the sessions that live, with what each uses."}
+	CreateSession  = &operation.Route[NewSession, session.Info]{Pattern: "POST /v1/sessions", Name: "open_session", Long: true, About: "Starts a session. What is left out is the operator's default."}
+	EndSession     = &operation.Route[OfSession, session.Info]{Pattern: "DELETE /v1/sessions/{id}", Name: "end_session", Long: true, About: "Ends a session and all that runs in it."}
+	InspectSession = &operation.Route[OfSession, session.State]{Pattern: "GET /v1/sessions/{id}/state", Name: "inspect_session", Long: true,
 		About: "Shows the variables, files and environment of a session."}
-	bridge = &operation.Route[valueIn, pipeline.Result]{Pattern: "POST /v1/sessions/{id}/bridge", Name: "bridge", Max: maxValueBody,
+	PutValue = &operation.Route[Value, pipeline.Result]{Pattern: "POST /v1/sessions/{id}/bridge", Name: "bridge", Long: true, Max: maxValueBody,
 		About: "Puts a value into a session: a given one, or a variable of another session of the same namespace."}
-	copyFile = &operation.Route[copyIn, Copied]{Pattern: "POST /v1/sessions/{id}/copy", Name: "copy_file",
+	CopyFile = &operation.Route[Copy, Copied]{Pattern: "POST /v1/sessions/{id}/copy", Name: "copy_file", Long: true,
 		About: "Copies a file between the host and a session, below directories that are allowed."}
 	putFiles = &operation.Route[filesIn, Moved]{Pattern: "PUT /v1/sessions/{id}/files", Name: "put_files", Content: operation.Tar,
 		About: "Writes the files of a tar into a directory of a session: all of them, or none where the tar is not whole or not what its Content-Digest says."}
-	getFiles = &operation.Route[filesIn, nothing]{Pattern: "GET /v1/sessions/{id}/files", Name: "get_files", Content: operation.Tar,
+	getFiles = &operation.Route[filesIn, Nothing]{Pattern: "GET /v1/sessions/{id}/files", Name: "get_files", Content: operation.Tar,
 		About: "Hands out a directory of a session as a tar, or a file as it is (application/octet-stream)."}
-	copyExport = &operation.Route[exportIn, Moved]{Pattern: "POST /v1/sessions/{id}/exports", Name: "copy_export",
+	CopyExport = &operation.Route[Export, Moved]{Pattern: "POST /v1/sessions/{id}/exports", Name: "copy_export", Long: true,
 		About: "Copies into a session what another session of its namespace has put into its directory exports."}
-	runCell = &operation.Route[cellIn, Part]{Pattern: "POST /v1/sessions/{id}/cells", Name: "run_cell", Max: maxCellBody, Stream: true,
+	runCell = &operation.Route[Cell, Part]{Pattern: "POST /v1/sessions/{id}/cells", Name: "run_cell", Max: maxCellBody, Stream: true,
 		About: "Runs code in a session, and tells what comes of it as it comes. A client that goes away has interrupted it."}
-	interruptCell = &operation.Route[ofRun, nothing]{Pattern: "POST /v1/cells/{id}/interrupt", Name: "interrupt_cell",
+	InterruptCell = &operation.Route[OfRun, Nothing]{Pattern: "POST /v1/cells/{id}/interrupt", Name: "interrupt_cell",
 		About: "Interrupts a cell, whose stream goes on to its end."}
 
-	listRunning = &operation.Route[inNamespace, []pipeline.Running]{Pattern: "GET /v1/running", Name: "list_running",
+	ListRunning = &operation.Route[InNamespace, []pipeline.Running]{Pattern: "GET /v1/running", Name: "list_running",
 		About: "Lists what is under way, whoever has asked for it, with what it uses."}
-	watchRun = &operation.Route[ofRun, Part]{Pattern: "GET /v1/running/{id}/output", Name: "watch_run", Stream: true,
+	watchRun = &operation.Route[OfRun, Part]{Pattern: "GET /v1/running/{id}/output", Name: "watch_run", Stream: true,
 		About: "Streams what a program that is under way writes, from its beginning, what it shows, and the events about it."}
-	showCode = &operation.Route[ofRun, Code]{Pattern: "GET /v1/running/{id}/code", Name: "show_code",
+	ShowCode = &operation.Route[OfRun, Code]{Pattern: "GET /v1/running/{id}/code", Name: "show_code", Long: true,
 		About: "Shows the code of a program that is under way, and what is dangerous in it."}
-	interruptRun = &operation.Route[interruptIn, nothing]{Pattern: "POST /v1/running/{id}/interrupt", Name: "interrupt_run",
+	InterruptRun = &operation.Route[Interruption, Nothing]{Pattern: "POST /v1/running/{id}/interrupt", Name: "interrupt_run",
 		About: "Interrupts what is under way, or ends it at once. The log has who did."}
-	reviewCode = &operation.Route[codeIn, Code]{Pattern: "POST /v1/review", Name: "review_code", Max: maxReview, About: "Finds what is dangerous in code, without running it."}
+	ReviewCode = &operation.Route[CodeQuery, Code]{Pattern: "POST /v1/review", Name: "review_code", Long: true, Max: maxReview, About: "Finds what is dangerous in code, without running it."}
 
-	searchLog   = &operation.Route[LogQuery, Found]{Pattern: "GET /v1/log", Name: "search_log", About: "Finds rows of the audit log, the newest first."}
-	getStory    = &operation.Route[ofRun, Story]{Pattern: "GET /v1/log/{id}", Name: "get_story", About: "Shows all that the audit log has about one run."}
-	getEvidence = &operation.Route[ofRun, Evidence]{Pattern: "GET /v1/log/{id}/evidence", Name: "get_evidence",
+	SearchLog   = &operation.Route[LogQuery, Found]{Pattern: "GET /v1/log", Name: "search_log", About: "Finds rows of the audit log, the newest first."}
+	GetStory    = &operation.Route[OfRun, Story]{Pattern: "GET /v1/log/{id}", Name: "get_story", About: "Shows all that the audit log has about one run."}
+	GetEvidence = &operation.Route[OfRun, Evidence]{Pattern: "GET /v1/log/{id}/evidence", Name: "get_evidence",
 		About: "Hands out the signed receipt of a run, the proof that its row is in the log, and the public keys."}
-	listStored = &operation.Route[storedIn, []Stored]{Pattern: "GET /v1/stored", Name: "list_stored", About: "Lists the runs that output and files are kept of, the newest first."}
-	readStored = &operation.Route[partIn, StoredPart]{Pattern: "GET /v1/stored/{id}", Name: "read_stored", About: "Reads a piece of what is kept of a run."}
+	ListStored = &operation.Route[StoredQuery, []Stored]{Pattern: "GET /v1/stored", Name: "list_stored", About: "Lists the runs that output and files are kept of, the newest first."}
+	ReadStored = &operation.Route[PartQuery, StoredPart]{Pattern: "GET /v1/stored/{id}", Name: "read_stored", About: "Reads a piece of what is kept of a run."}
 
-	getPolicy   = &operation.Route[nothing, []Setting]{Pattern: "GET /v1/policy", Name: "get_policy", About: "Shows the settings in force, and where each comes from."}
-	listSecrets = &operation.Route[secretsIn, Secrets]{Pattern: "GET /v1/secrets", Name: "list_secrets", About: "Lists the names of a namespace's secrets, and no values."}
-	runDoctor   = &operation.Route[nothing, []Finding]{Pattern: "GET /v1/doctor", Name: "run_doctor", About: "Says what the machine can contain programs with, and what is missing."}
-	getDisk     = &operation.Route[nothing, Disk]{Pattern: "GET /v1/disk", Name: "get_disk", About: "Shows the space that the server's state has and takes."}
-	getFigures  = &operation.Route[figuresIn, Figures]{Pattern: "GET /v1/figures", Name: "get_figures",
+	GetPolicy   = &operation.Route[Nothing, []Setting]{Pattern: "GET /v1/policy", Name: "get_policy", About: "Shows the settings in force, and where each comes from."}
+	ListSecrets = &operation.Route[SecretsQuery, Secrets]{Pattern: "GET /v1/secrets", Name: "list_secrets", About: "Lists the names of a namespace's secrets, and no values."}
+	RunDoctor   = &operation.Route[Nothing, []Finding]{Pattern: "GET /v1/doctor", Name: "run_doctor", Long: true, About: "Says what the machine can contain programs with, and what is missing."}
+	GetDisk     = &operation.Route[Nothing, Disk]{Pattern: "GET /v1/disk", Name: "get_disk", About: "Shows the space that the server's state has and takes."}
+	GetFigures  = &operation.Route[FiguresQuery, Figures]{Pattern: "GET /v1/figures", Name: "get_figures",
 		About: "Sums up the last days: runs, refusals, durations, memory, names that were reached."}
-	openPage = &operation.Route[invitationIn, Invitation]{Pattern: "POST /v1/page", Name: "open_page", About: "Makes a code that lets a browser into the page, once and soon."}
+	OpenPage = &operation.Route[InvitationQuery, Invitation]{Pattern: "POST /v1/page", Name: "open_page", About: "Makes a code that lets a browser into the page, once and soon."}
 
 	streamEvents = &operation.Route[EventQuery, Line]{Pattern: "GET /v1/events", Name: "stream_events", Stream: true,
 		About: "Streams the events that the server remembers, and those that come. A line without a number is a notice about what is missing there."}
@@ -81,51 +81,36 @@ var (
 // Operations describe what people can ask of a server.
 func Operations() []operation.Operation {
 	return []operation.Operation{
-		getServer.Operation(), getStats.Operation(), getQueue.Operation(), listJobs.Operation(), getLimits.Operation(), setLimits.Operation(),
-		listApprovals.Operation(), listGrants.Operation(), openApproval.Operation(), answerApproval.Operation(), giveGrant.Operation(),
-		listSessions.Operation(), listUsage.Operation(), createSession.Operation(), endSession.Operation(), inspect.Operation(), bridge.Operation(),
-		copyFile.Operation(), putFiles.Operation(), getFiles.Operation(), copyExport.Operation(), runCell.Operation(), interruptCell.Operation(), streamEvents.Operation(),
-		listRunning.Operation(), watchRun.Operation(), showCode.Operation(), interruptRun.Operation(), reviewCode.Operation(),
-		searchLog.Operation(), getStory.Operation(), getEvidence.Operation(), listStored.Operation(), readStored.Operation(),
-		getPolicy.Operation(), listSecrets.Operation(), runDoctor.Operation(), getDisk.Operation(), getFigures.Operation(), openPage.Operation(),
+		getServer.Operation(), GetStats.Operation(), GetQueue.Operation(), ListJobs.Operation(), GetLimits.Operation(), SetLimits.Operation(),
+		listApprovals.Operation(), listGrants.Operation(), OpenApproval.Operation(), AnswerApproval.Operation(), GiveGrant.Operation(),
+		ListSessions.Operation(), ListUsage.Operation(), CreateSession.Operation(), EndSession.Operation(), InspectSession.Operation(), PutValue.Operation(),
+		CopyFile.Operation(), putFiles.Operation(), getFiles.Operation(), CopyExport.Operation(), runCell.Operation(), InterruptCell.Operation(), streamEvents.Operation(),
+		ListRunning.Operation(), watchRun.Operation(), ShowCode.Operation(), InterruptRun.Operation(), ReviewCode.Operation(),
+		SearchLog.Operation(), GetStory.Operation(), GetEvidence.Operation(), ListStored.Operation(), ReadStored.Operation(),
+		GetPolicy.Operation(), ListSecrets.Operation(), RunDoctor.Operation(), GetDisk.Operation(), GetFigures.Operation(), OpenPage.Operation(),
 	}
 }
 
-type nothing struct{}
+// Nothing is what operations without arguments are asked with.
+type Nothing struct{}
 
-type inNamespace struct {
+// InNamespace chooses what is of a namespace.
+type InNamespace struct {
 	Namespace string `json:"namespace,omitempty" about:"Only what is of this namespace. Default: of all that the caller may see." range:"..64"`
 }
 
-type ofLimits struct {
-	inNamespace
+// OfLimits chooses a session, a namespace, or all.
+type OfLimits struct {
+	InNamespace
 	Session string `json:"session,omitempty" about:"The id of a session, or its beginning where no other has it: only what is of that one." range:"..64"`
 }
 
-type ofSession struct {
+// OfSession names a session.
+type OfSession struct {
 	ID string `json:"id" about:"The id of a session, or its beginning where no other has it." required:"true" range:"..64"`
 }
 
-type ofRun struct {
+// OfRun names a run.
+type OfRun struct {
 	ID string `json:"id" about:"The id of the cell's run." required:"true" range:"..64"`
-}
-
-type valueIn struct {
-	ofSession
-	Value
-}
-
-type copyIn struct {
-	ofSession
-	Copy
-}
-
-type cellIn struct {
-	ofSession
-	Cell
-}
-
-type answer struct {
-	ID string `json:"id" about:"The id of the question." required:"true" range:"..64"`
-	Verdict
 }

@@ -80,29 +80,29 @@ func (p people) sends(t *testing.T, as, method, path, body string, headers ...st
 func (p people) requests() map[string][3]string {
 	id, question := p.mine, p.asks.Question.ID
 	return map[string][3]string{
-		getServer.Pattern: {"/v1/server"}, getStats.Pattern: {"/v1/stats"}, getQueue.Pattern: {"/v1/queue"}, listJobs.Pattern: {"/v1/jobs?namespace=team"},
-		getLimits.Pattern: {"/v1/limits?namespace=team", "", "403"}, setLimits.Pattern: {"/v1/limits", `{"namespace":"team","limits":{"max_ram_mb":64}}`, "403"},
+		getServer.Pattern: {"/v1/server"}, GetStats.Pattern: {"/v1/stats"}, GetQueue.Pattern: {"/v1/queue"}, ListJobs.Pattern: {"/v1/jobs?namespace=team"},
+		GetLimits.Pattern: {"/v1/limits?namespace=team", "", "403"}, SetLimits.Pattern: {"/v1/limits", `{"namespace":"team","limits":{"max_ram_mb":64}}`, "403"},
 		listApprovals.Pattern: {"/v1/approvals"}, listGrants.Pattern: {"/v1/grants"},
-		openApproval.Pattern:   {"/v1/approvals", `{"kind":"egress","what":"b.example","namespace":"team"}`, "403"},
-		answerApproval.Pattern: {"/v1/approvals/" + question, `{"allow":true}`, "404"},
-		giveGrant.Pattern:      {"/v1/grants", `{"kind":"egress","what":"b.example","namespace":"team"}`, "403"},
-		listSessions.Pattern:   {"/v1/sessions?namespace=team"}, listUsage.Pattern: {"/v1/usage"},
-		createSession.Pattern: {"/v1/sessions", `{"language":"shell","namespace":"team"}`, "403"},
-		inspect.Pattern:       {"/v1/sessions/" + id + "/state", "", "404"}, bridge.Pattern: {"/v1/sessions/" + id + "/bridge", `{"key":"x","value":1}`, "404"},
-		copyFile.Pattern: {"/v1/sessions/" + id + "/copy", `{"source":"/etc/hostname","destination":"h"}`, "404"},
+		OpenApproval.Pattern:   {"/v1/approvals", `{"kind":"egress","what":"b.example","namespace":"team"}`, "403"},
+		AnswerApproval.Pattern: {"/v1/approvals/" + question, `{"allow":true}`, "404"},
+		GiveGrant.Pattern:      {"/v1/grants", `{"kind":"egress","what":"b.example","namespace":"team"}`, "403"},
+		ListSessions.Pattern:   {"/v1/sessions?namespace=team"}, ListUsage.Pattern: {"/v1/usage"},
+		CreateSession.Pattern:  {"/v1/sessions", `{"language":"shell","namespace":"team"}`, "403"},
+		InspectSession.Pattern: {"/v1/sessions/" + id + "/state", "", "404"}, PutValue.Pattern: {"/v1/sessions/" + id + "/bridge", `{"key":"x","value":1}`, "404"},
+		CopyFile.Pattern: {"/v1/sessions/" + id + "/copy", `{"source":"/etc/hostname","destination":"h"}`, "404"},
 		putFiles.Pattern: {"/v1/sessions/" + id + "/files?path=x", "", "415"}, getFiles.Pattern: {"/v1/sessions/" + id + "/files", "", "404"},
-		copyExport.Pattern:    {"/v1/sessions/" + id + "/exports", `{"from_session":"` + id + `","path":"x"}`, "404"},
+		CopyExport.Pattern:    {"/v1/sessions/" + id + "/exports", `{"from_session":"` + id + `","path":"x"}`, "404"},
 		runCell.Pattern:       {"/v1/sessions/" + id + "/cells", `{"code":"echo it-ran"}`, "404"},
-		interruptCell.Pattern: {"/v1/cells/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", "", "404"},
-		listRunning.Pattern:   {"/v1/running"}, watchRun.Pattern: {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/output", "", "404"},
-		showCode.Pattern:     {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/code", "", "404"},
-		interruptRun.Pattern: {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", `{"kill":true}`, "404"},
-		reviewCode.Pattern:   {"/v1/review", `{"language":"shell","code":"rm -rf /"}`},
-		searchLog.Pattern:    {"/v1/log"}, getStory.Pattern: {"/v1/log/" + p.run, "", "404"}, getEvidence.Pattern: {"/v1/log/" + p.run + "/evidence", "", "404"},
-		listStored.Pattern: {"/v1/stored"}, readStored.Pattern: {"/v1/stored/" + p.run + "?name=stdout", "", "404"},
-		getPolicy.Pattern: {"/v1/policy"}, listSecrets.Pattern: {"/v1/secrets?namespace=team", "", "403"}, runDoctor.Pattern: {"/v1/doctor", "", "404"}, getDisk.Pattern: {"/v1/disk"},
-		getFigures.Pattern: {"/v1/figures"}, openPage.Pattern: {"/v1/page", "{}"},
-		streamEvents.Pattern: {"/v1/events?follow=false"}, endSession.Pattern: {"/v1/sessions/" + id, "", "404"},
+		InterruptCell.Pattern: {"/v1/cells/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", "", "404"},
+		ListRunning.Pattern:   {"/v1/running"}, watchRun.Pattern: {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/output", "", "404"},
+		ShowCode.Pattern:     {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/code", "", "404"},
+		InterruptRun.Pattern: {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", `{"kill":true}`, "404"},
+		ReviewCode.Pattern:   {"/v1/review", `{"language":"shell","code":"rm -rf /"}`},
+		SearchLog.Pattern:    {"/v1/log"}, GetStory.Pattern: {"/v1/log/" + p.run, "", "404"}, GetEvidence.Pattern: {"/v1/log/" + p.run + "/evidence", "", "404"},
+		ListStored.Pattern: {"/v1/stored"}, ReadStored.Pattern: {"/v1/stored/" + p.run + "?name=stdout", "", "404"},
+		GetPolicy.Pattern: {"/v1/policy"}, ListSecrets.Pattern: {"/v1/secrets?namespace=team", "", "403"}, RunDoctor.Pattern: {"/v1/doctor", "", "404"}, GetDisk.Pattern: {"/v1/disk"},
+		GetFigures.Pattern: {"/v1/figures"}, OpenPage.Pattern: {"/v1/page", "{}"},
+		streamEvents.Pattern: {"/v1/events?follow=false"}, EndSession.Pattern: {"/v1/sessions/" + id, "", "404"},
 	}
 }
 
@@ -141,7 +141,7 @@ func TestWhoReachesWhat(t *testing.T) {
 	}() {
 		t.Error("the question is answered")
 	}
-	if s, err := p.Client.Sessions(t.Context(), ""); err != nil || len(s) != 1 || s[0].State == "dead" {
+	if s, err := Ask(t.Context(), p.Client, ListSessions, InNamespace{}); err != nil || len(s) != 1 || s[0].State == "dead" {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }

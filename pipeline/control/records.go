@@ -38,7 +38,7 @@ type LogQuery struct {
 	Artifact  string   `json:"artifact,omitempty" about:"Only rows about a file whose SHA-256 begins so, in hexadecimal." range:"..64"`
 	Text      string   `json:"text,omitempty" about:"Only rows whose data contains this." range:"..256"`
 	Before    int64    `json:"before,omitempty" about:"Only rows before the one of this number: next of an earlier answer."`
-	Limit     int      `json:"limit" about:"At most so many." default:"100" range:"1..1000"`
+	Limit     int      `json:"limit,omitempty" about:"At most so many." default:"100" range:"1..1000"`
 }
 
 // Found are rows of the log, the newest first.
@@ -176,7 +176,7 @@ type Story struct {
 // maxStory is how many rows of a run are shown: a program can have very many decisions made.
 const maxStory = 1000
 
-func (a *API) story(ctx context.Context, q *ofRun) (Story, error) {
+func (a *API) story(ctx context.Context, q *OfRun) (Story, error) {
 	id := strings.ToUpper(q.ID)
 	s := Story{Run: id, Rows: []audit.Row{}, About: []audit.Row{}}
 	if a.c.Records == nil {
@@ -225,7 +225,7 @@ type KeyInfo struct {
 	Until time.Time `json:"until,omitzero"` // from when on it signs nothing any more
 }
 
-func (a *API) evidence(ctx context.Context, q *ofRun) (e Evidence, err error) {
+func (a *API) evidence(ctx context.Context, q *OfRun) (e Evidence, err error) {
 	if a.c.Records == nil || a.c.Keys == nil {
 		return e, errNoLog
 	}

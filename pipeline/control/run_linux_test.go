@@ -196,7 +196,7 @@ func TestClientThatHangs(t *testing.T) {
 	}()
 	_, err := io.ReadFull(stuck, make([]byte, 1)) // the program has begun
 	must(t, err)
-	if _, err := r.Queue(t.Context()); err != nil {
+	if _, err := Ask(t.Context(), r.Client, GetQueue, Nothing{}); err != nil {
 		t.Errorf("the server does not answer others: %v", err)
 	}
 	hosttest.Until(t, "the program gets a signal", func() bool { return q.Stop.Signal(syscall.SIGINT) })

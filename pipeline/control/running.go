@@ -33,7 +33,7 @@ func (a *API) pipelines() []*pipeline.Pipeline {
 	return slices.DeleteFunc([]*pipeline.Pipeline{a.c.Pipeline, a.c.Runs}, func(p *pipeline.Pipeline) bool { return p == nil })
 }
 
-func (a *API) underway(ctx context.Context, q *inNamespace) ([]pipeline.Running, error) {
+func (a *API) underway(ctx context.Context, q *InNamespace) ([]pipeline.Running, error) {
 	list, sees := []pipeline.Running{}, askerOf(ctx).sees
 	for i, p := range a.pipelines() {
 		if i == 0 || p != a.c.Pipeline {
@@ -57,7 +57,7 @@ func (a *API) runs(ctx context.Context, id string) (*pipeline.Pipeline, pipeline
 	return nil, pipeline.Running{}, failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)
 }
 
-func (a *API) runningCode(ctx context.Context, q *ofRun) (Code, error) {
+func (a *API) runningCode(ctx context.Context, q *OfRun) (Code, error) {
 	p, r, err := a.runs(ctx, q.ID)
 	if err != nil {
 		return Code{}, err
@@ -69,14 +69,14 @@ func (a *API) runningCode(ctx context.Context, q *ofRun) (Code, error) {
 	return a.reviewed(ctx, language, string(code), r.Session != ""), nil
 }
 
-type codeIn struct {
+type CodeQuery struct {
 	Language string `json:"language" about:"What it is written in." required:"true" range:"1..64"`
 	Code     string `json:"code" about:"The source code." required:"true"`
 }
 
 const maxReview = 2 << 20 // bytes of a body with code to review
 
-func (a *API) review(ctx context.Context, q *codeIn) (Code, error) {
+func (a *API) review(ctx context.Context, q *CodeQuery) (Code, error) {
 	return a.reviewed(ctx, q.Language, q.Code, true), nil
 }
 
@@ -103,12 +103,12 @@ func (a *API) reviewed(ctx context.Context, language, code string, cell bool) Co
 	return c
 }
 
-type interruptIn struct {
-	ofRun
+type Interruption struct {
+	OfRun
 	Kill bool `json:"kill,omitempty" about:"End it at once, instead of by a signal or exception that it can handle."`
 }
 
-func (a *API) interruptRun(ctx context.Context, q *interruptIn) (nothing, error) {
+func (a *API) interruptRun(ctx context.Context, q *Interruption) (Nothing, error) {
 	p, r, err := a.runs(ctx, q.ID)
 	if err == nil {
 		_, err = p.Do(ctx, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: q.Kill})
@@ -116,7 +116,7 @@ func (a *API) interruptRun(ctx context.Context, q *interruptIn) (nothing, error)
 	if errors.Is(err, pipeline.ErrNotRunning) { // it has just ended
 		err = failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)
 	}
-	return nothing{}, err
+	return Nothing{}, err
 }
 
 // watch tells what a program that is under way writes and shows, and what happens about it.

@@ -100,7 +100,7 @@ func (a *API) create(ctx context.Context, q *NewSession) (session.Info, error) {
 	return info, err
 }
 
-func (a *API) end(ctx context.Context, q *ofSession) (session.Info, error) {
+func (a *API) end(ctx context.Context, q *OfSession) (session.Info, error) {
 	info, err := a.find(ctx, q.ID)
 	if err != nil {
 		return info, err
@@ -110,7 +110,7 @@ func (a *API) end(ctx context.Context, q *ofSession) (session.Info, error) {
 	return last, err
 }
 
-func (a *API) state(ctx context.Context, q *ofSession) (session.State, error) {
+func (a *API) state(ctx context.Context, q *OfSession) (session.State, error) {
 	info, err := a.find(ctx, q.ID)
 	if err != nil {
 		return session.State{}, err
@@ -122,7 +122,7 @@ func (a *API) state(ctx context.Context, q *ofSession) (session.State, error) {
 const usageWorkers = 8
 
 // usage lists what living sessions use: one, those of a namespace, or all.
-func (a *API) usage(ctx context.Context, q *ofLimits) ([]Used, error) {
+func (a *API) usage(ctx context.Context, q *OfLimits) ([]Used, error) {
 	list := a.sessions(ctx, q.Namespace)
 	if q.Session != "" {
 		info, err := a.find(ctx, q.Session)

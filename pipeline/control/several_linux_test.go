@@ -36,7 +36,7 @@ func TestSeveralNamespaces(t *testing.T) {
 	defer func() { cancel(); <-ended }()
 	hosttest.Until(t, "it runs", func() bool { l := p.listener.api.c.Pipeline.Load(); return l.Running > 0 })
 	both, covert := as("team", "second"), as("covert")
-	found, err := c.Log(both, LogQuery{Limit: 1000})
+	found, err := Ask(both, c, SearchLog, LogQuery{Limit: 1000})
 	must(t, err)
 	of := map[string]int{}
 	for _, r := range found.Rows {
@@ -50,9 +50,9 @@ func TestSeveralNamespaces(t *testing.T) {
 		running int
 		runs    int64
 	}{"both": {both, 0, 2}, "covert": {covert, 1, 1}, "all": {as(), 1, 3}} {
-		q, err := c.Queue(want.ctx)
+		q, err := Ask(want.ctx, c, GetQueue, Nothing{})
 		must(t, err)
-		s, err := c.Stats(want.ctx)
+		s, err := Ask(want.ctx, c, GetStats, Nothing{})
 		must(t, err)
 		n := int64(0)
 		for _, one := range s.Runs {
@@ -62,7 +62,7 @@ func TestSeveralNamespaces(t *testing.T) {
 			t.Errorf("%s: got %+v, %+v", name, q, s)
 		}
 	}
-	f, err := c.Figures(both, "", 2)
+	f, err := Ask(both, c, GetFigures, FiguresQuery{Days: 2})
 	if err != nil || !slices.Equal(f.Namespaces, []string{"second", "team"}) || f.Days[len(f.Days)-1].Runs != 2 || f.Days[len(f.Days)-1].Failed != 0 {
 		t.Errorf("figures: got %+v, %v", f, err)
 	}
@@ -98,22 +98,22 @@ func TestFiguresPartly(t *testing.T) {
 	p.listener.api.c.Records = log
 	c := Within(p.listener.api)
 	boss := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person})
-	if f, err := c.Figures(boss, "", 2); err != nil || !f.Partly || len(f.Days) != 0 {
+	if f, err := Ask(boss, c, GetFigures, FiguresQuery{Days: 2}); err != nil || !f.Partly || len(f.Days) != 0 {
 		t.Errorf("got %+v, %v", f, err)
 	}
 	close(log.next)
 	hosttest.Until(t, "all of it is summed up", func() bool {
-		f, err := c.Figures(boss, "", 2)
+		f, err := Ask(boss, c, GetFigures, FiguresQuery{Days: 2})
 		must(t, err)
 		return !f.Partly && f.Days[len(f.Days)-1].Runs == 1
 	})
 	p.listener.api.c.Records = slowly{p.log, nil}
 	p.exec(p.mine, "true")
-	if f, err := c.Figures(boss, "", 2); err != nil || !f.Partly || f.Days[len(f.Days)-1].Runs != 1 {
+	if f, err := Ask(boss, c, GetFigures, FiguresQuery{Days: 2}); err != nil || !f.Partly || f.Days[len(f.Days)-1].Runs != 1 {
 		t.Errorf("one more: got %+v, %v", f, err)
 	}
 	p.listener.api.End()
-	if _, err := c.Figures(boss, "", 2); err == nil {
+	if _, err := Ask(boss, c, GetFigures, FiguresQuery{Days: 2}); err == nil {
 		t.Error("the server has ended, and reads on")
 	}
 }

@@ -27,13 +27,13 @@ type Stored struct {
 	StderrCut int64             `json:"stderr_cut,omitempty"`
 }
 
-type storedIn struct {
-	inNamespace
+type StoredQuery struct {
+	InNamespace
 	Run   string `json:"run,omitempty" about:"Only what is kept of this run." range:"..64"`
-	Limit int    `json:"limit" about:"At most so many, the newest." default:"100" range:"1..1000"`
+	Limit int    `json:"limit,omitempty" about:"At most so many, the newest." default:"100" range:"1..1000"`
 }
 
-func (a *API) stored(ctx context.Context, q *storedIn) ([]Stored, error) {
+func (a *API) stored(ctx context.Context, q *StoredQuery) ([]Stored, error) {
 	list := []Stored{}
 	if a.c.Results == nil {
 		return list, nil
@@ -52,11 +52,11 @@ func (a *API) stored(ctx context.Context, q *storedIn) ([]Stored, error) {
 	return list, nil
 }
 
-type partIn struct {
-	ofRun
+type PartQuery struct {
+	OfRun
 	Name   string `json:"name" about:"What of it: stdout, stderr, result (JSON: value, pictures, error), or files/ and the name of an artifact." required:"true" range:"1..4096"`
 	Offset int64  `json:"offset,omitempty" about:"From which byte on."`
-	Length int64  `json:"length" about:"At most so many bytes." default:"1048576" range:"1..4194304"`
+	Length int64  `json:"length,omitempty" about:"At most so many bytes." default:"1048576" range:"1..4194304"`
 }
 
 // StoredPart is a piece of something that is kept.
@@ -66,7 +66,7 @@ type StoredPart struct {
 	MIME string `json:"mime"`
 }
 
-func (a *API) storedPart(ctx context.Context, q *partIn) (StoredPart, error) {
+func (a *API) storedPart(ctx context.Context, q *PartQuery) (StoredPart, error) {
 	unknown := failure(http.StatusNotFound, "nothing of that is kept")
 	if a.c.Results == nil {
 		return StoredPart{}, unknown

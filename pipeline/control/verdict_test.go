@@ -17,11 +17,11 @@ func FuzzVerdict(f *testing.F) {
 	read := func(body string) (Verdict, error) {
 		r := &http.Request{Method: http.MethodPost, URL: &url.URL{}, Body: io.NopCloser(strings.NewReader(body))}
 		r.SetPathValue("id", "x")
-		v, err := answerApproval.Arguments(r)
+		v, err := AnswerApproval.Arguments(r)
 		if err != nil {
 			return Verdict{}, err
 		}
-		return v.Verdict, nil
+		return *v, nil
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		v, err := read(body)

@@ -29,6 +29,7 @@ type route struct {
 	Name    string // in the OpenAPI document
 	About   string
 	Max     int64  // bytes of the body; 0 is 64 KiB
+	Long    bool   // it takes as long as programs do: a client waits for it without end
 	Stream  bool   // see Operation
 	Content string // see Operation
 }

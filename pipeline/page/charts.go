@@ -150,7 +150,7 @@ func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) {
 	if n < 1 || n > 400 {
 		n = 30
 	}
-	f, err := p.c.Client.Figures(r.Context(), r.URL.Query().Get("namespace"), n)
+	f, err := control.Ask(r.Context(), p.c.Client, control.GetFigures, control.FiguresQuery{InNamespace: control.InNamespace{Namespace: r.URL.Query().Get("namespace")}, Days: n})
 	if err != nil {
 		p.failed(w, r, err)
 		return

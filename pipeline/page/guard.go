@@ -68,7 +68,9 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, room string) {
 		p.signIn(w, r, http.StatusServiceUnavailable, word("too_many"))
 		return
 	}
-	p.cells.Go(func() { _, _ = p.c.Client.Figures(identity.With(p.ctx, i), "", 1) }) // which take a while the first time: charts need not wait then
+	p.cells.Go(func() { // it takes a while the first time: charts need not wait then
+		_, _ = control.Ask(identity.With(p.ctx, i), p.c.Client, control.GetFigures, control.FiguresQuery{Days: 1})
+	})
 	// Without a path a cookie is for the directory of the request, as the browser sees it: also below the path of a proxy.
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: cookie, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")})

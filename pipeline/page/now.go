@@ -59,14 +59,14 @@ func (p *Page) asks(ctx context.Context, v *visitor) (asking, error) {
 
 func (p *Page) runs(ctx context.Context, v *visitor) (b busy, err error) {
 	b.Token = v.token
-	if b.Runs, err = p.c.Client.Running(ctx, ""); err != nil {
+	if b.Runs, err = control.Ask(ctx, p.c.Client, control.ListRunning, control.InNamespace{}); err != nil {
 		return b, err
 	}
 	b.Runs = slices.DeleteFunc(b.Runs, func(r pipeline.Running) bool { return r.Name == "interrupt" && !r.Program })
-	if b.Sessions, err = p.c.Client.Usage(ctx, "", ""); err != nil {
+	if b.Sessions, err = control.Ask(ctx, p.c.Client, control.ListUsage, control.OfLimits{}); err != nil {
 		return b, err
 	}
-	b.Load, err = p.c.Client.Queue(ctx)
+	b.Load, err = control.Ask(ctx, p.c.Client, control.GetQueue, control.Nothing{})
 	return b, err
 }
 
@@ -171,7 +171,8 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) {
 		p.fail(w, r, http.StatusBadRequest, word("old_page"))
 		return
 	}
-	if _, err := p.c.Client.Answer(r.Context(), f.Get("id"), verdict); err != nil {
+	verdict.ID = f.Get("id")
+	if _, err := control.Ask(r.Context(), p.c.Client, control.AnswerApproval, verdict); err != nil {
 		p.failed(w, r, err)
 		return
 	}
@@ -192,7 +193,7 @@ func statusOf(err error) int {
 }
 
 func (p *Page) interrupt(w http.ResponseWriter, r *http.Request, _ *visitor) {
-	if err := p.c.Client.InterruptRun(r.Context(), r.PostForm.Get("id"), r.PostForm.Get("how") == "kill"); err != nil {
+	if _, err := control.Ask(r.Context(), p.c.Client, control.InterruptRun, control.Interruption{OfRun: control.OfRun{ID: r.PostForm.Get("id")}, Kill: r.PostForm.Get("how") == "kill"}); err != nil {
 		p.failed(w, r, err)
 		return
 	}
@@ -200,7 +201,7 @@ func (p *Page) interrupt(w http.ResponseWriter, r *http.Request, _ *visitor) {
 }
 
 func (p *Page) endSession(w http.ResponseWriter, r *http.Request, _ *visitor) {
-	if _, err := p.c.Client.End(r.Context(), r.PostForm.Get("id")); err != nil {
+	if _, err := control.Ask(r.Context(), p.c.Client, control.EndSession, control.OfSession{ID: r.PostForm.Get("id")}); err != nil {
 		p.failed(w, r, err)
 		return
 	}
@@ -209,7 +210,7 @@ func (p *Page) endSession(w http.ResponseWriter, r *http.Request, _ *visitor) {
 
 // code shows the code of a run that is under way, with what is dangerous marked.
 func (p *Page) code(w http.ResponseWriter, r *http.Request, v *visitor) {
-	c, err := p.c.Client.RunningCode(r.Context(), r.URL.Query().Get("id"))
+	c, err := control.Ask(r.Context(), p.c.Client, control.ShowCode, control.OfRun{ID: r.URL.Query().Get("id")})
 	if err != nil {
 		p.failed(w, r, err)
 		return
@@ -221,10 +222,10 @@ func (p *Page) code(w http.ResponseWriter, r *http.Request, v *visitor) {
 // session shows one session, with a line to type code at.
 func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) {
 	id := r.URL.Query().Get("id")
-	s, err := p.c.Client.Inspect(r.Context(), id)
+	s, err := control.Ask(r.Context(), p.c.Client, control.InspectSession, control.OfSession{ID: id})
 	ended := ""
 	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status != http.StatusNotFound { // it has ended, and there is what it was
-		list, e := p.c.Client.Sessions(r.Context(), "")
+		list, e := control.Ask(r.Context(), p.c.Client, control.ListSessions, control.InNamespace{})
 		i := slices.IndexFunc(list, func(i session.Info) bool { return i.ID == strings.ToUpper(id) })
 		if e == nil && i >= 0 {
 			s, ended, err = session.State{Info: list[i]}, f.Text, nil

@@ -18,22 +18,22 @@ type group struct {
 // policy shows what is allowed, and the machine.
 func (p *Page) policy(w http.ResponseWriter, r *http.Request, v *visitor) {
 	ctx := r.Context()
-	settings, err := p.c.Client.Policy(ctx)
+	settings, err := control.Ask(ctx, p.c.Client, control.GetPolicy, control.Nothing{})
 	if err != nil {
 		p.failed(w, r, err)
 		return
 	}
-	load, err := p.c.Client.Queue(ctx)
+	load, err := control.Ask(ctx, p.c.Client, control.GetQueue, control.Nothing{})
 	if err != nil {
 		p.failed(w, r, err)
 		return
 	}
-	stats, err := p.c.Client.Stats(ctx)
+	stats, err := control.Ask(ctx, p.c.Client, control.GetStats, control.Nothing{})
 	if err != nil {
 		p.failed(w, r, err)
 		return
 	}
-	disk, _ := p.c.Client.Disk(ctx)
+	disk, _ := control.Ask(ctx, p.c.Client, control.GetDisk, control.Nothing{})
 	p.show(w, v, "policy", word("policy"), map[string]any{"Groups": groups(settings), "Load": load, "Stats": stats, "Disk": disk,
 		"Secrets": p.secretNames(r, v), "Server": p.c.Client.Server()})
 }
@@ -60,7 +60,7 @@ func groups(all []control.Setting) (list []group) {
 func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets) {
 	names := slices.Clone(v.identity.Namespaces)
 	if len(names) == 0 {
-		f, err := p.c.Client.Figures(r.Context(), "", 400)
+		f, err := control.Ask(r.Context(), p.c.Client, control.GetFigures, control.FiguresQuery{Days: 400})
 		if err == nil {
 			names = f.Namespaces
 		}
@@ -71,7 +71,7 @@ func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets)
 		if name == "" {
 			continue
 		}
-		if s, err := p.c.Client.Secrets(r.Context(), name); err == nil && len(s.Names) > 0 {
+		if s, err := control.Ask(r.Context(), p.c.Client, control.ListSecrets, control.SecretsQuery{Namespace: name}); err == nil && len(s.Names) > 0 {
 			list = append(list, s)
 		}
 	}
@@ -80,7 +80,7 @@ func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets)
 
 // doctor says what doctor says, as a part of a page: it takes a while.
 func (p *Page) doctor(w http.ResponseWriter, r *http.Request, _ *visitor) {
-	findings, err := p.c.Client.Doctor(r.Context())
+	findings, err := control.Ask(r.Context(), p.c.Client, control.RunDoctor, control.Nothing{})
 	if err != nil {
 		p.failed(w, r, err)
 		return

@@ -97,7 +97,7 @@ var outcomes = []string{"ok", "exit", "signal", "timeout", "oom", "limit", "refu
 // ran lists what ran.
 func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) {
 	asked := r.URL.Query()
-	found, err := p.c.Client.Log(r.Context(), query(asked))
+	found, err := control.Ask(r.Context(), p.c.Client, control.SearchLog, query(asked))
 	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusBadRequest { // it was typed wrong
 		p.show(w, v, "ran", word("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Problem": f.Text})
 		return

@@ -14,11 +14,12 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/export"
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 // evidence hands out what a browser checks a run with.
 func (p *Page) evidence(w http.ResponseWriter, r *http.Request, _ *visitor) {
-	e, err := p.c.Client.Evidence(r.Context(), r.URL.Query().Get("id"))
+	e, err := control.Ask(r.Context(), p.c.Client, control.GetEvidence, control.OfRun{ID: r.URL.Query().Get("id")})
 	if err != nil {
 		p.failed(w, r, err)
 		return
@@ -53,7 +54,7 @@ const filePart = 1 << 20
 func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) {
 	ctx, id, name := r.Context(), r.URL.Query().Get("id"), r.URL.Query().Get("name")
 	if name == "receipt" || name == "proof" {
-		e, err := p.c.Client.Evidence(ctx, id)
+		e, err := control.Ask(ctx, p.c.Client, control.GetEvidence, control.OfRun{ID: id})
 		if err != nil {
 			p.failed(w, r, err)
 			return
@@ -67,7 +68,7 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) {
 		return
 	}
 	for offset := int64(0); ; {
-		part, err := p.c.Client.StoredPart(ctx, id, name, offset, filePart)
+		part, err := control.Ask(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: id}, Name: name, Offset: offset, Length: filePart})
 		switch {
 		case err != nil && offset == 0:
 			p.failed(w, r, err)
@@ -102,7 +103,7 @@ func (p *Page) export(w http.ResponseWriter, r *http.Request, _ *visitor) {
 		return
 	}
 	for n := 0; n < maxExport; {
-		found, err := p.c.Client.Log(r.Context(), q)
+		found, err := control.Ask(r.Context(), p.c.Client, control.SearchLog, q)
 		if err != nil && n == 0 {
 			p.failed(w, r, err)
 			return

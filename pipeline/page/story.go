@@ -44,12 +44,12 @@ type outputView struct {
 func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) {
 	ctx, id := r.Context(), strings.ToUpper(r.URL.Query().Get("id"))
 	t := tale{Token: v.token}
-	running, err := p.c.Client.Running(ctx, "")
+	running, err := control.Ask(ctx, p.c.Client, control.ListRunning, control.InNamespace{})
 	if err == nil {
 		for _, one := range running {
 			t.Live = t.Live || one.Run == id
 		}
-		t.Story, err = p.c.Client.Story(ctx, id)
+		t.Story, err = control.Ask(ctx, p.c.Client, control.GetStory, control.OfRun{ID: id})
 	}
 	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusNotFound && t.Live { // it waits, and has no row yet
 		t.Story, err = control.Story{Run: id}, nil
@@ -113,11 +113,11 @@ const maxInline = 128 << 10
 // remains adds what is kept of a run, and what is dangerous in its code.
 func (p *Page) remains(r *http.Request, t *tale) {
 	ctx := r.Context()
-	if stored, err := p.c.Client.Stored(ctx, "", t.Run); err == nil && len(stored) == 1 {
+	if stored, err := control.Ask(ctx, p.c.Client, control.ListStored, control.StoredQuery{Run: t.Run}); err == nil && len(stored) == 1 {
 		t.Stored = &stored[0]
 		t.Displays, t.Left = p.displays(ctx, t.Run)
 		for name, to := range map[string]**outputView{"stdout": &t.Stdout, "stderr": &t.Stderr} {
-			part, err := p.c.Client.StoredPart(ctx, t.Run, name, 0, maxInline)
+			part, err := control.Ask(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: t.Run}, Name: name, Offset: 0, Length: maxInline})
 			if err == nil && len(part.Data) > 0 {
 				*to = &outputView{name, new(screen).write(part.Data), part.Size, part.Size > int64(len(part.Data)), 0}
 			}
@@ -138,7 +138,7 @@ func (p *Page) remains(r *http.Request, t *tale) {
 		}
 	}
 	code := t.Code.Code.Code
-	if c, err := p.c.Client.Review(ctx, cmp.Or(language, "command"), code); err == nil {
+	if c, err := control.Ask(ctx, p.c.Client, control.ReviewCode, control.CodeQuery{Language: cmp.Or(language, "command"), Code: code}); err == nil {
 		t.Code = marked(c)
 	} else {
 		t.Code = marked(control.Code{Code: code, Language: language})
@@ -155,7 +155,7 @@ const (
 func (p *Page) displays(ctx context.Context, run string) (list []update, left int) {
 	var raw []byte
 	for {
-		part, err := p.c.Client.StoredPart(ctx, run, "result", int64(len(raw)), 4<<20)
+		part, err := control.Ask(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: run}, Name: "result", Offset: int64(len(raw)), Length: 4 << 20})
 		if err != nil || part.Size > maxResult {
 			return nil, 0
 		}
