@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -261,7 +260,7 @@ func newEvents(w http.ResponseWriter, r *http.Request) events {
 	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		return events{w: w}
 	}
-	e := events{w, response.Begin(w, "text/event-stream", ": alive\n\n")}
+	e := events{w, response.Events(w)}
 	e.to.Send([]byte(": begun\n\n"))
 	return e
 }
@@ -272,11 +271,7 @@ func (e events) close() {
 	}
 }
 
-func (e events) send(event string, data any) {
-	if text, err := json.Marshal(data); err == nil { // else it is our own bug
-		e.to.Send(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, text))
-	}
-}
+func (e events) send(event string, data any) { _ = e.to.Event(event, data) } // a client that has gone is noticed elsewhere
 
 // end answers with the content of a tool's block, or that its code waits. What could not be tried it answers in a stream only.
 func (e events) end(c call, content any, err error) error {

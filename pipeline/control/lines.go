@@ -17,7 +17,7 @@ type lines struct {
 func newLines(w http.ResponseWriter, r *http.Request) *lines {
 	w.Header().Set("Cache-Control", "no-store")
 	if slices.ContainsFunc(r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, "text/event-stream") }) {
-		return &lines{response.Begin(w, "text/event-stream", ": alive\n\n"), true}
+		return &lines{response.Events(w), true}
 	}
 	return &lines{response.Begin(w, "application/x-ndjson", ""), false}
 }

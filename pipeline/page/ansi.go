@@ -152,29 +152,18 @@ func (l *style) set(params string) {
 	if len(codes) == 0 {
 		codes = []string{"0"}
 	}
+	on := map[int]*bool{1: &l.bold, 2: &l.dim, 3: &l.italic, 4: &l.under, 7: &l.inverse}
 	for i := 0; i < len(codes); i++ {
 		n, _ := strconv.Atoi(codes[i])
 		switch {
 		case n == 0:
 			*l = style{}
-		case n == 1:
-			l.bold = true
-		case n == 2:
-			l.dim = true
-		case n == 3:
-			l.italic = true
-		case n == 4:
-			l.under = true
-		case n == 7:
-			l.inverse = true
+		case on[n] != nil:
+			*on[n] = true
 		case n == 22:
 			l.bold, l.dim = false, false
-		case n == 23:
-			l.italic = false
-		case n == 24:
-			l.under = false
-		case n == 27:
-			l.inverse = false
+		case n > 22 && on[n-20] != nil:
+			*on[n-20] = false
 		case n >= 30 && n <= 37:
 			l.fore = n - 29
 		case n >= 90 && n <= 97:

@@ -145,15 +145,14 @@ func bytesText(n int64) string {
 }
 
 // charts shows the last days.
-func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) {
+func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	n, _ := strconv.Atoi(r.URL.Query().Get("days"))
 	if n < 1 || n > 400 {
 		n = 30
 	}
 	f, err := control.Ask(r.Context(), p.c.Client, control.GetFigures, control.FiguresQuery{InNamespace: control.InNamespace{Namespace: r.URL.Query().Get("namespace")}, Days: n})
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
 	if f.Partly {
 		w.Header().Set("Refresh", "2") // seconds
@@ -173,6 +172,6 @@ func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) {
 	for _, d := range f.Domains {
 		most = max(most, d.Allowed+d.Denied)
 	}
-	p.show(w, v, "charts", word("charts"), map[string]any{"Charts": all, "Figures": f, "N": n, "Namespace": r.URL.Query().Get("namespace"),
+	return p.show(w, v, "charts", word("charts"), map[string]any{"Charts": all, "Figures": f, "N": n, "Namespace": r.URL.Query().Get("namespace"),
 		"Most": most, "Spans": []int{7, 30, 90, 365}})
 }

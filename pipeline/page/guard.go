@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // contentPolicy lets a browser load and run our own files, send requests to us alone, and show us in no frame. Pictures may stand in the page,
@@ -105,12 +106,13 @@ func (p *Page) admits(r *http.Request) (identity.Identity, string) {
 }
 
 // leave ends the session.
-func (p *Page) leave(w http.ResponseWriter, _ *http.Request, v *visitor) {
+func (p *Page) leave(w http.ResponseWriter, _ *http.Request, v *visitor) error {
 	p.visitors.drop(v)
 	http.SetCookie(w, &http.Cookie{Name: cookieName, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	w.Header().Set("Clear-Site-Data", `"storage"`)
 	w.Header().Set("Location", "../?out")
 	w.WriteHeader(http.StatusSeeOther)
+	return nil
 }
 
 // fail says that a request has no effect. Scripts get a line of text.
@@ -136,18 +138,24 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, err error) {
 		if f.Hint != "" {
 			text += ": " + f.Hint
 		}
+	} else if refused := (*response.Refused)(nil); errors.As(err, &refused) {
+		status = refused.Status
 	} else if s := statusOf(err); s != 0 {
 		status = s
 	}
 	p.fail(w, r, status, text)
 }
 
-// done goes back to the page that a form was on. Scripts only want to know that it is done.
-func (p *Page) done(w http.ResponseWriter, r *http.Request, to string) {
+// done goes back to the page that a form was on, unless what it asked for has failed. Scripts only want to know that it is done.
+func (p *Page) done(w http.ResponseWriter, r *http.Request, err error) error {
+	if err != nil {
+		return err
+	}
 	if r.Header.Get("Sec-Fetch-Mode") == "cors" {
 		w.WriteHeader(http.StatusNoContent)
-		return
+		return nil
 	}
-	w.Header().Set("Location", to)
+	w.Header().Set("Location", "./")
 	w.WriteHeader(http.StatusSeeOther)
+	return nil
 }

@@ -1,12 +1,10 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -71,17 +70,16 @@ func (p *Page) runs(ctx context.Context, v *visitor) (b busy, err error) {
 }
 
 // now shows what asks and what runs.
-func (p *Page) now(w http.ResponseWriter, r *http.Request, v *visitor) {
+func (p *Page) now(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	a, err := p.asks(r.Context(), v)
 	var b busy
 	if err == nil {
 		b, err = p.runs(r.Context(), v)
 	}
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
-	p.show(w, v, "now", word("now"), map[string]any{"Asking": a, "Running": b})
+	return p.show(w, v, "now", word("now"), map[string]any{"Asking": a, "Running": b})
 }
 
 // How often what a browser shows is looked at: a question that an agent waits with, and the usage of programs.
@@ -91,42 +89,38 @@ const (
 )
 
 // live sends what has changed of what asks and what runs, until the browser goes.
-func (p *Page) live(w http.ResponseWriter, r *http.Request, v *visitor) {
-	out := newStream(w, r)
+func (p *Page) live(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	out := stream(w, r)
+	defer out.Close()
 	ctx := r.Context()
 	var asked, ran string
 	var looked time.Time
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
-	for out.err == nil {
+	for {
 		a, err := p.asks(ctx, v)
-		if err == nil {
-			if html := p.part("asking", a); strip(html) != asked {
-				asked = strip(html)
-				out.send("asking", map[string]any{"html": html, "n": len(a.Questions), "first": firstOf(a)})
-			}
+		if html := p.part("asking", a); err == nil && strip(html) != asked {
+			asked = strip(html)
+			err = out.Event("asking", map[string]any{"html": html, "n": len(a.Questions), "first": firstOf(a)})
 		}
 		if err == nil && time.Since(looked) >= runEvery {
 			looked = time.Now()
 			p.visitors.touch(v)
 			var b busy
-			if b, err = p.runs(ctx, v); err == nil {
-				if html := p.part("running", b); html != ran {
-					ran = html
-					out.send("running", map[string]any{"html": html})
-				} else {
-					out.alive()
-				}
+			b, err = p.runs(ctx, v)
+			if html := p.part("running", b); err == nil && html != ran {
+				ran = html
+				err = out.Event("running", map[string]any{"html": html})
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			out.send("gone", map[string]any{"why": err.Error()})
-			return
+			_ = out.Event("gone", map[string]any{"why": err.Error()})
+			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }
@@ -152,7 +146,7 @@ func strip(html string) string {
 }
 
 // answer answers a question, or takes an approval back.
-func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) {
+func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	f := r.PostForm
 	verdict := control.Verdict{Reason: f.Get("reason")}
 	switch how := f.Get("how"); how {
@@ -163,20 +157,15 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) {
 		verdict.Allow, verdict.Scope = true, how
 		seconds, err := strconv.ParseFloat(f.Get("seconds"), 64)
 		if f.Has("seconds") && (err != nil || !(seconds >= 0 && seconds <= 1e6)) { // so that NaN is none
-			p.fail(w, r, http.StatusBadRequest, word("old_page"))
-			return
+			return response.Refuse(http.StatusBadRequest, word("old_page"))
 		}
 		verdict.Seconds = seconds
 	default:
-		p.fail(w, r, http.StatusBadRequest, word("old_page"))
-		return
+		return response.Refuse(http.StatusBadRequest, word("old_page"))
 	}
 	verdict.ID = f.Get("id")
-	if _, err := control.Ask(r.Context(), p.c.Client, control.AnswerApproval, verdict); err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	p.done(w, r, "./")
+	_, err := control.Ask(r.Context(), p.c.Client, control.AnswerApproval, verdict)
+	return p.done(w, r, err)
 }
 
 // statusOf is the status of errors that the client makes of an answer's text.
@@ -192,35 +181,28 @@ func statusOf(err error) int {
 	return 0
 }
 
-func (p *Page) interrupt(w http.ResponseWriter, r *http.Request, _ *visitor) {
-	if _, err := control.Ask(r.Context(), p.c.Client, control.InterruptRun, control.Interruption{OfRun: control.OfRun{ID: r.PostForm.Get("id")}, Kill: r.PostForm.Get("how") == "kill"}); err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	p.done(w, r, "./")
+func (p *Page) interrupt(w http.ResponseWriter, r *http.Request, _ *visitor) error {
+	_, err := control.Ask(r.Context(), p.c.Client, control.InterruptRun,
+		control.Interruption{OfRun: control.OfRun{ID: r.PostForm.Get("id")}, Kill: r.PostForm.Get("how") == "kill"})
+	return p.done(w, r, err)
 }
 
-func (p *Page) endSession(w http.ResponseWriter, r *http.Request, _ *visitor) {
-	if _, err := control.Ask(r.Context(), p.c.Client, control.EndSession, control.OfSession{ID: r.PostForm.Get("id")}); err != nil {
-		p.failed(w, r, err)
-		return
-	}
-	p.done(w, r, "./")
+func (p *Page) endSession(w http.ResponseWriter, r *http.Request, _ *visitor) error {
+	_, err := control.Ask(r.Context(), p.c.Client, control.EndSession, control.OfSession{ID: r.PostForm.Get("id")})
+	return p.done(w, r, err)
 }
 
 // code shows the code of a run that is under way, with what is dangerous marked.
-func (p *Page) code(w http.ResponseWriter, r *http.Request, v *visitor) {
+func (p *Page) code(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	c, err := control.Ask(r.Context(), p.c.Client, control.ShowCode, control.OfRun{ID: r.URL.Query().Get("id")})
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(p.part("code", marked(c))))
+	return p.showPart(w, "code", marked(c))
 }
 
 // session shows one session, with a line to type code at.
-func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) {
+func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id := r.URL.Query().Get("id")
 	s, err := control.Ask(r.Context(), p.c.Client, control.InspectSession, control.OfSession{ID: id})
 	ended := ""
@@ -232,22 +214,19 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) {
 		}
 	}
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
-	p.show(w, v, "session", word("session")+" "+s.ID, map[string]any{"State": s, "Token": v.token, "Ended": cmp.Or(ended, s.Ended)})
+	return p.show(w, v, "session", word("session")+" "+s.ID, map[string]any{"State": s, "Token": v.token, "Ended": cmp.Or(ended, s.Ended)})
 }
 
 // cell runs code in a session, and says which run that is. It goes on when the browser goes.
-func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) {
+func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id, code := r.PostForm.Get("id"), r.PostForm.Get("code")
 	if strings.TrimSpace(code) == "" {
-		p.fail(w, r, http.StatusBadRequest, word("no_code"))
-		return
+		return response.Refuse(http.StatusBadRequest, word("no_code"))
 	}
 	if p.ctx.Err() != nil {
-		p.fail(w, r, http.StatusServiceUnavailable, word("signed_out"))
-		return
+		return response.Refuse(http.StatusServiceUnavailable, word("signed_out"))
 	}
 	began, failed := make(chan string, 1), make(chan error, 1)
 	ctx := context.WithoutCancel(r.Context())
@@ -260,8 +239,8 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) {
 			defer end(nil)
 			ctx = watched
 		}
-		came := &typed{by: v}
-		defer came.over()
+		came := &typed{by: v, ended: make(chan struct{})}
+		defer close(came.ended)
 		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, came.watcher(func(run string) {
 			p.typed.Store(run, came)
 			time.AfterFunc(typedTime, func() { p.typed.Delete(run) })
@@ -278,47 +257,18 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"run": run})
 	case err := <-failed:
-		p.failed(w, r, cmp.Or(err, errors.New(word("no_code"))))
+		return cmp.Or(err, errors.New(word("no_code")))
 	case <-r.Context().Done():
 	}
+	return nil
 }
 
-// stream is an answer of server-sent events, until the first error.
-type stream struct {
-	w   http.ResponseWriter
-	err error
-}
-
-func newStream(w http.ResponseWriter, r *http.Request) *stream {
-	h := w.Header()
+// stream begins an answer of server-sent events.
+func stream(w http.ResponseWriter, r *http.Request) *response.Stream {
 	if r.ProtoMajor == 1 { // browsers read on for seconds what they have left, where the connection could be used again, and have six of them
-		h.Set("Connection", "close")
+		w.Header().Set("Connection", "close")
 	}
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx would wait for more
 	c := http.NewResponseController(w)
 	_, _ = c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})
-	return &stream{w: w}
-}
-
-func (s *stream) send(name string, value any) {
-	b, err := json.Marshal(value)
-	s.err = cmp.Or(s.err, err)
-	if s.err == nil {
-		_, s.err = fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", name, bytes.TrimSpace(b))
-	}
-	s.flush()
-}
-
-func (s *stream) alive() {
-	if s.err == nil {
-		_, s.err = s.w.Write([]byte(": alive\n\n"))
-	}
-	s.flush()
-}
-
-func (s *stream) flush() {
-	if s.err == nil {
-		s.err = http.NewResponseController(s.w).Flush()
-	}
+	return response.Events(w)
 }

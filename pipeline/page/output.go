@@ -35,13 +35,14 @@ const (
 )
 
 // output sends what a run writes as it comes.
-func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) {
-	out := newStream(w, r)
+func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	out := stream(w, r)
+	defer out.Close()
 	q := &queue{more: make(chan struct{}, 1)}
 	watched := make(chan error, 1)
 	go func() { watched <- p.c.Client.Watch(r.Context(), r.URL.Query().Get("id"), q.add) }()
-	var err error
-	for over := false; !over && out.err == nil; {
+	var err, gone error
+	for over := false; !over && gone == nil; {
 		select {
 		case err = <-watched:
 			over = true
@@ -50,12 +51,11 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) {
 				s.(*typed).tell(r.Context(), q)
 			}
 		case <-q.more:
-		case <-time.After(15 * time.Second): // proxies drop connections that are silent
-			out.alive()
+		case <-time.After(15 * time.Second):
 			p.visitors.touch(v)
 		}
 		for _, s := range q.take() {
-			out.send("said", s)
+			gone = out.Event("said", s)
 		}
 		if !over { // many small pieces are one; the first of them was sent at once
 			select {
@@ -64,14 +64,15 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) {
 			}
 		}
 	}
-	if r.Context().Err() != nil || out.err != nil {
-		return
+	if r.Context().Err() != nil || gone != nil {
+		return nil
 	}
 	why := ""
 	if err != nil {
 		why = err.Error()
 	}
-	out.send("over", map[string]string{"why": why})
+	_ = out.Event("over", map[string]string{"why": why})
+	return nil
 }
 
 // queue holds what a browser is to be told, bounded.

@@ -186,7 +186,9 @@ func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string)
 		}
 		defer end()
 	}
-	h(p, w, r.WithContext(ctx), v)
+	if err := h(p, w, r.WithContext(ctx), v); err != nil {
+		p.failed(w, r, err)
+	}
 }
 
 // as returns a context for what a visitor asks for, which ends when the session does, or nobody if it has.
@@ -212,7 +214,8 @@ const maxForm = 4 << 20 // bytes: code that is typed or pasted
 // long are the answers that go on for long, of which each identity has some at once.
 var long = []string{"live", "output", "export"}
 
-type handler func(*Page, http.ResponseWriter, *http.Request, *visitor)
+// handler answers, or returns why it does not.
+type handler func(*Page, http.ResponseWriter, *http.Request, *visitor) error
 
 // gets are the pages and their parts.
 func gets() map[string]handler {

@@ -16,25 +16,22 @@ type group struct {
 }
 
 // policy shows what is allowed, and the machine.
-func (p *Page) policy(w http.ResponseWriter, r *http.Request, v *visitor) {
+func (p *Page) policy(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
 	settings, err := control.Ask(ctx, p.c.Client, control.GetPolicy, control.Nothing{})
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
 	load, err := control.Ask(ctx, p.c.Client, control.GetQueue, control.Nothing{})
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
 	stats, err := control.Ask(ctx, p.c.Client, control.GetStats, control.Nothing{})
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
 	disk, _ := control.Ask(ctx, p.c.Client, control.GetDisk, control.Nothing{})
-	p.show(w, v, "policy", word("policy"), map[string]any{"Groups": groups(settings), "Load": load, "Stats": stats, "Disk": disk,
+	return p.show(w, v, "policy", word("policy"), map[string]any{"Groups": groups(settings), "Load": load, "Stats": stats, "Disk": disk,
 		"Secrets": p.secretNames(r, v), "Server": p.c.Client.Server()})
 }
 
@@ -79,12 +76,10 @@ func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets)
 }
 
 // doctor says what doctor says, as a part of a page: it takes a while.
-func (p *Page) doctor(w http.ResponseWriter, r *http.Request, _ *visitor) {
+func (p *Page) doctor(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	findings, err := control.Ask(r.Context(), p.c.Client, control.RunDoctor, control.Nothing{})
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(p.part("doctor", findings)))
+	return p.showPart(w, "doctor", findings)
 }

@@ -95,16 +95,15 @@ func day(text string, later int) string {
 var outcomes = []string{"ok", "exit", "signal", "timeout", "oom", "limit", "refused", "cancelled"}
 
 // ran lists what ran.
-func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) {
+func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	asked := r.URL.Query()
 	found, err := control.Ask(r.Context(), p.c.Client, control.SearchLog, query(asked))
 	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusBadRequest { // it was typed wrong
 		p.show(w, v, "ran", word("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Problem": f.Text})
-		return
+		return nil
 	}
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
 	rows := []entry{}
 	for _, row := range found.Rows {
@@ -125,6 +124,6 @@ func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) {
 			all.Set(name, values[0])
 		}
 	}
-	p.show(w, v, "ran", word("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Rows": rows, "Older": older, "Newest": asked.Get("before") == "",
+	return p.show(w, v, "ran", word("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Rows": rows, "Older": older, "Newest": asked.Get("before") == "",
 		"Again": "ran?" + all.Encode(), "CSV": "export?format=csv&" + all.Encode(), "JSON": "export?format=jsonl&" + all.Encode(), "Missing": found.Missing, "All": asked.Get("rows") == "all", "Searching": len(all) > 0})
 }

@@ -112,8 +112,16 @@ func (p *Page) part(name string, data any) string {
 }
 
 // show answers with a page for who is signed in.
-func (p *Page) show(w http.ResponseWriter, v *visitor, section, title string, data map[string]any) {
+func (p *Page) show(w http.ResponseWriter, v *visitor, section, title string, data map[string]any) error {
 	p.render(w, http.StatusOK, section, view{Title: title, Section: section, User: v.identity.String(), Token: v.token, Data: data})
+	return nil
+}
+
+// showPart answers with a part of a page.
+func (p *Page) showPart(w http.ResponseWriter, name string, data any) error {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte(p.part(name, data)))
+	return nil
 }
 
 // render answers with a page, or says that we could not make it.

@@ -15,17 +15,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/export"
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // evidence hands out what a browser checks a run with.
-func (p *Page) evidence(w http.ResponseWriter, r *http.Request, _ *visitor) {
+func (p *Page) evidence(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	e, err := control.Ask(r.Context(), p.c.Client, control.GetEvidence, control.OfRun{ID: r.URL.Query().Get("id")})
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(e)
+	return nil
 }
 
 // save has a browser save what follows under a name, and never show it.
@@ -51,13 +52,12 @@ func fileName(name string) string {
 const filePart = 1 << 20
 
 // file hands out what is kept of a run, or its receipt.
-func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) {
+func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	ctx, id, name := r.Context(), r.URL.Query().Get("id"), r.URL.Query().Get("name")
 	if name == "receipt" || name == "proof" {
 		e, err := control.Ask(ctx, p.c.Client, control.GetEvidence, control.OfRun{ID: id})
 		if err != nil {
-			p.failed(w, r, err)
-			return
+			return err
 		}
 		body, as := e.Receipt, e.Run+".receipt.intoto.json"
 		if name == "proof" {
@@ -65,14 +65,13 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) {
 		}
 		save(w.Header(), as)
 		_, _ = w.Write(body)
-		return
+		return nil
 	}
 	for offset := int64(0); ; {
 		part, err := control.Ask(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: id}, Name: name, Offset: offset, Length: filePart})
 		switch {
 		case err != nil && offset == 0:
-			p.failed(w, r, err)
-			return
+			return err
 		case err != nil:
 			panic(http.ErrAbortHandler) // or what came would look whole
 		case offset == 0:
@@ -80,10 +79,10 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) {
 			w.Header().Set("Content-Length", strconv.FormatInt(part.Size, 10))
 		}
 		if _, err := w.Write(part.Data); err != nil {
-			return
+			return nil
 		}
 		if offset += int64(len(part.Data)); offset >= part.Size || len(part.Data) == 0 {
-			return
+			return nil
 		}
 	}
 }
@@ -92,21 +91,19 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) {
 const maxExport = 100_000
 
 // export hands out the rows of a search.
-func (p *Page) export(w http.ResponseWriter, r *http.Request, _ *visitor) {
+func (p *Page) export(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	format := r.URL.Query().Get("format")
 	q := query(r.URL.Query())
 	q.Limit = 1000
 	var buffer bytes.Buffer
 	out, err := export.New(format, &buffer, export.About{Version: p.c.Version, Made: time.Now(), Scope: word("export_scope")})
 	if err != nil {
-		p.fail(w, r, http.StatusBadRequest, err.Error())
-		return
+		return response.Refuse(http.StatusBadRequest, err.Error())
 	}
 	for n := 0; n < maxExport; {
 		found, err := control.Ask(r.Context(), p.c.Client, control.SearchLog, q)
 		if err != nil && n == 0 {
-			p.failed(w, r, err)
-			return
+			return err
 		}
 		if err != nil {
 			panic(http.ErrAbortHandler)
@@ -120,7 +117,7 @@ func (p *Page) export(w http.ResponseWriter, r *http.Request, _ *visitor) {
 			}
 		}
 		if _, err := buffer.WriteTo(w); err != nil {
-			return
+			return nil
 		}
 		if n, q.Before = n+len(found.Rows), found.Next; found.Next == 0 {
 			break
@@ -129,4 +126,5 @@ func (p *Page) export(w http.ResponseWriter, r *http.Request, _ *visitor) {
 	if out.Close() == nil {
 		_, _ = buffer.WriteTo(w)
 	}
+	return nil
 }

@@ -41,7 +41,7 @@ type outputView struct {
 }
 
 // run shows one run: live while it is under way, and else its whole story.
-func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) {
+func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx, id := r.Context(), strings.ToUpper(r.URL.Query().Get("id"))
 	t := tale{Token: v.token}
 	running, err := control.Ask(ctx, p.c.Client, control.ListRunning, control.InNamespace{})
@@ -55,14 +55,13 @@ func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) {
 		t.Story, err = control.Story{Run: id}, nil
 	}
 	if err != nil {
-		p.failed(w, r, err)
-		return
+		return err
 	}
 	t.tell()
 	if !t.Live {
 		p.remains(r, &t)
 	}
-	p.show(w, v, "run", word("run")+" "+id, map[string]any{"Story": t})
+	return p.show(w, v, "run", word("run")+" "+id, map[string]any{"Story": t})
 }
 
 // tell sorts the rows of a story.

@@ -16,19 +16,11 @@ type typed struct {
 	mu    sync.Mutex
 	parts []control.Part
 	size  int
-	ended chan struct{}
-	once  sync.Once
+	ended chan struct{} // closed when it has
 }
 
 // typedTime is how long that is remembered.
 const typedTime = time.Minute
-
-func (s *typed) done() chan struct{} {
-	s.once.Do(func() { s.ended = make(chan struct{}) })
-	return s.ended
-}
-
-func (s *typed) over() { close(s.done()) }
 
 func (s *typed) add(p control.Part) {
 	s.mu.Lock()
@@ -63,7 +55,7 @@ func (s *typed) end(res pipeline.Result, err error) {
 // tell gives all of it to a browser that has seen nothing of it, unless ctx ends first.
 func (s *typed) tell(ctx context.Context, q *queue) {
 	select {
-	case <-s.done():
+	case <-s.ended:
 	case <-ctx.Done():
 		return
 	}

@@ -2,7 +2,9 @@
 package response
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -42,6 +44,18 @@ func Begin(w http.ResponseWriter, kind, alive string) *Stream {
 		}
 	})
 	return s
+}
+
+// Events begins an answer of server-sent events.
+func Events(w http.ResponseWriter) *Stream { return Begin(w, "text/event-stream", ": alive\n\n") }
+
+// Event sends an event whose data is a value as JSON.
+func (s *Stream) Event(name string, value any) error {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return s.Send(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, b))
 }
 
 // Add adds a piece, which is sent with the next one.
