@@ -93,7 +93,7 @@ var mayImport = []struct {
 	{"cli/client", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "cli/...", "egress", "pipeline", "pipeline/..."}},
 	{"cli/outside", []string{"backends", "cli/...", "egress", "egress/web/...", "pipeline", "pipeline/..."}},
 	{"cli/wiring", []string{"..."}},
-	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline"}},
+	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline", "pipeline/control"}},
 	{"cli/evidence", []string{"audit/...", "cli/...", "pipeline/event", "pipeline/results", "signer"}},
 	{"cli/secrets", []string{"audit", "cli/...", "egress", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},

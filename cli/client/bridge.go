@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
@@ -49,11 +49,7 @@ func (p commands) bridge(c *cli.Context) error {
 			return err
 		}
 	}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		res, err := control.Ask(ctx, client, control.PutValue, v)
-		if err != nil {
-			return err
-		}
+	return Answered(c, control.PutValue, v, func(res pipeline.Result) error {
 		return p.Printf(c, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key},
 			"%s is set in session %s\n", terminal.Visible(v.Key), terminal.Visible(res.Session))
 	})

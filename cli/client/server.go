@@ -13,12 +13,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // Asking is WithServer with what to type where the server refuses.
 func Asking(c *cli.Context, f func(context.Context, *control.Client) error) error {
 	return WithServer(c, func(ctx context.Context, client *control.Client) error { return explained(f(ctx, client)) })
+}
+
+// Answered asks the server that is meant for what a route is for, and shows what it answers.
+func Answered[A, R any](c *cli.Context, what *operation.Route[A, R], args A, show func(R) error) error {
+	return Asking(c, func(ctx context.Context, client *control.Client) error {
+		answer, err := control.Ask(ctx, client, what, args)
+		if err != nil {
+			return err
+		}
+		return show(answer)
+	})
 }
 
 // explained is an error of a server, with what to type.

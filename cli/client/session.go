@@ -49,11 +49,7 @@ func (p commands) sessionListCommand() *cli.Command {
 }
 
 func (p commands) sessionList(c *cli.Context) error {
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		all, err := control.Ask(ctx, client, control.ListSessions, control.InNamespace{Namespace: c.String("namespace")})
-		if err != nil {
-			return err
-		}
+	return Answered(c, control.ListSessions, control.InNamespace{Namespace: c.String("namespace")}, func(all []session.Info) error {
 		list := []session.Info{}
 		for _, i := range all {
 			if i.State != "dead" || c.Bool("all") {
@@ -89,11 +85,7 @@ func (p commands) sessionKill(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		info, err := control.Ask(ctx, client, control.EndSession, control.OfSession{ID: id})
-		if err != nil {
-			return err
-		}
+	return Answered(c, control.EndSession, control.OfSession{ID: id}, func(info session.Info) error {
 		return p.Printf(c, info, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
 	})
 }
@@ -192,12 +184,9 @@ func (p commands) sessionStats(c *cli.Context) error {
 			return err
 		}
 	}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		list, err := control.Ask(ctx, client, control.ListUsage, control.OfLimits{InNamespace: control.InNamespace{Namespace: c.String("namespace")}, Session: id})
-		switch {
-		case err != nil:
-			return err
-		case id != "" && len(list) == 1:
+	of := control.OfLimits{InNamespace: control.InNamespace{Namespace: c.String("namespace")}, Session: id}
+	return Answered(c, control.ListUsage, of, func(list []control.Used) error {
+		if id != "" && len(list) == 1 {
 			var b strings.Builder
 			showUse(&b, list[0].Info, list[0].Usage)
 			return p.Printf(c, list[0], "%s", b.String())
@@ -252,11 +241,7 @@ func (p commands) inspect(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		state, err := control.Ask(ctx, client, control.InspectSession, control.OfSession{ID: id})
-		if err != nil {
-			return err
-		}
+	return Answered(c, control.InspectSession, control.OfSession{ID: id}, func(state session.State) error {
 		return p.Print(c, state, func(w io.Writer) error { return showState(w, state) })
 	})
 }

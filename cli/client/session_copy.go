@@ -1,8 +1,6 @@
 package client
 
 import (
-	"context"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
@@ -34,11 +32,7 @@ func (p commands) sessionCopy(c *cli.Context) error {
 		return exit.Usage("sandboxmcp session copy --help", "copy needs --from SESSION, and a PATH below its /workspace/exports")
 	}
 	q := control.Export{OfSession: control.OfSession{ID: id}, From: c.String("from"), Path: words[0], To: append(words, "")[1]}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		moved, err := control.Ask(ctx, client, control.CopyExport, q)
-		if err != nil {
-			return err
-		}
+	return Answered(c, control.CopyExport, q, func(moved control.Moved) error {
 		return p.Printf(c, moved, "copied %s, %s, into %s of session %s\n", terminal.Count(moved.Files, "file"), terminal.Count(int(moved.Bytes), "byte"), terminal.Visible(moved.Path), terminal.Visible(moved.Session))
 	})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 func (p commands) doctorCommand() *cli.Command {
@@ -52,15 +53,8 @@ type diagnosis struct {
 	Found   []finding `json:"findings"`
 }
 
-// finding is a line of the result: a layer, a runtime, an engine, an image.
-type finding struct {
-	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state", or a "backend" that does not answer
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Needed bool   `json:"needed"` // the default profile can't run without it
-	Detail string `json:"detail,omitempty"`
-	Remedy string `json:"remedy,omitempty"`
-}
+// finding is a line of the result.
+type finding = control.Finding
 
 func (p commands) doctor(c *cli.Context) error {
 	cfg, err := wiring.Load(c, "backend")
@@ -139,7 +133,7 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 			fmt.Fprintf(w, "unusable: %s\n\n", terminal.Visible(d.Why)) // an error of stdout shows below
 		}
 		for _, f := range a.d.Found {
-			if err := f.print(w); err != nil {
+			if err := show(w, f); err != nil {
 				return d, err
 			}
 		}
@@ -249,7 +243,7 @@ func runtimeDetail(r backends.Runtime) string {
 	return detail
 }
 
-func (f finding) print(w io.Writer) error {
+func show(w io.Writer, f finding) error {
 	state := "yes"
 	switch {
 	case !f.OK && f.Needed:

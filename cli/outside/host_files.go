@@ -134,14 +134,8 @@ func (p commands) hostCopy(c *cli.Context) error {
 
 // copyWithSession has the server do it that has the session. What is not absolute is in the session.
 func (p commands) copyWithSession(c *cli.Context, args []string) error {
-	return client.Asking(c, func(ctx context.Context, client *control.Client) error {
-		done, err := control.Ask(ctx, client, control.CopyFile, control.Copy{OfSession: control.OfSession{ID: c.String("session")},
-			Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")})
-		if err != nil {
-			return err
-		}
-		return p.showFile(c, done, "copied to")
-	})
+	q := control.Copy{OfSession: control.OfSession{ID: c.String("session")}, Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")}
+	return client.Answered(c, control.CopyFile, q, func(done control.Copied) error { return p.showFile(c, done, "copied to") })
 }
 
 func (p commands) hostRead(c *cli.Context) error {

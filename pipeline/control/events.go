@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
@@ -124,8 +122,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	defer a.streams.leave(by)
 	// A client may read as slowly as it likes, and for as long: what it costs is bounded.
-	c := http.NewResponseController(w)
-	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
+	if err := unhurried(w); err != nil {
 		deny(w, err)
 		return
 	}

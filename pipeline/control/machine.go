@@ -59,7 +59,7 @@ func (a *API) secrets(ctx context.Context, q *SecretsQuery) (Secrets, error) {
 
 // Finding is a line of what doctor says of the server's machine.
 type Finding struct {
-	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state" or "backend"
+	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state", or a "backend" that does not answer
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Needed bool   `json:"needed"` // the default profile can't run without it

@@ -136,8 +136,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.watches.leave(by)
-	c := http.NewResponseController(w)
-	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
+	if err := unhurried(w); err != nil {
 		deny(w, err)
 		return
 	}
