@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
@@ -91,7 +91,7 @@ func Remote(ctx context.Context, address, token string) (*Client, error) {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%.100q is no address of a server, such as https://HOST:PORT", address)
-	case u.Scheme == "http" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !identity.Loopback(u.Hostname()):
 		return nil, fmt.Errorf("the token would be sent to %s without TLS: use https", u.Hostname())
 	}
 	c := &Client{socket: address, at: &operation.Server{URL: strings.TrimSuffix(address, "/"), Token: token, Failed: failed,
@@ -102,11 +102,6 @@ func Remote(ctx context.Context, address, token string) (*Client, error) {
 	}
 	c.server.Name = address
 	return c, nil
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // greeted is a server that took our connection. With an error it did not say who it is.

@@ -194,9 +194,9 @@ func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, conte
 	timer = time.AfterFunc(next(), func() {
 		mu.Lock()
 		defer mu.Unlock()
-		switch ended := !i.Expires.IsZero() && !time.Now().Before(i.Expires); {
+		switch {
 		case ctx.Err() != nil:
-		case ended || i.Source == FromToken && !c.cfg.Tokens.holds(i):
+		case !c.holds(i):
 			cancel(errEnded)
 		default:
 			timer.Reset(next())
@@ -209,8 +209,13 @@ func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, conte
 // another one, such as a page where a person has signed in.
 func (c *Checker) Watch(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, bool) {
 	ctx, end := c.watch(ctx, i)
+	return ctx, end, c.holds(i)
+}
+
+// holds reports whether credentials hold, as far as that can be told without them.
+func (c *Checker) holds(i Identity) bool {
 	ended := !i.Expires.IsZero() && !time.Now().Before(i.Expires)
-	return ctx, end, !ended && (i.Source != FromToken || c.cfg.Tokens.holds(i))
+	return !ended && (i.Source != FromToken || c.cfg.Tokens != nil && c.cfg.Tokens.holds(i))
 }
 
 // Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when its
@@ -241,7 +246,7 @@ func (c *Checker) Again(ctx context.Context, i Identity) (context.Context, conte
 	if i.Source != FromToken {
 		i.Expires = time.Time{}
 	}
-	if !i.Expires.IsZero() && !time.Now().Before(i.Expires) || i.Source == FromToken && (c.cfg.Tokens == nil || !c.cfg.Tokens.holds(i)) {
+	if !c.holds(i) {
 		return nil, nil, errInvalid
 	}
 	if _, err := c.limited(i, nil); err != nil {

@@ -203,10 +203,11 @@ func SafeURL(text string) bool {
 	if err != nil || u.Host == "" || u.User != nil {
 		return false
 	}
-	return u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && Loopback(u.Hostname())
 }
 
-func loopback(host string) bool {
+// Loopback reports whether a host is this machine.
+func Loopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
