@@ -20,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -105,36 +106,43 @@ func unary[Q any](do func(*call, *Q) (message any, err error)) func(*call) error
 
 // Serve answers a request for a sandbox. The context of the request has the identity of the sandbox's owner.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
+	if err := s.serve(w, r, t); err != nil {
+		why, text := explain(err)
+		writeJSON(w, why.status, map[string]any{"message": text, "code": why.status})
+	}
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Target) error {
 	switch path := r.Method + " " + r.URL.Path; {
 	case path == "GET /health":
 		w.WriteHeader(http.StatusNoContent)
 	case path == "GET /files":
-		s.download(w, r, t)
+		return s.download(w, r, t)
 	case path == "POST /files":
-		s.upload(w, r, t)
+		return s.upload(w, r, t)
 	case !t.admits(r):
-		refuse(w, http.StatusUnauthorized, "unauthorized access, please provide a valid access token or method signing if supported")
+		return response.Refuse(http.StatusUnauthorized, "unauthorized access, please provide a valid access token or method signing if supported")
 	case path == "POST /files/compose":
-		s.compose(w, r, t)
+		return s.compose(w, r, t)
 	case path == "GET /metrics":
-		s.metrics(w, t)
+		return s.metrics(w, t)
 	case path == "GET /envs":
-		writeJSON(w, http.StatusOK, t.Env)
+		return writeJSON(w, http.StatusOK, t.Env)
 	case methods[r.URL.Path] != nil:
 		c, cancel := s.open(w, r, t)
 		if c == nil {
-			return
+			return nil
 		}
 		defer cancel()
-		if !validUser(r) {
-			name, _, _ := r.BasicAuth()
+		if name, _, _ := r.BasicAuth(); !users[name] {
 			c.fail(faultf(unauthenticated, "invalid username: '%.64s'", name))
-			return
+			return nil
 		}
 		c.end(methods[r.URL.Path](c))
 	default:
-		refuse(w, http.StatusNotFound, "there is nothing at this path")
+		return response.Refuse(http.StatusNotFound, "there is nothing at this path")
 	}
+	return nil
 }
 
 // admits reports whether a request has the sandbox's token.
@@ -184,21 +192,12 @@ func (t Target) signed(r *http.Request, operation string) string {
 // users are the names by which the sandbox's user goes.
 var users = map[string]bool{"": true, "user": true, "root": true}
 
-// validUser reports whether a request is as somebody whom the sandbox has.
-func validUser(r *http.Request) bool {
-	name, _, _ := r.BasicAuth()
-	return users[name]
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
+// writeJSON answers. It returns nil, as a handler does that has answered.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(v)
-}
-
-// refuse answers what is no call with an error.
-func refuse(w http.ResponseWriter, status int, message string) {
-	writeJSON(w, status, map[string]any{"message": message, "code": status})
+	return nil
 }
 
 // reason is the code of an error in the protocol, and its status in HTTP.
@@ -216,6 +215,9 @@ var reasons = map[string]reason{
 // explain returns the reason of an error, and its text for clients, without its remedy.
 func explain(err error) (reason, string) {
 	text := pipeline.PublicText(err)
+	if no, is := errors.AsType[*response.Refused](err); is {
+		return reason{invalidArgument, no.Status}, no.Text
+	}
 	e, is := errors.AsType[*pipeline.Error](err)
 	denied := is && e.Denied
 	if denied {
@@ -248,25 +250,19 @@ func (c *call) faultOf(err error) *fault {
 	return &fault{why.code, text}
 }
 
-func refuseError(w http.ResponseWriter, err error) {
-	why, text := explain(err)
-	refuse(w, why.status, text)
-}
-
 // metrics answers with what the sandbox uses.
-func (s *Server) metrics(w http.ResponseWriter, t Target) {
+func (s *Server) metrics(w http.ResponseWriter, t Target) error {
 	info, err := s.pipeline.Session(t.Namespace, t.Session)
 	var u session.Usage
 	if err == nil {
 		u, err = s.pipeline.Usage(t.Namespace, t.Session)
 	}
 	if err != nil {
-		refuseError(w, err)
-		return
+		return err
 	}
 	cores := info.Limits.CPU
 	share := 100 * u.CPUSeconds / max(0.001, time.Since(info.Created).Seconds()*cores)
-	writeJSON(w, http.StatusOK, map[string]any{
+	return writeJSON(w, http.StatusOK, map[string]any{
 		"ts": time.Now().Unix(), "cpu_count": max(1, int(cores)), "cpu_used_pct": min(100, share), "mem_cache": 0,
 		"mem_total": info.Limits.RAM << 20, "mem_used": u.MemoryBytes, "mem_total_mib": info.Limits.RAM, "mem_used_mib": u.MemoryBytes >> 20,
 		"disk_used": u.DiskBytes, "disk_total": info.Limits.Disk << 20,

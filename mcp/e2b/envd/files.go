@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // uploaded describes a file to who has sent it.
@@ -28,38 +29,33 @@ func uploadedOf(e guest.Entry) uploaded {
 	return uploaded{e.Path, path.Base(e.Path), "file", e.Metadata}
 }
 
-// may reports whether a request for /files may be, and answers one that may not.
-func (t Target) may(w http.ResponseWriter, r *http.Request, operation string) bool {
+// may refuses a request for /files that may not be.
+func (t Target) may(r *http.Request, operation string) error {
 	if why := t.signed(r, operation); why != "" {
-		refuse(w, http.StatusUnauthorized, why)
-		return false
+		return response.Refuse(http.StatusUnauthorized, why)
 	}
 	if name := r.URL.Query().Get("username"); !users[name] {
-		refuse(w, http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s': user: unknown user %[1]s", name))
-		return false
+		return response.Refuse(http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s': user: unknown user %[1]s", name))
 	}
-	return true
+	return nil
 }
 
 // download sends a file.
-func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) {
-	if !t.may(w, r, "read") {
-		return
+func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) error {
+	if err := t.may(r, "read"); err != nil {
+		return err
 	}
 	encoding, ok := acceptable(r.Header.Get("Accept-Encoding"))
 	if !ok {
-		refuse(w, http.StatusNotAcceptable, "no acceptable encoding found, supported: [identity, gzip]")
-		return
+		return response.Refuse(http.StatusNotAcceptable, "no acceptable encoding found, supported: [identity, gzip]")
 	}
 	name := r.URL.Query().Get("path")
 	e, content, err := s.pipeline.ReadFile(r.Context(), t.Namespace, t.Session, name)
+	if guest.ReasonOf(err) == guest.NotFound {
+		err = response.Refuse(http.StatusNotFound, fmt.Sprintf("path '%s' does not exist", name))
+	}
 	if err != nil {
-		why, text := explain(err)
-		if why.code == notFound {
-			text = fmt.Sprintf("path '%s' does not exist", name)
-		}
-		refuse(w, why.status, text)
-		return
+		return err
 	}
 	defer content.Close()
 	h := w.Header()
@@ -79,6 +75,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) {
 	if _, err := io.Copy(to, content); err != nil {
 		panic(http.ErrAbortHandler) // the client must not take a part for the whole
 	}
+	return nil
 }
 
 // acceptable returns the encoding of an answer for a header Accept-Encoding: "gzip" if the client likes it better than what the file is; false if
@@ -106,38 +103,34 @@ func acceptable(header string) (encoding string, ok bool) {
 }
 
 // upload writes the files of a request.
-func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) {
-	if !t.may(w, r, "write") {
-		return
+func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error {
+	if err := t.may(r, "write"); err != nil {
+		return err
 	}
 	body, err := plainBody(r)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "error decompressing request body: "+err.Error())
-		return
+		return response.Refuse(http.StatusBadRequest, "error decompressing request body: "+err.Error())
 	}
 	metadata := metadataOf(r.Header)
 	if err := guest.CheckMetadata(metadata); err != nil {
-		refuse(w, http.StatusBadRequest, "invalid metadata: "+err.Error())
-		return
+		return response.Refuse(http.StatusBadRequest, "invalid metadata: "+err.Error())
 	}
 	u := &upload{Server: s, Target: t, r: r, metadata: metadata, name: r.URL.Query().Get("path"), done: []uploaded{}}
 	kind, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	status, text := http.StatusBadRequest, ""
 	switch {
 	case kind == "application/octet-stream" && !r.URL.Query().Has("path"):
-		text = "path query parameter is required for raw body upload"
+		err = response.Refuse(http.StatusBadRequest, "path query parameter is required for raw body upload")
 	case kind == "application/octet-stream":
-		status, text = u.write(u.name, body)
+		err = u.write(u.name, body)
 	case strings.HasPrefix(kind, "multipart/"):
-		status, text = u.parts(body, params["boundary"])
+		err = u.parts(body, params["boundary"])
 	default:
-		text = fmt.Sprintf("unsupported content type: %.100s, expected multipart/form-data or application/octet-stream", r.Header.Get("Content-Type"))
+		err = response.Refuse(http.StatusBadRequest, fmt.Sprintf("unsupported content type: %.100s, expected multipart/form-data or application/octet-stream", r.Header.Get("Content-Type")))
 	}
-	if text != "" {
-		refuse(w, status, text)
-		return
+	if err != nil {
+		return err
 	}
-	writeJSON(w, http.StatusOK, u.done)
+	return writeJSON(w, http.StatusOK, u.done)
 }
 
 // plainBody returns the body of a request as it was before it was compressed.
@@ -169,7 +162,7 @@ func metadataOf(h http.Header) map[string]string {
 	return m
 }
 
-// upload is a request that brings files. Its methods return the status and the text of what is wrong; "" is nothing.
+// upload is a request that brings files.
 type upload struct {
 	*Server
 	Target
@@ -180,47 +173,45 @@ type upload struct {
 }
 
 // write writes one file.
-func (u *upload) write(name string, content io.Reader) (status int, text string) {
+func (u *upload) write(name string, content io.Reader) error {
 	info, err := u.pipeline.Session(u.Namespace, u.Session)
 	if err == nil {
 		name, err = pipeline.ResolvePath(info, name)
 	}
 	if err != nil {
-		why, text := explain(err)
-		return why.status, text
+		return err
 	}
 	for _, d := range u.done {
 		if d.Path == name {
-			return http.StatusBadRequest, fmt.Sprintf("you cannot upload multiple files to the same path '%s' in one upload request, only the first specified file was uploaded", name)
+			return response.Refuse(http.StatusBadRequest, fmt.Sprintf("you cannot upload multiple files to the same path '%s' in one upload request, only the first specified file was uploaded", name))
 		}
 	}
 	res, err := u.pipeline.Do(u.r.Context(), pipeline.WriteFile{
 		Namespace: u.Namespace, Session: u.Session, Put: guest.Put{Path: name, Metadata: u.metadata}, Content: content,
 	})
 	if err != nil {
-		why, text := explain(err)
-		return why.status, text
+		return err
 	}
 	u.done = append(u.done, uploadedOf(res.Answer.(guest.Entry)))
-	return http.StatusOK, ""
+	return nil
 }
 
 // maxParts bounds the files of one request: each is a row of the log.
 const maxParts = 10_000
 
 // parts writes the parts of a form.
-func (u *upload) parts(body io.Reader, boundary string) (status int, text string) {
+func (u *upload) parts(body io.Reader, boundary string) error {
 	form := multipart.NewReader(body, boundary)
 	for n := 0; ; n++ {
 		part, err := form.NextPart()
 		if err == io.EOF {
-			return http.StatusOK, ""
+			return nil
 		}
 		if err != nil {
-			return http.StatusBadRequest, "error reading form: " + err.Error()
+			return response.Refuse(http.StatusBadRequest, "error reading form: "+err.Error())
 		}
 		if n == maxParts {
-			return http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts)
+			return response.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
 		}
 		if part.FormName() != "file" {
 			continue
@@ -230,17 +221,17 @@ func (u *upload) parts(body io.Reader, boundary string) (status int, text string
 			// FileName would leave out the directories.
 			_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 			if name = params["filename"]; err != nil || name == "" {
-				return http.StatusBadRequest, "a file has no name"
+				return response.Refuse(http.StatusBadRequest, "a file has no name")
 			}
 		}
-		if status, text = u.write(name, part); text != "" {
-			return status, text
+		if err := u.write(name, part); err != nil {
+			return err
 		}
 	}
 }
 
 // compose joins files into one.
-func (s *Server) compose(w http.ResponseWriter, r *http.Request, t Target) {
+func (s *Server) compose(w http.ResponseWriter, r *http.Request, t Target) error {
 	var q struct {
 		Sources     []string `json:"source_paths"`
 		Destination string   `json:"destination"`
@@ -249,16 +240,13 @@ func (s *Server) compose(w http.ResponseWriter, r *http.Request, t Target) {
 	err := json.NewDecoder(io.LimitReader(r.Body, maxMessage)).Decode(&q)
 	switch {
 	case err != nil || len(q.Sources) == 0 || q.Destination == "":
-		refuse(w, http.StatusBadRequest, "source_paths and destination are required")
-		return
+		return response.Refuse(http.StatusBadRequest, "source_paths and destination are required")
 	case !users[q.Username]:
-		refuse(w, http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s'", q.Username))
-		return
+		return response.Refuse(http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s'", q.Username))
 	}
 	res, err := s.pipeline.Do(r.Context(), pipeline.ChangeFile{Namespace: t.Namespace, Session: t.Session, Op: "compose", From: q.Sources, To: q.Destination})
 	if err != nil {
-		refuseError(w, err)
-		return
+		return err
 	}
-	writeJSON(w, http.StatusOK, uploadedOf(res.Answer.(guest.Entry)))
+	return writeJSON(w, http.StatusOK, uploadedOf(res.Answer.(guest.Entry)))
 }
