@@ -247,10 +247,11 @@ func failed(status int, body []byte) error {
 	if json.Unmarshal(body, &m) != nil || m.Error == "" {
 		m.Error = fmt.Sprintf("the server says %d %s", status, http.StatusText(status))
 	}
+	f := &Failure{Status: status, Text: m.Error, Hint: m.Hint}
 	for _, known := range []error{approval.ErrUnknown, approval.ErrAnswered, approval.ErrRoot} {
 		if m.Error == known.Error() {
-			return known
+			f.known = known
 		}
 	}
-	return &Failure{Status: status, Text: m.Error, Hint: m.Hint}
+	return f
 }

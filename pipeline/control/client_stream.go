@@ -20,9 +20,12 @@ type Failure struct {
 	Status int    // of HTTP: 404 for a session that there is not, 409 for the beginning of several ids, 410 for one that has ended
 	Text   string // what went wrong
 	Hint   string // what to do about it, in words of the command line; may be empty
+	known  error  // that it is, of package approval
 }
 
 func (f *Failure) Error() string { return f.Text }
+
+func (f *Failure) Unwrap() error { return f.known }
 
 // ErrCut is the error of a stream that ended before its end: the server has ended, or was killed.
 var ErrCut = errors.New("the server has ended")

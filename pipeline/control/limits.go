@@ -27,44 +27,39 @@ type Change struct {
 }
 
 func (a *API) limits(ctx context.Context, q *OfLimits) (Limits, error) {
-	now := Limits{Namespace: q.Namespace, Session: q.Session}
-	var own *session.Info
-	if now.Session != "" {
-		info, err := a.find(ctx, now.Session)
-		if err != nil {
-			return now, err
-		}
-		now.Namespace, now.Session, own = info.Namespace, info.ID, &info
-	}
-	now.Namespace = cmp.Or(now.Namespace, "default")
-	if err := askerOf(ctx).reach(now.Namespace); err != nil {
+	now, own, err := a.limited(ctx, q.Namespace, q.Session)
+	if err != nil {
 		return now, err
 	}
 	limits, caps := a.c.Pipeline.InForce(now.Namespace)
 	now.Limits, now.Caps = pipeline.LimitsOf(limits), pipeline.LimitsOf(caps)
-	if own != nil {
+	if now.Session != "" {
 		now.Limits = own.Limits
 	}
 	return now, nil
 }
 
+// limited returns whose limits are meant: those of a session, or else of a namespace.
+func (a *API) limited(ctx context.Context, namespace, id string) (now Limits, own session.Info, err error) {
+	if id != "" {
+		if own, err = a.find(ctx, id); err != nil {
+			return now, own, err
+		}
+		namespace = own.Namespace
+	}
+	now.Namespace, now.Session = cmp.Or(namespace, "default"), own.ID
+	return now, own, askerOf(ctx).reach(now.Namespace)
+}
+
 func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
-	now := Limits{Namespace: q.Namespace}
-	if q.Session != "" {
-		info, err := a.find(ctx, q.Session)
-		if err == nil && q.Namespace != "" && q.Namespace != info.Namespace {
-			err = fmt.Errorf("%w: %.40q in the namespace %.40q", session.ErrUnknown, q.Session, q.Namespace)
-		}
-		if err != nil {
-			return now, err
-		}
-		now.Namespace, now.Session = info.Namespace, info.ID
+	now, _, err := a.limited(ctx, q.Namespace, q.Session)
+	if err == nil && q.Namespace != "" && q.Namespace != now.Namespace {
+		err = fmt.Errorf("%w: %.40q in the namespace %.40q", session.ErrUnknown, q.Session, q.Namespace)
 	}
-	now.Namespace = cmp.Or(now.Namespace, "default")
-	if err := askerOf(ctx).reach(now.Namespace); err != nil {
-		return now, err
+	if err == nil {
+		err = computable(q.Limits)
 	}
-	if err := computable(q.Limits); err != nil {
+	if err != nil {
 		return now, err
 	}
 	res, err := a.c.Pipeline.Do(ctx, pipeline.NewLimits{Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits)})

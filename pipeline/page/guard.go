@@ -140,8 +140,6 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	} else if refused := (*response.Refused)(nil); errors.As(err, &refused) {
 		status = refused.Status
-	} else if s := statusOf(err); s != 0 {
-		status = s
 	}
 	p.fail(w, r, status, text)
 }

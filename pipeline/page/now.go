@@ -168,19 +168,6 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) error 
 	return p.done(w, r, err)
 }
 
-// statusOf is the status of errors that the client makes of an answer's text.
-func statusOf(err error) int {
-	switch {
-	case errors.Is(err, approval.ErrUnknown):
-		return http.StatusNotFound
-	case errors.Is(err, approval.ErrAnswered):
-		return http.StatusConflict
-	case errors.Is(err, approval.ErrRoot):
-		return http.StatusForbidden
-	}
-	return 0
-}
-
 func (p *Page) interrupt(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	_, err := control.Ask(r.Context(), p.c.Client, control.InterruptRun,
 		control.Interruption{OfRun: control.OfRun{ID: r.PostForm.Get("id")}, Kill: r.PostForm.Get("how") == "kill"})
