@@ -11,45 +11,48 @@ import (
 )
 
 // Config are the operator's settings. Get one from [Load]; the zero value is not valid.
+//
+// A field with a key is a setting, or a section of them: its tag says by which environment variable it is set, which values it takes (range,
+// oneof, or is, a name of kinds), its value where nothing is configured, and what it is about. Paths are absolute, and "" is
+// that there is none, or that it is detected.
 type Config struct {
-	Backend       string   // "process", "podman", "docker" or "kubernetes"
-	MaxConcurrent int      // runs at the same time; default: the cores of the machine
-	MaxQueue      int      // runs that may wait to start; the next one is refused as busy
-	Network       string   // decision on a name that is not allowed: "deny", or "ask" a person
-	Vault         []string // stores that lease secrets, in the order of lookup: "environment", "sealed", "keyring", "memory"
-	StateDir      string   // absolute
-	SQLitePath    string   // absolute; the state database
+	Backend       string   `key:"backend" env:"BACKEND" is:"backend" default:"process" about:"what contains programs: a hardened process, containers of an engine, or pods of a cluster"`
+	MaxConcurrent int      `key:"max_concurrent" env:"MAX_CONCURRENT" range:"1..10000" about:"runs at the same time"`
+	MaxQueue      int      `key:"max_queue" range:"0..1000000" default:"256" about:"runs that may wait; the next one is refused as busy"`
+	Network       string   `key:"network" env:"NETWORK" oneof:"deny ask" default:"deny" about:"what happens to a name that is not allowed: it is denied, or a person is asked"`
+	Vault         []string `key:"vault" env:"VAULT" is:"stores" default:"environment,sealed" about:"stores that lend secrets, in the order in which they are asked"`
+	StateDir      string   `key:"state_dir" is:"path" about:"directory of the log, the keys, the vault and kept results"`
+	SQLitePath    string   `key:"sqlite_path" env:"SQLITE_PATH" is:"path" about:"database of the log"`
 	File          string   // absolute; the file that was read, "" where there was none
-	Profile       string   // a key of Profiles
-	Structured    bool     // a server gives every client structuredContent
-	Skills        string   // absolute; a directory of skills that a server gives its clients, "" is none
+	Profile       string   `key:"profile" env:"PROFILE" is:"profile" default:"hardened" about:"profile of runs that name none"`
+	Structured    bool     `key:"structured" env:"STRUCTURED" about:"a server gives structuredContent to every client"`
+	Git           Git      `key:"git"` // whom git says to have made commits in sandboxes
+	Skills        string   `key:"skills" is:"path or none" about:"directory of skills, each a directory with a SKILL.md, which a server gives its clients as resources and prompts"`
 
-	Audit     Audit
-	Redact    Redact
-	Events    Events
-	Egress    Egress
-	Limits    Limits // for runs that name none
-	Caps      Limits // maxima that a run may ask for
-	Artifacts Artifacts
-	Sessions  Sessions
-	Packages  Packages
-	Approvals Approvals
-	Validate  Validate
-	Web       Web
-	Keep      Keep
-	Pool      Pool
-	Host      Host
-	HTTP      HTTP
+	Limits Limits `key:"limits"` // for runs that name none
+	Caps   Limits `key:"caps"`   // maxima that a run may ask for
 
-	Images     Images
-	Containers Containers
-	Kubernetes Kubernetes
+	Audit      Audit      `key:"audit"`
+	Redact     Redact     `key:"redact"`
+	Events     Events     `key:"events"`
+	Approvals  Approvals  `key:"approvals"`
+	Egress     Egress     `key:"egress"`
+	Artifacts  Artifacts  `key:"artifacts"`
+	Sessions   Sessions   `key:"sessions"`
+	Packages   Packages   `key:"packages"`
+	Validate   Validate   `key:"validate"`
+	Keep       Keep       `key:"keep"`
+	Pool       Pool       `key:"pool"`
+	Web        Web        `key:"web"`
+	Host       Host       `key:"host"`
+	HTTP       HTTP       `key:"http"`
+	Images     Images     `key:"images"`
+	Containers Containers `key:"containers"`
+	Kubernetes Kubernetes `key:"kubernetes"`
 
 	// Profiles are the layers that a sandbox must have, by the name that --profile takes. They
 	// include the built-in ones.
 	Profiles map[string]Profile
-
-	Git Git // whom git says to have made commits in sandboxes
 
 	Data map[string]string // directories that runs and sessions may ask for, by name; absolute
 
@@ -60,134 +63,91 @@ type Config struct {
 
 // Audit configures the content and the retention of the audit log, which can't be switched off.
 type Audit struct {
-	Capture        []string // parts of a run that rows hold besides hashes, redacted: "code", "output"
-	CheckpointRows int      // rows after which the log's state is signed; it is signed, too, when no more rows come
-	SealAfterDays  int      // days after which rows are moved into a sealed segment beside the log; 0 is never
-	Push           []string // destinations of checkpoints, as audit/witness reads them
+	Enabled        on       `key:"enabled" env:"AUDIT" about:"the log is always on: a run without a row has no result"`
+	Capture        []string `key:"capture" oneof:"code output" about:"what rows hold beside hashes, redacted, 64 KiB of each"`
+	CheckpointRows int      `key:"checkpoint_rows" range:"1..1000000" default:"1000" about:"rows after which the state of the log is signed"`
+	SealAfterDays  int      `key:"seal_after_days" range:"0..36500" about:"days after which rows move into a sealed file; 0 is never"`
+	Push           []string `key:"push" about:"places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY"`
 }
 
 // Redact is the treatment of secrets in text that are not in the vault.
 type Redact struct {
-	Unknown string // text that looks like a token: "warn" reports it, "mask" removes it, "off" does neither
+	Unknown string `key:"unknown" oneof:"off warn mask" default:"warn" about:"what happens to text that looks like a token and is in no vault: nothing, a warning, or a mask"`
 }
 
 // Events are the receivers of events outside of this machine.
 type Events struct {
-	Webhook       string   // URL that events are posted to, "" is none
-	WebhookSecret string   // NAMESPACE/KEY of the secret that posts are signed with, "" signs none
-	WebhookKinds  []string // of events that are posted; nil is all
-	OTLP          string   // URL of an OpenTelemetry collector, which takes OTLP over HTTP; "" is none
+	Webhook       string   `key:"webhook" url:"https://collector.example.com:4318" about:"URL that events are posted to"`
+	WebhookSecret string   `key:"webhook_secret" is:"secret" about:"secret of the vault that signs these posts"`
+	WebhookKinds  []string `key:"webhook_kinds" about:"kinds of events that are posted; an empty list is all"`
+	OTLP          string   `key:"otlp" url:"https://collector.example.com:4318" about:"OpenTelemetry collector that gets traces and metrics over HTTP"`
 }
 
 // Egress configures the hosts that runs may reach. Load does not check the patterns.
 type Egress struct {
-	Allow       []string // names that runs may reach without asking for them, and that callers may name
-	Deny        []string // names that nobody may reach, even if they are allowed
-	Networks    []string // private networks and addresses that names may lead to
-	Local       []int    // ports of this machine's loopback that runs and the web tools may reach, as localhost
-	Resolver    string   // ADDRESS or ADDRESS:PORT of the DNS server that is asked, or System
-	IdleSeconds int      // seconds without traffic after which a connection is ended
-	Connections int      // of one sandbox at once
+	Allow       []string `key:"allow" about:"names that runs may reach without asking for them, and that callers may name"`
+	Deny        []string `key:"deny" about:"names that nobody may reach"`
+	Networks    []string `key:"networks" about:"private networks and addresses that names may lead to"`
+	Local       []int    `key:"local" about:"ports of this machine's loopback that runs and the web tools may reach as localhost"`
+	Resolver    string   `key:"resolver" is:"resolver" default:"system" about:"DNS server that is asked for allowed names"`
+	IdleSeconds int      `key:"idle_seconds" range:"1..86400" default:"600" about:"seconds after which a connection without traffic is ended"`
+	Connections int      `key:"connections" range:"1..100000" default:"4096" about:"connections of one sandbox at the same time"`
 }
 
 // Artifacts bounds the files of a run that are kept.
 type Artifacts struct {
-	MaxCount int
-	MaxMB    int64 // MB, of all files together
-	Withhold bool  // files in which a secret was found are named and hashed, and not handed out
+	MaxCount int   `key:"max_count" range:"1..1000000" default:"1000" about:"files of a run that are kept"`
+	MaxMB    int64 `key:"max_mb" range:"1..16777216" default:"512" about:"MB of the files of a run that are kept"`
+	Withhold bool  `key:"withhold" default:"true" about:"files in which a lent secret is found are named and hashed, and not handed out"`
 }
 
 // Sessions bounds the sessions, whose interpreters outlast a run.
 type Sessions struct {
-	PerNamespace    int
-	PerIdentity     int // that one identity has made over HTTP
-	Total           int
-	PausedMB        int64 // MB of the files of all paused sessions
-	IdleSeconds     int   // seconds after which an unused session ends, unless it was opened with another time
-	LifetimeSeconds int   // seconds after which any session ends
+	PerNamespace    int   `key:"per_namespace" range:"1..100000" default:"64" about:"sessions of one namespace at the same time"`
+	PerIdentity     int   `key:"per_identity" range:"1..100000" default:"256" about:"sessions at the same time that one identity has made over HTTP"`
+	Total           int   `key:"total" range:"1..100000" default:"1024" about:"sessions at the same time"`
+	PausedMB        int64 `key:"paused_mb" range:"1..16777216" default:"4096" about:"MB of the files of all paused sessions, which are kept until sessions.lifetime_seconds have passed, or the server ends"`
+	IdleSeconds     int   `key:"idle_seconds" range:"1..2592000" default:"1800" about:"seconds after which an unused session ends"`
+	LifetimeSeconds int   `key:"lifetime_seconds" range:"1..2592000" default:"86400" about:"seconds after which any session ends"`
 }
 
 // Packages configures how packages are installed.
 type Packages struct {
-	Scripts bool  // packages may run code while they are installed: install scripts, source builds
-	MaxMB   int64 // MB, of the packages of one namespace and language
-	CacheMB int64 // MB that are kept of what was fetched and unpacked; 0 is none
-	Ask     bool  // a person approves each package
+	Scripts bool  `key:"scripts" about:"packages may run install scripts and be built from source"`
+	MaxMB   int64 `key:"max_mb" range:"1..1048576" default:"2048" about:"MB of the packages of one namespace and language"`
+	CacheMB int64 `key:"cache_mb" range:"0..1048576" default:"2048" about:"MB that are kept of packages that were fetched and unpacked, for whoever installs the same; 0 is none"`
+	Ask     bool  `key:"ask" about:"a person approves each package that is installed"`
 }
 
 // Validate is the treatment of code that looks dangerous.
 type Validate struct {
-	Reject   string   // findings from this severity on are refused: "low", "medium", "high"; "never"
-	RulesOff []string // names of rules that are switched off
+	Reject   string   `key:"reject_dangerous" oneof:"never low medium high" default:"never" about:"severity from which dangerous patterns in code are refused"`
+	RulesOff []string `key:"rules_off" about:"rules that find nothing"`
 }
 
 // Git names the author of commits in sandboxes, "" nobody.
-type Git struct{ Name, Email string }
+type Git struct {
+	Name  string `key:"name" is:"name" about:"name of the author of commits that git makes in sandboxes"`
+	Email string `key:"email" is:"email" about:"address of the author of commits that git makes in sandboxes"`
+}
 
 // Keep bounds the outputs and artifacts that are kept for clients that ask for them later.
 type Keep struct {
-	MaxMB int64 // MB, of all runs together
-	Hours int   // hours after which they are removed
+	MaxMB int64 `key:"max_mb" range:"1..16777216" default:"1024" about:"MB of outputs and artifacts that are kept for get_artifacts"`
+	Hours int   `key:"hours" range:"1..8760" default:"24" about:"hours after which they are removed"`
 }
 
 // Pool bounds the sandboxes that a server keeps idle for later programs. It does not change their containment.
 type Pool struct {
-	Enabled     bool
-	Max         int   // idle sandboxes; default: twice MaxConcurrent, from minIdle to maxIdle
-	MemoryMB    int64 // MB, of all idle sandboxes together
-	IdleSeconds int   // seconds after which idle sandboxes of a kind end if no run has asked for that kind
+	Enabled     bool  `key:"enabled" env:"POOL" default:"true" about:"a server keeps sandboxes ready for programs that may come"`
+	Max         int   `key:"max" range:"1..1000" about:"sandboxes that are ready at the same time"`
+	MemoryMB    int64 `key:"memory_mb" range:"1..1048576" default:"128" about:"MB of all that are ready"`
+	IdleSeconds int   `key:"idle_seconds" range:"1..86400" default:"300" about:"seconds after which those of a kind end that no run has asked for"`
 }
 
 // minIdle and maxIdle bound the default of Pool.Max. A program finds no idle sandbox where other kinds take all the room; the
 // language, the script's name and the limits make a kind. More than maxIdle do not help in a burst, since refilling takes the same cores.
 const minIdle, maxIdle = 8, 64
-
-// defaults returns the settings of a machine with this many cores on which nothing is configured,
-// but for the paths.
-func defaults(cores int) Config {
-	return Config{
-		Backend:       "process",
-		MaxConcurrent: cores,
-		MaxQueue:      256,
-		Network:       "deny",
-		Vault:         []string{"environment", "sealed"},
-		Profile:       Hardened,
-		Audit:         Audit{CheckpointRows: 1000},
-		Redact:        Redact{Unknown: "warn"},
-		Limits: Limits{
-			RAMMB: 512, TimeoutSeconds: 60, CPUCores: 1, Processes: 256, OutputBytes: 1 << 20, DiskMB: 512,
-		},
-		Caps: Limits{
-			RAMMB:          8192,
-			TimeoutSeconds: 3600,
-			CPUCores:       float64(cores),
-			Processes:      4096,
-			OutputBytes:    64 << 20, // a run's output is in our memory as a whole
-			DiskMB:         8192,     // a tmpfs: this is RAM, too
-		},
-		Egress:    Egress{Resolver: System, IdleSeconds: 600, Connections: 4096},
-		Artifacts: Artifacts{MaxCount: 1000, MaxMB: 512, Withhold: true},
-		Sessions:  Sessions{PerNamespace: 64, PerIdentity: 256, Total: 1024, PausedMB: 4096, IdleSeconds: 30 * 60, LifetimeSeconds: 24 * 60 * 60},
-		Packages:  Packages{MaxMB: 2048, CacheMB: 2048},
-		Approvals: Approvals{TimeoutSeconds: 600, Confirm: "user", Notify: true},
-		Validate:  Validate{Reject: "never"},
-		Web:       Web{TimeoutSeconds: 60, MaxMB: 10},
-		Keep:      Keep{MaxMB: 1024, Hours: 24},
-		Pool:      Pool{Enabled: true, MemoryMB: 128, IdleSeconds: 300},
-		Host:      Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},
-		HTTP:      HTTP{Page: true, DrainSeconds: 10, Requests: 1000, OAuth: OAuth{Namespaces: "namespaces"}},
-		Images: Images{
-			Python: "docker.io/library/python:3.12-slim",
-			Node:   "docker.io/library/node:22-slim",
-			Shell:  "docker.io/library/debian:stable-slim",
-			R:      "docker.io/rocker/r-ver:4",
-		},
-		Containers: Containers{Pull: "missing", Ahead: 2},
-		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3, AgentSandbox: "auto"},
-		Profiles:   builtin(),
-		origins:    map[string]string{},
-	}
-}
 
 // Setting is one effective value, for people to read.
 type Setting struct {
@@ -205,7 +165,7 @@ func (c Config) Origins() []Setting {
 			all = append(all, Setting{s.key, s.show(), c.From(s.key)})
 		}
 	}
-	add(settings(&c))
+	add(settings(&c, false))
 	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Certificates)) {
 		one := c.HTTP.Certificates[name]
 		add(one.settings("http.certificates." + name))

@@ -156,7 +156,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{[]string{"code", "output"}, 21, 22, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
+		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{on{}, []string{"code", "output"}, 21, 22, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
 		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"},
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Structured: true, Skills: "/srv/skills", Git: Git{"Ada Lovelace", "ada@example.com"},
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
@@ -327,5 +327,22 @@ func TestErrorIsTyped(t *testing.T) {
 	_, err := Load(Options{Env: env})
 	if e, ok := errors.AsType[*Error](err); !ok || e.From != name+":1" || e.Key != "backend" {
 		t.Errorf("got %#v", err)
+	}
+}
+
+// TestTags: what a setting is where nothing is configured can be set, and is read as it is shown.
+func TestTags(t *testing.T) {
+	for _, s := range newLoader(4, nil).settings {
+		was := s.show()
+		v := value{words: []string{strings.Trim(was, `"`)}}
+		if list, is := strings.CutPrefix(was, "["); is {
+			v = value{list: true, words: strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", ]", r) })}
+		}
+		if strings.HasSuffix(s.key, "_dir") || s.key == "sqlite_path" || s.key == "pool.max" { // are set by others
+			continue
+		}
+		if err := s.set(v); err != nil || s.show() != was {
+			t.Errorf("%s: %s, then %s, %v", s.key, was, s.show(), err)
+		}
 	}
 }

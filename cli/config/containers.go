@@ -13,18 +13,21 @@ import (
 // Images names the image of each language's containers, as engines take references: "python:3.12-slim",
 // "localhost/sandboxmcp/python:latest" or "registry.example.com/me/r@sha256:...".
 type Images struct {
-	Python, Node, Shell, R string
+	Python string `key:"python" env:"IMAGE_PYTHON" is:"image" default:"docker.io/library/python:3.12-slim" about:"image of Python's containers"`
+	Node   string `key:"node" env:"IMAGE_NODE" is:"image" default:"docker.io/library/node:22-slim" about:"image of Node's containers"`
+	Shell  string `key:"shell" env:"IMAGE_SHELL" is:"image" default:"docker.io/library/debian:stable-slim" about:"image of shells' containers"`
+	R      string `key:"r" env:"IMAGE_R" is:"image" default:"docker.io/rocker/r-ver:4" about:"image of R's containers"`
 }
 
 // Containers configures how the backends podman and docker make containers.
 type Containers struct {
-	Pull   string   // "missing": images that are not there are fetched; "never"
-	Podman string   // URL of the engine; "" is found as Podman's own client finds it
-	Docker string   // likewise
-	Binary string   // sandboxmcp for Linux, statically linked, to be each container's first program; "" is the running one
-	Ahead  int      // containers that a server keeps started, each for one run that may come
-	Labels []string // KEY=VALUE, on all containers
-	GPUs   []string // graphics processors of runs that ask for none: indices, or "all"
+	Pull   string   `key:"pull" oneof:"missing never" default:"missing" about:"an image that is missing is pulled, or the run is refused"`
+	Podman string   `key:"podman" is:"podman" about:"address of Podman; auto goes by its own settings"`
+	Docker string   `key:"docker" is:"docker" about:"address of Docker; auto goes by DOCKER_HOST, contexts and the usual sockets"`
+	Binary string   `key:"binary" is:"path or auto" about:"static sandboxmcp for Linux that is each container's first program; auto is this one"`
+	Ahead  int      `key:"ahead" range:"0..100" default:"2" about:"containers that a server keeps started, each for one run"`
+	Labels []string `key:"labels" is:"labels" about:"labels of all containers"`
+	GPUs   []string `key:"gpus" is:"gpus" about:"graphics processors of runs that ask for none"`
 }
 
 // Languages returns the languages that have an image, as the keys of images are called.
@@ -50,26 +53,6 @@ const (
 	Found = "auto"
 	None  = "none"
 )
-
-// containerSettings returns the settings of images and of the backends podman and docker.
-func containerSettings(c *Config) []setting {
-	return []setting{
-		{"images.python", "IMAGE_PYTHON", "image of Python's containers", image(&c.Images.Python)},
-		{"images.node", "IMAGE_NODE", "image of Node's containers", image(&c.Images.Node)},
-		{"images.shell", "IMAGE_SHELL", "image of shells' containers", image(&c.Images.Shell)},
-		{"images.r", "IMAGE_R", "image of R's containers", image(&c.Images.R)},
-		{"containers.pull", "", "an image that is missing is pulled, or the run is refused", word([]string{"missing", "never"}, &c.Containers.Pull)},
-		{"containers.podman", "", "address of Podman; auto goes by its own settings", engine("podman", []string{"unix", "ssh", "tcp"}, &c.Containers.Podman)},
-		{"containers.docker", "", "address of Docker; auto goes by DOCKER_HOST, contexts and the usual sockets", engine("docker", []string{"unix", "ssh", "tcp", "http", "https", "npipe"}, &c.Containers.Docker)},
-		{"containers.binary", "", "static sandboxmcp for Linux that is each container's first program; auto is this one", pathOr(Found, &c.Containers.Binary)},
-		{"containers.ahead", "", "containers that a server keeps started, each for one run", count(0, 100, &c.Containers.Ahead)},
-		{"containers.labels", "", "labels of all containers", labels(&c.Containers.Labels)},
-		{"containers.gpus", "", "graphics processors of runs that ask for none", gpus(&c.Containers.GPUs)},
-	}
-}
-
-// image is a reference that CheckImage accepts.
-func image(of *string) kind { return checked("an image", "", of, CheckImage) }
 
 // CheckImage returns an error that says what is wrong with the reference of an image.
 func CheckImage(text string) error {
@@ -166,32 +149,15 @@ func SplitGPUs(text string) []string {
 // Kubernetes configures the pods of the backend kubernetes. Images, Containers.Pull and Containers.Ahead count for
 // them, too.
 type Kubernetes struct {
-	Kubeconfig    string   // a file; "" goes by the environment
-	Context       string   // of the file; "" is the current one
-	Namespace     string   // "" is the context's
-	Image         string   // of this program; "" is none, and no pod can be made
-	RuntimeClass  string   // "" is the cluster's default
-	NodeSelector  []string // KEY=VALUE
-	PriorityClass string   // "" is the cluster's default
-	Account       string   // of the pods, which have no token; "" is the namespace's default
-	Overcommit    int      // sandboxes that share what each may use of the CPUs
-	PolicySeconds int      // that a network policy may take to come into force
-	AgentSandbox  string   // "auto": idle pods are had by claims of agents.x-k8s.io where pods have users of their own; "always"; "never"
-}
-
-// kubernetesSettings returns the settings of the backend kubernetes.
-func kubernetesSettings(c *Config) []setting {
-	return []setting{
-		{"kubernetes.kubeconfig", "", "file that says how to reach the cluster; auto is KUBECONFIG, the home directory, or the account of the server's own pod", pathOr(Found, &c.Kubernetes.Kubeconfig)},
-		{"kubernetes.context", "", "context of that file; none is its current one", text(&c.Kubernetes.Context)},
-		{"kubernetes.namespace", "", "namespace of the pods; none is the context's", text(&c.Kubernetes.Namespace)},
-		{"kubernetes.image", "KUBERNETES_IMAGE", "image that has this version of sandboxmcp as /.sandboxmcp/init", checked(None+", an image", None, &c.Kubernetes.Image, CheckImage)},
-		{"kubernetes.runtime_class", "", "RuntimeClass of the pods; none is the cluster's default", text(&c.Kubernetes.RuntimeClass)},
-		{"kubernetes.node_selector", "", "labels of the nodes that may run sandboxes", labels(&c.Kubernetes.NodeSelector)},
-		{"kubernetes.priority_class", "", "PriorityClass of the pods, by which the cluster decides whose wait; none is the cluster's default", text(&c.Kubernetes.PriorityClass)},
-		{"kubernetes.service_account", "", "account of the pods, of which they get no token; none is the namespace's default", text(&c.Kubernetes.Account)},
-		{"kubernetes.overcommit", "", "sandboxes that share what each may use of the CPUs: pods request that part", count(1, 100, &c.Kubernetes.Overcommit)},
-		{"kubernetes.policy_seconds", "", "seconds that a network policy may take to come into force for a new pod", count(0, 60, &c.Kubernetes.PolicySeconds)},
-		{"kubernetes.agent_sandbox", "", "idle pods are had by claims of agents.x-k8s.io where it is installed: auto if nodes map users; always, too, where runtime_class gives each pod a kernel", word([]string{"auto", "always", "never"}, &c.Kubernetes.AgentSandbox)},
-	}
+	Kubeconfig    string   `key:"kubeconfig" is:"path or auto" about:"file that says how to reach the cluster; auto is KUBECONFIG, the home directory, or the account of the server's own pod"`
+	Context       string   `key:"context" about:"context of that file; none is its current one"`
+	Namespace     string   `key:"namespace" about:"namespace of the pods; none is the context's"`
+	Image         string   `key:"image" env:"KUBERNETES_IMAGE" is:"image or none" about:"image that has this version of sandboxmcp as /.sandboxmcp/init"`
+	RuntimeClass  string   `key:"runtime_class" about:"RuntimeClass of the pods; none is the cluster's default"`
+	NodeSelector  []string `key:"node_selector" is:"labels" about:"labels of the nodes that may run sandboxes"`
+	PriorityClass string   `key:"priority_class" about:"PriorityClass of the pods, by which the cluster decides whose wait; none is the cluster's default"`
+	Account       string   `key:"service_account" about:"account of the pods, of which they get no token; none is the namespace's default"`
+	Overcommit    int      `key:"overcommit" range:"1..100" default:"1" about:"sandboxes that share what each may use of the CPUs: pods request that part"`
+	PolicySeconds int      `key:"policy_seconds" range:"0..60" default:"3" about:"seconds that a network policy may take to come into force for a new pod"`
+	AgentSandbox  string   `key:"agent_sandbox" oneof:"auto always never" default:"auto" about:"idle pods are had by claims of agents.x-k8s.io where it is installed: auto if nodes map users; always, too, where runtime_class gives each pod a kernel"`
 }

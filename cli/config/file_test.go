@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,9 +213,14 @@ func FuzzFile(f *testing.F) {
 		if len(l.errs) > 0 {
 			return
 		}
-		for i, limit := range l.c.Limits.all() {
-			if top := l.c.Caps.all()[i].get(); !(limit.get() >= limit.min && limit.get() <= top) {
-				t.Errorf("%s: %v is not between %v and %v", limit.name, limit.get(), limit.min, top)
+		for _, limit := range l.settings {
+			if name, is := strings.CutPrefix(limit.key, "limits."); is {
+				most, _ := l.find("caps." + name)
+				var lowest float64
+				fmt.Sscan(limit.takes, &lowest)
+				if n := numberOf(limit); !(n > 0 && n >= lowest && n <= numberOf(most)) {
+					t.Errorf("%s: %v is not between %v and %v", limit.key, n, lowest, numberOf(most))
+				}
 			}
 		}
 		for name, p := range l.c.Profiles {

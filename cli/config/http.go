@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,60 +16,37 @@ import (
 
 // HTTP configures where a server takes requests over HTTP, and who may send them besides the holders of a token.
 type HTTP struct {
-	Listen       string                 // "HOST:PORT", "unix:PATH" or "systemd"; "" is nowhere
-	Group        string                 // who may connect to the Unix socket besides its owner; "" is nobody
-	Cert, Key    string                 // paths of the certificate and its key; "" is no TLS
-	Hosts        []string               // names of the server besides its address and the loopback's
-	Domain       string                 // below which ports of sandboxes have names; "" is none
-	Page         bool                   // people have a page there
-	Origins      []string               // of pages that may send requests besides the server's own
-	DrainSeconds int                    // seconds that requests under way have to end when the server ends
-	Requests     int                    // per second, of one identity
-	ClientCA     string                 // path of the certificates that sign those of clients; "" takes none
+	Listen       string                 `key:"listen" is:"listen" about:"where a server takes requests over HTTP, as serve --listen says; other machines need http.tls_cert"`
+	Group        string                 `key:"socket_group" about:"group that may connect to the Unix socket of http.listen, besides its owner"`
+	Cert         string                 `key:"tls_cert" is:"path or none" about:"file of the server's certificate, which is read again when it changes"`
+	Key          string                 `key:"tls_key" is:"path or none" about:"file of the certificate's key, likewise"`
+	Hosts        []string               `key:"hosts" about:"names and addresses that requests may have in Host, besides the server's own address"`
+	Domain       string                 `key:"domain" is:"domain" about:"domain below which ports of sandboxes of E2B's protocol have the names PORT-ID.DOMAIN, and the server api.DOMAIN and sandbox.DOMAIN"`
+	Page         bool                   `key:"page" default:"true" about:"people have a page at the address, which sandboxmcp page opens"`
+	Origins      []string               `key:"origins" about:"origins of pages that may send requests, such as https://app.example.com"`
+	DrainSeconds int                    `key:"drain_seconds" range:"0..3600" default:"10" about:"seconds that requests under way have to end when the server ends"`
+	Requests     int                    `key:"requests" range:"1..1000000" default:"1000" about:"requests a second that one identity may send to a server's HTTP address, and four times as many at once"`
+	ClientCA     string                 `key:"client_ca" is:"path or none" about:"file of the certificates that sign those of clients"`
 	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as a client's certificate has it
-	OAuth        OAuth
-	Templates    map[string]Template // of E2B's protocol, by the names that its clients ask for, besides base and code-interpreter-v1
+	OAuth        OAuth                  `key:"oauth"`
+	Templates    map[string]Template    // of E2B's protocol, by the names that its clients ask for, besides base and code-interpreter-v1
 }
 
 // Certificate is the identity of a client that has the certificate, and its namespaces.
 type Certificate struct {
-	Kind       string // "agent" or "person"
-	Namespaces []string
+	Kind       string   `key:"kind" oneof:"agent person"`
+	Namespaces []string `key:"namespaces"`
 }
 
 // OAuth configures the issuer whose JWTs are accepted. The zero value accepts none.
 type OAuth struct {
-	Issuer     string   // URL, as tokens have it
-	Resource   string   // URL of the server's /mcp, as clients have it
-	Audience   string   // of tokens; "" is Resource
-	JWKS       string   // URL of the issuer's keys; "" is the one in its metadata
-	Namespaces string   // the claim that has an agent's namespaces
-	Scopes     []string // that a token must have
-	Person     string   // the scope of a person's token; "" takes all for agents'
-}
-
-// httpSettings returns the settings of HTTP, except for certificates, whose keys are not fixed.
-func httpSettings(c *Config) []setting {
-	return []setting{
-		{"http.listen", "", "where a server takes requests over HTTP, as serve --listen says; other machines need http.tls_cert", listenAt(&c.HTTP.Listen)},
-		{"http.socket_group", "", "group that may connect to the Unix socket of http.listen, besides its owner", text(&c.HTTP.Group)},
-		{"http.tls_cert", "", "file of the server's certificate, which is read again when it changes", pathOr(None, &c.HTTP.Cert)},
-		{"http.tls_key", "", "file of the certificate's key, likewise", pathOr(None, &c.HTTP.Key)},
-		{"http.hosts", "", "names and addresses that requests may have in Host, besides the server's own address", list(&c.HTTP.Hosts)},
-		{"http.domain", "", "domain below which ports of sandboxes of E2B's protocol have the names PORT-ID.DOMAIN, and the server api.DOMAIN and sandbox.DOMAIN", domainName(&c.HTTP.Domain)},
-		{"http.page", "", "people have a page at the address, which sandboxmcp page opens", yesNo(&c.HTTP.Page)},
-		{"http.origins", "", "origins of pages that may send requests, such as https://app.example.com", list(&c.HTTP.Origins)},
-		{"http.drain_seconds", "", "seconds that requests under way have to end when the server ends", count(0, 3600, &c.HTTP.DrainSeconds)},
-		{"http.requests", "", "requests a second that one identity may send to a server's HTTP address, and four times as many at once", count(1, 1_000_000, &c.HTTP.Requests)},
-		{"http.client_ca", "", "file of the certificates that sign those of clients", pathOr(None, &c.HTTP.ClientCA)},
-		{"http.oauth.issuer", "", "URL of the issuer whose JWTs are taken, as they have it", address("https://login.example.com", &c.HTTP.OAuth.Issuer)},
-		{"http.oauth.resource", "", "URL of the server's /mcp as clients have it", address("https://sandbox.example.com/mcp", &c.HTTP.OAuth.Resource)},
-		{"http.oauth.audience", "", "audience of JWTs; none is http.oauth.resource", text(&c.HTTP.OAuth.Audience)},
-		{"http.oauth.jwks", "", "URL of the issuer's keys; none is where its metadata say", address("https://login.example.com/keys", &c.HTTP.OAuth.JWKS)},
-		{"http.oauth.namespaces_claim", "", "claim of a JWT that has the namespaces of an agent", text(&c.HTTP.OAuth.Namespaces)},
-		{"http.oauth.scopes", "", "scopes that a JWT must have", list(&c.HTTP.OAuth.Scopes)},
-		{"http.oauth.person_scope", "", "scope of the JWTs of persons; none takes all for agents'", text(&c.HTTP.OAuth.Person)},
-	}
+	Issuer     string   `key:"issuer" url:"https://login.example.com" about:"URL of the issuer whose JWTs are taken, as they have it"`
+	Resource   string   `key:"resource" url:"https://sandbox.example.com/mcp" about:"URL of the server's /mcp as clients have it"`
+	Audience   string   `key:"audience" about:"audience of JWTs; none is http.oauth.resource"`
+	JWKS       string   `key:"jwks" url:"https://login.example.com/keys" about:"URL of the issuer's keys; none is where its metadata say"`
+	Namespaces string   `key:"namespaces_claim" default:"namespaces" about:"claim of a JWT that has the namespaces of an agent"`
+	Scopes     []string `key:"scopes" about:"scopes that a JWT must have"`
+	Person     string   `key:"person_scope" about:"scope of the JWTs of persons; none takes all for agents'"`
 }
 
 // listenAt is an address to listen at. A TCP host and port are only split here, not looked up.
@@ -141,10 +119,7 @@ func (d *document) certificates(n *yaml.Node) {
 
 // settings returns the settings of a certificate, whose keys begin with key.
 func (c *Certificate) settings(key string) []setting {
-	return []setting{
-		{key: key + ".kind", kind: word([]string{"agent", "person"}, &c.Kind)},
-		{key: key + ".namespaces", kind: list(&c.Namespaces)},
-	}
+	return fieldsOf(nil, key+".", reflect.ValueOf(c).Elem(), false)
 }
 
 // http checks settings of HTTP against each other.

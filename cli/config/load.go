@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
@@ -68,8 +69,17 @@ type loader struct {
 
 // newLoader returns the loader of a machine with this many cores, with the defaults.
 func newLoader(cores int, env []string) *loader {
-	l := &loader{c: defaults(cores), env: environment(env)}
-	l.settings = settings(&l.c)
+	l := &loader{env: environment(env), c: Config{Profiles: builtin(), origins: map[string]string{}}}
+	l.settings = settings(&l.c, true)
+	l.c.MaxConcurrent = cores
+	l.c.Caps = Limits{
+		RAMMB:          8192,
+		TimeoutSeconds: 3600,
+		CPUCores:       float64(cores),
+		Processes:      4096,
+		OutputBytes:    64 << 20, // a run's output is in our memory as a whole
+		DiskMB:         8192,     // a tmpfs: this is RAM, too
+	}
 	return l
 }
 
@@ -179,19 +189,28 @@ func (l *loader) consistent() {
 			l.c.Profile, spelling.DidYouMean(l.c.Profile, names), either(names))
 	}
 	l.http()
-	caps := l.c.Caps.all()
-	for i, limit := range l.c.Limits.all() {
-		key, capKey := "limits."+limit.name, "caps."+limit.name
-		if limit.get() <= caps[i].get() {
+	for _, limit := range l.settings {
+		name, is := strings.CutPrefix(limit.key, "limits.")
+		if !is {
 			continue
 		}
-		from := l.c.From(key)
-		if from == "default" {
-			from = l.c.From(capKey) // the cap was lowered below a default: that is where to look
+		most, _ := l.find("caps." + name)
+		if numberOf(limit) <= numberOf(most) {
+			continue
 		}
-		l.fail(from, key, "the default of %s (%s) is above its cap of %s (%s, %s): lower %s or raise %s",
-			decimal(limit.get()), l.c.From(key), decimal(caps[i].get()), capKey, l.c.From(capKey), key, capKey)
+		from := l.c.From(limit.key)
+		if from == "default" {
+			from = l.c.From(most.key) // the cap was lowered below a default: that is where to look
+		}
+		l.fail(from, limit.key, "the default of %s (%s) is above its cap of %s (%s, %s): lower %s or raise %s",
+			limit.show(), l.c.From(limit.key), most.show(), most.key, l.c.From(most.key), limit.key, most.key)
 	}
+}
+
+// numberOf returns the value of a setting that is a number.
+func numberOf(s setting) float64 {
+	n, _ := strconv.ParseFloat(s.show(), 64)
+	return n
 }
 
 // places sets the state directory and the database, unless a source has set them.

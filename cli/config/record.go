@@ -11,22 +11,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// recordSettings returns the settings of Audit, Redact and Events.
-func recordSettings(c *Config) []setting {
-	return []setting{
-		{"audit.enabled", "AUDIT", "the log is always on: a run without a row has no result", alwaysOn()},
-		{"audit.capture", "", "what rows hold beside hashes, redacted, 64 KiB of each", choice([]string{"code", "output"}, &c.Audit.Capture)},
-		{"audit.checkpoint_rows", "", "rows after which the state of the log is signed", count(1, 1_000_000, &c.Audit.CheckpointRows)},
-		{"audit.seal_after_days", "", "days after which rows move into a sealed file; 0 is never", count(0, 100*365, &c.Audit.SealAfterDays)},
-		{"audit.push", "", "places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY", list(&c.Audit.Push)},
-		{"redact.unknown", "", "what happens to text that looks like a token and is in no vault: nothing, a warning, or a mask", word([]string{"off", "warn", "mask"}, &c.Redact.Unknown)},
-		{"events.webhook", "", "URL that events are posted to", address(collector, &c.Events.Webhook)},
-		{"events.webhook_secret", "", "secret of the vault that signs these posts", secretName(&c.Events.WebhookSecret)},
-		{"events.webhook_kinds", "", "kinds of events that are posted; an empty list is all", list(&c.Events.WebhookKinds)},
-		{"events.otlp", "", "OpenTelemetry collector that gets traces and metrics over HTTP", address(collector, &c.Events.OTLP)},
-	}
-}
-
 // alwaysOn is audit.enabled, which accepts only true: the log is always kept. In a file, "audit: on" sets it, too.
 func alwaysOn() kind {
 	return kind{"on", func(v value) error {
@@ -57,9 +41,6 @@ func choice(known []string, of *[]string) kind {
 		return nil
 	}, func() string { return flow(*of) }}
 }
-
-// collector is an example of an address, for messages.
-const collector = "https://collector.example.com:4318"
 
 // address is an HTTP URL, without a name and password. Messages show example.
 func address(example string, of *string) kind {

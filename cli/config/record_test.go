@@ -17,7 +17,7 @@ vault: [keyring]
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []any{Audit{[]string{"output"}, 5, 90, []string{"/mnt/kept.note", "git:/srv/kept.git#main"}}, Redact{"mask"},
+	want := []any{Audit{on{}, []string{"output"}, 5, 90, []string{"/mnt/kept.note", "git:/srv/kept.git#main"}}, Redact{"mask"},
 		Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"}, []string{"keyring"}}
 	if diff := cmp.Diff(want, []any{c.Audit, c.Redact, c.Events, c.Vault}); diff != "" {
 		t.Error(diff)

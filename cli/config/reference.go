@@ -16,7 +16,6 @@ type Entry struct {
 
 // Reference documents all settings, in the order of Origins, and the keys of a profile.
 func Reference() []Entry {
-	c := defaults(1)
 	machine := map[string]string{ // defaults that depend on it
 		"max_concurrent": "the cores of the machine",
 		"caps.cpu_cores": "the cores of the machine",
@@ -25,7 +24,7 @@ func Reference() []Entry {
 		"sqlite_path":    "sandboxmcp.db in state_dir",
 	}
 	var all []Entry
-	for _, s := range settings(&c) {
+	for _, s := range newLoader(1, nil).settings {
 		e := Entry{Key: s.key, Takes: s.takes, Default: cmp.Or(machine[s.key], strings.Trim(s.show(), `"`)), About: s.about}
 		if s.env != "" {
 			e.Env = "SANDBOXMCP_" + s.env

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,11 +14,11 @@ import (
 
 // Runtime is a language beside the built-in ones. In the words of its commands, {file} is the code's file, and {program} what Compile makes.
 type Runtime struct {
-	Extensions []string // of its files, with the dot, in lower case
-	Command    []string
-	Compile    []string // nil is not compiled
-	Check      []string // of the syntax; nil is that there is none
-	Kernel     []string // keeps a session; nil is that there are none. {driver} in it is the file that has Source.
+	Extensions []string `key:"extensions"` // of its files, with the dot, in lower case
+	Command    []string `key:"command"`
+	Compile    []string `key:"compile"` // nil is not compiled
+	Check      []string `key:"check"`   // of the syntax; nil is that there is none
+	Kernel     []string `key:"kernel"`  // keeps a session; nil is that there are none. {driver} in it is the file that has Source.
 	Driver     string   // a file of this machine; "" is none
 	Source     string   // what it held
 }
@@ -112,11 +113,5 @@ func (r Runtime) wrong() string {
 
 // settings returns the settings of a runtime but for its driver, whose keys begin with key.
 func (r *Runtime) settings(key string) []setting {
-	return []setting{
-		{key: key + ".extensions", kind: list(&r.Extensions)},
-		{key: key + ".command", kind: list(&r.Command)},
-		{key: key + ".compile", kind: list(&r.Compile)},
-		{key: key + ".check", kind: list(&r.Check)},
-		{key: key + ".kernel", kind: list(&r.Kernel)},
-	}
+	return fieldsOf(nil, key+".", reflect.ValueOf(r).Elem(), false)
 }

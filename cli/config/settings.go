@@ -2,13 +2,16 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
@@ -38,62 +41,108 @@ type kind struct {
 	show  func() string
 }
 
-// settings returns all settings of c, in the order in which they are shown.
-func settings(c *Config) []setting {
-	all := []setting{
-		{"backend", "BACKEND", "what contains programs: a hardened process, containers of an engine, or pods of a cluster", word(backends(), &c.Backend)},
-		{"max_concurrent", "MAX_CONCURRENT", "runs at the same time", count(1, 10_000, &c.MaxConcurrent)},
-		{"max_queue", "", "runs that may wait; the next one is refused as busy", count(0, 1_000_000, &c.MaxQueue)},
-		{"network", "NETWORK", "what happens to a name that is not allowed: it is denied, or a person is asked", word([]string{"deny", "ask"}, &c.Network)},
-		{"vault", "VAULT", "stores that lend secrets, in the order in which they are asked", stores(&c.Vault)},
-		{"state_dir", "", "directory of the log, the keys, the vault and kept results", path(&c.StateDir)},
-		{"sqlite_path", "SQLITE_PATH", "database of the log", path(&c.SQLitePath)},
-		{"profile", "PROFILE", "profile of runs that name none", profile(&c.Profile)},
-		{"structured", "STRUCTURED", "a server gives structuredContent to every client", yesNo(&c.Structured)},
-		{"git.name", "", "name of the author of commits that git makes in sandboxes", checked("text", None, &c.Git.Name, checkIdentity)},
-		{"git.email", "", "address of the author of commits that git makes in sandboxes", checked("an address", None, &c.Git.Email, checkIdentity)},
-		{"skills", "", "directory of skills, each a directory with a SKILL.md, which a server gives its clients as resources and prompts", pathOr(None, &c.Skills)},
+// on is the value of what can't be switched off.
+type on struct{}
+
+// settings returns all settings of c, in the order in which they are shown. With initial, they get the values that they have where nothing is
+// configured, as far as these are the same everywhere. Tests see that these may be set, too.
+func settings(c *Config, initial bool) []setting {
+	all := fieldsOf(nil, "", reflect.ValueOf(c).Elem(), initial)
+	for i := range all {
+		if name, is := strings.CutPrefix(all[i].key, "caps."); is {
+			all[i].about = "the highest limits." + name + " that a caller can ask for"
+		}
+		switch all[i].key {
+		case "limits.timeout_seconds":
+			all[i].env = "TIMEOUT"
+		case "caps.ram_mb":
+			all[i].env = "MAX_RAM_MB"
+		}
 	}
-	env := map[string]string{"limits.timeout_seconds": "TIMEOUT", "caps.ram_mb": "MAX_RAM_MB"}
-	for _, l := range c.Limits.all() {
-		key := "limits." + l.name
-		all = append(all, setting{key, env[key], l.about, l.kind()})
-	}
-	for _, l := range c.Caps.all() {
-		key := "caps." + l.name
-		all = append(all, setting{key, env[key], "the highest limits." + l.name + " that a caller can ask for", l.kind()})
-	}
-	all = slices.Concat(all, recordSettings(c), approvalSettings(c), []setting{
-		{"egress.allow", "", "names that runs may reach without asking for them, and that callers may name", list(&c.Egress.Allow)},
-		{"egress.deny", "", "names that nobody may reach", list(&c.Egress.Deny)},
-		{"egress.networks", "", "private networks and addresses that names may lead to", list(&c.Egress.Networks)},
-		{"egress.local", "", "ports of this machine's loopback that runs and the web tools may reach as localhost", portList(&c.Egress.Local)},
-		{"egress.resolver", "", "DNS server that is asked for allowed names", resolver(&c.Egress.Resolver)},
-		{"egress.idle_seconds", "", "seconds after which a connection without traffic is ended", count(1, 24*60*60, &c.Egress.IdleSeconds)},
-		{"egress.connections", "", "connections of one sandbox at the same time", count(1, 100_000, &c.Egress.Connections)},
-		{"artifacts.max_count", "", "files of a run that are kept", count(1, 1_000_000, &c.Artifacts.MaxCount)},
-		{"artifacts.max_mb", "", "MB of the files of a run that are kept", count(1, 16<<20, &c.Artifacts.MaxMB)},
-		{"artifacts.withhold", "", "files in which a lent secret is found are named and hashed, and not handed out", yesNo(&c.Artifacts.Withhold)},
-		{"sessions.per_namespace", "", "sessions of one namespace at the same time", count(1, 100_000, &c.Sessions.PerNamespace)},
-		{"sessions.per_identity", "", "sessions at the same time that one identity has made over HTTP", count(1, 100_000, &c.Sessions.PerIdentity)},
-		{"sessions.total", "", "sessions at the same time", count(1, 100_000, &c.Sessions.Total)},
-		{"sessions.paused_mb", "", "MB of the files of all paused sessions, which are kept until sessions.lifetime_seconds have passed, or the server ends", count(1, 16<<20, &c.Sessions.PausedMB)},
-		{"sessions.idle_seconds", "", "seconds after which an unused session ends", count(1, 30*24*60*60, &c.Sessions.IdleSeconds)},
-		{"sessions.lifetime_seconds", "", "seconds after which any session ends", count(1, 30*24*60*60, &c.Sessions.LifetimeSeconds)},
-		{"packages.scripts", "", "packages may run install scripts and be built from source", yesNo(&c.Packages.Scripts)},
-		{"packages.max_mb", "", "MB of the packages of one namespace and language", count(1, 1<<20, &c.Packages.MaxMB)},
-		{"packages.cache_mb", "", "MB that are kept of packages that were fetched and unpacked, for whoever installs the same; 0 is none", count(0, 1<<20, &c.Packages.CacheMB)},
-		{"validate.reject_dangerous", "", "severity from which dangerous patterns in code are refused", word([]string{"never", "low", "medium", "high"}, &c.Validate.Reject)},
-		{"validate.rules_off", "", "rules that find nothing", list(&c.Validate.RulesOff)},
-		{"keep.max_mb", "", "MB of outputs and artifacts that are kept for get_artifacts", count(1, 16<<20, &c.Keep.MaxMB)},
-		{"keep.hours", "", "hours after which they are removed", count(1, 24*365, &c.Keep.Hours)},
-		{"pool.enabled", "POOL", "a server keeps sandboxes ready for programs that may come", yesNo(&c.Pool.Enabled)},
-		{"pool.max", "", "sandboxes that are ready at the same time", count(1, 1000, &c.Pool.Max)},
-		{"pool.memory_mb", "", "MB of all that are ready", count(1, 1<<20, &c.Pool.MemoryMB)},
-		{"pool.idle_seconds", "", "seconds after which those of a kind end that no run has asked for", count(1, 24*60*60, &c.Pool.IdleSeconds)},
-	})
-	return slices.Concat(all, webSettings(c), hostSettings(c), httpSettings(c), containerSettings(c), kubernetesSettings(c))
+	return all
 }
+
+// fieldsOf adds the settings that the fields of a struct are, whose keys begin with prefix.
+func fieldsOf(all []setting, prefix string, of reflect.Value, initial bool) []setting {
+	for i := range of.NumField() {
+		tag, field := of.Type().Field(i).Tag, of.Field(i)
+		key, is := tag.Lookup("key")
+		if !is {
+			continue
+		}
+		about := tag.Get("about")
+		if about == "" && field.Kind() == reflect.Struct {
+			all = fieldsOf(all, prefix+key+".", field, initial)
+			continue
+		}
+		all = append(all, setting{prefix + key, tag.Get("env"), about, kindOf(tag, field.Addr().Interface())})
+		text, named := tag.Lookup("default")
+		switch {
+		case !named || !initial:
+		case field.Kind() == reflect.String:
+			field.SetString(text)
+		case field.Kind() == reflect.Slice:
+			field.Set(reflect.ValueOf(strings.Split(text, ",")))
+		default:
+			_ = json.Unmarshal([]byte(text), field.Addr().Interface())
+		}
+	}
+	return all
+}
+
+// kindOf returns the kind of a field.
+func kindOf(tag reflect.StructTag, field any) kind {
+	known := strings.Fields(tag.Get("oneof"))
+	switch of := field.(type) {
+	case *on:
+		return alwaysOn()
+	case *bool:
+		return yesNo(of)
+	case *int:
+		return count(tag, of)
+	case *int64:
+		return count(tag, of)
+	case *float64:
+		return count(tag, of)
+	case *[]int:
+		return portList(of)
+	case *[]string:
+		if len(known) > 0 {
+			return choice(known, of)
+		}
+		return lists()[tag.Get("is")](of)
+	case *string:
+		if len(known) > 0 {
+			return word(known, of)
+		}
+		if example := tag.Get("url"); example != "" {
+			return address(example, of)
+		}
+		return texts()[tag.Get("is")](of)
+	}
+	panic("config: there is no kind for a field with the tag " + string(tag))
+}
+
+// lists and texts are the kinds of lists and of texts that have a name.
+var (
+	lists = sync.OnceValue(func() map[string]func(*[]string) kind {
+		return map[string]func(*[]string) kind{"": list, "stores": stores, "directories": directories, "labels": labels, "gpus": gpus}
+	})
+	texts = sync.OnceValue(func() map[string]func(*string) kind {
+		return map[string]func(*string) kind{
+			"": text, "backend": func(of *string) kind { return word(backends(), of) }, "profile": profile, "resolver": resolver,
+			"name":  func(of *string) kind { return checked("text", None, of, checkIdentity) },
+			"email": func(of *string) kind { return checked("an address", None, of, checkIdentity) },
+			"path":  path, "path or none": func(of *string) kind { return pathOr(None, of) }, "path or auto": func(of *string) kind { return pathOr(Found, of) },
+			"secret": secretName, "listen": listenAt, "domain": domainName,
+			"image": func(of *string) kind { return checked("an image", "", of, CheckImage) }, "image or none": func(of *string) kind { return checked(None+", an image", None, of, CheckImage) },
+			"podman": func(of *string) kind { return engine("podman", []string{"unix", "ssh", "tcp"}, of) },
+			"docker": func(of *string) kind {
+				return engine("docker", []string{"unix", "ssh", "tcp", "http", "https", "npipe"}, of)
+			},
+		}
+	})
+)
 
 // checked is a text that check accepts. The word none, if there is one, stands for "".
 func checked(takes, none string, of *string, check func(text string) error) kind {
@@ -129,22 +178,27 @@ func word(known []string, of *string) kind {
 	})
 }
 
-// count is a whole number from lower to upper.
-func count[T int | int64](lower, upper T, of *T) kind {
-	return kind{fmt.Sprintf("%d to %d", lower, upper), func(v value) error {
+// count is a number in the range of a tag, and a whole one unless the field is for others, too.
+func count[T int | int64 | float64](tag reflect.StructTag, of *T) kind {
+	from, to, _ := strings.Cut(tag.Get("range"), "..")
+	return kind{from + " to " + to, func(v value) error {
 		n, err := v.number()
+		lower, _ := strconv.ParseFloat(from, 64) // a test reads all
+		upper, _ := strconv.ParseFloat(to, 64)
 		switch {
 		case err != nil:
 			return err
 		case n != float64(T(n)):
 			return fmt.Errorf("%s is not a whole number", decimal(n))
-		case T(n) < lower || T(n) > upper:
-			return fmt.Errorf("%s is out of range: %d to %d", decimal(n), lower, upper)
+		case n < lower || n > upper:
+			return fmt.Errorf("%s is out of range: %s to %s", decimal(n), from, to)
 		}
 		*of = T(n)
 		return nil
-	}, func() string { return fmt.Sprint(*of) }}
+	}, func() string { return decimal(float64(*of)) }}
 }
+
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // yesNo is a truth value.
 func yesNo(of *bool) kind {
