@@ -371,10 +371,11 @@ func (s *inner) Exec(ctx context.Context, cmd backends.Command, streams backends
 		if streams.Stdout != nil {
 			streams.Stdout.Write(text)
 		}
-	case "die":
-		os.Exit(6)
-	case "oom":
-		os.Exit(codeOOM)
+	case "die", "oom": // when its caller has said that it saw it begin: what is still under way then is lost
+		if streams.Stdin != nil {
+			io.Copy(io.Discard, streams.Stdin)
+		}
+		os.Exit(map[string]int{"die": 6, "oom": codeOOM}[cmd.Args[0]])
 	case "sleep":
 		select {
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -232,7 +233,9 @@ func TestLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := s.Exec(t.Context(), backends.Command{Args: []string{tt.program}}, backends.Streams{Begun: func(backends.Containment) {
+			input, begun := io.Pipe()
+			r, err := s.Exec(t.Context(), backends.Command{Args: []string{tt.program}}, backends.Streams{Stdin: input, Begun: func(backends.Containment) {
+				begun.Close()
 				if tt.meanwhile != nil {
 					go tt.meanwhile(d, s.(*sandbox))
 				}
