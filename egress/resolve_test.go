@@ -28,7 +28,7 @@ type zone struct {
 	names map[string]string // final dot: addresses, or "fail", "drop", "none", "big" and addresses
 
 	questions atomic.Int64
-	before    func() // an answer; may be nil
+	answers   sync.RWMutex // whoever locks it holds them back
 }
 
 func newZone(t testing.TB, names map[string]string) *zone {
@@ -93,9 +93,8 @@ func (z *zone) answer(query []byte, udp bool) []byte {
 		return nil
 	}
 	z.questions.Add(1)
-	if z.before != nil {
-		z.before()
-	}
+	z.answers.RLock()
+	defer z.answers.RUnlock()
 	words, known := z.names[q.Name.String()]
 	h.Response, h.RecursionAvailable = true, true
 	switch {
@@ -334,8 +333,7 @@ func TestCachedLookup(t *testing.T) {
 // TestOneAsks: many who want a name at once cost one question for each type of address, and who leaves takes nobody along.
 func TestOneAsks(t *testing.T) {
 	z := newZone(t, map[string]string{"a.example.": "198.51.100.1"})
-	held := make(chan struct{})
-	z.before = func() { <-held }
+	z.answers.Lock()
 	d := z.dialer(t)
 	first, leave := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -354,7 +352,7 @@ func TestOneAsks(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond) // so that most have asked by now
 	leave()
-	close(held)
+	z.answers.Unlock()
 	all.Wait()
 	if n := z.questions.Load(); n > 8 {
 		t.Errorf("%d questions", n)
