@@ -222,8 +222,12 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		defer cancel()
 		defer context.AfterFunc(p.ctx, cancel)()
 		if p.c.Watch != nil { // it goes on without the browser, and not without the right to
-			watched, end, _ := p.c.Watch(ctx, v.identity)
+			watched, end, holds := p.c.Watch(ctx, v.identity)
 			defer end(nil)
+			if !holds { // any more: they did when the request came
+				failed <- response.Refuse(http.StatusUnauthorized, word("signed_out"))
+				return
+			}
 			ctx = watched
 		}
 		came := &typed{by: v, ended: make(chan struct{})}

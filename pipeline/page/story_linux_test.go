@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -156,6 +157,26 @@ func TestStreamsEnd(t *testing.T) {
 	hosttest.Until(t, "what was typed has ended", func() bool { return len(s.pipe.Running("team")) == 0 })
 	if resp, _ := expires.get(""); resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("after the JWT: got %d", resp.StatusCode)
+	}
+}
+
+// TestEndedMeanwhile: code that is typed just when its credentials end does not run.
+func TestEndedMeanwhile(t *testing.T) {
+	s := serve(t)
+	_, err := s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "team", Language: "shell"})
+	must(t, err)
+	v := s.as(identity.Identity{Name: "ada", Kind: identity.Person, Source: identity.FromJWT})
+	s.Page.c.Watch = func(ctx context.Context, _ identity.Identity) (context.Context, context.CancelCauseFunc, bool) {
+		ctx, end := context.WithCancelCause(ctx)
+		return ctx, end, false
+	}
+	session := s.pipe.Sessions("team")[0].ID
+	if resp, text := v.post("cell", url.Values{"id": {session}, "code": {"echo ran"}}); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("got %d %s", resp.StatusCode, text)
+	}
+	s.Page.Close()
+	if n := s.pipe.Sessions("team")[0].Cells; n != 0 {
+		t.Errorf("%d cells ran", n)
 	}
 }
 
