@@ -113,6 +113,11 @@ func (g *guests) close() {
 	a := g.last
 	g.last = nil
 	g.mu.Unlock()
+	a.close()
+}
+
+// close waits until the agent is gone, whose sandbox is closed. There may be none.
+func (a *agent) close() {
 	if a == nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
@@ -70,6 +71,49 @@ func TestGuestThatStartsTooLate(t *testing.T) {
 		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: sandbox, dead: make(chan struct{}), guests: newGuests()}
 		if _, err := s.Guest(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
+		}
+		s.guests.close()
+	})
+}
+
+// closing is a sandbox that calls a function while it is closed.
+type closing struct {
+	stuck
+	during func()
+}
+
+func (c *closing) Close() error {
+	c.during()
+	close(c.closed)
+	return nil
+}
+
+// TestGuestOfAnotherSandbox: while a sandbox that has died is closed, an agent in the one that takes its place is not: who asks for it meanwhile
+// keeps it.
+func TestGuestOfAnotherSandbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fresh := &stuck{closed: make(chan struct{})}
+		died := &closing{stuck: stuck{closed: make(chan struct{})}}
+		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: died, dead: make(chan struct{}), guests: newGuests()}
+		asked := make(chan error, 1)
+		died.during = func() {
+			go func() { _, err := s.Guest(t.Context()); asked <- err }()
+			synctest.Wait()
+		}
+		began := time.Now()
+		if !s.replace(fresh) || time.Since(began) > 0 {
+			t.Errorf("it waited for %s for who asks for the new agent", time.Since(began))
+		}
+		if a := s.guests.last; a == nil || a.over() {
+			t.Error("the new agent was dropped")
+		}
+		close(fresh.closed)
+		if err := <-asked; !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("got %v", err)
+		}
+		s.info.State = "dead"
+		if s.replace(died) {
+			t.Error("a session that has ended got a sandbox")
 		}
 		s.guests.close()
 	})

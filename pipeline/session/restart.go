@@ -111,18 +111,30 @@ func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
 		sandbox.Close()
 		return nil, err
 	}
-	s.mu.Lock()
-	if s.info.State == "dead" { // it ended meanwhile, and whoever ends it knows the old sandbox alone
-		s.mu.Unlock()
+	if !s.replace(sandbox) {
 		sandbox.Close()
 		k.Close()
 		return nil, s.ended()
 	}
-	old := s.sandbox
-	s.sandbox, s.seen = sandbox, map[FileID]Seen{}
-	defer s.guests.close()
-	s.lost += ", and its sandbox with it, so that its files are lost, too"
-	s.mu.Unlock()
-	old.Close()
 	return k, nil
+}
+
+// replace has the session use another sandbox, and closes the one that it had, with the agent there. It does not if the session has ended
+// meanwhile: whoever ends it knows the old sandbox alone.
+func (s *Session) replace(sandbox backends.Sandbox) bool {
+	s.guests.mu.Lock() // who asks for an agent from now on gets one of the new sandbox, which stays
+	s.mu.Lock()
+	old, agent, dead := s.sandbox, s.guests.last, s.info.State == "dead"
+	if !dead {
+		s.sandbox, s.seen, s.guests.last = sandbox, map[FileID]Seen{}, nil
+		s.lost += ", and its sandbox with it, so that its files are lost, too"
+	}
+	s.mu.Unlock()
+	s.guests.mu.Unlock()
+	if dead {
+		return false
+	}
+	old.Close()
+	agent.close()
+	return true
 }
