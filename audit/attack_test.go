@@ -69,6 +69,9 @@ func TestAttack(t *testing.T) {
 		{"time edited", "UPDATE audit SET time = time + 1 WHERE seq = 900", 900, "edited"},
 		{"prev edited", "UPDATE audit SET prev = zeroblob(32) WHERE seq = 900", 900, "edited"},
 		{"hash edited", "UPDATE audit SET hash = zeroblob(32) WHERE seq = 900", 900, "edited"},
+		{"a row of another type, in a table that looks untouched", `PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'audit';
+			PRAGMA writable_schema = RESET; UPDATE audit SET time = 'noon' WHERE seq = 900;
+			PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'audit'; PRAGMA writable_schema = RESET`, 900, "cannot be read"},
 		{"seq edited", "UPDATE audit SET seq = 99999 WHERE seq = 1622", 1622, "missing"},
 		{"first deleted", "DELETE FROM audit WHERE seq = 701", 701, "missing"},
 		{"middle deleted", "DELETE FROM audit WHERE seq BETWEEN 900 AND 999", 900, "missing"},

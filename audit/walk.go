@@ -29,10 +29,14 @@ func (v *verification) live(ctx context.Context, last int64, whole bool) (*Bad, 
 		page, err := v.l.page(ctx, Filter{}, from, pageRows)
 		var receipts map[int64][hashSize]byte
 		var notes map[int64][]byte
-		if whole && err == nil && len(page) > 0 {
+		if whole && len(page) > 0 { // also where the row after these can't be read
 			to := page[len(page)-1].Seq
-			if receipts, err = v.receipts(ctx, from, to); err == nil {
-				notes, err = v.l.blobs(ctx, selectNotes, from, to)
+			var failed error
+			if receipts, failed = v.receipts(ctx, from, to); failed == nil {
+				notes, failed = v.l.blobs(ctx, selectNotes, from, to)
+			}
+			if failed != nil { // which says nothing about a receipt
+				page, err = nil, failed
 			}
 		}
 		for _, r := range page {
