@@ -224,6 +224,13 @@ func TestAttackFiles(t *testing.T) {
 			repack(t, segment(path, 1), append(lines, lines[len(lines)-1]))
 			return nil
 		}, "segment file that was changed", ""},
+		{"a segment listed as shorter", func(path string) error {
+			drop, again := noTriggers(t)
+			tamper(t, path, append(append(drop, "UPDATE segments SET last = 299 WHERE first = 1", // whose last nodes look right
+				"INSERT INTO tree SELECT 1, 148, hash FROM tree WHERE level = 2 AND position = 74"), again...)...)
+			first := segment(path, 0)
+			return os.Rename(first, strings.Replace(first, "300.jsonl", "299.jsonl", 1))
+		}, "row 300", ""},
 		{"a segment cut", func(path string) error { return os.Truncate(segment(path, 1), 1000) }, "row 3", ""},
 		{"a row in a segment edited", func(path string) error {
 			lines := unpack(t, segment(path, 1))

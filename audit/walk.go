@@ -167,6 +167,8 @@ func (v *verification) segment(ctx context.Context, s Segment) (*Bad, error) {
 	case c.bad != nil:
 	case next <= s.Last:
 		c.bad = &Bad{next, "is missing in " + s.File}
+	case next > s.Last+1:
+		c.bad = &Bad{s.Last + 1, "is in " + s.File + ", whose rows are listed as those before"}
 	case c.times.Oldest != s.Oldest || c.times.Newest != s.Newest:
 		c.bad = &Bad{s.First, fmt.Sprintf("was hidden, with all up to row %d: its segment is listed with other times than its rows have", s.Last)}
 	case sum != s.SHA256 || err != nil:
