@@ -25,6 +25,9 @@ type sealing struct {
 	Hash   string    `json:"last_hash"` // of row Last
 }
 
+// maxSealing is more than the bytes of any sealing.
+const maxSealing = 1 << 10
+
 func (s Segment) sealing() sealing {
 	return sealing{s.First, s.Last, s.Oldest, s.Newest, s.SHA256, s.head}
 }

@@ -213,7 +213,8 @@ func (t tree) before() (hashes [][]byte) {
 	return hashes
 }
 
-// contents are the rows of a segment file, without most of their data, and what is wrong with the next.
+// contents are the rows of a segment file, of which only what is of a fixed size and sealings are kept, as the file may come
+// from anybody; and what is wrong with the next.
 type contents struct {
 	rows  []Row
 	times Segment // between which they were written
@@ -255,10 +256,11 @@ func readSegmentRows(f io.Reader) (c contents, err error) {
 			return c, nil
 		}
 		c.times.cover(r)
-		if r.Kind != sealedKind {
-			r.Data = nil
+		small := Row{Seq: r.Seq, Time: r.Time, Prev: r.Prev, Hash: r.Hash}
+		if r.Kind == sealedKind && len(r.Data) <= maxSealing {
+			small.Kind, small.Data = r.Kind, r.Data
 		}
-		c.rows = append(c.rows, r)
+		c.rows = append(c.rows, small)
 	}
 }
 
