@@ -51,13 +51,13 @@ func hasBody(res *http.Response) bool {
 
 // redact removes values from headers or trailers, and headers that would lead the program past this relay.
 func (x *exchange) redact(h http.Header) {
-	h.Del("Alt-Svc") // there is no QUIC inside
+	unwanted := []string{"Alt-Svc"} // there is no QUIC inside
 	if x.relay.cfg.Fetch != nil || slices.ContainsFunc(x.filled, func(s Secret) bool { return s.Require }) {
 		// Coming back, a cookie would be a credential of the program's own. It may also be worth as much as the secret.
-		h.Del("Set-Cookie")
+		unwanted = append(unwanted, "Set-Cookie")
 	}
 	for name, values := range h {
-		if x.names(name) {
+		if slices.Contains(unwanted, strings.TrimPrefix(name, http.TrailerPrefix)) || x.names(name) {
 			delete(h, name)
 			continue
 		}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"encoding/base64"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -136,12 +137,21 @@ func TestRequireOneOfSeveral(t *testing.T) {
 // A cookie that came back would be refused, and may be worth as much as the secret.
 func TestRequiredNamesSetNoCookies(t *testing.T) {
 	g := newRig(t, setup{secure: true, config: lease(func(s *Secret) { s.Require = true }).config(),
-		server: secureServer(t, true, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Set-Cookie", "a=b") })})
-	r := g.request("GET", "/", nil)
-	r.Header.Set("X-Key", placeholder)
-	if res, _ := g.do(1, r); res.StatusCode != 200 || len(res.Cookies()) > 0 {
-		t.Errorf("%s %v", res.Status, res.Header)
-	}
+		server: secureServer(t, true, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Set-Cookie", "a=b")
+			io.WriteString(w, "body")
+			for _, name := range []string{"Set-Cookie", "Alt-Svc", "X-End"} { // unannounced
+				w.Header().Set(http.TrailerPrefix+name, "c=d")
+			}
+		})})
+	protocols(t, func(t *testing.T, major int) {
+		r := g.request("GET", "/", nil)
+		r.Header.Set("X-Key", placeholder)
+		res, _ := g.do(major, r)
+		if res.StatusCode != 200 || len(res.Cookies()) > 0 || len(res.Trailer) != 1 || res.Trailer.Get("X-End") == "" {
+			t.Errorf("%s %v %v", res.Status, res.Header, res.Trailer)
+		}
+	})
 }
 
 func TestTrailersWithCredentials(t *testing.T) {
