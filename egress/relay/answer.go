@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"slices"
@@ -115,7 +116,7 @@ func (w *redacting) Write(p []byte) (int, error) { return w.filter.Write(p) }
 type sink struct{ *redacting }
 
 func (s sink) Write(p []byte) (int, error) {
-	if s.cut {
+	if s.cut || len(p) == 0 { // HTTP/2 may not write even that
 		return len(p), nil
 	}
 	if err := s.x.checkLeases(); err != nil {
@@ -125,11 +126,13 @@ func (s sink) Write(p []byte) (int, error) {
 }
 
 // end ends the answer, with its trailers. Only a whole one releases the bytes held back: the beginning of a value is never
-// passed on.
-func (w *redacting) end(whole bool) {
+// passed on. With an error, what was passed on is not whole.
+func (w *redacting) end(whole bool) error {
 	w.cut = !whole
-	w.filter.Close() // it wipes what it holds
+	err := w.filter.Close() // it wipes what it holds
 	if whole {
 		w.redactHeader()
+		err = cmp.Or(err, w.x.checkLeases())
 	}
+	return err
 }

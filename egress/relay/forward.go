@@ -50,15 +50,16 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer, failed, whole := x.redacting(w), false, false
-	defer func() { answer.end(whole) }()
+	defer func() {
+		if err := answer.end(whole); whole && err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}()
 	proxy.ErrorHandler = func(_ http.ResponseWriter, r *http.Request, err error) {
 		failed = true
 		c.fail(w, r, err)
 	}
 	proxy.ServeHTTP(answer, r) // it panics in the middle of an answer that is not whole
-	if !failed && x.checkLeases() != nil {
-		panic(http.ErrAbortHandler)
-	}
 	whole = !failed
 }
 

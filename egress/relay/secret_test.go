@@ -7,6 +7,7 @@ import (
 	"compress/zlib"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -303,6 +304,29 @@ func TestClosedLease(t *testing.T) {
 		t.Errorf("%s %q", res.Status, body)
 	}
 }
+
+// An answer whose last bytes could not be redacted is cut off, and does not look whole.
+func TestLastBytesAreLost(t *testing.T) {
+	c := lease(nil).config()
+	c.Redactor = func(w io.Writer) io.WriteCloser { return keepsBack{} }
+	g := newRig(t, setup{secure: true, config: c, server: secureServer(t, true, echo)})
+	protocols(t, func(t *testing.T, major int) {
+		res, err := g.client(major).Do(g.request("POST", "/", strings.NewReader(placeholder)))
+		if err != nil {
+			return
+		}
+		defer res.Body.Close()
+		if body, err := io.ReadAll(res.Body); err == nil {
+			t.Errorf("%s %q", res.Status, body)
+		}
+	})
+}
+
+// keepsBack is a Redactor whose lease is closed before it.
+type keepsBack struct{}
+
+func (keepsBack) Write(p []byte) (int, error) { return len(p), nil }
+func (keepsBack) Close() error                { return errors.New("closed") }
 
 // An answer that comes after the lease was closed can't be redacted, so it is not passed on.
 func TestLeaseClosesBeforeTheAnswer(t *testing.T) {
