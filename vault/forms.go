@@ -9,15 +9,17 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"html"
 	"math"
 	"math/big"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 const (
@@ -73,10 +75,7 @@ func (f *forms) addText(v []byte) {
 	f.addRaw(v)
 	whole, _ := views(v)
 	if !distinctive(whole) {
-		for _, form := range [][]byte{spelled(v, "%%%02x"), spelled(v, "%%%02X"), spelled(v, `\u%04x`), spelled(v, `\u%04X`)} {
-			f.addRaw(form)
-		}
-		for _, form := range []string{url.QueryEscape(string(v)), url.PathEscape(string(v)), quotedJSON(v), html.EscapeString(string(v))} {
+		for _, form := range spellings(v) {
 			f.addRaw([]byte(form))
 		}
 		return
@@ -111,6 +110,46 @@ func (f *forms) addRaw(form []byte) {
 		f.raw = append(f.raw, word{symbols: form, spacing: loose})
 		f.room -= len(form) + wordSize
 	}
+}
+
+// entities are how libraries write symbols in pages and XML, besides &amp;, &lt; and &gt;.
+var entities = [][]string{
+	{},                           // text of XML
+	{`"`, "&#34;", "'", "&#39;"}, // Go, Jinja
+	// Go's templates, and these without quotes:
+	{`"`, "&#34;", "'", "&#39;", "+", "&#43;"},
+	{`"`, "&#34;", "'", "&#39;", "+", "&#43;", "=", "&#61;", "`", "&#96;", " ", "&#32;"},
+	{`"`, "&quot;", "'", "&#39;"},  // Ruby, JavaScript
+	{`"`, "&quot;", "'", "&#x27;"}, // Python
+	{`"`, "&quot;", "'", "&#039;"}, // PHP
+	{`"`, "&quot;", "'", "&apos;"}, // Java, XML
+	// Mustache, and Handlebars:
+	{`"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;", "=", "&#x3D;"},
+	{`"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;", "=", "&#x3D;", "+", "&#43;"},
+}
+
+// escapes matches the escapes of an address, and of one within another. Some programs write their digits with small letters.
+var escapes = lazy.Regexp(`%(?:25)*[0-9A-F]{2}`)
+
+// spellings are how programs and servers write a value that is found as it is only.
+func spellings(v []byte) (all []string) {
+	text := string(v)
+	all = append(all, quotedJSON(v), strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text))
+	for _, format := range []string{"%%%02x", "%%%02X", `\u%04x`, `\u%04X`} {
+		all = append(all, string(spelled(v, format)))
+	}
+	for _, more := range entities {
+		page := strings.NewReplacer(append([]string{"&", "&amp;", "<", "&lt;", ">", "&gt;"}, more...)...).Replace(text)
+		all = append(all, page, quotedJSON([]byte(page)))
+	}
+	query := url.QueryEscape(text)
+	for _, once := range []string{query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(text)} {
+		for _, form := range []string{once, url.QueryEscape(once)} {
+			all = append(all, form, escapes().ReplaceAllStringFunc(form, strings.ToLower))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // quotedJSON returns v as JSON has it, without the quotes.
