@@ -194,9 +194,19 @@ func (t *Templates[T]) add(ctx context.Context, key string, one T, err error) (n
 		t.forget(slices.MinFunc(all, func(a, b T) int { return a.use().used.Compare(b.use().used) }), nil)
 	}
 	u := one.use()
-	u.mu, u.remove, u.since = &t.mu, func() { t.removing.Go(one.Remove) }, time.Now()
+	u.mu, u.remove, u.since = &t.mu, func() { t.end(one) }, time.Now()
 	t.running[key] = append(t.running[key], one)
 	return t.acquire(one), nil
+}
+
+// end ends a template that was given up. The caller holds mu. Close waits for it, unless that waits already: then nothing can
+// be added any more.
+func (t *Templates[T]) end(one T) {
+	if t.closed {
+		go one.Remove()
+		return
+	}
+	t.removing.Go(one.Remove)
 }
 
 // all lists the running templates. The caller holds mu.

@@ -81,6 +81,46 @@ func TestTemplateRetired(t *testing.T) {
 	}
 }
 
+// TestTemplateReleasedWhileClosing has a template that was given up end while Close waits for another.
+func TestTemplateReleasedWhileClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := NewTemplates[*slow](Limits{})
+		begin := func(context.Context) (*slow, error) { return &slow{end: make(chan struct{})}, nil }
+		var both []*slow
+		for _, key := range []string{"stuck", "other"} {
+			one, err := of.Acquire(t.Context(), key, begin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.Spawned()
+			both = append(both, one)
+		}
+		of.Drop(both[0], nil)
+		closed := make(chan struct{})
+		go func() { of.Close(); close(closed) }()
+		synctest.Wait()
+		both[0].Release() // at last
+		close(both[1].end)
+		synctest.Wait()
+		select {
+		case <-closed:
+		default:
+			t.Error("Close waits for what began to end after it")
+		}
+		close(both[0].end)
+		synctest.Wait()
+	})
+}
+
+// slow is a template that ends when it may.
+type slow struct {
+	Use
+	end chan struct{}
+}
+
+func (s *slow) Good() bool { return true }
+func (s *slow) Remove()    { <-s.end }
+
 // TestTemplatesAtWork sees that there is one more where all are busy, up to the limit.
 func TestTemplatesAtWork(t *testing.T) {
 	of := NewTemplates[*template](Limits{Each: 2})
