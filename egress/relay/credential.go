@@ -100,7 +100,7 @@ func carriesCredentials(name string) bool {
 
 // hyphenated turns apiKey, api_key, api.key and api[key] into api-key.
 func hyphenated(name string) string {
-	return strings.ToLower(separators.Replace(humps().ReplaceAllString(name, "$1-$2")))
+	return strings.ToLower(humps().ReplaceAllString(separators.Replace(name), "$1-$2"))
 }
 
 var (

@@ -74,6 +74,7 @@ func TestRequire(t *testing.T) {
 		{"%6bey=mine", http.Header{"X-Key": {p}}, false},
 		{"KEY=mine", http.Header{"X-Key": {p}}, false},
 		{"apiKey=mine", http.Header{"X-Key": {p}}, false},
+		{"of[my]Auth=mine", http.Header{"X-Key": {p}}, false},
 		{"access_token=mine&a=b", http.Header{"X-Key": {p}}, false},
 		{"a=b;access_token=mine", http.Header{"X-Key": {p}}, false},
 		{"access_token=" + p + ";x", http.Header{"X-Key": {p}}, false},
