@@ -121,11 +121,12 @@ func (t *task) perform(ctx context.Context) error {
 	if t.out == nil { // or it is known better
 		t.res.WallMS = milliseconds(time.Since(began))
 	}
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
 	if err != nil {
-		return broke(t.stage, err)
+		failed := broke(t.stage, err)
+		if ctx.Err() != nil && failed.Layer == "" { // a layer that did not hold is told whatever else has happened
+			failed = broke(t.stage, context.Cause(ctx))
+		}
+		return failed
 	}
 	t.res.Ended = cmp.Or(t.res.Ended, backends.EndedOK)
 	return nil
