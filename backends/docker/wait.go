@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"time"
 
@@ -35,7 +36,9 @@ func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 		if ctx.Err() != nil {
 			return container.Exit{}, ctx.Err()
 		}
-		if !client.IsTemporary(err) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		// One that a network took away ends by its deadlines, too: here they can't be the caller's.
+		_, away := errors.AsType[net.Error](err)
+		if !away && !client.IsTemporary(err) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return container.Exit{}, l.explain("wait for container "+id, err)
 		}
 		// The daemon has gone. Its containers may live on (live-restore), or die, or die when it
