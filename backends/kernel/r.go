@@ -42,65 +42,78 @@ func (rCodec) encode(q request) ([]byte, error) {
 func rValue(value json.RawMessage) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
-	code, _, err := rNext(d)
-	return code, err
+	code, _, err := rNext(nil, d)
+	return string(code), err
 }
 
-// rNext returns R code for the next value of d, and its kind: values of one kind may form a vector.
-func rNext(d *json.Decoder) (code, kind string, err error) {
+// rNext appends R code for the next value of d, and returns its kind: values of one kind may form a vector. It copies nothing
+// for each level of what a program has nested.
+func rNext(code []byte, d *json.Decoder) (_ []byte, kind string, err error) {
 	t, err := d.Token()
 	if err != nil {
-		return "", "", err
+		return nil, "", err
 	}
 	switch t := t.(type) {
 	case nil:
-		return "NULL", "null", nil
+		return append(code, "NULL"...), "null", nil
 	case bool:
-		return strings.ToUpper(strconv.FormatBool(t)), "bool", nil
+		return append(code, strings.ToUpper(strconv.FormatBool(t))...), "bool", nil
 	case json.Number:
 		if _, err := strconv.ParseInt(t.String(), 10, 32); err == nil && t != "-2147483648" {
 			t += "L"
 		}
-		return t.String(), "number", nil
+		return append(code, t...), "number", nil
 	case string:
-		return rString(t), "string", nil
+		return append(code, rString(t)...), "string", nil
 	}
-	var names, items []string // of an object in its order
+	begin, object := len(code), t == json.Delim('{')
+	if object {
+		code = append(code, "structure("...)
+	}
+	code = append(code, "list("...)
+	var names []string // of an object in its order
+	var starts []int   // of items, each of which ends before one byte
 	kinds := map[string]bool{}
 	for d.More() {
-		if t == json.Delim('{') {
+		if object {
 			name, err := d.Token()
 			if err != nil {
-				return "", "", err
+				return nil, "", err
 			}
 			names = append(names, rString(name.(string)))
 		}
-		item, kind, err := rNext(d)
-		if err != nil {
-			return "", "", err
+		if len(starts) > 0 {
+			code = append(code, ',')
 		}
-		items, kinds[kind] = append(items, item), true
+		starts = append(starts, len(code))
+		if code, kind, err = rNext(code, d); err != nil {
+			return nil, "", err
+		}
+		kinds[kind] = true
 	}
 	if _, err := d.Token(); err != nil {
-		return "", "", err
+		return nil, "", err
 	}
+	code = append(code, ')')
 	delete(kinds, "null")
-	list := "list(" + strings.Join(items, ",") + ")"
 	switch {
-	case t == json.Delim('{'):
+	case object:
 		if len(names) == 0 {
 			names = []string{"character()"}
 		}
-		return "structure(" + list + ",names=c(" + strings.Join(names, ",") + "))", "other", nil
+		return append(code, ",names=c("+strings.Join(names, ",")+"))"...), "other", nil
 	case len(kinds) != 1 || kinds["other"]:
-		return list, "other", nil
+		return code, "other", nil
 	}
-	for i, item := range items {
+	var items []string
+	for i, next := range append(starts[1:], len(code)) {
+		item := string(code[starts[i] : next-1])
 		if item == "NULL" {
-			items[i] = "NA"
+			item = "NA"
 		}
+		items = append(items, item)
 	}
-	return "c(" + strings.Join(items, ",") + ")", "other", nil
+	return append(code[:begin], "c("+strings.Join(items, ",")+")"...), "other", nil
 }
 
 // rString quotes a string for R, which has no NUL bytes.

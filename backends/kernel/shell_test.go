@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -59,6 +60,33 @@ func FuzzShellReply(f *testing.F) {
 			t.Errorf("%q is %+v", body, r)
 		}
 	})
+}
+
+func TestRValue(t *testing.T) {
+	for value, want := range map[string]string{
+		`null`: `NULL`, `[]`: `list()`, `[null]`: `list(NULL)`, `[1,null,2.5]`: `c(1L,NA,2.5)`, `["NULL",null]`: `c("NULL",NA)`, `[[1,2],[3]]`: `list(c(1L,2L),c(3L))`,
+		`[null,{"a":[true,null]},"b"]`: `list(NULL,structure(list(c(TRUE,NA)),names=c("a")),"b")`, `{}`: `structure(list(),names=c(character()))`,
+		`{"a":1,"b":[null,"c"]}`: `structure(list(1L,c(NA,"c")),names=c("a","b"))`, `[-2147483648,1]`: `c(-2147483648,1L)`,
+	} {
+		if code, err := rValue([]byte(value)); code != want || err != nil {
+			t.Errorf("%s became %s, %v", value, code, err)
+		}
+	}
+}
+
+// TestRValueDeep takes no copy of a value for each level in which a program has nested it.
+func TestRValueDeep(t *testing.T) {
+	const size, depth = 64 << 10, 1000
+	for _, level := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
+		value := []byte(strings.Repeat(level[0], depth) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat(level[1], depth))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := rValue(value)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 32*size || err != nil {
+			t.Errorf("%d levels of %s around %d bytes took %d bytes, %v", depth, level[0], size, n, err)
+		}
+	}
 }
 
 func FuzzRValue(f *testing.F) {
