@@ -117,12 +117,12 @@ func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s
 	if known && now.image.ID == p.image.ID {
 		return s, nil
 	}
-	if s != nil {
-		s.Close()
-	}
 	b.mu.Lock()
 	delete(b.plans, p.poolKey()) // or more of the old image would be made
 	b.mu.Unlock()
+	if s != nil {
+		s.Close() // which fills the pool
+	}
 	p.image, p.title, p.warm = now.image, now.title, false
 	return b.startIdle(ctx, p, spec)
 }
