@@ -209,11 +209,11 @@ func (n *template) fork(ctx context.Context, child *initHandle, flags uint64) er
 func (n *template) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	n.cloning.Lock()
 	defer n.cloning.Unlock()
+	if err = stopped(ctx); err != nil { // it may have waited for another that got no answer
+		return nil, 0, err
+	}
 	if n.lost != nil {
 		return nil, 0, fmt.Errorf("it gave no answer before: %v", n.lost)
-	}
-	if err = stopped(ctx); err != nil {
-		return nil, 0, err
 	}
 	if n.foreign {
 		var cancel context.CancelFunc

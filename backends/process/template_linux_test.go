@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -278,5 +279,15 @@ echo x >/dev/null && head -c 3 /dev/zero | wc -c`)
 	after, err := os.Stat("/dev/null")
 	if err != nil || after.Mode() != before.Mode() || after.Sys().(*syscall.Stat_t).Uid >= firstUID {
 		t.Errorf("the host's /dev/null: was %v, is %v, of user %d; %v", before.Mode(), after.Mode(), after.Sys().(*syscall.Stat_t).Uid, err)
+	}
+}
+
+// TestLostAndCancelled asks a template that once gave no answer, for a start that has ended: why it has ended is what counts.
+func TestLostAndCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	one := &template{lost: os.ErrDeadlineExceeded}
+	if _, _, err := one.clone(ctx, 0, nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the cancellation", err)
 	}
 }
