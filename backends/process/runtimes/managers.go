@@ -21,6 +21,9 @@ type manager struct {
 	read      func(path string) ([]string, bool) // returns the versions that a file chooses
 }
 
+// maxVersions bounds the versions of one choice: each is looked for, and a file comes with a project.
+const maxVersions = 100
+
 // choose returns a shim's program in the first of the chosen versions that is installed.
 func (f *finder) choose(shim string, m manager) (target, how string, err error) {
 	from := m.variable
@@ -28,7 +31,7 @@ func (f *finder) choose(shim string, m manager) (target, how string, err error) 
 	if len(versions) == 0 {
 		versions, from = f.nearest(m)
 	}
-	for _, want := range versions {
+	for _, want := range versions[:min(len(versions), maxVersions)] {
 		if want == "system" {
 			break
 		}

@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -60,6 +61,28 @@ func TestPyenv(t *testing.T) {
 			h.want(t, "python", found{Path: prefix + "/bin/python3", Argv0: prefix + "/bin/python3", Why: c.why,
 				Prefixes: []string{prefix}, PathDirs: []string{prefix + "/bin"}})
 		})
+	}
+}
+
+// TestManyVersions has a project choose more versions than anybody has, none of which is installed.
+func TestManyVersions(t *testing.T) {
+	h := newHost(t)
+	root := "home/u/.pyenv/"
+	h.script(root+"shims/python3", pyenvShim)
+	h.program(root + "versions/3.12.1/bin/python3")
+	h.program("system/bin/python3")
+	var many strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&many, "4.%d\n", i)
+	}
+	h.file("home/u/project/.python-version", many.String(), 0o644)
+	h.onPath(root+"shims", "system/bin")
+	r, err := Find(t.Context(), "python", h.env)
+	if err != nil || !strings.HasSuffix(r.Path, "system/bin/python3") {
+		t.Fatalf("found %+v, %v; want the system's", r, err)
+	}
+	if size := len(r.Why); size > 64<<10 {
+		t.Errorf("the reason has %d bytes", size)
 	}
 }
 
