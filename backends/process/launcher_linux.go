@@ -63,7 +63,7 @@ func (b *Backend) startLauncher(context.Context) (*template, error) {
 		conn.Close()
 		return nil, fmt.Errorf("start the launcher: %w", err)
 	}
-	return &template{initHandle: &initHandle{
+	return &template{cloning: make(chan struct{}, 1), initHandle: &initHandle{
 		pid: cmd.Process.Pid, pidfd: os.NewFile(uintptr(pidfd), "launcher"), reap: cmd.Wait, control: conn, killTimeout: b.config.KillTimeout,
 	}}, nil
 }

@@ -32,12 +32,12 @@ import (
 type template struct {
 	*initHandle
 	warm.Use
-	states   []pathState // of the host's paths that its root shows
-	checking sync.Mutex  // guards the next two
-	checked  time.Time   // last comparison of states with the host
-	stale    bool        // a comparison has failed
-	cloning  sync.Mutex  // held for one request at a time
-	lost     error       // why a request got no answer, which may still come; guarded by cloning
+	states   []pathState   // of the host's paths that its root shows
+	checking sync.Mutex    // guards the next two
+	checked  time.Time     // last comparison of states with the host
+	stale    bool          // a comparison has failed
+	cloning  chan struct{} // has a token while a request is being answered
+	lost     error         // why a request got no answer, which may still come; guarded by cloning
 }
 
 // covers reports whether a sandbox's own file systems hide a path that the runtime needs.
@@ -64,7 +64,7 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 	if cgroup.Unified() {
 		b.cgroups.Find() // see spawnByLauncher
 	}
-	one := &template{initHandle: &initHandle{killTimeout: b.config.KillTimeout}, checked: time.Now()}
+	one := &template{cloning: make(chan struct{}, 1), initHandle: &initHandle{killTimeout: b.config.KillTimeout}, checked: time.Now()}
 	p := newPlan(136)
 	one.states = b.setUpTemplateRoot(p, one, r).states
 	enter(p)
@@ -207,8 +207,12 @@ func (n *template) fork(ctx context.Context, child *initHandle, flags uint64) er
 // ctx's deadline, for a zygote not so long, and then fails with [os.ErrDeadlineExceeded]; a cancellation does not end the
 // wait. After an error other than [forkError] all requests fail: a late answer would be taken for that of the next request.
 func (n *template) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
-	n.cloning.Lock()
-	defer n.cloning.Unlock()
+	select {
+	case n.cloning <- struct{}{}:
+		defer func() { <-n.cloning }()
+	case <-ctx.Done():
+		return nil, 0, stopped(ctx)
+	}
 	if err = stopped(ctx); err != nil { // it may have waited for another that got no answer
 		return nil, 0, err
 	}

@@ -286,8 +286,19 @@ echo x >/dev/null && head -c 3 /dev/zero | wc -c`)
 func TestLostAndCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	one := &template{lost: os.ErrDeadlineExceeded}
+	one := &template{cloning: make(chan struct{}, 1), lost: os.ErrDeadlineExceeded}
 	if _, _, err := one.clone(ctx, 0, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the cancellation", err)
+	}
+}
+
+// TestCancelledInLine cancels a start that waits behind one that gets no answer.
+func TestCancelledInLine(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	one := &template{cloning: make(chan struct{}, 1)}
+	one.cloning <- struct{}{}
+	if _, _, err := one.clone(ctx, 0, nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the context's error", err)
 	}
 }

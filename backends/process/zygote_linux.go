@@ -59,7 +59,7 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 	if err != nil {
 		return nil, err
 	}
-	one := &template{initHandle: child, checked: time.Now()}
+	one := &template{cloning: make(chan struct{}, 1), initHandle: child, checked: time.Now()}
 	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits, initHandle: child}
 	pipes, err := s.newPipes() // as programs have
 	if err != nil {

@@ -59,11 +59,11 @@ func TestZygoteStops(t *testing.T) {
 		all.Go(func() { alive(t, b, spec) })
 	}
 	all.Wait()
-	old.cloning.Lock()
+	old.cloning <- struct{}{}
 	if !errors.Is(old.lost, os.ErrDeadlineExceeded) {
 		t.Errorf("it was not waited for, or answered: %v", old.lost)
 	}
-	old.cloning.Unlock()
+	<-old.cloning
 	ends(t, old) // its children are gone, or going
 }
 
