@@ -130,22 +130,26 @@ func (c *Client) ask(ctx context.Context, method, path string, args url.Values, 
 
 // Stat describes a path.
 func (c *Client) Stat(ctx context.Context, path string) (e Entry, err error) {
-	return e, c.ask(ctx, http.MethodGet, "/stat", url.Values{"path": {path}}, nil, &e)
+	err = c.ask(ctx, http.MethodGet, "/stat", url.Values{"path": {path}}, nil, &e)
+	return e, err
 }
 
 // Mkdir makes a directory, with its parents.
 func (c *Client) Mkdir(ctx context.Context, path string) (e Entry, err error) {
-	return e, c.ask(ctx, http.MethodPost, "/mkdir", url.Values{"path": {path}}, nil, &e)
+	err = c.ask(ctx, http.MethodPost, "/mkdir", url.Values{"path": {path}}, nil, &e)
+	return e, err
 }
 
 // Move renames a file or a directory.
 func (c *Client) Move(ctx context.Context, from, to string) (e Entry, err error) {
-	return e, c.ask(ctx, http.MethodPost, "/move", url.Values{"path": {from}, "to": {to}}, nil, &e)
+	err = c.ask(ctx, http.MethodPost, "/move", url.Values{"path": {from}, "to": {to}}, nil, &e)
+	return e, err
 }
 
 // Compose writes the content of files into one, and removes them.
 func (c *Client) Compose(ctx context.Context, from []string, to string) (e Entry, err error) {
-	return e, c.ask(ctx, http.MethodPost, "/compose", url.Values{"path": from, "to": {to}}, nil, &e)
+	err = c.ask(ctx, http.MethodPost, "/compose", url.Values{"path": from, "to": {to}}, nil, &e)
+	return e, err
 }
 
 // Remove removes a file, or a directory with all that is in it. It is no error if there is none.
@@ -159,7 +163,8 @@ func (c *Client) Write(ctx context.Context, p Put, content io.Reader) (e Entry, 
 	if err != nil {
 		return e, err
 	}
-	return e, c.ask(ctx, http.MethodPut, "/file", url.Values{"put": {string(text)}}, io.NopCloser(content), &e)
+	err = c.ask(ctx, http.MethodPut, "/file", url.Values{"put": {string(text)}}, io.NopCloser(content), &e)
+	return e, err
 }
 
 // Read opens a file. The caller closes it.

@@ -45,7 +45,8 @@ func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, 
 
 // Unpack writes what a tar has into a directory, which is made if there is none: all of it, or with an error nothing but single files of it, each whole.
 func (c *Client) Unpack(ctx context.Context, dir string, l Links, content io.Reader) (u Unpacked, err error) {
-	return u, c.ask(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(content), &u)
+	err = c.ask(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(content), &u)
+	return u, err
 }
 
 // LeadsInside reports whether a link stays in the directory that it is in the tar of, as far as its words say: dots that lead up stand first,

@@ -54,7 +54,8 @@ func containers(socket string) (all []entry, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return all, json.Unmarshal(text, &all)
+	err = json.Unmarshal(text, &all)
+	return all, err
 }
 
 // removeContainers removes all, so that an engine ends at once and leaves no cgroups.
