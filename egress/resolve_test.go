@@ -343,14 +343,16 @@ func TestOneAsks(t *testing.T) {
 		}
 	})
 	hosttest.Until(t, "the name is asked for", func() bool { return z.questions.Load() > 0 })
+	var asking atomic.Int64
 	for range 100 {
 		all.Go(func() {
+			asking.Add(1)
 			if got, err := d.Resolve(t.Context(), "a.example"); err != nil || !sameSet(got, "198.51.100.1") {
 				t.Errorf("got %v %v", got, err)
 			}
 		})
 	}
-	time.Sleep(50 * time.Millisecond) // so that most have asked by now
+	hosttest.Until(t, "all ask", func() bool { return asking.Load() == 100 })
 	leave()
 	z.answers.Unlock()
 	all.Wait()
