@@ -172,6 +172,17 @@ func testMemory(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s, reserved %d GB, %s", o.Ended, o.Limit, made.Made>>30, made.Error)
 		}
 	})
+	t.Run("not as sanitizers do", func(t *testing.T) {
+		b.parallel(t)
+		if !b.o.Cgroup {
+			t.Skip("no cgroup, so each process's own memory is bounded")
+		}
+		// Theirs counts as memory to write to.
+		o := b.python(t, "import mmap\nmmap.mmap(-1, 1 << 44, mmap.MAP_PRIVATE | 0x4000)\nprint('all')") // MAP_NORESERVE
+		if o.Ended != backends.EndedOK || o.Stdout != "all\n" {
+			t.Errorf("ended %s %s: %s", o.Ended, o.Limit, o.Stderr)
+		}
+	})
 	t.Run("not without bound between two polls", func(t *testing.T) {
 		b.parallel(t)
 		if b.o.Cgroup || b.o.Memory {

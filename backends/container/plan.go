@@ -228,6 +228,7 @@ func sysctls() map[string]string {
 		"net.ipv4.ip_unprivileged_port_start": "0",
 		"net.ipv4.tcp_rmem":                   "4096 131072 131072", // bytes: the least, by default, at the most
 		"net.ipv4.tcp_wmem":                   "4096 16384 131072",
+		"net.ipv4.tcp_max_tw_buckets":         "8192",
 	}
 }
 

@@ -11,8 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -82,7 +85,7 @@ func TestLimitsOfEachProcess(t *testing.T) {
 	for name, hard := range map[string]uint64{
 		`processes +\S+`:  100, // 7, and what the interpreter needs
 		`cpu time`:        200, // the soft limit: wall time and cores bound what a program gives itself
-		`open files +\S+`: 4096, `core file size +\S+`: 1, `data size +\S+`: 4 << 30,
+		`open files +\S+`: 4096, `core file size +\S+`: 1,
 		`pending signals +\S+`: 1024, `msgqueue size +\S+`: 819200, `locked memory +\S+`: 64 << 10, `realtime priority +\S+`: 0,
 	} {
 		found := regexp.MustCompile(`(?m)^Max ` + name + ` +(\d+) `).FindStringSubmatch(out.String())
@@ -90,6 +93,26 @@ func TestLimitsOfEachProcess(t *testing.T) {
 			t.Errorf("no limit of %s in\n%s", name, out.String())
 		} else if n, err := strconv.ParseUint(found[1], 10, 64); err != nil || n > hard {
 			t.Errorf("%s: %s, want at most %d", name, found[1], hard)
+		}
+	}
+}
+
+// TestDataLimit has the limit of what a process may write to where no cgroup bounds memory, and none elsewhere.
+func TestDataLimit(t *testing.T) {
+	const ram = 96 << 20
+	limits := backends.Limits{RAM: ram}
+	for name, c := range map[string]struct {
+		s    sandbox
+		want uint64
+	}{
+		"a cgroup":                {sandbox{limits: limits, cgroup: &cgroup.Group{}}, unix.RLIM_INFINITY},
+		"a cgroup, of a session":  {sandbox{limits: limits, cgroup: &cgroup.Group{}, keep: true}, unix.RLIM_INFINITY},
+		"no cgroup":               {sandbox{limits: limits, tasks: 30}, ram + 1<<30},
+		"no cgroup, many threads": {sandbox{limits: limits, tasks: 300}, ram + 300<<23},
+		"no cgroup, of a session": {sandbox{limits: limits, keep: true}, 4 << 30},
+	} {
+		if got := c.s.data(); got != c.want {
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
 	}
 }

@@ -72,14 +72,17 @@ func limit(p *plan, s *sandbox, lasting bool) {
 	}
 }
 
-// data returns RLIMIT_DATA: four times the RAM limit, and at least 4 GiB. Where no cgroup bounds the memory between two
-// polls, and the limit can't be raised later, it is the RAM limit and 1 GiB, of which Node reserves about 150 MB at its
-// start and Java 500, or the stacks of all threads, 8 MiB each, if those are more.
+// data returns RLIMIT_DATA: none where a cgroup bounds the memory, for sanitizers reserve terabytes. Elsewhere, where nothing
+// bounds it between two polls, it is the RAM limit and 1 GiB, of which Node reserves about 150 MB at its start and Java 500, or
+// the stacks of all threads, 8 MiB each, if those are more; and four times the RAM limit, or 4 GiB, where that can be raised later.
 func (s *sandbox) data() uint64 {
-	if !s.cgroup.Enforces("memory") && !s.keep {
-		return uint64(s.limits.RAM) + max(1<<30, s.tasks<<23)
+	switch {
+	case s.cgroup.Enforces("memory"):
+		return unix.RLIM_INFINITY
+	case s.keep:
+		return max(4*uint64(s.limits.RAM), 4<<30)
 	}
-	return max(4*uint64(s.limits.RAM), 4<<30)
+	return uint64(s.limits.RAM) + max(1<<30, s.tasks<<23)
 }
 
 // within keeps r below the server's own hard limit, which a process without privilege can't raise.

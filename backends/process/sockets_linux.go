@@ -16,10 +16,12 @@ import (
 const socketBytes = 128 << 10
 
 // spareSockets bounds the buffers in a new network namespace; at is the prefix of its /proc. TCP's automatic growth ends
-// there, and the filter keeps programs from asking for more.
+// there, and the filter keeps programs from asking for more. What is left of a closed connection for a minute is kernel
+// memory, which no cgroup counts where the kernel answers for both ends: beyond the bound, nothing is left.
 func spareSockets(p *plan, at string) {
 	p.sysctl(at, "net/ipv4/tcp_rmem", fmt.Sprintf("4096 %d %[1]d", socketBytes))
 	p.sysctl(at, "net/ipv4/tcp_wmem", fmt.Sprintf("4096 16384 %d", socketBytes))
+	p.sysctl(at, "net/ipv4/tcp_max_tw_buckets", "8192")
 }
 
 // spareWatches bounds inotify in the sandbox's user namespace, for the sake of other sandboxes and of an ordinary user's

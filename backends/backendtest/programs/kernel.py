@@ -522,6 +522,141 @@ def aio_context():
     return "a context of asynchronous I/O"
 
 
+# What a call says that got as far as its arguments, which lack something on purpose.
+REACHED = (errno.EINVAL, errno.EFAULT, errno.ENODEV, errno.ENOTTY, errno.ENOTCONN, errno.EOPNOTSUPP)
+
+
+def _looked(what, call):
+    def f():
+        try:
+            call()
+        except OSError as e:
+            if e.errno in REACHED:
+                return "%s looked at its arguments: %s" % (what, e)
+            raise
+        return what + " worked"
+    return f
+
+
+def _built_in(f):
+    """What a kernel may lack says EINVAL then, as the filter does."""
+    def attack():
+        try:
+            return f()
+        except OSError as e:
+            if BARE and e.errno == errno.EINVAL:
+                raise OSError(errno.ENOSYS, "not in this kernel")
+            raise
+    return attack
+
+
+# Pages of 2^63 bytes, which there are nowhere: so nothing is taken from the pool.
+_HUGE = 63 << 26
+
+
+def _map(flags, fd=-1):
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    if libc.mmap(None, ctypes.c_size_t(2 << 20), 3, flags, fd, ctypes.c_long(0)) == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+add("huge_pages", _looked("mmap", lambda: _map(0x40022 | _HUGE)))
+add("huge_pages_shared", _looked("mmap", lambda: _map(0x40021 | _HUGE)))
+add("huge_pages_of_memory_file", _looked("memfd_create", lambda: os.memfd_create("x", 4)))
+add("huge_pages_of_memory_file_by_size", _looked("memfd_create", lambda: os.memfd_create("x", 4 | _HUGE)))
+add("huge_pages_of_system_v", _looked("shmget", lambda: syscall("shmget", 0, 2 << 20, 0o4600 | _HUGE)))
+add("secret_memory", lambda: "memfd_secret gave descriptor %d" % syscall(447, 0))
+
+
+def _option(family, kind, level, option, value=b""):
+    def call():
+        with socket.socket(family, kind) as s:
+            s.setsockopt(level, option, value)
+    return _looked("setsockopt %d, %d" % (level, option), call)
+
+
+_IN = socket.AF_INET, socket.AF_INET6
+add("tls_of_the_kernel", _option(_IN[0], socket.SOCK_STREAM, 6, 31))
+add("congestion_control", _option(_IN[0], socket.SOCK_STREAM, 6, 13))
+add("tcp_md5", _option(_IN[0], socket.SOCK_STREAM, 6, 14, bytes(8)))
+add("tcp_md5_extended", _option(_IN[1], socket.SOCK_STREAM, 6, 32, bytes(8)))
+add("ipsec_in_udp", _option(_IN[0], socket.SOCK_DGRAM, 17, 100, struct.pack("i", 2)))
+add("zero_copy", _option(_IN[0], socket.SOCK_STREAM, 1, 60, struct.pack("i", 1)))
+add("reserved_memory_of_sockets", _option(_IN[0], socket.SOCK_STREAM, 1, 73, struct.pack("i", 1 << 20)), bare=False)
+add("group_of_ipv4", _option(_IN[0], socket.SOCK_DGRAM, 0, 35, socket.inet_aton("239.1.2.3") + bytes(4) + struct.pack("i", 1)))
+add("group_of_ipv6", _option(_IN[1], socket.SOCK_DGRAM, 41, 20, socket.inet_pton(_IN[1], "ff02::1:2345") + struct.pack("i", 1)))
+add("group_by_number", _option(_IN[0], socket.SOCK_DGRAM, 0, 42))
+add("flow_label", _option(_IN[1], socket.SOCK_DGRAM, 41, 32))
+add("another_family", _option(_IN[1], socket.SOCK_STREAM, 41, 1, struct.pack("i", 2)))
+
+
+def _pair(family, kind, protocol):
+    """A pair of a family without pairs is made, and then thrown away."""
+    return _looked("socketpair", lambda: socket.socketpair(family, kind, protocol))
+
+
+add("pair_of_netlink", _pair(socket.AF_NETLINK, socket.SOCK_RAW, 16))
+add("pair_of_vsock", _pair(40, socket.SOCK_STREAM, 0))
+add("pair_of_alg", _pair(38, socket.SOCK_SEQPACKET, 0))
+add("pair_of_the_internet", _pair(socket.AF_INET, socket.SOCK_STREAM, 0))
+
+
+@attack
+def lease():
+    """Who opens the file for writing waits until it is given back."""
+    with open("leased", "w"):
+        pass
+    fd = os.open("leased", os.O_RDONLY)
+    fcntl.fcntl(fd, 1024, fcntl.F_RDLCK)
+    return "a file is leased"
+
+
+@attack
+def watch_by_fcntl():
+    fcntl.fcntl(os.open(".", os.O_RDONLY), 1026, 2)
+    return "a directory is watched"
+
+
+def _page():
+    page = mmap.mmap(-1, 4096)
+    return page, ctypes.addressof(ctypes.c_char.from_buffer(page))
+
+
+def _merged_memory():
+    page, at = _page()
+    syscall(28 if X86 else 233, at, 4096, 12)
+    return "pages are merged with those of others"
+
+
+def _named_memory():
+    page, at = _page()
+    syscall(157 if X86 else 167, 0x53564d41, 0, at, 4096, ctypes.c_char_p(b"a name"))
+    return "memory has a name"
+
+
+def _core_scheduling():
+    try:
+        syscall(157 if X86 else 167, 62, 1, 0, 0, 0)
+    except OSError as e:
+        if e.errno != errno.ENODEV:
+            raise
+        return "the kernel looked for threads of a core"
+    return "nobody else runs beside this"
+
+
+add("merged_memory", _built_in(_merged_memory))
+add("named_memory", _built_in(_named_memory))
+add("core_scheduling", _built_in(_core_scheduling))
+
+@attack
+def key_of_a_file_system():
+    return _looked("ioctl", lambda: syscall("ioctl", os.open("/usr", os.O_RDONLY), 0xc0506617, None))()
+
+
+add("waiting_connections", _setting("net/ipv4/tcp_max_tw_buckets", 0, 8192))
+
+
 # --- calls for administrators
 
 def _call(name, *args):

@@ -37,6 +37,16 @@ class Missing(Exception):
 
 
 @check
+def options_of_sockets():
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as s:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 1))
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 16)
+
+
+@check
 def threads():
     out = []
     ts = [threading.Thread(target=out.append, args=(i,)) for i in range(20)]

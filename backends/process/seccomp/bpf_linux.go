@@ -17,6 +17,8 @@ const (
 	enotty   = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOTTY)
 	noXattrs = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EOPNOTSUPP)
 	noFamily = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EAFNOSUPPORT)
+	noOption = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOPROTOOPT)
+	noMemory = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOMEM)
 	// pretended skips a call, which then seems to succeed.
 	pretended = uint32(unix.SECCOMP_RET_ERRNO)
 	// undecided passes a call to the next decision about it.
@@ -34,23 +36,27 @@ type decision struct {
 // conditions must all hold.
 type conditions []condition
 
-// condition holds when the bits of an argument that are in mask equal those of value.
+// condition holds when the bits of an argument that are in mask equal those of value, or when its low 32 bits are one of any.
 type condition struct {
 	arg         uint32
 	mask, value uint64
+	any         []uint32
 }
 
 // equal holds when all 64 bits are v.
-func equal(arg uint32, v uint64) condition { return condition{arg, ^uint64(0), v} }
+func equal(arg uint32, v uint64) condition { return masked(arg, ^uint64(0), v) }
 
-// low32 holds when the low 32 bits are v: the kernel ignores the others of some arguments.
-func low32(arg uint32, v uint32) condition { return condition{arg, 1<<32 - 1, uint64(v)} }
+// masked holds when the bits that are in mask equal those of v.
+func masked(arg uint32, mask, v uint64) condition { return condition{arg: arg, mask: mask, value: v} }
+
+// low32 holds when the low 32 bits are one of values: the kernel ignores the others of some arguments.
+func low32(arg uint32, values ...uint32) condition { return condition{arg: arg, any: values} }
 
 // without holds when none of the bits is set.
-func without(arg uint32, bits uint64) condition { return condition{arg, bits, 0} }
+func without(arg uint32, bits uint64) condition { return masked(arg, bits, 0) }
 
 // with holds when all of the bits are set.
-func with(arg uint32, bits uint64) condition { return condition{arg, bits, bits} }
+func with(arg uint32, bits uint64) condition { return masked(arg, bits, bits) }
 
 // assemble returns the instructions that follow when the call's number matches, and is in the accumulator.
 func (d decision) assemble() (list []netbpf.Instruction) {
@@ -67,6 +73,7 @@ func (d decision) assemble() (list []netbpf.Instruction) {
 func (all conditions) assemble(match uint32) []netbpf.Instruction {
 	list := []netbpf.Instruction{netbpf.RetConstant{Val: match}}
 	for _, c := range slices.Backward(all) {
+		list = append(c.isAny(len(list)), list...)
 		for half := range uint32(2) { // of seccomp_data.args, the low one first
 			mask, value := uint32(c.mask>>(32*half)), uint32(c.value>>(32*half))
 			if mask == 0 {
@@ -82,6 +89,21 @@ func (all conditions) assemble(match uint32) []netbpf.Instruction {
 			}
 			list = append(test, list...)
 		}
+	}
+	return list
+}
+
+// isAny compares the low half of an argument with each of any, and skips the rest instructions that follow if none equals it.
+func (c condition) isAny(rest int) (list []netbpf.Instruction) {
+	for i, value := range slices.Backward(c.any) {
+		test := netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: value, SkipTrue: uint8(len(list))}
+		if i == len(c.any)-1 {
+			test.SkipFalse = uint8(rest)
+		}
+		list = append([]netbpf.Instruction{test}, list...)
+	}
+	if len(list) > 0 {
+		list = append([]netbpf.Instruction{netbpf.LoadAbsolute{Off: 16 + 8*c.arg, Size: 4}}, list...)
 	}
 	return list
 }

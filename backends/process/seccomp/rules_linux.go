@@ -20,7 +20,7 @@ var forbidden = []string{
 	"open_by_handle_at", "name_to_handle_at", "unshare", "setns", "mount", "umount2", "pivot_root",
 	"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "chroot",
 	"fanotify_init", "fanotify_mark", "quotactl", "syslog", "acct", "reboot", "swapon", "swapoff",
-	"vhangup", "socket", "clone", "clone3", "ioctl", "ioprio_set", "modify_ldt",
+	"vhangup", "socket", "socketpair", "clone", "clone3", "ioctl", "ioprio_set", "modify_ldt",
 }
 
 // newNamespaces are the flags with which clone would make a namespace.
@@ -54,6 +54,9 @@ func (k Kind) replies() map[string]uint32 {
 	for _, name := range k.absent() {
 		replies[name] = enosys
 	}
+	if !k.WritesHost { // nothing of a sandbox is on a disk; and the calls write what all of the host have changed, or wait for it
+		replies["sync"], replies["syncfs"] = pretended, pretended
+	}
 	if !k.Notifies {
 		return replies
 	}
@@ -79,8 +82,11 @@ func (k Kind) absent() []string {
 }
 
 // rare are calls with a fallback in every program: the older asynchronous I/O, whose contexts are counted for the whole
-// host (fs.aio-max-nr), and two recent ones.
-var rare = []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "vmsplice", "futex_waitv"}
+// host (fs.aio-max-nr), memory that the kernel takes out of its own map in pieces, for good, what of others' files is in
+// memory, and two recent ones.
+var rare = []string{
+	"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "memfd_secret", "cachestat", "vmsplice", "futex_waitv",
+}
 
 // mobysList returns the calls that Docker permits to a container without capabilities on this kernel, without the forbidden
 // ones. Names that this architecture does not have are left out.
@@ -128,7 +134,7 @@ func conditionsOf(args []specs.LinuxSeccompArg) (list conditions, err error) {
 		case specs.OpEqualTo:
 			list = append(list, equal(uint32(a.Index), a.Value))
 		case specs.OpMaskedEqual:
-			list = append(list, condition{uint32(a.Index), a.Value, a.ValueTwo})
+			list = append(list, masked(uint32(a.Index), a.Value, a.ValueTwo))
 		default:
 			return nil, fmt.Errorf("unknown condition %s", a.Op)
 		}
@@ -149,18 +155,28 @@ func ours(k Kind) []decision {
 		}
 	}
 	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and n_gsm made programs root.
-	ioctl := decision{"ioctl", []conditions{{low32(1, unix.TIOCSTI)}, {low32(1, unix.TIOCLINUX)}, {low32(1, unix.TIOCSETD)}}, eperm, allowed}
+	// A file system keeps keys for the whole host, and gives them to whoever has one of its files open for reading.
+	ioctl := decision{"ioctl", []conditions{{low32(1, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.FS_IOC_ADD_ENCRYPTION_KEY)}}, eperm, allowed}
 	if k.Notifies {
-		ioctl = decision{"ioctl", safeIoctls(), allowed, enotty}
+		ioctl = decision{"ioctl", []conditions{{low32(1, safeIoctls...)}}, allowed, enotty}
 	}
-	list := []decision{
-		{"clone", clone, allowed, eperm}, ioctl,
-		{"setsockopt", socketOptions(socketFilters), eperm, undecided},
-		{"setsockopt", socketOptions(buffers), pretended, allowed},
-	}
+	list := append(hugePages(),
+		ioctl,
+		decision{"fcntl", []conditions{{low32(1, leases...)}}, einval, allowed},
+		// Pages that are merged with equal ones of other processes tell by their time what those hold.
+		decision{"madvise", []conditions{{low32(2, unix.MADV_MERGEABLE)}}, einval, allowed},
+		decision{"clone", clone, allowed, eperm},
+		decision{"setsockopt", refusedOptions(), noOption, undecided},
+		decision{"setsockopt", []conditions{{low32(1, unix.SOL_SOCKET), low32(2, buffers...)}}, pretended, allowed},
+		// socketpair makes sockets of any family before it finds that they have no pairs.
+		decision{"socketpair", []conditions{{equal(0, unix.AF_UNIX)}}, allowed, noFamily},
+		// Sanitizers start anew without randomness of addresses, where theirs are taken.
+		decision{"personality", []conditions{{equal(0, addrNoRandomize)}}, allowed, undecided},
+	)
 	// A program of BPF takes memory of the kernel's that no cgroup counts, see socketFilters; and libseccomp takes EINVAL for
-	// a kernel without.
-	refused := []conditions{{low32(0, unix.PR_SET_SECCOMP)}}
+	// a kernel without. A cookie of core scheduling keeps the neighbouring thread of a core idle, which is others' CPU time.
+	// Names of memory are the kernel's, and uncounted.
+	refused := []conditions{{low32(0, unix.PR_SET_SECCOMP, unix.PR_SCHED_CORE, unix.PR_SET_VMA)}}
 	if !k.Affinity {
 		// The watcher must be able to read every process's memory use, which 1 permits.
 		refused = append(refused, conditions{low32(0, unix.PR_SET_DUMPABLE), low32(1, 0)})
@@ -184,17 +200,29 @@ func ours(k Kind) []decision {
 	return list
 }
 
+const addrNoRandomize = 0x40000 // linux/personality.h, not in x/sys
+
+// hugePages refuse the host's pool of huge pages, which the memory cgroup does not count, in whatever size: to programs, the
+// pool is empty.
+func hugePages() []decision {
+	const shmHugeTLB = 0o4000 // linux/shm.h, not in x/sys
+	return []decision{
+		{"mmap", []conditions{{with(3, unix.MAP_HUGETLB)}}, noMemory, allowed},
+		{"memfd_create", []conditions{{with(1, unix.MFD_HUGETLB)}}, noMemory, allowed},
+		{"shmget", []conditions{{with(2, shmHugeTLB)}}, noMemory, undecided},
+	}
+}
+
+// leases are the commands of fcntl by which a program keeps others, who open a file of its user, waiting (lease-break-time),
+// F_SETDELEG among them, or is told what happens in a directory.
+var leases = []uint32{unix.F_SETLEASE, unix.F_NOTIFY, 1040}
+
 // safeIoctls are requests of terminals, pipes and descriptors. Others change attributes of files that are open for reading,
 // or control a file system.
-func safeIoctls() (list []conditions) {
-	const fionclex, fioclex, fionbio, fioasync, fioqsize = 0x5450, 0x5451, 0x5421, 0x5452, 0x5460 // asm-generic/ioctls.h, not in x/sys
-	for _, request := range []uint32{
-		unix.TCGETS, unix.TCSETS, unix.TCSETSW, unix.TCSETSF, unix.TCSBRK, unix.TCFLSH, unix.TIOCGPGRP, unix.TIOCSPGRP, unix.TIOCOUTQ,
-		unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCSCTTY, unix.TIOCSPTLCK, unix.TIOCGPTPEER, unix.TIOCINQ, unix.TIOCGSID, fionbio, fionclex, fioclex, fioasync, fioqsize,
-	} {
-		list = append(list, conditions{low32(1, request)})
-	}
-	return list
+var safeIoctls = []uint32{
+	unix.TCGETS, unix.TCSETS, unix.TCSETSW, unix.TCSETSF, unix.TCSBRK, unix.TCFLSH, unix.TIOCGPGRP, unix.TIOCSPGRP, unix.TIOCOUTQ,
+	unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCSCTTY, unix.TIOCSPTLCK, unix.TIOCGPTPEER, unix.TIOCINQ, unix.TIOCGSID,
+	0x5421, 0x5450, 0x5451, 0x5452, 0x5460, // FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE of asm-generic/ioctls.h, not in x/sys
 }
 
 // socketFilters are the options that attach a program of BPF to a socket, or lock an attached one. Each is compiled into
@@ -206,12 +234,22 @@ var socketFilters = []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_
 // the kernel does for sizes above its maximum; getsockopt returns the real size.
 var buffers = []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_RCVLOWAT}
 
-// socketOptions are the conditions for any of these options of a socket.
-func socketOptions(which []uint32) (list []conditions) {
-	for _, option := range which {
-		list = append(list, conditions{low32(1, unix.SOL_SOCKET), low32(2, option)})
+// refusedOptions match the options of sockets that take from a table or pool of the whole host, or lead to a part of the
+// kernel that programs without a network have no use for. The answer is that of a kernel without them.
+func refusedOptions() []conditions {
+	const tcpAO, flowLabel = 38, 32 // TCP_AO_ADD_KEY, IPV6_FLOWLABEL_MGR: not in x/sys
+	// A group that is joined is kernel memory that no cgroup counts, and looked for under a lock of all networks (RTNL).
+	groups := []uint32{unix.MCAST_JOIN_GROUP, unix.MCAST_JOIN_SOURCE_GROUP, unix.MCAST_MSFILTER}
+	return []conditions{
+		// Memory that is reserved counts in the host's pool (tcp_mem) at once.
+		{low32(1, unix.SOL_SOCKET), low32(2, append(slices.Clone(socketFilters), unix.SO_RESERVE_MEM, unix.SO_ZEROCOPY)...)},
+		// The first leads to kTLS, the second to whatever module there is, and others switch code of the whole kernel.
+		{low32(1, unix.SOL_TCP), low32(2, unix.TCP_ULP, unix.TCP_CONGESTION, unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, tcpAO)},
+		{low32(1, unix.IPPROTO_UDP), low32(2, unix.UDP_ENCAP)}, // IPsec and L2TP
+		{low32(1, unix.IPPROTO_IP), low32(2, append(slices.Clone(groups), unix.IP_ADD_MEMBERSHIP, unix.IP_ADD_SOURCE_MEMBERSHIP, unix.IP_MSFILTER)...)},
+		// Labels of flows are 4,096 for all networks of the host.
+		{low32(1, unix.IPPROTO_IPV6), low32(2, append(slices.Clone(groups), unix.IPV6_JOIN_GROUP, unix.IPV6_JOIN_ANYCAST, flowLabel, unix.IPV6_ADDRFORM)...)},
 	}
-	return list
 }
 
 // itself matches calls that change the caller, which is number 0, and no other process.
@@ -278,10 +316,10 @@ func (k Kind) sockets() []conditions {
 	const kind = 15 // the low four bits are the type; flags such as SOCK_CLOEXEC are above
 	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
 		for _, protocol := range []uint64{0, unix.IPPROTO_TCP} {
-			list = append(list, conditions{equal(0, family), equal(2, protocol), {1, kind, unix.SOCK_STREAM}})
+			list = append(list, conditions{equal(0, family), equal(2, protocol), masked(1, kind, unix.SOCK_STREAM)})
 		}
 		for _, protocol := range []uint64{0, unix.IPPROTO_UDP} {
-			list = append(list, conditions{equal(0, family), equal(2, protocol), {1, kind, unix.SOCK_DGRAM}})
+			list = append(list, conditions{equal(0, family), equal(2, protocol), masked(1, kind, unix.SOCK_DGRAM)})
 		}
 	}
 	return list
