@@ -102,16 +102,19 @@ func TestDataLimit(t *testing.T) {
 	const ram = 96 << 20
 	limits := backends.Limits{RAM: ram}
 	for name, c := range map[string]struct {
-		s    sandbox
-		want uint64
+		group *cgroup.Group
+		keep  bool
+		tasks uint64
+		want  uint64
 	}{
-		"a cgroup":                {sandbox{limits: limits, cgroup: &cgroup.Group{}}, unix.RLIM_INFINITY},
-		"a cgroup, of a session":  {sandbox{limits: limits, cgroup: &cgroup.Group{}, keep: true}, unix.RLIM_INFINITY},
-		"no cgroup":               {sandbox{limits: limits, tasks: 30}, ram + 1<<30},
-		"no cgroup, many threads": {sandbox{limits: limits, tasks: 300}, ram + 300<<23},
-		"no cgroup, of a session": {sandbox{limits: limits, keep: true}, 4 << 30},
+		"a cgroup":                {&cgroup.Group{}, false, 30, unix.RLIM_INFINITY},
+		"a cgroup, of a session":  {&cgroup.Group{}, true, 30, unix.RLIM_INFINITY},
+		"no cgroup":               {nil, false, 30, ram + 1<<30},
+		"no cgroup, many threads": {nil, false, 300, ram + 300<<23},
+		"no cgroup, of a session": {nil, true, 30, 4 << 30},
 	} {
-		if got := c.s.data(); got != c.want {
+		s := &sandbox{limits: limits, keep: c.keep, tasks: c.tasks, initHandle: &initHandle{cgroup: c.group}}
+		if got := s.data(); got != c.want {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
 	}

@@ -38,6 +38,10 @@ class Missing(Exception):
 
 @check
 def options_of_sockets():
+    try:
+        socket.socket().close()
+    except OSError:
+        raise Missing("sockets of the internet")
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as s:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
