@@ -70,8 +70,21 @@ func (h Hidden) Check(asked, real Spec) error {
 	return nil
 }
 
-// Covers returns the places to cover within a mount whose links were followed.
+// Submount is what is mounted below a path of the host.
+type Submount struct {
+	Path   string
+	File   bool // it is no directory
+	Closed bool // a file system of the kernel's own, such as proc, or one that this process can't enter
+}
+
+// Covers returns the places to cover within a mount whose links were followed: of hidden files, and of the kernel's own
+// file systems, which would show the host.
 func (h Hidden) Covers(m Mount) (list []Cover) {
+	for _, sub := range Submounts(m.Host) {
+		if rest, err := filepath.Rel(m.Host, sub.Path); err == nil && sub.Closed {
+			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), !sub.File})
+		}
+	}
 	for _, place := range h.places {
 		if !paths.Below(place, m.Host) {
 			continue
@@ -87,9 +100,9 @@ func (h Hidden) Covers(m Mount) (list []Cover) {
 
 // Uncovered refuses mounts with hidden files in them, for a backend that can't cover anything.
 func (h Hidden) Uncovered(spec Spec, why string) error {
-	for _, m := range append(slices.Clone(spec.Mounts), spec.Workspace) {
+	for _, m := range append(slices.Clone(spec.Mounts), Mount{Host: spec.Workspace.Host, Inside: spec.Workspace.Host}) {
 		if covers := h.Covers(m); m.Host != "" && len(covers) > 0 {
-			return RefuseMount(m.Host, "holds files of sandboxmcp's own, which "+why)
+			return RefuseMount(m.Host, "holds "+covers[0].Inside+", which programs may not see, and which "+why)
 		}
 	}
 	return nil

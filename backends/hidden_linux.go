@@ -3,6 +3,7 @@ package backends
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
@@ -10,6 +11,7 @@ import (
 
 // mounted is one entry of mountinfo: proc_pid_mountinfo(5).
 type mounted struct {
+	id     uint64
 	device string // "major:minor" of the file system
 	root   string // the directory of it that is mounted
 	point  string // the mount point
@@ -24,7 +26,8 @@ func mountTable() (table []mounted) {
 		own, super, _ := strings.Cut(line, " - ")
 		kind, _, _ := strings.Cut(super, " ")
 		if f := strings.Fields(own); len(f) > 4 {
-			table = append(table, mounted{f[2], plain.Replace(f[3]), plain.Replace(f[4]), kind})
+			id, _ := strconv.ParseUint(f[0], 10, 64)
+			table = append(table, mounted{id, f[2], plain.Replace(f[3]), plain.Replace(f[4]), kind})
 		}
 	}
 	return table

@@ -59,6 +59,9 @@ func resolveMount(host string, sockets []string) (string, error) {
 			return "", RefuseMount(host, "would show the host's devices")
 		}
 	}
+	if kind := kernelKind(real); kind != "" {
+		return "", RefuseMount(host, "would show the host's kernel: its file system is of the kind "+kind)
+	}
 	for _, s := range sockets {
 		if paths.Within(s, real) {
 			return "", RefuseMount(host, "would show "+s+", the control socket of a container engine")

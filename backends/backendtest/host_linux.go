@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // canaryProcess starts a process of the host that programs must not see or reach. It has word as
@@ -110,4 +112,24 @@ func sendRoot(fd int) error {
 	}
 	defer unix.Close(dir)
 	return unix.Sendmsg(fd, []byte("x"), unix.UnixRights(dir), nil, 0)
+}
+
+// mounter returns a function that mounts a new file system of the host until the test has ended.
+func mounter(t testing.TB) func(kind, at string, readOnly bool) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		hosttest.Missing(t, "root", "only root mounts file systems of the host")
+	}
+	return func(kind, at string, readOnly bool) {
+		t.Helper()
+		if err := unix.Mount(kind, at, kind, 0, ""); err != nil {
+			hosttest.Missing(t, "mounts", "mount "+kind+": "+err.Error())
+		}
+		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
+		if readOnly {
+			if err := unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

@@ -21,3 +21,8 @@ func sharedObjects(t testing.TB, _ string) map[string]any {
 }
 
 func sendRoot(int) error { return errors.ErrUnsupported }
+
+func mounter(t testing.TB) func(kind, at string, readOnly bool) {
+	t.Skip("mounts of the host need Linux")
+	return nil
+}

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,6 +92,8 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 		}
 		os.Remove("/dev/shm/owned")
 	})
+	t.Run("files with rights of their own", func(t *testing.T) { testRights(t, b) })
+	t.Run("what is mounted below", func(t *testing.T) { testSubmounts(t, b) })
 	t.Run("workspace", func(t *testing.T) { testWorkspace(t, b) })
 	t.Run("refused", func(t *testing.T) {
 		dir := shared(t)
@@ -118,6 +121,84 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 			}
 		}
 	})
+}
+
+// testRights has files that give their rights to whoever runs them: what a program writes through a mapping leaves them theirs.
+func testRights(t *testing.T, b *bench) {
+	for name, mode := range map[string]os.FileMode{"set-user-ID": os.ModeSetuid, "set-group-ID": os.ModeSetgid} {
+		dir := shared(t)
+		file := filepath.Join(dir, "a/b/tool")
+		os.MkdirAll(filepath.Dir(file), 0o755)
+		os.WriteFile(file, []byte("tool"), 0o755)
+		if err := os.Chmod(file, mode|0o777); err != nil {
+			t.Fatal(err)
+		}
+		mounted, workspace := b.spec("shell"), b.spec("shell")
+		mounted.Mounts = []backends.Mount{{Host: dir, Inside: "/data", Write: true}}
+		workspace.Workspace = backends.Mount{Host: dir, Write: true}
+		for _, spec := range []backends.Spec{mounted, workspace} {
+			s, err := b.backend.Start(t.Context(), spec)
+			if err == nil {
+				s.Close()
+			}
+			if refusal, is := errors.AsType[*backends.Refusal](err); !is || !strings.Contains(refusal.Reason, file) {
+				t.Errorf("%s: got %v, want a refusal that names the file", name, err)
+			}
+		}
+		mounted.Mounts[0].Write = false
+		exec(t, b.start(t, mounted), "bash", "-c", "cat /data/a/b/tool").ok(t)
+	}
+	dir := shared(t)
+	if err := os.Chmod(dir, os.ModeSetgid|0o777); err != nil { // a project's, whose files are its group's
+		t.Fatal(err)
+	}
+	spec := b.spec("shell")
+	spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data", Write: true}}
+	exec(t, b.start(t, spec), "bash", "-c", "echo x >/data/given").ok(t)
+}
+
+// testSubmounts shows directories in which the host has mounted others: these are seen, or nothing is, and not what they hide.
+func testSubmounts(t *testing.T, b *bench) {
+	dir := shared(t)
+	mount := mounter(t)
+	for _, name := range []string{"m", "m2", "closed", "proc"} {
+		os.Mkdir(filepath.Join(dir, name), 0o777)
+		os.Chmod(filepath.Join(dir, name), 0o777)
+		os.WriteFile(filepath.Join(dir, name, "hidden"), []byte("hidden"), 0o666)
+	}
+	mount("tmpfs", filepath.Join(dir, "m"), false)
+	os.WriteFile(filepath.Join(dir, "m/shown"), []byte("shown"), 0o666)
+	os.Chmod(filepath.Join(dir, "m/shown"), 0o666)
+	os.Mkdir(filepath.Join(dir, "m/deep"), 0o755)
+	mount("tmpfs", filepath.Join(dir, "m/deep"), false)
+	mount("tmpfs", filepath.Join(dir, "closed"), true)
+	mount("proc", filepath.Join(dir, "proc"), false)
+	mounted, workspace := b.spec("shell"), b.spec("shell")
+	mounted.Mounts = []backends.Mount{{Host: dir, Inside: "/data"}}
+	workspace.Workspace = backends.Mount{Host: dir}
+	for _, write := range []bool{false, true} {
+		mounted.Mounts[0].Write, workspace.Workspace.Write = write, write
+		for at, spec := range map[string]backends.Spec{"/data": mounted, "/workspace": workspace} {
+			o := exec(t, b.start(t, spec), "bash", "-c", `cd "$0"; cat */hidden; cat m/shown; ls proc; (echo x >closed/new); ls m2`, at)
+			if o.Stdout != "hiddenshownhidden\n" { // of m2, where nothing is mounted
+				t.Errorf("%s, writable %v: got %q, %q", at, write, o.Stdout, o.Stderr)
+			}
+			if !write {
+				exec(t, b.start(t, spec), "bash", "-c", `cd "$0"; (echo x >m/new); (echo x >m/shown); (echo x >m/deep/new)`, at)
+			}
+		}
+	}
+	for _, name := range []string{"m/new", "m/deep/new", "closed/new"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s was made", name)
+		}
+	}
+	sees(t, dir, "m/shown", "shown")
+	mounted.Mounts[0] = backends.Mount{Host: filepath.Join(dir, "proc"), Inside: "/data"}
+	if s, err := b.backend.Start(t.Context(), mounted); err == nil {
+		s.Close()
+		t.Error("the host's processes can be shown")
+	}
 }
 
 func testWorkspace(t *testing.T, b *bench) {

@@ -3,10 +3,15 @@ package container
 import (
 	"fmt"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
+
+// maxBinds bounds the binds of a container, with those of what is mounted below them.
+const maxBinds = 100
 
 // mounts checks the request's mounts and returns the engine's binds, with all links on the host resolved, and the
 // directories in them to cover. A file is covered by the engine's /dev/null.
@@ -32,6 +37,12 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 	}
 	for _, m := range all {
 		binds = append(binds, Bind(m))
+		if !m.Write {
+			binds = append(binds, below(m)...)
+		}
+	}
+	if len(binds) > maxBinds {
+		return nil, nil, backends.Refuse(fmt.Sprintf("mount: %d file systems are mounted below what is to be shown", len(binds)-len(all)), "show a directory with fewer")
 	}
 	for _, m := range all {
 		for _, c := range hidden.Covers(m) {
@@ -43,4 +54,14 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 		}
 	}
 	return binds, covers, nil
+}
+
+// below returns what is mounted below a read-only mount as binds of their own: to engines, read-only is about the one mount.
+func below(m backends.Mount) (binds []Bind) {
+	for _, sub := range backends.Submounts(m.Host) {
+		if rest, err := filepath.Rel(m.Host, sub.Path); err == nil && !sub.Closed {
+			binds = append(binds, Bind{Host: sub.Path, Inside: path.Join(m.Inside, filepath.ToSlash(rest))})
+		}
+	}
+	return binds
 }

@@ -71,6 +71,11 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	if p.user, err = chooseUser(b.Name(), s.Info, s.us, p.binds); err != nil {
 		return nil, err
 	}
+	for _, bind := range p.binds {
+		if err := backends.CheckRights(ctx, backends.Mount(bind), p.user.onHost(s.Info, s.us)); err != nil {
+			return nil, err
+		}
+	}
 	if len(p.binds) == 0 {
 		p.user = p.unprivileged()
 	}

@@ -22,6 +22,17 @@ type identity struct {
 
 func (i identity) String() string { return fmt.Sprintf("%d:%d", i.uid, i.gid) }
 
+// onHost returns the number that the user has on the host, -1 for one whom no file belongs to.
+func (i identity) onHost(info Info, us serverUser) int {
+	switch {
+	case i.keep:
+		return us.uid
+	case info.UserNS || info.Rootless:
+		return -1
+	}
+	return i.uid
+}
+
 // The numbers of users that an engine does not map: a range that no distribution and no container manager
 // gives out (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused).
 const (

@@ -166,7 +166,7 @@ func cover(volume string, ours []string) string {
 }
 
 // mounts are the binds of the host's paths. An engine since 25 makes a directory read-only with everything that is
-// mounted below it, and must not fall back to less; before, mounts below would stay writable, so they are left out.
+// mounted below it, and must not fall back to less; before, only those mounts are that are binds of their own.
 func (l *link) mounts(binds []container.Bind) []mount.Mount {
 	var all []mount.Mount
 	for _, b := range binds {
@@ -175,7 +175,6 @@ func (l *link) mounts(binds []container.Bind) []mount.Mount {
 			m.Type = mount.TypeBind
 			m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate}
 			m.BindOptions.ReadOnlyForceRecursive = !b.Write && l.recursive()
-			m.BindOptions.NonRecursive = !b.Write && !l.recursive()
 		} else {
 			m.Type = mount.TypeVolume
 			m.VolumeOptions = &mount.VolumeOptions{NoCopy: true}

@@ -135,12 +135,8 @@ func (s *spec) mount(c container.Container) {
 			s.Volumes = append(s.Volumes, volume{Name: b.Host, Dest: b.Inside, Options: append(options, "nocopy")}) // of the image's files
 			continue
 		}
-		// What is mounted below would stay writable: "ro" is about the one mount alone.
-		kind := "bind"
-		if b.Write {
-			kind = "rbind"
-		}
-		s.Mounts = append(s.Mounts, specs.Mount{Destination: b.Inside, Type: "bind", Source: b.Host, Options: append(options, kind)})
+		// What is mounted below is read-only by binds of its own: "ro" is about the one mount alone.
+		s.Mounts = append(s.Mounts, specs.Mount{Destination: b.Inside, Type: "bind", Source: b.Host, Options: append(options, "rbind")})
 	}
 	for _, t := range c.Tmpfs {
 		mounted[path.Clean(t.Path)] = true

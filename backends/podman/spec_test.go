@@ -59,7 +59,7 @@ func TestMounts(t *testing.T) {
 	}
 	has("/data", "ro", "noexec", "nosuid", "nodev", "notmpcopyup")
 	has("/workspace", "rw", "size=5", "mode=0700", "noexec")
-	has("/in", "ro", "bind", "nosuid", "nodev")
+	has("/in", "ro", "rbind", "nosuid", "nodev")
 	has("/out", "rw", "rbind")
 	has(secrets, "ro")
 	if len(s.Volumes) != 1 || s.Volumes[0].Name != "name" || !slices.Contains(s.Volumes[0].Options, "ro") {

@@ -29,6 +29,7 @@ type Backend struct {
 	launchers   *warm.Templates[*template]
 	preSpawned  *preSpawned // nil if each sandbox is made on request
 	teardowns   teardowns
+	mounts      mountChanges
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // interpreters by language
@@ -138,6 +139,7 @@ func (b *Backend) Close() error {
 	}
 	b.launchers.Close()
 	b.cgroups.Close()
+	b.mounts.close()
 	b.closeWork()
 	b.uids.close()
 	return nil

@@ -28,6 +28,7 @@ type initHandle struct {
 	control     *net.UnixConn
 	cgroup      *cgroup.Group
 	template    *template     // that forked it
+	outdated    func() bool   // whether the host's mounts have changed since; nil if a template forked it
 	rooted      bool          // its root directory is a sandbox's since the fork
 	foreign     bool          // not package launch's PID 1, but a zygote's
 	subreaper   bool          // without a PID namespace
@@ -75,6 +76,8 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 	beside.Go(func() { b.warmLauncher(ctx) })
 	child, err := b.newInitHandle()
 	child.subreaper = flags&unix.CLONE_NEWPID == 0
+	mounts := b.mounts.count()
+	child.outdated = func() bool { return b.mounts.count() != mounts }
 	if err == nil {
 		child.cgroup, err = b.cgroups.Make()
 	}

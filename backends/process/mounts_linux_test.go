@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,92 @@ func TestMountsOfTheHost(t *testing.T) {
 			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "would show") {
 				t.Errorf("%s: got %v", name, err)
 			}
+		}
+	}
+}
+
+// TestRightsOfFiles has root show a directory with files that belong to its owner and have rights of their own.
+func TestRightsOfFiles(t *testing.T) {
+	dir, b := t.TempDir(), newBackend(t, Config{})
+	tool := filepath.Join(dir, "tool")
+	spec := backends.Spec{ID: "rights", Language: "shell", Mounts: []backends.Mount{{Host: dir, Inside: "/data", Write: true}}}
+	for name, c := range map[string]struct {
+		mode  os.FileMode
+		caps  bool
+		owner int // 0 is the directory's
+		want  bool
+	}{
+		"plain":                  {0o755, false, 0, true},
+		"set-user-ID":            {os.ModeSetuid | 0o755, false, 0, false},
+		"closed to its owner":    {os.ModeSetuid | 0o555, false, 0, false}, // who can open it by an access control list
+		"set-group-ID":           {os.ModeSetgid | 0o755, false, 0, false},
+		"capabilities":           {0o755, true, 0, false},
+		"another user's":         {os.ModeSetuid | 0o755, false, 4711, true},
+		"another user's, shared": {os.ModeSetuid | 0o775, false, 4711, false},
+	} {
+		if (c.caps || c.owner != 0) && os.Geteuid() != 0 {
+			continue
+		}
+		os.Remove(tool)
+		err := os.WriteFile(tool, []byte("tool"), 0o700)
+		if c.owner != 0 && err == nil {
+			err = os.Chown(tool, c.owner, c.owner)
+		}
+		if err == nil {
+			err = os.Chmod(tool, c.mode)
+		}
+		if c.caps && err == nil { // struct vfs_ns_cap_data: revision 2, CAP_NET_BIND_SERVICE
+			err = unix.Setxattr(tool, "security.capability", append([]byte{1, 0, 0, 2, 0, 4}, make([]byte, 14)...), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := b.Start(t.Context(), spec)
+		if err == nil {
+			s.Close()
+		}
+		if refusal, is := errors.AsType[*backends.Refusal](err); (err == nil) != c.want || err != nil && (!is || !strings.Contains(refusal.Reason, tool)) {
+			t.Errorf("%s: got %v, want it shown: %v", name, err, c.want)
+		}
+	}
+}
+
+// TestFlagsOfMounts reads the flags of mounts of the host, and of what the host has mounted below: none of them makes a file
+// of another user run as that user, or opens a device.
+func TestFlagsOfMounts(t *testing.T) {
+	dir, work := t.TempDir(), t.TempDir()
+	want := 2
+	if os.Geteuid() == 0 {
+		want++
+		below := filepath.Join(dir, "below")
+		os.Mkdir(below, 0o755)
+		if err := unix.Mount("tmpfs", below, "tmpfs", 0, ""); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Unmount(below, unix.MNT_DETACH)
+	}
+	for _, write := range []bool{false, true} {
+		s, err := newBackend(t, Config{}).Start(t.Context(), backends.Spec{ID: "flags", Language: "shell",
+			Mounts: []backends.Mount{{Host: dir, Inside: "/data", Write: write}}, Workspace: backends.Mount{Host: work, Write: write}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		found := 0
+		for line := range strings.Lines(say(t, s.(*sandbox), "while read -r line; do echo \"$line\"; done </proc/self/mountinfo")) {
+			f := strings.Fields(line)
+			at, options := f[4], strings.Split(f[5], ",")
+			if !strings.HasPrefix(at, "/data") && at != workspace {
+				continue
+			}
+			found++
+			readOnly := !write || at == "/data/below" && os.Geteuid() == 0
+			if !slices.Contains(options, "nosuid") || !slices.Contains(options, "nodev") || slices.Contains(options, "ro") != readOnly {
+				t.Errorf("%s, shown for writing %v: %s", at, write, f[5])
+			}
+		}
+		if found != want {
+			t.Errorf("found %d mounts, want %d", found, want)
 		}
 	}
 }

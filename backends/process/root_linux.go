@@ -87,7 +87,8 @@ func (r *root) link(target, at string) {
 	r.do("symlink "+at, unix.SYS_SYMLINKAT, r.str(target), cwd, r.str(newRoot+at))
 }
 
-// bind mounts a path of the host, with the mounts below it, which a user namespace does not permit to leave out.
+// bind mounts a path of the host, with the mounts below it, which a user namespace does not permit to leave out, and which
+// would show what they hide on the host if they were.
 func (r *root) bind(host, at string, readOnly bool) {
 	info, err := os.Stat(host)
 	if err == nil && !info.IsDir() {
@@ -99,6 +100,7 @@ func (r *root) bind(host, at string, readOnly bool) {
 	for _, o := range r.owned {
 		if o.host == host && !readOnly {
 			r.bindOwned(o, at)
+			r.cover(host, at)
 			return
 		}
 	}
@@ -225,11 +227,19 @@ type owned struct {
 // mapOwner begins the name of a step that some file systems do not support.
 const mapOwner = "map the owner of "
 
-// bindOwned mounts a host path with its owner mapped. Only a detached mount accepts such a map.
+// bindOwned mounts a host path with its owner mapped. Only a detached mount accepts such a map. The mounts below it keep
+// their owners and are read-only: they may be of any kind, and hold anything.
 func (r *root) bindOwned(o owned, at string) {
 	tree := slot(r.free)
-	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
-	attr := value(r.plan, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE))
+	all := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	r.do("mount_setattr "+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH|unix.AT_RECURSIVE), value(r.plan, all), val(unsafe.Sizeof(all)))
+	top := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP}
+	var on unix.Statfs_t
+	if unix.Statfs(o.host, &on) == nil && on.Flags&unix.ST_RDONLY == 0 {
+		top.Attr_clr = unix.MOUNT_ATTR_RDONLY
+	}
+	attr := value(r.plan, top)
 	userns := uint64(unsafe.Offsetof(unix.MountAttr{}.Userns_fd))
 	r.poke(arg{launch.Address, attr.v + userns}, r.file(o.ids))
 	r.do(mapOwner+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(unsafe.Sizeof(unix.MountAttr{})))
@@ -237,11 +247,8 @@ func (r *root) bindOwned(o owned, at string) {
 	r.do("close "+o.host, unix.SYS_CLOSE, tree)
 }
 
-// cover covers the hidden files of a host path that is mounted at a place.
+// cover covers what is not to be seen of a host path that is mounted at a place.
 func (r *root) cover(host, at string) {
-	if len(r.hide) == 0 {
-		return
-	}
 	if r.hidden == nil {
 		h := backends.Hide(r.hide)
 		r.hidden = &h

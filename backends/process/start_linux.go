@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -111,7 +112,10 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 	}
 	var err error
 	if !s.inContainer { // or else the server that made the container has checked
-		if spec, err = b.checkMounts(spec); err != nil {
+		if spec, err = b.checkMounts(spec); err == nil {
+			err = checkRights(ctx, append(slices.Clone(spec.Mounts), spec.Workspace))
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -279,4 +279,6 @@ func (s *sandbox) hostIndependent() bool {
 func (b *initHandle) current() bool { return b.template == nil || b.template.Good() }
 
 // Good implements [warm.Spare].
-func (b *initHandle) Good() bool { return b.alive() && b.current() }
+func (b *initHandle) Good() bool {
+	return b.alive() && b.current() && (b.outdated == nil || !b.outdated())
+}

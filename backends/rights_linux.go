@@ -1,0 +1,95 @@
+package backends
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+)
+
+// CheckRights refuses a mount for writing that holds a file with rights of its own (set-user-ID, set-group-ID, file
+// capabilities) that programs could write to: they have the rights of user uid of the host there, -1 for one without files.
+// The kernel takes these rights from a file that write(2) changes, and not from one that is changed through a mapping.
+//
+// A program that can move such a file out of the way of the search could write to it itself, for it was not there when that
+// program began.
+func CheckRights(ctx context.Context, m Mount, uid int) error {
+	if !m.Write || m.Host == "" {
+		return nil
+	}
+	refused := func(at int, name, path string) error {
+		var stat unix.Stat_t
+		if unix.Fstatat(at, name, &stat, unix.AT_SYMLINK_NOFOLLOW) != nil || !hasRights(&stat, path, uid) {
+			return nil
+		}
+		return Refuse(fmt.Sprintf("mount: %q holds %s, which runs with rights of its own, and would be writable", m.Host, path),
+			"show it read-only, or take these rights away: ", remedy.Command.With("chmod u-s,g-s "+path), ", ", remedy.Command.With("setcap -r "+path))
+	}
+	closed := map[string]bool{} // which programs do not see
+	for _, sub := range Submounts(m.Host) {
+		closed[sub.Path] = sub.Closed
+	}
+	search := []string{m.Host}
+	for len(search) > 0 {
+		dir := search[len(search)-1]
+		search = search[:len(search)-1]
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("look for files with rights of their own in %s: %w", m.Host, err)
+		}
+		if closed[dir] {
+			continue
+		}
+		f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		switch {
+		case errors.Is(err, unix.ENOTDIR): // a file is shown
+			err = refused(unix.AT_FDCWD, dir, dir)
+		case err == nil:
+			search, err = lookInto(f, search, refused)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // nor can programs reach it
+			return err
+		}
+	}
+	return nil
+}
+
+// lookInto checks the files of a directory, which it closes, and adds its directories to search.
+func lookInto(dir *os.File, search []string, check func(at int, name, path string) error) ([]string, error) {
+	defer dir.Close()
+	for {
+		entries, err := dir.ReadDir(1024)
+		for _, e := range entries {
+			path := dir.Name() + "/" + e.Name()
+			if e.IsDir() {
+				search = append(search, path)
+			} else if e.Type().IsRegular() {
+				if err := check(int(dir.Fd()), e.Name(), path); err != nil {
+					return search, err
+				}
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return search, nil
+		} else if err != nil {
+			return search, err
+		}
+	}
+}
+
+// hasRights reports whether a file has rights of its own, and can be written to by a user.
+func hasRights(stat *unix.Stat_t, path string, uid int) bool {
+	switch {
+	case stat.Mode&unix.S_IFMT != unix.S_IFREG, int(stat.Uid) != uid && stat.Mode&0o022 == 0: // which no access control list widens
+		return false
+	case stat.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
+		return true
+	}
+	n, err := unix.Lgetxattr(path, "security.capability", nil)
+	return err == nil && n > 0
+}

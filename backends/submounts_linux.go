@@ -1,0 +1,44 @@
+package backends
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+)
+
+// kernelKinds are types of file systems through which the kernel shows and changes itself, its processes or its devices.
+var kernelKinds = []string{
+	"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "selinuxfs", "configfs", "bpf", "pstore",
+	"efivarfs", "fusectl", "binfmt_misc", "hugetlbfs", "mqueue", "nsfs", "resctrl", "rpc_pipefs", "nfsd",
+}
+
+// Submounts returns what is mounted below a path of the host without links, the upper ones first, and nothing below what is closed.
+func Submounts(host string) (list []Submount) {
+	for _, m := range mountTable() {
+		if !paths.Below(m.point, host) {
+			continue
+		}
+		var seen unix.Statx_t
+		err := unix.Statx(unix.AT_FDCWD, m.point, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID|unix.STATX_TYPE, &seen)
+		switch {
+		case errors.Is(err, unix.ENOENT), err == nil && seen.Mask&unix.STATX_MNT_ID != 0 && seen.Mnt_id != m.id:
+			continue // another mount lies over it
+		}
+		list = append(list, Submount{m.point, err == nil && seen.Mode&unix.S_IFMT != unix.S_IFDIR, err != nil || slices.Contains(kernelKinds, m.kind)})
+	}
+	slices.SortFunc(list, func(a, b Submount) int { return len(a.Path) - len(b.Path) })
+	return slices.DeleteFunc(slices.Clone(list), func(one Submount) bool {
+		return slices.ContainsFunc(list, func(o Submount) bool { return o.Closed && paths.Below(one.Path, o.Path) })
+	})
+}
+
+// kernelKind returns the type of the file system of a path without links if that is the kernel's own, "" otherwise.
+func kernelKind(name string) string {
+	if kind := FileSystem(name); slices.Contains(kernelKinds, kind) {
+		return kind
+	}
+	return ""
+}
