@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func TestMounts(t *testing.T) {
@@ -37,5 +40,37 @@ func TestMounts(t *testing.T) {
 	}
 	if got, _, err := b.mounts(s, backends.Spec{}); err != nil || len(got) != 0 {
 		t.Errorf("an engine elsewhere, and nothing to show: got %v, %v", got, err)
+	}
+}
+
+// TestBelow shows a directory in which the host has mounted others. What is not shown as it is would be writable, or what the
+// mounts hide.
+func TestBelow(t *testing.T) {
+	if os.Geteuid() != 0 {
+		hosttest.Missing(t, "root", "only root mounts file systems of the host")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []struct{ kind, name string }{{"tmpfs", "a"}, {"tmpfs", "a/b"}, {"proc", "proc"}} {
+		at := filepath.Join(dir, m.name)
+		if err := os.Mkdir(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount(m.kind, at, m.kind, 0, ""); err != nil {
+			hosttest.Missing(t, "mounts", err.Error())
+		}
+		defer unix.Unmount(at, unix.MNT_DETACH)
+	}
+	b, s := New(newDouble(), Config{}), &engineState{Info: Info{Local: true, Address: "unix:///none"}}
+	for write, want := range map[bool][]Bind{
+		false: {{dir, "/data", false}, {dir + "/a", "/data/a", false}, {dir + "/a/b", "/data/a/b", false}},
+		true:  {{dir, "/data", true}}, // which is recursive
+	} {
+		got, covers, err := b.mounts(s, backends.Spec{Mounts: []backends.Mount{{Host: dir, Inside: "/data", Write: write}}})
+		if err != nil || !slices.Equal(got, want) || !slices.Equal(covers, []string{"/data/proc"}) {
+			t.Errorf("writable %v: got %v, covered %v, %v; want %v", write, got, covers, err, want)
+		}
 	}
 }

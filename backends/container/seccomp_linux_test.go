@@ -26,7 +26,7 @@ var forbidden = []string{
 	"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "chroot",
 	"fanotify_init", "fanotify_mark", "quotactl", "quotactl_fd", "syslog", "acct", "reboot", "swapon", "swapoff",
 	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
-	"vhangup", "socket", "socketcall", "ipc", "clone", "clone3", "ioctl", "ioprio_set", "modify_ldt",
+	"vhangup", "socket", "socketpair", "memfd_secret", "socketcall", "ipc", "clone", "clone3", "ioctl", "ioprio_set", "modify_ldt",
 	"prlimit64", "setpriority", "sched_setscheduler", "sched_setparam", "sched_setattr",
 }
 
@@ -85,6 +85,8 @@ func add(p *moby.Seccomp) *moby.Seccomp {
 			}
 		}
 	}
+	allow("socketpair", equal(0, unix.AF_UNIX))
+	allow("personality", equal(0, 0x40000)) // ADDR_NO_RANDOMIZE
 	// All but TIOCSTI (0x5412) and TIOCLINUX (0x541c), of which the kernel looks at the low 32 bits: what differs in
 	// any of the upper 28 of them, or else in the last digit. One argument can be compared once in a rule.
 	for bit := 4; bit < 32; bit++ {
@@ -177,6 +179,11 @@ func TestProfile(t *testing.T) {
 		{"socket", [6]uint64{unix.AF_PACKET, unix.SOCK_RAW}, false},
 		{"socket", [6]uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, false},
 		{"socket", [6]uint64{unix.AF_ALG, unix.SOCK_SEQPACKET}, false},
+		{"socketpair", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, true},
+		{"socketpair", [6]uint64{unix.AF_TIPC, unix.SOCK_STREAM}, false},
+		{"memfd_secret", [6]uint64{}, false},
+		{"personality", [6]uint64{0x40000}, true},
+		{"personality", [6]uint64{0x400000}, false},
 		{"ioctl", [6]uint64{0, unix.TCGETS}, true},
 		{"ioctl", [6]uint64{0, unix.TIOCGWINSZ}, true},
 		{"ioctl", [6]uint64{0, 0x5411}, true},
@@ -208,7 +215,7 @@ func TestProfile(t *testing.T) {
 
 // TestProfileForbids has nothing forbidden be allowed whatever its arguments are.
 func TestProfileForbids(t *testing.T) {
-	inPart := map[string]bool{"socket": true, "clone": true, "ioctl": true, "prlimit64": true, "setpriority": true,
+	inPart := map[string]bool{"socket": true, "socketpair": true, "clone": true, "ioctl": true, "prlimit64": true, "setpriority": true,
 		"sched_setscheduler": true, "sched_setparam": true, "sched_setattr": true}
 	seen := map[string]bool{}
 	for _, rule := range made().Syscalls {
