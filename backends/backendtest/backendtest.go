@@ -46,6 +46,8 @@ type Options struct {
 	Dirs []string
 	// Mounted are paths that the engine mounts in each sandbox so that they may be written: Landlock keeps programs from them.
 	Mounted []string
+	// Engine is a process of an engine that has mounts of its own; 0 if the backend's are this process's.
+	Engine int
 	// Known are attacks that open something here, by the beginning of their names: the README of the backend says which.
 	Known []string
 	// Memory means that the kernel limits the memory of the whole, though not the number of processes.

@@ -1,9 +1,11 @@
 package backendtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	osexec "os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -131,5 +133,33 @@ func mounter(t testing.TB) func(kind, at string, readOnly bool) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// showMounts has a process, which has mounts of its own, see a directory with all that is mounted below it here.
+func showMounts(t testing.TB, dir string, pid int) {
+	t.Helper()
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and it ends with the goroutine
+		failed <- func() error {
+			tree, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(tree)
+			theirs, err := unix.Open("/proc/"+itoa(pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(theirs)
+			if err := errors.Join(unix.Unshare(unix.CLONE_FS), unix.Setns(theirs, unix.CLONE_NEWNS)); err != nil {
+				return err
+			}
+			return unix.MoveMount(tree, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH)
+		}()
+	}()
+	if err := <-failed; err != nil {
+		t.Fatal(err)
 	}
 }

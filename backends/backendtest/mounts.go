@@ -173,6 +173,9 @@ func testSubmounts(t *testing.T, b *bench) {
 	mount("tmpfs", filepath.Join(dir, "m/deep"), false)
 	mount("tmpfs", filepath.Join(dir, "closed"), true)
 	mount("proc", filepath.Join(dir, "proc"), false)
+	if b.o.Engine != 0 {
+		showMounts(t, dir, b.o.Engine)
+	}
 	mounted, workspace := b.spec("shell"), b.spec("shell")
 	mounted.Mounts = []backends.Mount{{Host: dir, Inside: "/data"}}
 	workspace.Workspace = backends.Mount{Host: dir}

@@ -52,7 +52,7 @@ func Contract(t *testing.T, url string, whole bool, newEngine func() container.E
 	}
 	o := backendtest.Options{
 		Profile: "hardened", Layers: slices.Clone(backends.EngineLayers), Cgroup: info.Limits, OwnDisks: true, OneAddress: true,
-		Left: Left(url), Dirs: []string{c.StateDir}, Has: has,
+		Engine: find(t, url).supervisor.Process.Pid, Left: Left(url), Dirs: []string{c.StateDir}, Has: has,
 	}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)
