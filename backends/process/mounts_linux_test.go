@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestMountsOfTheHost has mounts that would show more than files. Package backends has all the cases.
@@ -126,6 +127,27 @@ func TestFlagsOfMounts(t *testing.T) {
 		if found != want {
 			t.Errorf("found %d mounts, want %d", found, want)
 		}
+	}
+}
+
+// TestMountsOfEarlier has a process stand ready with the mounts of the host, which then change.
+func TestMountsOfEarlier(t *testing.T) {
+	if os.Geteuid() != 0 {
+		hosttest.Missing(t, "root", "only root mounts file systems of the host")
+	}
+	b := newBackend(t, Config{})
+	early, err := b.spawnByLauncher(t.Context(), b.flags())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.Remove()
+	at := t.TempDir()
+	if err := unix.Mount("tmpfs", at, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(at, unix.MNT_DETACH)
+	if !early.alive() || early.Good() {
+		t.Error("it is dead, or would be used, and show what the new mount hides")
 	}
 }
 
