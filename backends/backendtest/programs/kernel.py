@@ -651,7 +651,14 @@ add("core_scheduling", _built_in(_core_scheduling))
 
 @attack
 def key_of_a_file_system():
-    return _looked("ioctl", lambda: syscall("ioctl", os.open("/usr", os.O_RDONLY), 0xc0506617, None))()
+    try:
+        syscall("ioctl", os.open("/usr", os.O_RDONLY), 0xc0506617, None)
+    except OSError as e:
+        # ENOTTY is also what the filter of the profile landlock says.
+        if e.errno in REACHED and (BARE or e.errno != errno.ENOTTY):
+            return "ioctl looked at its arguments: %s" % e
+        raise
+    return "a file system has another key"
 
 
 add("waiting_connections", _setting("net/ipv4/tcp_max_tw_buckets", 0, 8192))
