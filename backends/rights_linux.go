@@ -29,7 +29,8 @@ func CheckRights(ctx context.Context, m Mount, uid int) error {
 			return nil
 		}
 		return Refuse(fmt.Sprintf("mount: %q holds %s, which runs with rights of its own, and would be writable", m.Host, path),
-			"show it read-only, or take these rights away: ", remedy.Command.With("chmod u-s,g-s "+path), ", ", remedy.Command.With("setcap -r "+path))
+			"show it read-only, or take these rights away: ",
+			remedy.Command.With("chmod u-s,g-s "+path), ", ", remedy.Command.With("setcap -r "+path))
 	}
 	closed := map[string]bool{} // which programs do not see
 	for _, sub := range Submounts(m.Host) {

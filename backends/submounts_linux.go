@@ -27,7 +27,8 @@ func Submounts(host string) (list []Submount) {
 		case errors.Is(err, unix.ENOENT), err == nil && seen.Mask&unix.STATX_MNT_ID != 0 && seen.Mnt_id != m.id:
 			continue // another mount lies over it
 		}
-		list = append(list, Submount{m.point, err == nil && seen.Mode&unix.S_IFMT != unix.S_IFDIR, err != nil || slices.Contains(kernelKinds, m.kind)})
+		file := err == nil && seen.Mode&unix.S_IFMT != unix.S_IFDIR
+		list = append(list, Submount{m.point, file, err != nil || slices.Contains(kernelKinds, m.kind)})
 	}
 	slices.SortFunc(list, func(a, b Submount) int { return len(a.Path) - len(b.Path) })
 	return slices.DeleteFunc(slices.Clone(list), func(one Submount) bool {

@@ -42,7 +42,8 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 		}
 	}
 	if len(binds) > maxBinds {
-		return nil, nil, backends.Refuse(fmt.Sprintf("mount: %d file systems are mounted below what is to be shown", len(binds)-len(all)), "show a directory with fewer")
+		return nil, nil, backends.Refuse(fmt.Sprintf("mount: %d file systems are mounted below what is to be shown", len(binds)-len(all)),
+			"show a directory with fewer")
 	}
 	for _, m := range all {
 		for _, c := range hidden.Covers(m) {

@@ -84,7 +84,8 @@ func TestRightsOfFiles(t *testing.T) {
 		if err == nil {
 			s.Close()
 		}
-		if refusal, is := errors.AsType[*backends.Refusal](err); (err == nil) != c.want || err != nil && (!is || !strings.Contains(refusal.Reason, tool)) {
+		refusal, is := errors.AsType[*backends.Refusal](err)
+		if (err == nil) != c.want || err != nil && (!is || !strings.Contains(refusal.Reason, tool)) {
 			t.Errorf("%s: got %v, want it shown: %v", name, err, c.want)
 		}
 	}

@@ -231,9 +231,11 @@ const mapOwner = "map the owner of "
 // their owners and are read-only: they may be of any kind, and hold anything.
 func (r *root) bindOwned(o owned, at string) {
 	tree := slot(r.free)
-	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE))
+	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host),
+		val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE))
 	all := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
-	r.do("mount_setattr "+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH|unix.AT_RECURSIVE), value(r.plan, all), val(unsafe.Sizeof(all)))
+	r.do("mount_setattr "+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""),
+		val(unix.AT_EMPTY_PATH|unix.AT_RECURSIVE), value(r.plan, all), val(unsafe.Sizeof(all)))
 	top := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP}
 	var on unix.Statfs_t
 	if unix.Statfs(o.host, &on) == nil && on.Flags&unix.ST_RDONLY == 0 {

@@ -85,7 +85,8 @@ func (k Kind) absent() []string {
 // host (fs.aio-max-nr), memory that the kernel takes out of its own map in pieces, for good, what of others' files is in
 // memory, and two recent ones.
 var rare = []string{
-	"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "memfd_secret", "cachestat", "vmsplice", "futex_waitv",
+	"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "memfd_secret", "cachestat",
+	"vmsplice", "futex_waitv",
 }
 
 // mobysList returns the calls that Docker permits to a container without capabilities on this kernel, without the forbidden
@@ -156,7 +157,8 @@ func ours(k Kind) []decision {
 	}
 	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and n_gsm made programs root.
 	// A file system keeps keys for the whole host, and gives them to whoever has one of its files open for reading.
-	ioctl := decision{"ioctl", []conditions{{low32(1, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.FS_IOC_ADD_ENCRYPTION_KEY)}}, eperm, allowed}
+	refusedIoctls := low32(1, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.FS_IOC_ADD_ENCRYPTION_KEY)
+	ioctl := decision{"ioctl", []conditions{{refusedIoctls}}, eperm, allowed}
 	if k.Notifies {
 		ioctl = decision{"ioctl", []conditions{{low32(1, safeIoctls...)}}, allowed, enotty}
 	}
@@ -238,17 +240,17 @@ var buffers = []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_RCVLOWAT}
 // kernel that programs without a network have no use for. The answer is that of a kernel without them.
 func refusedOptions() []conditions {
 	const tcpAO, flowLabel = 38, 32 // TCP_AO_ADD_KEY, IPV6_FLOWLABEL_MGR: not in x/sys
-	// A group that is joined is kernel memory that no cgroup counts, and looked for under a lock of all networks (RTNL).
-	groups := []uint32{unix.MCAST_JOIN_GROUP, unix.MCAST_JOIN_SOURCE_GROUP, unix.MCAST_MSFILTER}
 	return []conditions{
 		// Memory that is reserved counts in the host's pool (tcp_mem) at once.
 		{low32(1, unix.SOL_SOCKET), low32(2, append(slices.Clone(socketFilters), unix.SO_RESERVE_MEM, unix.SO_ZEROCOPY)...)},
 		// The first leads to kTLS, the second to whatever module there is, and others switch code of the whole kernel.
 		{low32(1, unix.SOL_TCP), low32(2, unix.TCP_ULP, unix.TCP_CONGESTION, unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, tcpAO)},
 		{low32(1, unix.IPPROTO_UDP), low32(2, unix.UDP_ENCAP)}, // IPsec and L2TP
-		{low32(1, unix.IPPROTO_IP), low32(2, append(slices.Clone(groups), unix.IP_ADD_MEMBERSHIP, unix.IP_ADD_SOURCE_MEMBERSHIP, unix.IP_MSFILTER)...)},
+		// A group that is joined is kernel memory that no cgroup counts, and looked for under a lock of all networks (RTNL).
+		{low32(1, unix.IPPROTO_IP, unix.IPPROTO_IPV6), low32(2, unix.MCAST_JOIN_GROUP, unix.MCAST_JOIN_SOURCE_GROUP, unix.MCAST_MSFILTER)},
+		{low32(1, unix.IPPROTO_IP), low32(2, unix.IP_ADD_MEMBERSHIP, unix.IP_ADD_SOURCE_MEMBERSHIP, unix.IP_MSFILTER)},
 		// Labels of flows are 4,096 for all networks of the host.
-		{low32(1, unix.IPPROTO_IPV6), low32(2, append(slices.Clone(groups), unix.IPV6_JOIN_GROUP, unix.IPV6_JOIN_ANYCAST, flowLabel, unix.IPV6_ADDRFORM)...)},
+		{low32(1, unix.IPPROTO_IPV6), low32(2, unix.IPV6_JOIN_GROUP, unix.IPV6_JOIN_ANYCAST, flowLabel, unix.IPV6_ADDRFORM)},
 	}
 }
 
