@@ -118,3 +118,22 @@ func TestSubordinate(t *testing.T) {
 		}
 	}
 }
+
+// TestOnHost has the files of the host that a container's user owns looked at for rights of their own.
+func TestOnHost(t *testing.T) {
+	us := serverUser{uid: 1000}
+	for name, c := range map[string]struct {
+		who  identity
+		info Info
+		want int
+	}{
+		"an engine that maps no users": {identity{uid: 1234}, Info{}, 1234},
+		"one that does":                {identity{uid: 1234}, Info{UserNS: true}, -1},
+		"a rootless one":               {identity{uid: 1234}, Info{Rootless: true, UserNS: true}, -1},
+		"the server's own":             {identity{uid: 1000, keep: true}, Info{Rootless: true, UserNS: true}, 1000},
+	} {
+		if got := c.who.onHost(c.info, us); got != c.want {
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
+		}
+	}
+}
