@@ -19,7 +19,8 @@ import (
 // and deletions that hold for one version only, lists and watches by label. It takes as long for a request as latency says.
 type fakeAPI struct {
 	latency func(method string) time.Duration
-	start   func(p map[string]any) // has the cluster start a pod, if not nil; called once for each, by a goroutine
+	fail    func(q *http.Request) error // refuses a request that has an error, if not nil
+	start   func(p map[string]any)      // has the cluster start a pod, if not nil; called once for each, by a goroutine
 
 	review map[string]any // answer to who asks for its rights
 
@@ -76,6 +77,11 @@ func (f *fakeAPI) RoundTrip(q *http.Request) (*http.Response, error) {
 		case <-time.After(f.latency(q.Method)):
 		case <-q.Context().Done():
 			return nil, q.Context().Err()
+		}
+	}
+	if f.fail != nil {
+		if err := f.fail(q); err != nil {
+			return nil, err
 		}
 	}
 	f.mu.Lock()

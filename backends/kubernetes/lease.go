@@ -102,23 +102,27 @@ func (l *lease) owner() owner {
 }
 
 // renew renews the lease, and removes what dead servers left. A server that was silent for too long, on a machine that slept,
-// has lost its pods and its lease, and makes that anew.
+// has lost its pods and its lease, and makes that anew. A server that can't renew its own lease removes nothing: the others may be as
+// cut off as it is, and alive.
 func (l *lease) renew(ctx context.Context) {
 	defer close(l.done)
-	others := map[string]seen{}
+	o := observed{}
+	var err error // of the last renewal
 	for {
 		soon, cancel := context.WithTimeout(ctx, l.duration/3)
-		l.settle(soon)
-		l.sweep(soon, others)
+		if err == nil {
+			l.settle(soon)
+			l.sweep(soon, &o)
+		}
 		cancel()
 		if !engine.Pause(ctx, l.duration/4) {
 			return
 		}
 		soon, cancel = context.WithTimeout(ctx, l.duration/4)
 		patch := object{"spec": object{"holderIdentity": holder(), "renewTime": now()}}
-		err := l.client.do(soon, http.MethodPatch, l.client.in(leaseGroup, "leases", l.name), nil, patch, nil)
+		err = l.client.do(soon, http.MethodPatch, l.client.in(leaseGroup, "leases", l.name), nil, patch, nil)
 		if isStatus(err, http.StatusNotFound) {
-			_ = l.make(soon) // or else the next round does
+			err = l.make(soon) // or else the next round does
 		}
 		cancel()
 	}
@@ -143,28 +147,37 @@ type seen struct {
 	since   time.Time
 }
 
-// sweep removes the pods of servers that have not renewed their lease for as long as it lasts.
-func (l *lease) sweep(ctx context.Context, others map[string]seen) {
+// observed holds what a server has seen of the others' leases without a break.
+type observed struct {
+	others map[string]seen
+	last   time.Time // when the leases were last read
+}
+
+// sweep removes the pods of servers that have not renewed their lease for as long as it lasts, while this server read it all that time.
+// After a break (an outage, a machine that slept) it counts anew: the others could renew as little as this one could read.
+func (l *lease) sweep(ctx context.Context, o *observed) {
 	var list struct{ Items []leaseObject }
-	if l.client.get(ctx, l.client.in(leaseGroup, "leases", ""), query("labelSelector", labelRole+"="+roleServer), &list) != nil {
+	err := l.client.get(ctx, l.client.in(leaseGroup, "leases", ""), query("labelSelector", labelRole+"="+roleServer), &list)
+	if err != nil {
 		return
 	}
-	there := map[string]bool{}
-	for _, o := range list.Items {
-		name := o.Meta.Name
+	before := o.others
+	if time.Since(o.last) > l.duration*2/3 { // more than one reading is missing
+		before = nil
+	}
+	o.others, o.last = map[string]seen{}, time.Now()
+	for _, other := range list.Items {
+		name := other.Meta.Name
 		if name == l.name {
 			continue
 		}
-		there[name] = true
-		if last := others[name]; last.version != o.Meta.ResourceVersion {
-			others[name] = seen{o.Meta.ResourceVersion, time.Now()}
-		} else if time.Since(last.since) > time.Duration(o.Spec.Seconds)*time.Second {
-			l.reap(ctx, o)
+		s := before[name]
+		if s.version != other.Meta.ResourceVersion {
+			s = seen{other.Meta.ResourceVersion, o.last}
 		}
-	}
-	for name := range others {
-		if !there[name] {
-			delete(others, name)
+		o.others[name] = s
+		if o.last.Sub(s.since) > time.Duration(other.Spec.Seconds)*time.Second {
+			l.reap(ctx, other)
 		}
 	}
 }

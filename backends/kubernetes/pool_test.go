@@ -224,6 +224,93 @@ func TestOutageLeaves(t *testing.T) {
 	})
 }
 
+// TestOutageSpares has the API server hang, refuse, or lose its storage, for longer than a lease lasts, while two servers have six runs
+// under way: none loses a pod, and a server that ended meanwhile does.
+func TestOutageSpares(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fail func(q *http.Request, left time.Duration) error
+	}{
+		{"hangs", func(q *http.Request, left time.Duration) error {
+			select {
+			case <-time.After(left): // and then it is served: the API server was only stopped
+			case <-q.Context().Done():
+			}
+			return q.Context().Err()
+		}},
+		{"refuses", func(*http.Request, time.Duration) error { return errors.New("connection refused") }},
+		{"reads only", func(q *http.Request, _ time.Duration) error {
+			if q.Method == http.MethodGet {
+				return nil
+			}
+			return errors.New("etcdserver: request timed out")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				f.latency = func(string) time.Duration { return time.Millisecond }
+				var back time.Time
+				f.fail = func(q *http.Request) error {
+					if left := time.Until(back); left > 0 {
+						return tt.fail(q, left)
+					}
+					return nil
+				}
+				a, b, dead := f.server(t, Config{Image: "own"}), f.server(t, Config{Image: "own"}), f.server(t, Config{Image: "own"})
+				for _, c := range []*cluster{a, b, dead, a, b, a, b} {
+					of := idleContainer()
+					of.Idle = false
+					if _, err := c.Create(t.Context(), of); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second) // servers are not in step
+				}
+				dead.lease.cancel()
+				back = time.Now().Add(40 * time.Second)
+				time.Sleep(10 * defaultLease)
+				for _, c := range []*cluster{a, b, dead} {
+					left, err := a.List(t.Context(), labelLease+"="+c.lease.name)
+					want := 3
+					if c == dead {
+						want = 0
+					}
+					if err != nil || len(left) != want {
+						t.Errorf("%d pods are left, want %d; %v", len(left), want, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBreakSpares has a server that was stopped itself find another that was, too: it counts anew.
+func TestBreakSpares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		a, b := f.server(t, Config{Image: "own"}), f.server(t, Config{Image: "own"})
+		a.lease.cancel()
+		b.lease.cancel()
+		<-a.lease.done
+		<-b.lease.done
+		var o observed
+		there := func() bool { return a.get(t.Context(), a.in(leaseGroup, "leases", b.lease.name), nil, nil) == nil }
+		a.lease.sweep(t.Context(), &o)
+		time.Sleep(10 * defaultLease)
+		a.lease.sweep(t.Context(), &o)
+		if !there() {
+			t.Error("a server that was stopped took the other for dead")
+		}
+		for range 6 {
+			time.Sleep(defaultLease / 4)
+			a.lease.sweep(t.Context(), &o)
+		}
+		if there() {
+			t.Error("a server that is silent while its lease is read is not taken for dead")
+		}
+	})
+}
+
 // TestLostNode has a pod vanish by force, one fail with its node, and one be evicted: who waits for it learns why, and that it
 // was no success.
 func TestLostNode(t *testing.T) {
