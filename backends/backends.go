@@ -34,6 +34,9 @@ type Backend interface {
 	// *Refusal: Start never contains less than spec asks for.
 	Start(ctx context.Context, spec Spec) (Sandbox, error)
 
+	// CanMount returns nil if sandboxes can be shown directories of this machine, else a *Refusal with the reason.
+	CanMount(ctx context.Context) error
+
 	// Pools reports what the backend keeps ready for future programs, by kind.
 	Pools() []Pool
 

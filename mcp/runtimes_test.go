@@ -27,7 +27,9 @@ func (engine) Start(context.Context, backends.Spec) (backends.Sandbox, error) {
 	return nil, errors.New("nothing is started here")
 }
 
-// Pools implements [backends.Backend].
+// CanMount implements [backends.Backend], as do the next.
+func (engine) CanMount(context.Context) error { return nil }
+
 func (engine) Pools() []backends.Pool { return nil }
 func (e engine) Probe(ctx context.Context, s backends.Spec) (backends.Probe, error) {
 	return e.probe(ctx)

@@ -69,7 +69,7 @@ func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*
 
 // permission asks a person, where one must approve what is installed. Without an answer nothing is in the way any more.
 func (s *Server) permission(ctx context.Context, c *call, q pipeline.Install) (*answer, error) {
-	question, ask, err := s.cfg.Pipeline.InstallQuestion(q)
+	question, ask, err := s.cfg.Pipeline.InstallQuestion(ctx, q)
 	if !ask || err != nil {
 		return nil, err
 	}

@@ -40,9 +40,11 @@ type double struct {
 	warm    bool // what results say
 	cold    string
 	lost    int64
+	unshown error // of CanMount
 }
 
 func (d *double) Name() string                                                     { return "double" }
+func (d *double) CanMount(context.Context) error                                   { return d.unshown }
 func (d *double) Pools() []backends.Pool                                           { return d.pools }
 func (d *double) Promises(string) []string                                         { return backends.ContainmentLayers }
 func (d *double) Close() error                                                     { return nil }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -39,7 +41,7 @@ func (q Install) describe() Request {
 
 // plan checks an installation, and has a person approve it where one must.
 func (q Install) plan(ctx context.Context, r *run) (work, error) {
-	o, err := r.checkInstall(q)
+	o, err := r.checkInstall(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +77,7 @@ func (r *run) install(ctx context.Context, o packages.Order) error {
 }
 
 // checkInstall validates an installation, and decides what contains and limits the package manager.
-func (r *run) checkInstall(q Install) (o packages.Order, err error) {
+func (r *run) checkInstall(ctx context.Context, q Install) (o packages.Order, err error) {
 	p := r.p
 	if p.cfg.Packages == nil {
 		return o, refuse(StageValidate, "packages can't be installed here: there is no directory to keep them in", "use sandboxmcp serve")
@@ -116,6 +118,9 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 		return o, err
 	}
 	o.Backend, o.Profile, o.Require = c.backend, c.base, c.requires
+	if err := c.backend.CanMount(ctx); err != nil {
+		return o, noPackages(err, q.Language)
+	}
 	caps := p.cfg.Caps
 	if q.Timeout < 0 || q.Timeout > caps.Wall {
 		return o, refuse(StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed", formatNumber(q.Timeout.Seconds())),
@@ -144,11 +149,26 @@ func (r *run) addReceipt(x packages.Receipt) {
 	r.decided(x.Hosts)
 }
 
-// packagesOf returns what a run in a language, or the new session id, is shown of a namespace's packages.
+// noPackages is the error of an installation where no sandbox could be shown what is installed.
+func noPackages(err error, language string) error {
+	if r, is := errors.AsType[*backends.Refusal](err); is {
+		return refuse(StageValidate, "packages can't be installed here: "+r.Reason, "use an image that has them: ", remedy.Setting.With("images."+language))
+	}
+	return broke(StageBackend, err)
+}
+
+// packagesOf returns what a run in a language, or the new session id, is shown of a namespace's packages: nothing where no directory of this
+// machine can be shown. Install refuses to add any there.
 func (p *Pipeline) packagesOf(ctx context.Context, c containment, namespace, language, id string) (packages.View, error) {
 	// Without a root of its own, a sandbox can't be shown a directory at another place.
 	if p.cfg.Packages == nil || c.base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, language) {
 		return packages.View{Release: func() {}}, nil
+	}
+	if err := c.backend.CanMount(ctx); err != nil {
+		if errors.As(err, new(*backends.Refusal)) {
+			err = nil
+		}
+		return packages.View{Release: func() {}}, err
 	}
 	if id != "" {
 		return p.cfg.Packages.OpenSession(ctx, c.backend, namespace, id, language)

@@ -12,12 +12,12 @@ import (
 // InstallQuestion returns the question that a person is asked before q is done, and whether it has to be asked. A
 // caller with dialogs of its own can ask it first; Install asks what is not approved by then. The error is that of
 // Install.
-func (p *Pipeline) InstallQuestion(q Install) (approval.Question, bool, error) {
+func (p *Pipeline) InstallQuestion(ctx context.Context, q Install) (approval.Question, bool, error) {
 	if !p.cfg.AskPackages || q.Typed {
 		return approval.Question{}, false, nil
 	}
 	r := p.begin(Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language})
-	o, err := r.checkInstall(q)
+	o, err := r.checkInstall(ctx, q)
 	if err != nil {
 		return approval.Question{}, false, err
 	}

@@ -76,13 +76,13 @@ func TestAPersonApprovesPackages(t *testing.T) {
 func TestInstallQuestion(t *testing.T) {
 	p, broker := newPermitting(t)
 	q := Install{Namespace: "team", Language: "python", Packages: []string{"a==1", "b"}}
-	question, ask, err := p.InstallQuestion(q)
+	question, ask, err := p.InstallQuestion(t.Context(), q)
 	if err != nil || !ask || question.What != "python: a==1, b" {
 		t.Errorf("got %+v, %v, %v", question, ask, err)
 	}
 	bad := q
 	bad.Packages = []string{"--index-url=http://evil.example"}
-	if _, ask, err := p.InstallQuestion(bad); err == nil || ask {
+	if _, ask, err := p.InstallQuestion(t.Context(), bad); err == nil || ask {
 		t.Errorf("a person would be asked about what is refused anyway: %v", err)
 	}
 	broker.Close()
@@ -94,7 +94,7 @@ func TestInstallQuestion(t *testing.T) {
 		t.Errorf("without approvals: %v", err)
 	}
 	p.cfg.AskPackages = false
-	if _, ask, err := p.InstallQuestion(q); err != nil || ask {
+	if _, ask, err := p.InstallQuestion(t.Context(), q); err != nil || ask {
 		t.Errorf("nobody is to be asked: %v, %v", ask, err)
 	}
 }

@@ -45,6 +45,7 @@ type Pipeline struct {
 	analysers analysers
 	pages     pages
 	installed lazy.Answers[[]Installed]
+	closed    lazy.Answers[bool] // backends that could give a session no gateway
 }
 
 // Config holds the parts and the settings of a pipeline.

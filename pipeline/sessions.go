@@ -111,7 +111,7 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 		r.releases = append(r.releases, func() { r.p.paused.giveBack(files) })
 	}
 	return &change{task: task{run: r, stage: StageBackend, slots: c.limits.Limits, do: func(ctx context.Context) (err error) {
-		info, err := r.openSession(ctx, q, c, out, held)
+		info, err := r.openConnected(ctx, q, c, out, held)
 		opened = err == nil
 		if err == nil && files != nil {
 			err = r.restore(ctx, info, files)
@@ -119,6 +119,26 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 		r.res.Answer = info
 		return err
 	}}}, nil
+}
+
+// rememberClosed is how long a backend that could give a session no gateway is not asked for one that nobody has asked for.
+const rememberClosed = 10 * time.Minute
+
+// openConnected starts a session with its way out. Where the backend can't give it one, as a cluster that enforces no network policies, a session
+// that has asked for none starts without: what may be approved later is not worth a refusal.
+func (r *run) openConnected(ctx context.Context, q NewSession, c plan, out *outbound.Session, held *vault.Held) (session.Info, error) {
+	if q.Allow != nil || q.Network != nil {
+		return r.openSession(ctx, q, c, out, held)
+	}
+	backend := c.backend.Name()
+	if _, closed := r.p.closed.Get(backend, rememberClosed); !closed {
+		info, err := r.openSession(ctx, q, c, out, held)
+		if e, is := errors.AsType[*Error](err); !is || e.Layer != backends.LayerNet {
+			return info, err
+		}
+		r.p.closed.Put(backend, true)
+	}
+	return r.openSession(ctx, q, c, nil, held)
 }
 
 // openSession starts a session. It is in the audit log before anybody else can use it.
@@ -177,6 +197,9 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		made := facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime}
 		made.add("files_of", q.Files, len(q.Files))
 		made.add("data", q.Data, len(q.Data))
+		if out == nil {
+			made["no_network"] = true
+		}
 		made.add("tools", info.Tools, len(info.Tools))
 		r.p.journal.begin("session", info.ID, info.Namespace)
 		r.noteRun(event.SessionCreated, made)

@@ -28,7 +28,9 @@ func (bare) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 
 func (bare) Promises(string) []string { return nil }
 
-// Pools implements [backends.Backend].
+// CanMount implements [backends.Backend], as do the next.
+func (bare) CanMount(context.Context) error { return nil }
+
 func (bare) Pools() []backends.Pool { return nil }
 
 func (bare) Close() error { return nil }

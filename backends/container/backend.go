@@ -130,6 +130,20 @@ func (b *Backend) withBackend(ctx context.Context) (context.Context, context.Can
 	return ctx, func() { stop(); cancel(nil) }
 }
 
+// CanMount implements [backends.Backend]: an engine on another machine mounts nothing of this one.
+func (b *Backend) CanMount(ctx context.Context) error {
+	done, err := b.use()
+	if err != nil {
+		return err
+	}
+	defer done()
+	s, err := b.engineState(ctx)
+	if err != nil {
+		return err
+	}
+	return s.canMount(b.Name())
+}
+
 // Pools implements [backends.Backend]. Memory is that of idle inits, as far as it can be seen from here.
 func (b *Backend) Pools() []backends.Pool { return b.pool.List() }
 

@@ -19,9 +19,10 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 	if err := backends.CheckPlaces(spec, Home); err != nil {
 		return nil, nil, err
 	}
-	if !s.Local && (len(spec.Mounts) > 0 || spec.Workspace.Host != "") {
-		return nil, nil, backends.Refuse(fmt.Sprintf("%s runs elsewhere (%s), and can't mount directories of this machine", b.Name(), s.Address),
-			"send files along instead of mounting them, or use an engine of this machine")
+	if len(spec.Mounts) > 0 || spec.Workspace.Host != "" {
+		if err := s.canMount(b.Name()); err != nil {
+			return nil, nil, err
+		}
 	}
 	resolved, err := backends.ResolveMounts(spec, s.Address)
 	if err != nil {
@@ -65,4 +66,13 @@ func below(m backends.Mount) (binds []Bind) {
 		}
 	}
 	return binds
+}
+
+// canMount refuses directories of this machine where the engine does not see them.
+func (s *engineState) canMount(backend string) error {
+	if s.Local {
+		return nil
+	}
+	return backends.Refuse(fmt.Sprintf("%s runs elsewhere (%s), and can't mount directories of this machine", backend, s.Address),
+		"send files along instead of mounting them, or use an engine of this machine")
 }

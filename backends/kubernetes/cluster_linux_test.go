@@ -3,14 +3,10 @@ package kubernetes
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,52 +26,18 @@ const thing = "kubernetes"
 
 // Images of the tests, which their node has from us.
 const (
-	ownImage     = "docker.io/sandboxmcp-test/own:local"
-	programImage = "docker.io/sandboxmcp-test/hostile:local"
+	ownImage     = "docker.io/sandboxmcp-test/" + enginetest.Own + ":local"
+	programImage = "docker.io/sandboxmcp-test/" + enginetest.Hostile + ":local"
 )
 
-// images gives the node of KUBECONFIG the images, once. It is one whose containerd we can reach, beside its kubeconfig.
-var images = sync.OnceValue(func() error {
-	dir, err := os.MkdirTemp("", "images")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	if _, err := os.Stat(socket()); err != nil {
-		return fmt.Errorf("the cluster's node is not of this machine, and can't be given images: %w", err)
-	}
-	for reference, name := range map[string]string{ownImage: enginetest.Own, programImage: enginetest.Hostile} {
-		file := filepath.Join(dir, "image-"+name+".tar")
-		f, err := os.Create(file)
-		if err == nil {
-			err = errors.Join(enginetest.Save(f, reference, name, dir), f.Close())
-		}
-		if err != nil {
-			return fmt.Errorf("image %s: %w", name, err)
-		}
-		if out, err := exec.Command("ctr", "-a", socket(), "-n", "k8s.io", "images", "import", file).CombinedOutput(); err != nil {
-			return fmt.Errorf("import %s: %w %s", reference, err, out)
-		}
-	}
-	return nil
-})
-
-// socket is containerd's of the node.
-func socket() string {
-	return filepath.Join(filepath.Dir(filepath.Dir(kubeconfig)), "ctd", "containerd.sock")
-}
-
-// kubeconfig is the cluster's, before any test poisons the environment.
-var kubeconfig = os.Getenv("KUBECONFIG")
+// kubeconfig is the cluster's.
+var kubeconfig = enginetest.Kubeconfig
 
 // testConfig returns the configuration of a namespace of this test's own, which is as restricted as namespaces are.
 func testConfig(t testing.TB) Config {
 	t.Helper()
-	if kubeconfig == "" {
-		hosttest.Missing(t, thing, "KUBECONFIG names no cluster")
-	}
-	if err := images(); err != nil {
-		hosttest.Missing(t, thing, err.Error())
+	for _, name := range []string{enginetest.Own, enginetest.Hostile} {
+		enginetest.NodeImage(t, name)
 	}
 	c := Config{Kubeconfig: kubeconfig, Namespace: "test-" + strings.ToLower(ulid.Make().String()), Image: ownImage, Never: true, Overcommit: 20}
 	api := apiOf(t, c)

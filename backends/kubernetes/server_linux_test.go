@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/image"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -42,7 +43,7 @@ func importServer(t *testing.T) {
 	if err := errors.Join(s.Save(f, serverImage), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("ctr", "-a", socket(), "-n", "k8s.io", "images", "import", archive).CombinedOutput(); err != nil {
+	if out, err := exec.Command("ctr", "-a", enginetest.NodeSocket(), "-n", "k8s.io", "images", "import", archive).CombinedOutput(); err != nil {
 		t.Fatalf("import: %v %s", err, out)
 	}
 }

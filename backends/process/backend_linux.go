@@ -107,6 +107,9 @@ func (b *Backend) Name() string { return "process" }
 // Promises implements [backends.Backend].
 func (b *Backend) Promises(profile string) []string { return promises(profile) }
 
+// CanMount implements [backends.Backend].
+func (b *Backend) CanMount(context.Context) error { return nil }
+
 // Pools implements [backends.Backend].
 func (b *Backend) Pools() []backends.Pool {
 	if b.preSpawned == nil {

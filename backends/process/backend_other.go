@@ -28,6 +28,9 @@ func (*Backend) Name() string { return "process" }
 // Promises implements [backends.Backend].
 func (*Backend) Promises(profile string) []string { return promises(profile) }
 
+// CanMount implements [backends.Backend].
+func (*Backend) CanMount(context.Context) error { return needsLinux }
+
 // Pools implements [backends.Backend].
 func (*Backend) Pools() []backends.Pool { return nil }
 
