@@ -28,11 +28,26 @@ func newOutcome(keep int64, stdout, stderr io.Writer, whole bool, display func(k
 	return &outcome{stdout: newStream(keep, stdout, whole), stderr: newStream(keep, stderr, whole), shows: newShows(display)}
 }
 
+// spared is a writer to a stream that keeps the beginning of an output: how much comes after that is counted elsewhere, where it can be.
+type spared struct {
+	io.Writer
+	kept *stream
+}
+
+// Spare implements [backends.Sparing]. The stream stands behind the redactor, so it is full of text without secrets: nothing that comes
+// later changes what was kept.
+func (s spared) Spare() *backends.Skip {
+	if !s.kept.isFull() {
+		return nil
+	}
+	return &backends.Skip{Done: s.kept.skip}
+}
+
 // pipes returns what a program writes its output to: secrets are taken out of that before it is cut. close lets out what they hold back.
 func (v redactor) pipes(o *outcome) (stdout, stderr io.Writer, close func() error) {
 	masked1, masked2 := v.unknown.writer(o.stdout), v.unknown.writer(o.stderr)
 	clean1, clean2 := v.writer(masked1), v.writer(masked2)
-	return clean1, clean2, func() error {
+	return spared{clean1, o.stdout}, spared{clean2, o.stderr}, func() error {
 		defer o.shows.close()
 		defer o.stderr.Close()
 		defer o.stdout.Close()

@@ -98,6 +98,20 @@ func (s *stream) Write(b []byte) (int, error) {
 	return n, nil
 }
 
+// isFull reports whether what is written next is only counted.
+func (s *stream) isFull() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.whole == nil && s.cut > 0
+}
+
+// skip counts bytes that come to a full stream, and were not written.
+func (s *stream) skip(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut += n
+}
+
 // Close marks the end of the output.
 func (s *stream) Close() {
 	s.mu.Lock()

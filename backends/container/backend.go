@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 	"github.com/sandboxmcp/sandboxmcp/backends/pool"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
@@ -26,6 +27,7 @@ type Backend struct {
 	pulling chan struct{} // semaphore: held by a fetch of an image
 	probing chan struct{} // semaphore: held by a probe
 	probes  lazy.Answers[backends.Probe]
+	pace    call.Pace // of all containers' output that the engine carries
 
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc

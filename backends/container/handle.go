@@ -185,6 +185,9 @@ func (h *initHandle) handshake(ctx context.Context, streams io.ReadWriteCloser) 
 		conn.Close()
 		return h.handshakeError(fmt.Errorf("its init did not greet: %w", err))
 	}
+	if h.plan.attach { // the engine, or a cluster's API server, carries it
+		line.SetPace(&h.backend.pace)
+	}
 	h.conn = line
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 const (
@@ -43,10 +45,15 @@ type cutter struct {
 	seen    time.Time     // time of the last bytes
 	between []byte        // written while no cell ran
 	dropped int64         // bytes that exceeded between
+
+	stop    chan struct{} // closed to have output again that Spare has declined; nil: it comes
+	spared  chan struct{} // closed when it comes
+	settled bool          // all output is wanted: a cell begins, or has ended
 }
 
 // begin connects the stream with a cell's writer, and writes the output since the last cell. A nil to discards.
 func (c *cutter) begin(mark string, to io.Writer) {
+	c.settle()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	to = cmp.Or(to, io.Discard)
@@ -61,7 +68,58 @@ func (c *cutter) begin(mark string, to io.Writer) {
 		c.expect = slices.Delete(c.expect, 0, 1)
 	}
 	c.expect = append(c.expect, []byte("\x00"+mark+"\x00"))
-	c.to, c.running, c.reached = to, true, make(chan struct{})
+	c.to, c.running, c.reached, c.settled = to, true, make(chan struct{}), false
+}
+
+// settle has all output come that was declined, and returns when it does.
+func (c *cutter) settle() {
+	c.mu.Lock()
+	stop, spared := c.stop, c.spared
+	c.stop, c.settled = nil, true
+	c.mu.Unlock()
+	if stop != nil {
+		close(stop)
+		<-spared
+	}
+}
+
+// Spare implements [backends.Sparing]. Of a cell that has filled its writer, nothing is needed up to its mark; between cells, only the last
+// bytes before the next one are.
+func (c *cutter) Spare() *backends.Skip {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := &backends.Skip{Keep: betweenMax}
+	count := func(n int64) {
+		if n > 0 { // so that what follows has betweenMax bytes
+			c.dropped += n + int64(len(c.between))
+			c.between = nil
+		}
+	}
+	writer, sparing := c.to.(backends.Sparing)
+	switch {
+	case c.settled || c.stop != nil:
+		return nil
+	case sparing:
+		inner := writer.Spare()
+		if inner == nil {
+			return nil
+		}
+		k, count = &backends.Skip{Until: c.expect[len(c.expect)-1]}, inner.Done
+	case c.to != nil || len(c.between) < betweenMax:
+		return nil
+	}
+	stop, spared := make(chan struct{}), make(chan struct{})
+	c.stop, c.spared, k.Stop = stop, spared, stop
+	k.Done = func(n int64) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		count(n)
+		if c.stop == stop {
+			c.stop = nil
+		}
+		close(spared)
+	}
+	return k
 }
 
 // wait returns when the cell's mark has come, or is overdue.
@@ -71,6 +129,7 @@ func (c *cutter) wait(dead <-chan struct{}) {
 		return
 	default:
 	}
+	defer c.settle() // the cell's count is whole
 	began := time.Now()
 	timer := time.NewTimer(markTimeout)
 	defer timer.Stop()
@@ -83,12 +142,15 @@ func (c *cutter) wait(dead <-chan struct{}) {
 		case <-timer.C:
 		}
 		c.mu.Lock()
-		last := c.seen
+		last, declined := c.seen, c.stop != nil
 		c.mu.Unlock()
 		if last.Before(began) {
 			last = began
 		}
 		left := markTimeout - time.Since(last)
+		if declined {
+			left = markTimeout // the mark is looked for where the output is
+		}
 		if left <= 0 || time.Since(began) > markLimit {
 			return
 		}
@@ -100,7 +162,7 @@ func (c *cutter) wait(dead <-chan struct{}) {
 func (c *cutter) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.to, c.running = nil, false
+	c.to, c.running, c.settled = nil, false, false
 }
 
 // Write receives the output of the interpreter and its children. It never fails: the backend would discard the rest of the

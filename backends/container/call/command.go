@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -18,6 +19,8 @@ type job struct {
 	// The server's signals. A program that so many did not stop will not care for more, and of sizes the last one counts.
 	interrupt, terminate chan struct{}
 	resized              chan backends.Size
+
+	outputs [2]atomic.Pointer[output] // standard output, and standard error
 }
 
 // part is a stream of a command that is not the body of its request or response.
@@ -117,7 +120,31 @@ func (s *service) control(ctx context.Context, q request) {
 		trySend(j.terminate)
 	case opResize:
 		j.resize(*q.Size)
+	case opSkip, opCarry:
+		j.spare(q)
 	}
+}
+
+// spare begins or ends to leave out output.
+func (j *job) spare(q request) {
+	which := 0
+	if q.Skip.Stderr {
+		which = 1
+	}
+	switch o := j.outputs[which].Load(); {
+	case o == nil: // there is none
+	case q.Op == opSkip:
+		o.begin(*q.Skip)
+	default:
+		o.end()
+	}
+}
+
+// output makes one of a command's output streams.
+func (j *job) output(which int, to *stream, lasting bool) *output {
+	o := &output{to: to, lasting: lasting}
+	j.outputs[which].Store(o)
+	return o
 }
 
 // resize replaces a size that nobody has yet.
@@ -148,8 +175,11 @@ func (s *service) runCommand(ctx context.Context, sandbox backends.Sandbox, out 
 	if c.Stdin {
 		streams.Stdin = onlyReader{out.in}
 	}
+	lasting := c.Main || c.Endless
 	if c.Stdout {
-		streams.Stdout = out
+		o := j.output(0, out, lasting)
+		defer o.end()
+		streams.Stdout = o
 	}
 	if c.Stderr {
 		p, err := j.take(j.stderr)
@@ -157,7 +187,9 @@ func (s *service) runCommand(ctx context.Context, sandbox backends.Sandbox, out 
 			return err
 		}
 		defer p.finish()
-		streams.Stderr = p
+		o := j.output(1, p.stream, lasting)
+		defer o.end()
+		streams.Stderr = o
 	}
 	if c.Channel {
 		streams.Channel = func(program io.ReadWriteCloser) {
@@ -185,6 +217,9 @@ func (s *service) runCommand(ctx context.Context, sandbox backends.Sandbox, out 
 	m := response{Failure: failureOf(cmp.Or(err, beginErr))}
 	if !begun {
 		return write(out, m)
+	}
+	if o := j.outputs[0].Load(); o != nil {
+		o.end()
 	}
 	out.end()
 	if m.Failure == nil {

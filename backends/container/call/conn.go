@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -26,6 +27,7 @@ type Conn struct {
 	client *http.ClientConn
 
 	initTimeout time.Duration // for an answer of the init
+	pace        atomic.Pointer[Pace]
 
 	ctx    context.Context // until the connection ends; its cause is the reason, ErrLost if that is not known
 	cancel context.CancelCauseFunc
@@ -80,6 +82,9 @@ func (c *Conn) readGreeting() error {
 
 // Facts returns the facts of the init's greeting.
 func (c *Conn) Facts() Facts { return c.facts }
+
+// SetPace bounds the output that this connection and others carry together.
+func (c *Conn) SetPace(p *Pace) { c.pace.Store(p) }
 
 // Done returns a channel that is closed when the connection has ended, for whatever reason.
 func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }

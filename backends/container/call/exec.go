@@ -113,7 +113,7 @@ func (r *running) run(ctx context.Context, cmd backends.Command) (contained back
 			var from *reply
 			if from, cut = r.conn.ask(ctx, request{Op: opStderr, Command: r.number}, nil, patient); cut == nil {
 				<-begun
-				cut = r.pass(s.Stderr, from)
+				cut = r.pass(ctx, s.Stderr, true, from)
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func (r *running) run(ctx context.Context, cmd backends.Command) (contained back
 		s.Begun(contained)
 	}
 	begin()
-	if err := r.pass(s.Stdout, out); err != nil {
+	if err := r.pass(ctx, s.Stdout, false, out); err != nil {
 		return contained, end, err
 	}
 	end, err = out.end()
@@ -174,26 +174,6 @@ func (c *Conn) confirm(begun *backends.Containment) (held backends.Containment, 
 		err = c.protocolError("%s", fault)
 	}
 	return held, err
-}
-
-// pass moves output to the caller's writer, and goes on when that fails.
-func (r *running) pass(to io.Writer, from *reply) error {
-	defer from.Close()
-	buf := make([]byte, 2*chunk)
-	for lost := to == nil; ; {
-		n, err := from.Read(buf)
-		if n > 0 && !lost {
-			r.busy.Add(1)
-			m, err := to.Write(buf[:n])
-			r.busy.Add(-1)
-			lost = err != nil || m != n
-		}
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
 }
 
 // watch passes the caller's requests on until the command has ended. A command that must end and does not ends the

@@ -17,7 +17,7 @@ import (
 
 // version covers everything that the two sides send each other. They are the same binary, unless a mounted or seeded
 // one was left over from another release.
-const version = 5
+const version = 6
 
 // Sizes of the largest messages, in bytes of JSON. The init's may come from a program that
 // has taken it over.
@@ -48,6 +48,7 @@ type (
 		Socket  int              `json:",omitempty"` // in the order of sockets
 		Conn    uint64           `json:",omitempty"`
 		Packet  *packet          `json:",omitempty"`
+		Skip    *skip            `json:",omitempty"`
 	}
 	command struct {
 		Args, Env [][]byte
@@ -116,6 +117,8 @@ const (
 	opInterrupt = "interrupt" // a command
 	opTerminate = "terminate" // a command
 	opResize    = "resize"    // a command's terminal
+	opSkip      = "skip"      // output of a command
+	opCarry     = "carry"     // it again
 
 	opPut  = "put"  // content: a file
 	opEach = "each" // a response for each file

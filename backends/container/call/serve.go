@@ -107,7 +107,7 @@ func (s *service) answer(ctx context.Context, out *stream, q request) error {
 		return s.runCommand(ctx, sandbox, out, q.Command, *q.Exec)
 	case q.Op == opStderr, q.Op == opChannel:
 		return s.part(ctx, out, q)
-	case q.Op == opCancel, q.Op == opInterrupt, q.Op == opTerminate, q.Op == opResize && q.Size != nil:
+	case q.Op == opCancel, q.Op == opInterrupt, q.Op == opTerminate, q.Op == opResize && q.Size != nil, q.Op == opSkip && q.Skip != nil, q.Op == opCarry && q.Skip != nil:
 		s.control(ctx, q)
 	case q.Op == opEach:
 		return listFiles(ctx, sandbox.Files(), out)

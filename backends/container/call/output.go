@@ -1,0 +1,136 @@
+package call
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// An output stream of a command travels in parts, each behind its length. While the server needs nothing of it, its bytes are counted
+// by the init, and a part of another kind reports their number: what no caller keeps must not cost the engine, or a cluster's API server,
+// anything. There is exactly one report for each request to skip.
+const (
+	reported  = 1 << 31 // in the place of a length: a number of eight bytes follows
+	partLimit = 1 << 20
+)
+
+// skip is a request to leave out output.
+type skip struct {
+	Stderr bool   `json:",omitempty"`
+	Until  []byte `json:",omitempty"`
+	Keep   int    `json:",omitempty"`
+}
+
+// output is the init's end of an output stream.
+type output struct {
+	to      *stream
+	lasting bool // of a command whose output may be skipped in parts: recent is kept
+
+	mu     sync.Mutex
+	skip   *skip  // nil: all is sent
+	recent []byte // the last bytes of the stream: more than the server can have left unread, and than it may want to keep
+	total  int64  // bytes of the stream
+	at     int64  // of them, those that were sent or reported
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.total += int64(len(b))
+	if o.lasting {
+		if o.recent = append(o.recent, b...); len(o.recent) > 2*window {
+			o.recent = append(o.recent[:0], o.recent[len(o.recent)-window:]...)
+		}
+	}
+	var err error
+	switch {
+	case o.skip == nil:
+		o.at = o.total
+		err = o.to.part(b)
+	case len(o.skip.Until) > 0:
+		tail := o.recent[max(0, len(o.recent)-len(b)-len(o.skip.Until)+1):]
+		if i := bytes.Index(tail, o.skip.Until); i >= 0 {
+			err = o.resume(o.total - int64(len(tail)-i))
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// begin begins to skip, unless the text that is to end that has been sent, and is on its way.
+func (o *output) begin(s skip) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s.Keep = min(max(s.Keep, 0), backends.MaxKeep)
+	if o.skip != nil { // our server does not ask twice
+		return
+	}
+	o.skip = &s
+	if len(s.Until) > 0 && (!o.lasting || bytes.Contains(o.recent, s.Until)) {
+		_ = o.resume(o.total)
+	}
+}
+
+// end ends what is skipped, if anything is.
+func (o *output) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.skip != nil {
+		_ = o.resume(o.total - int64(min(o.skip.Keep, len(o.recent))))
+	}
+}
+
+// resume reports what was left out, and goes on with the stream from a position.
+func (o *output) resume(from int64) error {
+	from = max(from, o.at)
+	report := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, reported), uint64(from-o.at))
+	o.skip, o.at = nil, o.total
+	return errors.Join(o.to.write2(report, nil), o.to.part(o.recent[len(o.recent)-int(o.total-from):]))
+}
+
+// part sends a part of an output.
+func (s *stream) part(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	return s.write2(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b)
+}
+
+// write2 writes two texts, and sends them at once.
+func (s *stream) write2(a, b []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return io.ErrClosedPipe
+	}
+	if _, err := s.w.Write(a); err != nil {
+		return err
+	}
+	_, err := s.write(b)
+	return err
+}
+
+// readPart reads the beginning of a part: its length, or the number in a report.
+func readPart(in io.Reader) (length int, report int64, is bool, err error) {
+	var head [8]byte
+	if _, err = io.ReadFull(in, head[:4]); err != nil {
+		return 0, 0, false, err
+	}
+	n := binary.BigEndian.Uint32(head[:4])
+	switch {
+	case n == reported:
+		_, err = io.ReadFull(in, head[:])
+		report = int64(binary.BigEndian.Uint64(head[:]))
+		is = true
+	case n > partLimit:
+		err = errLong
+	}
+	return int(n), report, is, err
+}
