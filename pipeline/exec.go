@@ -31,16 +31,16 @@ func newOutcome(keep int64, stdout, stderr io.Writer, whole bool, display func(k
 // spared is a writer to a stream that keeps the beginning of an output: how much comes after that is counted elsewhere, where it can be.
 type spared struct {
 	io.Writer
-	kept *stream
+	sink *stream
 }
 
 // Spare implements [backends.Sparing]. The stream stands behind the redactor, so it is full of text without secrets: nothing that comes
 // later changes what was kept.
 func (s spared) Spare() *backends.Skip {
-	if !s.kept.isFull() {
+	if !s.sink.isFull() {
 		return nil
 	}
-	return &backends.Skip{Done: s.kept.skip}
+	return &backends.Skip{Done: s.sink.skip}
 }
 
 // pipes returns what a program writes its output to: secrets are taken out of that before it is cut. close lets out what they hold back.

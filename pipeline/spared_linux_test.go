@@ -52,11 +52,11 @@ func (w *sparingWriter) Write(b []byte) (n int, err error) {
 // TestSparedIsTheSame has a program's secrets lie before, across and behind the cut: what is kept, and how much is cut, are the same whether the
 // rest is carried or counted elsewhere, where a secret counts as it was written. Whoever is to have all of the output is spared none.
 func TestSparedIsTheSame(t *testing.T) {
-	type kept struct {
+	type streams struct {
 		stdout, stderr string
 		cut1, cut2     int64
 	}
-	run := func(backend func(backends.Backend) backends.Backend, output int64, whole io.Writer) kept {
+	run := func(backend func(backends.Backend) backends.Backend, output int64, whole io.Writer) streams {
 		p, _, memory := newReal(t, func(c *Config) { c.Backends[0] = backend(c.Backends[0]) })
 		memory.Set("default", "TOKEN", []byte(secret))
 		q := Request{Language: "shell", Secrets: []string{"TOKEN"}, Output: output, Stdout: whole, Whole: whole != nil, Code: []byte(
@@ -65,7 +65,7 @@ func TestSparedIsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return kept{res.Stdout, res.Stderr, res.StdoutCut, res.StderrCut}
+		return streams{res.Stdout, res.Stderr, res.StdoutCut, res.StderrCut}
 	}
 	same := func(b backends.Backend) backends.Backend { return b }
 	spared := func(b backends.Backend) backends.Backend { return sparer{b} }

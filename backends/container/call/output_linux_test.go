@@ -20,22 +20,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 )
 
-// keeper is a writer that needs the first bytes of an output, and counts the others.
-type keeper struct {
+// prefixWriter is a writer that needs the first bytes of an output, and counts the others.
+type prefixWriter struct {
 	limit int
 	mu    sync.Mutex
 	text  []byte
 	spare int64 // bytes that were not written
 }
 
-func (k *keeper) Write(b []byte) (int, error) {
+func (k *prefixWriter) Write(b []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.text = append(k.text, b...)
 	return len(b), nil
 }
 
-func (k *keeper) Spare() *backends.Skip {
+func (k *prefixWriter) Spare() *backends.Skip {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.text) <= k.limit {
@@ -48,8 +48,8 @@ func (k *keeper) Spare() *backends.Skip {
 	}}
 }
 
-// check has a keeper say how much was carried: all that it needs, not much more, and no byte uncounted.
-func (k *keeper) check(t *testing.T, what string, all int64) {
+// check has a prefixWriter say how much was carried: all that it needs, not much more, and no byte uncounted.
+func (k *prefixWriter) check(t *testing.T, what string, all int64) {
 	t.Helper()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -65,7 +65,7 @@ func (k *keeper) check(t *testing.T, what string, all int64) {
 func TestSpare(t *testing.T) {
 	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		const all = 50_000_000
-		out, errs := &keeper{limit: 100_000}, &keeper{limit: 1}
+		out, errs := &prefixWriter{limit: 100_000}, &prefixWriter{limit: 1}
 		r := sh(t, s, fmt.Sprintf("head -c %d /dev/zero & head -c %[1]d /dev/zero >&2; wait; exit 3", all), backends.Streams{Stdout: out, Stderr: errs})
 		out.check(t, "standard output", all)
 		errs.check(t, "standard error", all)
@@ -119,8 +119,8 @@ func TestSpareCells(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer k.Close()
-		run := func(code string, limit int) (out, errs *keeper) {
-			out, errs = &keeper{limit: limit}, &keeper{limit: limit}
+		run := func(code string, limit int) (out, errs *prefixWriter) {
+			out, errs = &prefixWriter{limit: limit}, &prefixWriter{limit: limit}
 			o, err := k.Run(t.Context(), kernel.Cell{Code: code, Stdout: out, Stderr: errs, Timeout: time.Hour})
 			if err != nil || o.Ended != "ok" {
 				t.Fatalf("%.80s: %+v, %v", code, o, err)
