@@ -1,0 +1,133 @@
+package door
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Proxies are the reverse proxies whose word about their clients' addresses is believed. The zero value believes
+// nobody.
+type Proxies struct {
+	onUnix bool // whoever connects to a Unix socket
+	nets   []netip.Prefix
+}
+
+// UnixProxy is, in a list of proxies, whoever connects to the server's Unix socket.
+const UnixProxy = "unix"
+
+// ParseProxies reads a list of addresses, networks such as 10.0.0.0/8, and UnixProxy.
+func ParseProxies(list []string) (Proxies, error) {
+	var p Proxies
+	for _, text := range list {
+		if text == UnixProxy {
+			p.onUnix = true
+			continue
+		}
+		network, err := netip.ParsePrefix(text)
+		if a, one := netip.ParseAddr(text); one == nil && a.Zone() == "" {
+			network, err = a.Unmap().Prefix(a.Unmap().BitLen())
+		}
+		switch {
+		case err != nil:
+			return Proxies{}, fmt.Errorf("%.60q is no address of a proxy: write 10.0.0.2, 10.0.0.0/24 or %s", text, UnixProxy)
+		case network.Bits() == 0:
+			return Proxies{}, fmt.Errorf("%s is everybody, who would say any address: name the proxies", text)
+		}
+		p.nets = append(p.nets, network.Masked())
+	}
+	return p, nil
+}
+
+func (p Proxies) trusts(a netip.Addr) bool {
+	return slices.ContainsFunc(p.nets, func(n netip.Prefix) bool { return n.Contains(a) })
+}
+
+// Client returns who a request counts for that nobody has been identified for: an address of IPv4, a network of 64 bits
+// of IPv6, which is one user's, and all of 127/8 as one; UnixProxy where a Unix socket tells no clients apart. Behind
+// proxies, it is the last hop that none of them is. Whoever sends both kinds of headers, of which a proxy sets one and
+// passes on the other, counts as the proxy.
+func (p Proxies) Client(r *http.Request) string {
+	client, err := netip.ParseAddrPort(r.RemoteAddr)
+	at, trusted := client.Addr().Unmap().WithZone(""), p.onUnix
+	if err == nil {
+		trusted = p.trusts(at)
+	}
+	hops, others := forwardedFor(r.Header), forwarded(r.Header)
+	if hops == nil {
+		hops, others = others, nil
+	}
+	for i := len(hops) - 1; i >= 0 && trusted && others == nil; i-- {
+		hop, ok := parseHop(hops[i])
+		if !ok { // such as "unknown"
+			break
+		}
+		at, trusted = hop, p.trusts(hop)
+	}
+	switch {
+	case !at.IsValid():
+		return UnixProxy
+	case at.Is4() && at.IsLoopback():
+		return "127.0.0.0/8"
+	case at.Is4():
+		return at.String()
+	}
+	network, _ := at.Prefix(64) // only of IPv4 that is too long
+	return network.String()
+}
+
+// parseHop reads an address as proxies write it, with or without a port.
+func parseHop(text string) (netip.Addr, bool) {
+	text = strings.TrimSpace(text)
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		text = host
+	}
+	a, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	return a.Unmap().WithZone(""), err == nil
+}
+
+// forwardedFor returns the hops of X-Forwarded-For, the nearest last.
+func forwardedFor(h http.Header) []string {
+	values := h.Values("X-Forwarded-For")
+	if len(values) == 0 {
+		return nil
+	}
+	return strings.Split(strings.Join(values, ","), ",")
+}
+
+// forwarded returns the hops of Forwarded (RFC 7239), likewise.
+func forwarded(h http.Header) (hops []string) {
+	values := h.Values("Forwarded")
+	if len(values) == 0 {
+		return nil
+	}
+	for _, hop := range outsideQuotes(strings.Join(values, ","), ',') {
+		node := ""
+		for _, pair := range outsideQuotes(hop, ';') {
+			if name, value, _ := strings.Cut(strings.TrimSpace(pair), "="); strings.EqualFold(name, "for") {
+				node = strings.Trim(value, `"`)
+			}
+		}
+		hops = append(hops, node)
+	}
+	return hops
+}
+
+// outsideQuotes splits a text at the separators that stand in no quotation marks.
+func outsideQuotes(text string, separator byte) (parts []string) {
+	start, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == separator && !quoted:
+			parts, start = append(parts, text[start:i]), i+1
+		}
+	}
+	return append(parts, text[start:])
+}
