@@ -102,10 +102,10 @@ func (d *Door) ready() bool {
 // balancers and name the address that they have for the server: any address will do, since no page has one for its name.
 func (d *Door) rightHost(r *http.Request, probe bool) bool {
 	name := hostname(r.Host)
-	if slices.Contains(d.hosts, name) || d.onUnix && len(d.hosts) == 0 {
+	if slices.Contains(d.hosts, name) || d.onUnix && len(d.hosts) == 0 && name == "localhost" {
 		return true
 	}
-	if d.onUnix && !probe { // a proxy stands before it, which is reached by names of its own
+	if d.onUnix && !probe { // a proxy stands before it, which is reached by names of its own, and they are in hosts
 		return false
 	}
 	ip, err := netip.ParseAddr(name)

@@ -96,7 +96,7 @@ func ask(t *testing.T, d *Door, method, path string, headers ...string) (int, st
 	client := clientOf(t, d)
 	url := "http://" + strings.TrimPrefix(d.Address(), "http://")
 	if d.onUnix {
-		url = "http://sandbox"
+		url = "http://localhost"
 	}
 	r := must(http.NewRequest(method, url+path+"?token="+secret, nil))
 	for i := 0; i < len(headers); i += 2 {
