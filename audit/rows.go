@@ -17,7 +17,7 @@ import (
 // Filter chooses rows. The zero value chooses all.
 type Filter struct {
 	Namespace  string
-	Namespaces []string  // any of these
+	Namespaces []string  // any of these: nil is all, and an empty list none
 	Since      time.Time // the first moment that counts
 	Until      time.Time // the first moment that does not
 	Kinds      []string  // any of these
@@ -233,7 +233,7 @@ func (f Filter) where(from int64) (clause string, args []any) {
 	if f.Namespace != "" {
 		and("namespace = ?", f.Namespace)
 	}
-	if len(f.Namespaces) > 0 {
+	if f.Namespaces != nil {
 		list, _ := json.Marshal(f.Namespaces) // of strings; one argument however many there are
 		and("namespace IN (SELECT value FROM json_each(?))", string(list))
 	}

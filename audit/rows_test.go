@@ -50,6 +50,7 @@ func TestRows(t *testing.T) {
 		{"namespaces", Filter{Namespaces: []string{"b", "c"}, Limit: 3}, "8 10 12"},
 		{"namespaces and one of them", Filter{Namespaces: []string{"a", "b"}, Namespace: "a", After: 8}, "9 11"},
 		{"namespaces and another one", Filter{Namespaces: []string{"a", "a"}, Namespace: "b"}, ""},
+		{"no namespaces", Filter{Namespaces: []string{}}, ""},
 		{"namespaces that are no SQL", Filter{Namespaces: []string{`b"]) OR 1`, "b')"}}, ""},
 		{"namespaces and kinds", Filter{Namespaces: []string{"b"}, Kinds: []string{"k0", "k1"}}, "4 6 10 12"},
 		{"run", Filter{Run: "r3"}, "7 8"},

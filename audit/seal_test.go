@@ -184,6 +184,7 @@ func TestSealedRows(t *testing.T) {
 		"a namespace":      {Namespace: "default"},
 		"no such":          {Namespace: "none"},
 		"namespaces":       {Namespaces: []string{"none", "default"}},
+		"no namespaces":    {Namespaces: []string{}},
 		"no such ones":     {Namespaces: []string{"none", "defaults"}},
 		"since":            {Since: rows[650].Time},
 		"until":            {Until: rows[299].Time},

@@ -150,7 +150,7 @@ func (f Filter) chooses(r Row) bool {
 	lacks := func(text string) bool { return !strings.Contains(string(r.Data), text) }
 	return r.Seq > f.After && (f.Before <= 0 || r.Seq < f.Before) && !slices.ContainsFunc(f.Contains, lacks) &&
 		(f.Namespace == "" || r.Namespace == f.Namespace) &&
-		(len(f.Namespaces) == 0 || slices.Contains(f.Namespaces, r.Namespace)) &&
+		(f.Namespaces == nil || slices.Contains(f.Namespaces, r.Namespace)) &&
 		(f.Run == "" || r.Run == f.Run) &&
 		(f.Since.IsZero() || at >= nanos(f.Since)) &&
 		(f.Until.IsZero() || at < nanos(f.Until)) &&
