@@ -22,7 +22,7 @@ import (
 // Cell is code for a session.
 type Cell struct {
 	OfSession
-	Code      string  `json:"code" about:"The source code to run." required:"true"`
+	Code      string  `json:"code" about:"The source code to run." required:"true" blank:"true"`
 	Name      string  `json:"name,omitempty" about:"The name of the file that it comes from."`
 	Timeout   float64 `json:"timeout,omitempty" about:"Seconds after which it is ended. Default: the session's." range:"0..1000000"`
 	Artifacts string  `json:"artifacts,omitempty" about:"An absolute path of a directory to save new files of the session in; only at the server's own socket."`
@@ -68,7 +68,7 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, id, done := a.cells.begin(r.Context(), info.Namespace)
 	defer done()
-	out := &parts{lines: newLines(w, r), broken: func() { a.cells.interrupt(id, everything) }}
+	out := &parts{lines: newLines(w, r), broken: func() { a.cells.interrupt(id, askerOf(r.Context()).sees) }}
 	defer out.Close()
 	out.send(Part{Run: id})
 	res, _ := a.c.Pipeline.Do(ctx, pipeline.Request{ // what went wrong is in the result

@@ -95,7 +95,7 @@ type message struct {
 type Verdict struct {
 	ID      string  `json:"id" about:"The id of the question." required:"true" range:"..64"`
 	Allow   bool    `json:"allow" about:"Whether it is approved." required:"true" exact:"true"`
-	Reason  string  `json:"reason,omitempty" about:"Why, for the log and the agent."`
+	Reason  string  `json:"reason,omitempty" about:"Why, for the log and the agent." blank:"true"`
 	Scope   string  `json:"scope,omitempty" about:"Of a yes, for what it is. Default: all that was asked for." oneof:"run session time"`
 	Seconds float64 `json:"seconds,omitempty" about:"How long a yes holds. Default: as long as was asked for, which is the most." range:"0..1000000000000"`
 }

@@ -16,7 +16,7 @@ type GrantRequest struct {
 	Namespace string  `json:"namespace" about:"For whom." range:"1..64" required:"true"`
 	Session   string  `json:"session,omitempty" about:"The session that it is for. Default: all of the namespace." range:"..64"`
 	Seconds   float64 `json:"seconds,omitempty" about:"How long it holds, a day at most. Default: an hour." range:"0..1000000000000"`
-	Reason    string  `json:"reason,omitempty" about:"Why, for the log."`
+	Reason    string  `json:"reason,omitempty" about:"Why, for the log." blank:"true"`
 }
 
 // grant approves in the name of who asks.

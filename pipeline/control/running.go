@@ -71,7 +71,7 @@ func (a *API) runningCode(ctx context.Context, q *OfRun) (Code, error) {
 
 type CodeQuery struct {
 	Language string `json:"language" about:"What it is written in." required:"true" range:"1..64"`
-	Code     string `json:"code" about:"The source code." required:"true"`
+	Code     string `json:"code" about:"The source code." required:"true" blank:"true"`
 }
 
 const maxReview = 2 << 20 // bytes of a body with code to review

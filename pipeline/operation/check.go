@@ -46,11 +46,13 @@ func (f Form) Check(raw json.RawMessage) (any, error) {
 	if json.Unmarshal(raw, &sent) != nil || sent == nil {
 		return nil, Invalid{"the arguments must be an object, such as " + f.example()}
 	}
-	return f.take(sent)
+	return f.take(sent, false)
 }
 
-func (f Form) take(sent map[string]json.RawMessage) (any, error) {
-	c, into := checking{}, reflect.New(f.of)
+// take puts what was sent into a new value. Strictly, what is empty is not taken for what is left out: a variable of a
+// script that is empty would ask for more than its author meant.
+func (f Form) take(sent map[string]json.RawMessage, strict bool) (any, error) {
+	c, into := checking{strict: strict}, reflect.New(f.of)
 	c.object(f, sent, "", into.Elem())
 	if c.problems != nil {
 		return nil, c.problems
@@ -59,7 +61,24 @@ func (f Form) take(sent map[string]json.RawMessage) (any, error) {
 }
 
 // checking collects the problems of one call.
-type checking struct{ problems Invalid }
+type checking struct {
+	strict   bool
+	problems Invalid
+}
+
+// isBlank reports whether a value is null, or a text or a list without anything in it.
+func isBlank(raw json.RawMessage) bool {
+	switch raw[0] {
+	case 'n':
+		return true
+	case '"':
+		var s string
+		return json.Unmarshal(raw, &s) == nil && strings.TrimSpace(s) == ""
+	case '[':
+		return len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0
+	}
+	return false
+}
 
 func (c *checking) problem(format string, a ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, a...))
@@ -71,7 +90,9 @@ func (c *checking) object(f Form, sent map[string]json.RawMessage, where string,
 	for _, one := range f.fields {
 		known[one.name] = true
 		raw, ok := sent[one.name]
-		if ok && (one.any || string(raw) != "null") {
+		if ok && c.strict && !one.any && !one.blank && isBlank(raw) {
+			c.problem("argument %q is empty: leave it out, or say what is meant", where+one.name)
+		} else if ok && (one.any || string(raw) != "null") {
 			if err := c.value(one, raw, where+one.name, into.FieldByIndex(one.at)); err != nil {
 				c.problem("argument %q: %v", where+one.name, err)
 			}
@@ -203,6 +224,9 @@ func (c *checking) array(f field, raw json.RawMessage, where string, into reflec
 	}
 	all := reflect.MakeSlice(into.Type(), len(sent), len(sent))
 	for i, one := range sent {
+		if c.strict && !f.each.any && isBlank(one) {
+			return fmt.Errorf("entry %d is empty", i+1)
+		}
 		if err := c.value(*f.each, one, fmt.Sprintf("%s[%d]", where, i), all.Index(i)); err != nil {
 			return fmt.Errorf("entry %d: %w", i+1, err)
 		}

@@ -18,6 +18,7 @@ import (
 //	json      its name; other words behind a comma have no meaning here
 //	about     what it is, for people and models
 //	required  "true"
+//	blank     "true": it may be empty where it is sent over HTTP
 //	exact     "true": of a boolean, no text is understood
 //	default   what holds if it is left out, which is set then
 //	oneof     the values that it can have, with spaces between them
@@ -44,6 +45,7 @@ type field struct {
 	each              *field            // entry of an array, or of an object with any names; nil otherwise
 	such              string
 	any               bool // any JSON is understood
+	blank             bool // an empty value is one
 	exact             bool // no text is understood where the schema says boolean
 	loose             bool // a number is understood where the schema says string
 	hidden            bool // it is understood, and offered to nobody
@@ -98,7 +100,7 @@ func (f *Form) add(t reflect.Type, at []int) {
 // tagged sets what the tags of a field say.
 func (f *field) tagged(tag reflect.StructTag) {
 	f.about, f.such, f.required = tag.Get("about"), tag.Get("such"), tag.Get("required") == "true"
-	f.exact = tag.Get("exact") == "true"
+	f.exact, f.blank = tag.Get("exact") == "true", tag.Get("blank") == "true"
 	if values := tag.Get("oneof"); values != "" {
 		f.oneOf = strings.Fields(values)
 	}

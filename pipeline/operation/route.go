@@ -78,7 +78,7 @@ func (o *route) read(r *http.Request, form Form) (any, error) {
 	for _, name := range inPath(o.Pattern) {
 		sent[name] = quoted(r.PathValue(name))
 	}
-	return form.take(sent)
+	return form.take(sent, true)
 }
 
 // queried reports whether the arguments of a request stand in its query: there is no body, or it is content.
