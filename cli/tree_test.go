@@ -114,6 +114,39 @@ func TestErrorsAreJSON(t *testing.T) {
 	}
 }
 
+// emptyIsOne are the flags of which an empty value is one, and what it means.
+var emptyIsOne = map[string]string{"c": "a program without a statement", "reason": "none"}
+
+// TestNothingIsNotAll gives each flag of each command an empty value, and each command an empty word: neither is taken
+// for what is left out, which may be for more, such as all namespaces. A new flag is typed, too.
+func TestNothingIsNotAll(t *testing.T) {
+	app, typed := tree(func(string, *cli.Command) {}), 0
+	refused := func(line ...string) {
+		t.Helper()
+		typed++
+		if _, err := cmdline.Parse(app, line); err == nil || !strings.Contains(err.Error(), " is empty") {
+			t.Errorf("%q: got %v", line, err)
+		}
+	}
+	tree(func(path string, c *cli.Command) {
+		words := strings.Fields("sandboxmcp " + path)
+		for _, f := range slices.Concat(c.Flags, app.Flags) {
+			name := f.Names()[0]
+			if !f.(cli.DocGenerationFlag).TakesValue() || emptyIsOne[name] != "" {
+				continue
+			}
+			flag := "--" + name
+			refused(append(slices.Clone(words), flag, "")...)
+			refused(append(slices.Clone(words), flag, " ")...)
+			refused(append(slices.Clone(words), flag+"=")...)
+		}
+		refused(append(slices.Clone(words), "")...)
+	})
+	if typed < 1000 {
+		t.Errorf("only %d lines were typed", typed)
+	}
+}
+
 // ownerOfLine is the command that a line of a usage is of: c, or one below it.
 func ownerOfLine(c *cli.Command, path, line string) *cli.Command {
 	rest, _ := strings.CutPrefix(line, "sandboxmcp "+path+" ")

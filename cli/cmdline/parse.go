@@ -114,6 +114,9 @@ func (l *line) take(rest []string) (int, error) {
 		l.help = true
 		return 1, nil
 	}
+	if word == "" && len(l.path) > 0 {
+		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "an argument is empty")
+	}
 	l.words = append(l.words, word)
 	if len(l.path) == 0 {
 		return 1, l.unknownCommand()
@@ -121,8 +124,15 @@ func (l *line) take(rest []string) (int, error) {
 	return 1, nil
 }
 
+// mayBeEmpty are the flags that have an empty value: code, and reasons. A variable of a script that is empty would ask
+// for more than its author meant by any other one, such as for all namespaces.
+var mayBeEmpty = []string{"c", "reason"}
+
 func (l *line) takeFlag(rest []string) (int, error) {
-	flag, _, inline := strings.Cut(rest[0], "=") // what follows may be a secret
+	flag, value, inline := strings.Cut(rest[0], "=") // what follows may be a secret
+	if !inline && len(rest) > 1 {
+		value = rest[1]
+	}
 	name := strings.TrimLeft(flag, "-")
 	to, f := &l.local, Find(l.own, name)
 	if f == nil {
@@ -146,6 +156,8 @@ func (l *line) takeFlag(rest []string) (int, error) {
 		return 0, l.mistyped()
 	case f == nil:
 		return 0, exit.Usage(cmp.Or(otherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", flag)
+	case takesValue(f) && (inline || len(rest) > 1) && strings.TrimSpace(value) == "" && !slices.Contains(mayBeEmpty, f.Names()[0]):
+		return 0, exit.Usage("leave it out, or say what is meant", "the value of %s is empty", flag)
 	case inline || !takesValue(f):
 		*to = append(*to, rest[0])
 		return 1, nil

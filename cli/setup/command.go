@@ -29,7 +29,7 @@ func Command(s *command.Streams) *cli.Command {
 		&cli.BoolFlag{Name: "remove", Usage: "take it out of the client's file"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "with --write or --remove: only show what the file would be"},
 		&cli.StringFlag{Name: "project", Usage: "the file of the project in the directory `DIR`, and not the user's"},
-		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the client works in"},
+		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the client works in; '*' is any that it names"},
 		command.ToolsFlag("which tools the client lists, as `WHICH`: all or on (those that the configuration has on)", ""),
 		&cli.StringFlag{Name: "name", Usage: "call the server `NAME` there", Value: "sandboxmcp"},
 		command.JSONFlag(),
@@ -156,6 +156,9 @@ func thisProgram() (string, error) {
 	return program, nil
 }
 
+// anyNamespace is --namespace of a server whose clients name the namespace themselves.
+const anyNamespace = "*"
+
 // setupFlags are the flags that setup hands on: those of the program, and those of serve after it.
 var setupFlags = [2][]string{{"config", "db"}, {"namespace", "tools"}}
 
@@ -175,9 +178,12 @@ func thisServer(c *cli.Context, client Client, path string) (s Server, err error
 		}
 		for _, flag := range flags {
 			value := c.String(flag)
-			if !c.IsSet(flag) {
+			switch {
+			case !c.IsSet(flag):
 				value = before[flag]
-			} else if i == 0 && value != "" {
+			case flag == "namespace" && value == anyNamespace:
+				value = ""
+			case i == 0 && value != "":
 				if value, err = filepath.Abs(value); err != nil {
 					return s, err
 				}
