@@ -79,7 +79,7 @@ type Redact struct {
 type Events struct {
 	Webhook       string   `key:"webhook" url:"https://collector.example.com:4318" about:"URL that events are posted to"`
 	WebhookSecret string   `key:"webhook_secret" is:"secret" about:"secret of the vault that signs these posts"`
-	WebhookKinds  []string `key:"webhook_kinds" about:"kinds of events that are posted; an empty list is all"`
+	WebhookKinds  []string `key:"webhook_kinds" default:"*" about:"kinds of events that are posted; * is all"`
 	OTLP          string   `key:"otlp" url:"https://collector.example.com:4318" about:"OpenTelemetry collector that gets traces and metrics over HTTP"`
 }
 

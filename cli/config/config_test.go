@@ -37,17 +37,17 @@ func TestDefaults(t *testing.T) {
 	}
 	cores := runtime.GOMAXPROCS(0)
 	want := Config{
-		Backend: "process", MaxConcurrent: cores, MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Audit: Audit{CheckpointRows: 1000}, Redact: Redact{"warn"},
+		Backend: "process", MaxConcurrent: cores, MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Audit: Audit{CheckpointRows: 1000}, Redact: Redact{"warn"}, Events: Events{WebhookKinds: []string{"*"}},
 		StateDir: "/home/x/.local/state/sandboxmcp", SQLitePath: "/home/x/.local/state/sandboxmcp/sandboxmcp.db", Profile: "hardened",
 		Limits:    Limits{512, 60, 1, 256, 1 << 20, 512},
 		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
 		Egress:    Egress{Resolver: "system", IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{1000, 512, true},
-		Sessions:  Sessions{64, 256, 1024, 4096, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048, CacheMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, max(8, min(2*cores, 64)), 128, 300},
+		Sessions:  Sessions{64, 256, 1024, 4096, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048, CacheMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{Allow: []string{"*"}, TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, max(8, min(2*cores, 64)), 128, 300},
 		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
 		Containers: Containers{Pull: "missing", Ahead: 2},
 		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3, AgentSandbox: "auto"},
-		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},
+		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, CPUCores: cores, MaxFileMB: 16},
 		HTTP:       HTTP{Page: true, DrainSeconds: 10, Requests: 1000, OAuth: OAuth{Namespaces: "namespaces"}},
 		Profiles: map[string]Profile{
 			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
@@ -107,12 +107,13 @@ http:
   hosts: [sandbox.example.com, "::1"]
   domain: Box.example.com:8443
   page: off
+  proxies: [10.0.0.2, unix]
   origins: ["https://app.example.com"]
   drain_seconds: 32
   requests: 31
   client_ca: /etc/clients.pem
-  oauth: {issuer: "https://login.example.com", resource: "https://sandbox.example.com/mcp", audience: "api://sandbox", jwks: "https://login.example.com/keys", namespaces_claim: teams, scopes: [mcp], person_scope: admin}
-  certificates: {"dns:ci.example.com": {kind: agent, namespaces: [ci]}, "cn:Ada Lovelace": {kind: person, namespaces: []}}
+  oauth: {issuer: "https://login.example.com", resource: "https://sandbox.example.com/mcp", audience: "api://sandbox", jwks: "https://login.example.com/keys", namespaces_claim: teams, all_namespaces: everything, scopes: [mcp], person_scope: admin}
+  certificates: {"dns:ci.example.com": {kind: agent, namespaces: [ci]}, "cn:Ada Lovelace": {kind: person, namespaces: ["*"]}}
   templates: {data: {backend: podman, profile: landlock}}
 redact: {unknown: mask}
 events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied], otlp: "http://localhost:4318"}
@@ -163,8 +164,8 @@ func TestFile(t *testing.T) {
 		Sessions: Sessions{8, 7, 9, 13, 10, 11}, Packages: Packages{true, 12, 21, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
 		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, 2048, 27, 28, 29, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}, 26},
 		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53", 15, 16},
-		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, "box.example.com:8443", false, []string{"https://app.example.com"}, 32, 31, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", nil}},
-			OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", []string{"mcp"}, "admin"}, map[string]Template{"data": {"podman", "landlock"}}},
+		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, "box.example.com:8443", false, []string{"10.0.0.2", "unix"}, []string{"https://app.example.com"}, 32, 31, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", []string{"*"}}},
+			OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", "everything", []string{"mcp"}, "admin"}, map[string]Template{"data": {"podman", "landlock"}}},
 		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
 		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", Ahead: 17,
 			Labels: []string{"team=a", "note=b c=d"}, GPUs: []string{"0", "1"}},
@@ -336,7 +337,7 @@ func TestTags(t *testing.T) {
 		was := s.show()
 		v := value{words: []string{strings.Trim(was, `"`)}}
 		if list, is := strings.CutPrefix(was, "["); is {
-			v = value{list: true, words: strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", ]", r) })}
+			v = value{list: true, words: strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune("\", ]", r) })}
 		}
 		if strings.HasSuffix(s.key, "_dir") || s.key == "sqlite_path" || s.key == "pool.max" { // are set by others
 			continue

@@ -29,7 +29,7 @@ type Approvals struct {
 // Web is the access of callers to the web. The zero value allows none.
 type Web struct {
 	Enabled        bool     `key:"enabled" env:"WEB" about:"agents may use web_search, fetch_webpage and browser_fetch"`
-	Allow          []string `key:"allow" about:"names that these reach; an empty list is every public host on ports 80 and 443"`
+	Allow          []string `key:"allow" default:"*" about:"names that these reach; * alone is every public host on ports 80 and 443"`
 	SearXNG        string   `key:"searxng" url:"https://searx.example.com" about:"URL of a SearXNG that is asked first"`
 	BraveKey       string   `key:"brave_key" is:"secret" about:"secret of the vault with the key of Brave's search API, which is asked if SearXNG has not answered"`
 	Browser        string   `key:"browser" is:"path or auto" about:"Chromium that browser_fetch starts"`
@@ -46,7 +46,7 @@ type Host struct {
 	OutputBytes    int64    `key:"output_bytes" range:"1024..67108864" default:"1048576" about:"bytes of stdout, and as many of stderr, that are kept of a command"`
 	RAMMB          int64    `key:"ram_mb" range:"8..16777216" default:"2048" about:"MB of memory of a command and all that it starts"`
 	Processes      int      `key:"processes" range:"1..4194304" default:"256" about:"processes and threads of a command"`
-	CPUCores       int      `key:"cpu_cores" range:"0..4096" about:"cores that a command may use; 0 is all"`
+	CPUCores       int      `key:"cpu_cores" range:"1..4096" about:"cores that a command may use"`
 	Environment    []string `key:"environment" about:"names of variables that commands get"`
 	Read           []string `key:"read" is:"directories" about:"directories that agents may read"`
 	Write          []string `key:"write" is:"directories" about:"directories that agents may read and write"`

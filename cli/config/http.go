@@ -23,6 +23,7 @@ type HTTP struct {
 	Hosts        []string               `key:"hosts" about:"names and addresses that requests may have in Host, besides the server's own address"`
 	Domain       string                 `key:"domain" is:"domain" about:"domain below which ports of sandboxes of E2B's protocol have the names PORT-ID.DOMAIN, and the server api.DOMAIN and sandbox.DOMAIN"`
 	Page         bool                   `key:"page" default:"true" about:"people have a page at the address, which sandboxmcp page opens"`
+	Proxies      []string               `key:"proxies" about:"reverse proxies whose X-Forwarded-For or Forwarded is believed: addresses, networks, and unix for whoever connects to a Unix socket"`
 	Origins      []string               `key:"origins" about:"origins of pages that may send requests, such as https://app.example.com"`
 	DrainSeconds int                    `key:"drain_seconds" range:"0..3600" default:"10" about:"seconds that requests under way have to end when the server ends"`
 	Requests     int                    `key:"requests" range:"1..1000000" default:"1000" about:"requests a second that one identity may send to a server's HTTP address, and four times as many at once"`
@@ -44,7 +45,8 @@ type OAuth struct {
 	Resource   string   `key:"resource" url:"https://sandbox.example.com/mcp" about:"URL of the server's /mcp as clients have it"`
 	Audience   string   `key:"audience" about:"audience of JWTs; none is http.oauth.resource"`
 	JWKS       string   `key:"jwks" url:"https://login.example.com/keys" about:"URL of the issuer's keys; none is where its metadata say"`
-	Namespaces string   `key:"namespaces_claim" default:"namespaces" about:"claim of a JWT that has the namespaces of an agent"`
+	Namespaces string   `key:"namespaces_claim" default:"namespaces" about:"claim of a JWT that lists namespaces; who has another value there, or none, is refused"`
+	All        string   `key:"all_namespaces" about:"value of that claim, such as *, that means all namespaces to persons; with none, no JWT has all"`
 	Scopes     []string `key:"scopes" about:"scopes that a JWT must have"`
 	Person     string   `key:"person_scope" about:"scope of the JWTs of persons; none takes all for agents'"`
 }
@@ -107,8 +109,11 @@ func (d *document) certificates(n *yaml.Node) {
 		}
 		var c Certificate
 		d.fields(full, v, c.settings(full), "a certificate has kind and namespaces")
-		if c.Kind == "" {
+		switch {
+		case c.Kind == "":
 			d.fail(d.at(k), full, "its kind is missing: agent or person")
+		case len(c.Namespaces) == 0:
+			d.fail(d.at(k), full, `its namespaces are missing: a list of names or, for a person, ["*"], which is all`)
 		}
 		if d.c.HTTP.Certificates == nil {
 			d.c.HTTP.Certificates = map[string]Certificate{}

@@ -74,7 +74,12 @@ func CheckLayers(base string, layers []string) error {
 func requirement(key string, p *Profile) setting {
 	return setting{key: key, kind: kind{set: func(v value) error {
 		layers, err := v.names()
-		if err == nil {
+		switch {
+		case err == nil && len(layers) == 0:
+			err = fmt.Errorf("it is empty: write %s if no layer is needed", None)
+		case slices.Equal(layers, []string{None}):
+			layers = nil
+		case err == nil:
 			err = CheckLayers(p.Layers, layers)
 		}
 		if err == nil {

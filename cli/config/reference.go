@@ -19,6 +19,7 @@ func Reference() []Entry {
 	machine := map[string]string{ // defaults that depend on it
 		"max_concurrent": "the cores of the machine",
 		"caps.cpu_cores": "the cores of the machine",
+		"host.cpu_cores": "the cores of the machine",
 		"pool.max":       "twice max_concurrent, 8 to 64",
 		"state_dir":      "~/.local/state/sandboxmcp",
 		"sqlite_path":    "sandboxmcp.db in state_dir",
@@ -33,7 +34,7 @@ func Reference() []Entry {
 	}
 	return append(all,
 		Entry{"http.certificates.NAME.kind", "", "agent, person", None, "what a client is whose certificate has NAME: uri:URI, dns:NAME or, without these, cn:NAME"},
-		Entry{"http.certificates.NAME.namespaces", "", "a list", "[]", "namespaces that it may use; an agent needs one, and a person without any has all"},
+		Entry{"http.certificates.NAME.namespaces", "", "a list", "needed", "namespaces that it may use; it needs one, and a person's may be [\"*\"], which is all"},
 		Entry{"http.templates.NAME.backend", "", strings.Join(backends(), ", "), "backend", "what contains sandboxes of E2B's template NAME, which SDKs ask for by this name"},
 		Entry{"http.templates.NAME.profile", "", "text", "profile", "profile of sandboxes of this template"},
 		Entry{"runtimes.NAME.extensions", "", "a list of extensions, such as .pl", "needed", "files of language NAME, which run, validate_code and the like take then as a language"},
@@ -43,6 +44,6 @@ func Reference() []Entry {
 		Entry{"runtimes.NAME.kernel", "", "a list of words", "[]", "program that keeps sessions of language NAME; {driver} is the file that driver names"},
 		Entry{"runtimes.NAME.driver", "", "a path", None, "file of this machine that each session's sandbox gets for its kernel"},
 		Entry{"data.NAME", "", "a path", None, "directory that runs and sessions which ask for NAME see, read-only, as /data/NAME"},
-		Entry{"profiles.NAME.require", "", "a list of " + strings.Join(Layers(), ", "), "the containment layers", "layers without which a run of this profile is refused"},
+		Entry{"profiles.NAME.require", "", None + ", a list of " + strings.Join(Layers(), ", "), "the containment layers", "layers without which a run of this profile is refused"},
 		Entry{"profiles.NAME.layers", "", Hardened + ", " + Landlock, Hardened, "layers that this profile sets up"})
 }

@@ -15,7 +15,7 @@ func (v value) text() (string, error) {
 		return "", errors.New("one value is wanted, not a list")
 	case v.tag != "" && v.tag != "!!str":
 		return "", fmt.Errorf("text is wanted, not %s", typeName(v.tag))
-	case v.words[0] == "":
+	case strings.TrimSpace(v.words[0]) == "":
 		return "", errors.New("the value is empty")
 	}
 	return v.words[0], nil

@@ -62,7 +62,7 @@ func TestRequires(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(file, []byte("profiles:\n  none: {require: []}\n  some: {require: [pid]}\n  all: {}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("profiles:\n  none: {require: none}\n  some: {require: [pid]}\n  all: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := config.Load(config.Options{File: file, Env: []string{"HOME=" + t.TempDir()}})

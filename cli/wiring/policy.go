@@ -181,10 +181,10 @@ func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, e
 	if !cfg.Web.Enabled {
 		return w, nil
 	}
-	if len(cfg.Web.Allow) > 0 {
-		w.Policy, err = egress.NewPolicy(cfg.Web.Allow, cfg.Egress.Deny)
-	} else {
+	if slices.Equal(cfg.Web.Allow, []string{"*"}) {
 		w.Policy, err = egress.PublicWeb(cfg.Egress.Deny)
+	} else {
+		w.Policy, err = egress.NewPolicy(cfg.Web.Allow, cfg.Egress.Deny)
 	}
 	if err != nil {
 		return w, exit.Usage(whereSet, "web.allow: %v", err)

@@ -15,9 +15,11 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +30,7 @@ import (
 // Config names the receiver, and what it is sent.
 type Config struct {
 	URL   string
-	Kinds []string // names of events; empty is all
+	Kinds []string // names of events, or [event.All] alone
 	// Secret returns the bytes that posts are signed with; nil: they are not signed. It is asked at the
 	// start, and again at most once a minute, so that a new secret is used without a restart. The
 	// bytes are the caller's to give away: they are overwritten after use.
@@ -89,11 +91,14 @@ func start(c Config, p pace) (*Sender, error) {
 	if err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" || to.User != nil {
 		return nil, errors.New("the address of the webhook is not one like https://hook.example.com/path") // it may hold a token: don't repeat it
 	}
+	switch all := slices.Equal(c.Kinds, []string{event.All}); {
+	case all:
+		c.Kinds = nil
+	case len(c.Kinds) == 0:
+		return nil, fmt.Errorf("it names no kind of events, and nothing would be posted: %q is all", event.All)
+	}
 	if err := event.Check(c.Kinds); err != nil {
 		return nil, err
-	}
-	if len(c.Kinds) == 0 {
-		c.Kinds = nil
 	}
 	k, err := newKey(c.Secret)
 	if err != nil {

@@ -77,6 +77,9 @@ func (l *lines) String() string {
 func sender(t *testing.T, c Config, p pace) (*Sender, *event.Bus, *lines) {
 	t.Helper()
 	logged := &lines{}
+	if c.Kinds == nil {
+		c.Kinds = []string{event.All}
+	}
 	c.Bus, c.Log = event.NewBus(), slog.New(slog.NewTextHandler(logged, nil))
 	s, err := start(c, p)
 	if err != nil {
@@ -316,10 +319,11 @@ func TestStartRefuses(t *testing.T) {
 		"no address":       {Config{URL: "hook.example.com/" + token}, "is not one like"},
 		"another scheme":   {Config{URL: "ftp://hook.example.com/" + token}, "is not one like"},
 		"a password":       {Config{URL: "https://me:" + token + "@hook.example.com/"}, "is not one like"},
+		"no kinds":         {Config{URL: "https://hook.example.com", Kinds: []string{}}, "names no kind"},
 		"kind":             {Config{URL: "https://hook.example.com", Kinds: []string{"egress.deny"}}, `did you mean "egress.denied"`},
-		"short secret":     {Config{URL: "https://hook.example.com", Secret: secret(token)}, "needs 24 at least"},
-		"no base64":        {Config{URL: "https://hook.example.com", Secret: secret("whsec_" + token + "!")}, "not base64"},
-		"no secret at all": {Config{URL: "https://hook.example.com", Secret: func() ([]byte, error) { return nil, errors.New("the vault is locked") }}, "the vault is locked"},
+		"short secret":     {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: secret(token)}, "needs 24 at least"},
+		"no base64":        {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: secret("whsec_" + token + "!")}, "not base64"},
+		"no secret at all": {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: func() ([]byte, error) { return nil, errors.New("the vault is locked") }}, "the vault is locked"},
 	} {
 		tt.c.Bus = event.NewBus()
 		s, err := Start(tt.c)
