@@ -16,7 +16,7 @@ import (
 func metricsHandler(stats func() pipeline.Stats) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i, _ := identity.From(r.Context())
-		if i.Kind != identity.Person || len(i.Namespaces) > 0 {
+		if i.Kind != identity.Person || !i.Namespaces.All() {
 			http.Error(w, "figures are for a person who has all namespaces", http.StatusForbidden)
 			return
 		}

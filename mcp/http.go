@@ -128,11 +128,15 @@ func (h *HTTP) caller(r *http.Request) (caller, *refused) {
 	if !known {
 		return caller{}, refuse(http.StatusUnauthorized, "nobody is identified")
 	}
-	namespace := cmp.Or(r.PathValue("namespace"), r.URL.Query().Get("namespace"), h.cfg.Namespace)
-	if namespace == "" && len(i.Namespaces) > 0 {
-		namespace = i.Namespaces[0]
+	query := r.URL.Query()
+	if query.Has("namespace") && query.Get("namespace") == "" {
+		return caller{}, refuse(http.StatusBadRequest, "the namespace in the query is empty: name one, or leave it out")
 	}
-	if namespace == "" && i.Kind != identity.Person || namespace != "" && !i.May(namespace) || h.cfg.Namespace != "" && namespace != h.cfg.Namespace {
+	namespace := cmp.Or(r.PathValue("namespace"), query.Get("namespace"), h.cfg.Namespace)
+	if own := i.Namespaces.Names(); namespace == "" && len(own) > 0 {
+		namespace = own[0]
+	}
+	if namespace == "" && (i.Kind != identity.Person || !i.Namespaces.All()) || namespace != "" && !i.May(namespace) || h.cfg.Namespace != "" && namespace != h.cfg.Namespace {
 		return caller{}, refuse(http.StatusForbidden, "these credentials do not reach this namespace")
 	}
 	return caller{i.Owner(), namespace}, nil

@@ -47,7 +47,7 @@ func newHTTPRig(t *testing.T, change func(*Config)) *httpRig {
 // token makes a token.
 func (r *httpRig) token(name string, kind identity.Kind, namespaces ...string) string {
 	r.t.Helper()
-	token, _, err := r.tokens.Create(r.t.Context(), identity.Token{Name: name, Kind: kind, Namespaces: namespaces}, func(identity.Token) error { return nil })
+	token, _, err := r.tokens.Create(r.t.Context(), identity.Token{Name: name, Kind: kind, Namespaces: identity.ParseNamespaces(namespaces)}, func(identity.Token) error { return nil })
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestHTTPRefused(t *testing.T) {
 func TestHTTPWalls(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	one, two := r.visitor(r.token("one", identity.Agent, "one", "both")), r.visitor(r.token("two", identity.Agent, "two", "both"))
-	person := r.visitor(r.token("boss", identity.Person)).initialize(`{}`)
+	person := r.visitor(r.token("boss", identity.Person, "*")).initialize(`{}`)
 	one.initialize(`{}`)
 	two.initialize(`{}`)
 	made := one.tool("create_session", `{"language":"shell"}`)
@@ -608,7 +608,7 @@ func (r *httpRig) operates(token, name, arguments string) (int, string) {
 func TestOperationsWithoutProtocol(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	one, other, two := r.token("one", identity.Agent, "one"), r.token("other", identity.Agent, "other"), r.token("two", identity.Agent, "one", "more")
-	boss := r.token("boss", identity.Person)
+	boss := r.token("boss", identity.Person, "*")
 	status, body := r.operates(one, "create_session", `{"language":"shell"}`)
 	var made struct {
 		Result struct {
@@ -634,6 +634,8 @@ func TestOperationsWithoutProtocol(t *testing.T) {
 		{other, "execute_code", `{"code":"1","namespace":"one"}`, 400, "this server belongs to the namespace"},
 		{two, "execute_code?namespace=more", mine, 422, `"error":"`},
 		{one, "execute_code?namespace=more", mine, 403, "do not reach this namespace"},
+		{boss, "execute_code?namespace=", mine, 400, "the namespace in the query is empty"},
+		{one, "execute_code?namespace=", mine, 400, "the namespace in the query is empty"},
 		{one, "execute_code", `{"kode":"1"}`, 400, `did you mean \"code\"`},
 		{one, "execute_code", `{"code":`, 400, "not JSON"},
 		{one, "execute_kode", `{}`, 404, "did you mean"},

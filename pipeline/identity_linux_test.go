@@ -12,7 +12,7 @@ import (
 // Each row about what an identity asked for names it, also the last one of its session.
 func TestIdentityInRows(t *testing.T) {
 	p, log, _ := newReal(t, nil)
-	ctx := identity.With(t.Context(), identity.Identity{Name: "ci", Kind: identity.Agent, Source: identity.FromToken, Namespaces: []string{"default"}})
+	ctx := identity.With(t.Context(), identity.Identity{Name: "ci", Kind: identity.Agent, Source: identity.FromToken, Namespaces: identity.Only("default")})
 	info, err := openSession(ctx, p, NewSession{Language: "shell"})
 	if err != nil {
 		t.Fatal(err)

@@ -138,7 +138,7 @@ func dial(ctx context.Context, cfg config.Config, name string) (*control.Client,
 	}
 	token := os.Getenv("SANDBOXMCP_TOKEN")
 	if token == "" {
-		return nil, exit.Usage("sandboxmcp token create NAME --person, at the server, makes one", "--server %s needs a person's token in SANDBOXMCP_TOKEN", terminal.Visible(name))
+		return nil, exit.Usage("sandboxmcp token create NAME --person --namespace NS, at the server, makes one", "--server %s needs a person's token in SANDBOXMCP_TOKEN", terminal.Visible(name))
 	}
 	return control.Remote(ctx, name, token)
 }

@@ -25,7 +25,7 @@ func (p commands) tokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "token",
 		Usage: "say who may use a server over HTTP",
-		UsageText: `sandboxmcp token create NAME [--agent | --person] [--namespace NS]... [--expires TIME] [--e2b]
+		UsageText: `sandboxmcp token create NAME [--agent | --person] --namespace NS... [--expires TIME] [--e2b]
 sandboxmcp token list [--json]
 sandboxmcp token revoke NAME|ID`,
 		Description: `A token is a bearer token for a server's HTTP address: who has it is NAME to the server, and in the audit log. Only a hash of it is
@@ -36,18 +36,19 @@ Example: sandboxmcp token create ci --namespace ci --expires 30d`,
 			{
 				Name:      "create",
 				Usage:     "make a token, and show it this once",
-				UsageText: "sandboxmcp token create NAME [--agent | --person] [--namespace NS]... [--expires TIME] [--e2b] [--json]",
+				UsageText: "sandboxmcp token create NAME [--agent | --person] --namespace NS... [--expires TIME] [--e2b] [--json]",
 				Description: `The token of an agent reaches what agents have, in its namespaces; it approves nothing. That of a person reaches all
-operations, approvals too, in all namespaces or in those that are named. The token alone is on standard output. With --e2b it is
-spelled as the SDKs of E2B want their E2B_API_KEY.
+operations, approvals too, in the namespaces that are named: '*' is all of them. The token alone is on standard output. With --e2b
+it is spelled as the SDKs of E2B want their E2B_API_KEY.
 
 Examples:
   sandboxmcp token create ci --namespace ci
-  sandboxmcp token create ada --person --expires 12h`,
+  sandboxmcp token create ada --person --namespace team
+  sandboxmcp token create root --person --namespace '*' --expires 12h`,
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "agent", Usage: "it is an agent's, as without --person"},
 					&cli.BoolFlag{Name: "person", Usage: "it is a person's"},
-					&cli.StringSliceFlag{Name: "namespace", Usage: "it is for the namespace `NS`, and others that are named; an agent needs one"},
+					&cli.StringSliceFlag{Name: "namespace", Usage: "it is for the namespace `NS`, and others that are named; a person's may be for all, '*'"},
 					&cli.StringFlag{Name: "expires", Usage: "it ends after `TIME`, such as 12h, 30d or never", Value: "90d"},
 					&cli.BoolFlag{Name: "e2b", Usage: "show it in the form of a key of E2B's SDKs"},
 					command.JSONFlag(),
@@ -79,7 +80,7 @@ Example: sandboxmcp token revoke ci`,
 const tokenHelp = "sandboxmcp token create --help"
 
 func (p commands) tokenCreate(c *cli.Context) error {
-	spec := identity.Token{Name: c.Args().First(), Kind: identity.Agent, Namespaces: c.StringSlice("namespace")}
+	spec := identity.Token{Name: c.Args().First(), Kind: identity.Agent, Namespaces: identity.ParseNamespaces(c.StringSlice("namespace"))}
 	if c.Bool("person") {
 		spec.Kind = identity.Person
 	}
@@ -89,8 +90,10 @@ func (p commands) tokenCreate(c *cli.Context) error {
 		return exit.Usage(tokenHelp, "a token is an agent's or a person's: --agent or --person")
 	case err != nil:
 		return exit.Usage("--expires 12h, --expires 30d or --expires never", "%v", err)
-	case spec.Kind == identity.Agent && len(spec.Namespaces) == 0:
-		return exit.Usage("--namespace default, or another; a person's token needs none", "an agent needs a namespace")
+	case !c.IsSet("namespace") && spec.Kind == identity.Agent:
+		return exit.Usage("--namespace default, or another", "an agent needs a namespace")
+	case !c.IsSet("namespace"):
+		return exit.Usage("--namespace default or another, or --namespace '*' for all", "a person needs a namespace")
 	}
 	if err := spec.Check(); err != nil {
 		return exit.Usage(tokenHelp, "%v", err)
@@ -118,8 +121,8 @@ func (p commands) tokenCreate(c *cli.Context) error {
 		if made.Kind == identity.Agent {
 			who = "an agent"
 		}
-		if len(made.Namespaces) > 0 {
-			where = strings.Join(made.Namespaces, ", ")
+		if !made.Namespaces.All() {
+			where = strings.Join(made.Namespaces.List(), ", ")
 		}
 		p.Say("token %s (%s), of %s in %s, %s: it is shown only this once", made.Name, made.ID, who, where, until(made, time.Now()))
 	}
@@ -166,8 +169,8 @@ func (p commands) tokenList(_ context.Context, c *cli.Context, cfg config.Config
 	columns, now := terminal.Columns("NAME", "ID", "KIND", "NAMESPACES", "EXPIRES", "LAST USED"), time.Now()
 	return command.Table(p.Streams, c, list, "there are no tokens", columns, func(token identity.Token) []string {
 		namespaces, expires, used := "all", "never", "never"
-		if len(token.Namespaces) > 0 {
-			namespaces = strings.Join(token.Namespaces, " ")
+		if !token.Namespaces.All() {
+			namespaces = strings.Join(token.Namespaces.List(), " ")
 		}
 		switch {
 		case token.Expired(now):

@@ -50,6 +50,7 @@ func TestListenHTTP(t *testing.T) {
 		"  listen: 127.0.0.1:0\n  socket_group: x\n":   "http: only a Unix socket",
 		"  hosts: ['a:1']\n":                           `http: "a:1" is no host`,
 		"  origins: [a]\n":                             `http: "a" is no origin`,
+		"  proxies: ['0.0.0.0/0']\n":                   `http.proxies: 0.0.0.0/0 is everybody`,
 		"  listen: unix:/a/b\n  socket_group: users\n": "",
 	} {
 		if err := checkHTTP(load(text).HTTP); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {

@@ -34,9 +34,10 @@ func doorOf(h config.HTTP) door.Config {
 // Identities returns what tells who sends requests over HTTP: by the tokens of the state directory, and by the certificates and the
 // issuer that the configuration names.
 func Identities(cfg config.Config, log *slog.Logger) *identity.Checker {
-	c := identity.Config{Tokens: identity.OpenTokens(cfg.StateDir), Certificates: grantsOf(cfg.HTTP), Rate: float64(cfg.HTTP.Requests), Log: log}
+	proxies, _ := door.ParseProxies(cfg.HTTP.Proxies) // checkHTTP has read them
+	c := identity.Config{Address: proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir), Certificates: grantsOf(cfg.HTTP), Rate: float64(cfg.HTTP.Requests), Log: log}
 	if o := cfg.HTTP.OAuth; o.Issuer != "" {
-		c.OAuth = &identity.OAuth{Issuer: o.Issuer, Resource: o.Resource, Audience: o.Audience, JWKS: o.JWKS, Namespaces: o.Namespaces, Scopes: o.Scopes, Person: o.Person}
+		c.OAuth = &identity.OAuth{Issuer: o.Issuer, Resource: o.Resource, Audience: o.Audience, JWKS: o.JWKS, Namespaces: o.Namespaces, All: o.All, Scopes: o.Scopes, Person: o.Person}
 	}
 	return identity.New(c)
 }
@@ -44,7 +45,7 @@ func Identities(cfg config.Config, log *slog.Logger) *identity.Checker {
 func grantsOf(h config.HTTP) map[string]identity.Grant {
 	grants := make(map[string]identity.Grant, len(h.Certificates))
 	for name, c := range h.Certificates {
-		grants[name] = identity.Grant{Kind: identity.Kind(c.Kind), Namespaces: c.Namespaces}
+		grants[name] = identity.Grant{Kind: identity.Kind(c.Kind), Namespaces: identity.ParseNamespaces(c.Namespaces)}
 	}
 	return grants
 }
@@ -54,6 +55,9 @@ func grantsOf(h config.HTTP) map[string]identity.Grant {
 func checkHTTP(h config.HTTP) error {
 	if err := doorOf(h).Check(); err != nil {
 		return fmt.Errorf("http: %w", err)
+	}
+	if _, err := door.ParseProxies(h.Proxies); err != nil {
+		return fmt.Errorf("http.proxies: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Certificates)) {
 		if err := grantsOf(h)[name].Check(); err != nil {

@@ -19,7 +19,7 @@ import (
 func TestIdentities(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	text := "state_dir: " + dir + "\nhttp:\n  requests: 2\n  client_ca: /x.pem\n  tls_cert: /x.pem\n  tls_key: /x.pem\n  certificates: {\"dns:ci.example.com\": {kind: agent, namespaces: [ci]}}\n" +
+	text := "state_dir: " + dir + "\nhttp:\n  requests: 2\n  proxies: [127.0.0.0/8]\n  client_ca: /x.pem\n  tls_cert: /x.pem\n  tls_key: /x.pem\n  certificates: {\"dns:ci.example.com\": {kind: agent, namespaces: [ci]}}\n" +
 		"  oauth: {issuer: \"https://login.example.com\", resource: \"https://sandbox.example.com/mcp\", scopes: [mcp]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestIdentities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, _, err := identity.OpenTokens(dir).Create(t.Context(), identity.Token{Name: "ada", Kind: identity.Person}, nil)
+	token, _, err := identity.OpenTokens(dir).Create(t.Context(), identity.Token{Name: "ada", Kind: identity.Person, Namespaces: identity.All()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +45,20 @@ func TestIdentities(t *testing.T) {
 		if i, err := c.Identify(r); err != nil || i.String() != "token:ada" {
 			t.Fatalf("got %+v, %v", i, err)
 		}
+	}
+	guess := func(client string) int {
+		g := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		g.RemoteAddr = "127.0.0.1:1234"
+		g.Header.Set("Authorization", "Bearer x")
+		g.Header.Set("X-Forwarded-For", client)
+		_, err := c.Identify(g)
+		return identity.AsRefused(err).Status
+	}
+	for range 20 {
+		guess("192.0.2.1")
+	}
+	if one, other := guess("192.0.2.1"), guess("192.0.2.2"); one != http.StatusTooManyRequests || other != http.StatusUnauthorized {
+		t.Errorf("behind a proxy: who guesses gets %d, and who does not %d", one, other)
 	}
 	w := httptest.NewRecorder()
 	c.Metadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, identity.MetadataPath+"/mcp", nil))

@@ -81,7 +81,7 @@ func newRig(t *testing.T, change func(*pipeline.Config)) *rig {
 // key makes a token, in the spelling of SDKs.
 func (r *rig) key(name string, kind identity.Kind, namespaces ...string) string {
 	r.t.Helper()
-	token, _, err := r.tokens.Create(r.t.Context(), identity.Token{Name: name, Kind: kind, Namespaces: namespaces}, nil)
+	token, _, err := r.tokens.Create(r.t.Context(), identity.Token{Name: name, Kind: kind, Namespaces: identity.Only(namespaces...)}, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}

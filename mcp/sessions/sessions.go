@@ -133,7 +133,7 @@ func (s *Server) visible(r *http.Request) *state {
 // gone says why there is no session: one of the caller's has ended for a reason.
 func (s *Server) gone(r *http.Request) string {
 	i, _ := identity.From(r.Context())
-	for _, namespace := range append([]string{s.cfg.Namespace}, i.Namespaces...) {
+	for _, namespace := range append([]string{s.cfg.Namespace}, i.Namespaces.Names()...) {
 		if namespace == "" || !i.May(namespace) {
 			continue
 		}

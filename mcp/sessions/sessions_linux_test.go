@@ -71,7 +71,7 @@ func newRigAt(t *testing.T, dir string, change func(*pipeline.Config)) *rig {
 	s := New(Config{Pipeline: p})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := r.Header.Get("X-Who") // in the place of a token
-		s.ServeHTTP(w, r.WithContext(identity.With(r.Context(), identity.Identity{Name: who, Kind: identity.Agent, Source: identity.FromToken, Namespaces: []string{who}})))
+		s.ServeHTTP(w, r.WithContext(identity.With(r.Context(), identity.Identity{Name: who, Kind: identity.Agent, Source: identity.FromToken, Namespaces: identity.Only(who)})))
 	}))
 	end := sync.OnceFunc(func() {
 		server.Close()

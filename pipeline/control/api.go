@@ -316,14 +316,14 @@ func unhurried(w http.ResponseWriter) error {
 }
 
 func (a *API) queue(ctx context.Context, _ *Nothing) (pipeline.Load, error) {
-	if by := askerOf(ctx); !by.all {
+	if by := askerOf(ctx); !by.seesAll() {
 		return a.c.Pipeline.Load().Of(by.sees), nil
 	}
 	return a.c.Pipeline.Load(), nil
 }
 
 func (a *API) stats(ctx context.Context, _ *Nothing) (pipeline.Stats, error) {
-	if by := askerOf(ctx); !by.all {
+	if by := askerOf(ctx); !by.seesAll() {
 		return a.c.Pipeline.StatsOf(by.sees), nil
 	}
 	return a.c.Pipeline.Stats(), nil

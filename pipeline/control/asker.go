@@ -18,10 +18,8 @@ type asker struct {
 	root   bool // as the kernel says
 	page   bool // through the page
 	person bool
-	all    bool   // sees all namespaces
 	user   string // as the audit log has it
-	sees   func(namespace string) bool
-	only   []string // the namespaces that the asker sees, unless all
+	own    identity.Namespaces
 	caller pipeline.Caller
 }
 
@@ -35,20 +33,24 @@ func askerOf(ctx context.Context) asker {
 		if page {
 			by = "page"
 		}
-		return asker{peer: true, root: uid == 0, page: page, person: true, all: true, user: name, sees: everything, caller: pipeline.Caller{By: by, User: name}}
+		return asker{peer: true, root: uid == 0, page: page, person: true, user: name, own: identity.All(), caller: pipeline.Caller{By: by, User: name}}
 	}
 	i, ok := identity.From(ctx)
 	if !ok {
-		return asker{sees: func(string) bool { return false }}
+		return asker{}
 	}
 	by := "http"
 	if page {
 		by = "page"
 	}
-	return asker{only: i.Namespaces, page: page, person: i.Kind == identity.Person, all: i.Kind == identity.Person && len(i.Namespaces) == 0, user: i.String(), sees: i.May, caller: pipeline.Caller{By: by}}
+	return asker{own: i.Namespaces, page: page, person: i.Kind == identity.Person, user: i.String(), caller: pipeline.Caller{By: by}}
 }
 
-func everything(string) bool { return true }
+// sees reports whether the asker may see what is of a namespace.
+func (a asker) sees(namespace string) bool { return a.own.Has(namespace) }
+
+// seesAll reports whether that is so for all namespaces.
+func (a asker) seesAll() bool { return a.own.All() }
 
 // reach refuses a namespace that is not the asker's.
 func (a asker) reach(namespace string) error {

@@ -25,7 +25,7 @@ func BenchmarkFigures(b *testing.B) {
 		_, err := log.Append(b.Context(), batch...)
 		must(b, err)
 	}
-	ctx := identity.With(b.Context(), identity.Identity{Name: "boss", Source: identity.FromPeer, Kind: identity.Person})
+	ctx := identity.With(b.Context(), identity.Identity{Name: "boss", Source: identity.FromPeer, Kind: identity.Person, Namespaces: identity.All()})
 	for b.Loop() {
 		api := New(Config{Records: log})
 		for partly := true; partly; {

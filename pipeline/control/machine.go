@@ -26,7 +26,7 @@ func (a *API) policy(ctx context.Context, _ *Nothing) ([]Setting, error) {
 	if a.c.Settings == nil {
 		return list, nil
 	}
-	all := askerOf(ctx).all
+	all := askerOf(ctx).seesAll()
 	for _, s := range a.c.Settings() {
 		if all || slices.ContainsFunc(general, func(p string) bool {
 			return s.Key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(s.Key, p) || p == "max_" && strings.HasPrefix(s.Key, p)
@@ -72,7 +72,7 @@ func (a *API) doctor(ctx context.Context, _ *Nothing) ([]Finding, error) {
 		return nil, failure(http.StatusNotFound, "this server does not look at its machine")
 	}
 	list, err := a.looked.ask(ctx, a.c.Doctor)
-	if !askerOf(ctx).all {
+	if !askerOf(ctx).seesAll() {
 		list = slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Kind == "state" })
 	}
 	return append([]Finding{}, list...), err
@@ -142,10 +142,10 @@ func (a *API) invite(ctx context.Context, q *InvitationQuery) (Invitation, error
 	}
 	i, ok := identity.From(ctx)
 	if !ok {
-		i = identity.Identity{Name: by.user, Kind: identity.Person, Source: identity.FromPeer}
+		i = identity.Identity{Name: by.user, Kind: identity.Person, Source: identity.FromPeer, Namespaces: by.own}
 	}
 	if len(q.Namespaces) > 0 {
-		i.Namespaces = q.Namespaces
+		i.Namespaces = identity.Only(q.Namespaces...)
 	}
 	return Invitation{*address, (*invite)(i)}, nil
 }

@@ -40,11 +40,11 @@ func overHTTP(t *testing.T) people {
 		ctx := q.Context()
 		switch q.Header.Get(who) {
 		case "agent":
-			ctx = identity.With(ctx, identity.Identity{Name: "a", Source: identity.FromToken, Kind: identity.Agent, Namespaces: []string{"team"}})
+			ctx = identity.With(ctx, identity.Identity{Name: "a", Source: identity.FromToken, Kind: identity.Agent, Namespaces: identity.Only("team")})
 		case "all":
-			ctx = identity.With(ctx, identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person})
+			ctx = identity.With(ctx, identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.All()})
 		case "other":
-			ctx = identity.With(ctx, identity.Identity{Name: "other", Source: identity.FromToken, Kind: identity.Person, Namespaces: []string{"other"}})
+			ctx = identity.With(ctx, identity.Identity{Name: "other", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.Only("other")})
 		}
 		r.listener.api.ServeHTTP(w, q.WithContext(ctx))
 	}))

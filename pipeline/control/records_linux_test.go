@@ -22,7 +22,7 @@ import (
 func TestRecords(t *testing.T) {
 	p := overHTTP(t)
 	c := Within(p.listener.api)
-	ctx := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person})
+	ctx := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.All()})
 	for range 5 {
 		p.exec(p.mine, "exit 3")
 	}

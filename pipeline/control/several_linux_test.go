@@ -20,7 +20,7 @@ func TestSeveralNamespaces(t *testing.T) {
 	p := overHTTP(t)
 	c := Within(p.listener.api)
 	as := func(namespaces ...string) context.Context {
-		return identity.With(t.Context(), identity.Identity{Name: "of " + strings.Join(namespaces, "-"), Source: identity.FromToken, Kind: identity.Person, Namespaces: namespaces})
+		return identity.With(t.Context(), identity.Identity{Name: "of " + strings.Join(namespaces, "-"), Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.ParseNamespaces(namespaces)})
 	}
 	runs := func(namespace, code string) {
 		_, _ = p.listener.api.c.Pipeline.Do(t.Context(), pipeline.Request{Namespace: namespace, Language: "shell", Code: []byte(code)})
@@ -49,7 +49,7 @@ func TestSeveralNamespaces(t *testing.T) {
 		ctx     context.Context
 		running int
 		runs    int64
-	}{"both": {both, 0, 2}, "covert": {covert, 1, 1}, "all": {as(), 1, 3}} {
+	}{"both": {both, 0, 2}, "covert": {covert, 1, 1}, "all": {as("*"), 1, 3}} {
 		q, err := Ask(want.ctx, c, GetQueue, Nothing{})
 		must(t, err)
 		s, err := Ask(want.ctx, c, GetStats, Nothing{})
@@ -97,7 +97,7 @@ func TestFiguresPartly(t *testing.T) {
 	log := slowly{p.log, make(chan struct{})}
 	p.listener.api.c.Records = log
 	c := Within(p.listener.api)
-	boss := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person})
+	boss := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.All()})
 	if f, err := Ask(boss, c, GetFigures, FiguresQuery{Days: 2}); err != nil || !f.Partly || len(f.Days) != 0 {
 		t.Errorf("got %+v, %v", f, err)
 	}

@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// Grant is what a certificate's identity may do.
-type Grant struct {
-	Kind       Kind
-	Namespaces []string
-}
-
-// Check returns what is wrong with it.
-func (g Grant) Check() error { return checkGrant(g.Kind, g.Namespaces) }
-
 // certified returns who the client certificate of a request is for. The listener has verified it against the client CA; whoever has
 // one of that CA and is not in the map is nobody. Names are "uri:...", "dns:..." and, of a certificate that has neither, "cn:..." of
 // its subject. A certificate with two names that are in the map is nobody's, too.

@@ -25,15 +25,15 @@ func TestCertificates(t *testing.T) {
 	s := quick(t.TempDir())
 	token := create(t, s, agent)
 	c := New(Config{Tokens: s, Certificates: map[string]Grant{
-		"uri:spiffe://example.com/ci": {Agent, []string{"ci"}},
-		"dns:ci.example.com":          {Agent, []string{"build"}},
-		"cn:Ada":                      {Person, nil},
-		"cn:both":                     {Person, nil},
-		"cn:":                         {Person, nil},
+		"uri:spiffe://example.com/ci": {Agent, Only("ci")},
+		"dns:ci.example.com":          {Agent, Only("build")},
+		"cn:Ada":                      {Person, All()},
+		"cn:both":                     {Person, All()},
+		"cn:":                         {Person, All()},
 	}})
 	server := httptest.NewUnstartedServer(c.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i, _ := From(r.Context())
-		fmt.Fprintf(w, "%s %s %v", i, i.Kind, i.Namespaces)
+		fmt.Fprintf(w, "%s %s %v", i, i.Kind, i.Namespaces.List())
 	})))
 	server.TLS = &tls.Config{ClientCAs: ca.Pool(), ClientAuth: tls.VerifyClientCertIfGiven}
 	server.Config.ErrorLog = nil
@@ -49,7 +49,7 @@ func TestCertificates(t *testing.T) {
 	}{
 		"URI":           {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{spiffe}})), "", 200, "certificate:uri:spiffe://example.com/ci agent [ci]"},
 		"DNS":           {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"CI.example.com"}})), "", 200, "certificate:dns:ci.example.com agent [build]"},
-		"CN":            {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 200, "certificate:cn:Ada person []"},
+		"CN":            {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 200, "certificate:cn:Ada person [*]"},
 		"none":          {nil, "", 401, "needs a token"},
 		"unknown":       {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"x.example.com"}})), "", 401, "not valid"},
 		"longer URI":    {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{elsewhere}})), "", 401, "not valid"},
@@ -94,7 +94,7 @@ func certificate(c tls.Certificate) *tls.Certificate { return &c }
 
 // A certificate ends, also on a connection that goes on; and one that the listener has not verified is nothing.
 func TestCertificateLater(t *testing.T) {
-	c := New(Config{Certificates: map[string]Grant{"cn:Ada": {Person, nil}}})
+	c := New(Config{Certificates: map[string]Grant{"cn:Ada": {Person, All()}}})
 	ca := tlstest.New(t, "CA")
 	for name, tt := range map[string]struct {
 		until    time.Duration

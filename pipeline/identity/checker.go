@@ -22,7 +22,9 @@ type Config struct {
 	Certificates map[string]Grant // by the name that [Checker.Identify] finds in a certificate, such as "dns:ci.example.com"
 	OAuth        *OAuth           // nil takes no JWT
 	Rate         float64          // requests a second of one identity; 0 is DefaultRate
-	Log          *slog.Logger     // is told why the keys of an issuer or the store can't be read; nil is nobody
+	// Address returns whom failed tries of a request are counted for; nil counts them for each connection.
+	Address func(*http.Request) string
+	Log     *slog.Logger // is told why the keys of an issuer or the store can't be read; nil is nobody
 }
 
 // The limits. An identity may ask for burstSeconds' worth of requests at once.
@@ -31,7 +33,7 @@ const (
 	burstSeconds = 4
 
 	failEvery   = 6 * time.Second // a failed try of an address is forgotten in this time
-	maxFailures = 10              // of one address at once
+	maxFailures = 10              // of one address at once, before the answer to the next one is to wait
 	maxBuckets  = 10_000          // of each kind
 )
 
@@ -41,6 +43,7 @@ type Checker struct {
 	keys     *keySet // nil without OAuth
 	requests *limits // by identity
 	failures *limits // by address
+	says     rate.Sometimes
 }
 
 // New returns a checker.
@@ -51,7 +54,10 @@ func New(c Config) *Checker {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Checker{cfg: c,
+	if c.Address == nil {
+		c.Address = func(r *http.Request) string { return r.RemoteAddr }
+	}
+	k := &Checker{cfg: c, says: rate.Sometimes{Interval: time.Minute},
 		requests: newLimits(rate.Limit(c.Rate), max(1, int(c.Rate*burstSeconds)), maxBuckets),
 		failures: newLimits(rate.Every(failEvery), maxFailures, maxBuckets),
 	}
@@ -82,6 +88,7 @@ func (e *Refused) RetryAfter(h http.Header) {
 var (
 	errNone    = &Refused{Status: http.StatusUnauthorized, Text: "this needs a token", Hint: "send Authorization: Bearer TOKEN; sandboxmcp token create makes one"}
 	errInvalid = &Refused{Status: http.StatusUnauthorized, Code: "invalid_token", Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
+	errLapsed  = &Refused{errInvalid.Status, errInvalid.Code, errInvalid.Text, errInvalid.Hint, 0} // right, and over: nobody has guessed
 	errScope   = &Refused{Status: http.StatusForbidden, Code: "insufficient_scope", Text: "the token does not reach this server's operations", Hint: "ask the issuer for the scopes and a namespace"}
 	errURL     = &Refused{Status: http.StatusBadRequest, Code: "invalid_request", Text: "a token stands in the URL, where logs and histories keep it", Hint: "revoke it, and send the next one in the header Authorization"}
 )
@@ -102,19 +109,14 @@ func (c *Checker) Identify(r *http.Request) (Identity, error) {
 	if ours, ok := FromE2B(token); ok {
 		token = ours
 	}
-	if c.cfg.Tokens != nil && strings.EqualFold(scheme, "Bearer") && len(headers) == 1 && c.cfg.Tokens.Verified(token) {
-		return c.limited(c.verify(r.Context(), token)) // whoever shares its address may have failed as often as they like
-	}
-	address := addressOf(r)
-	if wait := c.failures.wait(address); wait > 0 {
-		return Identity{}, tooMany("too many tries failed", wait)
-	}
 	i, err := Identity{}, error(errInvalid)
 	if len(headers) == 1 && strings.EqualFold(scheme, "Bearer") && len(token) <= maxJWT {
 		i, err = c.verify(r.Context(), token)
 	}
-	if errors.Is(err, errInvalid) {
-		c.failures.take(address)
+	if errors.Is(err, errInvalid) { // nobody else's answer depends on how many there were
+		if wait := c.failures.allow(c.cfg.Address(r)); wait > 0 {
+			err = tooMany("too many tries failed", wait)
+		}
 	}
 	return c.limited(i, err)
 }
@@ -132,8 +134,8 @@ func (c *Checker) verify(ctx context.Context, token string) (i Identity, err err
 	if _, refused := errors.AsType[*Refused](err); err == nil || refused {
 		return i, err
 	}
-	if !errors.Is(err, errBusy) && ctx.Err() == nil {
-		c.cfg.Log.Error("credentials can't be checked", "error", err)
+	if !errors.Is(err, errIssuer) && ctx.Err() == nil { // why keys can't be had is said when they are asked for
+		c.says.Do(func() { c.cfg.Log.Error("credentials can't be checked", "error", err) })
 	}
 	return Identity{}, &Refused{Status: http.StatusServiceUnavailable, Text: "credentials can't be checked at the moment", Hint: "try again later; the server's log says why", Wait: time.Second}
 }

@@ -2,8 +2,11 @@ package identity
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,21 +14,23 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 )
 
 func TestMiddleware(t *testing.T) {
 	s := quick(t.TempDir())
 	token := create(t, s, agent)
-	person := create(t, s, Token{Name: "ada", Kind: Person})
-	expired := create(t, s, Token{Name: "old", Kind: Person, Expires: time.Now().Add(-time.Minute)})
-	stranger, _ := newToken()
+	person := create(t, s, Token{Name: "ada", Kind: Person, Namespaces: All()})
+	expired := create(t, s, Token{Name: "old", Kind: Person, Namespaces: All(), Expires: time.Now().Add(-time.Minute)})
+	stranger, _ := newToken(nil)
 	for name, tt := range map[string]struct {
 		header []string
 		status int
 		body   string
 	}{
 		"agent":              {bearer(token), 200, `true token:ci agent [a b] []`},
-		"person":             {bearer(person), 200, `true token:ada person [] []`},
+		"person":             {bearer(person), 200, `true token:ada person [*] []`},
 		"scheme in capitals": {[]string{"Authorization", "BEARER " + token}, 200, `true token:ci agent [a b] []`},
 		"none":               {nil, 401, "this needs a token"},
 		"wrong secret":       {bearer(wrongSecret(token)), 401, "not valid"},
@@ -60,8 +65,8 @@ func TestMiddleware(t *testing.T) {
 func TestSameAnswer(t *testing.T) {
 	s := quick(t.TempDir())
 	token := create(t, s, agent)
-	expired := create(t, s, Token{Name: "old", Kind: Person, Expires: time.Now().Add(-time.Minute)})
-	stranger, _ := newToken()
+	expired := create(t, s, Token{Name: "old", Kind: Person, Namespaces: All(), Expires: time.Now().Add(-time.Minute)})
+	stranger, _ := newToken(nil)
 	var want string
 	for _, wrong := range []string{wrongSecret(token), stranger, expired, token[:70] + "AAAAA", tokenPrefix, "x.y.z", ""} {
 		w := ask(New(Config{Tokens: s}), bearer(wrong)...)
@@ -93,31 +98,41 @@ func TestTokenInURL(t *testing.T) {
 	wantStatus(t, "a harmless query", send(c, r), http.StatusOK)
 }
 
-// Ten thousand wrong tokens from one address cost ten derivations, and shut out nobody who is known.
+// Ten thousand wrong tokens from one address cost no derivation, and shut out nobody: neither who was there before nor
+// who comes now.
 func TestWrongTokens(t *testing.T) {
 	s := OpenTokens(t.TempDir())
 	token := create(t, s, agent)
-	fresh := create(t, s, Token{Name: "ada", Kind: Person})
+	fresh := create(t, s, Token{Name: "ada", Kind: Person, Namespaces: All()})
+	expired := create(t, s, Token{Name: "old", Kind: Agent, Namespaces: Only("a"), Expires: time.Unix(1, 0)})
+	_, key, _ := ed25519.GenerateKey(rand.Reader)
+	i := newIssuer(t, public("k", key))
 	synctest.Test(t, func(t *testing.T) {
-		c := New(Config{Tokens: s})
+		jwt := func(more claims) []string { return bearer(signed(t, jose.EdDSA, key, kid("k"), i.claims(more))) }
+		c := i.checker()
+		c.cfg.Tokens = s
 		wantStatus(t, "a good token", ask(c, bearer(token)...), 200)
 		n := counted(s)
 		status := map[int]int{}
-		for range 10_000 {
-			wrong, _ := newToken()
-			w := ask(c, bearer(wrong)...)
+		forged := strings.Split(jwt(nil)[1], ".")
+		for round := range 10_000 {
+			wrong, _ := newToken(nil)
+			w := ask(c, bearer([]string{wrong, wrongSecret(token), wrongSecret(fresh), "x", strings.Join(append(forged[1:2], "e30", forged[1]), ".")}[round%5])...)
 			status[w.Code]++
 			if w.Code == 429 && w.Header().Get("Retry-After") != "6" {
 				t.Fatalf("Retry-After: %q", w.Header().Get("Retry-After"))
 			}
 		}
-		if n.Load() != maxFailures || status[401] != maxFailures || status[429] != 10_000-maxFailures {
+		if n.Load() != 0 || status[401] != maxFailures || status[429] != 10_000-maxFailures {
 			t.Errorf("%d derivations, and %v", n.Load(), status)
 		}
 		wantStatus(t, "a good token of the same address", ask(c, bearer(token)...), 200)
-		wantStatus(t, "a token that nobody has used yet", ask(c, bearer(fresh)...), 429)
+		wantStatus(t, "a token that nobody has used yet", ask(c, bearer(fresh)...), 200)
+		wantStatus(t, "a JWT that nobody has used yet", ask(c, jwt(nil)...), 200)
 		wantStatus(t, "nothing", ask(c), 401)
-		wantStatus(t, "another address", ask(c, append(bearer(fresh), "Remote", "192.0.2.2:1")...), 200)
+		wantStatus(t, "a token that has expired is no guess", ask(c, bearer(expired)...), 401)
+		wantStatus(t, "nor is such a JWT", ask(c, jwt(claims{"exp": time.Now().Add(-time.Hour).Unix()})...), 401)
+		wantStatus(t, "another address", ask(c, append(bearer(wrongSecret(token)), "Remote", "192.0.2.2:1")...), 401)
 		time.Sleep(failEvery)
 		wantStatus(t, "a wrong one later", ask(c, bearer(wrongSecret(token))...), 401)
 		wantStatus(t, "and another", ask(c, bearer(wrongSecret(token))...), 429)
@@ -128,34 +143,77 @@ func TestWrongTokens(t *testing.T) {
 	})
 }
 
-func TestAddress(t *testing.T) {
-	for _, tt := range []struct{ remote, forwarded, want string }{
-		{"192.0.2.1:99", "", "192.0.2.1"},
-		{"192.0.2.1:99", "10.0.0.1", "192.0.2.1"}, // whoever is on TCP can write what they like
-		{"[::ffff:192.0.2.1]:99", "", "192.0.2.1"},
-		{"[2001:db8:1:2:3:4:5:6]:99", "", "2001:db8:1:2::/64"},
-		{"[2001:db8:1:2:ffff::1]:99", "", "2001:db8:1:2::/64"},
-		{"[fe80::1%eth0]:99", "", "fe80::/64"},
-		{"@", "", "unknown"},
-		{"", "198.51.100.7, 192.0.2.9", "192.0.2.9"}, // what the proxy added comes last
-		{"@", "nonsense", "unknown"},
-		{"@", "2001:db8::1", "2001:db8::/64"},
+// Whoever has read the key of a record, and so makes secrets with the right MAC, slows down that one token, until it
+// was used.
+func TestGuessesOfOne(t *testing.T) {
+	s := quick(t.TempDir())
+	token, other := create(t, s, agent), create(t, s, Token{Name: "ada", Kind: Person, Namespaces: All()})
+	id, _ := parseToken(token)
+	r, _, err := s.record(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guess := func() string {
+		body := withID(must2(newToken(nil)), id)[:tokenLength-checkLength-macLength]
+		body += macOf(r.Key, body)
+		return body + checkOf(body)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c, n := New(Config{Tokens: s}), counted(s)
+		for i := range 100 {
+			ask(c, append(bearer(guess()), "Remote", fmt.Sprintf("192.0.2.%d:1", i))...)
+		}
+		if n.Load() != maxWrong {
+			t.Errorf("%d derivations", n.Load())
+		}
+		wantStatus(t, "another token", ask(c, bearer(other)...), 200)
+		wantStatus(t, "the token, meanwhile", ask(c, bearer(token)...), 429)
+		time.Sleep(wrongEvery)
+		wantStatus(t, "a second later", ask(c, bearer(token)...), 200)
+		for range 10 {
+			ask(c, bearer(guess())...)
+			wantStatus(t, "from then on", ask(c, bearer(token)...), 200)
+		}
+	})
+}
+
+func must2[T, U any](v T, _ U) T { return v }
+
+// What nobody can mend at the other end is said once a minute.
+func TestUnreadableLog(t *testing.T) {
+	s := quick(t.TempDir())
+	token := create(t, s, agent)
+	if err := writeFile(s.path(), "{"); err != nil {
+		t.Fatal(err)
+	}
+	_, key, _ := ed25519.GenerateKey(rand.Reader)
+	i := newIssuer(t, public("k", key))
+	i.set(func() { i.down = true })
+	for name, credentials := range map[string]func(*testing.T) string{
+		"a damaged store":      func(*testing.T) string { return token },
+		"an issuer that fails": func(t *testing.T) string { return signed(t, jose.EdDSA, key, kid("k"), i.claims(nil)) },
 	} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.RemoteAddr = tt.remote
-		if tt.forwarded != "" {
-			r.Header.Set("X-Forwarded-For", tt.forwarded)
-		}
-		if got := addressOf(r); got != tt.want {
-			t.Errorf("%s, %s: got %s, want %s", tt.remote, tt.forwarded, got, tt.want)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			c := New(Config{Tokens: s, OAuth: &OAuth{Issuer: i.URL, Resource: resource}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			before := i.fetches()
+			for range 3 {
+				for range 1000 {
+					wantStatus(t, name, ask(c, bearer(credentials(t))...), 503)
+				}
+				time.Sleep(time.Minute)
+			}
+			if lines := strings.Count(log.String(), "\n"); lines != 3 || i.fetches()-before > 3 {
+				t.Errorf("%s: %d lines and %d fetches in 3 minutes", name, lines, i.fetches()-before)
+			}
+		})
 	}
 }
 
 func TestRate(t *testing.T) {
 	s := quick(t.TempDir())
 	token := create(t, s, agent)
-	other := create(t, s, Token{Name: "ada", Kind: Person})
+	other := create(t, s, Token{Name: "ada", Kind: Person, Namespaces: All()})
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{Tokens: s, Rate: 2})
 		for range 2 * burstSeconds {
@@ -212,7 +270,7 @@ func TestStream(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // whose clock begins in the year 2000
-		fresh := create(t, s, Token{Name: "fresh", Kind: Person, Expires: time.Now().Add(90 * time.Second)})
+		fresh := create(t, s, Token{Name: "fresh", Kind: Person, Namespaces: All(), Expires: time.Now().Add(90 * time.Second)})
 		at := time.Now()
 		ended, _ := stream(fresh)
 		if after := (<-ended).Sub(at); after != 90*time.Second {
@@ -233,7 +291,7 @@ func TestLasting(t *testing.T) {
 		"expires": {time.Hour + time.Second, func(context.Context) error { return nil }, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) { // whose clock begins in the year 2000
-			token := Token{Name: name, Kind: Person}
+			token := Token{Name: name, Kind: Person, Namespaces: All()}
 			if test.expires > 0 {
 				token.Expires = time.Now().Add(test.expires)
 			}
@@ -260,7 +318,7 @@ func TestLasting(t *testing.T) {
 			}
 		})
 	}
-	ctx, end := Lasting(With(t.Context(), Identity{Name: "ada", Kind: Person, Source: FromJWT, Expires: time.Now()}))
+	ctx, end := Lasting(With(t.Context(), Identity{Name: "ada", Kind: Person, Namespaces: All(), Source: FromJWT, Expires: time.Now()}))
 	if i, known := From(ctx); !known || i.Name != "ada" || ctx.Err() != nil {
 		t.Errorf("of a JWT: %+v, %v", i, ctx.Err())
 	}

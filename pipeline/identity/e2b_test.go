@@ -13,13 +13,13 @@ import (
 func TestE2BSpelling(t *testing.T) {
 	sdk := regexp.MustCompile(`^e2b_[0-9a-f]+$`) // which their SDKs check before they send a key
 	for range 100 {
-		token, _ := newToken()
+		token, _ := newToken(nil)
 		key := ToE2B(token)
 		if back, ok := FromE2B(key); !sdk.MatchString(key) || !ok || back != token {
 			t.Fatalf("%s became %s, and then %s %v", token, key, back, ok)
 		}
 	}
-	token, _ := newToken()
+	token, _ := newToken(nil)
 	key := ToE2B(token)
 	other := func(i int) string {
 		digit := byte('0')
@@ -46,7 +46,7 @@ func TestE2BSpelling(t *testing.T) {
 // TestE2BKeyIdentifies: a key is its token, wherever one is taken, until that is revoked.
 func TestE2BKeyIdentifies(t *testing.T) {
 	store := OpenTokens(t.TempDir())
-	token, _, err := store.Create(t.Context(), Token{Name: "ci", Kind: Agent, Namespaces: []string{"ci"}}, nil)
+	token, _, err := store.Create(t.Context(), Token{Name: "ci", Kind: Agent, Namespaces: Only("ci")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestE2BKeyIdentifies(t *testing.T) {
 // TestAgain: what somebody was given acts for them as long as their credentials hold, and counts as their requests.
 func TestAgain(t *testing.T) {
 	store := OpenTokens(t.TempDir())
-	token, made, err := store.Create(t.Context(), Token{Name: "ci", Kind: Agent, Namespaces: []string{"ci"}}, nil)
+	token, made, err := store.Create(t.Context(), Token{Name: "ci", Kind: Agent, Namespaces: Only("ci")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

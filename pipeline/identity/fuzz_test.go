@@ -39,7 +39,7 @@ func FuzzIdentify(f *testing.F) {
 // What is read as a store is one that could have been written.
 func FuzzContent(f *testing.F) {
 	f.Add([]byte(`{"version":1,"tokens":[]}`))
-	f.Add([]byte(`{"version":1,"tokens":[{"id":"AAAAAAAAAA","name":"ci","kind":"agent","namespaces":["a"],"created":"2026-01-01T00:00:00Z","kdf":"` + kdf + `","salt":"AAAAAAAAAAAAAAAAAAAAAA==","hash":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}]}`))
+	f.Add([]byte(`{"version":1,"tokens":[{"id":"AAAAAAAAAA","name":"ci","kind":"agent","namespaces":["a"],"created":"2026-01-01T00:00:00Z","key":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","kdf":"` + kdf + `","salt":"AAAAAAAAAAAAAAAAAAAAAA==","hash":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var c content
 		if c.decode(data) != nil {
@@ -68,7 +68,7 @@ func BenchmarkMiddleware(b *testing.B) {
 }
 
 func BenchmarkDerive(b *testing.B) {
-	token, _ := newToken()
+	token, _ := newToken(nil)
 	for b.Loop() {
 		argon(token, make([]byte, saltSize))
 	}

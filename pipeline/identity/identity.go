@@ -7,7 +7,6 @@ package identity
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 )
 
@@ -33,13 +32,12 @@ const (
 
 // Identity is who sends a request. The zero value is nobody.
 type Identity struct {
-	Name   string // as the audit log has it: unique among the identities of its source
-	Kind   Kind
-	Source Source
-	// Namespaces are those that it may use. An agent has at least one. A person with none has all.
-	Namespaces []string
-	Token      string    // the id of its token, "" if it has none: a name may have had another token before
-	Expires    time.Time // when its credentials end; zero is never
+	Name       string // as the audit log has it: unique among the identities of its source
+	Kind       Kind
+	Source     Source
+	Namespaces Namespaces // that it may use; who has none is nobody
+	Token      string     // the id of its token, "" if it has none: a name may have had another token before
+	Expires    time.Time  // when its credentials end; zero is never
 }
 
 // Owner returns what a session is bound to: another identity's requests, and those of a later token of the same name, have
@@ -48,7 +46,7 @@ func (i Identity) Owner() string { return i.String() + " " + i.Token }
 
 // May reports whether the identity may use a namespace.
 func (i Identity) May(namespace string) bool {
-	return slices.Contains(i.Namespaces, namespace) || i.Kind == Person && len(i.Namespaces) == 0
+	return (i.Kind == Person || i.Kind == Agent && !i.Namespaces.All()) && i.Namespaces.Has(namespace)
 }
 
 // String returns the source and the name, which together are unique: "token:ci".
@@ -76,7 +74,7 @@ func With(ctx context.Context, i Identity) context.Context {
 // From returns who asks, and false where nobody was identified.
 func From(ctx context.Context) (Identity, bool) {
 	i, _ := ctx.Value(contextKey{}).(identified)
-	return i.Identity, i.Name != "" && (i.Kind == Person || i.Kind == Agent && len(i.Namespaces) > 0)
+	return i.Identity, i.Name != "" && (i.Kind == Person && i.Namespaces.All() || (i.Kind == Person || i.Kind == Agent) && len(i.Namespaces.names) > 0)
 }
 
 // Lasting returns a context for what a request leaves behind: it has the identity of the request's context, and ends by end, or some
@@ -92,8 +90,8 @@ func Lasting(request context.Context) (ctx context.Context, end context.CancelCa
 // Namespace returns the namespace of what the identity makes, where it names none: the only one of a server or, for "", the first of its own.
 // Whether it reaches that, May reports.
 func (i Identity) Namespace(only string) string {
-	if only == "" && len(i.Namespaces) > 0 {
-		only = i.Namespaces[0]
+	if own := i.Namespaces.names; only == "" && len(own) > 0 {
+		only = own[0]
 	}
 	return cmp.Or(only, "default")
 }

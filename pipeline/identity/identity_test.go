@@ -12,11 +12,14 @@ func TestFrom(t *testing.T) {
 		want bool
 	}{
 		"zero":                    {Identity{}, false},
-		"agent":                   {Identity{Name: "ci", Kind: Agent, Namespaces: []string{"a"}}, true},
+		"agent":                   {Identity{Name: "ci", Kind: Agent, Namespaces: Only("a")}, true},
 		"agent without namespace": {Identity{Name: "ci", Kind: Agent}, false},
-		"person":                  {Identity{Name: "ada", Kind: Person}, true},
-		"no kind":                 {Identity{Name: "ada", Namespaces: []string{"a"}}, false},
-		"no name":                 {Identity{Kind: Person}, false},
+		"person":                  {Identity{Name: "ada", Kind: Person, Namespaces: All()}, true},
+		"person without any":      {Identity{Name: "ada", Kind: Person}, false},
+		"person of an empty list": {Identity{Name: "ada", Kind: Person, Namespaces: Only()}, false},
+		"agent of all":            {Identity{Name: "ci", Kind: Agent, Namespaces: All()}, false},
+		"no kind":                 {Identity{Name: "ada", Namespaces: Only("a")}, false},
+		"no name":                 {Identity{Kind: Person, Namespaces: All()}, false},
 	} {
 		if got, ok := From(With(context.Background(), tt.id)); ok != tt.want || got.Name != tt.id.Name {
 			t.Errorf("%s: got %+v, %v", name, got, ok)
@@ -34,13 +37,17 @@ func TestMay(t *testing.T) {
 		want      bool
 	}{
 		"nobody":                         {Identity{}, "a", false},
-		"agent in its own":               {Identity{Kind: Agent, Namespaces: []string{"a", "b"}}, "b", true},
-		"agent in another":               {Identity{Kind: Agent, Namespaces: []string{"a"}}, "ab", false},
+		"agent in its own":               {Identity{Kind: Agent, Namespaces: Only("a", "b")}, "b", true},
+		"agent in another":               {Identity{Kind: Agent, Namespaces: Only("a")}, "ab", false},
 		"agent that has none":            {Identity{Kind: Agent}, "a", false},
-		"agent without a namespace":      {Identity{Kind: Agent, Namespaces: []string{"a"}}, "", false},
-		"person anywhere":                {Identity{Kind: Person}, "a", true},
-		"person who is limited":          {Identity{Kind: Person, Namespaces: []string{"a"}}, "b", false},
-		"person who is limited, at home": {Identity{Kind: Person, Namespaces: []string{"a"}}, "a", true},
+		"agent without a namespace":      {Identity{Kind: Agent, Namespaces: Only("a")}, "", false},
+		"person anywhere":                {Identity{Kind: Person, Namespaces: All()}, "a", true},
+		"person who has none":            {Identity{Kind: Person}, "a", false},
+		"person who has none, nowhere":   {Identity{Kind: Person}, "", false},
+		"agent of all":                   {Identity{Kind: Agent, Namespaces: All()}, "a", false},
+		"all without a kind":             {Identity{Namespaces: All()}, "a", false},
+		"person who is limited":          {Identity{Kind: Person, Namespaces: Only("a")}, "b", false},
+		"person who is limited, at home": {Identity{Kind: Person, Namespaces: Only("a")}, "a", true},
 	} {
 		if got := tt.id.May(tt.namespace); got != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)

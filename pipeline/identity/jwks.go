@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -210,24 +209,4 @@ func SafeURL(text string) bool {
 func Loopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
-}
-
-// addressOf returns the address that failed tries of a request count for: of IPv6 the network of 64 bits, which is one user's. Of a Unix
-// socket it is what the reverse proxy at its other end has added to X-Forwarded-For; its clients are not told apart otherwise.
-func addressOf(r *http.Request) string {
-	text := r.RemoteAddr
-	if host, _, err := net.SplitHostPort(text); err == nil {
-		text = host
-	} else if hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ","); len(hops) > 0 {
-		text = strings.TrimSpace(hops[len(hops)-1])
-	}
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		return "unknown"
-	}
-	if a = a.Unmap().WithZone(""); a.Is6() {
-		p, _ := a.Prefix(64)
-		return p.String()
-	}
-	return a.String()
 }

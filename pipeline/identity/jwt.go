@@ -19,12 +19,12 @@ import (
 // OAuth makes this server a resource server of OAuth 2.1, as the authorization part of the MCP specification has it: an external
 // issuer gives clients JWTs for it.
 type OAuth struct {
-	Issuer   string // URL, exactly as tokens have it
-	Resource string // URL of this server's /mcp as clients have it; the audience of tokens, unless Audience says otherwise
-	Audience string // "" is Resource
-	JWKS     string // URL of the issuer's keys; "" asks the issuer's metadata
-	// Namespaces is the claim that lists the namespaces, as a list or separated by spaces; "" is "namespaces".
-	Namespaces string
+	Issuer     string   // URL, exactly as tokens have it
+	Resource   string   // URL of this server's /mcp as clients have it; the audience of tokens, unless Audience says otherwise
+	Audience   string   // "" is Resource
+	JWKS       string   // URL of the issuer's keys; "" asks the issuer's metadata
+	Namespaces string   // the claim that lists the namespaces; "" is "namespaces"
+	All        string   // what stands in that claim, alone, for all namespaces of a person; "" is nothing
 	Scopes     []string // that a token must have, all of them
 	Person     string   // the scope of tokens of persons; "" takes all for agents
 }
@@ -40,8 +40,8 @@ func algorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
 }
 
-// subject returns who a JWT is for. It is errInvalid for all that is wrong with a token, and errScope for a sound one that lacks a
-// scope or a namespace.
+// subject returns who a JWT is for. It is errInvalid for a token that the issuer has not signed, errLapsed for one that
+// it has signed for another time or server, and errScope for a sound one that lacks a scope or a namespace.
 func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identity, error) {
 	token, err := jwt.ParseSigned(text, algorithms())
 	if err != nil || len(token.Headers) != 1 || !accessToken(token.Headers[0]) {
@@ -62,8 +62,11 @@ func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identit
 			}
 		}
 	}
-	if err != nil || !o.holds(claims, time.Now()) || !printable(claims.Subject) {
+	if err != nil {
 		return Identity{}, errInvalid
+	}
+	if !o.holds(claims, time.Now()) || !printable(claims.Subject) {
+		return Identity{}, errLapsed
 	}
 	scopes := append(words(more["scope"]), words(more["scp"])...)
 	for _, s := range o.Scopes {
@@ -75,10 +78,37 @@ func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identit
 	if o.Person != "" && slices.Contains(scopes, o.Person) {
 		i.Kind = Person
 	}
-	if i.Namespaces = words(more[cmp.Or(o.Namespaces, "namespaces")]); checkGrant(i.Kind, i.Namespaces) != nil {
+	i.Namespaces = o.namespaces(more[cmp.Or(o.Namespaces, "namespaces")])
+	if (Grant{i.Kind, i.Namespaces}).Check() != nil {
 		return Identity{}, errScope
 	}
 	return i, nil
+}
+
+// namespaces returns those of a claim: a list of names, or the one value that the operator has named for all. Anything
+// else is none.
+func (o *OAuth) namespaces(claim any) Namespaces {
+	if text, ok := claim.(string); ok {
+		claim = []any{text}
+		if text != o.All {
+			return Namespaces{}
+		}
+	}
+	list, _ := claim.([]any)
+	var names []string
+	for _, one := range list {
+		name, ok := one.(string)
+		switch {
+		case !ok || name == "":
+			return Namespaces{}
+		case name == o.All && len(list) > 1:
+			return Namespaces{}
+		case name == o.All:
+			return All()
+		}
+		names = append(names, name)
+	}
+	return Only(names...)
 }
 
 // holds checks the claims that a token must have. RFC 9068 asks for the time of issue and not for nbf, so one of both must be there,

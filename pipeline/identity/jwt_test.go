@@ -166,9 +166,9 @@ func TestJWT(t *testing.T) {
 		"EdDSA":             {signed(t, jose.EdDSA, edKey, kid("ed"), i.claims(nil)), 200, "true jwt:build-bot"},
 		"at+jwt":            {signed(t, jose.RS256, rsaKey, map[jose.HeaderKey]any{"kid": "rsa", "typ": "at+jwt"}, i.claims(nil)), 200, "true"},
 		"several audiences": {rs(claims{"aud": []string{"x", resource}}), 200, "true"},
-		"words":             {rs(claims{"namespaces": "a b"}), 200, "[a b]"},
+		"several":           {rs(claims{"namespaces": []string{"a", "b"}}), 200, "[a b]"},
 		"scp":               {rs(claims{"scope": nil, "scp": []string{"mcp"}}), 200, "true"},
-		"person":            {rs(claims{"scope": "mcp mcp:person", "namespaces": nil}), 200, "person []"},
+		"person":            {rs(claims{"scope": "mcp mcp:person"}), 200, "person [a]"},
 		"within the skew":   {rs(claims{"exp": now - 30, "nbf": now + 30}), 200, "true"},
 		"without nbf":       {rs(claims{"nbf": nil}), 200, "true"},
 

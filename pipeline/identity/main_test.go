@@ -28,7 +28,7 @@ const createIn, createAs = "IDENTITY_TEST_DIR", "IDENTITY_TEST_NAME"
 func createForever(dir, name string) {
 	t := quick(dir)
 	for i := 0; ; i++ {
-		spec := Token{Name: fmt.Sprint(name, i), Kind: Agent, Namespaces: []string{"a"}}
+		spec := Token{Name: fmt.Sprint(name, i), Kind: Agent, Namespaces: Only("a")}
 		if _, _, err := t.Create(context.Background(), spec, nil); err != nil {
 			fmt.Println("failed:", err)
 			os.Exit(1)
@@ -84,11 +84,11 @@ func create(t *testing.T, s *Tokens, spec Token) string {
 	return token
 }
 
-var agent = Token{Name: "ci", Kind: Agent, Namespaces: []string{"a", "b"}}
+var agent = Token{Name: "ci", Kind: Agent, Namespaces: Only("a", "b")}
 
 // wrongSecret returns a token of the same id with another secret, and a check that is right.
 func wrongSecret(token string) string {
-	other, _ := newToken()
+	other, _ := newToken(nil)
 	return withID(other, token[len(tokenPrefix):][:idLength])
 }
 
@@ -115,7 +115,7 @@ func send(c *Checker, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	c.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i, ok := From(r.Context())
-		fmt.Fprintf(w, "%v %s %s %v %q", ok, i, i.Kind, i.Namespaces, r.Header.Values("Authorization"))
+		fmt.Fprintf(w, "%v %s %s %v %q", ok, i, i.Kind, i.Namespaces.List(), r.Header.Values("Authorization"))
 	})).ServeHTTP(w, r)
 	return w
 }

@@ -33,12 +33,11 @@ type Tokens struct {
 	dir    string
 	derive func(token string, salt []byte) []byte // counted by tests
 	slots  chan struct{}
-	queue  chan struct{}
-	decoy  []byte // salt of the derivation for ids that do not exist
+	wrong  *limits // derivations that came to nothing, by id
 
 	mu       sync.Mutex
 	current  snapshot
-	verified map[string]verified // by id, of those in current
+	proved   map[string]proved // by id, of those in current
 	touching sync.Mutex
 }
 
@@ -55,6 +54,7 @@ const (
 // record is a token as the file has it.
 type record struct {
 	Token
+	Key  []byte `json:"key"` // of the MAC in its secret
 	KDF  string `json:"kdf"`
 	Salt []byte `json:"salt"`
 	Hash []byte `json:"hash"`
@@ -94,12 +94,13 @@ func (t *Tokens) Create(ctx context.Context, spec Token, log func(Token) error) 
 	if err := spec.Check(); err != nil {
 		return "", made, err
 	}
-	token, id := newToken()
-	made = Token{ID: id, Name: spec.Name, Kind: spec.Kind, Namespaces: append([]string{}, spec.Namespaces...), Created: now()}
+	key := random(keySize)
+	token, id := newToken(key)
+	made = Token{ID: id, Name: spec.Name, Kind: spec.Kind, Namespaces: spec.Namespaces, Created: now()}
 	if !spec.Expires.IsZero() {
 		made.Expires = spec.Expires.UTC().Truncate(time.Second)
 	}
-	sealed := t.seal(made, token)
+	sealed := t.seal(made, token, key)
 	err = t.change(ctx, func(all *content) error {
 		if slices.ContainsFunc(all.Tokens, func(r record) bool { return r.Name == made.Name || r.ID == made.ID }) {
 			return ErrExists
@@ -212,7 +213,7 @@ func (c *content) decode(data []byte) error {
 		return errors.New("it is damaged: something follows the tokens")
 	}
 	for _, r := range c.Tokens {
-		if err := r.Check(); err != nil || !isID(r.ID) || r.KDF != kdf || len(r.Salt) != saltSize || len(r.Hash) != hashSize {
+		if err := r.Check(); err != nil || !isID(r.ID) || len(r.Key) != keySize || r.KDF != kdf || len(r.Salt) != saltSize || len(r.Hash) != hashSize {
 			return errors.New("it is damaged: it has a token that this program would not have written")
 		}
 	}
@@ -237,7 +238,7 @@ func (t *Tokens) refresh() error {
 	old := t.current
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		t.current, t.verified = snapshot{}, nil
+		t.current, t.proved = snapshot{}, nil
 		return nil
 	case err != nil:
 		return err
@@ -252,6 +253,6 @@ func (t *Tokens) refresh() error {
 	for _, r := range all.Tokens {
 		t.current.byID[r.ID] = r
 	}
-	maps.DeleteFunc(t.verified, func(id string, v verified) bool { return !bytes.Equal(t.current.byID[id].Hash, v.hash) })
+	maps.DeleteFunc(t.proved, func(id string, p proved) bool { return !bytes.Equal(t.current.byID[id].Hash, p.hash) })
 	return nil
 }

@@ -2,121 +2,114 @@ package identity
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// The most derivations at once, which bounds what wrong tokens cost of the cores and of memory, and the most that wait.
+// The most derivations at once, which bounds what they cost of the cores and of memory: 38 MiB. Those of one id that
+// come to nothing are rare, as the secret had the right MAC.
 const (
 	maxDerivations = 2
-	maxWaiting     = 64
+	wrongEvery     = time.Second
+	maxWrong       = 5
 )
 
 // OpenTokens returns the store of a state directory. It does nothing yet.
 func OpenTokens(dir string) *Tokens {
-	t := &Tokens{dir: dir, derive: argon, slots: make(chan struct{}, maxDerivations), queue: make(chan struct{}, maxWaiting), decoy: make([]byte, saltSize)}
-	rand.Read(t.decoy)
-	return t
+	return &Tokens{dir: dir, derive: argon, slots: make(chan struct{}, maxDerivations), wrong: newLimits(rate.Every(wrongEvery), maxWrong, maxTokens)}
 }
 
-// verified is a token whose hash was derived once in this process.
-type verified struct {
+// proved is a token whose hash was derived once in this process.
+type proved struct {
 	sum     [sha256.Size]byte // of the token
 	hash    []byte            // of its record then
 	touched time.Time         // when its last use was written, or tried to
 }
 
-// errBusy is the error where too many derivations wait.
-var errBusy = errors.New("too many tokens are being checked")
-
-// Verify returns the identity of a token. A token that is not known, wrong, expired or revoked is errInvalid, at the cost of one
-// derivation each. One that was verified before costs a hash, and whether it still holds is looked up each time.
+// Verify returns the identity of a token. One that is not known, wrong or revoked is errInvalid at the cost of a hash,
+// and one that has expired is errLapsed. The first use of a token in this process costs a derivation, each further one
+// a hash; whether it still holds is looked up each time.
 func (t *Tokens) Verify(ctx context.Context, token string) (Identity, error) {
+	r, err := t.find(token)
+	if err != nil {
+		return Identity{}, err
+	}
+	if !t.isProved(r.ID, token) {
+		if err := t.prove(ctx, r, token); err != nil {
+			return Identity{}, err
+		}
+		if r, err = t.find(token); err == nil && !t.isProved(r.ID, token) { // its record has changed meanwhile
+			err = errInvalid
+		}
+		if err != nil {
+			return Identity{}, err
+		}
+	}
+	t.touch(ctx, r, time.Now())
+	return Identity{Name: r.Name, Kind: r.Kind, Source: FromToken, Namespaces: r.Namespaces, Token: r.ID, Expires: r.Expires}, nil
+}
+
+// find returns the record of a token that was made by us, as far as its MAC says.
+func (t *Tokens) find(token string) (record, error) {
 	id, ok := parseToken(token)
 	if !ok {
-		return Identity{}, errInvalid
+		return record{}, errInvalid
 	}
-	if i, err := t.known(ctx, id, token); !errors.Is(err, errUnverified) {
-		return i, err
+	r, known, err := t.record(id)
+	switch {
+	case err != nil:
+		return record{}, err
+	case !known || !genuine(token, r.Key):
+		return record{}, errInvalid
+	case r.Expired(time.Now()):
+		return record{}, errLapsed
 	}
-	select {
-	case t.queue <- struct{}{}:
-		defer func() { <-t.queue }()
-	default:
-		return Identity{}, errBusy
+	return r, nil
+}
+
+// prove derives the hash of a token, and remembers it if it is the one of the record.
+func (t *Tokens) prove(ctx context.Context, r record, token string) error {
+	if wait := t.wrong.wait(r.ID); wait > 0 {
+		return tooMany("too many tries failed", wait)
 	}
 	select {
 	case t.slots <- struct{}{}:
 		defer func() { <-t.slots }()
 	case <-ctx.Done():
-		return Identity{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	if i, err := t.known(ctx, id, token); !errors.Is(err, errUnverified) { // another call has verified it meanwhile
-		return i, err
+	if t.isProved(r.ID, token) { // by another call meanwhile
+		return nil
 	}
-	r, known, err := t.record(id)
-	if err != nil {
-		return Identity{}, err
-	}
-	salt, want := t.decoy, make([]byte, hashSize)
-	if known {
-		salt, want = r.Salt, r.Hash
-	}
-	if same := subtle.ConstantTimeCompare(t.derive(token, salt), want) == 1; !same || !known {
-		return Identity{}, errInvalid
-	}
-	t.mu.Lock()
-	if t.verified == nil {
-		t.verified = map[string]verified{}
-	}
-	t.verified[id] = verified{sum: sha256.Sum256([]byte(token)), hash: r.Hash}
-	t.mu.Unlock()
-	if i, err := t.known(ctx, id, token); !errors.Is(err, errUnverified) {
-		return i, err
-	}
-	return Identity{}, errInvalid // it was revoked meanwhile
-}
-
-// Verified reports whether a token was verified before in this process, so that Verify costs little.
-func (t *Tokens) Verified(token string) bool {
-	id, ok := parseToken(token)
-	if !ok {
-		return false
+	if subtle.ConstantTimeCompare(t.derive(token, r.Salt), r.Hash) != 1 {
+		t.wrong.take(r.ID)
+		return errInvalid
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v, ok := t.verified[id]
+	if t.proved == nil {
+		t.proved = map[string]proved{}
+	}
+	t.proved[r.ID] = proved{sum: sha256.Sum256([]byte(token)), hash: r.Hash}
+	return nil
+}
+
+// isProved reports whether a token was proved before in this process, and its record is still that one.
+func (t *Tokens) isProved(id, token string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, ok := t.proved[id]
 	sum := sha256.Sum256([]byte(token))
-	return ok && subtle.ConstantTimeCompare(v.sum[:], sum[:]) == 1
+	return ok && subtle.ConstantTimeCompare(p.sum[:], sum[:]) == 1
 }
 
 // holds reports whether an identity that was verified still is one.
 func (t *Tokens) holds(i Identity) bool {
 	r, known, err := t.record(i.Token)
 	return err == nil && known && r.Name == i.Name
-}
-
-// errUnverified is the error of known for a token that has yet to be verified.
-var errUnverified = errors.New("not verified yet")
-
-// known returns the identity of a token that was verified before, and holds.
-func (t *Tokens) known(ctx context.Context, id, token string) (Identity, error) {
-	r, known, err := t.record(id)
-	if err != nil {
-		return Identity{}, err
-	}
-	if !known || !t.Verified(token) {
-		return Identity{}, errUnverified
-	}
-	at := time.Now()
-	if r.Expired(at) {
-		return Identity{}, errInvalid
-	}
-	t.touch(ctx, r, at)
-	return Identity{Name: r.Name, Kind: r.Kind, Source: FromToken, Namespaces: r.Namespaces, Token: r.ID, Expires: r.Expires}, nil
 }
 
 // The steps of the time of a token's last use, and how long a request waits for the store to write it.
@@ -133,11 +126,11 @@ func (t *Tokens) touch(ctx context.Context, r record, at time.Time) {
 	}
 	defer t.touching.Unlock()
 	t.mu.Lock()
-	v, ok := t.verified[r.ID]
+	v, ok := t.proved[r.ID]
 	due := ok && at.Sub(v.touched) >= usedStep
 	if due {
 		v.touched = at
-		t.verified[r.ID] = v
+		t.proved[r.ID] = v
 	}
 	t.mu.Unlock()
 	if !due {

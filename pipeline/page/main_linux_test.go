@@ -97,7 +97,7 @@ func serve(t testing.TB) *server {
 }
 
 // boss sees all namespaces.
-var boss = identity.Identity{Name: "ada", Kind: identity.Person, Source: identity.FromPeer}
+var boss = identity.Identity{Name: "ada", Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromPeer}
 
 // visit is a browser without a script.
 type visit struct {

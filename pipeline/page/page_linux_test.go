@@ -178,7 +178,7 @@ func TestSessionsEnd(t *testing.T) {
 	s.visitors.now = time.Now
 
 	unlogged := func(identity.Token) error { return nil }
-	token, made, err := s.tokens.Create(t.Context(), identity.Token{Name: "bob", Kind: identity.Person, Namespaces: []string{"team"}, Expires: time.Now().Add(time.Hour)}, unlogged)
+	token, made, err := s.tokens.Create(t.Context(), identity.Token{Name: "bob", Kind: identity.Person, Namespaces: identity.Only("team"), Expires: time.Now().Add(time.Hour)}, unlogged)
 	must(t, err)
 	v = s.visitor()
 	if resp, text := v.enter(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
@@ -190,7 +190,7 @@ func TestSessionsEnd(t *testing.T) {
 	_, err = s.tokens.Revoke(t.Context(), made.ID, unlogged)
 	must(t, err)
 	hosttest.Until(t, "the session ends with its token", func() bool { resp, _ := v.get(""); return resp.StatusCode == http.StatusSeeOther })
-	agents, _, err := s.tokens.Create(t.Context(), identity.Token{Name: "ci", Kind: identity.Agent, Namespaces: []string{"team"}, Expires: time.Now().Add(time.Hour)}, unlogged)
+	agents, _, err := s.tokens.Create(t.Context(), identity.Token{Name: "ci", Kind: identity.Agent, Namespaces: identity.Only("team"), Expires: time.Now().Add(time.Hour)}, unlogged)
 	must(t, err)
 	if resp, text := s.visitor().enter(url.Values{"bearer": {agents}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, "agent") {
 		t.Errorf("an agent's token: got %d %s", resp.StatusCode, text)
@@ -217,7 +217,7 @@ func TestNamespaces(t *testing.T) {
 		}
 		return running != ""
 	})
-	v := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: []string{"team"}})
+	v := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")})
 	for _, path := range []string{"", "ran", "ran?rows=all", "ran?namespace=covert", "ran?text=covert", "run?id=" + res.ID, "run?id=" + running, "evidence?id=" + res.ID, "file?id=" + res.ID + "&name=stdout",
 		"file?id=" + res.ID + "&name=files/left.txt", "file?id=" + res.ID + "&name=receipt", "export?format=jsonl&rows=all", "export?format=csv", "code?id=" + running, "output?id=" + running,
 		"session?id=" + session, "policy", "charts", "charts?namespace=covert", "doctor"} {
@@ -403,8 +403,8 @@ func TestTypedByOthers(t *testing.T) {
 		t.Errorf("who typed it gets %s", text)
 	}
 	for _, other := range []identity.Identity{
-		{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: []string{"team"}},
-		{Name: "ada", Kind: identity.Person, Source: identity.FromPeer, Namespaces: []string{"team"}},
+		{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")},
+		{Name: "ada", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")},
 	} {
 		if _, text := s.as(other).get("output?id=" + run); strings.Contains(text, "OUTPUT-OF-HIDDEN") {
 			t.Errorf("%s of another namespace gets %s", other, text)
@@ -415,7 +415,7 @@ func TestTypedByOthers(t *testing.T) {
 // TestCrowd: one identity leaves room for others, however many browsers and windows it has.
 func TestCrowd(t *testing.T) {
 	s := serve(t)
-	bob := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: []string{"team"}})
+	bob := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")})
 	first := s.as(boss)
 	var last *visit
 	for range maxVisits {

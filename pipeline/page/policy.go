@@ -55,8 +55,8 @@ func groups(all []control.Setting) (list []group) {
 
 // secretNames are the names of the secrets of the namespaces that something ran in.
 func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets) {
-	names := slices.Clone(v.identity.Namespaces)
-	if len(names) == 0 {
+	names := v.identity.Namespaces.Names()
+	if v.identity.Namespaces.All() {
 		f, err := control.Ask(r.Context(), p.c.Client, control.GetFigures, control.FiguresQuery{Days: 400})
 		if err == nil {
 			names = f.Namespaces

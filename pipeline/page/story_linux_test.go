@@ -57,7 +57,7 @@ func TestStoryShows(t *testing.T) {
 	if resp, text := v.get("file?id=" + good.ID + "&name=result"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "drawn") {
 		t.Errorf("the result: got %d %s", resp.StatusCode, text)
 	}
-	other := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: []string{"else"}})
+	other := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("else")})
 	if resp, text := other.get("file?id=" + good.ID + "&name=result"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("of another namespace: got %d %s", resp.StatusCode, text)
 	}
@@ -97,7 +97,7 @@ func TestExports(t *testing.T) {
 	s := serve(t)
 	v := s.as(boss)
 	hold := func(name string) (func(), bool) {
-		return s.visitors.follow(&visitor{identity: identity.Identity{Name: name, Kind: identity.Person, Source: identity.FromPeer}}, "export")
+		return s.visitors.follow(&visitor{identity: identity.Identity{Name: name, Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromPeer}}, "export")
 	}
 	export := func() int { resp, _ := v.get("export?format=csv"); return resp.StatusCode }
 	first, _ := hold(boss.Name)
@@ -123,7 +123,7 @@ func TestExports(t *testing.T) {
 func TestStreamsEnd(t *testing.T) {
 	s := serve(t)
 	unlogged := func(identity.Token) error { return nil }
-	token, made, err := s.tokens.Create(t.Context(), identity.Token{Name: "bob", Kind: identity.Person, Namespaces: []string{"team"}, Expires: time.Now().Add(time.Hour)}, unlogged)
+	token, made, err := s.tokens.Create(t.Context(), identity.Token{Name: "bob", Kind: identity.Person, Namespaces: identity.Only("team"), Expires: time.Now().Add(time.Hour)}, unlogged)
 	must(t, err)
 	revoked := s.visitor()
 	if resp, text := revoked.enter(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
@@ -134,7 +134,7 @@ func TestStreamsEnd(t *testing.T) {
 	if resp, text := revoked.post("cell", url.Values{"id": {s.pipe.Sessions("team")[0].ID}, "code": {"while :; do sleep 0.1; done"}}); resp.StatusCode != http.StatusOK {
 		t.Fatalf("got %d %s", resp.StatusCode, text)
 	}
-	expires := s.as(identity.Identity{Name: "ada", Kind: identity.Person, Source: identity.FromJWT, Expires: time.Now().Add(2 * time.Second)})
+	expires := s.as(identity.Identity{Name: "ada", Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromJWT, Expires: time.Now().Add(2 * time.Second)})
 	streams := map[string]*http.Response{}
 	for name, v := range map[string]*visit{"a revoked token's": revoked, "an expired JWT's": expires} {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", v.room+"live", nil)
@@ -165,7 +165,7 @@ func TestEndedMeanwhile(t *testing.T) {
 	s := serve(t)
 	_, err := s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "team", Language: "shell"})
 	must(t, err)
-	v := s.as(identity.Identity{Name: "ada", Kind: identity.Person, Source: identity.FromJWT})
+	v := s.as(identity.Identity{Name: "ada", Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromJWT})
 	s.Page.c.Watch = func(ctx context.Context, _ identity.Identity) (context.Context, context.CancelCauseFunc, bool) {
 		ctx, end := context.WithCancelCause(ctx)
 		return ctx, end, false

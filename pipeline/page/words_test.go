@@ -54,7 +54,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	tags := regexp.MustCompile(`<[^>]*>?|&[a-z]+;|[^<]*>`)
-	fine := map[string]bool{"CSV": true, "JSON": true, "SHA-256": true, "s": true, "p50": true, "p90": true, "p99": true, "sandboxmcp page": true, "sandboxmcp token create NAME --person": true,
+	fine := map[string]bool{"CSV": true, "JSON": true, "SHA-256": true, "s": true, "p50": true, "p90": true, "p99": true, "sandboxmcp page": true, "sandboxmcp token create NAME --person --namespace NS": true,
 		"a": true, "d": true, "j": true, "k": true, "n": true, "p": true, "Enter": true,
 		"all": true, "err": true, "first": true, "selected": true, "ok": true, "refused": true, "exit": true} // the last are parts of tags
 	var walk func(n parse.Node)
