@@ -2,7 +2,6 @@ package e2b
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
@@ -97,12 +97,11 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error 
 	if err := s.open(r, b, files, seconds); err != nil {
 		return err
 	}
-	return response.Reply(w, http.StatusCreated, s.connection(b))
+	return response.Reply(w, http.StatusCreated, s.connection(r, b))
 }
 
-// open starts a sandbox for some seconds, with the files of a snapshot unless files is "", and gives it its tokens.
+// open starts a sandbox for some seconds, with the files of a snapshot unless files is "".
 func (s *Server) open(r *http.Request, b *Sandbox, files string, seconds int64) error {
-	b.Access, b.Traffic = rand.Text()+rand.Text(), rand.Text()+rand.Text()
 	info, err := s.start(r, b, files, seconds)
 	if err != nil {
 		return err
@@ -125,14 +124,16 @@ func environment(vars map[string]string) (env []string) {
 // envdVersion is that of E2B's daemon whose protocol is served here.
 const envdVersion = "0.6.4"
 
-// connection is what an SDK needs to know to talk to a sandbox.
-func (s *Server) connection(b *Sandbox) map[string]any {
+// connection is what the SDK of who sends a request needs to know to talk to a sandbox.
+func (s *Server) connection(r *http.Request, b *Sandbox) map[string]any {
+	who, _ := identity.From(r.Context())
+	p := s.passFor(b, who)
 	var domain any // null where there is none
 	if s.cfg.Domain != "" {
 		domain = s.cfg.Domain
 	}
 	return map[string]any{"sandboxID": b.ID, "templateID": b.Template, "clientID": clientID, "envdVersion": envdVersion,
-		"envdAccessToken": b.Access, "trafficAccessToken": b.Traffic, "domain": domain}
+		"envdAccessToken": p.access, "trafficAccessToken": p.traffic, "domain": domain}
 }
 
 func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) error {

@@ -1,12 +1,14 @@
 // Package e2b serves the pipeline over E2B's protocol, so that its official SDKs work unchanged: the REST API that makes and ends sandboxes
 // (the control plane), and what is asked of one sandbox: its daemon, envd, and its code interpreter.
 //
-// A sandbox is a session of the pipeline, under the session's id. Who has a token of ours makes it, and gets two more that are for this
-// sandbox alone and end with it.
+// A sandbox is a session of the pipeline, under the session's id. Each identity that reaches it gets two tokens more, which are for this sandbox
+// and this identity alone: what is asked with them is asked by that identity, and they end with its credentials.
 package e2b
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -40,6 +42,7 @@ type Server struct {
 	log     *slog.Logger
 	envd    *envd.Server
 	control http.Handler // behind it, requests have an identity
+	key     []byte       // of the tokens for sandboxes
 
 	stop context.CancelFunc
 	work sync.WaitGroup
@@ -51,7 +54,8 @@ type Server struct {
 
 // New returns a server that works as cfg says, until Close.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, envd: envd.New(cfg.Pipeline), all: map[string]*Sandbox{}}
+	s := &Server{cfg: cfg, log: cfg.Logger, envd: envd.New(cfg.Pipeline), all: map[string]*Sandbox{}, key: make([]byte, sha256.Size)}
+	rand.Read(s.key) // never fails
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -148,56 +152,72 @@ func withKey(r *http.Request) *http.Request {
 	return r
 }
 
-// serveSandbox answers a request to one sandbox, on behalf of whoever made it.
+// serveSandbox answers a request to one sandbox, on behalf of whoever was given what it has.
 func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
-	port, err := strconv.Atoi(r.Header.Get(headerPort))
-	if r.Header.Get(headerSandbox) == "" {
-		port, err = daemonPort, nil
+	id := r.Header.Get(headerSandbox)
+	if id == "" {
+		s.serveSigned(w, r)
+		return
 	}
-	sandbox := s.sandboxOf(r, r.Header.Get(headerSandbox))
+	port, err := strconv.Atoi(r.Header.Get(headerPort))
+	b := s.find(id)
+	if b == nil || !s.lives(b) {
+		noSandbox(w, id, port)
+		return
+	}
+	p := b.passOf(r, port)
 	switch {
-	case sandbox == nil && r.Header.Get(headerSandbox) == "":
-		why := "missing signature query parameter"
-		if r.URL.Query().Has("signature") {
-			why = "invalid signature"
-		}
-		refuse(w, http.StatusUnauthorized, why)
-		return
-	case sandbox == nil || !s.lives(sandbox):
-		noSandbox(w, r.Header.Get(headerSandbox), port)
-		return
 	case err != nil || port < 1 || port > 65535:
 		refuse(w, http.StatusBadGateway, headerPort+" is no port")
-		return
-	case port != daemonPort && port != interpreterPort && !sandbox.allowsTraffic(r):
+	case port != daemonPort && port != interpreterPort && p == nil:
 		refuse(w, http.StatusUnauthorized, "a port of a sandbox is reached with one of its tokens: send "+headerTraffic)
-		return
+	default:
+		s.serveOne(w, r, b, p, port)
 	}
-	s.serveOne(w, r, sandbox, port)
+}
+
+// serveSigned answers a request to /files that names no sandbox.
+func (s *Server) serveSigned(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	b, p, err := s.findSigned(r, query)
+	switch {
+	case err != nil:
+		refuseIdentity(w, identity.AsRefused(err))
+	case b == nil && query.Has("signature"):
+		refuse(w, http.StatusUnauthorized, "invalid signature")
+	case b == nil:
+		refuse(w, http.StatusUnauthorized, "missing signature query parameter")
+	case !s.lives(b):
+		noSandbox(w, "", daemonPort)
+	default:
+		s.serveOne(w, r, b, p, daemonPort)
+	}
 }
 
 // servePublic answers a request to the name of a sandbox's port.
 func (s *Server) servePublic(w http.ResponseWriter, r *http.Request, id string, port int) {
-	b := s.sandboxOf(r, id)
-	switch {
-	case b == nil || !s.lives(b):
+	b := s.find(id)
+	if b == nil || !s.lives(b) {
 		noSandbox(w, id, port)
 		return
+	}
+	p := b.passOf(r, port)
+	switch {
 	case port == daemonPort || port == interpreterPort:
 		w.Header().Set("Cache-Control", "no-store")
 		if cors(w, r) {
 			return
 		}
-	case !b.public() && !b.allowsTraffic(r):
+	case !b.public() && p == nil:
 		refuse(w, http.StatusForbidden, "the ports of this sandbox are reached with its token: send "+headerTraffic)
 		return
 	}
-	s.serveOne(w, r, b, port)
+	s.serveOne(w, r, b, p, port)
 }
 
-// serveOne answers a request to a port of a sandbox on behalf of whoever made it.
-func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, sandbox *Sandbox, port int) {
-	ctx, done, err := s.acting(r, sandbox)
+// serveOne answers a request to a port of a sandbox on behalf of whoever a pass was given to, or of nobody.
+func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, b *Sandbox, p *pass, port int) {
+	ctx, done, err := s.acting(r.Context(), b, p)
 	if err != nil {
 		refuseIdentity(w, identity.AsRefused(err))
 		return
@@ -206,30 +226,30 @@ func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, sandbox *Sandb
 	r = r.WithContext(ctx)
 	switch port {
 	case interpreterPort:
-		s.interpreter(w, r, sandbox)
+		s.interpreter(w, r, b, p)
 	case daemonPort:
-		s.envd.Serve(w, r, sandbox.target()) // which checks the sandbox's token
+		s.envd.Serve(w, r, b.target(p)) // which checks the token
 	default:
-		s.envd.ServePort(w, r, sandbox.target(), port, sandbox.maskedHost(port))
+		s.envd.ServePort(w, r, b.target(p), port, b.maskedHost(port))
 	}
 }
 
-// acting returns the context of a request to a sandbox, which is its owner's. One that has none of its tokens is refused later, and must take
-// nothing of the owner's rate: its sender may be nobody.
-func (s *Server) acting(r *http.Request, b *Sandbox) (context.Context, context.CancelCauseFunc, error) {
-	if b.trusts(r) {
-		return s.cfg.Identities.Again(r.Context(), b.Owner)
+// acting returns the context of a request to a sandbox: of the identity that its pass was given to or, without one, of nobody, for as long as
+// the maker of the sandbox has credentials.
+func (s *Server) acting(ctx context.Context, b *Sandbox, p *pass) (context.Context, context.CancelCauseFunc, error) {
+	if p != nil {
+		return s.cfg.Identities.Again(ctx, p.Identity)
 	}
 	owner := b.Owner
 	if owner.Source != identity.FromToken { // is renewed under the same name
 		owner.Expires = time.Time{}
 	}
-	ctx, done, holds := s.cfg.Identities.Watch(r.Context(), owner)
+	ctx, done, holds := s.cfg.Identities.Watch(ctx, owner)
 	if !holds {
 		done(nil)
 		return nil, nil, &identity.Refused{Status: http.StatusUnauthorized, Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
 	}
-	return ctx, done, nil
+	return pipeline.ByCaller(identity.With(ctx, identity.Identity{}), pipeline.Caller{By: "public port"}), done, nil
 }
 
 // noSandbox answers for a sandbox that there is not, as E2B's proxy does: the SDKs tell by the status that it has ended.

@@ -53,18 +53,19 @@ func kernelOf(language string) string {
 }
 
 // interpreter answers what is asked of a sandbox's code interpreter.
-func (s *Server) interpreter(w http.ResponseWriter, r *http.Request, b *Sandbox) {
+func (s *Server) interpreter(w http.ResponseWriter, r *http.Request, b *Sandbox, p *pass) {
 	if r.URL.Path == "/health" {
 		w.WriteHeader(http.StatusOK)
+		return
+	}
+	if p == nil {
+		refuse(w, http.StatusForbidden, "the access token is missing, or is not one of this sandbox")
 		return
 	}
 	answerError(w, s.interpret(w, r, b))
 }
 
 func (s *Server) interpret(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
-	if !b.allowsTraffic(r) {
-		return response.Refuse(http.StatusForbidden, "the sandbox's access token is missing, or is not its own")
-	}
 	id, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/contexts/"), "/")
 	switch path := r.Method + " " + r.URL.Path; {
 	case path == "POST /execute":

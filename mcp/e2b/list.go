@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -68,14 +69,15 @@ func (b *Sandbox) detail(info session.Info) detail {
 		State: state, EnvdVersion: envdVersion}
 }
 
-func (s *Server) get(w http.ResponseWriter, _ *http.Request, b *Sandbox) error {
+func (s *Server) get(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	info, ok := s.current(b)
 	if !ok {
 		return response.Refuse(http.StatusNotFound, "sandbox "+b.ID+" not found")
 	}
 	d := b.detail(info)
 	internet, network := b.net()
-	d.Access, d.InternetAccess, d.Network, d.Lifecycle = b.Access, internet, network.visible(), &lifecycle{OnTimeout: b.onTimeout()}
+	who, _ := identity.From(r.Context())
+	d.Access, d.InternetAccess, d.Network, d.Lifecycle = s.passFor(b, who).access, internet, network.visible(), &lifecycle{OnTimeout: b.onTimeout()}
 	return response.Reply(w, http.StatusOK, d)
 }
 

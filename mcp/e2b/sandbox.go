@@ -2,10 +2,7 @@ package e2b
 
 import (
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,10 +14,8 @@ import (
 type Sandbox struct {
 	ID        string // in small letters, as host names have it; of its first session
 	Namespace string
-	Owner     identity.Identity // who made it, and as whom requests with its tokens act
+	Owner     identity.Identity // who made it
 	Template  string
-	Access    string // the token of X-Access-Token, by which the daemon and the interpreter are asked
-	Traffic   string // the token of E2B-Traffic-Access-Token, by which only the interpreter is
 	Env       map[string]string
 	Metadata  map[string]string
 	Created   time.Time
@@ -35,6 +30,7 @@ type Sandbox struct {
 	network  *networkConfig
 	samples  []metric
 	contexts []*codeContext
+	passes   []*pass // of those who were told how it is reached, the oldest first
 }
 
 // session returns the id of the session that the sandbox is, or was before it was paused.
@@ -58,52 +54,13 @@ func (b *Sandbox) was() []string {
 	return slices.Clone(b.sessions)
 }
 
-// allows reports whether a request has the sandbox's access token.
-func (b *Sandbox) allows(r *http.Request) bool {
-	return envd.Same(r.Header.Get(headerAccess), b.Access)
-}
-
-// allowsTraffic reports whether a request to a port has one of the sandbox's tokens.
-func (b *Sandbox) allowsTraffic(r *http.Request) bool {
-	return b.allows(r) || envd.Same(r.Header.Get(headerTraffic), b.Traffic)
-}
-
-// target is the sandbox as its daemon knows it.
-func (b *Sandbox) target() envd.Target {
-	return envd.Target{Namespace: b.Namespace, Session: b.session(), Token: b.Access, Env: b.Env}
-}
-
-// signed reports whether a URL of /files has a signature of this sandbox's.
-func (b *Sandbox) signed(query url.Values) bool {
-	return envd.Signed(query, "read", b.Access) || envd.Signed(query, "write", b.Access)
-}
-
-// trusts reports whether a request has a token of the sandbox's, or a signature. Which of them it needs is seen to where it is answered.
-func (b *Sandbox) trusts(r *http.Request) bool {
-	if b.allowsTraffic(r) || r.URL.Path != filesPath {
-		return b.allowsTraffic(r)
+// target is the sandbox as its daemon knows it, for requests with a pass; nil is none.
+func (b *Sandbox) target(p *pass) envd.Target {
+	t := envd.Target{Namespace: b.Namespace, Session: b.session(), Env: b.Env}
+	if p != nil {
+		t.Token = p.access
 	}
-	return b.signed(r.URL.Query())
-}
-
-// sandboxOf returns the sandbox that a request means, nil if there is none: by its id, or, of a signed URL, by the signature. Whoever asks may
-// be nobody, so nobody waits for it.
-func (s *Server) sandboxOf(r *http.Request, id string) *Sandbox {
-	if id != "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.all[strings.ToLower(id)]
-	}
-	query := r.URL.Query()
-	if query.Get("signature") == "" || len(r.URL.RawQuery) > maxQuery {
-		return nil
-	}
-	for _, b := range s.sandboxes() {
-		if b.signed(query) {
-			return b
-		}
-	}
-	return nil
+	return t
 }
 
 func (s *Server) sandboxes() []*Sandbox {
@@ -111,9 +68,6 @@ func (s *Server) sandboxes() []*Sandbox {
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.all))
 }
-
-// maxQuery bounds the query of a signed URL, in bytes: it is hashed once for each sandbox.
-const maxQuery = 16 << 10
 
 // lives reports whether a sandbox's session has not ended.
 func (s *Server) lives(b *Sandbox) bool {

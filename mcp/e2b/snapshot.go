@@ -183,7 +183,7 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 			forks[i] = map[string]any{"error": map[string]any{"code": statusOf(err), "message": pipeline.PublicText(err)}}
 			continue
 		}
-		forks[i] = map[string]any{"sandbox": s.connection(f)}
+		forks[i] = map[string]any{"sandbox": s.connection(r, f)}
 	}
 	return response.Reply(w, http.StatusCreated, forks)
 }

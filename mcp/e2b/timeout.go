@@ -79,5 +79,5 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	if err != nil {
 		return err
 	}
-	return response.Reply(w, status, s.connection(b))
+	return response.Reply(w, status, s.connection(r, b))
 }

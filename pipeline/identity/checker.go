@@ -175,7 +175,7 @@ func tokenInURL(u *url.URL) bool {
 }
 
 // recheckEvery is how long an answer goes on after its token is revoked, at most.
-const recheckEvery = 5 * time.Second
+const recheckEvery = 500 * time.Millisecond
 
 // errEnded is why the context of a request ends whose credentials ended meanwhile.
 var errEnded = errors.New("the credentials were revoked, or have ended")
@@ -242,12 +242,8 @@ func (c *Checker) MiddlewareWith(next http.Handler, refuse func(http.ResponseWri
 }
 
 // Again returns a context for what is asked with a capability that i was given, who was identified for it: it has the identity, and ends
-// when that does. The error, a *Refused, is that of credentials that have ended, or of too many requests. Certificates and JWTs are
-// renewed under the same name, and do not end it.
+// when its credentials do. The error, a *Refused, is that of credentials that have ended, or of too many requests.
 func (c *Checker) Again(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, error) {
-	if i.Source != FromToken {
-		i.Expires = time.Time{}
-	}
 	if !c.holds(i) {
 		return nil, nil, errInvalid
 	}

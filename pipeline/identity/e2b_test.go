@@ -105,9 +105,11 @@ func TestAgain(t *testing.T) {
 	if _, _, err := c.Again(t.Context(), late); err != errInvalid {
 		t.Errorf("expired: %v", err)
 	}
-	late.Source, late.Name = FromJWT, "other"
-	if _, _, err := c.Again(t.Context(), late); err != nil {
-		t.Errorf("a JWT, which is renewed: %v", err)
+	for _, source := range []Source{FromJWT, FromCertificate} {
+		late.Source, late.Name = source, "other"
+		if _, _, err := c.Again(t.Context(), late); err != errInvalid {
+			t.Errorf("an expired %s: %v", source, err)
+		}
 	}
 	if _, err := store.Revoke(t.Context(), made.ID, nil); err != nil {
 		t.Fatal(err)

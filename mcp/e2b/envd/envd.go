@@ -11,6 +11,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"hash"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -56,7 +58,7 @@ func (s *Server) Close() {
 // Target is the sandbox that a request is for.
 type Target struct {
 	Namespace, Session string
-	Token              string            // that the client must have; "" admits nobody
+	Token              string            // of the identity that asks, which its request must have; "" admits nobody
 	Env                map[string]string // that the sandbox was made with
 }
 
@@ -104,7 +106,7 @@ func unary[Q any](do func(*call, *Q) (message any, err error)) func(*call) error
 	})
 }
 
-// Serve answers a request for a sandbox. The context of the request has the identity of the sandbox's owner.
+// Serve answers a request for a sandbox. The context of the request has the identity that the target's token is of.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
 	if err := s.serve(w, r, t); err != nil {
 		why, text := explain(err)
@@ -153,22 +155,41 @@ func (t Target) admits(r *http.Request) bool {
 // Same compares in constant time what a client has with what it must have, which is not nothing.
 func Same(a, b string) bool { return b != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// Signed reports whether the URL of a request for /files has the signature of a sandbox's token for an operation, "read" or "write". It does
-// not look at when that ends.
-func Signed(q url.Values, operation, token string) bool {
-	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + token
-	if until := q.Get("signature_expiration"); until != "" {
-		text += ":" + until
+// Signature is that of a URL of /files, with what it is of, hashed up to the token.
+type Signature struct {
+	text   string
+	hashed map[string]hash.Cloner // up to the token, by operation
+	end    string                 // what follows the token
+}
+
+// NewSignature returns the signature of a request for /files. It does not look at when that ends.
+func NewSignature(q url.Values) Signature {
+	s := Signature{text: q.Get("signature"), hashed: map[string]hash.Cloner{}}
+	for _, operation := range []string{"read", "write"} {
+		h := sha256.New()
+		io.WriteString(h, q.Get("path")+":"+operation+":"+q.Get("username")+":")
+		s.hashed[operation], _ = h.(hash.Cloner) // as the package says
 	}
-	sum := sha256.Sum256([]byte(text))
-	return Same(q.Get("signature"), "v1_"+base64.RawStdEncoding.EncodeToString(sum[:]))
+	if until := q.Get("signature_expiration"); until != "" {
+		s.end = ":" + until
+	}
+	return s
+}
+
+// By reports whether the signature is of a token, for whatever operation.
+func (s Signature) By(token string) bool { return s.of("read", token) || s.of("write", token) }
+
+func (s Signature) of(operation, token string) bool {
+	h, err := s.hashed[operation].Clone()
+	if err != nil || token == "" || s.text == "" {
+		return false
+	}
+	io.WriteString(h, token+s.end)
+	return Same(s.text, "v1_"+base64.RawStdEncoding.EncodeToString(h.Sum(nil)))
 }
 
 // signed returns why a request for /files may not be, "" if it may.
 func (t Target) signed(r *http.Request, operation string) string {
-	if t.Token == "" {
-		return "the sandbox has no access token"
-	}
 	if token := r.Header.Get("X-Access-Token"); token != "" {
 		if !Same(token, t.Token) {
 			return "access token present in header but does not match"
@@ -179,7 +200,7 @@ func (t Target) signed(r *http.Request, operation string) string {
 	if !q.Has("signature") {
 		return "missing signature query parameter"
 	}
-	if !Signed(q, operation, t.Token) {
+	if !NewSignature(q).of(operation, t.Token) {
 		return "invalid signature"
 	}
 	until := q.Get("signature_expiration")
