@@ -107,8 +107,10 @@ func (p commands) ownPage(ctx context.Context, c *cli.Context, client *control.C
 	if err != nil {
 		return err
 	}
-	code := site.Invite(identity.Identity{Name: console.User(), Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.All()})
-	err = p.handLink(c, d.Address(), code)
+	code, err := site.Invite(identity.Identity{Name: console.User(), Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.All()})
+	if err == nil {
+		err = p.handLink(c, d.Address(), code)
+	}
 	if err == nil {
 		p.Say("the page is there until Ctrl-C")
 		err = untilEnd(ctx, client, d.Failed())

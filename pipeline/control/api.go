@@ -71,7 +71,7 @@ type API struct {
 	pace    pace
 	handler http.Handler
 	address atomic.Pointer[string]
-	page    atomic.Pointer[func(identity.Identity) string]
+	page    atomic.Pointer[func(identity.Identity) (string, error)]
 	streams streams
 	longs   streams
 	watches streams

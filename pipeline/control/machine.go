@@ -128,7 +128,7 @@ type InvitationQuery struct {
 }
 
 // SetPage sets what makes invitations to the server's page.
-func (a *API) SetPage(invite func(identity.Identity) string) { a.page.Store(&invite) }
+func (a *API) SetPage(invite func(identity.Identity) (code string, err error)) { a.page.Store(&invite) }
 
 func (a *API) invite(ctx context.Context, q *InvitationQuery) (Invitation, error) {
 	by, invite, address := askerOf(ctx), a.page.Load(), a.address.Load()
@@ -147,5 +147,6 @@ func (a *API) invite(ctx context.Context, q *InvitationQuery) (Invitation, error
 	if len(q.Namespaces) > 0 {
 		i.Namespaces = identity.Only(q.Namespaces...)
 	}
-	return Invitation{*address, (*invite)(i)}, nil
+	code, err := (*invite)(i)
+	return Invitation{*address, code}, err
 }

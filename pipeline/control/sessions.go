@@ -205,7 +205,7 @@ func deny(w http.ResponseWriter, err error) {
 	case errors.As(err, new(operation.Invalid)):
 		status, m.Hint = http.StatusBadRequest, "correct the arguments"
 	case errors.As(err, &failed):
-		status = failed.Status
+		status, m.Hint = failed.Status, failed.Hint
 	case errors.As(err, &own):
 		m = message{Error: own.Reason, Hint: own.Remedy.String()}
 	}

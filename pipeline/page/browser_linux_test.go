@@ -300,7 +300,7 @@ func TestBelowAPath(t *testing.T) {
 	}}))
 	t.Cleanup(proxy.Close) // after the browser, for whose streams it waits
 	c := startChromium(t)
-	c.open(proxy.URL + "/agents/sandbox/#" + s.Invite(boss))
+	c.open(proxy.URL + "/agents/sandbox/#" + s.invitation(boss))
 	c.until("it is in", `!!document.querySelector("header.top") && location.pathname.startsWith("/agents/sandbox/~")`)
 	_, wait := s.begin("python", "print('hello', flush=True)\n"+fmt.Sprintf(connects, "below.example"))
 	c.until("the question is there", `!!document.querySelector(".ask .yes")`)

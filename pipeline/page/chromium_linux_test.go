@@ -42,7 +42,7 @@ type message struct {
 func browse(t testing.TB, s *server, i identity.Identity) *chromium {
 	t.Helper()
 	c := startChromium(t)
-	c.open(s.base + "#" + s.Invite(i))
+	c.open(s.base + "#" + s.invitation(i))
 	c.until("it is in", `!!document.querySelector("header.top") && document.readyState === "complete"`) // so that the script has run
 	return c
 }

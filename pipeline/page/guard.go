@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -83,6 +84,11 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, room string) {
 func (p *Page) admits(r *http.Request) (identity.Identity, string) {
 	if code := r.PostForm.Get("code"); code != "" {
 		i, ok := p.visitors.take(code)
+		if ok && p.c.Watch != nil { // whoever made it may have lost that right meanwhile
+			var end context.CancelCauseFunc
+			_, end, ok = p.c.Watch(r.Context(), i)
+			end(nil)
+		}
 		if !ok {
 			return i, word("bad_code")
 		}

@@ -112,11 +112,24 @@ func (s *server) visitor() *visit {
 	return &visit{s, http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, ""}
 }
 
+// invitation is a code for an identity.
+func invitation(t testing.TB, p *Page, i identity.Identity) string {
+	t.Helper()
+	code, err := p.Invite(i)
+	must(t, err)
+	return code
+}
+
+func (s *server) invitation(i identity.Identity) string {
+	s.t.Helper()
+	return invitation(s.t, s.Page, i)
+}
+
 // as is a browser that has got in.
 func (s *server) as(i identity.Identity) *visit {
 	s.t.Helper()
 	v := s.visitor()
-	if resp, text := v.enter(url.Values{"code": {s.Invite(i)}}); resp.StatusCode != http.StatusSeeOther {
+	if resp, text := v.enter(url.Values{"code": {s.invitation(i)}}); resp.StatusCode != http.StatusSeeOther {
 		s.t.Fatalf("got %d %s", resp.StatusCode, text)
 	}
 	return v

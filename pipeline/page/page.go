@@ -64,8 +64,9 @@ func (p *Page) Close() {
 	p.cells.Wait()
 }
 
-// Invite returns a code that lets a browser in as an identity, once, within two minutes.
-func (p *Page) Invite(i identity.Identity) string { return p.visitors.invite(i) }
+// Invite returns a code that lets a browser in as an identity, once, within two minutes. The error, a *control.Failure, is that too many codes
+// wait, of this identity or of all.
+func (p *Page) Invite(i identity.Identity) (code string, err error) { return p.visitors.invite(i) }
 
 //go:embed assets
 var assets embed.FS

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"html"
 	"iter"
@@ -54,7 +55,7 @@ func TestHeaders(t *testing.T) {
 func TestGetIn(t *testing.T) {
 	s := serve(t)
 	v := s.visitor()
-	code := s.Invite(boss)
+	code := s.invitation(boss)
 	resp, _ := v.enter(url.Values{"code": {code}})
 	cookies := resp.Cookies()
 	if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "./" || len(cookies) != 1 {
@@ -69,7 +70,7 @@ func TestGetIn(t *testing.T) {
 	if resp, text := s.visitor().enter(url.Values{"code": {code}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, word("bad_code")) {
 		t.Errorf("a second time: got %d", resp.StatusCode)
 	}
-	late := s.Invite(boss)
+	late := s.invitation(boss)
 	s.visitors.now = func() time.Time { return time.Now().Add(inviteTime) }
 	if resp, _ := s.visitor().enter(url.Values{"code": {late}}); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("too late: got %d", resp.StatusCode)
@@ -80,7 +81,7 @@ func TestGetIn(t *testing.T) {
 		}
 	}
 	s.visitors.now = time.Now
-	resp, _ = s.visitor().enter(url.Values{"code": {s.Invite(boss)}}, "Origin", "https://agents.example.com")
+	resp, _ = s.visitor().enter(url.Values{"code": {s.invitation(boss)}}, "Origin", "https://agents.example.com")
 	if c := resp.Cookies(); len(c) != 1 || !c[0].Secure {
 		t.Errorf("behind a proxy with TLS: got %+v", c)
 	}
@@ -109,7 +110,7 @@ func TestOtherSites(t *testing.T) {
 		if resp, _ := v.post("answer", form(), headers...); resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: got %d", name, resp.StatusCode)
 		}
-		if resp, _ := s.visitor().enter(url.Values{"code": {s.Invite(boss)}}, headers...); len(resp.Cookies()) > 0 {
+		if resp, _ := s.visitor().enter(url.Values{"code": {s.invitation(boss)}}, headers...); len(resp.Cookies()) > 0 {
 			t.Errorf("%s lets a browser in", name)
 		}
 	}
@@ -412,6 +413,37 @@ func TestTypedByOthers(t *testing.T) {
 	}
 }
 
+// TestInvitations: whoever asks for many codes takes none of others', is told when there is none, and none is good once its maker's token is not.
+func TestInvitations(t *testing.T) {
+	s := serve(t)
+	bob := identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")}
+	made := 0
+	for range 2 * maxVisits {
+		code, err := s.Invite(bob)
+		if failed, is := errors.AsType[*control.Failure](err); is != (code == "") || is && (failed.Status != http.StatusTooManyRequests || failed.Hint == "") {
+			t.Fatalf("got %q, %v", code, err)
+		}
+		if err == nil {
+			made++
+		}
+	}
+	if made != maxInvites {
+		t.Errorf("one identity has %d codes, want %d", made, maxInvites)
+	}
+	s.as(boss)
+	s.visitors.now = func() time.Time { return time.Now().Add(inviteTime) }
+	s.as(bob)
+	s.visitors.now = time.Now
+	_, token, err := s.tokens.Create(t.Context(), identity.Token{Name: "eve", Kind: identity.Person}, nil)
+	must(t, err)
+	code := s.invitation(identity.Identity{Name: "eve", Kind: identity.Person, Source: identity.FromToken, Token: token.ID})
+	_, err = s.tokens.Revoke(t.Context(), "eve", nil)
+	must(t, err)
+	if resp, _ := s.visitor().enter(url.Values{"code": {code}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 {
+		t.Errorf("of a token that was revoked: got %d", resp.StatusCode)
+	}
+}
+
 // TestCrowd: one identity leaves room for others, however many browsers and windows it has.
 func TestCrowd(t *testing.T) {
 	s := serve(t)
@@ -478,7 +510,7 @@ func TestFiguresBegin(t *testing.T) {
 	t.Cleanup(api.End)
 	p := New(Config{Client: control.Within(api)})
 	t.Cleanup(p.Close)
-	r := httptest.NewRequest("POST", "/~"+secret()+"/enter", strings.NewReader("code="+p.Invite(boss)))
+	r := httptest.NewRequest("POST", "/~"+secret()+"/enter", strings.NewReader("code="+invitation(t, p, boss)))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Origin", "http://"+r.Host)
 	w := httptest.NewRecorder()

@@ -6,11 +6,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
@@ -21,6 +23,8 @@ const (
 	fullTime   = 12 * time.Hour
 	maxVisits  = 256
 	maxOwn     = 32 // of one identity: a further one ends the one that was unused for longest
+	maxInvites = 16 // codes of one identity that wait to be used
+	maxCodes   = 4096
 	maxStreams = 64 // that the browsers of one identity follow at once: each window has one or two
 
 	maxOwnExports = 2 // of one identity: each reads up to all of the log
@@ -69,19 +73,32 @@ func isRoom(s string) bool {
 	return len(s) == 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-func (s *visitors) invite(i identity.Identity) string {
+// invite returns a code for an identity. The error is that there are too many.
+func (s *visitors) invite(i identity.Identity) (string, error) {
 	code := secret()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tidy()
+	own := 0
+	for _, other := range s.invited {
+		if other.identity.String() == i.String() {
+			own++
+		}
+	}
+	switch {
+	case own >= maxInvites:
+		return "", &control.Failure{Status: http.StatusTooManyRequests, Text: fmt.Sprintf("%d links to the page wait to be opened, the most of one person", own), Hint: inviteHint}
+	case s.closed || len(s.invited) >= maxCodes:
+		return "", &control.Failure{Status: http.StatusServiceUnavailable, Text: "too many links to the page wait to be opened", Hint: inviteHint}
+	}
 	if s.invited == nil {
 		s.invited = map[[32]byte]invited{}
 	}
-	if len(s.invited) < maxVisits {
-		s.invited[sha256.Sum256([]byte(code))] = invited{i, s.now().Add(inviteTime)}
-	}
-	return code
+	s.invited[sha256.Sum256([]byte(code))] = invited{i, s.now().Add(inviteTime)}
+	return code, nil
 }
+
+const inviteHint = "open one of them, or try again in two minutes"
 
 // take returns whom a code is for. It is good once.
 func (s *visitors) take(code string) (identity.Identity, bool) {
