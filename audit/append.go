@@ -47,7 +47,11 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("append to audit log %q: %w", l.path, err)
+		err = &Unwritten{fmt.Errorf("append to audit log %q: %w", l.path, err)}
+		if r != nil && late(entries) {
+			err = l.owe(r.rows, err)
+		}
+		return nil, err
 	}
 	return r.rows, nil
 }
@@ -176,6 +180,7 @@ func (l *Log) commit(r *request, err error) {
 	if err == nil && slices.ContainsFunc(batch, func(r *request) bool { return !r.soon }) {
 		err = l.disk.flush(l, last)
 	}
+	l.condition.note(err)
 	if err != nil {
 		err = explain(err, l.wait)
 	}

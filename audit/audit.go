@@ -53,6 +53,9 @@ type Entry struct {
 	Data      any    // encodes to a JSON object of at most 1 MiB; nil is {}
 	Receipt   []byte // kept beside the row, which says its hash; nil is none
 	Soon      bool   // Append need not wait for the disk, if all entries of a call say so
+	// Late is for what has happened in any case, such as that a right was taken away: if all entries of a call say so and they can't be
+	// written, the error is an [*Owed], and they are written later.
+	Late bool
 }
 
 // Row is an entry of the log.
@@ -92,6 +95,12 @@ type Log struct {
 	written            chan struct{} // closed when the writer has ended
 	mu                 sync.RWMutex  // guards closed: what is sent to queue, or written by its caller, is so before Close
 	closed             bool
+
+	condition    condition
+	debtMu       sync.Mutex // held while rows that are owed are kept or written
+	debts        []debt     // owed rows that no file has; guarded by debtMu
+	stopSettling func()     // nil where nothing settles
+	settled      chan struct{}
 }
 
 // lockWait is the longest wait of a call for other processes. They hold the lock for milliseconds; a process that is
@@ -118,6 +127,11 @@ func open(ctx context.Context, path string, wait time.Duration, s *signer) (*Log
 		return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, wait))
 	}
 	go l.write()
+	if s != nil {
+		settling, stop := context.WithCancel(context.Background())
+		l.stopSettling, l.settled = stop, make(chan struct{})
+		go l.settleDebts(settling)
+	}
 	return l, nil
 }
 
@@ -157,6 +171,7 @@ func (l *Log) check(ctx context.Context) error {
 // Close waits for the appends under way, signs what was appended, and closes the log. Later appends are errors. An
 // error says that rows stay unsigned, or that the file could not be closed. It is safe to call more than once.
 func (l *Log) Close() error {
+	lost := l.closeDebts()
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
@@ -164,7 +179,7 @@ func (l *Log) Close() error {
 	}
 	l.mu.Unlock()
 	<-l.written
-	err := l.db.Close()
+	err := errors.Join(lost, l.db.Close())
 	if l.signer != nil {
 		if unsigned := l.signer.err; unsigned != nil {
 			err = errors.Join(fmt.Errorf("sign audit log %q: %w", l.path, unsigned), err)

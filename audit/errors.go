@@ -11,6 +11,19 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
+// Unwritten is the error of entries that are not in the log. Its text names files of this machine; UnwrittenText is for others.
+type Unwritten struct{ err error }
+
+// UnwrittenText says no more than that the log can't be written.
+const UnwrittenText = "the audit log can't be written at the moment, and nothing is done without a record"
+
+// NotWritten returns err, for which entries are not in a log, as an *Unwritten.
+func NotWritten(err error) error { return &Unwritten{err} }
+
+func (u *Unwritten) Error() string { return u.err.Error() }
+
+func (u *Unwritten) Unwrap() error { return u.err }
+
 var (
 	errType    = errors.New("a column has the wrong type")
 	errClosed  = errors.New("the log is closed")

@@ -1,0 +1,245 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+)
+
+// A right that is taken away must be gone also where the log can't be written, as on a full disk. The rows of such acts are late then: they are
+// owed, in a file beside the log whose space was taken before, until they can be written.
+
+// Owed is the error of [Log.Append] for late entries. They are kept, and written as soon as they can be.
+type Owed struct {
+	err  error
+	lost bool // with the process: they are in memory alone
+}
+
+func (o *Owed) Error() string {
+	text := "the row of this can't be written now, and is written as soon as the audit log can be"
+	if o.lost {
+		text += ", unless this process ends before"
+	}
+	return text + ": " + o.err.Error()
+}
+
+func (o *Owed) Unwrap() error { return o.err }
+
+// OwedText says that a row is late, and names nothing of this machine.
+const OwedText = "it is done, but the audit log can't be written at the moment: the row of this is written as soon as that can be"
+
+// debt is a row that is owed.
+type debt struct {
+	Kind      string          `json:"kind"`
+	Run       string          `json:"run,omitempty"`
+	Namespace string          `json:"namespace"`
+	Data      json.RawMessage `json:"data"`
+	At        time.Time       `json:"at"` // when it happened
+}
+
+// The size of the file, in bytes, how many rows are owed in memory where it can't be had, and how often it is tried to write them.
+const (
+	owedSize    = 64 << 10
+	maxDebts    = 1000
+	settleEvery = time.Second
+	settleTime  = 2 * time.Second
+)
+
+func (l *Log) owedPath() string { return l.path + "-owed" }
+
+// late reports whether entries are of something that has happened in any case.
+func late(entries []Entry) bool {
+	return !slices.ContainsFunc(entries, func(e Entry) bool { return !e.Late })
+}
+
+// owe keeps rows that could not be written, and returns the error that says so.
+func (l *Log) owe(rows []Row, why error) error {
+	l.debtMu.Lock()
+	defer l.debtMu.Unlock()
+	var lines bytes.Buffer
+	var debts []debt
+	for _, r := range rows {
+		d := debt{r.Kind, r.Run, r.Namespace, r.Data, l.now().UTC()}
+		debts = append(debts, d)
+		if err := json.NewEncoder(&lines).Encode(d); err != nil {
+			return fmt.Errorf("%w; and it is lost: %v", why, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	if err := l.withOwed(ctx, func(f *os.File) error { return addLines(f, lines.Bytes()) }); err == nil {
+		return &Owed{err: why}
+	}
+	if len(l.debts)+len(debts) > maxDebts {
+		return fmt.Errorf("%w; and it is lost, as %d rows are owed already", why, len(l.debts))
+	}
+	l.debts = append(l.debts, debts...)
+	return &Owed{why, true}
+}
+
+// withOwed calls f with the file of rows that are owed, locked.
+func (l *Log) withOwed(ctx context.Context, f func(*os.File) error) error {
+	file, err := statefile.LockFile(ctx, l.owedPath(), false, settleTime)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(file), file.Close())
+}
+
+// addLines puts lines behind those that a file has, in the place of zeros, where a file system that writes in place needs no space for them.
+func addLines(f *os.File, lines []byte) error {
+	before, err := io.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	end := int64(len(lineBytes(before)))
+	_, err = f.WriteAt(lines, end)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil { // what is there of them is no row
+		_, _ = f.WriteAt(make([]byte, max(0, min(int64(len(lines)), int64(len(before))-end))), end)
+		_ = f.Truncate(int64(len(before)))
+	}
+	return err
+}
+
+// lineBytes returns the content of the file before its zeros.
+func lineBytes(content []byte) []byte {
+	if i := bytes.IndexByte(content, 0); i >= 0 {
+		return content[:i]
+	}
+	return content
+}
+
+// settleDebts writes rows that are owed, by this or by other processes, until ctx ends.
+func (l *Log) settleDebts(ctx context.Context) {
+	defer close(l.settled)
+	if _, err := os.Lstat(l.owedPath()); err != nil { // on a full disk it would be of no use any more
+		_ = statefile.CreateFile(l.owedPath(), newKind, make([]byte, owedSize))
+	}
+	again := time.NewTicker(settleEvery)
+	defer again.Stop()
+	for {
+		_ = l.settle(ctx) // what can't be written is tried again
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// owes reports whether rows are owed. The caller holds debtMu.
+func (l *Log) owes() bool {
+	if len(l.debts) > 0 {
+		return true
+	}
+	f, err := os.Open(l.owedPath())
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	first := make([]byte, 1)
+	n, _ := f.Read(first)
+	return n == 1 && first[0] != 0
+}
+
+// settle writes the rows that are owed. A process that dies between the two steps has them written twice, and never lost.
+func (l *Log) settle(ctx context.Context) error {
+	l.debtMu.Lock()
+	defer l.debtMu.Unlock()
+	if !l.owes() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	err := l.withOwed(ctx, func(f *os.File) error {
+		content, err := io.ReadAll(f)
+		if err != nil {
+			return err
+		}
+		debts := slices.Clone(l.debts)
+		for line := range strings.Lines(string(lineBytes(content))) {
+			var d debt
+			if json.Unmarshal([]byte(line), &d) == nil && d.Kind != "" { // or it was cut off, and is no row
+				debts = append(debts, d)
+			}
+		}
+		if err := l.appendDebts(ctx, debts); err != nil {
+			return err
+		}
+		l.debts = nil
+		_, err = f.WriteAt(make([]byte, max(len(content), owedSize)), 0)
+		return errors.Join(err, f.Sync())
+	})
+	if err != nil && len(l.debts) > 0 { // there may be no such file
+		if err = l.appendDebts(ctx, l.debts); err == nil {
+			l.debts = nil
+		}
+	}
+	return err
+}
+
+// appendDebts writes rows, each with the time when it happened.
+func (l *Log) appendDebts(ctx context.Context, debts []debt) error {
+	entries := make([]Entry, 0, len(debts))
+	for _, d := range debts {
+		data := map[string]any{}
+		if err := json.Unmarshal(d.Data, &data); err != nil {
+			return err
+		}
+		data["happened"] = d.At
+		entries = append(entries, Entry{Kind: d.Kind, Run: d.Run, Namespace: d.Namespace, Data: data})
+	}
+	_, err := l.Append(ctx, entries...)
+	return err
+}
+
+// closeDebts ends the writing of rows that are owed, after a last try. The error is that some are lost.
+func (l *Log) closeDebts() error {
+	if l.stopSettling != nil {
+		l.stopSettling()
+		<-l.settled
+	}
+	l.debtMu.Lock()
+	left := len(l.debts)
+	l.debtMu.Unlock()
+	if l.stopSettling == nil && left == 0 { // it was opened to be read
+		return nil
+	}
+	err := l.settle(context.Background())
+	l.debtMu.Lock()
+	defer l.debtMu.Unlock()
+	if len(l.debts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d rows of audit log %q are lost, the first of them %s: %w", len(l.debts), l.path, l.debts[0].Kind, err)
+}
+
+// Owe keeps late entries for the log at path, which can't even be opened; why says why. The error is an *Owed, or says that they are lost.
+func Owe(path string, why error, entries ...Entry) error {
+	r, err := newRequest(entries)
+	if err != nil {
+		return err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	l := &Log{path: path, now: time.Now}
+	err = l.owe(r.rows, why)
+	if owed, is := errors.AsType[*Owed](err); is && owed.lost {
+		return fmt.Errorf("the row of this is lost: %w", why)
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+package audit
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+// gone is a row of something that has happened in any case.
+func gone(run string) Entry {
+	return Entry{Kind: "token.revoked", Run: run, Namespace: "default", Data: map[string]any{"name": "ci"}, Late: true}
+}
+
+// wantLate reads the rows of a kind from a log: those that were late say when they happened.
+func wantLate(t *testing.T, l *Log, run string) {
+	t.Helper()
+	rows := collect(t, l, Filter{Kinds: []string{"token.revoked"}, Run: run})
+	if len(rows) != 1 {
+		t.Fatalf("%s: %d rows", run, len(rows))
+	}
+	var data struct {
+		Name     string
+		Happened time.Time
+	}
+	if err := json.Unmarshal(rows[0].Data, &data); err != nil || data.Name != "ci" || data.Happened.IsZero() || data.Happened.After(rows[0].Time) {
+		t.Errorf("%s: %s, %v", run, rows[0].Data, err)
+	}
+}
+
+// A row of what has happened in any case is not lost on a full disk: not in this process, and not where another one opens the log later. That
+// rows can't be written shows, and that they can again.
+func TestOwed(t *testing.T) {
+	if !apart(t) {
+		return
+	}
+	dir, free := smallDisk(t, 600<<10)
+	path := filepath.Join(dir, "audit.db")
+	l := openSigned(t, path, signing(10))
+	hosttest.Until(t, "there is a file for what is owed", func() bool { _, err := os.Stat(path + "-owed"); return err == nil })
+	if err := l.Writable(); err != nil {
+		t.Errorf("an empty disk: %v", err)
+	}
+	fillDisk(t, l)
+	if err := l.Writable(); err == nil {
+		t.Error("a full disk can be written")
+	}
+	for _, run := range []string{"one", "two"} {
+		_, err := l.Append(t.Context(), gone(run))
+		if !errors.As(err, new(*Owed)) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if _, err := l.Append(t.Context(), Entry{Kind: "x"}); err == nil || errors.As(err, new(*Owed)) {
+		t.Errorf("a row of what has not happened: %v", err)
+	}
+	_ = l.Close() // some rows may be unsigned
+
+	l = openSigned(t, path, signing(10)) // as after a restart
+	hosttest.Until(t, "that no row can be written shows", func() bool { return l.Writable() != nil })
+	if _, err := l.Append(t.Context(), gone("three")); !errors.As(err, new(*Owed)) {
+		t.Fatalf("got %v", err)
+	}
+	free()
+	hosttest.Until(t, "rows can be written", func() bool { return l.Writable() == nil })
+	hosttest.Until(t, "what was owed is written", func() bool { return len(collect(t, l, Filter{Kinds: []string{"token.revoked"}})) == 3 })
+	for _, run := range []string{"one", "two", "three"} {
+		wantLate(t, l, run)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if content, err := os.ReadFile(path + "-owed"); err != nil || len(lineBytes(content)) > 0 || len(content) < owedSize {
+		t.Errorf("the file has %q, %d bytes, %v", lineBytes(content), len(content), err)
+	}
+}
+
+// Where there is no file for it, what is owed is in memory, and its loss is said.
+func TestOwedInMemory(t *testing.T) {
+	l, err := Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(l.owedPath(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l.disk.failed.Store(&errClosed) // nothing is written any more
+	if _, err := l.Append(t.Context(), gone("one")); !errors.As(err, new(*Owed)) || !strings.Contains(err.Error(), "unless this process ends") {
+		t.Errorf("got %v", err)
+	}
+	l.disk.failed.Store(nil)
+	if err := l.settle(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantLate(t, l, "one")
+	l.disk.failed.Store(&errClosed)
+	if _, err := l.Append(t.Context(), gone("two")); err == nil {
+		t.Error("it is written")
+	}
+	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "1 rows") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A line that was cut off is no row, and those before it are.
+func TestOwedTorn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.db")
+	content := make([]byte, owedSize)
+	copy(content, `{"kind":"token.revoked","run":"one","namespace":"default","data":{"name":"ci"},"at":"2026-01-02T03:04:05Z"}`+"\n"+`{"kind":"token.rev`)
+	if err := os.WriteFile(path+"-owed", content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := openSigned(t, path, signing(10))
+	hosttest.Until(t, "it is written", func() bool { return len(collect(t, l, Filter{Kinds: []string{"token.revoked"}})) == 1 })
+	wantLate(t, l, "one")
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
