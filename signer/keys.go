@@ -142,6 +142,9 @@ func (k *Keys) install(ctx context.Context, c Change, fresh *Key, before ...func
 	if err := write(k.private(), text); err != nil {
 		return nil, err
 	}
+	if err := statefile.Spare(k.dir); err != nil { // for the statement that revokes a key
+		return nil, err
+	}
 	return k.load() // what is there now, whoever made it
 }
 

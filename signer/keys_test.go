@@ -223,7 +223,7 @@ func TestRecord(t *testing.T) {
 	if _, _, err := keys.Rotate(t.Context()); !errors.Is(err, refuse) || current(t, keys).ID() != first.ID() {
 		t.Errorf("got %v", err)
 	}
-	if left := tree(t, dir); len(left) != 3 {
+	if left := tree(t, dir); len(left) != 4 {
 		t.Errorf("left: %v", left)
 	}
 	refuse = nil

@@ -58,14 +58,14 @@ const maxReason = 1000
 // Revoke revokes an earlier key from a time on, in a statement that the current key signs: later signatures of that key
 // do not count, and earlier ones count only if the log has them. The zero time revokes all signatures. The current key
 // can't be revoked: replace it first. Revoke returns the file of the statement, which replaces an earlier statement
-// about that key.
+// about that key, also with an error, which is that of recording it then.
 func (k *Keys) Revoke(ctx context.Context, id string, from time.Time, reason string) (statement string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if statement, err = k.revoke(ctx, id, from, reason); err != nil {
-		return "", fmt.Errorf("revoke a key: %w", err)
+		err = fmt.Errorf("revoke a key: %w", err)
 	}
-	return statement, nil
+	return statement, err
 }
 
 // ErrCurrent is the error for revoking the key that signs.
@@ -111,13 +111,16 @@ func (k *Keys) revoke(ctx context.Context, id string, from time.Time, reason str
 	if err != nil {
 		return "", err
 	}
-	if k.record != nil {
-		if err := k.record(ctx, Change{Kind: Revoked, ID: id, From: from, Reason: readable(reason)}); err != nil {
-			return "", err
-		}
-	}
 	file = k.revoked(id)
-	return file, replaceFile(file, text)
+	statefile.Tidy(k.dir, newKind, statefile.Abandoned)
+	if err := statefile.ReplaceSpare(file, newKind, text); err != nil {
+		return "", err
+	}
+	_ = statefile.Spare(k.dir) // which a full disk has no room for
+	if k.record == nil {
+		return file, nil
+	}
+	return file, k.record(ctx, Change{Kind: Revoked, ID: id, From: from, Reason: readable(reason)})
 }
 
 func marshalStatement(s statement, by ...*Key) ([]byte, error) {

@@ -67,7 +67,8 @@ Examples:
 				Name:      "revoke",
 				Usage:     "take a token back",
 				UsageText: "sandboxmcp token revoke NAME|ID [--json]",
-				Description: `The next request with it is refused. Of a token that was found somewhere, the token itself can be typed, too.
+				Description: `The next request with it is refused, and what is under way ends within a second. Of a token that was found somewhere, the
+token itself can be typed, too. On a full disk it is revoked all the same, and its row in the log follows.
 
 Example: sandboxmcp token revoke ci`,
 				Flags:  []cli.Flag{command.JSONFlag()},
@@ -103,8 +104,15 @@ func (p commands) tokenCreate(c *cli.Context) error {
 	}
 	var token string
 	var made identity.Token
-	err = p.changeTokens(c, event.TokenCreated, func(ctx context.Context, s *identity.Tokens, log func(identity.Token) error) (err error) {
-		token, made, err = s.Create(ctx, spec, log)
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	err = changing(c, cfg, func(ctx context.Context, log *audit.Log) (err error) {
+		token, made, err = identity.OpenTokens(cfg.StateDir).Create(ctx, spec, func(t identity.Token) error {
+			_, err := log.Append(ctx, tokenRow(event.TokenCreated, t))
+			return err
+		})
 		return err
 	})
 	switch {
@@ -186,36 +194,49 @@ func (p commands) tokenList(_ context.Context, c *cli.Context, cfg config.Config
 }
 
 func (p commands) tokenRevoke(c *cli.Context) error {
-	var gone identity.Token
-	err := p.changeTokens(c, event.TokenRevoked, func(ctx context.Context, s *identity.Tokens, log func(identity.Token) error) (err error) {
-		gone, err = s.Revoke(ctx, c.Args().First(), log)
-		return err
-	})
-	switch {
-	case errors.Is(err, identity.ErrUnknown): // the word is not shown: it may be a token
-		return exit.Fail("sandboxmcp token list", "there is no such token, or it is revoked already")
-	case err != nil:
-		return err
-	}
-	return p.Printf(c, map[string]string{"id": gone.ID, "revoked": gone.Name}, "revoked %s\n", gone.Name)
-}
-
-// changeTokens calls f with the store, and with what records a change of this kind in the audit log before it is made.
-func (p commands) changeTokens(c *cli.Context, kind string, f func(context.Context, *identity.Tokens, func(identity.Token) error) error) error {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
-	return changing(c, cfg, func(ctx context.Context, log *audit.Log) error {
-		return f(ctx, identity.OpenTokens(cfg.StateDir), func(t identity.Token) error {
-			data := map[string]any{"name": t.Name, "id": t.ID, "kind": t.Kind, "namespaces": t.Namespaces, "by": "command line", "user": console.User()}
-			if !t.Expires.IsZero() {
-				data["until"] = t.Expires
-			}
-			_, err := log.Append(ctx, audit.Entry{Kind: kind, Namespace: "default", Data: data})
-			return err
-		})
+	gone, err := identity.OpenTokens(cfg.StateDir).Revoke(c.Context, c.Args().First(), func(t identity.Token) error { return recordRevoked(c, cfg, t) })
+	switch {
+	case errors.Is(err, identity.ErrUnknown): // the word is not shown: it may be a token
+		return exit.Fail("sandboxmcp token list", "there is no such token, or it is revoked already")
+	case gone.ID == "":
+		return err
+	}
+	said := p.Printf(c, map[string]string{"id": gone.ID, "revoked": gone.Name}, "revoked %s\n", gone.Name)
+	if err != nil {
+		p.Say("the token %s is revoked: %v", gone.Name, err)
+	}
+	if errors.As(err, new(*audit.Owed)) {
+		err = nil
+	}
+	return exit.Unless(err == nil, said)
+}
+
+// recordRevoked writes the row of a token that is revoked already, or keeps it for later.
+func recordRevoked(c *cli.Context, cfg config.Config, t identity.Token) error {
+	entry, tried := tokenRow(event.TokenRevoked, t), false
+	entry.Late = true
+	err := changing(c, cfg, func(ctx context.Context, log *audit.Log) error {
+		tried = true
+		_, err := log.Append(ctx, entry)
+		return err
 	})
+	if err != nil && !tried { // the log can't even be opened
+		return audit.Owe(cfg.SQLitePath, err, entry)
+	}
+	return err
+}
+
+// tokenRow is the row of what happens to a token.
+func tokenRow(kind string, t identity.Token) audit.Entry {
+	data := map[string]any{"name": t.Name, "id": t.ID, "kind": t.Kind, "namespaces": t.Namespaces, "by": "command line", "user": console.User()}
+	if !t.Expires.IsZero() {
+		data["until"] = t.Expires
+	}
+	return audit.Entry{Kind: kind, Namespace: "default", Data: data}
 }
 
 // changing calls f with the log, which is signed where there is a key.

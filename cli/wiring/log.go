@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -56,10 +57,13 @@ type pendingLog struct {
 	ready chan struct{}
 	log   *audit.Log
 	err   error
+
+	told *slog.Logger // of rows that could not be written
+	last atomic.Int64 // when it was told that, in seconds since 1970
 }
 
 func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) *pendingLog {
-	l := &pendingLog{ready: make(chan struct{})}
+	l := &pendingLog{ready: make(chan struct{}), told: log}
 	go func() {
 		defer close(l.ready)
 		l.log, l.err = openLogged(ctx, cfg, keys, log, signed)
@@ -71,9 +75,38 @@ func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys,
 func (l *pendingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
 	log, err := l.opened(ctx)
 	if err != nil {
-		return nil, err
+		return nil, audit.NotWritten(err)
 	}
-	return log.Append(ctx, entries...)
+	rows, err := log.Append(ctx, entries...)
+	if err != nil && ctx.Err() == nil {
+		l.tell(err)
+	}
+	return rows, err
+}
+
+// tell logs why rows can't be written, once a minute: clients are not told.
+func (l *pendingLog) tell(err error) {
+	now, last := time.Now().Unix(), l.last.Load()
+	if l.told != nil && now-last >= 60 && l.last.CompareAndSwap(last, now) {
+		l.told.Error("the audit log can't be written: nothing is run meanwhile", "error", err)
+	}
+}
+
+// Writable returns why no row can be written, or nil. It does not wait for a log that is being opened.
+func (l *pendingLog) Writable() error {
+	select {
+	case <-l.ready:
+	default:
+		return nil
+	}
+	err := l.err
+	if err == nil {
+		err = l.log.Writable()
+	}
+	if err != nil {
+		l.tell(err)
+	}
+	return err
 }
 
 // opened waits for the log.
@@ -141,10 +174,6 @@ func (l *pendingLog) Close() error {
 // Keys opens the signing keys of the state directory. Making or replacing a key is in the log before the key is used.
 func Keys(cfg config.Config) (*signer.Keys, error) {
 	return signer.OpenKeys(filepath.Join(cfg.StateDir, "keys"), func(ctx context.Context, change signer.Change) error {
-		log, err := audit.Open(ctx, cfg.SQLitePath)
-		if err != nil {
-			return err
-		}
 		data := map[string]any{"key": change.ID}
 		if change.Old != "" {
 			data["replaces"] = change.Old
@@ -152,12 +181,20 @@ func Keys(cfg config.Config) (*signer.Keys, error) {
 		if change.Kind == signer.Revoked {
 			data["from"], data["reason"] = change.From, change.Reason
 		}
+		entry := audit.Entry{Kind: change.Kind, Namespace: "default", Data: data, Late: change.Kind == signer.Revoked}
+		log, err := audit.Open(ctx, cfg.SQLitePath)
+		if err != nil && entry.Late {
+			return audit.Owe(cfg.SQLitePath, err, entry)
+		}
+		if err != nil {
+			return err
+		}
 		if change.Kind == signer.Created && !change.Asked {
 			if _, err := log.Newest(ctx); !errors.Is(err, audit.ErrUnsigned) {
 				return errors.Join(lost(cfg, err), log.Close())
 			}
 		}
-		_, err = log.Append(ctx, audit.Entry{Kind: change.Kind, Namespace: "default", Data: data})
+		_, err = log.Append(ctx, entry)
 		return errors.Join(err, log.Close())
 	})
 }

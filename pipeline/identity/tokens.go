@@ -117,27 +117,6 @@ func (t *Tokens) Create(ctx context.Context, spec Token, log func(Token) error) 
 	return token, made, nil
 }
 
-// Revoke removes the token of a name or an id, or a token itself. No process accepts it when Revoke returns. log is called
-// before, as by Create.
-func (t *Tokens) Revoke(ctx context.Context, which string, log func(Token) error) (gone Token, err error) {
-	if token, ok := FromE2B(which); ok {
-		which = token
-	}
-	if id, ok := parseToken(which); ok {
-		which = id
-	}
-	err = t.change(ctx, func(all *content) error {
-		i := slices.IndexFunc(all.Tokens, func(r record) bool { return r.Name == which || r.ID == which })
-		if i < 0 {
-			return ErrUnknown
-		}
-		gone = all.Tokens[i].Token
-		all.Tokens = slices.Delete(all.Tokens, i, i+1)
-		return call(log, gone)
-	})
-	return gone, err
-}
-
 func call(log func(Token) error, t Token) error {
 	if log == nil {
 		return nil
@@ -152,7 +131,7 @@ const lockWait = 10 * time.Second
 
 // change replaces the file by what f makes of it, unless f fails, with others locked out.
 func (t *Tokens) change(ctx context.Context, f func(*content) error) error {
-	lock, err := statefile.LockFile(ctx, filepath.Join(t.dir, lockFile), false, lockWait)
+	lock, err := t.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,6 +149,11 @@ func (t *Tokens) change(ctx context.Context, f func(*content) error) error {
 	}
 	statefile.Tidy(t.dir, newKind, 0)
 	return statefile.Replace(t.path(), newKind, data, 0o600)
+}
+
+// lock locks others out of the store until it is closed.
+func (t *Tokens) lock(ctx context.Context) (*os.File, error) {
+	return statefile.LockFile(ctx, filepath.Join(t.dir, lockFile), false, lockWait)
 }
 
 func (t *Tokens) path() string { return filepath.Join(t.dir, tokensFile) }
@@ -196,6 +180,7 @@ func (t *Tokens) readFile() (all content, info fs.FileInfo, err error) {
 	if err != nil {
 		return content{}, nil, fmt.Errorf("the store of tokens, %q: %w: put a backup back, or move it away and create the tokens again", t.path(), err)
 	}
+	all.withoutStruck()
 	return all, info, nil
 }
 
