@@ -33,12 +33,13 @@ type web struct {
 	log      *slog.Logger
 	drain    time.Duration // that requests under way get at the end
 	draining atomic.Bool
+	writable func() error // why no row of the audit log can be written, or nil
 }
 
 // listenHTTP answers over HTTP until close: the agents' protocol and the people's API to those that have an identity, and to all where they get one;
 // and people's browsers on the page.
 func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *control.API, log *slog.Logger) (*web, error) {
-	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, drain: time.Duration(cfg.HTTP.DrainSeconds) * time.Second}
+	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, writable: m.Pipeline.Recordable, drain: time.Duration(cfg.HTTP.DrainSeconds) * time.Second}
 	ids := wiring.Identities(cfg, log)
 	metadata, metrics := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline.Stats))
 	if cfg.HTTP.Page {
@@ -98,7 +99,7 @@ func (w *web) ready() error {
 	if w.draining.Load() {
 		return errors.New("the server ends")
 	}
-	return nil
+	return w.writable()
 }
 
 // close takes no more requests, gives those under way their time, and ends.

@@ -122,7 +122,7 @@ func (s *Server) take(ctx context.Context, p *approval.Pending, response *mcp.El
 	}
 	a.User = s.cfg.User
 	err := s.cfg.Approvals.Answer(ctx, p.Question.ID, a)
-	if errors.Is(err, approval.ErrAnswered) || errors.Is(err, approval.ErrUnknown) {
+	if errors.Is(err, approval.ErrAnswered) || errors.Is(err, approval.ErrUnknown) || errors.Is(err, approval.ErrUnrecorded) {
 		return nil
 	}
 	return err

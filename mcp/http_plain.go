@@ -8,6 +8,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
@@ -103,6 +104,8 @@ func (m *message) withoutProtocol(result mcp.ResultMetadata, bad *fault) []byte 
 			why = *cmp.Or(got.why(), &why)
 		}
 		switch {
+		case why.Stage == pipeline.StageAudit:
+			m.status = http.StatusServiceUnavailable
 		case why.arguments:
 			m.status = http.StatusBadRequest
 		case why.Denied:

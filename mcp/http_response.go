@@ -83,7 +83,9 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 	status := http.StatusOK
 	switch {
 	case m.plain:
-		status = m.status
+		if status = m.status; status == http.StatusServiceUnavailable {
+			a.w.Header().Set("Retry-After", "1")
+		}
 	case m.modern && m.task == nil:
 		status = statusOf(m.failed)
 	}

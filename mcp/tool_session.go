@@ -166,9 +166,17 @@ func (s *Server) terminateSession(ctx context.Context, c *call, a *terminateArgs
 	}
 	info := res.Answer.(session.Info)
 	return &answer{
-		text:  fmt.Sprintf("session %s has ended after %s; its variables and files are gone", id, count(info.Cells, "cell")),
+		text:  fmt.Sprintf("session %s has ended after %s; its variables and files are gone", id, count(info.Cells, "cell")) + late(info.Late),
 		facts: &endedFacts{SessionID: id, Cells: info.Cells},
 	}, nil
+}
+
+// late is a line that says that a row is late, if it is.
+func late(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "\nnote: " + text
 }
 
 // namespaceOf is like namespace, for the id of a session or of a run in the background.

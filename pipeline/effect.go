@@ -72,6 +72,10 @@ func (r *run) end(ctx context.Context, w work) (Result, error) {
 	if err == nil && len(r.entries) > 0 {
 		err = r.flush(ctx)
 	}
+	if err != nil && r.late { // it is done, whatever the log has
+		err = nil
+		r.warnLate()
+	}
 	w.settle(ctx, err)
 	if err != nil {
 		return r.withhold(ctx, err)
@@ -157,6 +161,7 @@ type change struct {
 	task
 	row   string // "" is none: that of a session is written when it stands, or is gone
 	facts facts
+	takes bool // a right away, or the end of what runs: it takes effect before its row is written, and also where that can't be
 }
 
 func (c *change) start(ctx context.Context) error {
@@ -164,6 +169,9 @@ func (c *change) start(ctx context.Context) error {
 		return nil
 	}
 	c.note(c.row, c.facts)
+	if c.late = c.takes; c.takes {
+		return nil
+	}
 	return c.flush(ctx)
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
@@ -98,7 +98,7 @@ func (e *execution) seal(ctx context.Context) error {
 // settle waits until the sandbox is gone, and then keeps the result and its receipt, or nothing of what could not be recorded.
 func (e *execution) settle(ctx context.Context, unrecorded error) {
 	if err := <-e.closed; err != nil {
-		e.warn(e.clean("the sandbox could not be removed completely: " + err.Error()))
+		e.warn(e.clean(HidePaths("the sandbox could not be removed completely: "+err.Error(), err)))
 	}
 	if unrecorded != nil {
 		unsave(e.artifactDir(), e.res.Artifacts)
@@ -119,9 +119,7 @@ func (e *execution) settle(ctx context.Context, unrecorded error) {
 // withhold ends a run whose end can't be recorded: no row, no result,
 // and no artifacts either. That it is so is recorded, if that can be.
 func (r *run) withhold(ctx context.Context, err error) (Result, error) {
-	failed := broke(StageAudit, fmt.Errorf("the program ended, but this can't be signed and written to the audit log, so its result is withheld: %w", err))
-	failed.Remedy = Remedy{"see whether the disk is full and the database is in order: sandboxmcp audit verify; and the key: sandboxmcp key show"}
-	failed.Reason = r.clean(failed.Reason)
+	failed := unrecorded("the program ended, but this can't be signed and written to the audit log, so its result is withheld", false, err)
 	res := r.bare(failed)
 	r.entries = nil
 	r.noteStop(failed)
@@ -162,7 +160,8 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 	}
 	r.noteStop(e)
 	if auditErr := r.flush(later); auditErr != nil {
-		e.Reason += r.clean("; and this can't be written to the audit log: " + auditErr.Error())
+		e.Reason += "; and this can't be written to the audit log"
+		e.err = errors.Join(e.err, &Unrecorded{auditErr})
 	}
 	return res, e
 }
@@ -195,6 +194,12 @@ func (r *run) bare(e *Error) Result {
 		Session: r.clean(res.Session), Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Refused: e,
 		Artifacts: []signer.Artifact{}, Egress: res.Egress, Layers: []backends.Layer{}, Timings: res.Timings, Warnings: res.Warnings,
 	}
+}
+
+// warnLate says that what was asked for is done, and its row is not written yet.
+func (r *run) warnLate() {
+	r.res.late = true
+	r.warn(audit.OwedText)
 }
 
 func (r *run) warn(text ...any) { r.res.Warnings = append(r.res.Warnings, text) }

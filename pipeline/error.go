@@ -3,8 +3,13 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
@@ -67,6 +72,9 @@ func broke(stage string, err error) *Error {
 	if refusal, is := errors.AsType[*backends.Refusal](err); is {
 		return &Error{Stage: stage, Layer: refusal.Layer, Reason: refusal.Why(), Remedy: refusal.Remedy, Denied: true, err: err}
 	}
+	if errors.As(err, new(*audit.Unwritten)) {
+		return unrecorded("this could not be recorded in the audit log, so it was not done", true, err)
+	}
 	e := &Error{Stage: stage, err: err}
 	e.Reason, e.Remedy = remedy.Split(err)
 	if errors.Is(err, syscall.EMFILE) {
@@ -74,6 +82,36 @@ func broke(stage string, err error) *Error {
 	}
 	return e
 }
+
+// Unrecorded is the error below where the audit log can't be written, or what is to be written can't be signed: nothing is done, or told,
+// without a record. It names files of the host, which no client is told of; what it was about may be tried again.
+type Unrecorded struct{ Err error }
+
+func (u *Unrecorded) Error() string { return u.Err.Error() }
+
+// Unwrap returns the reason.
+func (u *Unrecorded) Unwrap() error { return u.Err }
+
+// unrecorded returns the error for a run of which there is no record.
+func unrecorded(reason string, denied bool, err error) *Error {
+	return &Error{Stage: StageAudit, Reason: reason, Denied: denied, err: &Unrecorded{err},
+		Remedy: Remedy{"try again later; who runs the server sees why in its log, and in sandboxmcp audit verify and sandboxmcp key show"}}
+}
+
+// Recordable returns the error of what would be done now and could not be recorded, nil if it could be, as far as that is known: for answers that
+// begin before anything is done.
+func (p *Pipeline) Recordable() error {
+	log, ok := p.cfg.Audit.(interface{ Writable() error })
+	if !ok {
+		return nil
+	}
+	if err := log.Writable(); err != nil {
+		return unrecorded(notStarted, true, err)
+	}
+	return nil
+}
+
+const notStarted = "the run could not be recorded in the audit log, so it was not started"
 
 // noRedaction returns the error for a text whose secrets can't be known, since one could not be read.
 func noRedaction(text string, err error) *Error {
@@ -87,6 +125,31 @@ func noRedaction(text string, err error) *Error {
 // MoreFiles is what to do where sandboxmcp may not open as many files as it has to.
 const MoreFiles = "raise its hard limit and start it again: sudo prlimit --nofile=4096:4096 --pid $$ does so for a shell and what it starts, " +
 	"LimitNOFILE=4096 for a unit of systemd, --ulimit nofile=4096 for a container of Docker"
+
+// HidePaths returns a text about an error without the directories of the files that the error names: clients are told of none of the host.
+func HidePaths(text string, err error) string {
+	switch e := err.(type) {
+	case nil:
+		return text
+	case *fs.PathError:
+		text = hidePath(text, e.Path)
+	case *os.LinkError:
+		text = hidePath(hidePath(text, e.Old), e.New)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			text = HidePaths(text, one)
+		}
+		return text
+	}
+	return HidePaths(text, errors.Unwrap(err))
+}
+
+func hidePath(text, path string) string {
+	if !filepath.IsAbs(path) {
+		return text
+	}
+	return strings.ReplaceAll(text, path, "…/"+filepath.Base(path))
+}
 
 // Internal is what clients are told of an error whose text is the server's own: it may name files of the host. The log has the text.
 const Internal = "this failed inside the server: its log has the reason"

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -40,7 +41,8 @@ type Pipeline struct {
 	journal         *journal
 	counters        *counters
 	budget          *egress.Budget
-	policy          string // SHA-256 of cfg.Policy
+	policy          string   // SHA-256 of cfg.Policy
+	ends            sync.Map // of sessions that somebody ends: whether its row is late, an *atomic.Bool by the session's id
 
 	analysers analysers
 	pages     pages

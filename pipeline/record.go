@@ -141,8 +141,9 @@ func (r *run) flush(ctx context.Context) error {
 	}
 	entries := r.entries
 	r.entries = nil
-	for _, e := range entries {
+	for i, e := range entries {
 		caller(ctx).sign(e.Data.(facts))
+		entries[i].Late = r.late
 	}
 	if _, err := r.p.cfg.Audit.Append(ctx, entries...); err != nil {
 		return err
@@ -196,8 +197,7 @@ func (r *run) recordStart(ctx context.Context) error {
 		return context.Cause(ctx) // then nothing was written
 	}
 	if err != nil {
-		return &Error{Stage: StageAudit, Denied: true, err: err,
-			Reason: r.clean("the run could not be recorded in the audit log, so it was not started: " + err.Error())}
+		return unrecorded(notStarted, true, err)
 	}
 	r.started = true
 	return nil

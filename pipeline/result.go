@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -65,6 +66,8 @@ type Result struct {
 	Hints    []Remedy `json:"hints,omitempty"`
 	Warnings []Remedy `json:"warnings,omitempty"`
 
+	late bool // see LateRow
+
 	// Answer is what the effect has to say beside that: an effect's type says of which type it is, and of a Request it is nil.
 	Answer any `json:"-"`
 }
@@ -121,4 +124,12 @@ func (r Result) LayersInForce() []string {
 
 func milliseconds(d time.Duration) float64 {
 	return float64(d.Microseconds()) / 1000
+}
+
+// LateRow says that what was asked for is done, and that the audit log has no row of it yet; "" is that it has.
+func (r Result) LateRow() string {
+	if r.late {
+		return audit.OwedText
+	}
+	return ""
 }

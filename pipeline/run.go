@@ -38,6 +38,7 @@ type run struct {
 	entries  []audit.Entry   // not yet in the log
 	releases []func()        // what gives back all that the run has acquired, the last first
 	started  bool            // the log has the run's start
+	late     bool            // it is done before its rows are written, whether they can be or not
 	envelope signer.Envelope // the run's receipt, once it has ended
 }
 

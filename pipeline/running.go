@@ -252,7 +252,7 @@ func (l *live) showTo(ctx context.Context, f func(kernel.Bundle) error, cancel c
 }
 
 // Interrupt ends what is under way: a program by SIGINT, and SIGKILL some seconds later; a cell as its language interrupts code; all else, and
-// with Kill a program at once, as if its caller had gone. Who did is in the audit log before it takes effect.
+// with Kill a program at once, as if its caller had gone. It takes effect, and then who did is written to the audit log, now or as soon as that can be.
 type Interrupt struct {
 	Namespace, Run string
 	Kill           bool
@@ -277,7 +277,7 @@ func (q Interrupt) plan(_ context.Context, r *run) (work, error) {
 			l.cancel(&interruption{by: strings.Join(slices.DeleteFunc([]string{who.By, who.User, who.Identity}, func(s string) bool { return s == "" }), ", ")})
 		}
 		return nil
-	}}, row: "execution.interrupted", facts: row}, nil
+	}}, row: "execution.interrupted", facts: row, takes: true}, nil
 }
 
 // interruption is why a run ends that somebody interrupts.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
@@ -259,7 +260,7 @@ func (q EndSession) plan(_ context.Context, r *run) (work, error) {
 		return &change{task: task{run: r, stage: StageValidate, do: func(context.Context) error {
 			r.p.paused.drop(q.Session)
 			return nil
-		}}, row: sessionForgotten, facts: facts{"session": q.Session, "why": "closed"}}, nil
+		}}, row: sessionForgotten, facts: facts{"session": q.Session, "why": "closed"}, takes: true}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -273,9 +274,16 @@ func (q EndSession) plan(_ context.Context, r *run) (work, error) {
 func (r *run) endSession(ctx context.Context, s *session.Session, why string) error {
 	who := caller(ctx)
 	s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
-	info, err := r.p.sessions.End(s.Info().ID, why)
+	id, unrecorded := s.Info().ID, &atomic.Bool{}
+	r.p.ends.Store(id, unrecorded)
+	defer r.p.ends.Delete(id)
+	info, err := r.p.sessions.End(id, why)
 	if err != nil {
 		return sessionError(StageValidate, err)
+	}
+	if unrecorded.Load() {
+		info.Late = audit.OwedText
+		r.warnLate()
 	}
 	r.res.Answer = info
 	return nil
@@ -322,8 +330,12 @@ func (p *Pipeline) sessionEnded(info session.Info) {
 	if p.cfg.Audit == nil {
 		return
 	}
-	// Nobody waits for an answer that could be withheld: if this fails, the log has the start alone.
-	if p.record(ctx, event.SessionKilled, info.ID, info.Namespace, data) == nil {
+	_, err := p.cfg.Audit.Append(ctx, audit.Entry{Kind: event.SessionKilled, Run: info.ID, Namespace: info.Namespace, Data: data, Late: true})
+	p.publish(event.SessionKilled, info.ID, info.Namespace, data)
+	if asked, is := p.ends.Load(info.ID); is && err != nil {
+		asked.(*atomic.Bool).Store(true)
+	}
+	if err == nil || errors.As(err, new(*audit.Owed)) {
 		p.journal.end(info.ID)
 	}
 }

@@ -32,6 +32,6 @@ func (r *run) storeResult(ctx context.Context) {
 		err = r.p.cfg.Results.Put(ctx, k)
 	}
 	if err != nil {
-		r.warn(r.clean("the result can't be kept for later: " + err.Error()))
+		r.warn(r.clean(HidePaths("the result can't be kept for later: "+err.Error(), err)))
 	}
 }

@@ -150,10 +150,10 @@ func (u *toolUse) plan(_ context.Context, r *run) (work, error) {
 	about := facts{"tool": u.call.Name, "session": r.res.Session, "of": e.res.ID}
 	sent := facts{"arguments_bytes": len(u.call.Arguments), "arguments_sha256": hash(u.call.Arguments)}
 	maps.Copy(sent, about)
-	return &change{task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
+	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
 		u.ask(ctx, r, about)
 		return nil
-	}}, "session.tool_called", sent}, nil
+	}}, row: "session.tool_called", facts: sent}, nil
 }
 
 // ask waits for the client's answer, and notes the row about it.

@@ -251,6 +251,9 @@ func Give(ctx context.Context, p *command.Streams, c *cli.Context, client *contr
 	case err != nil:
 		return exit.Fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
 	}
+	if out.Late.Late != "" {
+		p.Say("%s", out.Late.Late)
+	}
 	return p.Printf(c, out, "%s\n", outcome(out))
 }
 

@@ -69,7 +69,9 @@ func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 	default:
 		a.Reason = noReason
 	}
-	if err := b.Answer(ctx, p.Question.ID, a); err != nil {
+	if err := b.Answer(ctx, p.Question.ID, a); errors.Is(err, approval.ErrUnrecorded) {
+		t.put(ctx, "sandboxmcp: "+terminal.Visible(err.Error())+"\n")
+	} else if err != nil {
 		t.put(ctx, "sandboxmcp: the answer has no effect: "+terminal.Visible(err.Error())+"\n")
 	}
 }

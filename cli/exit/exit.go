@@ -58,6 +58,9 @@ func Of(err error) *Error {
 	}
 	if stopped, ok := errors.AsType[*pipeline.Error](err); ok {
 		f := &Error{Code: Refused, Text: stopped.Reason, Hint: stopped.Remedy.String()}
+		if below, ok := errors.AsType[*pipeline.Unrecorded](err); ok { // this is who runs it
+			f.Text += ": " + below.Error()
+		}
 		if no, ok := errors.AsType[*backends.NoProgram](err); ok && no.Found {
 			f.Code = NotExecutable
 		} else if ok {

@@ -176,7 +176,7 @@ func answerError(w http.ResponseWriter, err error) {
 func statusOf(err error) int {
 	e, is := errors.AsType[*pipeline.Error](err)
 	switch {
-	case errors.Is(err, session.ErrCapacity), errors.Is(err, pipeline.ErrBusy):
+	case errors.Is(err, session.ErrCapacity), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
 		return http.StatusServiceUnavailable
 	case errors.Is(err, session.ErrFull):
 		return http.StatusTooManyRequests

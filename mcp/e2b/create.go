@@ -140,10 +140,11 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	// A client that goes away has asked for the end all the same.
-	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: b.Namespace, Session: b.session()})
+	res, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: b.Namespace, Session: b.session()})
 	if err != nil && (s.lives(b) || s.paused(b)) {
 		return err
 	}
 	s.forget(b)
+	response.Warn(w, res.LateRow())
 	return response.Reply(w, http.StatusNoContent, nil)
 }

@@ -45,6 +45,9 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	if c == nil {
 		return noContext(q.Context)
 	}
+	if err := s.cfg.Pipeline.Recordable(); err != nil {
+		return err
+	}
 	if err := s.begin(r, b, c); err != nil {
 		return err
 	}

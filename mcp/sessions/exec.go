@@ -101,6 +101,9 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 	if c.Background {
 		return s.inBackground(w, r, st, c)
 	}
+	if err := s.cfg.Pipeline.Recordable(); err != nil {
+		return err
+	}
 	out := newEvents(w, r)
 	defer out.close()
 	content, err := any(nil), error(nil)
@@ -201,7 +204,7 @@ func (s *Server) startShell(r *http.Request, st *state) error {
 func unrun(tool string, err error) (any, error) {
 	e, _ := errors.AsType[*pipeline.Error](err)
 	switch {
-	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown), errors.Is(err, pipeline.ErrBusy):
+	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
 		return nil, err
 	case errors.As(err, new(*validate.Error)):
 		return ran{tool + "_result", "", err.Error() + "\n", 1, []output{}}, nil

@@ -266,11 +266,12 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
 func (s *Server) end(w http.ResponseWriter, r *http.Request) error {
 	if st := s.visible(r); st != nil {
 		id := r.PathValue("id")
-		_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: st.namespace, Session: id})
+		res, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: st.namespace, Session: id})
 		if err != nil && s.visible(r) != nil {
 			return err
 		}
 		s.forget(id)
+		response.Warn(w, res.LateRow())
 	}
 	return response.Reply(w, http.StatusNoContent, nil)
 }
@@ -323,7 +324,7 @@ func explain(err error) (status int, text string) {
 		return http.StatusNotFound, err.Error()
 	case errors.As(err, new(*problem)), reason != "":
 		return http.StatusBadRequest, err.Error()
-	case errors.Is(err, session.ErrFull), errors.Is(err, pipeline.ErrBusy):
+	case errors.Is(err, session.ErrFull), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
 		status = http.StatusServiceUnavailable
 	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
 		status = http.StatusNotFound

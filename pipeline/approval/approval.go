@@ -1,8 +1,8 @@
 // Package approval asks people, never agents, and remembers what they said for as long as they said.
 //
 // What holds:
-//   - A question is in the audit log before it can be answered, an answer before it has an effect. A
-//     log that fails means no.
+//   - A question is in the audit log before it can be answered, an approval before it has an effect. A
+//     log that fails means no, and holds up no no: its row is written as soon as that can be.
 //   - Silence means no. So does the end of the server.
 //   - The first answer counts. It covers exactly what was asked, for whom the person said (the run, the
 //     session, or all of the namespace) and until the time that was asked for, or less if they said so;
@@ -34,6 +34,9 @@ const (
 	DefaultTimeout = 10 * time.Minute // time for an agent to tell a person what to type, and for that
 	DefaultRoom    = 100
 )
+
+// ErrUnrecorded is the error of a no, and of an approval that is taken back, which count although that can't be written to the audit log now.
+var ErrUnrecorded = errors.New("it counts, but the audit log can't be written at the moment")
 
 // ErrFull says that too many questions wait for an answer.
 var ErrFull = errors.New("too many questions wait for an answer")
@@ -103,8 +106,8 @@ func (b *Broker) Pending() []Question {
 
 // Answer answers a question. The first answer wins: a later one is ErrAnswered, and one to a question
 // that there is not, or whose time is up, ErrUnknown. An approval for a run or a session that the
-// question does not have is ErrScope, and one of another than root, where it has to be root, ErrRoot. An error means that the answer has no effect, because it can't
-// be recorded for instance, and that the question still waits if it did before.
+// question does not have is ErrScope, and one of another than root, where it has to be root, ErrRoot. An error but ErrUnrecorded means that
+// the answer has no effect, because an approval can't be recorded for instance, and that the question still waits if it did before.
 func (b *Broker) Answer(ctx context.Context, id string, a Answer) error {
 	if err := b.answer(ctx, strings.ToUpper(id), a); err != nil {
 		return fmt.Errorf("answer question %.40q: %w", id, err)
@@ -154,14 +157,17 @@ func (b *Broker) heeds(a Answer) error {
 	return nil
 }
 
-// decide records an answer, and then makes it one. The caller holds the lock of the question.
+// decide records an approval, and then makes it the answer; a no counts at once. The caller holds the lock of the question.
 func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	h := happening{denied, a.facts()}
-	if a.Allowed {
-		h.what = approved
+	if !a.Allowed {
+		b.settle(w, a)
+		h := happening{denied, a.facts()}
+		defer b.tell(w.q, h)
+		return b.recordLate(ctx, w.q, h)
 	}
+	h := happening{approved, a.facts()}
 	if err := b.record(ctx, w.q, h); err != nil {
 		return err
 	}

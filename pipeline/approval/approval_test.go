@@ -223,7 +223,7 @@ func TestTimeout(t *testing.T) {
 		}
 		// The log fails: it is a denial all the same.
 		log.fail(errors.New("disk full"))
-		if a := wait(t, ask(t, b, web)); a.Allowed || !strings.Contains(a.Reason, "disk full") || len(b.Pending()) > 0 {
+		if a := wait(t, ask(t, b, web)); a.Allowed || strings.Contains(a.Reason, "disk full") || len(b.Pending()) > 0 {
 			t.Errorf("got %+v", a)
 		}
 	})
@@ -320,11 +320,22 @@ func TestLogFails(t *testing.T) {
 		t.Error(err)
 	}
 	log.fail(full)
-	if err := b.Revoke(t.Context(), p.Question.ID, no); !errors.Is(err, full) {
+	if err := b.Revoke(t.Context(), p.Question.ID, no); !errors.Is(err, ErrUnrecorded) || !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}
 	if _, ok := b.Granted(web.Kind, web.Namespace, web.What, ""); ok {
 		t.Error("it still holds")
+	}
+	log.fail(nil)
+	other := web
+	other.What = "other.example"
+	p = ask(t, b, other)
+	log.fail(full)
+	if err := b.Answer(t.Context(), p.Question.ID, no); !errors.Is(err, ErrUnrecorded) || !errors.Is(err, full) {
+		t.Errorf("a no: %v", err)
+	}
+	if a := wait(t, p); a.Allowed || a.By != no.By || len(b.Pending()) != 0 {
+		t.Errorf("a no has no effect: %+v", a)
 	}
 	if _, err := New(Config{}).Open(t.Context(), web); err == nil {
 		t.Error("it asks without a log")

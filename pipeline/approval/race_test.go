@@ -57,6 +57,7 @@ func TestRace(t *testing.T) {
 		})
 	}
 	all.Wait()
+	b.Close() // a no counts before it is recorded
 	for id, a := range seen {
 		if n := won[id]; n > 1 || n == 0 && a.By != nobody() {
 			t.Errorf("%d answers won: %+v", n, a)

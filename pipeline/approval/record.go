@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -44,10 +45,20 @@ func (b *Broker) record(ctx context.Context, q Question, happens ...happening) e
 		if q.CodeSHA256 != "" {
 			data["code_sha256"] = q.CodeSHA256
 		}
-		entries[i] = audit.Entry{Kind: q.row(h.what), Run: q.ID, Namespace: q.Namespace, Data: data}
+		entries[i] = audit.Entry{Kind: q.row(h.what), Run: q.ID, Namespace: q.Namespace, Data: data, Late: h.what == denied || h.what == revoked}
 	}
 	_, err := b.c.Audit.Append(ctx, entries...)
 	return err
+}
+
+// recordLate records what holds already, now or as soon as the log can be written.
+func (b *Broker) recordLate(ctx context.Context, q Question, h happening) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+	defer cancel()
+	if err := b.record(ctx, q, h); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnrecorded, err)
+	}
+	return nil
 }
 
 // tell tells the listeners of what is in the log and in force. There are no events of other kinds

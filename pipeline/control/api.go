@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
@@ -370,7 +371,7 @@ func (a *API) answer(ctx context.Context, v *Verdict) (Outcome, error) {
 		verdict.Until = time.Now().Add(duration(v.Seconds))
 	}
 	out, err := a.settle(ctx, id, verdict)
-	if status, _ := statusOf(err); status == http.StatusInternalServerError {
+	if status, _ := statusOf(err); status >= http.StatusInternalServerError {
 		a.c.Log.Error("control: an answer had no effect", "question", id, "error", err)
 	}
 	return out, err
@@ -396,6 +397,10 @@ func (a *API) settle(ctx context.Context, id string, verdict approval.Answer) (O
 		if err = b.Revoke(ctx, id, verdict); errors.Is(err, approval.ErrUnknown) {
 			err = approval.ErrAnswered // by somebody else, a moment ago
 		}
+	}
+	if errors.Is(err, approval.ErrUnrecorded) {
+		a.c.Log.Error("control: a row is late", "question", id, "error", err)
+		out.Late.Late, err = audit.OwedText, nil
 	}
 	if held = heldBy(b, id); err == nil && held != nil {
 		out.Scope, out.Until = held.Answer.Scope, held.Answer.Until

@@ -117,6 +117,12 @@ type Outcome struct {
 	Revoked  bool              `json:"revoked,omitempty"` // an approval that held was taken back
 	Scope    string            `json:"scope,omitempty"`   // of an approval
 	Until    time.Time         `json:"until,omitzero"`    // the end of an approval
+	Late
+}
+
+// Late says that what was asked for is done, and that the audit log has no row of it yet; "" is that it has.
+type Late struct {
+	Late string `json:"late,omitempty"`
 }
 
 type questions struct {

@@ -2,10 +2,12 @@ package control
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -29,7 +31,7 @@ func (a *API) grant(ctx context.Context, g *GrantRequest) (Grant, error) {
 	answer := approval.Answer{Allowed: true, By: by.channel(), User: by.user, Reason: q.Reason}
 	q.Reason = "" // nobody asked
 	held, err := a.c.Approvals.Grant(ctx, q, answer)
-	if status, _ := statusOf(err); status == http.StatusInternalServerError {
+	if status, _ := statusOf(err); status >= http.StatusInternalServerError {
 		a.c.Log.Error("control: an approval was not given", "error", err)
 	}
 	return grantOf(held), err
@@ -66,6 +68,9 @@ func (a *API) ask(ctx context.Context, g *GrantRequest) (approval.Question, erro
 	}
 	q.Client = askerOf(ctx).way()
 	p, err := a.c.Approvals.Open(ctx, q)
+	if errors.As(err, new(*audit.Unwritten)) {
+		return q, err
+	}
 	if err != nil {
 		return q, failure(http.StatusBadRequest, "%v", err)
 	}

@@ -55,7 +55,7 @@ var (
 		About: "Streams what a program that is under way writes, from its beginning, what it shows, and the events about it."}
 	ShowCode = &operation.Route[OfRun, Code]{Pattern: "GET /v1/running/{id}/code", Name: "show_code", Long: true,
 		About: "Shows the code of a program that is under way, and what is dangerous in it."}
-	InterruptRun = &operation.Route[Interruption, Nothing]{Pattern: "POST /v1/running/{id}/interrupt", Name: "interrupt_run",
+	InterruptRun = &operation.Route[Interruption, Late]{Pattern: "POST /v1/running/{id}/interrupt", Name: "interrupt_run",
 		About: "Interrupts what is under way, or ends it at once. The log has who did."}
 	ReviewCode = &operation.Route[CodeQuery, Code]{Pattern: "POST /v1/review", Name: "review_code", Long: true, Max: maxReview, About: "Finds what is dangerous in code, without running it."}
 

@@ -108,15 +108,16 @@ type Interruption struct {
 	Kill bool `json:"kill,omitempty" about:"End it at once, instead of by a signal or exception that it can handle."`
 }
 
-func (a *API) interruptRun(ctx context.Context, q *Interruption) (Nothing, error) {
+func (a *API) interruptRun(ctx context.Context, q *Interruption) (Late, error) {
+	var res pipeline.Result
 	p, r, err := a.runs(ctx, q.ID)
 	if err == nil {
-		_, err = p.Do(ctx, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: q.Kill})
+		res, err = p.Do(ctx, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: q.Kill})
 	}
 	if errors.Is(err, pipeline.ErrNotRunning) { // it has just ended
 		err = failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)
 	}
-	return Nothing{}, err
+	return Late{res.LateRow()}, err
 }
 
 // watch tells what a program that is under way writes and shows, and what happens about it.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -178,6 +179,9 @@ func statusOf(err error) (status int, text string) {
 	}
 	var own *pipeline.Error
 	status = http.StatusInternalServerError
+	if errors.As(err, new(*audit.Unwritten)) && !errors.As(err, &own) {
+		return http.StatusServiceUnavailable, audit.UnwrittenText
+	}
 	switch {
 	case errors.As(err, new(*Ambiguous)):
 		status = http.StatusConflict
@@ -187,7 +191,7 @@ func statusOf(err error) (status int, text string) {
 		status = http.StatusNotFound
 	case errors.Is(err, session.ErrDead):
 		status = http.StatusGone
-	case errors.Is(err, session.ErrFull), errors.Is(err, pipeline.ErrBusy):
+	case errors.Is(err, session.ErrFull), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
 		status = http.StatusServiceUnavailable
 	case errors.As(err, &own) && own.Denied, guest.ReasonOf(err) != "":
 		status = http.StatusUnprocessableEntity
@@ -208,6 +212,9 @@ func deny(w http.ResponseWriter, err error) {
 		status, m.Hint = failed.Status, failed.Hint
 	case errors.As(err, &own):
 		m = message{Error: own.Reason, Hint: own.Remedy.String()}
+	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
 	}
 	m.Error = cmp.Or(m.Error, "something went wrong that has no name")
 	operation.Reply(w, status, m)

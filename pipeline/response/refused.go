@@ -27,3 +27,10 @@ func Reply(w http.ResponseWriter, status int, body any) error {
 	}
 	return nil
 }
+
+// Warn says something in the header of an answer that has no body; "" is nothing.
+func Warn(w http.ResponseWriter, text string) {
+	if text != "" {
+		w.Header().Set("Warning", `199 sandboxmcp "`+text+`"`) // RFC 7234, section 5.5
+	}
+}

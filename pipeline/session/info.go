@@ -27,6 +27,7 @@ type Info struct {
 	User      string    `json:"ended_user,omitempty"`     // and who that was
 	Identity  string    `json:"ended_identity,omitempty"` // or who that was over HTTP
 	Owner     string    `json:"owner,omitempty"`          // who made it, over HTTP
+	Late      string    `json:"late,omitempty"`           // of one that was just ended: the audit log can't be written, and has this later
 	Pause     bool      `json:"pause,omitempty"`          // its files are kept when its lifetime is up
 	Bare      bool      `json:"bare,omitempty"`           // it has no first interpreter
 	Home      string    `json:"home,omitempty"`           // its home directory, where that is not the workspace

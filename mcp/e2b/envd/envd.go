@@ -110,6 +110,9 @@ func unary[Q any](do func(*call, *Q) (message any, err error)) func(*call) error
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
 	if err := s.serve(w, r, t); err != nil {
 		why, text := explain(err)
+		if why.status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
 		writeJSON(w, why.status, map[string]any{"message": text, "code": why.status})
 	}
 }
@@ -250,6 +253,8 @@ func explain(err error) (reason, string) {
 		return why, text
 	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown):
 		return reason{unavailable, http.StatusBadGateway}, "the sandbox has ended"
+	case errors.As(err, new(*pipeline.Unrecorded)):
+		return reason{unavailable, http.StatusServiceUnavailable}, text
 	case denied:
 		return reason{invalidArgument, http.StatusBadRequest}, text
 	}

@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// TestTakenAwayWithoutALog: what ends something takes effect where the log can't be written, and says that its row is late; nothing else does.
+func TestTakenAwayWithoutALog(t *testing.T) {
+	p, log, _ := newReal(t, nil)
+	var late []string
+	_, full := audit.Open(t.Context(), "/proc/of-the-host/audit.db")
+	full = audit.NotWritten(full)
+	r, wait := begun(t, p, Request{Language: "shell", Code: []byte("sleep 1000")})
+	info := open(t, p, NewSession{Language: "shell"})
+	log.fail = func(entries []audit.Entry) error {
+		for _, e := range entries {
+			if e.Late {
+				late = append(late, e.Kind)
+			}
+		}
+		return full
+	}
+	res, err := p.Do(t.Context(), Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: true})
+	if err != nil || res.LateRow() == "" {
+		t.Errorf("an interrupt: %v, %q", err, res.LateRow())
+	}
+	wait()
+	if list := p.Running(""); len(list) != 0 {
+		t.Errorf("%+v is under way", list)
+	}
+	if res, err = p.Do(t.Context(), EndSession{Session: info.ID}); err != nil || res.LateRow() == "" {
+		t.Errorf("the end of a session: %v, %q", err, res.LateRow())
+	}
+	if now, err := p.Session("", info.ID); err != nil || now.State != "dead" {
+		t.Errorf("the session is %s, %v", now.State, err)
+	}
+	if got := strings.Join(late, " "); !strings.Contains(got, "execution.interrupted") || !strings.Contains(got, event.SessionKilled) {
+		t.Errorf("rows that are late: %s", got)
+	}
+	for name, e := range map[string]Effect{"a run": Request{Language: "shell", Code: []byte("echo x")}, "a session": NewSession{Language: "shell"}} {
+		_, err := p.Do(t.Context(), e)
+		if !errors.As(err, new(*Unrecorded)) || strings.Contains(err.Error()+PublicText(err), "of-the-host") || PublicText(err) == Internal {
+			t.Errorf("%s: %v, for clients %q", name, err, PublicText(err))
+		}
+	}
+	log.fail = nil
+	hosttest.Until(t, "runs go on", func() bool {
+		_, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("echo x")})
+		return err == nil
+	})
+}
+
+// TestHidePaths: of a file that an error names, clients learn no directory.
+func TestHidePaths(t *testing.T) {
+	in := &fs.PathError{Op: "open", Path: "/var/state/runs/x", Err: syscall.ENOSPC}
+	for _, err := range []error{in, errors.Join(errors.New("y"), in), &Error{Reason: in.Error(), err: in}} {
+		if got := HidePaths(err.Error(), err); strings.Contains(got, "/var") || !strings.Contains(got, "…/x: no space left") {
+			t.Errorf("got %s", got)
+		}
+	}
+}
