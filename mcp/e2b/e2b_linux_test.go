@@ -912,6 +912,20 @@ func (r *rig) at(host, method, path string, headers ...string) answer {
 	return answer{res.StatusCode, res.Header, string(text)}
 }
 
+// wantNobody reads the log: what came to public ports is nobody's.
+func (r *rig) wantNobody() {
+	r.t.Helper()
+	found := 0
+	for row, err := range r.s.cfg.Log.Rows(r.t.Context(), audit.Filter{Contains: []string{`"by":"public port"`}}) {
+		if found++; err != nil || strings.Contains(string(row.Data), `"identity"`) {
+			r.t.Errorf("%s %s, %v", row.Kind, row.Data, err)
+		}
+	}
+	if found == 0 {
+		r.t.Error("no row is of a public port")
+	}
+}
+
 // TestPublicPorts: a port of a sandbox has a name, for all who know it unless its maker wants a token, and nothing else is reached by it.
 func TestPublicPorts(t *testing.T) {
 	hosttest.Program(t, "python3")
@@ -968,6 +982,7 @@ http.server.HTTPServer(("", 8000), H).serve_forever()'''])`})
 	if a := r.at(name(open, "8000"), "GET", "/sandboxes", "X-API-KEY", key); a.status != 200 || !strings.HasPrefix(a.text, "/sandboxes") {
 		t.Errorf("the name of a port leads to the server: %d %s", a.status, a.text)
 	}
+	r.wantNobody()
 	r.call(key, "DELETE", "/sandboxes/"+open.ID, "")
 	if a := r.at(name(open, "8000"), "GET", "/"); a.status != 502 || !strings.Contains(a.text, `"sandboxId":"`+open.ID) {
 		t.Errorf("one that has ended: %d %s", a.status, a.text)

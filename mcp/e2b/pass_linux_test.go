@@ -171,6 +171,9 @@ func TestWrongSignatures(t *testing.T) {
 	if got := ask(signed("f", m.Access), "192.0.2.1:1"); got != 429 {
 		t.Errorf("a right signature of the same address: %d", got)
 	}
+	if a := r.send(t.Context(), "GET", signed("f", m.Access), "", headerSandbox, m.ID, headerPort, "49983"); a.status != 200 {
+		t.Errorf("a right signature for a sandbox that is named: %d %s", a.status, a.text)
+	}
 	if got := ask(signed("f", m.Access), "192.0.2.2:1"); got != 200 {
 		t.Errorf("a right signature of another address: %d", got)
 	}

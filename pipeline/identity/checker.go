@@ -44,6 +44,7 @@ type Checker struct {
 	requests *limits // by identity
 	failures *limits // by address
 	says     rate.Sometimes
+	proofs   *limits // by address: of tries that failed with what others check, see Fail
 }
 
 // New returns a checker.
@@ -60,6 +61,7 @@ func New(c Config) *Checker {
 	k := &Checker{cfg: c, says: rate.Sometimes{Interval: time.Minute},
 		requests: newLimits(rate.Limit(c.Rate), max(1, int(c.Rate*burstSeconds)), maxBuckets),
 		failures: newLimits(rate.Every(failEvery), maxFailures, maxBuckets),
+		proofs:   newLimits(rate.Every(failEvery), maxFailures, maxBuckets),
 	}
 	if c.OAuth != nil {
 		k.keys = newKeySet(c.OAuth, func(err error) { c.Log.Warn("the keys of the OAuth issuer can't be fetched", "error", err) })
