@@ -96,6 +96,7 @@ func TestOneWayIn(t *testing.T) {
 		"Load":            {},
 		"Probe":           {ctx, ""},
 		"Reachable":       {},
+		"Recordable":      {},
 		"RedactQuestion":  {ctx, &approval.Question{Namespace: "default", What: "run true"}},
 		"SecretNames":     {ctx, "default"},
 		"Running":         {""},

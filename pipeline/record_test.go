@@ -21,8 +21,9 @@ func TestNoRowNoStart(t *testing.T) {
 	r.log.failAt(event.ExecutionStarted)
 	res, err := r.shell("echo ran", nil)
 	e := stopped(t, err)
-	if e.Stage != StageAudit || !strings.Contains(e.Reason, "no space left on device") {
-		t.Errorf("error %+v does not say what failed", e)
+	below, is := errors.AsType[*Unrecorded](err)
+	if e.Stage != StageAudit || strings.Contains(e.Error(), "no space left on device") || !is || below.Error() != "no space left on device" {
+		t.Errorf("error %+v, below %v: clients are told that, and not why", e, below)
 	}
 	if n := r.backend.execs.Load(); n != 0 {
 		t.Errorf("the program was run %d times without a row", n)

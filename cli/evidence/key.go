@@ -236,12 +236,12 @@ func (p commands) keyRevoke(c *cli.Context) error {
 	if err == nil {
 		err = wiring.SignNow(c.Context, cfg, keys)
 	}
-	said := p.Printf(c, newKey{id, statement}, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
+	printed := p.Printf(c, newKey{id, statement}, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
 	if err != nil {
 		p.Say("the key is revoked: %v", err)
 	}
 	if errors.As(err, new(*audit.Owed)) {
 		err = nil
 	}
-	return exit.Unless(err == nil, said)
+	return exit.Unless(err == nil, printed)
 }

@@ -139,15 +139,15 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("%d %s", res.StatusCode, text)
 	}
 	var session struct{ ID string }
-	var box struct{ SandboxID, EnvdAccessToken string }
-	var question, given struct {
+	var sandbox struct{ SandboxID, EnvdAccessToken string }
+	var question, granted struct {
 		ID       string
 		Question struct{ ID string }
 	}
 	s.get(&session, "POST", "/sessions", "f1", "{}")
-	s.get(&box, "POST", "/sandboxes", "f1", `{"templateID":"base","timeout":300}`)
+	s.get(&sandbox, "POST", "/sandboxes", "f1", `{"templateID":"base","timeout":300}`)
 	s.get(&question, "POST", "/v1/approvals", "p", `{"kind":"egress","what":"a.example","namespace":"team"}`)
-	s.get(&given, "POST", "/v1/grants", "p", `{"kind":"egress","what":"b.example","namespace":"team"}`)
+	s.get(&granted, "POST", "/v1/grants", "p", `{"kind":"egress","what":"b.example","namespace":"team"}`)
 	if s.status("GET", "/sessions", "f2") != 200 || s.status("GET", "/readyz", "") != 200 {
 		t.Fatal("it is not ready")
 	}
@@ -155,7 +155,7 @@ func TestFullDisk(t *testing.T) {
 	if got := s.status("GET", "/readyz", ""); got != 503 {
 		t.Errorf("/readyz: %d", got)
 	}
-	inBox := []string{"E2b-Sandbox-Id", box.SandboxID, "X-Access-Token", box.EnvdAccessToken, "E2b-Sandbox-Port"}
+	inSandbox := []string{"E2b-Sandbox-Id", sandbox.SandboxID, "X-Access-Token", sandbox.EnvdAccessToken, "E2b-Sandbox-Port"}
 	for name, q := range map[string]struct {
 		method, path, token, body string
 		headers                   []string
@@ -164,8 +164,8 @@ func TestFullDisk(t *testing.T) {
 		"a session's code": {"POST", "/sessions/" + session.ID + "/exec", "f1", `{"tool":"code_execution","input":{"code":"print(1)"}}`, nil},
 		"a session":        {"POST", "/sessions", "f1", "{}", nil},
 		"a sandbox":        {"POST", "/sandboxes", "f1", `{"templateID":"base","timeout":300}`, nil},
-		"a sandbox's code": {"POST", "/execute", "", `{"code":"print(1)"}`, append(inBox[:5:5], "49999")},
-		"a sandbox's file": {"POST", "/files?path=a", "", "x", append(inBox[:5:5], "49983", "Content-Type", "application/octet-stream")},
+		"a sandbox's code": {"POST", "/execute", "", `{"code":"print(1)"}`, append(inSandbox[:5:5], "49999")},
+		"a sandbox's file": {"POST", "/files?path=a", "", "x", append(inSandbox[:5:5], "49983", "Content-Type", "application/octet-stream")},
 		"a grant":          {"POST", "/v1/grants", "p", `{"kind":"egress","what":"c.example","namespace":"team"}`, nil},
 		"a question":       {"POST", "/v1/approvals", "p", `{"kind":"egress","what":"d.example","namespace":"team"}`, nil},
 		"a yes":            {"POST", "/v1/approvals/" + question.ID, "p", `{"allow":true}`, nil},
@@ -186,7 +186,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%s: %d %s", tool, res.StatusCode, text)
 		}
 	}
-	s.takeAway(question.ID, given.Question.ID, session.ID)
+	s.takeAway(question.ID, granted.Question.ID, session.ID)
 	free()
 	hosttest.Until(t, "it is ready again", func() bool { return s.status("GET", "/readyz", "") == 200 })
 	hosttest.Until(t, "all rows are there", func() bool {
@@ -211,10 +211,10 @@ func TestFullDisk(t *testing.T) {
 }
 
 // takeAway takes rights away, each of which is gone at once. The answers say that rows are late.
-func (s *fullServer) takeAway(question, given, session string) {
+func (s *fullServer) takeAway(question, granted, session string) {
 	t := s.t
 	t.Helper()
-	for id, want := range map[string]string{question: `"allowed":false`, given: `"revoked":true`} {
+	for id, want := range map[string]string{question: `"allowed":false`, granted: `"revoked":true`} {
 		if res, text := s.do("POST", "/v1/approvals/"+id, "p", `{"allow":false}`); res.StatusCode != 200 || !strings.Contains(text, want) || !strings.Contains(text, `"late"`) {
 			t.Errorf("a no: %d %s, want %s", res.StatusCode, text, want)
 		}

@@ -205,14 +205,14 @@ func (p commands) tokenRevoke(c *cli.Context) error {
 	case gone.ID == "":
 		return err
 	}
-	said := p.Printf(c, map[string]string{"id": gone.ID, "revoked": gone.Name}, "revoked %s\n", gone.Name)
+	printed := p.Printf(c, map[string]string{"id": gone.ID, "revoked": gone.Name}, "revoked %s\n", gone.Name)
 	if err != nil {
 		p.Say("the token %s is revoked: %v", gone.Name, err)
 	}
 	if errors.As(err, new(*audit.Owed)) {
 		err = nil
 	}
-	return exit.Unless(err == nil, said)
+	return exit.Unless(err == nil, printed)
 }
 
 // recordRevoked writes the row of a token that is revoked already, or keeps it for later.

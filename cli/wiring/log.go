@@ -58,12 +58,12 @@ type pendingLog struct {
 	log   *audit.Log
 	err   error
 
-	told *slog.Logger // of rows that could not be written
-	last atomic.Int64 // when it was told that, in seconds since 1970
+	logger *slog.Logger // is told why rows could not be written
+	last   atomic.Int64 // when that was, in seconds since 1970
 }
 
 func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) *pendingLog {
-	l := &pendingLog{ready: make(chan struct{}), told: log}
+	l := &pendingLog{ready: make(chan struct{}), logger: log}
 	go func() {
 		defer close(l.ready)
 		l.log, l.err = openLogged(ctx, cfg, keys, log, signed)
@@ -87,8 +87,8 @@ func (l *pendingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audi
 // tell logs why rows can't be written, once a minute: clients are not told.
 func (l *pendingLog) tell(err error) {
 	now, last := time.Now().Unix(), l.last.Load()
-	if l.told != nil && now-last >= 60 && l.last.CompareAndSwap(last, now) {
-		l.told.Error("the audit log can't be written: nothing is run meanwhile", "error", err)
+	if l.logger != nil && now-last >= 60 && l.last.CompareAndSwap(last, now) {
+		l.logger.Error("the audit log can't be written: nothing is run meanwhile", "error", err)
 	}
 }
 

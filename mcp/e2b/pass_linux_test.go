@@ -23,11 +23,11 @@ func signed(path, token string) string {
 	return "/files?path=" + url.QueryEscape(path) + "&signature=" + url.QueryEscape("v1_"+base64.RawStdEncoding.EncodeToString(sum[:]))
 }
 
-// told is what an identity is told of a sandbox that somebody else has made.
-func (r *rig) told(key string, m made) (told made) {
+// connect returns what an identity gets for a sandbox that somebody else has made.
+func (r *rig) connect(key string, m made) (own made) {
 	r.t.Helper()
-	r.call(key, "POST", "/sandboxes/"+m.ID+"/connect", `{"timeout":300}`).into(r.t, &told)
-	return told
+	r.call(key, "POST", "/sandboxes/"+m.ID+"/connect", `{"timeout":300}`).into(r.t, &own)
+	return own
 }
 
 // TestPasses: what an identity was given for a sandbox is its own: rows name it, and revoking it ends that and nothing else.
@@ -37,7 +37,7 @@ func TestPasses(t *testing.T) {
 	maker, agent := r.key("maker", identity.Person, "ci"), r.key("agent", identity.Agent, "ci")
 	m := r.make(maker, `{"templateID":"base","timeout":300}`)
 	r.put(m, "content")
-	theirs := r.told(agent, m)
+	theirs := r.connect(agent, m)
 	var d detail
 	if r.call(agent, "GET", "/sandboxes/"+m.ID, "").into(t, &d); d.Access != theirs.Access || theirs.Access == m.Access || theirs.Traffic == m.Traffic || theirs.Access == theirs.Traffic {
 		t.Fatalf("the maker has %+v, the agent %+v, then %q", m, theirs, d.Access)
@@ -86,7 +86,7 @@ func TestPasses(t *testing.T) {
 	each("the agent is revoked, the maker's", m, 200)
 	<-open // its stream has ended
 	another := r.key("another", identity.Agent, "ci")
-	other := r.told(another, m)
+	other := r.connect(another, m)
 	revoke("maker")
 	each("the maker is revoked, its own", m, 401)
 	each("the maker is revoked, another's", other, 200)
