@@ -37,7 +37,7 @@ func (l *Log) Writable() error {
 		return nil
 	}
 	now, last := int64(time.Since(l.opened)), l.condition.probed.Load()
-	if now-last >= int64(probeEvery) && l.condition.probed.CompareAndSwap(last, now) {
+	if (last == 0 || now-last >= int64(probeEvery)) && l.condition.probed.CompareAndSwap(last, now) {
 		l.probe()
 	}
 	if err := l.condition.refused.Load(); err != nil {
