@@ -33,11 +33,13 @@ func (c *condition) note(err error) {
 // Writable returns why no row can be written now, or nil. It writes nothing as long as rows can be written and the disk has room.
 func (l *Log) Writable() error {
 	room := free(filepath.Dir(l.path))
-	if l.condition.refused.Load() == nil && (room < 0 || room >= scarce) {
+	short, failed := room >= 0 && room < scarce, l.condition.refused.Load() != nil
+	if !short && !failed {
 		return nil
 	}
 	now, last := int64(time.Since(l.opened)), l.condition.probed.Load()
-	if (last == 0 || now-last >= int64(probeEvery)) && l.condition.probed.CompareAndSwap(last, now) {
+	tried := short && failed // by a row, which needs more room than a probe
+	if !tried && (last == 0 || now-last >= int64(probeEvery)) && l.condition.probed.CompareAndSwap(last, now) {
 		l.probe()
 	}
 	if err := l.condition.refused.Load(); err != nil {
