@@ -52,6 +52,10 @@ type Options struct {
 	Known []string
 	// Memory means that the kernel limits the memory of the whole, though not the number of processes.
 	Memory bool
+	// Static means that the files that show a program its limits do not tell what is in use.
+	Static bool
+	// Unseen means that no files can be mounted that show a program its limits, or with MemInfo /proc/meminfo alone.
+	Unseen, MemInfo bool
 	// Has lists the offers of a sandbox ("python", "node", "shell", "numpy") if they differ from the host's:
 	// SANDBOXMCP_TEST_REQUIRE asks for nothing else there. Nil is everything on the host.
 	Has []string
@@ -102,6 +106,7 @@ func groups() []group {
 		{"Network", testNetwork, true},
 		{"Kernel", testKernel, true},
 		{"Limits", testLimits, true},
+		{"Visible", testVisible, true},
 		{"Sessions", testSessions, false},
 		{"Mains", testMains, false},
 		{"Gateway", testGateway, false},

@@ -45,10 +45,12 @@ func (g *Group) readLimits() error {
 	return nil
 }
 
-// MadeFor reports whether the memory limit is that of a sandbox of so many bytes. A cgroup with another limit, such as that
-// of a service with the engine in it, counts processes beside the container.
-func (g *Group) MadeFor(bytes int64) bool {
+// MadeFor reports whether the memory limit is that of a sandbox of so many bytes of RAM and of files. A cgroup with another
+// limit, such as that of a service with the engine in it, counts processes beside the container. Where the server has
+// covered the limit, it shows RAM alone.
+func (g *Group) MadeFor(ram, files int64) bool {
 	const slack = 256 << 20 // which the engine grants the init in addition
-	n := g.number("memory", "memory.limit_in_bytes", "memory.max") - bytes
-	return n > -1<<20 && n < slack // the kernel rounds to pages
+	limit := g.number("memory", "memory.limit_in_bytes", "memory.max")
+	n := limit - ram - files
+	return limit == ram || n > -1<<20 && n < slack // the kernel rounds to pages
 }

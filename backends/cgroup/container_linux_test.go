@@ -9,8 +9,8 @@ import (
 
 // TestContainersLimits reads limits from directories like those of the kernel.
 func TestContainersLimits(t *testing.T) {
-	const asked = 768 << 20
-	const own = "872415232" // asked, and 64 MiB for the init
+	const ram, files = 512 << 20, 256 << 20
+	const own = "872415232" // both, and 64 MiB for the init
 	for _, c := range []struct {
 		name    string
 		v2      bool
@@ -24,7 +24,8 @@ func TestContainersLimits(t *testing.T) {
 		{"no quota, v2", true, map[string]string{"memory.max": own, "pids.max": "max", "cpu.max": "max 100000"}, []string{"memory"}, nil, true},
 		{"none, v2", true, map[string]string{"memory.max": "max", "pids.max": "max", "cpu.max": "max 100000"}, nil, ErrUnlimited, false},
 		{"the engine's own, v2", true, map[string]string{"memory.max": "3221225472", "pids.max": "max", "cpu.max": "max 100000"}, []string{"memory"}, nil, false},
-		{"less than asked for, v2", true, map[string]string{"memory.max": "536870912"}, []string{"memory"}, nil, false},
+		{"covered by the server, v2", true, map[string]string{"memory.max": "536870912"}, []string{"memory"}, nil, true},
+		{"less than asked for, v2", true, map[string]string{"memory.max": "536870911"}, []string{"memory"}, nil, false},
 		{"all, v1", false, map[string]string{"memory.limit_in_bytes": own, "pids.max": "64", "cpu.cfs_quota_us": "50000"}, []string{"memory", "pids", "cpu"}, nil, true},
 		{"no quota, v1", false, map[string]string{"memory.limit_in_bytes": own, "pids.max": "max", "cpu.cfs_quota_us": "-1"}, []string{"memory"}, nil, true},
 		{"none, v1", false, map[string]string{"memory.limit_in_bytes": "9223372036854771712", "pids.max": "max", "cpu.cfs_quota_us": "-1"}, nil, ErrUnlimited, false},
@@ -45,7 +46,7 @@ func TestContainersLimits(t *testing.T) {
 			if err := g.readLimits(); err != c.err || !slices.Equal(g.limits, c.limits) {
 				t.Errorf("limits of %v, %v; want %v, %v", g.limits, err, c.limits, c.err)
 			}
-			if got := g.MadeFor(asked); got != c.madeFor {
+			if got := g.MadeFor(ram, files); got != c.madeFor {
 				t.Errorf("made for the sandbox: %v", got)
 			}
 		})

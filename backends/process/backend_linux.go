@@ -30,6 +30,7 @@ type Backend struct {
 	preSpawned  *preSpawned // nil if each sandbox is made on request
 	teardowns   teardowns
 	mounts      mountChanges
+	cpus        cpuShare
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // interpreters by language

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,14 +129,14 @@ func (s *sandbox) environ(extra []string) []string {
 	}
 	// Numeric libraries start a thread for each CPU of the machine, which the limits may not allow.
 	threads := strconv.Itoa(max(1, int(s.limits.CPU)))
-	env := []string{
-		"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
+	env := append(backends.RuntimeVariables(s.limits, runtime.NumCPU()),
+		"OMP_NUM_THREADS="+threads, "OPENBLAS_NUM_THREADS="+threads,
 		"ASAN_OPTIONS=detect_leaks=0", // its search for leaks begins with ptrace, and fails the program when that is refused
-		"PATH=" + s.path(), "HOME=" + home, "USER=" + user, "LOGNAME=" + user, "SHELL=/bin/sh",
-		"LANG=C.UTF-8", "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + tmp + "/.cache", "XDG_CONFIG_HOME=" + tmp + "/.config",
-		"npm_config_cache=" + tmp + "/.npm",
+		"PATH="+s.path(), "HOME="+home, "USER="+user, "LOGNAME="+user, "SHELL=/bin/sh",
+		"LANG=C.UTF-8", "TMPDIR="+tmp, "XDG_CACHE_HOME="+tmp+"/.cache", "XDG_CONFIG_HOME="+tmp+"/.config",
+		"npm_config_cache="+tmp+"/.npm",
 		"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
-	}
+	)
 	if s.landlockOnly { // or git sees the host's settings, may not read them, and gives up
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1")
 	}

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -109,30 +108,9 @@ func threadsOf(uid int) uint64 {
 	return sum
 }
 
-// pick chooses as many of the server's CPUs as the limit has cores, at least one, starting at a random one. Where no cgroup
-// counts CPU time, the affinity, together with a filter that forbids changing it, enforces the limit.
-func pick(cores float64) *unix.CPUSet {
-	var all, some unix.CPUSet
-	if unix.SchedGetaffinity(0, &all) != nil {
-		return nil
-	}
-	var list []int
-	for cpu := range len(all) * 64 {
-		if all.IsSet(cpu) {
-			list = append(list, cpu)
-		}
-	}
-	n := min(len(list), max(1, int(cores+0.999)))
-	first := int(time.Now().UnixNano()/1000) % len(list)
-	for i := range n {
-		some.Set(list[(first+i)%len(list)])
-	}
-	return &some
-}
-
 // checkCgroup discards a container's cgroup that was made for another purpose.
 func (s *sandbox) checkCgroup() {
-	if s.inContainer && s.cgroup != nil && !s.cgroup.MadeFor(s.limits.RAM+s.limits.Disk) {
+	if s.inContainer && s.cgroup != nil && !s.cgroup.MadeFor(s.limits.RAM, s.limits.Disk) {
 		s.cgroup, s.backend.cgroups.Why = nil, cgroup.ErrUnlimited.Error()
 	}
 }

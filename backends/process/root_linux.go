@@ -143,7 +143,7 @@ func (r *root) system() {
 	for _, dir := range backends.SystemDirs {
 		r.same(dir)
 	}
-	for _, dir := range []string{"/home", "/mnt", "/opt", "/root", "/run", "/srv", "/var"} {
+	for _, dir := range []string{"/home", "/mnt", "/opt", "/root", "/run", "/srv", "/sys", "/var"} {
 		r.mkdir(dir)
 	}
 }

@@ -39,7 +39,8 @@ type sandbox struct {
 	runtime      runtimes.Runtime
 	idle         *idleProcess // waits for the first command
 	tasks        uint64       // maximum of threads at once
-	cpus         *unix.CPUSet // its CPUs, where no cgroup counts
+	cpus         *unix.CPUSet // its CPUs, where no cgroup counts, and
+	bound        []int        // their numbers
 	filter       []byte       // of system calls
 
 	joined []runtimes.Runtime // the parts of runtime, of AnyProgram
@@ -49,6 +50,8 @@ type sandbox struct {
 	proc  *os.File // /proc of PID 1
 	shm   *os.File // /proc/sysvipc/shm of PID 1
 	disk  *os.File // its /tmp, on the file system that bounds its writes
+
+	visible visible // the files that show its limits
 
 	starting  sync.Mutex // held until the Status of one command
 	starts    chan report

@@ -193,7 +193,7 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 		return err
 	}
 	if !s.cgroup.Enforces("cpu") {
-		s.cpus = pick(s.limits.CPU)
+		s.bound, s.cpus = s.backend.cpus.take(s.limits.CPU)
 	}
 	if s.filter, err = s.backend.filters.Of(s.filterKind()); err != nil {
 		return err
@@ -206,6 +206,10 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	files := []**os.File{&work, &s.proc, &s.shm, &s.disk}
 	for i := range sockets {
 		files = append(files, &sockets[i])
+	}
+	if !s.noNamespaces() {
+		files = append(files, &s.visible.dir)
+		s.visible.begun = time.Now()
 	}
 	if s.notifies() {
 		files = append(files, &notifications)

@@ -53,7 +53,8 @@ func (s *sandbox) tearDown() error {
 		err = s.files.close()
 	}
 	s.shut()
-	for _, f := range []*os.File{s.proc, s.shm, s.disk} {
+	s.backend.cpus.giveBack(s.bound)
+	for _, f := range []*os.File{s.proc, s.shm, s.disk, s.visible.dir} {
 		f.Close() // of nil, too
 	}
 	for _, f := range s.procFiles {

@@ -60,5 +60,6 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	}
 	s.inForce = next
 	s.ram.Store(next.RAM)
+	s.showRAM(next.RAM)
 	return next, nil
 }

@@ -125,6 +125,7 @@ func (w *watcher) check(s *sandbox) {
 	w.last = saw
 	w.peak.Store(max(w.peak.Load(), saw.ram))
 	w.cpu.Store(max(w.cpu.Load(), int64(saw.cpu)))
+	s.refresh(saw)
 	if saw.threads+1 >= s.tasks { // and PID 1
 		w.crowded.Store(true)
 	}
