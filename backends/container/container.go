@@ -153,6 +153,7 @@ type Container struct {
 	Files   uint64            // RLIMIT_NOFILE, soft and hard
 	Sysctls map[string]string // of namespaces of its own
 	Etc     map[string]string // files of /etc by name, on an engine with HasInit: others have them in Binds
+	MemInfo string            // likewise, of /proc/meminfo
 	Masked  []string          // directories, besides those that the engine hides, that are to be empty
 	Seccomp string            // a profile as moby writes them (JSON); an engine that is not local may leave it out
 	GPUs    []string          // indices, or "all"

@@ -93,7 +93,7 @@ func (h *initHandle) launch(ctx context.Context, id string, listen bool) (err er
 	case p.attach:
 		seed, err = b.seedVolume(ctx, p.engineState, p.image)
 	default:
-		h.dir, err = newRunDir(p.instance, p.user, p.spec)
+		h.dir, err = newRunDir(p.instance, p.user, p.spec, visible(p.Info, p.spec.Limits))
 	}
 	if err != nil {
 		return err

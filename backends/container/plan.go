@@ -211,7 +211,7 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 		c.Tmpfs = append(c.Tmpfs, Tmpfs{Path: p.spec.Home, Size: l.Disk, Mode: 0o777, Exec: true})
 	}
 	if p.HasInit {
-		c.Etc = p.spec.EtcFiles(p.user.uid, p.user.gid)
+		c.Etc, c.MemInfo = p.spec.EtcFiles(p.user.uid, p.user.gid), backends.MemInfo(l.RAM, 0)
 	}
 	if p.attach {
 		c.Args, c.Stdin = append(c.Args, "-"), true
@@ -238,8 +238,8 @@ func sysctls() map[string]string {
 }
 
 // masked are the paths that the engine covers besides its own list: the keys of the host's users, and the directories
-// of the kernel that identify this machine. A hardened process has no /sys at all; PID 1 needs the cgroups in it, and
-// drivers of GPUs the rest.
+// of the kernel that identify this machine. A hardened process has of /sys only what shows its limits; PID 1 needs the
+// cgroups in it, and drivers of GPUs the rest.
 func masked(gpus []string) []string {
 	list := []string{"/proc/keys", "/proc/key-users", "/sys/kernel"}
 	if len(gpus) > 0 {

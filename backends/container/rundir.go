@@ -20,19 +20,25 @@ import (
 // root directory. Its files are readable by everybody; the directories above restrict access.
 type runDir struct {
 	path     string
+	visible  []string          // the places of the files that show limits
 	listener *net.UnixListener // until the init has connected
 }
 
 // trustName is the file that is mounted as backends.TrustFile.
 const trustName = "trust.pem"
 
-// newRunDir makes the directory of a container whose programs run as user, and listens there.
-func newRunDir(i *serverLock, user identity, spec backends.Spec) (*runDir, error) {
-	f := &runDir{path: filepath.Join(i.runs, i.name, strconv.FormatInt(i.dirs.Add(1), 36))}
+// newRunDir makes the directory of a container whose programs run as user, with files that show its limits, and listens
+// there.
+func newRunDir(i *serverLock, user identity, spec backends.Spec, visible map[string]string) (*runDir, error) {
+	f := &runDir{visible: slices.Sorted(maps.Keys(visible)), path: filepath.Join(i.runs, i.name, strconv.FormatInt(i.dirs.Add(1), 36))}
 	if err := os.MkdirAll(filepath.Join(f.path, "conn"), 0o711); err != nil {
 		return nil, fmt.Errorf("make the directory of a container: %w", err)
 	}
-	if err := f.setUp(user, spec); err != nil {
+	err := f.setUp(user, spec)
+	if err == nil {
+		err = f.show(visible)
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.remove())
 	}
 	return f, nil
@@ -72,6 +78,9 @@ func (d *runDir) binds(trust bool) []Bind {
 	list := []Bind{{Host: filepath.Join(d.path, "conn"), Inside: filepath.Dir(SocketPath)}}
 	for _, name := range slices.Sorted(maps.Keys(backends.Spec{}.EtcFiles(0, 0))) {
 		list = append(list, Bind{Host: filepath.Join(d.path, name), Inside: "/etc/" + name})
+	}
+	for _, at := range d.visible {
+		list = append(list, Bind{Host: d.visibleFile(at), Inside: at})
 	}
 	if trust {
 		for _, at := range append([]string{backends.TrustFile}, backends.Bundles...) {

@@ -133,6 +133,9 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 		}
 		return s.limits, err
 	}
+	if s.handle.dir != nil {
+		_ = s.handle.dir.show(visible(s.handle.plan.Info, next)) // or the program sees the old ones
+	}
 	s.limits = next
 	return next, nil
 }

@@ -74,7 +74,7 @@ func contract(t *testing.T, c Config) (backendtest.Options, string) {
 	stateDir := filepath.Join(t.TempDir(), "state")
 	// The kubelet mounts the first, and containerd the volumes of the image.
 	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
-	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_", "waiting_connections"}, Left: left(c), Dirs: []string{stateDir},
+	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, Static: true, MemInfo: c.RuntimeClass == "", Unseen: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_", "waiting_connections"}, Left: left(c), Dirs: []string{stateDir},
 		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)

@@ -70,6 +70,12 @@ func (c *cluster) spec(of container.Container) (object, error) {
 		file["subPath"] = name
 		mounts = append(mounts, file)
 	}
+	if c.config.RuntimeClass == "" { // others have a memory of the pod's own to tell of
+		copying = append(copying, "meminfo="+of.MemInfo)
+		file := readOnly("home", "/proc/meminfo")
+		file["subPath"] = "meminfo"
+		mounts = append(mounts, file)
+	}
 	for _, dir := range of.Masked {
 		if slices.Contains(masked, dir) && c.config.RuntimeClass == "" {
 			mounts = append(mounts, readOnly("empty", dir))

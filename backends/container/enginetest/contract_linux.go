@@ -31,8 +31,8 @@ type mode struct {
 // container, cli/enginecheck compares with all engines.
 var modes = []mode{
 	{"fresh", 0, false, nil,
-		[]string{"Probe", "Contained", "Files", "Mounts", "Isolation", "Container", "Network", "Kernel", "Limits", "Gateway"},
-		[]string{"Probe", "Mounts", "Isolation", "Container", "Network"}},
+		[]string{"Probe", "Contained", "Files", "Mounts", "Isolation", "Container", "Network", "Kernel", "Limits", "Visible", "Gateway"},
+		[]string{"Probe", "Mounts", "Isolation", "Container", "Network", "Visible"}},
 	{"pool", 2, false, []string{"Language", "Streams", "Terminal", "Sessions", "Gateway"}, []string{"Language", "Terminal", "Gateway"}, []string{"Terminal"}},
 	{"warm", 2, false, []string{"Language", "Streams", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Network", "Kernel", "Limits", "Programs", "Ready", "Leftovers"},
 		[]string{"Language", "Ready"}, []string{"Ready"}},
@@ -51,7 +51,7 @@ func Contract(t *testing.T, url string, whole bool, newEngine func() container.E
 		t.Fatal(err)
 	}
 	o := backendtest.Options{
-		Profile: "hardened", Layers: slices.Clone(backends.EngineLayers), Cgroup: info.Limits, OwnDisks: true, OneAddress: true,
+		Profile: "hardened", Layers: slices.Clone(backends.EngineLayers), Cgroup: info.Limits, OwnDisks: true, OneAddress: true, Static: true,
 		Engine: find(t, url).supervisor.Process.Pid, Left: Left(url), Dirs: []string{c.StateDir}, Has: has,
 	}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
