@@ -49,8 +49,13 @@ controllers = {"cpu", "cpuacct", "cpu,cpuacct", "cpuset", "memory", "pids", "blk
     "hugetlb", "rdma", "misc", "systemd", "unified"}
 below = [os.path.join(d, n) for d, ds, _ in os.walk("/sys/fs/cgroup") for n in ds if d != "/sys/fs/cgroup" or n not in controllers]
 seen["others"] = below
-with open("/proc/self/mountinfo") as f:
-    seen["roots"] = sorted({l.split()[3] for l in f if l.split(" - ")[1].split()[0] in ("cgroup", "cgroup2")})
+mounts = read("/proc/self/mountinfo").splitlines()
+seen["roots"] = sorted({l.split()[3] for l in mounts if l.split(" - ")[1].split()[0] in ("cgroup", "cgroup2")})
+ours = ("/proc/meminfo", "/proc/stat", "/proc/cpuinfo") + (("/sys",) if len(sys.argv) > 1 else ())  # an engine's is its own
+for l in mounts:  # not by rights and rules alone
+    at, options = l.split()[4:6]
+    if (at + "/").startswith(tuple(o + "/" for o in ours)) and "ro" not in options.split(","):
+        seen["changed"].append(at + " may be written to")
 if len(sys.argv) > 1:
     before = meminfo()["MemAvailable"]
     held = b"x" * int(sys.argv[1])
