@@ -3,6 +3,7 @@ package backends
 import (
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,35 +18,72 @@ type Cover struct {
 	Dir    bool // an empty, read-only directory; else an empty or unreadable file
 }
 
-// Hidden are files and directories of the host that no program may see, such as the server's keys, by their present names:
-// with links followed, and by every mount that shows them. Copies, hard links and other file systems with the same content
-// are not known.
+// Hidden are files and directories of the host that no program may see, such as the server's keys, at their present places: with links
+// followed, by every mount that shows them, and under every other name of theirs, since what decides is device and inode. Copies, hard
+// links to files in a hidden directory and other file systems with the same content are not known.
 type Hidden struct {
 	names  []string // as configured
-	places []string // present locations, none within another
+	places []place  // present locations, none within another
+	above  map[string]fs.FileInfo
+}
+
+type place struct {
+	path string
+	info fs.FileInfo // nil if unknown
 }
 
 // Hide locates absolute names on the host. A name that does not exist has no location.
 func Hide(names []string) Hidden {
-	var places []string
+	var found []string
 	for _, name := range names {
 		real, err := filepath.EvalSymlinks(name)
 		switch {
 		case err == nil:
-			places = append(places, real)
+			found = append(found, real)
 		case !errors.Is(err, fs.ErrNotExist):
-			places = append(places, filepath.Clean(name)) // to cover it may fail, and to pass it over would show it
+			found = append(found, filepath.Clean(name)) // to cover it may fail, and to pass it over would show it
 		}
 	}
-	h := Hidden{names: slices.Concat(names, places)}
-	places = append(places, elsewhere(places)...)
-	slices.Sort(places)
-	for _, p := range places {
-		if !slices.ContainsFunc(h.places, func(o string) bool { return paths.Within(p, o) }) {
-			h.places = append(h.places, p)
+	h := Hidden{names: slices.Concat(names, found), above: map[string]fs.FileInfo{}}
+	found = append(found, elsewhere(found)...)
+	slices.Sort(found)
+	for _, p := range found {
+		if slices.ContainsFunc(h.places, func(o place) bool { return paths.Within(p, o.path) }) {
+			continue
+		}
+		info, _ := os.Stat(p)
+		h.places = append(h.places, place{p, info})
+		for dir := range parents(p) {
+			if _, known := h.above[dir]; known {
+				break
+			}
+			h.above[dir], _ = os.Stat(dir)
 		}
 	}
 	return h
+}
+
+// parents yields the directories above a path, the nearest first.
+func parents(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for dir := filepath.Dir(name); dir != name && yield(dir); dir = filepath.Dir(dir) {
+			name = dir
+		}
+	}
+}
+
+// same reports whether both are known, and one file.
+func same(a, b fs.FileInfo) bool { return a != nil && b != nil && os.SameFile(a, b) }
+
+// in returns the path of a place relative to the directory host that holds it, by its words or as the same directory; "" if it does not.
+func (h Hidden) in(p place, host string, identity fs.FileInfo) string {
+	for dir := range parents(p.path) {
+		if dir == filepath.Clean(host) || same(h.above[dir], identity) {
+			rest, _ := filepath.Rel(dir, p.path)
+			return rest
+		}
+	}
+	return ""
 }
 
 // Check refuses mounts that can't be covered: asked is the request's spec, real has its links followed. A name within a
@@ -56,15 +94,14 @@ func (h Hidden) Check(asked, real Spec) error {
 		if i < len(asked.Mounts) {
 			name = asked.Mounts[i].Host
 		}
-		own := slices.ContainsFunc(h.names, func(ours string) bool { return paths.Below(name, ours) })
-		for _, place := range h.places {
-			switch {
-			case m.Host == "" || own:
-			case paths.Within(m.Host, place):
-				return RefuseMount(name, "is, or lies in, "+place+", which is sandboxmcp's own")
-			case m.Write && paths.Below(place, m.Host):
-				return RefuseMount(name, "holds "+place+", which is sandboxmcp's own, and would be writable")
-			}
+		if m.Host == "" || slices.ContainsFunc(h.names, func(ours string) bool { return paths.Below(name, ours) }) {
+			continue
+		}
+		if ours := h.Holds(m.Host); ours != "" {
+			return RefuseMount(name, "is, or lies in, "+ours+", which is sandboxmcp's own")
+		}
+		if ours := h.Within(m.Host); m.Write && ours != "" {
+			return RefuseMount(name, "holds "+ours+", which is sandboxmcp's own, and would be writable")
 		}
 	}
 	return nil
@@ -85,14 +122,12 @@ func (h Hidden) Covers(m Mount) (list []Cover) {
 			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), !sub.File})
 		}
 	}
-	for _, place := range h.places {
-		if !paths.Below(place, m.Host) {
-			continue
-		}
-		rest, err := filepath.Rel(m.Host, place)
-		info, statErr := os.Lstat(place)
-		if err == nil && !errors.Is(statErr, fs.ErrNotExist) {
-			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), statErr != nil || info.IsDir()})
+	shown, _ := os.Stat(m.Host)
+	for _, p := range h.places {
+		rest := h.in(p, m.Host, shown)
+		info, err := os.Lstat(p.path)
+		if rest != "" && !errors.Is(err, fs.ErrNotExist) {
+			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), err != nil || info.IsDir()})
 		}
 	}
 	return list
@@ -108,11 +143,40 @@ func (h Hidden) Uncovered(spec Spec, why string) error {
 	return nil
 }
 
-// Holds returns the hidden place that contains a path of the host whose links were followed; "" if there is none.
+// Holds returns the hidden place that a path of the host, whose links were followed, is or lies in; "" if there is none.
 func (h Hidden) Holds(real string) string {
-	for _, place := range h.places {
-		if paths.Within(real, place) {
+	for _, p := range h.places {
+		if paths.Within(real, p.path) {
+			return p.path
+		}
+	}
+	at := real
+	for next := range parents(real) {
+		if place := h.find(at); place != "" {
 			return place
+		}
+		at = next
+	}
+	return h.find(at)
+}
+
+func (h Hidden) find(name string) string {
+	if info, err := os.Stat(name); err == nil {
+		for _, p := range h.places {
+			if same(info, p.info) {
+				return p.path
+			}
+		}
+	}
+	return ""
+}
+
+// Within returns a hidden place that is, or lies in, a directory of the host, whose links were followed; "" if none does.
+func (h Hidden) Within(dir string) string {
+	info, _ := os.Stat(dir)
+	for _, p := range h.places {
+		if same(info, p.info) || h.in(p, dir, info) != "" {
+			return p.path
 		}
 	}
 	return ""

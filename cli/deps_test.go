@@ -42,6 +42,7 @@ var mayImport = []struct {
 	{"egress/web", []string{"egress", "egress/web/engine", "egress/web/reader"}},
 	{"backends", nil},
 	{"backends/duplex", nil},
+	{"backends/hostfs", nil},
 	{"backends/paths", nil},
 	{"backends/cgroup", nil},
 	{"backends/pool", []string{"backends"}}, // idle sandboxes and containers: the same decisions
@@ -101,7 +102,7 @@ var mayImport = []struct {
 }
 
 // leaves are the packages that any other may import.
-var leaves = []string{"audit/safetext", "audit/statefile", "backends/duplex", "backends/paths", "cli/lazy", "cli/role", "pipeline/remedy", "validate/diff", "validate/spelling"}
+var leaves = []string{"audit/safetext", "audit/statefile", "backends/duplex", "backends/hostfs", "backends/paths", "cli/lazy", "cli/role", "pipeline/remedy", "validate/diff", "validate/spelling"}
 
 // light are the packages that import only the leaves in their rows, since each program that we start begins with them.
 var light = []string{"backends/process/launch", "pipeline/host/launch"}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/run"
@@ -163,20 +165,29 @@ func (p *program) codeOf(file, language string, others []string) (validate.Code,
 	return code, err
 }
 
-// writeBack replaces a file, with its mode and through links, if its content is still was.
+// writeBack replaces a file, with its mode, if its content is still was.
 func writeBack(file string, was, now []byte) error {
-	path, err := filepath.EvalSymlinks(file)
+	path, err := hostfs.Resolve(file)
+	if err != nil {
+		return command.NotThere("", "", err)
+	}
+	dir, base, err := hostfs.Parent(path)
 	if err != nil {
 		return err
 	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != string(was) {
+	defer dir.Close()
+	f, info, err := statefile.OpenIn(dir.Lstat, dir.OpenFile, base)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if text, err := io.ReadAll(io.LimitReader(f, int64(len(was))+1)); err != nil || string(text) != string(was) {
 		return exit.Fail("sandboxmcp validate "+file+" --write", "%s has changed meanwhile: it was not written to", terminal.Visible(file))
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if err := statefile.Replace(path, "sandboxmcp", now, info.Mode().Perm()); err != nil {
+	if err := hostfs.Replace(dir, base, info.Mode().Perm(), func(f *os.File) error {
+		_, err := f.Write(now)
+		return cmp.Or(err, f.Chmod(info.Mode().Perm()), f.Sync())
+	}); err != nil {
 		return exit.Fail("sandboxmcp validate "+file+" --json has the code in \"fixed\"", "write to %s: %v", terminal.Visible(file), err)
 	}
 	return nil

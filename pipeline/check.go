@@ -14,6 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
@@ -33,6 +34,7 @@ type plan struct {
 	session  *session.Session // that runs the code, or nil
 	limits   Bounds
 	tools    []kernel.Tool // that the code can call
+	saves    *hostfs.Dir   // where the caller wants the artifacts, or nil
 }
 
 // containment is the backend of a sandbox, and the layers without which the sandbox is refused.
@@ -54,7 +56,10 @@ func (r *run) validate(ctx context.Context, q Request) (c plan, err error) {
 		return c, err
 	}
 	q.Mounts = slices.Concat(q.Mounts, data)
-	if err := r.p.overlap(q); err != nil {
+	if c.saves, err = r.findArtifacts(q.Artifacts); err != nil {
+		return c, err
+	}
+	if err := r.p.overlap(q, c.saves); err != nil {
 		return c, err
 	}
 	c.request = q

@@ -1,13 +1,14 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -29,10 +30,16 @@ func (p *Pipeline) dataMounts(names []string) (mounts []backends.Mount, err erro
 		case slices.Contains(names[:i], name):
 			continue
 		}
-		if info, err := os.Stat(host); err != nil || !info.IsDir() {
+		dir, err := hostfs.OpenDir(host)
+		if link, is := errors.AsType[*hostfs.Link](err); is {
+			return nil, refuse(StageValidate, fmt.Sprintf("the directory of data %q is behind a link, which a program may have left", name),
+				"name the directory itself, "+link.To+" or what is in it, in ", remedy.Setting.With("data."+name))
+		}
+		if err != nil {
 			return nil, refuse(StageValidate, fmt.Sprintf("the directory of data %q is not there", name), "make it, or change ", remedy.Setting.With("data."+name))
 		}
+		dir.Close()
 		mounts = append(mounts, backends.Mount{Host: host, Inside: DataDir + "/" + name})
 	}
-	return mounts, p.overlap(Request{Mounts: mounts})
+	return mounts, p.overlap(Request{Mounts: mounts}, nil)
 }

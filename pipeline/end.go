@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -101,14 +100,22 @@ func (e *execution) settle(ctx context.Context, unrecorded error) {
 		e.warn(e.clean(HidePaths("the sandbox could not be removed completely: "+err.Error(), err)))
 	}
 	if unrecorded != nil {
-		unsave(e.artifactDir(), e.res.Artifacts)
+		dir := e.stored
+		if e.saves != nil {
+			dir, _ = e.saves.Open()
+		}
+		unsave(dir, e.res.Artifacts)
 		return
 	}
 	if text := e.unknown.warning(); text != "" {
 		e.warn(text)
 	}
-	if dir := e.request.Artifacts; dir != "" && e.p.cfg.Keys != nil { // the log has it by now
-		if err := signer.SaveReceipt(dir, e.envelope); err != nil && e.res.ArtifactsFailed == "" {
+	if e.saves != nil && e.p.cfg.Keys != nil { // the log has it by now
+		dir, err := e.saves.Open()
+		if err == nil {
+			err = signer.SaveReceipt(dir, e.envelope)
+		}
+		if err != nil && e.res.ArtifactsFailed == "" {
 			e.res.ArtifactsFailed = e.clean(err.Error())
 		}
 	}
@@ -127,18 +134,18 @@ func (r *run) withhold(ctx context.Context, err error) (Result, error) {
 	return res, failed
 }
 
-// unsave removes the artifacts that were saved in dir. Those that were withheld never were: a file
-// of such a name is the user's own.
-func unsave(dir string, artifacts []signer.Artifact) {
+// unsave removes the artifacts that were saved in dir, if there is one. Those that were withheld never were: a file of such a name is the
+// user's own.
+func unsave(dir *os.Root, artifacts []signer.Artifact) {
 	saved := false
 	for _, a := range artifacts {
-		if dir != "" && a.Withheld == "" {
+		if dir != nil && a.Withheld == "" {
 			saved = true
-			os.Remove(filepath.Join(dir, a.Name))
+			_ = dir.Remove(a.Name)
 		}
 	}
 	if saved {
-		os.Remove(filepath.Join(dir, "SHA256SUMS"))
+		_ = dir.Remove("SHA256SUMS")
 	}
 }
 

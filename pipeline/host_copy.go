@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -196,9 +197,18 @@ func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []
 
 // store puts content into the result store, of so many bytes at most, and closes it.
 func (r *run) store(ctx context.Context, name string, most int64, content io.ReadCloser) error {
+	var dir *os.Root
+	defer func() {
+		if dir != nil {
+			dir.Close()
+		}
+	}()
 	m, err := signer.Collect(ctx, func(_ context.Context, f func(signer.File) error) (int, error) {
 		return 0, f(signer.File{Name: name, Mode: 0o644, Open: func() (io.ReadCloser, error) { return content, nil }})
-	}, signer.Options{Dir: r.p.cfg.Results.ArtifactDir(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: most, Redact: r.clean})
+	}, signer.Options{Dir: func() (_ *os.Root, err error) {
+		dir, err = r.p.cfg.Results.OpenArtifacts(r.res.ID)
+		return dir, err
+	}, Fresh: true, MaxCount: 1, MaxBytes: most, Redact: r.clean})
 	if err == nil && len(m.Artifacts) == 0 {
 		err = refuse(StageBackend, fmt.Sprintf("%.80q can't be kept: %s", r.clean(name), m.Why), "take less at once")
 	}

@@ -16,7 +16,9 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
@@ -99,29 +101,21 @@ func (p *placer) input(ctx context.Context, in Input) error {
 		return p.put(in.Name, 0o644, bytes.NewReader(in.Content))
 	}
 	name := cmp.Or(in.Name, filepath.Base(in.Host))
-	info, err := os.Stat(in.Host)
-	if err != nil {
-		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
-	}
 	if ours := p.ours().Holds(real(in.Host)); ours != "" {
 		return refuse(StageValidate, fmt.Sprintf("input: %s is, or lies in, %s, which is sandboxmcp's own", in.Host, ours), "copy other files")
 	}
-	if info.IsDir() {
+	f, info, err := hostfs.Open(in.Host)
+	if errors.Is(err, syscall.EISDIR) {
 		return p.directory(ctx, in.Host, name)
 	}
-	root, err := os.OpenRoot(filepath.Dir(in.Host))
-	if err != nil {
-		return fmt.Errorf("input: %w", err)
-	}
-	defer root.Close()
-	return p.file(root, filepath.Base(in.Host), name)
+	return p.file(f, info, err, name)
 }
 
 // directory copies what is below dir. Root keeps links from leading out of it.
 func (p *placer) directory(ctx context.Context, dir, to string) error {
-	root, err := os.OpenRoot(dir)
+	root, err := hostfs.OpenDir(dir)
 	if err != nil {
-		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
+		return badInput(err)
 	}
 	defer root.Close()
 	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
@@ -142,27 +136,30 @@ func (p *placer) directory(ctx context.Context, dir, to string) error {
 			return nil
 		}
 		// A link counts as what it leads to, if that is a file in the same directory.
-		info, err := root.Stat(name)
-		if err != nil || !info.Mode().IsRegular() {
+		if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
 			p.skipped++
 			return nil
 		}
-		return p.file(root, name, path.Join(to, name))
+		f, info, err := statefile.OpenIn(root.Stat, root.OpenFile, name)
+		return p.file(f, info, err, path.Join(to, name))
 	})
 }
 
-// file copies one file below root.
-func (p *placer) file(root *os.Root, name, to string) error {
-	f, err := openRegular(root, name)
+// file copies an open file, unless it could not be opened.
+func (p *placer) file(f *os.File, info fs.FileInfo, err error, to string) error {
 	if err != nil {
-		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
+		return badInput(err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	return p.put(to, uint32(info.Mode().Perm())|0o600, f)
+}
+
+// badInput refuses an input that can't be opened.
+func badInput(err error) error {
+	if link, is := errors.AsType[*hostfs.Link](err); is {
+		return refuse(StageValidate, "input: "+err.Error(), "name what it leads to: ", remedy.Input.With(link.To))
+	}
+	return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
 }
 
 // put writes a file of the workspace, within the room that is left, and keeps its hash.

@@ -4,39 +4,63 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// overlap refuses a run that could write, from inside, what we write or trust outside: the directory
-// that its artifacts will be saved in, which it could replace by a link to any other, and the
-// operator's own files, such as the audit log. It could not read those either: where a directory above them is
-// shown, read-only, the backends cover them, and there is nothing to see in a mount of just them.
-func (p *Pipeline) overlap(q Request) error {
-	for _, m := range append(slices.Clone(q.Mounts), q.Workspace) {
-		if m.Host == "" {
-			continue
+// overlap refuses a run that could write, from inside, what we write or trust outside: the directory that its artifacts will be saved in, and
+// the operator's own files, such as the audit log. It could not read those either: where a directory above them is shown, read-only, the
+// backends cover them, and there is nothing to see in a mount of just them. Names of what is there are compared by device and inode, since a
+// mount or a link can show it elsewhere. saves is the directory for artifacts, or nil.
+func (p *Pipeline) overlap(q Request, saves *hostfs.Dir) error {
+	mounts := slices.DeleteFunc(append(slices.Clone(q.Mounts), q.Workspace), func(m backends.Mount) bool { return m.Host == "" })
+	if len(mounts) == 0 && saves == nil {
+		return nil
+	}
+	own := backends.Hide(p.cfg.Protected)
+	var there backends.Hidden
+	if saves != nil {
+		if ours := p.meets(own, saves.Path, true); ours != "" {
+			return refuse(StageValidate, fmt.Sprintf("the directory for artifacts, %s, holds, or lies in, %s, which is sandboxmcp's own", saves.Path, ours),
+				"name another directory with ", remedy.Artifacts)
 		}
+		there = backends.Hide([]string{saves.Last()})
+	}
+	for _, m := range mounts {
 		host := real(m.Host)
-		if m.Write && q.Artifacts != "" && paths.Within(real(q.Artifacts), host) {
+		if m.Write && saves != nil && there.Within(host) != "" {
 			return refuse(StageValidate, fmt.Sprintf("the program could replace the directory for artifacts, which lies in %s", m.Host),
 				"name a directory outside of it with ", remedy.Artifacts, ", or show it read-only")
 		}
-		for _, ours := range p.cfg.Protected {
-			if ours = real(ours); m.Write && paths.Within(ours, host) || paths.Within(host, ours) {
-				return refuse(StageValidate, fmt.Sprintf("%s holds, or lies in, %s, which is sandboxmcp's own", m.Host, ours), "show another directory")
-			}
+		if ours := p.meets(own, host, m.Write); ours != "" {
+			return refuse(StageValidate, fmt.Sprintf("%s holds, or lies in, %s, which is sandboxmcp's own", m.Host, ours), "show another directory")
 		}
 	}
 	return nil
 }
 
+// meets returns which of our own places, where own has those that are there, a path without links is or lies in, or if above is set holds.
+func (p *Pipeline) meets(own backends.Hidden, host string, above bool) string {
+	for _, ours := range p.cfg.Protected { // what is not there yet has no place
+		if ours = real(ours); paths.Within(host, ours) || above && paths.Within(ours, host) {
+			return ours
+		}
+	}
+	if place := own.Holds(host); place != "" || !above {
+		return place
+	}
+	return own.Within(host)
+}
+
 // shows reports whether a program is shown a directory above our own files.
 func (p *Pipeline) shows(q Request) bool {
+	own := sync.OnceValue(func() backends.Hidden { return backends.Hide(p.cfg.Protected) })
 	return slices.ContainsFunc(append(slices.Clone(q.Mounts), q.Workspace), func(m backends.Mount) bool {
-		return m.Host != "" && slices.ContainsFunc(p.cfg.Protected, func(ours string) bool { return paths.Within(real(ours), real(m.Host)) })
+		return m.Host != "" && p.meets(own(), real(m.Host), true) != ""
 	})
 }
 

@@ -32,6 +32,9 @@ func TestOverlap(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(dir, "state/log.db"), nil, 0o600)
+	if err := os.Link(filepath.Join(dir, "state/log.db"), filepath.Join(dir, "hard")); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name    string
 		q       Request
@@ -52,9 +55,17 @@ func TestOverlap(t *testing.T) {
 		{"the log, read-only", Request{Mounts: []backends.Mount{ro("state/log.db")}}, true},
 		{"below it", Request{Mounts: []backends.Mount{ro("state/log.db/x")}}, true},
 		{"by a link", Request{Mounts: []backends.Mount{ro("log")}}, true},
+		{"by a hard link", Request{Mounts: []backends.Mount{ro("hard")}}, true},
+		{"artifacts beside the log", Request{Artifacts: filepath.Join(dir, "state/new")}, false},
+		{"artifacts above the log", Request{Artifacts: dir}, true},
+		{"artifacts around the log", Request{Artifacts: filepath.Join(dir, "state")}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := p.overlap(c.q); (err != nil) != c.refused {
+			saves, err := new(run).findArtifacts(c.q.Artifacts)
+			if err == nil {
+				err = p.overlap(c.q, saves)
+			}
+			if (err != nil) != c.refused {
 				t.Errorf("got %v, want refused %v", err, c.refused)
 			}
 		})

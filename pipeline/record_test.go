@@ -310,7 +310,12 @@ func TestWithheldResultLeavesOwnFilesAlone(t *testing.T) {
 		t.Errorf("the user's own file is gone: %q, %v", own, err)
 	}
 	dir = project(t, map[string]string{"leak": "mine", "SHA256SUMS": "mine"})
-	unsave(dir, []signer.Artifact{{Name: "leak", Withheld: "a secret"}})
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	unsave(root, []signer.Artifact{{Name: "leak", Withheld: "a secret"}})
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
 		t.Errorf("files of withheld artifacts, which were never written, were removed: %v", left)
 	}

@@ -22,7 +22,7 @@ func (e *execution) sign(ctx context.Context) {
 	}
 	m, err := signer.Collect(ctx, src, signer.Options{
 		Dir:       e.artifactDir(),
-		Fresh:     e.request.Artifacts == "",
+		Fresh:     e.saves == nil,
 		MaxCount:  e.p.cfg.Artifacts.MaxCount,
 		MaxBytes:  e.p.cfg.Artifacts.MaxBytes,
 		Secret:    e.scan(),

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -45,7 +46,7 @@ var errTooBig = errors.New("too many files")
 
 // snapshotTree records the files of dir.
 func snapshotTree(ctx context.Context, dir string) (*tree, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := hostfs.OpenDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)
 	}
@@ -105,27 +106,13 @@ func (t *tree) changed(ctx context.Context, f func(signer.File) error) (int, err
 			Name: name,
 			Size: info.Size(),
 			Mode: uint32(info.Mode().Perm()),
-			Open: func() (io.ReadCloser, error) { return openRegular(t.root, name) },
+			Open: func() (io.ReadCloser, error) {
+				f, _, err := statefile.OpenIn(t.root.Lstat, t.root.OpenFile, name)
+				return f, err
+			},
 		})
 	})
 	return 0, err
-}
-
-// openRegular opens a regular file below root. It neither waits for a fifo nor leaves root.
-func openRegular(root *os.Root, name string) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|statefile.NoWait, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // sprung names the files that the host's own tools will execute later, such as git hooks, and that

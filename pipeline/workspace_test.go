@@ -166,7 +166,7 @@ func TestBadInputs(t *testing.T) {
 		"the script's name":    {Input{Host: filepath.Join(dir, "script.sh")}, "two different files"},
 		"missing":              {Input{Host: filepath.Join(dir, "missing")}, "no such file"},
 		"too large":            {Input{Host: filepath.Join(dir, "big")}, "larger than the workspace"},
-		"a device":             {Input{Host: "/dev/zero"}, "not a regular file"},
+		"a device":             {Input{Host: "/dev/zero"}, "no regular file"},
 	} {
 		r := newRig(t, nil)
 		_, err := r.shell("true", func(q *Request) { q.Inputs, q.Limits.Disk = []Input{test.input}, 1<<20 })

@@ -42,7 +42,7 @@ func BenchmarkCollect(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if c.save { // a new directory: replacing files costs some file systems a flush
-					c.o.Dir = filepath.Join(dir, strconv.Itoa(i))
+					c.o.Dir = at(b, filepath.Join(dir, strconv.Itoa(i)))
 				}
 				if _, err := Collect(context.Background(), list(files...), c.o); err != nil {
 					b.Fatal(err)

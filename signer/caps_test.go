@@ -17,7 +17,7 @@ func TestGrowingFileEndsAtTheCap(t *testing.T) {
 			grow := reading("grow", 1, func() io.Reader { return &endless })
 			src := list(file("before", "x"), grow, grow, grow, file("after", "y"))
 			const limit = 3 << 20
-			m := collect(t, src, Options{Dir: dir, MaxBytes: limit, Secret: find})
+			m := collect(t, src, Options{Dir: at(t, dir), MaxBytes: limit, Secret: find})
 			if len(m.Artifacts) != 1 || m.Dropped != 4 || !strings.Contains(m.Why, "3145728 bytes") {
 				t.Errorf("got %+v", m)
 			}
@@ -61,7 +61,7 @@ func TestManyFiles(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	m := collect(t, src, Options{Dir: t.TempDir()})
+	m := collect(t, src, Options{Dir: at(t, t.TempDir())})
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if len(m.Artifacts) != DefaultMaxCount || m.Dropped != n-DefaultMaxCount || m.Skipped != 7 {

@@ -51,19 +51,19 @@ func newCollector(o Options) (*collector, error) {
 
 		artifacts: []Artifact{}, // [] in JSON, not null
 	}
-	if o.Dir == "" || o.Fresh {
+	if o.Dir == nil || o.Fresh {
 		return c, nil
 	}
 	return c, c.open()
 }
 
 func (c *collector) open() error {
-	d, err := openDirectory(c.o.Dir)
+	top, err := c.o.Dir()
 	if err != nil {
-		return err
+		return fmt.Errorf("open the directory for artifacts: %w", err)
 	}
+	d := newDirectory(top)
 	if err := d.forget(); err != nil {
-		d.close()
 		return err
 	}
 	c.dir = d
@@ -73,7 +73,7 @@ func (c *collector) open() error {
 func (c *collector) close() {
 	c.hold.reset()
 	if c.dir != nil {
-		c.dir.close()
+		c.dir.leave()
 	}
 }
 
@@ -138,7 +138,7 @@ func (c *collector) changed(ctx context.Context, f File, want string) (bool, err
 
 // read lists a file, and saves it unless it is withheld.
 func (c *collector) read(ctx context.Context, f File) error {
-	if c.o.Fresh && c.dir == nil && c.o.Dir != "" {
+	if c.o.Fresh && c.dir == nil && c.o.Dir != nil {
 		if err := c.open(); err != nil {
 			return err
 		}

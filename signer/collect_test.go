@@ -17,6 +17,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 )
 
 const secret = "hunter2-hunter2"
@@ -41,6 +43,26 @@ func reading(name string, size int64, r func() io.Reader) File {
 	return File{Name: name, Size: size, Mode: 0o644, Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(r()), nil
 	}}
+}
+
+// at returns an Options.Dir that makes dir.
+func at(t testing.TB, dir string) func() (*os.Root, error) {
+	return func() (*os.Root, error) {
+		root, err := hostfs.MakeDir(dir)
+		if err == nil {
+			t.Cleanup(func() { root.Close() })
+		}
+		return root, err
+	}
+}
+
+func saveReceipt(t *testing.T, dir string, e Envelope) error {
+	t.Helper()
+	root, err := at(t, dir)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return SaveReceipt(root, e)
 }
 
 func collect(t *testing.T, src Source, o Options) Manifest {
@@ -98,7 +120,7 @@ func wantTree(t *testing.T, dir string, want map[string]string) {
 func TestCollect(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "when missing")
 	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
-	m := collect(t, list(file("z.txt", "last"), file("sub/a.png", png), file("A", "")), Options{Dir: dir})
+	m := collect(t, list(file("z.txt", "last"), file("sub/a.png", png), file("A", "")), Options{Dir: at(t, dir)})
 	want := Manifest{Artifacts: []Artifact{
 		{Name: "A", Size: 0, SHA256: sum(""), MIME: "text/plain"},
 		{Name: "sub/a.png", Size: int64(len(png)), SHA256: sum(png), MIME: "image/png"},
@@ -118,8 +140,8 @@ func TestSavedIsWhatWasHashed(t *testing.T) {
 	big := strings.Repeat("0123456789abcdef", 200_000) // larger than what is held in memory
 	src := list(file("big", big), file("small", "x"), file("big2", big))
 	for name, o := range map[string]Options{
-		"straight": {Dir: dir},
-		"held":     {Dir: dir, Secret: find},
+		"straight": {Dir: at(t, dir)},
+		"held":     {Dir: at(t, dir), Secret: find},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := collect(t, src, o)
@@ -151,7 +173,7 @@ func TestBadNamesAreWithheld(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
 			top := t.TempDir()
-			m := collect(t, list(file(name, "evil")), Options{Dir: filepath.Join(top, "dir")})
+			m := collect(t, list(file(name, "evil")), Options{Dir: at(t, filepath.Join(top, "dir"))})
 			if len(m.Artifacts) != 1 || m.Artifacts[0].Withheld == "" || m.Artifacts[0].SHA256 != sum("evil") {
 				t.Errorf("got %+v, want one withheld artifact", m)
 			}
@@ -175,7 +197,7 @@ func TestTooLongNamesAreDropped(t *testing.T) {
 	long := strings.Repeat("a/", 2048) + "b"
 	deep := strings.Repeat("a/", maxDepth+1) + "b"
 	fits := strings.Repeat("a/", maxDepth) + "b"
-	m := collect(t, list(file(long, "x"), file(deep, "x"), file(fits, "x")), Options{Dir: t.TempDir()})
+	m := collect(t, list(file(long, "x"), file(deep, "x"), file(fits, "x")), Options{Dir: at(t, t.TempDir())})
 	if len(m.Artifacts) != 1 || m.Artifacts[0].Name != fits || m.Dropped != 2 {
 		t.Errorf("got %d artifacts, %d dropped, want 1 and 2", len(m.Artifacts), m.Dropped)
 	}
@@ -187,7 +209,7 @@ func TestUnchangedInputs(t *testing.T) {
 	bad := file("gone bad", "")
 	bad.Open = func() (io.ReadCloser, error) { return nil, fs.ErrPermission }
 	src := list(file("same", "1"), file("changed", "new"), file("new", "1"), bad)
-	m := collect(t, src, Options{Dir: dir, Unchanged: inputs})
+	m := collect(t, src, Options{Dir: at(t, dir), Unchanged: inputs})
 	if len(m.Artifacts) != 2 || m.Artifacts[0].Name != "changed" || m.Artifacts[1].Name != "new" || m.Skipped != 1 {
 		t.Errorf("got %+v", m)
 	}
@@ -206,7 +228,7 @@ func TestUnreadableFilesArePassedOver(t *testing.T) {
 				return io.MultiReader(strings.NewReader("12345"), iotest.ErrReader(&fs.PathError{Op: "read", Path: "/host/path", Err: fs.ErrPermission}))
 			})
 			src := list(file("a", "1"), breaks, replaced, file("d", "2"))
-			m := collect(t, src, Options{Dir: dir, Secret: find, Redact: redact})
+			m := collect(t, src, Options{Dir: at(t, dir), Secret: find, Redact: redact})
 			if len(m.Artifacts) != 2 || m.Skipped != 2 {
 				t.Errorf("got %+v", m)
 			}
@@ -226,7 +248,7 @@ func TestUnreadableFilesArePassedOver(t *testing.T) {
 
 func TestNamedTwice(t *testing.T) {
 	dir := t.TempDir()
-	m := collect(t, list(file("a", "1"), file("a", "2")), Options{Dir: dir})
+	m := collect(t, list(file("a", "1"), file("a", "2")), Options{Dir: at(t, dir)})
 	if len(m.Artifacts) != 1 || m.Skipped != 1 || tree(t, dir)["a"] != "1" {
 		t.Errorf("got %+v", m)
 	}
@@ -247,7 +269,8 @@ func TestCancel(t *testing.T) {
 				}
 				return len(p), nil
 			})
-			o.Dir, o.MaxBytes = t.TempDir(), 1<<40
+			dir := t.TempDir()
+			o.Dir, o.MaxBytes = at(t, dir), 1<<40
 			src := list(file("a", "1"), reading("big", 1, func() io.Reader { return endless }), file("z", "2"))
 			m, err := Collect(ctx, src, o)
 			if !errors.Is(err, context.Canceled) || len(m.Artifacts) != 1 {
@@ -256,7 +279,7 @@ func TestCancel(t *testing.T) {
 			if reads != 20 {
 				t.Errorf("%d reads after the end of ctx", reads-20)
 			}
-			wantTree(t, o.Dir, map[string]string{"a": "1"})
+			wantTree(t, dir, map[string]string{"a": "1"})
 		})
 	}
 }
@@ -274,7 +297,7 @@ func TestCancelWhileSaving(t *testing.T) {
 		}
 	})
 	src := list(file("big", strings.Repeat("x", 128<<20)))
-	m, err := Collect(ctx, src, Options{Dir: dir, Secret: func(io.Reader) (bool, error) { return false, nil }})
+	m, err := Collect(ctx, src, Options{Dir: at(t, dir), Secret: func(io.Reader) (bool, error) { return false, nil }})
 	cancel()
 	watch.Wait()
 	if !errors.Is(err, context.Canceled) || len(m.Artifacts) != 0 {
@@ -303,7 +326,7 @@ func TestSourceFails(t *testing.T) {
 	src := func(_ context.Context, f func(File) error) (int, error) {
 		return 3, errors.Join(f(file("a", "1")), fs.ErrClosed)
 	}
-	m, err := Collect(t.Context(), src, Options{Dir: dir})
+	m, err := Collect(t.Context(), src, Options{Dir: at(t, dir)})
 	if !errors.Is(err, fs.ErrClosed) || len(m.Artifacts) != 1 || m.Skipped != 3 {
 		t.Errorf("got %+v, %v", m, err)
 	}

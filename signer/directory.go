@@ -2,7 +2,6 @@ package signer
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,12 +13,14 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 )
 
-// directory is where artifacts are saved. Nothing that was prepared in it leads out of it: os.Root
-// keeps to what is below, and enter refuses the links that os.Root would still follow.
+// directory is where artifacts are saved. Nothing that was prepared in it leads out of it: os.Root keeps to what is below, and enter
+// refuses the links that os.Root would still follow.
 type directory struct {
-	top *os.Root
+	top *os.Root // the caller's
 	// The directory of the last file: files come sorted by directory.
 	at     *os.Root
 	atName string
@@ -30,30 +31,16 @@ type blocked struct{ why string }
 
 func (b *blocked) Error() string { return b.why }
 
-func openDirectory(dir string) (*directory, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the directory for artifacts: %w", err)
-	}
-	top, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open the directory for artifacts: %w", err)
-	}
-	return &directory{top: top, at: top, atName: "."}, nil
-}
+func newDirectory(top *os.Root) *directory { return &directory{top: top, at: top, atName: "."} }
 
 // forget removes the list of sums and the receipt of an earlier run.
 func (d *directory) forget() error {
 	for _, name := range []string{sumsName, ReceiptName} {
 		if err := d.top.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove the old %s from %q: %w", name, d.top.Name(), Bare(err))
+			return fmt.Errorf("remove the old %s from the directory for artifacts: %w", name, Bare(err))
 		}
 	}
 	return nil
-}
-
-func (d *directory) close() {
-	d.leave()
-	d.top.Close()
 }
 
 func (d *directory) leave() {
@@ -75,25 +62,11 @@ func (d *directory) save(name string, mode fs.FileMode, r io.Reader, buf []byte)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unusable(err)
 	}
-	temp := ".sandboxmcp-" + rand.Text()
-	err := write(d.at, temp, mode, r, buf)
-	if err == nil {
-		err = d.at.Rename(temp, base)
-	}
-	if err != nil {
-		_ = d.at.Remove(temp)
-	}
-	return unusable(err)
-}
-
-func write(at *os.Root, temp string, mode fs.FileMode, r io.Reader, buf []byte) error {
-	f, err := at.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
+	return unusable(hostfs.Replace(d.at, base, mode, func(f *os.File) error {
+		// Without the wrapper *os.File would allocate a buffer of its own for each file.
+		_, err := io.CopyBuffer(struct{ io.Writer }{f}, r, buf)
 		return err
-	}
-	// Without the wrapper *os.File would allocate a buffer of its own for each file.
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, r, buf)
-	return errors.Join(err, f.Close()) // some file systems say only at close that they are full
+	}))
 }
 
 // enter makes dir the directory of the next file, and creates its missing parts.
@@ -105,49 +78,21 @@ func (d *directory) enter(dir string) error {
 	if dir == "." {
 		return nil
 	}
-	for elem := range strings.SplitSeq(dir, "/") {
-		next, err := step(d.at, elem)
-		if err != nil {
-			d.leave()
-			return err
-		}
-		if d.at != d.top {
-			d.at.Close()
-		}
-		d.at = next
+	at, err := hostfs.Enter(d.top, strings.Split(dir, "/")...)
+	if err != nil {
+		return err
 	}
-	d.atName = dir
+	d.at, d.atName = at, dir
 	return nil
 }
 
-// step opens the directory elem in at. OpenRoot follows links that stay in the root, and a link can
-// take the directory's place after Lstat: so what was opened must be what was looked at. The "/."
-// makes os open elem with O_DIRECTORY: without it, a fifo in its place blocks us for ever.
-func step(at *os.Root, elem string) (*os.Root, error) {
-	if err := at.Mkdir(elem, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	want, err := at.Lstat(elem)
-	if err != nil {
-		return nil, err
-	}
-	if !want.IsDir() {
-		return nil, &blocked{"a link or a file is in place of its directory"}
-	}
-	next, err := at.OpenRoot(elem + "/.")
-	if err != nil {
-		return nil, err
-	}
-	if got, err := next.Stat("."); err != nil || !os.SameFile(want, got) {
-		next.Close()
-		return nil, &blocked{"its directory was replaced"}
-	}
-	return next, nil
-}
-
-// unusable turns a file system's refusal of a name into *blocked. FAT says EINVAL to "a?b", macOS
-// EILSEQ to what is not UTF-8.
+// unusable turns a refusal of a name into *blocked. FAT says EINVAL to "a?b", macOS EILSEQ to what is not UTF-8.
 func unusable(err error) error {
+	for _, e := range []error{hostfs.ErrNotDir, hostfs.ErrReplaced} {
+		if errors.Is(err, e) {
+			return &blocked{e.Error()}
+		}
+	}
 	for _, e := range []error{syscall.ENAMETOOLONG, syscall.EINVAL, syscall.EILSEQ} {
 		if errors.Is(err, e) {
 			return &blocked{"the file system can't take its name"}
@@ -171,19 +116,13 @@ func (d *directory) saveSums(m Manifest) error {
 // ReceiptName is the file of a run's receipt, in the directory of its artifacts.
 const ReceiptName = "receipt.intoto.json"
 
-// SaveReceipt puts the receipt into a directory of artifacts, which is made when missing. It appears
-// whole or not at all, in place of an older one.
-func SaveReceipt(dir string, e Envelope) error {
+// SaveReceipt puts the receipt into a directory of artifacts. It appears whole or not at all, in place of an older one.
+func SaveReceipt(dir *os.Root, e Envelope) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	d, err := openDirectory(dir)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	if err := d.save(ReceiptName, 0o644, bytes.NewReader(append(text, '\n')), nil); err != nil {
+	if err := newDirectory(dir).save(ReceiptName, 0o644, bytes.NewReader(append(text, '\n')), nil); err != nil {
 		return fmt.Errorf("save %s: %w", ReceiptName, Bare(err))
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -69,7 +70,7 @@ func TestPreparedDirectory(t *testing.T) {
 		t.Run(name[:min(len(name), 20)], func(t *testing.T) {
 			dir, outside := prepared(t)
 			before := tree(t, dir)
-			m := collect(t, list(file(name, "new")), Options{Dir: dir})
+			m := collect(t, list(file(name, "new")), Options{Dir: at(t, dir)})
 			if len(m.Artifacts) != 1 || m.Artifacts[0].Withheld != want || m.Artifacts[0].SHA256 != sum("new") {
 				t.Errorf("got %+v, want %q", m, want)
 			}
@@ -87,7 +88,7 @@ func TestPreparedDirectory(t *testing.T) {
 // A program can leave names that stand in each other's way only by changing them meanwhile.
 func TestDirectoryAndFileOfOneName(t *testing.T) {
 	dir := t.TempDir()
-	m := collect(t, list(file("a", "1"), file("a/x", "2"), file("b/x", "3"), file("b", "4")), Options{Dir: dir})
+	m := collect(t, list(file("a", "1"), file("a/x", "2"), file("b/x", "3"), file("b", "4")), Options{Dir: at(t, dir)})
 	var withheld []string
 	for _, a := range m.Artifacts {
 		if a.Withheld != "" {
@@ -134,9 +135,9 @@ func TestDirectorySwappedForALink(t *testing.T) {
 	}()
 	for range hosttest.Long(50, 1000) {
 		// Errors are fine: what was looked at may be gone a moment later.
-		_, _ = Collect(t.Context(), list(file("sub/victim", "new"), file("sub/a/b", "new")), Options{Dir: dir})
+		_, _ = Collect(t.Context(), list(file("sub/victim", "new"), file("sub/a/b", "new")), Options{Dir: at(t, dir)})
 		for range 200 { // the window is small, so most tries go straight to it
-			got, err := step(root, "sub")
+			got, err := hostfs.Enter(root, "sub")
 			if err != nil {
 				continue
 			}
@@ -170,7 +171,7 @@ func TestOverwritingIsARename(t *testing.T) {
 			}))
 		return r
 	})
-	collect(t, list(half), Options{Dir: dir})
+	collect(t, list(half), Options{Dir: at(t, dir)})
 	if b, _ := io.ReadAll(old); string(b) != "old" {
 		t.Errorf("the old file was written to: %q", b)
 	}
@@ -190,7 +191,7 @@ func TestModes(t *testing.T) {
 		for _, find := range []func(io.Reader) (bool, error){nil, find} {
 			f := file("sub/a", "x")
 			f.Mode = mode
-			collect(t, list(f), Options{Dir: dir, Secret: find})
+			collect(t, list(f), Options{Dir: at(t, dir), Secret: find})
 			info, err := os.Stat(filepath.Join(dir, "sub/a"))
 			must(t, err)
 			if info.Mode() != want {
@@ -206,7 +207,7 @@ func TestModes(t *testing.T) {
 		}
 	}
 	syscall.Umask(0o077)
-	collect(t, list(file("private", "x")), Options{Dir: dir})
+	collect(t, list(file("private", "x")), Options{Dir: at(t, dir)})
 	info, err := os.Stat(filepath.Join(dir, "private"))
 	must(t, err)
 	if info.Mode() != 0o600 {
@@ -217,8 +218,8 @@ func TestModes(t *testing.T) {
 // A list that tells of other files than those saved now is worse than none.
 func TestOldSumsAreRemoved(t *testing.T) {
 	dir := t.TempDir()
-	collect(t, list(file("a", "1")), Options{Dir: dir})
-	m := collect(t, list(), Options{Dir: dir})
+	collect(t, list(file("a", "1")), Options{Dir: at(t, dir)})
+	m := collect(t, list(), Options{Dir: at(t, dir)})
 	if m.Artifacts == nil || len(m.Artifacts) != 0 {
 		t.Errorf("got %#v, want an empty list", m.Artifacts)
 	}
@@ -228,13 +229,13 @@ func TestOldSumsAreRemoved(t *testing.T) {
 func TestUnusableDir(t *testing.T) {
 	dir, _ := prepared(t)
 	for _, name := range []string{"plain", "plain/x", "loop"} {
-		if _, err := Collect(t.Context(), list(), Options{Dir: filepath.Join(dir, name)}); err == nil {
+		if _, err := Collect(t.Context(), list(), Options{Dir: at(t, filepath.Join(dir, name))}); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
 	}
 	must(t, os.Remove(filepath.Join(dir, "SHA256SUMS")))
 	must(t, os.MkdirAll(filepath.Join(dir, "SHA256SUMS", "x"), 0o755))
-	if _, err := Collect(t.Context(), list(), Options{Dir: dir}); !errors.Is(err, syscall.ENOTEMPTY) {
+	if _, err := Collect(t.Context(), list(), Options{Dir: at(t, dir)}); !errors.Is(err, syscall.ENOTEMPTY) {
 		t.Errorf("SHA256SUMS is a directory: got %v", err)
 	}
 }

@@ -89,14 +89,14 @@ func TestVerifyWhatWasCollected(t *testing.T) {
 	for _, name := range hostile {
 		files = append(files, file(name, "content of "+name))
 	}
-	m := collect(t, list(files...), Options{Dir: dir})
+	m := collect(t, list(files...), Options{Dir: at(t, dir)})
 	r := sampleReceipt()
 	r.Artifacts = m.Artifacts
 	e, err := r.Sign(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := SaveReceipt(dir, e); err != nil {
+	if err := saveReceipt(t, dir, e); err != nil {
 		t.Fatal(err)
 	}
 	check := func() []Problem {

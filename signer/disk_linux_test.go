@@ -46,7 +46,7 @@ func TestFullDisk(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(dir, "big"), []byte("old"), 0o600))
 			must(t, os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte("old"), 0o600))
 
-			o := Options{Dir: dir}
+			o := Options{Dir: at(t, dir)}
 			if name != "straight" {
 				o.Secret = find
 			}

@@ -239,9 +239,9 @@ func TestSaveReceipt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Dir: dir}
+	o := Options{Dir: at(t, dir)}
 	collect(t, list(file("a.txt", "a")), o)
-	if err := SaveReceipt(dir, first); err != nil {
+	if err := saveReceipt(t, dir, first); err != nil {
 		t.Fatal(err)
 	}
 	text, _ := json.Marshal(first)
@@ -255,7 +255,7 @@ func TestSaveReceipt(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, ReceiptName), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := SaveReceipt(dir, first); err == nil || !strings.Contains(err.Error(), ReceiptName) {
+	if err := saveReceipt(t, dir, first); err == nil || !strings.Contains(err.Error(), ReceiptName) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func TestSecretNeverReachesTheDirectory(t *testing.T) {
 		"failed":      {Secret: func(io.Reader) (bool, error) { return false, errors.New("boom " + secret) }, Redact: redact},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o.Dir = dir
+			o.Dir = at(t, dir)
 			m := collect(t, list(watched), o)
 			if len(m.Artifacts) != 1 || m.Artifacts[0].Withheld == "" || m.Artifacts[0].SHA256 != sum(content) {
 				t.Errorf("got %+v, want it withheld and hashed whole", m)
@@ -52,7 +52,7 @@ func TestSecretNeverReachesTheDirectory(t *testing.T) {
 func TestSearchThatReadsNothing(t *testing.T) {
 	dir := t.TempDir()
 	content := strings.Repeat("x", 2<<20)
-	m := collect(t, list(file("a", content)), Options{Dir: dir, Secret: func(io.Reader) (bool, error) { return false, nil }})
+	m := collect(t, list(file("a", content)), Options{Dir: at(t, dir), Secret: func(io.Reader) (bool, error) { return false, nil }})
 	if tree(t, dir)["a"] != content || m.Artifacts[0].SHA256 != sum(content) {
 		t.Error("the file is not whole")
 	}
@@ -61,7 +61,7 @@ func TestSearchThatReadsNothing(t *testing.T) {
 func TestSecretInName(t *testing.T) {
 	dir := t.TempDir()
 	src := list(file("b-"+secret, "1"), file("b-"+secret+"/x", "2"), file("a", "3"))
-	m := collect(t, src, Options{Dir: dir, Redact: redact})
+	m := collect(t, src, Options{Dir: at(t, dir), Redact: redact})
 	var names []string
 	for _, a := range m.Artifacts {
 		names = append(names, a.Name+": "+a.Withheld)

@@ -18,6 +18,7 @@ package signer
 import (
 	"context"
 	"io"
+	"os"
 )
 
 // Artifact is a file that a run left.
@@ -52,10 +53,9 @@ const (
 
 // Options configure Collect.
 type Options struct {
-	// Dir is the directory to save to, made when missing; "" saves nothing. Links in the path Dir
-	// itself are the caller's choice and followed, links below it never are.
-	Dir string
-	// Fresh says that nothing is in Dir yet: it is made when there is an artifact, and not before.
+	// Dir opens the directory to save to, which its caller closes after Collect; nil saves nothing. Links below it are never followed.
+	Dir func() (*os.Root, error)
+	// Fresh says that nothing is in the directory yet: Dir is called when there is an artifact, and not before.
 	Fresh bool
 	// MaxCount and MaxBytes cap the artifacts, all together; 0 is the default. They bound memory
 	// and time: reading ends at MaxBytes, and no more than MaxBytes again of inputs is compared.

@@ -30,7 +30,7 @@ func TestSumsAreReadBySha256sum(t *testing.T) {
 	for _, name := range hostile {
 		files = append(files, file(name, "content of "+name))
 	}
-	m := collect(t, list(files...), Options{Dir: dir})
+	m := collect(t, list(files...), Options{Dir: at(t, dir)})
 	for _, a := range m.Artifacts {
 		if a.Withheld != "" {
 			t.Errorf("%q is withheld: %s", a.Name, a.Withheld)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -65,8 +66,8 @@ func (p commands) value(word string) (json.RawMessage, error) {
 	if path, ok := strings.CutPrefix(word, "@"); ok {
 		from = path
 		var f *os.File
-		if f, err = os.Open(path); err != nil {
-			return nil, exit.Usage("check the spelling; the path starts at the current directory", "%v", err)
+		if f, _, err = hostfs.Open(path); err != nil {
+			return nil, command.NotThere("check the spelling; the path starts at the current directory", "", err)
 		}
 		defer f.Close()
 		text, err = io.ReadAll(io.LimitReader(f, maxValue+1))

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -113,6 +113,14 @@ func (p commands) cell(c *cli.Context, words []string) (cell control.Cell, err e
 // through runs a cell. The end of ctx interrupts it, and what it still has to say is waited for. Its output goes to the
 // screen as it comes, or in silence into the result alone.
 func (p commands) through(ctx context.Context, client *control.Client, id string, cell control.Cell, s *pane, silent bool) (pipeline.Result, error) {
+	var dir *hostfs.Dir // opened before the code runs, and made when there is something to save
+	if cell.Artifacts != "" {
+		var err error
+		if dir, err = hostfs.FindDir(cell.Artifacts); err != nil {
+			return pipeline.Result{}, command.NotThere("name a directory that can be written", "--artifacts", err)
+		}
+		defer dir.Close()
+	}
 	var run atomic.Value
 	cut, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer leave(nil)
@@ -147,8 +155,8 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 	}
 	res, err := client.Exec(cut, id, cell, w)
 	res.Stdout, res.Stderr, res.Displays = string(output[0]), string(output[1]), displays
-	if err == nil && cell.Artifacts != "" {
-		err = savePictures(cell.Artifacts, res)
+	if err == nil && dir != nil {
+		err = savePictures(dir, res)
 	}
 	if !silent && err == nil {
 		err = p.showCell(res, s, cell.Artifacts)
@@ -257,7 +265,7 @@ func inText(b kernel.Bundle, saved string) string {
 var pictures = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
 
 // savePictures saves the pictures of a cell as new files, whose names begin with the run's id.
-func savePictures(dir string, res pipeline.Result) error {
+func savePictures(dir *hostfs.Dir, res pipeline.Result) error {
 	n := 0
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
 		for _, kind := range slices.Sorted(maps.Keys(b)) {
@@ -273,8 +281,11 @@ func savePictures(dir string, res pipeline.Result) error {
 				}
 			}
 			n++
-			name := filepath.Join(dir, fmt.Sprintf("%s-%d%s", res.ID, n, extension))
-			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+			root, err := dir.Open()
+			if err != nil {
+				return fmt.Errorf("save a picture: %w", err)
+			}
+			f, err := root.OpenFile(fmt.Sprintf("%s-%d%s", res.ID, n, extension), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 			if err != nil {
 				return fmt.Errorf("save a picture: %w", err)
 			}

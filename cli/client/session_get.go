@@ -3,6 +3,7 @@ package client
 import (
 	"archive/tar"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -92,7 +94,7 @@ type saving struct {
 }
 
 // save writes content into a new directory beside its place, and moves it there when it is whole.
-func (s *saving) save(content io.Reader, isTar bool, dir, base string) error {
+func (s *saving) save(content io.Reader, isTar bool, to, base string) error {
 	name, err := filepath.Localize(strings.Trim(base, "/"))
 	if base == "/" {
 		name, err = "root", nil
@@ -100,25 +102,22 @@ func (s *saving) save(content io.Reader, isTar bool, dir, base string) error {
 	if err != nil {
 		return exit.Fail("move it in the session", "no file can be called %s here", terminal.Visible(base))
 	}
-	s.path = filepath.Join(dir, name)
-	taken := func() error {
-		if _, err := os.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
-			return exit.Fail("name a directory without it", "%s is there already", terminal.Visible(s.path))
-		}
-		return nil
-	}
-	if err := taken(); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return exit.Fail("name a directory that can be written", "%v", err)
-	}
-	temp, err := os.MkdirTemp(dir, ".session-get-*")
+	s.path = filepath.Join(to, name)
+	taken := exit.Fail("name a directory without it", "%s is there already", terminal.Visible(s.path))
+	dir, err := hostfs.MakeDir(to)
 	if err != nil {
+		return command.NotThere("name a directory that can be written", "", err)
+	}
+	defer dir.Close()
+	if _, err := dir.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return taken
+	}
+	temp := ".session-get-" + rand.Text()
+	if err := dir.Mkdir(temp, 0o700); err != nil {
 		return exit.Fail("name a directory that can be written", "%v", err)
 	}
-	defer os.RemoveAll(temp)
-	root, err := os.OpenRoot(temp)
+	defer dir.RemoveAll(temp)
+	root, err := hostfs.Enter(dir, temp)
 	if err != nil {
 		return err
 	}
@@ -132,18 +131,21 @@ func (s *saving) save(content io.Reader, isTar bool, dir, base string) error {
 	if err == nil {
 		_, err = io.Copy(io.Discard, io.LimitReader(content, 1<<20)) // whose end says whether it is what was sent
 	}
-	if err == nil {
-		err = taken()
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if isTar {
-		err = os.Chmod(temp, 0o755)
-	} else {
+	case isTar:
+		err = root.Chmod(".", 0o755)
+	default:
 		temp = filepath.Join(temp, "content")
 	}
-	return errors.Join(err, os.Rename(temp, s.path))
+	if err == nil {
+		err = hostfs.RenameNew(dir, temp, name)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return taken
+	}
+	return err
 }
 
 func (s *saving) unpack(root *os.Root, content io.Reader) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -58,12 +59,12 @@ func (p commands) sessionPut(c *cli.Context) error {
 		return exit.Usage("sandboxmcp session put --help", "put needs a FILE or a DIR")
 	}
 	to := append(words, "")[1]
-	source, err := filepath.Abs(words[0])
-	if err == nil {
-		_, err = os.Stat(source)
+	source, err := hostfs.Resolve(words[0])
+	if errors.Is(err, fs.ErrNotExist) {
+		return exit.Usage("check the spelling; the path starts at the current directory", "%v", err)
 	}
 	if err != nil {
-		return exit.Usage("check the spelling; the path starts at the current directory", "%v", err)
+		return command.NotThere("", "", err)
 	}
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		k := &packing{sum: sha256.New()}
@@ -100,25 +101,19 @@ type packing struct {
 // pack writes source under its own name. What becomes shorter meanwhile is an error.
 func (k *packing) pack(ctx context.Context, w io.Writer, source string) error {
 	base := filepath.Base(source)
-	source, err := filepath.EvalSymlinks(source) // a link that a person names is what it leads to
-	if err != nil {
-		return err
-	}
-	if info, err := os.Stat(source); err != nil {
-		return err
-	} else if !info.IsDir() {
-		root, err := os.OpenRoot(filepath.Dir(source))
+	root, err := hostfs.OpenDir(source)
+	if errors.Is(err, syscall.ENOTDIR) {
+		root, name, err := hostfs.Parent(source)
 		if err != nil {
 			return err
 		}
 		defer root.Close()
 		k.out = tar.NewWriter(w)
-		if err = k.file(root, filepath.Base(source), base, k.sum); err == nil && k.leftOut > 0 {
+		if err = k.file(root, name, base, k.sum); err == nil && k.leftOut > 0 {
 			err = exit.Usage("name a file or a directory", "%s is neither a file nor a directory", terminal.Visible(source))
 		}
 		return errors.Join(err, k.out.Close())
 	}
-	root, err := os.OpenRoot(source)
 	if err != nil {
 		return err
 	}

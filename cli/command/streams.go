@@ -18,8 +18,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // Streams are the standard streams of one invocation.
@@ -103,16 +105,31 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 		w := bufio.NewWriterSize(s.Out, 1<<16)
 		return cmp.Or(f(w), w.Flush())
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	dir, name, err := hostfs.Parent(path)
 	if err != nil {
-		return exit.Fail("give the name of a new file", "%v", err)
+		return NotThere("give the name of a new file", "", err)
+	}
+	defer dir.Close()
+	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return exit.Fail("give the name of a new file", "open %s: %v", terminal.Visible(path), signer.Bare(err))
 	}
 	w := bufio.NewWriterSize(file, 1<<16)
 	err = f(w)
 	if err := errors.Join(err, w.Flush(), file.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
+		return errors.Join(err, dir.Remove(name))
 	}
 	return nil
+}
+
+// NotThere returns the error of package hostfs for a path that was typed, with the flag before it: hint says what to do, unless a link is in
+// the way.
+func NotThere(hint, flag string, err error) error {
+	text := strings.TrimLeft(flag+": "+err.Error(), ": ")
+	if link, is := errors.AsType[*hostfs.Link](err); is {
+		return exit.Usage("if it is meant, name what it leads to: "+strings.TrimLeft(flag+" ", " ")+terminal.Visible(link.To), "%s", text)
+	}
+	return exit.Fail(hint, "%s", text)
 }
 
 // Output writes to where our own output goes, and keeps its first error: ErrNoReader when nobody reads it any more, as after head(1).

@@ -17,6 +17,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
@@ -52,9 +54,11 @@ func (p commands) fetchOne(c *cli.Context, left *leftovers, name string) error {
 		return errors.Join(write(screen), screen.Close())
 	}
 	if info, err := os.Stat(out); err == nil && info.IsDir() || strings.HasSuffix(out, "/") {
-		if err := os.MkdirAll(out, 0o777); err != nil {
-			return exit.Fail("name a directory that can be written", "%v", err)
+		dir, err := hostfs.MakeDir(out)
+		if err != nil {
+			return command.NotThere("name a directory that can be written", "--out", err)
 		}
+		dir.Close()
 		out = filepath.Join(out, base)
 	}
 	if err := p.WriteOutAs(out, 0o644, write); err != nil {
@@ -142,12 +146,9 @@ func (p commands) fetchAll(c *cli.Context, left *leftovers) error {
 		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "--json lists, and --out saves: one at a time")
 	}
 	dir := c.String("out")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return exit.Fail("name a directory that can be written", "%v", err)
-	}
-	root, err := os.OpenRoot(dir) // the names are the program's: none leads out of the directory
+	root, err := hostfs.MakeDir(dir) // the names are the program's: none leads out of the directory
 	if err != nil {
-		return err
+		return command.NotThere("name a directory that can be written", "--out", err)
 	}
 	defer root.Close()
 	saved, withheldFiles := 0, 0
@@ -194,18 +195,22 @@ func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 	if err != nil {
 		return exit.Fail("fetch it by its NAME with --out FILE", "no file can be called %s here", terminal.Visible(name))
 	}
-	if err := root.MkdirAll(filepath.Dir(local), 0o777); err != nil {
-		return err
+	parts := strings.Split(name, "/")
+	dir, err := hostfs.Enter(root, parts[:len(parts)-1]...)
+	if err != nil {
+		return exit.Fail("name another directory", "make the directory of %s: %v", terminal.Visible(local), err)
 	}
-	f, err := root.OpenFile(local, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	defer dir.Close()
+	base := filepath.Base(local)
+	f, err := dir.OpenFile(base, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return exit.Fail("name a directory without it", "%s is there already", terminal.Visible(filepath.Join(root.Name(), local)))
+		return exit.Fail("name a directory without it", "%s is there already", terminal.Visible(local))
 	}
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(write(f), f.Close()); err != nil {
-		return errors.Join(err, root.Remove(local))
+		return errors.Join(err, dir.Remove(base))
 	}
 	return nil
 }

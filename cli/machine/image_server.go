@@ -1,17 +1,19 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/image"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -86,26 +88,17 @@ func (p commands) saveServer(c *cli.Context) (err error) {
 	if name == "" {
 		name = image.Name("", serverImage)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".sandboxmcp-image-*")
+	dir, base, err := hostfs.Parent(file)
 	if err != nil {
-		return fmt.Errorf("write the image: %w", err)
+		return command.NotThere("name a file in a directory that can be written", "--output", err)
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if err = s.Save(f, name); err == nil {
-		err = f.Sync()
-	}
-	size, _ := f.Seek(0, io.SeekCurrent)
-	if err == nil {
-		err = f.Close()
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
+	defer dir.Close()
+	size := int64(0)
+	if err := hostfs.Replace(dir, base, 0o644, func(f *os.File) error {
+		err := s.Save(f, name)
+		size, _ = f.Seek(0, io.SeekCurrent)
+		return cmp.Or(err, f.Sync())
+	}); err != nil {
 		return fmt.Errorf("write the image to %s: %w", terminal.Visible(file), err)
 	}
 	_, err = fmt.Fprintf(p.Out, "%s has %s for %s, %s\n", terminal.Visible(file), name, s.Arch, megas(size))

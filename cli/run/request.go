@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
@@ -257,7 +258,10 @@ func hostInputs(c *cli.Context, r *pipeline.Request, file string) error {
 
 // within returns where in the directory dir the file lies, "" if it does not.
 func within(dir, file string) string {
-	abs, err := existing("", file)
+	abs, err := filepath.Abs(file)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
 	if err != nil || file == "-" || file == "" {
 		return ""
 	}
@@ -298,34 +302,24 @@ func parseInput(path string) (pipeline.Input, error) {
 	return in, err
 }
 
-// existing returns the real, absolute path of something that is there.
+// existing returns the absolute path, without links, of something that is there. A link that a program may have left is refused: what it
+// leads to would be shown, or copied, to the next.
 func existing(flag, path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err == nil {
-		abs, err = filepath.EvalSymlinks(abs)
-	}
+	abs, err := hostfs.Resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", exit.Usage("check the spelling; the path starts at the current directory", "%s %s: there is no such file or directory", flag, terminal.Visible(path))
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", flag, path, err)
+		return "", command.NotThere("", flag, err)
 	}
 	return abs, nil
 }
 
-// ArtifactsDir makes the directory of --artifacts and returns its absolute path; "" is none. It is made before the run: that
-// it can't be must not show only after a long one.
+// ArtifactsDir returns the absolute path of the directory of --artifacts; "" is none. The run opens and makes it.
 func ArtifactsDir(c *cli.Context) (string, error) {
 	dir := c.String("artifacts")
 	if dir == "" {
 		return "", nil
 	}
-	path, err := filepath.Abs(dir)
-	if err == nil {
-		err = os.MkdirAll(path, 0o777)
-	}
-	if err != nil {
-		return "", exit.Usage("name a directory that can be written", "--artifacts %s: %v", dir, err)
-	}
-	return path, nil
+	return hostfs.Abs(dir)
 }

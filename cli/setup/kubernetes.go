@@ -4,13 +4,12 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -79,14 +78,24 @@ resources:
 
 // kustomize writes the objects to a directory that is not there yet: another may have been edited.
 func (p commands) kustomize(dir, text string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return exit.Fail("--kustomize NEW-DIRECTORY", "make the directory: %v", err)
+	above, name, err := hostfs.Parent(dir)
+	if err != nil {
+		return command.NotThere("--kustomize NEW-DIRECTORY", "--kustomize", err)
 	}
+	defer above.Close()
+	if err := above.Mkdir(name, 0o755); err != nil {
+		return exit.Fail("--kustomize NEW-DIRECTORY", "make the directory %s: %v", terminal.Visible(dir), err)
+	}
+	made, err := hostfs.Enter(above, name)
+	if err != nil {
+		return err
+	}
+	defer made.Close()
 	for name, content := range map[string]string{"sandboxmcp.yaml": text, "kustomization.yaml": kustomization} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+		if err := made.WriteFile(name, []byte(content), 0o644); err != nil {
 			return fmt.Errorf("write the objects: %w", err)
 		}
 	}
-	_, err := fmt.Fprintf(p.Out, "kubectl apply -k %s\n", terminal.Visible(dir))
+	_, err = fmt.Fprintf(p.Out, "kubectl apply -k %s\n", terminal.Visible(dir))
 	return err
 }

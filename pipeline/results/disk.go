@@ -2,7 +2,6 @@ package results
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -21,8 +21,6 @@ const (
 	stdoutName   = "stdout"
 	stderrName   = "stderr"
 	filesName    = "files"
-
-	tempPrefix = ".new-"
 )
 
 // metadata describes a run's directory, without what may be large. Names are any bytes, which
@@ -152,24 +150,11 @@ func writeRun(ctx context.Context, dir *os.Root, r Record) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if err := replace(root, f.name, f.data); err != nil {
+		if err := hostfs.Replace(root, f.name, 0o600, func(to *os.File) error { _, err := to.Write(f.data); return err }); err != nil {
 			return fmt.Errorf("write its %s: %w", f.name, signer.Bare(err))
 		}
 	}
 	return nil
-}
-
-// replace writes a file that appears whole or not at all.
-func replace(root *os.Root, name string, data []byte) error {
-	temp := tempPrefix + rand.Text()
-	err := root.WriteFile(temp, data, 0o600)
-	if err == nil {
-		err = root.Rename(temp, name)
-	}
-	if err != nil {
-		_ = root.Remove(temp)
-	}
-	return err
 }
 
 // readMetadata returns what a run's directory says about itself. What is too old counts as gone, also before

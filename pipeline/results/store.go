@@ -98,8 +98,19 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// ArtifactDir returns where the artifacts of a run are to be saved before the run is stored. It
-// makes nothing, and returns "", which saves nothing, for what is no ULID.
+// OpenArtifacts makes and opens the directory in which the artifacts of a run are to be saved before the run is stored. The caller closes it.
+func (s *Store) OpenArtifacts(id string) (*os.Root, error) {
+	dir := s.ArtifactDir(id)
+	if dir == "" {
+		return nil, fmt.Errorf("%.40q is not a run's id", id)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(dir)
+}
+
+// ArtifactDir returns where the artifacts of a run are. It makes nothing, and returns "" for what is no ULID.
 func (s *Store) ArtifactDir(id string) string {
 	id, err := parse(id)
 	if err != nil {

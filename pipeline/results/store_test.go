@@ -255,7 +255,7 @@ func TestPrivate(t *testing.T) {
 			t.Errorf("%q: %v, %v, want mode %v", name, info.Mode(), err, want)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, r.ID, tempPrefix+"*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(dir, r.ID, ".sandboxmcp-*")); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
 }

@@ -1,0 +1,50 @@
+//go:build !linux
+
+package hostfs
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+)
+
+// handle is a directory on the way, which has to be readable here.
+type handle struct{ *os.Root }
+
+func openTop(name string) (handle, error) {
+	top, err := os.OpenRoot(name)
+	return handle{top}, err
+}
+
+// step opens the directory elem, or returns where the link elem leads to. Anything else is syscall.ENOTDIR.
+func (h handle) step(elem string) (next handle, to string, err error) {
+	info, err := h.Lstat(elem)
+	switch {
+	case err != nil:
+		return next, "", err
+	case info.Mode()&fs.ModeSymlink != 0:
+		to, err = h.Readlink(elem)
+		return next, to, err
+	case !info.IsDir():
+		return next, "", syscall.ENOTDIR
+	}
+	next.Root, err = enter(h.Root, elem, info)
+	return next, "", err
+}
+
+// trusted reports whether no program can have put a link into the directory; top says that it is the root directory.
+func (h handle) trusted(top bool) bool {
+	info, err := h.Stat(".")
+	if err != nil || top && !statefile.Modes {
+		return err == nil
+	}
+	uid, known := statefile.Owner(info)
+	return known && uid == 0 && info.Mode().Perm()&0o022 == 0 && (top || os.Geteuid() != 0)
+}
+
+func (h handle) root(string) (*os.Root, error) { return h.OpenRoot(".") }
+
+// writable returns an error for a directory in which nothing can be made, where that is known before.
+func writable(*os.Root) error { return nil }
