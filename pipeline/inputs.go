@@ -157,7 +157,7 @@ func (p *placer) file(f *os.File, info fs.FileInfo, err error, to string) error 
 // badInput refuses an input that can't be opened.
 func badInput(err error) error {
 	if link, is := errors.AsType[*hostfs.Link](err); is {
-		return refuse(StageValidate, "input: "+err.Error(), "name what it leads to: ", remedy.Input.With(link.To))
+		return refuse(StageValidate, "input: "+err.Error(), "if it is meant, name what it leads to: ", remedy.Input.With(link.To))
 	}
 	return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
 }

@@ -20,7 +20,7 @@ func (r *run) findArtifacts(name string) (*hostfs.Dir, error) {
 	}
 	d, err := hostfs.FindDir(name)
 	if link, is := errors.AsType[*hostfs.Link](err); is {
-		return nil, refuse(StageValidate, "the directory for artifacts: "+err.Error(), "name what it leads to: ", remedy.Artifacts.With(link.To))
+		return nil, refuse(StageValidate, "the directory for artifacts: "+err.Error(), "if it is meant, name what it leads to: ", remedy.Artifacts.With(link.To))
 	}
 	if err != nil {
 		return nil, refuse(StageValidate, fmt.Sprintf("the directory for artifacts: %v", err), "name a directory that can be written with ", remedy.Artifacts)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"runtime"
+	"syscall"
 )
 
 // Replace gives a new file, which write fills, the name in dir: a reader sees the old file or the new one, whole. Whatever else had the name,
@@ -28,33 +28,28 @@ func Replace(dir *os.Root, name string, mode fs.FileMode, write func(*os.File) e
 }
 
 // RenameNew gives the file or directory old the name in dir that nothing has: fs.ErrExist is its error where something has, and that stays.
-// A directory takes the place of an empty one of ours, for which rename(2) takes no other; so does a file where there are no hard links.
+// A directory never takes the place of anything but an empty one, by rename(2); a file gets the name by a hard link, and where there are none
+// in the place of an empty file of ours.
 func RenameNew(dir *os.Root, old, name string) error {
 	info, err := dir.Lstat(old)
 	if err != nil {
 		return err
 	}
 	if info.IsDir() {
-		if err := dir.Mkdir(name, 0o700); err != nil {
-			return err
+		if err = dir.Rename(old, name); errors.Is(err, syscall.ENOTDIR) {
+			err = fs.ErrExist
 		}
-	} else if err := dir.Link(old, name); err == nil {
+		return err
+	}
+	if err = dir.Link(old, name); err == nil {
 		return dir.Remove(old)
-	} else if errors.Is(err, fs.ErrExist) {
-		return err
-	} else if f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-		return err
-	} else if err := f.Close(); err != nil {
+	}
+	if errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if info.IsDir() && runtime.GOOS == "windows" { // where a directory takes no other's place
-		err = dir.Remove(name)
-	}
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
-		err = dir.Rename(old, name)
-	}
-	if err != nil && info.IsDir() {
-		_ = dir.Remove(name)
+		err = errors.Join(f.Close(), dir.Rename(old, name))
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -113,7 +114,7 @@ func clientFile(c *cli.Context, client Client) (string, error) {
 		}
 		return filepath.Abs(path)
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err := hostfs.Abs(dir)
 	if err != nil {
 		return "", err
 	}
@@ -123,6 +124,9 @@ func clientFile(c *cli.Context, client Client) (string, error) {
 	path, err := client.ProjectFile(dir)
 	if err != nil {
 		return "", exit.Fail("sandboxmcp setup "+client.Name, "%v", err)
+	}
+	if _, err := hostfs.Resolve(path); errors.As(err, new(*hostfs.Link)) { // programs work in projects
+		return "", command.NotThere("", "--project", err)
 	}
 	return path, nil
 }

@@ -168,7 +168,7 @@ func isOutside(err error) bool {
 	return errors.As(err, &d) && d.Outside
 }
 
-// A root that a person approved leads through no link, one of the configuration may.
+// A root leads through no link that a program may have left, also one of the configuration.
 func TestLinkedRoot(t *testing.T) {
 	p := newPlace(t)
 	link := filepath.Dir(p.root) + "/link"
@@ -177,14 +177,19 @@ func TestLinkedRoot(t *testing.T) {
 	}
 	for _, exact := range []bool{false, true} {
 		a := Access{Roots: []Root{{Path: link, Exact: exact}}, Guard: p.Guard, MaxBytes: 100}
-		_, err := a.Read(t.Context(), link+"/a.txt")
-		if (err == nil) == exact {
-			t.Errorf("exact %v: %v", exact, err)
+		for _, name := range []string{link + "/a.txt", p.root + "/a.txt"} {
+			if text, err := a.Read(t.Context(), name); err == nil {
+				t.Errorf("exact %v: %s was read: %q", exact, name, text)
+			}
 		}
 	}
-	a := Access{Roots: []Root{{Path: link}}, Guard: p.Guard, MaxBytes: 100}
-	if _, err := a.Read(t.Context(), p.root+"/a.txt"); err != nil {
-		t.Errorf("by the name that the link stands for: %v", err)
+	if to, err := os.Readlink("/bin"); err == nil {
+		a := Access{Roots: []Root{{Path: "/bin"}}, Guard: p.Guard, MaxBytes: 10 << 20}
+		for _, name := range []string{"/bin/true", filepath.Join("/", to, "true")} {
+			if _, err := a.Read(t.Context(), name); err != nil {
+				t.Errorf("a link of the system: %v", err)
+			}
+		}
 	}
 }
 

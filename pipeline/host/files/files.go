@@ -4,7 +4,7 @@
 //   - The directory is opened once, and what lies below it by openat2 with RESOLVE_BENEATH: no "..", absolute link
 //     or magic link leads out. No link below it is followed at all, also none that stays inside: what is named is
 //     what is opened, judged and recorded. A link in the name of the directory itself is followed if the
-//     operator's configuration has it, and not if it is in an approval.
+//     operator's configuration has it and no program can have left it (see hostfs), and not if it is in an approval.
 //   - Only regular files are read and written, of file systems that keep files. Nothing else is so much as
 //     opened: a fifo can't hold us up, and no device notices.
 //   - Files of sandboxmcp's own are refused under every name: below a directory, by a bind mount, by a hard link.

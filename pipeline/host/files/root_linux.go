@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
@@ -108,11 +109,14 @@ func (r Root) open(name string) (*rootedPath, error) {
 
 // openPath opens the root itself.
 func (r Root) openPath() (*os.File, error) {
-	resolve := uint64(unix.RESOLVE_NO_MAGICLINKS)
-	if r.Exact {
-		resolve |= unix.RESOLVE_NO_SYMLINKS
+	name := r.Path
+	if !r.Exact {
+		var err error
+		if name, err = hostfs.Resolve(name); err != nil {
+			return nil, err
+		}
 	}
-	f, err := openPath(r.Path, 0, resolve)
+	f, err := openPath(name, 0, unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, errors.New("a link is in its name, which an approval does not follow: ask for the directory by its real name")
 	}

@@ -1,0 +1,282 @@
+//go:build unix
+
+package hostfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newPlace makes a directory that a program could write to, shown, beside one of a person's, home, that holds a file.
+func newPlace(t *testing.T) (shown, home string) {
+	t.Helper()
+	dir, err := Abs(t.TempDir())
+	must(t, err)
+	dir, err = filepath.EvalSymlinks(dir)
+	must(t, err)
+	shown, home = filepath.Join(dir, "shown"), filepath.Join(dir, "home")
+	must(t, errors.Join(os.MkdirAll(filepath.Join(shown, "real"), 0o755), os.Mkdir(home, 0o755)))
+	must(t, os.WriteFile(filepath.Join(home, "key"), []byte("keep"), 0o600))
+	return shown, home
+}
+
+func wantKept(t *testing.T, home string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(home, "key"))
+	entries, errDir := os.ReadDir(home)
+	if string(text) != "keep" || len(entries) != 1 || err != nil || errDir != nil {
+		t.Errorf("the other directory has %v, and its file %q, %v, %v", entries, text, err, errDir)
+	}
+}
+
+// TestLeftLinks tries each function by names that lead through links.
+func TestLeftLinks(t *testing.T) {
+	shown, home := newPlace(t)
+	for name, to := range map[string]string{"abs": home, "rel": "../home", "in": "real", "key": "../home/key", "loop": "loop", "none": "../home/new"} {
+		must(t, os.Symlink(to, filepath.Join(shown, name)))
+	}
+	t.Chdir(shown)
+	open := map[string]func(string) error{
+		"Resolve": func(name string) error { _, err := Resolve(name); return err },
+		"OpenDir": func(name string) error { _, err := OpenDir(name); return err },
+		"MakeDir": func(name string) error { _, err := MakeDir(name); return err },
+		"FindDir": func(name string) error { _, err := FindDir(name); return err },
+		"Open":    func(name string) error { _, _, err := Open(name); return err },
+		"Parent":  func(name string) error { _, _, err := Parent(name + "/x"); return err },
+	}
+	for what, open := range open {
+		for _, name := range []string{"abs", "rel", "in", "key", "loop", "none", "abs/key", "rel/new", "in/x", "real/../abs"} {
+			for _, name := range []string{name, filepath.Join(shown, name)} {
+				err := open(name)
+				link, is := errors.AsType[*Link](err)
+				if !is || filepath.Dir(link.Path) != shown || !filepath.IsAbs(link.To) {
+					t.Errorf("%s %s: got %v", what, name, err)
+				}
+			}
+		}
+	}
+	wantKept(t, home)
+}
+
+// TestNames opens what there is, by names of all forms, and refuses what is no directory or no file.
+func TestNames(t *testing.T) {
+	shown, home := newPlace(t)
+	must(t, syscall.Mkfifo(filepath.Join(shown, "fifo"), 0o600))
+	t.Chdir(filepath.Join(shown, "real"))
+	t.Setenv("PWD", "/")
+	for name, want := range map[string]string{
+		".": shown + "/real", "..": shown, "../../home": home, "../real/.": shown + "/real", home: home, home + "/../shown//real/": shown + "/real", "/": "/",
+		"../../home/key": home + "/key", "../fifo": shown + "/fifo",
+	} {
+		if got, err := Resolve(name); got != want || err != nil {
+			t.Errorf("%q: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+	for name, want := range map[string]error{
+		"new": fs.ErrNotExist, "new/x": fs.ErrNotExist, home + "/key": syscall.ENOTDIR, home + "/key/x": syscall.ENOTDIR, "../fifo": syscall.ENOTDIR,
+		"a\x00b": syscall.EINVAL, strings.Repeat("n", 300): syscall.ENAMETOOLONG,
+	} {
+		if _, err := OpenDir(name); !errors.Is(err, want) {
+			t.Errorf("directory %.20q: got %v, want %v", name, err, want)
+		}
+	}
+	for name, want := range map[string]string{"new": "no such file", ".": "is a directory", "../fifo": "a FIFO", "/dev/null": "a device", home + "/key/x": "not a directory"} {
+		if _, _, err := Open(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("file %q: got %v, want %q", name, err, want)
+		}
+	}
+	f, info, err := Open("../../home/key")
+	must(t, err)
+	defer f.Close()
+	if text, _ := io.ReadAll(f); string(text) != "keep" || info.Size() != 4 {
+		t.Errorf("got %q, %v", text, info)
+	}
+	for _, name := range []string{"", "/", "new/", home + "/"} {
+		if _, _, err := Parent(name); err == nil {
+			t.Errorf("Parent of %q: no error", name)
+		}
+	}
+}
+
+// TestFollowed has links in directories that no program can have written to.
+func TestFollowed(t *testing.T) {
+	for _, tt := range []struct {
+		uid  uint32
+		mode uint32
+		top  bool
+		want bool
+	}{
+		{0, 0o755, true, true}, {0, 0o777, true, false}, {0, 0o1777, true, false}, {0, 0o775, true, false}, {12345, 0o755, true, false},
+		{0, 0o755, false, os.Geteuid() != 0}, {12345, 0o755, false, false}, {0, 0o777, false, false},
+	} {
+		dir := t.TempDir()
+		if os.Geteuid() == 0 {
+			must(t, errors.Join(os.Chown(dir, int(tt.uid), 0)))
+		} else if tt.uid == 0 || tt.mode != 0o755 {
+			continue
+		}
+		must(t, syscall.Chmod(dir, tt.mode))
+		at, err := openTop(dir)
+		must(t, err)
+		if got := at.trusted(tt.top); got != tt.want {
+			t.Errorf("%+v: got %v", tt, got)
+		}
+		at.Close()
+	}
+	for _, name := range []string{"/bin", "/lib"} {
+		if to, err := os.Readlink(name); err == nil {
+			if got, err := Resolve(name); got != filepath.Join("/", to) || err != nil {
+				t.Errorf("%s: got %q, %v", name, got, err)
+			}
+		}
+	}
+}
+
+// TestSwappedLater has a program change the name while the directory is open: what is saved goes where the directory is.
+func TestSwappedLater(t *testing.T) {
+	shown, home := newPlace(t)
+	for name, swap := range map[string]func(out string){
+		"link":   func(out string) { must(t, errors.Join(os.Rename(out, out+".old"), os.Symlink(home, out))) },
+		"parent": func(string) { must(t, errors.Join(os.Rename(shown, shown+".old"), os.Symlink(home, shown))) },
+		"gone":   func(out string) { must(t, os.Remove(out)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(shown, name)
+			must(t, os.MkdirAll(out, 0o755))
+			d, err := FindDir(out)
+			must(t, err)
+			defer d.Close()
+			swap(out)
+			root, err := d.Open()
+			must(t, err)
+			err = Replace(root, "key", 0o600, func(f *os.File) error { _, err := f.WriteString("new"); return err })
+			if (err != nil) != (name == "gone") {
+				t.Error(err)
+			}
+			wantKept(t, home)
+			if name == "parent" {
+				must(t, errors.Join(os.Remove(shown), os.Rename(shown+".old", shown)))
+			}
+		})
+	}
+}
+
+// TestMissing makes what is missing when it is needed, and never through what was put there.
+func TestMissing(t *testing.T) {
+	shown, home := newPlace(t)
+	d, err := FindDir(filepath.Join(shown, "new/deep"))
+	must(t, err)
+	if d.Last() != shown || d.Path != shown+"/new/deep" {
+		t.Errorf("got %+v", d)
+	}
+	if entries, _ := os.ReadDir(shown); len(entries) != 1 {
+		t.Errorf("to look has made %v", entries)
+	}
+	must(t, os.Symlink(home, filepath.Join(shown, "new")))
+	if _, err := d.Open(); !errors.Is(err, ErrNotDir) {
+		t.Errorf("through a link: %v", err)
+	}
+	must(t, errors.Join(os.Remove(filepath.Join(shown, "new")), syscall.Mkfifo(filepath.Join(shown, "new"), 0o600)))
+	if _, err := d.Open(); !errors.Is(err, ErrNotDir) {
+		t.Errorf("through a FIFO: %v", err)
+	}
+	must(t, os.Remove(filepath.Join(shown, "new")))
+	first, err := d.Open()
+	must(t, err)
+	if again, err := d.Open(); again != first || err != nil {
+		t.Errorf("a second call: %v, %v", again, err)
+	}
+	must(t, d.Close())
+	if info, err := os.Stat(shown + "/new/deep"); err != nil || !info.IsDir() {
+		t.Error(err)
+	}
+	if os.Geteuid() != 0 {
+		must(t, os.Chmod(home, 0o555))
+		if _, err := FindDir(filepath.Join(home, "new")); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("where nothing can be made: %v", err)
+		}
+		must(t, os.Chmod(home, 0o755))
+	}
+	wantKept(t, home)
+}
+
+// TestReplaced writes a file to names that have something.
+func TestReplaced(t *testing.T) {
+	shown, home := newPlace(t)
+	at := func(name string) string { return filepath.Join(shown, name) }
+	must(t, errors.Join(os.Symlink(home+"/key", at("link")), os.Symlink(home+"/new", at("dangling")), os.Link(home+"/key", at("hard")),
+		syscall.Mkfifo(at("fifo"), 0o600), os.WriteFile(at("file"), []byte("old"), 0o600)))
+	dir, err := OpenDir(shown)
+	must(t, err)
+	defer dir.Close()
+	write := func(f *os.File) error { _, err := f.WriteString("new"); return err }
+	for _, name := range []string{"link", "dangling", "hard", "fifo", "file", "none"} {
+		must(t, Replace(dir, name, 0o600, write))
+		if info, err := os.Lstat(at(name)); err != nil || !info.Mode().IsRegular() || info.Size() != 3 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	for _, name := range []string{"real", "../home/key", "none/x"} {
+		if err := Replace(dir, name, 0o600, write); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	failed := errors.New("failed")
+	if err := Replace(dir, "file", 0o600, func(*os.File) error { return failed }); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	entries, _ := os.ReadDir(shown)
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }) {
+		t.Errorf("left: %v", entries)
+	}
+	wantKept(t, home)
+}
+
+// TestRenameNew finds each name taken that has anything.
+func TestRenameNew(t *testing.T) {
+	shown, home := newPlace(t)
+	at := func(name string) string { return filepath.Join(shown, name) }
+	must(t, errors.Join(os.Symlink(home, at("link")), os.Symlink("nowhere", at("dangling")), syscall.Mkfifo(at("fifo"), 0o600), os.Mkdir(at("empty"), 0o755)))
+	dir, err := OpenDir(shown)
+	must(t, err)
+	defer dir.Close()
+	for _, old := range []string{"file", "dir"} {
+		if old == "file" {
+			must(t, os.WriteFile(at(old), []byte("new"), 0o600))
+		} else {
+			must(t, os.MkdirAll(at("dir/below"), 0o755))
+		}
+		for _, name := range []string{"link", "dangling", "fifo", "empty", "real"} {
+			before, _ := os.Lstat(at(name))
+			if err := RenameNew(dir, old, name); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("%s to %s: got %v", old, name, err)
+			}
+			if after, err := os.Lstat(at(name)); err != nil || !os.SameFile(before, after) {
+				t.Errorf("%s to %s: it was replaced, %v", old, name, err)
+			}
+		}
+		want, _ := os.Lstat(at(old))
+		must(t, RenameNew(dir, old, "new-"+old))
+		if got, err := os.Lstat(at("new-" + old)); err != nil || !os.SameFile(got, want) {
+			t.Errorf("%s: %v", old, err)
+		}
+		if _, err := os.Lstat(at(old)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", old, err)
+		}
+	}
+	wantKept(t, home)
+}
