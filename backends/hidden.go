@@ -18,9 +18,10 @@ type Cover struct {
 	Dir    bool // an empty, read-only directory; else an empty or unreadable file
 }
 
-// Hidden are files and directories of the host that no program may see, such as the server's keys, at their present places: with links
-// followed, by every mount that shows them, and under every other name of theirs, since what decides is device and inode. Copies, hard
-// links to files in a hidden directory and other file systems with the same content are not known.
+// Hidden are files and directories of the host that no program may see, such as the server's keys, at their present
+// places: with links followed, by every mount that shows them, and under every other name of theirs, since what decides
+// is device and inode. Copies, hard links to files in a hidden directory and other file systems with the same content
+// are not known.
 type Hidden struct {
 	names  []string // as configured
 	places []place  // present locations, none within another
@@ -75,7 +76,8 @@ func parents(name string) iter.Seq[string] {
 // same reports whether both are known, and one file.
 func same(a, b fs.FileInfo) bool { return a != nil && b != nil && os.SameFile(a, b) }
 
-// in returns the path of a place relative to the directory host that holds it, by its words or as the same directory; "" if it does not.
+// in returns the path of a place relative to the directory host that holds it, by its words or as the same directory;
+// "" if it does not.
 func (h Hidden) in(p place, host string, identity fs.FileInfo) string {
 	for dir := range parents(p.path) {
 		if dir == filepath.Clean(host) || same(h.above[dir], identity) {
@@ -143,7 +145,8 @@ func (h Hidden) Uncovered(spec Spec, why string) error {
 	return nil
 }
 
-// Holds returns the hidden place that a path of the host, whose links were followed, is or lies in; "" if there is none.
+// Holds returns the hidden place that a path of the host, whose links were followed, is or lies in; "" if there is
+// none.
 func (h Hidden) Holds(real string) string {
 	for _, p := range h.places {
 		if paths.Within(real, p.path) {
@@ -171,7 +174,8 @@ func (h Hidden) find(name string) string {
 	return ""
 }
 
-// Within returns a hidden place that is, or lies in, a directory of the host, whose links were followed; "" if none does.
+// Within returns a hidden place that is, or lies in, a directory of the host, whose links were followed; "" if none
+// does.
 func (h Hidden) Within(dir string) string {
 	info, _ := os.Stat(dir)
 	for _, p := range h.places {

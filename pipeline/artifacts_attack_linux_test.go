@@ -31,7 +31,8 @@ func attacked(t *testing.T) (shown, home string) {
 	return filepath.Join(dir, "shown"), filepath.Join(dir, "home")
 }
 
-// TestArtifactsSwapped has a program, which can write around the directory for its artifacts, change what is there before it ends.
+// TestArtifactsSwapped has a program, which can write around the directory for its artifacts, change what is there
+// before it ends.
 func TestArtifactsSwapped(t *testing.T) {
 	for name, tt := range map[string]struct {
 		dir, swap string
@@ -52,7 +53,8 @@ func TestArtifactsSwapped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			shown, _ := attacked(t)
-			res, err := newRig(t, nil).shell("echo -n pwned > key; cd '"+shown+"' || exit 9; "+tt.swap, func(q *Request) { q.Artifacts = filepath.Join(shown, tt.dir) })
+			code := "echo -n pwned > key; cd '" + shown + "' || exit 9; " + tt.swap
+			res, err := newRig(t, nil).shell(code, func(q *Request) { q.Artifacts = filepath.Join(shown, tt.dir) })
 			if err != nil || res.ExitCode != 0 {
 				t.Fatalf("%v, %q", err, res.Stderr)
 			}
@@ -104,7 +106,7 @@ func TestRefusedMakesNothing(t *testing.T) {
 	}{
 		"bad argument":    {nil, nil, func(q *Request) { q.Env = []string{"no value"} }},
 		"bad code":        {nil, nil, func(q *Request) { q.Language, q.Name, q.Code = "python", "script.py", []byte("def") }},
-		"above its cap":   {func(c *Config) { c.Caps = Bounds{Limits: backends.Limits{RAM: 64 << 20}} }, nil, func(q *Request) { q.Limits.RAM = 1 << 30 }},
+		"above its cap":   {func(c *Config) { c.Caps.RAM = 64 << 20 }, nil, func(q *Request) { q.Limits.RAM = 1 << 30 }},
 		"unknown backend": {nil, nil, func(q *Request) { q.Backend = "none" }},
 		"unknown layer":   {nil, nil, func(q *Request) { q.Require = []string{"none"} }},
 		"layer not there": {nil, func(r *rig) { r.backend.refuse = backends.Refuse("there is no landlock") }, nil},

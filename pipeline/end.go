@@ -134,8 +134,8 @@ func (r *run) withhold(ctx context.Context, err error) (Result, error) {
 	return res, failed
 }
 
-// unsave removes the artifacts that were saved in dir, if there is one. Those that were withheld never were: a file of such a name is the
-// user's own.
+// unsave removes the artifacts that were saved in dir, if there is one. Those that were withheld never were: a file of
+// such a name is the user's own.
 func unsave(dir *os.Root, artifacts []signer.Artifact) {
 	saved := false
 	for _, a := range artifacts {

@@ -12,10 +12,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// overlap refuses a run that could write, from inside, what we write or trust outside: the directory that its artifacts will be saved in, and
-// the operator's own files, such as the audit log. It could not read those either: where a directory above them is shown, read-only, the
-// backends cover them, and there is nothing to see in a mount of just them. Names of what is there are compared by device and inode, since a
-// mount or a link can show it elsewhere. saves is the directory for artifacts, or nil.
+// overlap refuses a run that could write, from inside, what we write or trust outside: the directory that its artifacts
+// will be saved in, and the operator's own files, such as the audit log. It could not read those either: where a
+// directory above them is shown, read-only, the backends cover them, and there is nothing to see in a mount of just
+// them. Names of what is there are compared by device and inode, since a mount or a link can show it elsewhere. saves
+// is the directory for artifacts, or nil.
 func (p *Pipeline) overlap(q Request, saves *hostfs.Dir) error {
 	mounts := slices.DeleteFunc(append(slices.Clone(q.Mounts), q.Workspace), func(m backends.Mount) bool { return m.Host == "" })
 	if len(mounts) == 0 && saves == nil {
@@ -25,7 +26,8 @@ func (p *Pipeline) overlap(q Request, saves *hostfs.Dir) error {
 	var there backends.Hidden
 	if saves != nil {
 		if ours := p.meets(own, saves.Path, true); ours != "" {
-			return refuse(StageValidate, fmt.Sprintf("the directory for artifacts, %s, holds, or lies in, %s, which is sandboxmcp's own", saves.Path, ours),
+			return refuse(StageValidate,
+				fmt.Sprintf("the directory for artifacts, %s, holds, or lies in, %s, which is sandboxmcp's own", saves.Path, ours),
 				"name another directory with ", remedy.Artifacts)
 		}
 		there = backends.Hide([]string{saves.Last()})
@@ -43,7 +45,8 @@ func (p *Pipeline) overlap(q Request, saves *hostfs.Dir) error {
 	return nil
 }
 
-// meets returns which of our own places, where own has those that are there, a path without links is or lies in, or if above is set holds.
+// meets returns which of our own places, where own has those that are there, a path without links is or lies in, or if
+// above is set holds.
 func (p *Pipeline) meets(own backends.Hidden, host string, above bool) string {
 	for _, ours := range p.cfg.Protected { // what is not there yet has no place
 		if ours = real(ours); paths.Within(host, ours) || above && paths.Within(ours, host) {

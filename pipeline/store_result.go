@@ -12,24 +12,28 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
-// findArtifacts opens the directory that a caller wants artifacts in, as far as it is there: whatever a program does then, they are saved
-// there. What is missing is made when there is something to save, so a run that is refused makes nothing.
+// findArtifacts opens the directory that a caller wants artifacts in, as far as it is there: whatever a program does
+// then, they are saved there. What is missing is made when there is something to save, so a run that is refused makes
+// nothing.
 func (r *run) findArtifacts(name string) (*hostfs.Dir, error) {
 	if name == "" {
 		return nil, nil
 	}
 	d, err := hostfs.FindDir(name)
 	if link, is := errors.AsType[*hostfs.Link](err); is {
-		return nil, refuse(StageValidate, "the directory for artifacts: "+err.Error(), "if it is meant, name what it leads to: ", remedy.Artifacts.With(link.To))
+		return nil, refuse(StageValidate, "the directory for artifacts: "+err.Error(),
+			"if it is meant, name what it leads to: ", remedy.Artifacts.With(link.To))
 	}
 	if err != nil {
-		return nil, refuse(StageValidate, fmt.Sprintf("the directory for artifacts: %v", err), "name a directory that can be written with ", remedy.Artifacts)
+		return nil, refuse(StageValidate, fmt.Sprintf("the directory for artifacts: %v", err),
+			"name a directory that can be written with ", remedy.Artifacts)
 	}
 	r.releases = append(r.releases, func() { d.Close() })
 	return d, nil
 }
 
-// artifactDir opens where a run's artifacts are saved: where its caller wants them, or in the result store. nil saves none.
+// artifactDir opens where a run's artifacts are saved: where its caller wants them, or in the result store. nil saves
+// none.
 func (e *execution) artifactDir() func() (*os.Root, error) {
 	switch {
 	case e.saves != nil:

@@ -53,7 +53,8 @@ const (
 
 // Options configure Collect.
 type Options struct {
-	// Dir opens the directory to save to, which its caller closes after Collect; nil saves nothing. Links below it are never followed.
+	// Dir opens the directory to save to, which its caller closes after Collect; nil saves nothing. Links below it are
+	// never followed.
 	Dir func() (*os.Root, error)
 	// Fresh says that nothing is in the directory yet: Dir is called when there is an artifact, and not before.
 	Fresh bool

@@ -76,8 +76,8 @@ func MakeDir(name string) (*os.Root, error) {
 	return d.Open()
 }
 
-// Enter opens the directory that parts lead to from dir, and makes what is missing of it, of mode 0755. No link is followed: one is
-// ErrNotDir. The caller closes what is returned.
+// Enter opens the directory that parts lead to from dir, and makes what is missing of it, of mode 0755. No link is
+// followed: one is ErrNotDir. The caller closes what is returned.
 func Enter(dir *os.Root, parts ...string) (*os.Root, error) {
 	at, err := dir.OpenRoot(".")
 	for _, elem := range parts {
@@ -107,9 +107,9 @@ func step(at *os.Root, elem string) (*os.Root, error) {
 	return enter(at, elem, want)
 }
 
-// enter opens the directory elem, which was looked at. OpenRoot follows links that stay in the root, and a link can take the directory's
-// place after the look: so what was opened must be the same. The "/." makes os open elem with O_DIRECTORY: without it, a FIFO in its place
-// blocks us for ever.
+// enter opens the directory elem, which was looked at. OpenRoot follows links that stay in the root, and a link can
+// take the directory's place after the look: so what was opened must be the same. The "/." makes os open elem with
+// O_DIRECTORY: without it, a FIFO in its place blocks us for ever.
 func enter(at *os.Root, elem string, want fs.FileInfo) (*os.Root, error) {
 	next, err := at.OpenRoot(elem + "/.")
 	if err != nil {

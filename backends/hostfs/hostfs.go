@@ -1,11 +1,14 @@
-// Package hostfs opens directories and files of this machine by names that people give, where programs may have been before.
+// Package hostfs opens directories and files of this machine by names that people give, where programs may have been
+// before.
 //
-// A program that was shown a directory with :rw can have left a link there, and one that still runs can put a link in the place of
-// anything there at any moment. So a name is walked by descriptors, one part at a time, and a link is followed only where no program
-// can have put it: see [Link]. What was opened stays what it is, wherever its name leads later, and all below it is reached by
-// os.Root, out of which nothing leads. Files appear under their names whole, by a rename: what was put at a name is never written to.
+// A program that was shown a directory with :rw can have left a link there, and one that still runs can put a link in
+// the place of anything there at any moment. So a name is walked by descriptors, one part at a time, and a link is
+// followed only where no program can have put it: see [Link]. What was opened stays what it is, wherever its name leads
+// later, and all below it is reached by os.Root, out of which nothing leads. Files appear under their names whole, by a
+// rename: what was put at a name is never written to.
 //
-// What it does not know: directories of root's that a run of root's had shown with :rw. A user who names a path below one trusts it.
+// What it does not know: directories of root's that a run of root's had shown with :rw. A user who names a path below
+// one trusts it.
 package hostfs
 
 import (
@@ -24,15 +27,17 @@ import (
 // maxLinks is how many links Linux follows in one name: path_resolution(7).
 const maxLinks = 40
 
-// Link is the error for a name that leads through a link which a program may have left. Links in the root directory are followed,
-// since nobody can be shown all of the host, and unless we are root those in directories of root's that only root may write to.
+// Link is the error for a name that leads through a link which a program may have left. Links in the root directory are
+// followed, since nobody can be shown all of the host, and unless we are root those in directories of root's that only
+// root may write to.
 type Link struct{ Path, To string }
 
 func (l *Link) Error() string {
-	return fmt.Sprintf("%q is a link, which a program may have left that could write there once", l.Path)
+	return fmt.Sprintf("%q is a link, and a program that could write there may have left it", l.Path)
 }
 
-// Abs returns the absolute path of name. A relative one starts where the kernel says that we are: $PWD may lead there through links.
+// Abs returns the absolute path of name. A relative one starts where the kernel says that we are: $PWD may lead there
+// through links.
 func Abs(name string) (string, error) {
 	if filepath.IsAbs(name) || runtime.GOOS == "windows" {
 		return filepath.Abs(name)
@@ -141,7 +146,8 @@ func OpenDir(name string) (*os.Root, error) {
 	return f.at.root(f.path)
 }
 
-// Parent opens the directory that name lies in, which the caller closes, and returns the last part of name, which need not be there.
+// Parent opens the directory that name lies in, which the caller closes, and returns the last part of name, which need
+// not be there.
 func Parent(name string) (dir *os.Root, base string, err error) {
 	path, err := Abs(name)
 	if err == nil && (path == filepath.Dir(path) || name == "" || os.IsPathSeparator(name[len(name)-1])) {

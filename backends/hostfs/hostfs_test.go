@@ -46,7 +46,9 @@ func wantKept(t *testing.T, home string) {
 // TestLeftLinks tries each function by names that lead through links.
 func TestLeftLinks(t *testing.T) {
 	shown, home := newPlace(t)
-	for name, to := range map[string]string{"abs": home, "rel": "../home", "in": "real", "key": "../home/key", "loop": "loop", "none": "../home/new"} {
+	for name, to := range map[string]string{
+		"abs": home, "rel": "../home", "in": "real", "key": "../home/key", "loop": "loop", "none": "../home/new",
+	} {
 		must(t, os.Symlink(to, filepath.Join(shown, name)))
 	}
 	t.Chdir(shown)
@@ -79,7 +81,8 @@ func TestNames(t *testing.T) {
 	t.Chdir(filepath.Join(shown, "real"))
 	t.Setenv("PWD", "/")
 	for name, want := range map[string]string{
-		".": shown + "/real", "..": shown, "../../home": home, "../real/.": shown + "/real", home: home, home + "/../shown//real/": shown + "/real", "/": "/",
+		".": shown + "/real", "..": shown, "../../home": home, "../real/.": shown + "/real", home: home,
+		home + "/../shown//real/": shown + "/real", "/": "/",
 		"../../home/key": home + "/key", "../fifo": shown + "/fifo",
 	} {
 		if got, err := Resolve(name); got != want || err != nil {
@@ -87,14 +90,17 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]error{
-		"new": fs.ErrNotExist, "new/x": fs.ErrNotExist, home + "/key": syscall.ENOTDIR, home + "/key/x": syscall.ENOTDIR, "../fifo": syscall.ENOTDIR,
+		"new": fs.ErrNotExist, "new/x": fs.ErrNotExist, "../fifo": syscall.ENOTDIR,
+		home + "/key": syscall.ENOTDIR, home + "/key/x": syscall.ENOTDIR,
 		"a\x00b": syscall.EINVAL, strings.Repeat("n", 300): syscall.ENAMETOOLONG,
 	} {
 		if _, err := OpenDir(name); !errors.Is(err, want) {
 			t.Errorf("directory %.20q: got %v, want %v", name, err, want)
 		}
 	}
-	for name, want := range map[string]string{"new": "no such file", ".": "is a directory", "../fifo": "a FIFO", "/dev/null": "a device", home + "/key/x": "not a directory"} {
+	for name, want := range map[string]string{
+		"new": "no such file", ".": "is a directory", "../fifo": "a FIFO", "/dev/null": "a device", home + "/key/x": "not a directory",
+	} {
 		if _, _, err := Open(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("file %q: got %v, want %q", name, err, want)
 		}
@@ -146,7 +152,8 @@ func TestFollowed(t *testing.T) {
 	}
 }
 
-// TestSwappedLater has a program change the name while the directory is open: what is saved goes where the directory is.
+// TestSwappedLater has a program change the name while the directory is open: what is saved goes where the directory
+// is.
 func TestSwappedLater(t *testing.T) {
 	shown, home := newPlace(t)
 	for name, swap := range map[string]func(out string){
@@ -250,7 +257,8 @@ func TestReplaced(t *testing.T) {
 func TestRenameNew(t *testing.T) {
 	shown, home := newPlace(t)
 	at := func(name string) string { return filepath.Join(shown, name) }
-	must(t, errors.Join(os.Symlink(home, at("link")), os.Symlink("nowhere", at("dangling")), syscall.Mkfifo(at("fifo"), 0o600), os.Mkdir(at("empty"), 0o755)))
+	must(t, errors.Join(os.Symlink(home, at("link")), os.Symlink("nowhere", at("dangling")), syscall.Mkfifo(at("fifo"), 0o600),
+		os.Mkdir(at("empty"), 0o755)))
 	dir, err := OpenDir(shown)
 	must(t, err)
 	defer dir.Close()

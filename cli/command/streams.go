@@ -122,8 +122,8 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 	return nil
 }
 
-// NotThere returns the error of package hostfs for a path that was typed, with the flag before it: hint says what to do, unless a link is in
-// the way.
+// NotThere returns the error of package hostfs for a path that was typed, with the flag before it: hint says what to
+// do, unless a link is in the way.
 func NotThere(hint, flag string, err error) error {
 	text := strings.TrimLeft(flag+": "+err.Error(), ": ")
 	if link, is := errors.AsType[*hostfs.Link](err); is {

@@ -302,8 +302,8 @@ func parseInput(path string) (pipeline.Input, error) {
 	return in, err
 }
 
-// existing returns the absolute path, without links, of something that is there. A link that a program may have left is refused: what it
-// leads to would be shown, or copied, to the next.
+// existing returns the absolute path, without links, of something that is there. A link that a program may have left is
+// refused: what it leads to would be shown, or copied, to the next.
 func existing(flag, path string) (string, error) {
 	abs, err := hostfs.Resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {

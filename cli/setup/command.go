@@ -126,7 +126,7 @@ func clientFile(c *cli.Context, client Client) (string, error) {
 		return "", exit.Fail("sandboxmcp setup "+client.Name, "%v", err)
 	}
 	if _, err := hostfs.Resolve(path); errors.As(err, new(*hostfs.Link)) { // programs work in projects
-		return "", command.NotThere("", "--project", err)
+		return "", exit.Usage("put the file itself there, or remove the link", "%v", err)
 	}
 	return path, nil
 }

@@ -98,7 +98,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// OpenArtifacts makes and opens the directory in which the artifacts of a run are to be saved before the run is stored. The caller closes it.
+// OpenArtifacts makes and opens the directory in which the artifacts of a run are to be saved before the run is stored.
+// The caller closes it.
 func (s *Store) OpenArtifacts(id string) (*os.Root, error) {
 	dir := s.ArtifactDir(id)
 	if dir == "" {
