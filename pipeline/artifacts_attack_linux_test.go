@@ -105,7 +105,7 @@ func TestRefusedMakesNothing(t *testing.T) {
 		request func(*Request)
 	}{
 		"bad argument":    {nil, nil, func(q *Request) { q.Env = []string{"no value"} }},
-		"bad code":        {nil, nil, func(q *Request) { q.Language, q.Name, q.Code = "python", "script.py", []byte("def") }},
+		"bad language":    {nil, nil, func(q *Request) { q.Language = "klingon" }},
 		"above its cap":   {func(c *Config) { c.Caps.RAM = 64 << 20 }, nil, func(q *Request) { q.Limits.RAM = 1 << 30 }},
 		"unknown backend": {nil, nil, func(q *Request) { q.Backend = "none" }},
 		"unknown layer":   {nil, nil, func(q *Request) { q.Require = []string{"none"} }},
