@@ -106,7 +106,7 @@ func TestNetworkIsRefusedAndEachNameRecorded(t *testing.T) {
 func TestCancelledWhileWaitingLeavesNoTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config) { c.Queue = NewQueue(1, 5) })
-		leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
+		leave, err := r.cfg.Queue.Enter(t.Context(), "default", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

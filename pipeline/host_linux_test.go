@@ -209,7 +209,7 @@ func TestHostTakenBack(t *testing.T) {
 		},
 		"read " + dir: func() error { _, err := listHostDirectory(t.Context(), r, HostList{Path: dir}); return err },
 	} {
-		leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
+		leave, err := r.cfg.Queue.Enter(t.Context(), "default", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -11,7 +12,7 @@ import (
 // use several cores.
 type Load struct {
 	Slots      int             `json:"slots"`
-	Running    int             `json:"running"` // slots that are taken
+	Running    int             `json:"running"` // slots that are taken; more than Slots while some run for long and others have less than their share
 	Waiting    int             `json:"waiting"` // requests
 	Room       int             `json:"room"`    // how many requests may wait
 	Namespaces []NamespaceLoad `json:"namespaces"`
@@ -48,29 +49,15 @@ func (p *Pipeline) Free(l backends.Limits) bool {
 func (q *Queue) detail() Load {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := Load{Slots: q.slots, Running: q.slots - q.free, Waiting: q.waiting, Room: q.room, Namespaces: []NamespaceLoad{}}
-	for namespace, n := range q.taken {
-		l.Namespaces = append(l.Namespaces, NamespaceLoad{namespace, n, len(q.waiters[namespace])})
-	}
-	for namespace, line := range q.waiters {
-		if q.taken[namespace] == 0 {
-			l.Namespaces = append(l.Namespaces, NamespaceLoad{namespace, 0, len(line)})
+	l := Load{Slots: q.slots, Running: q.taken, Waiting: q.waiting, Room: q.room, Namespaces: []NamespaceLoad{}}
+	all := map[string]NamespaceLoad{} // of all parties
+	for _, p := range q.parties {
+		for name, line := range p.lines {
+			all[name] = NamespaceLoad{name, all[name].Running + line.taken, all[name].Waiting + len(line.waiters)}
 		}
 	}
-	slices.SortFunc(l.Namespaces, func(a, b NamespaceLoad) int { return cmp.Compare(a.Namespace, b.Namespace) })
-	return l
-}
-
-// take assigns slots to a namespace. The caller holds the lock, as for release.
-func (q *Queue) take(namespace string, weight int) {
-	q.free -= weight
-	q.taken[namespace] += weight
-}
-
-// release gives slots back. The caller holds the lock.
-func (q *Queue) release(namespace string, weight int) {
-	q.free += weight
-	if q.taken[namespace] -= weight; q.taken[namespace] == 0 {
-		delete(q.taken, namespace)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		l.Namespaces = append(l.Namespaces, all[name])
 	}
+	return l
 }

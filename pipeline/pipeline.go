@@ -56,7 +56,7 @@ type Config struct {
 	Audit    Recorder           // without one, every run is refused
 	Vault    *vault.Vault       // nil has no secrets
 	Bus      *event.Bus         // nil: nobody listens
-	Queue    *Queue             // nil: as many runs as cores, and DefaultRoom that wait
+	Queue    *Queue             // nil: defaultSlots, and DefaultRoom that wait
 
 	Profile  string             // the default; "" is "hardened"
 	Profiles map[string]Profile // nil: those that the backends know, with all that they promise
@@ -122,7 +122,7 @@ const DefaultRoom = 256
 // New returns a pipeline with the settings of cfg.
 func New(cfg Config) *Pipeline {
 	cfg.Limits, cfg.Caps = cfg.Limits.or(DefaultBounds), cfg.Caps.or(DefaultCaps)
-	cfg.Queue = cmp.Or(cfg.Queue, NewQueue(runtime.GOMAXPROCS(0), DefaultRoom))
+	cfg.Queue = cmp.Or(cfg.Queue, NewQueue(defaultSlots(runtime.GOMAXPROCS(0)), DefaultRoom))
 	if cfg.Vault == nil {
 		cfg.Vault = vault.New()
 	}

@@ -276,8 +276,8 @@ func queueHoldsItsBound(t *testing.T) {
 	if entered.Load() == 0 {
 		t.Error("nobody came in")
 	}
-	if got := q.stats(); got.Busy != 0 || got.Waiting != 0 || len(q.waiters) != 0 || len(q.order) != 0 {
-		t.Errorf("at the end: %+v, %d lines, %d turns", got, len(q.waiters), len(q.order))
+	if got := q.stats(); got.Busy != 0 || got.Waiting != 0 || len(q.parties) != 0 || len(q.turns) != 0 || len(q.running) != 0 {
+		t.Errorf("at the end: %+v, %d parties, %d turns, %d run", got, len(q.parties), len(q.turns), len(q.running))
 	}
 }
 
@@ -295,7 +295,7 @@ type queueStats struct{ Busy, Waiting int }
 func (q *Queue) stats() queueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return queueStats{Busy: q.slots - q.free, Waiting: q.waiting}
+	return queueStats{Busy: q.taken, Waiting: q.waiting}
 }
 
 // TestReturn: who comes back is let in before those of its namespace that have not begun, and is not refused for want of room; other

@@ -232,7 +232,7 @@ func TestListenersHearOnlyWhatTheLogHolds(t *testing.T) {
 
 func TestBusyIsRecordedAndNamed(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Queue = NewQueue(1, 0) })
-	leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
+	leave, err := r.cfg.Queue.Enter(t.Context(), "default", 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

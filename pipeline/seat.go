@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -31,7 +30,7 @@ func (s *seat) rest(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waits == 0 {
-		owner := cmp.Or(caller(ctx).Identity, "namespace "+s.run.res.Namespace)
+		owner := ownerOf(ctx, s.run.res.Namespace)
 		if err := s.run.p.under.wait(s.run.live, owner, waitingOf(s.run.p.cfg.Queue.slots)); err != nil {
 			return err
 		}

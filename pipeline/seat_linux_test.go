@@ -27,10 +27,10 @@ func deliver(t *testing.T, p *Pipeline, id, call string) {
 	}
 }
 
-// take takes the only slot, and returns what gives it back.
+// take takes the only slot for another run of the same namespace, and returns what gives it back.
 func take(t *testing.T, p *Pipeline) (leave func()) {
 	t.Helper()
-	leave, err := p.cfg.Queue.Enter(t.Context(), "other", 1, nil)
+	leave, err := p.cfg.Queue.Enter(t.Context(), "default", 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (p commands) queueCommand() *cli.Command {
 		Name:      "queue",
 		Usage:     "show what a running server runs, and what waits",
 		UsageText: "sandboxmcp queue [status] [--json] [--server PID]",
-		Description: `A run takes one slot, and more if it may use several cores. Namespaces take turns.
+		Description: `A run takes one slot, and more if it may use several cores. Identities take turns, and in each its namespaces.
 
 Example: sandboxmcp queue status`,
 		Flags:  flags,

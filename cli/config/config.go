@@ -17,7 +17,7 @@ import (
 // that there is none, or that it is detected.
 type Config struct {
 	Backend       string   `key:"backend" env:"BACKEND" is:"backend" default:"process" about:"what contains programs: a hardened process, containers of an engine, or pods of a cluster"`
-	MaxConcurrent int      `key:"max_concurrent" env:"MAX_CONCURRENT" range:"1..10000" about:"runs at the same time"`
+	MaxConcurrent int      `key:"max_concurrent" env:"MAX_CONCURRENT" range:"1..10000" about:"runs at the same time; up to three times as many, and four more at least, while some take long and others wait for their share"`
 	MaxQueue      int      `key:"max_queue" range:"0..1000000" default:"256" about:"runs that may wait; the next one is refused as busy"`
 	Network       string   `key:"network" env:"NETWORK" oneof:"deny ask" default:"deny" about:"what happens to a name that is not allowed: it is denied, or a person is asked"`
 	Vault         []string `key:"vault" env:"VAULT" is:"stores" default:"environment,sealed" about:"stores that lend secrets, in the order in which they are asked"`

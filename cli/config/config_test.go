@@ -37,13 +37,13 @@ func TestDefaults(t *testing.T) {
 	}
 	cores := runtime.GOMAXPROCS(0)
 	want := Config{
-		Backend: "process", MaxConcurrent: cores, MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Audit: Audit{CheckpointRows: 1000}, Redact: Redact{"warn"}, Events: Events{WebhookKinds: []string{"*"}},
+		Backend: "process", MaxConcurrent: max(cores, 4), MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Audit: Audit{CheckpointRows: 1000}, Redact: Redact{"warn"}, Events: Events{WebhookKinds: []string{"*"}},
 		StateDir: "/home/x/.local/state/sandboxmcp", SQLitePath: "/home/x/.local/state/sandboxmcp/sandboxmcp.db", Profile: "hardened",
 		Limits:    Limits{512, 60, 1, 256, 1 << 20, 512},
 		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
 		Egress:    Egress{Resolver: "system", IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{1000, 512, true},
-		Sessions:  Sessions{64, 256, 1024, 4096, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048, CacheMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{Allow: []string{"*"}, TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, max(8, min(2*cores, 64)), 128, 300},
+		Sessions:  Sessions{64, 256, 1024, 4096, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048, CacheMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{Allow: []string{"*"}, TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, max(8, min(2*max(cores, 4), 64)), 128, 300},
 		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
 		Containers: Containers{Pull: "missing", Ahead: 2},
 		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3, AgentSandbox: "auto"},

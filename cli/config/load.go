@@ -71,7 +71,7 @@ type loader struct {
 func newLoader(cores int, env []string) *loader {
 	l := &loader{env: environment(env), c: Config{Profiles: builtin(), origins: map[string]string{}}}
 	l.settings = settings(&l.c, true)
-	l.c.MaxConcurrent, l.c.Host.CPUCores = cores, cores
+	l.c.MaxConcurrent, l.c.Host.CPUCores = max(cores, 4), cores // many programs sleep
 	l.c.Caps = Limits{
 		RAMMB:          8192,
 		TimeoutSeconds: 3600,

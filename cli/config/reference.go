@@ -17,7 +17,7 @@ type Entry struct {
 // Reference documents all settings, in the order of Origins, and the keys of a profile.
 func Reference() []Entry {
 	machine := map[string]string{ // defaults that depend on it
-		"max_concurrent": "the cores of the machine",
+		"max_concurrent": "the cores of the machine, at least 4",
 		"caps.cpu_cores": "the cores of the machine",
 		"host.cpu_cores": "the cores of the machine",
 		"pool.max":       "twice max_concurrent, 8 to 64",

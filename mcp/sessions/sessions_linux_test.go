@@ -71,7 +71,7 @@ func newRigAt(t *testing.T, dir string, change func(*pipeline.Config)) *rig {
 	s := New(Config{Pipeline: p})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := r.Header.Get("X-Who") // in the place of a token
-		s.ServeHTTP(w, r.WithContext(identity.With(r.Context(), identity.Identity{Name: who, Kind: identity.Agent, Source: identity.FromToken, Namespaces: identity.Only(who)})))
+		s.ServeHTTP(w, r.WithContext(asAgent(r.Context(), who)))
 	}))
 	end := sync.OnceFunc(func() {
 		server.Close()
@@ -81,6 +81,11 @@ func newRigAt(t *testing.T, dir string, change func(*pipeline.Config)) *rig {
 	})
 	t.Cleanup(end)
 	return &rig{t, server.URL, p, log, end}
+}
+
+// asAgent returns a context in which an agent of this name asks.
+func asAgent(ctx context.Context, who string) context.Context {
+	return identity.With(ctx, identity.Identity{Name: who, Kind: identity.Agent, Source: identity.FromToken, Namespaces: identity.Only(who)})
 }
 
 // call sends a request and returns its status, its headers and its body.
