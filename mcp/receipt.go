@@ -105,6 +105,7 @@ func receiptText(envelope []byte) (string, error) {
 // unsigned says why there is no receipt of a run whose last row is of that kind.
 var unsigned = map[string]string{
 	"execution.refused":    "it was refused, so nothing ran",
+	"execution.lost":       "its server was killed before it had ended",
 	event.ExecutionStarted: "it has not ended yet, or broke off",
 	event.SessionCreated:   "it is a session, whose runs have one each",
 	event.SessionKilled:    "it was a session, whose runs have one each",

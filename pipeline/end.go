@@ -162,7 +162,11 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 	res := r.bare(e)
 	defer func() { r.p.counters.add(res) }()
 	// Who gives up while waiting has left no trace, and pays for none.
-	if e.Stage == StageAudit || res.Ended == backends.EndedCancelled && !r.started {
+	if res.Ended == backends.EndedCancelled && !r.started {
+		r.p.journal.endRun(res.ID)
+		return res, e
+	}
+	if e.Stage == StageAudit {
 		return res, e
 	}
 	r.noteStop(e)

@@ -67,7 +67,7 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	if !p.jobs.add(j) {
 		cancel(ErrClosed) // and so the request is refused before it begins
 	}
-	p.journal.begin("run", q.ID, j.Namespace)
+	p.journal.begin(journalJob, q.ID, j.Namespace)
 	p.jobs.going.Go(func() {
 		defer cancel(nil)
 		defer place.Leave()
@@ -76,7 +76,6 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 		p.jobs.mu.Lock()
 		j.State, j.Result = "done", &res
 		p.jobs.mu.Unlock()
-		p.journal.end(q.ID)
 	})
 	return q.ID, j.done
 }

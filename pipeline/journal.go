@@ -2,10 +2,13 @@ package pipeline
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,86 +18,119 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
-	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// A journal lists what a server has under way that outlives the requests for it, background runs and sessions, in a file of its own, which it keeps
-// locked. A server that is killed leaves it: the next one that starts records the end of what it lists.
+// A journal lists what a process has under way, runs and sessions, in a file of its own, which it keeps locked. A process that is killed leaves it:
+// the next one that starts records the end of what it lists.
 type journal struct {
 	mu   sync.Mutex
-	file *os.File // nil is none
+	dir  string   // "" keeps no journal
+	file *os.File // nil until something is listed
 	path string
-	open map[string]bool // what it lists that has not ended, by id
+	size int               // bytes of the file, about
+	open map[string]string // the lines of what it lists that has not ended, by id
 }
 
 // fresh is how the name of a journal begins that is not locked yet.
 const fresh = ".new-"
 
-// maxCrashes bounds the time to record what killed servers have left.
+// maxCrashes bounds the time to record what killed processes have left.
 const maxCrashes = time.Minute
 
-// crashed is why something ended that was under way when its server was killed.
-const crashed = "its server was killed, or lost power"
+// maxJournal is the size in bytes from which on a journal is written anew, without what has ended.
+const maxJournal = 64 << 10
 
-// openJournal opens a journal in a directory. It needs no error: without one, nothing is worse than that an end stays unknown.
-func openJournal(dir string) *journal {
-	j := &journal{open: map[string]bool{}}
-	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
-		return j
+// executionLost is the kind of row of a run whose process was killed. Listeners are told execution.failed.
+const executionLost = "execution.lost"
+
+// crashed is why something ended that was under way when its process was killed.
+const crashed = "its server or command was killed, or lost power"
+
+// What a journal lists. The start of a run is in the log, or it did not begin; the id of a job is known to its caller before that.
+const (
+	journalRun     = "run"
+	journalJob     = "job"
+	journalSession = "session"
+)
+
+// create makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without one, nothing is worse than that an end stays unknown.
+func (j *journal) create() {
+	if os.MkdirAll(j.dir, 0o700) != nil {
+		return
 	}
 	id := NewID()
-	f, err := os.OpenFile(filepath.Join(dir, fresh+id), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(j.dir, fresh+id), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
-		return j
+		return
 	}
-	path := filepath.Join(dir, id) // where another server looks, which must find it locked
-	if statefile.TryLock(f, false) != nil || os.Rename(f.Name(), path) != nil {
+	text := strings.Join(slices.Sorted(maps.Values(j.open)), "")
+	path := cmp.Or(j.path, filepath.Join(j.dir, id)) // where other processes look, which must find it locked
+	_, err = f.WriteString(text)
+	if err != nil || statefile.TryLock(f, false) != nil || os.Rename(f.Name(), path) != nil {
 		f.Close()
-		os.Remove(f.Name())
-		return j
+		os.Remove(filepath.Join(j.dir, fresh+id))
+		return
 	}
-	j.file, j.path = f, path
-	return j
+	if j.file != nil {
+		j.file.Close()
+	}
+	j.file, j.path, j.size = f, path, len(text)
 }
 
-// begin lists something until end. kind is "run" or "session".
+// begin lists something until endRun or endSession.
 func (j *journal) begin(kind, id, namespace string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.open[id] = true
-	j.write("+ " + kind + " " + id + " " + namespace)
+	if j.dir == "" || j.open[id] != "" {
+		return
+	}
+	j.open[id] = "+ " + kind + " " + id + " " + namespace + "\n"
+	if j.file == nil {
+		j.create()
+		return
+	}
+	j.write(j.open[id])
 }
 
-// end takes what was listed off. A journal of which all has ended is emptied, so that it stays small however long its server lives.
-func (j *journal) end(id string) {
+// endRun takes a run or a job off that was listed, and nothing else: a row about a session that could not be ended has the session's id.
+func (j *journal) endRun(id string) { j.end(id, false) }
+
+// endSession takes a session off.
+func (j *journal) endSession(id string) { j.end(id, true) }
+
+func (j *journal) end(id string, session bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.open[id] {
-		return
+	if line := j.open[id]; line != "" && strings.HasPrefix(line, "+ "+journalSession) == session {
+		delete(j.open, id)
+		j.write("- " + id + "\n")
 	}
-	if delete(j.open, id); len(j.open) == 0 && j.file != nil {
-		_ = j.file.Truncate(0)
-		return
-	}
-	j.write("- " + id)
 }
 
+// write appends a line. It keeps the file small, however long its process lives.
 func (j *journal) write(line string) {
-	if j.file != nil {
-		_, _ = j.file.WriteString(line + "\n")
+	if j.file == nil {
+		return
+	}
+	_, _ = j.file.WriteString(line)
+	if j.size += len(line); j.size > maxJournal+2*len(j.open)*len(line) {
+		j.create()
 	}
 }
 
-// close removes the journal of a server whose ends are all recorded.
+// close removes the journal of a process, unless ends are missing that could not be recorded.
 func (j *journal) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.file != nil {
-		os.Remove(j.path)
-		j.file.Close()
-		j.file = nil
+	if j.file == nil {
+		return
 	}
+	if len(j.open) == 0 {
+		os.Remove(j.path)
+	}
+	j.file.Close()
+	j.file, j.dir = nil, ""
 }
 
 // journalEntry is what a journal lists.
@@ -119,33 +155,53 @@ type pastRows interface {
 	Rows(context.Context, audit.Filter) iter.Seq2[audit.Row, error]
 }
 
-// recordCrashes records the ends of what killed servers have left. A journal stays until all of its ends are in the log.
+// recordCrashes records the ends of what killed processes have left. A journal stays until all of its ends are in the log.
 func (p *Pipeline) recordCrashes(ctx context.Context, dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), fresh) {
+			removeAbandoned(dir, e)
 			continue
 		}
 		f, err := os.OpenFile(filepath.Join(dir, e.Name()), os.O_RDWR, 0)
 		if err != nil {
 			continue
 		}
-		if statefile.TryLock(f, false) == nil && p.recordLeft(ctx, left(f)) == nil { // else its server lives
+		if statefile.TryLock(f, false) == nil && isAt(f) && p.recordLeft(ctx, left(f)) == nil { // else its process lives
 			os.Remove(f.Name())
 		}
 		f.Close()
 	}
 }
 
+// isAt reports whether f still has its name: a process that lives may have put another file in its place.
+func isAt(f *os.File) bool {
+	opened, err := f.Stat()
+	there, err2 := os.Stat(f.Name())
+	return err == nil && err2 == nil && os.SameFile(opened, there)
+}
+
+// removeAbandoned removes a journal that its process was killed over making.
+func removeAbandoned(dir string, e os.DirEntry) {
+	if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > statefile.Abandoned {
+		os.Remove(filepath.Join(dir, e.Name()))
+	}
+}
+
 func (p *Pipeline) recordLeft(ctx context.Context, all []journalEntry) error {
 	for _, l := range all {
-		if past, known := p.past(ctx, l.namespace, l.id); known && past.Ended != "" {
+		past, data, err := p.past(ctx, l.namespace, l.id)
+		if err != nil {
+			return err
+		}
+		if past.Ended != "" || l.kind == journalRun && past.Began.IsZero() {
 			continue
 		}
-		kind, data := event.ExecutionFailed, facts{"ended": backends.EndedCancelled, "stage": StageBackend, "reason": crashed}
-		if l.kind == "session" {
-			kind, data = event.SessionKilled, facts{"why": "crash"}
+		kind, why := executionLost, facts{"ended": "lost", "stage": StageBackend, "reason": crashed}
+		if l.kind == journalSession {
+			kind, data, why = event.SessionKilled, facts{}, facts{"why": "crash"}
 		}
+		maps.Copy(data, why)
 		if err := p.record(ctx, kind, l.id, l.namespace, data); err != nil {
 			return err
 		}
@@ -164,37 +220,40 @@ type Past struct {
 
 // Past returns what the log has of a run or a session of a namespace, as long as its rows are not sealed.
 func (p *Pipeline) Past(ctx context.Context, namespace, id string) (Past, bool) {
-	return p.past(ctx, orDefault(namespace), id)
+	past, _, err := p.past(ctx, orDefault(namespace), id)
+	return past, err == nil && (!past.Began.IsZero() || past.Ended != "")
 }
 
-func (p *Pipeline) past(ctx context.Context, namespace, id string) (past Past, known bool) {
+// past returns also what the row of its start says.
+func (p *Pipeline) past(ctx context.Context, namespace, id string) (past Past, start facts, err error) {
+	past, start = Past{ID: id, Namespace: namespace}, facts{}
 	log, can := p.cfg.Audit.(pastRows)
-	if !can || id == "" {
-		return past, false
+	if !can {
+		return past, start, errors.New("the audit log can't be read")
 	}
-	past = Past{ID: id, Namespace: namespace}
+	if id == "" {
+		return past, start, nil
+	}
 	for row, err := range log.Rows(ctx, audit.Filter{Namespace: namespace, Run: id}) {
 		if err != nil {
-			return past, false
+			return past, start, err
 		}
 		var end struct{ Ended, Why, Reason string }
 		_ = json.Unmarshal(row.Data, &end) // the log holds only what we wrote
 		switch row.Kind {
 		case event.ExecutionStarted, event.SessionCreated:
-			past.Began, past.Session, known = row.Time, row.Kind == event.SessionCreated, true
+			past.Began, past.Session = row.Time, row.Kind == event.SessionCreated
+			_ = json.Unmarshal(row.Data, &start)
 		case event.SessionKilled:
-			past.Ended, known = end.Why, true
-		case event.ExecutionCompleted, event.ExecutionFailed, event.ExecutionTimeout:
+			past.Ended = end.Why
+		case event.ExecutionCompleted, event.ExecutionFailed, event.ExecutionTimeout, executionRefused, executionLost:
 			if past.Session { // a session could not be ended, say
 				continue
 			}
-			past.Ended, past.Reason, known = end.Ended, end.Reason, true
-			if past.Ended == "" {
-				past.Ended = strings.TrimPrefix(row.Kind, "execution.")
-			}
+			past.Ended, past.Reason = cmp.Or(end.Ended, strings.TrimPrefix(row.Kind, "execution.")), end.Reason
 		}
 	}
-	return past, known
+	return past, start, nil
 }
 
 // String says in words what became of it.

@@ -1,14 +1,17 @@
 package pipeline
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
 // TestCrash: what a killed server had under way has an end in the log once the next one has started, and what had one keeps it; a server that
@@ -17,16 +20,25 @@ func TestCrash(t *testing.T) {
 	dir := t.TempDir()
 	first, log, _ := newReal(t, func(c *Config) { c.Journal = dir })
 	info := open(t, first, NewSession{Language: "shell"})
-	running, _ := first.Begin(t.Context(), Request{Language: "shell", Code: []byte("sleep 1000")})
+	running, _ := first.Begin(t.Context(), Request{Language: "shell", Name: "slow.sh", Code: []byte("sleep 1000")})
+	foreground := NewID()
+	waits, leave := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		first.Do(waits, Request{ID: foreground, Language: "shell", Name: "slow.sh", Code: []byte("sleep 1000")})
+	}()
 	ended, done := first.Begin(t.Context(), Request{Language: "shell", Code: []byte("echo done")})
 	<-done
-	hosttest.Until(t, "the run has begun", func() bool {
-		past, known := first.Past(t.Context(), "", running)
-		return known && !past.Began.IsZero()
-	})
+	for _, id := range []string{running, foreground} {
+		hosttest.Until(t, "the run has begun", func() bool {
+			past, known := first.Past(t.Context(), "", id)
+			return known && !past.Began.IsZero()
+		})
+	}
 	second := New(Config{Backends: first.cfg.Backends, Audit: log, Journal: dir})
 	defer second.Close()
-	for _, id := range []string{running, info.ID} {
+	for _, id := range []string{running, foreground, info.ID} {
 		if past, known := second.Past(t.Context(), "", id); !known || past.Ended != "" {
 			t.Errorf("while its server lives: %+v", past)
 		}
@@ -37,7 +49,7 @@ func TestCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := filepath.Join(dir, "killed")
-	if err := os.WriteFile(filepath.Join(dir, fresh+"killed"), append(text, "+ run half"...), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, fresh+"killed"), append(text, "+ run "+NewID()+" default\n+ run half"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(filepath.Join(dir, fresh+"killed"), killed); err != nil { // whole at once: the second may still be looking
@@ -45,7 +57,7 @@ func TestCrash(t *testing.T) {
 	}
 	third := New(Config{Backends: first.cfg.Backends, Audit: log, Journal: dir})
 	hosttest.Until(t, "the journal is read", func() bool { _, err := os.Stat(killed); return os.IsNotExist(err) })
-	for id, want := range map[string]string{running: "cancelled: " + crashed, info.ID: "crash", ended: "ok"} {
+	for id, want := range map[string]string{running: "lost: " + crashed, foreground: "lost: " + crashed, info.ID: "crash", ended: "ok"} {
 		if past, known := third.Past(t.Context(), "", id); !known || past.String() != want || past.Session != (id == info.ID) {
 			t.Errorf("%s: got %q, want %q", id, past, want)
 		}
@@ -54,12 +66,19 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	third.Close()
-	if n := rowCounters(t, log)[event.ExecutionFailed]; n != 1 {
-		t.Errorf("%d rows of failures", n)
+	for row, err := range log.Rows(t.Context(), audit.Filter{Kinds: []string{executionLost}}) {
+		if err != nil || !strings.Contains(string(row.Data), `"language":"shell"`) || !strings.Contains(string(row.Data), `"name":"slow.sh"`) {
+			t.Errorf("the row of a run that was lost does not say which: %s, %v", row.Data, err)
+		}
 	}
+	if n := rowCounters(t, log)[executionLost]; n != 2 {
+		t.Errorf("%d rows of runs that were lost", n)
+	}
+	leave()
+	<-left
 	first.Close()
-	left, _ := os.ReadDir(dir)
-	if names := filesOf(left); len(left) != 1 || names != filepath.Base(second.journal.path) {
+	entries, _ := os.ReadDir(dir)
+	if names := filesOf(entries); len(entries) != 0 { // the second has nothing to list
 		t.Errorf("the directory has %q", names)
 	}
 }
@@ -88,14 +107,6 @@ func TestServerEnds(t *testing.T) {
 	if text, err := os.ReadFile(p.journal.path); err != nil || !strings.Contains(string(text), info.ID) || !strings.Contains(string(text), "- "+other.ID) {
 		t.Errorf("the journal has %q, %v", text, err)
 	}
-	name := p.journal.path
-	if _, err := p.Do(t.Context(), EndSession{info.Namespace, info.ID}); err != nil {
-		t.Fatal(err)
-	}
-	p.journal.end(id)
-	if text, err := os.ReadFile(name); err != nil || len(text) > 0 {
-		t.Errorf("all has ended, and the journal has %q, %v", text, err)
-	}
 	info = open(t, p, NewSession{Language: "shell"})
 	p.Close()
 	again := New(Config{Backends: p.cfg.Backends, Audit: log})
@@ -110,5 +121,34 @@ func TestServerEnds(t *testing.T) {
 		if err != nil || row.Namespace != "default" {
 			t.Error(row, err)
 		}
+	}
+}
+
+// TestJournalIsSmall: a journal does not grow with what has ended, and lists what has not, also when it was written anew.
+func TestJournalIsSmall(t *testing.T) {
+	dir := t.TempDir()
+	j := &journal{dir: dir, open: map[string]string{}}
+	j.begin(journalSession, "open", "default")
+	for i := range 10_000 {
+		j.begin(journalRun, fmt.Sprint("run", i), "default")
+		j.endRun("open") // a row about a session
+		j.endRun(fmt.Sprint("run", i))
+	}
+	j.begin(journalRun, "last", "default")
+	f, err := os.Open(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if want := []journalEntry{{journalSession, "open", "default"}, {journalRun, "last", "default"}}; err != nil || info.Size() > 2*maxJournal || !slices.Equal(left(f), want) {
+		t.Errorf("%v, %d bytes", err, info.Size())
+	}
+	if g, err := os.OpenFile(j.path, os.O_RDWR, 0); err != nil || statefile.TryLock(g, false) == nil {
+		t.Errorf("nobody has the journal locked: %v", err)
+	}
+	j.close() // what has not ended by now could not be recorded
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %q, %v", filesOf(entries), err)
 	}
 }

@@ -86,7 +86,7 @@ type Config struct {
 	Review      Review            // what is done about dangerous code
 	Host        Host              // which commands may run on the host
 
-	// Journal is a directory of ours, in which servers list what they have under way, so that its end is known also of one that is killed; "" is none.
+	// Journal is a directory of ours, in which processes list what they have under way, so that its end is known also of one that is killed; "" is none.
 	Journal string
 
 	// Temp is a directory of ours, for the files that are shown to a sandbox while it is being
@@ -145,7 +145,7 @@ func New(cfg Config) *Pipeline {
 			p.recordCrashes(ctx, cfg.Journal)
 		})
 	}
-	p.journal = openJournal(cfg.Journal)
+	p.journal = &journal{dir: cfg.Journal, open: map[string]string{}}
 	cfg.Sessions.Kernels = kernels(cfg.Runtimes)
 	cfg.Sessions.Pause = func(ctx context.Context, info session.Info) {
 		_, _ = p.Do(ctx, PauseSession{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says

@@ -149,8 +149,8 @@ func (r *run) flush(ctx context.Context) error {
 		return err
 	}
 	for _, e := range entries {
-		if e.Kind == executionRefused {
-			e.Kind = event.ExecutionFailed
+		if isEnd(e.Kind) {
+			r.p.journal.endRun(e.Run)
 		}
 		r.publish(e.Kind, e.Data.(facts))
 	}
@@ -162,8 +162,16 @@ func (r *run) publish(name string, data map[string]any) {
 	r.p.publish(name, r.res.ID, r.res.Namespace, data)
 }
 
+// isEnd reports whether a row of this kind is the end of a run.
+func isEnd(kind string) bool {
+	return kind == event.ExecutionCompleted || kind == event.ExecutionFailed || kind == event.ExecutionTimeout || kind == executionRefused
+}
+
 // publish tells the listeners, unless it is something that only the log holds.
 func (p *Pipeline) publish(name, run, namespace string, data map[string]any) {
+	if name == executionRefused || name == executionLost {
+		name = event.ExecutionFailed
+	}
 	if !event.Known(name) {
 		return
 	}
@@ -191,9 +199,11 @@ func (r *run) recordStart(ctx context.Context) error {
 		_, err = r.p.cfg.Keys.Current(ctx)
 	}
 	if err == nil {
+		r.p.journal.begin(journalRun, r.res.ID, r.res.Namespace)
 		err = r.flush(ctx)
 	}
 	if err != nil && ctx.Err() != nil {
+		r.p.journal.endRun(r.res.ID)
 		return context.Cause(ctx) // then nothing was written
 	}
 	if err != nil {

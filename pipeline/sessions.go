@@ -202,12 +202,12 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 			made["no_network"] = true
 		}
 		made.add("tools", info.Tools, len(info.Tools))
-		r.p.journal.begin("session", info.ID, info.Namespace)
+		r.p.journal.begin(journalSession, info.ID, info.Namespace)
 		r.noteRun(event.SessionCreated, made)
 		return r.flush(ctx)
 	})
 	if err != nil {
-		r.p.journal.end(r.res.ID)
+		r.p.journal.endSession(r.res.ID)
 		return session.Info{}, sessionError(StageBackend, err)
 	}
 	return info, nil
@@ -336,7 +336,7 @@ func (p *Pipeline) sessionEnded(info session.Info) {
 		asked.(*atomic.Bool).Store(true)
 	}
 	if err == nil || errors.As(err, new(*audit.Owed)) {
-		p.journal.end(info.ID)
+		p.journal.endSession(info.ID)
 	}
 }
 

@@ -93,7 +93,7 @@ func (s *runs) add(r audit.Row, f facts.Facts) {
 
 // ends reports whether a row of that kind is the end of a run.
 func ends(kind string) bool {
-	return slices.Contains([]string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused"}, kind)
+	return slices.Contains([]string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost"}, kind)
 }
 
 func (s *runs) start(r audit.Row) {

@@ -31,11 +31,13 @@ type serverLock struct {
 
 const lockSuffix = ".lock"
 
+func locksDir(stateDir string) string { return filepath.Join(stateDir, "instances") }
+
 func newServerLock(stateDir string) (*serverLock, error) {
 	if !filepath.IsAbs(stateDir) {
 		return nil, fmt.Errorf("%q is not an absolute path", stateDir)
 	}
-	i := &serverLock{locks: filepath.Join(stateDir, "instances")}
+	i := &serverLock{locks: locksDir(stateDir)}
 	if err := os.MkdirAll(i.locks, 0o700); err != nil {
 		return nil, err
 	}
@@ -43,7 +45,11 @@ func newServerLock(stateDir string) (*serverLock, error) {
 	if i.stateID, err = stateID(stateDir); err != nil {
 		return nil, err
 	}
-	i.runs = filepath.Join(runDirBase(stateDir), i.stateID)
+	dirs, err := RunDirs(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	i.runs = dirs[0]
 	for range 50 { // others may look for dead ones at the same moments
 		if err = i.lock(); err == nil {
 			return i, nil
@@ -151,16 +157,6 @@ func stateID(stateDir string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// runDirBase is the directory of run directories: sockets are no state, and a state directory may lie on a file system
-// that has none, such as one of the network.
-func runDirBase(stateDir string) string {
-	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
-	if info, err := os.Stat(runtimeDir); err == nil && filepath.IsAbs(runtimeDir) && info.IsDir() && statefile.Ours(info) {
-		return filepath.Join(runtimeDir, "sandboxmcp", "c")
-	}
-	return filepath.Join(stateDir, "c")
-}
-
 // sweep removes the remains of killed servers: containers that were never started, or whose engine was down when they ended,
 // and run directories. It judges only servers whose locks lie in our own state directory, and only by their locks,
 // never by age.
@@ -179,11 +175,7 @@ func (b *Backend) sweep(ctx context.Context, s *engineState) {
 			clean = false
 		}
 	}
-	for _, name := range lockNames(s.instance.runs, "") {
-		if !s.instance.alive(name) {
-			os.RemoveAll(filepath.Join(s.instance.runs, name))
-		}
-	}
+	s.instance.removeRuns()
 	if clean {
 		s.instance.removeDead()
 	}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,11 +13,13 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 // TestKilledAtAnyMoment kills the program while it runs scripts. Afterwards the log is whole, each
-// result that was handed out has its row, and no process, mount or cgroup of a run is left.
+// result that was handed out has its row, each run has one end, and no process, mount, cgroup or file of a run is left.
 func TestKilledAtAnyMoment(t *testing.T) {
 	need(t, "sandbox", "bash")
 	home := t.TempDir()
@@ -45,6 +50,20 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		cancel()
 	}
 	t.Logf("%d of %d runs were acknowledged", acknowledged, rounds)
+	killed, kill := context.WithCancel(t.Context())
+	slow := command(killed, t, home, "run", "-c", "echo begun; sleep 1000", "--language", "shell")
+	begun, err := slow.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := slow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := begun.Read(make([]byte, 1)); err != nil {
+		t.Errorf("a run that is killed while its program runs: %v", err)
+	}
+	kill()
+	slow.Wait()
 
 	log, err := audit.Open(t.Context(), filepath.Join(home, "state/sandboxmcp/sandboxmcp.db"))
 	if err != nil {
@@ -65,7 +84,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if completed < acknowledged {
 		t.Errorf("%d runs were acknowledged, and the log has %d", acknowledged, completed)
 	}
-	// The next run sweeps up what the killed ones could not.
+	// The next run sweeps up what the killed ones could not, and writes what they owe to the log.
+	dead := leaveRuntimeFiles(t, home)
 	if _, err := run(t.Context()); err != nil {
 		t.Errorf("a run after the kills: %v", err)
 	}
@@ -73,6 +93,56 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if left := leftovers(t, home); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
+	for _, path := range dead {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", path, err)
+		}
+	}
+	started, ends := map[string]bool{}, map[string]string{}
+	for row, err := range log.Rows(t.Context(), audit.Filter{}) {
+		switch row.Kind {
+		case "execution.started":
+			started[row.Run] = true
+		case "execution.completed", "execution.failed", "execution.lost":
+			ends[row.Run] += row.Kind
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range started {
+		if end := ends[id]; strings.Count(end, "execution.") != 1 {
+			t.Errorf("run %s has the end %q", id, end)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(home, "state/sandboxmcp/running")); err != nil || len(entries) > 0 {
+		t.Errorf("journals are left: %v, %v", entries, err)
+	}
+}
+
+// leaveRuntimeFiles makes what killed servers leave in the runtime directory, a socket and the directory of a container's run, and returns their paths.
+func leaveRuntimeFiles(t *testing.T, home string) []string {
+	t.Helper()
+	state := filepath.Join(home, "state/sandboxmcp")
+	t.Setenv("XDG_RUNTIME_DIR", "") // as for the program
+	dirs, err := container.RunDirs(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, sockets := filepath.Join(dirs[0], "01ARZ3NDEKTSV4RRFFQ69G5FAV"), control.Dir("", state)
+	for _, dir := range []string{run, sockets} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(sockets) // the path of a socket is short
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "99999999.sock", Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	return []string{run, filepath.Join(sockets, "99999999.sock")}
 }
 
 // commandLines returns the command lines of all processes in which text occurs.

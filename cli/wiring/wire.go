@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/witness"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
@@ -146,6 +147,8 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	for _, dir := range []string{cfg.StateDir, SocketDir(cfg)} {
 		_ = os.MkdirAll(dir, 0o700)
 	}
+	container.RemoveLeft(cfg.StateDir)
+	control.RemoveLeft(SocketDir(cfg))
 	p.cage, p.backends = host.NewCage(why.Delegate), Backends(cfg, why)
 	keys, err := Keys(cfg)
 	if err != nil {
@@ -196,13 +199,11 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Review:      review,
 		Host:        onHost,
 		Protected:   ownPlaces(cfg),
-	}
-	if why.Serve {
-		what.Journal = filepath.Join(cfg.StateDir, "running")
+		Journal:     filepath.Join(cfg.StateDir, "running"),
 	}
 	p.Pipeline = pipeline.New(what)
 	if why.Serve { // for a person's single run: nobody is asked, approves or listens, and no result is kept
-		what.Bus, what.Approvals, what.Results, what.Journal = nil, nil, nil, ""
+		what.Bus, what.Approvals, what.Results = nil, nil, nil
 		p.runs = pipeline.New(what)
 	}
 	return nil

@@ -139,6 +139,17 @@ func greet(ctx context.Context, dir, only string) ([]greeted, error) {
 	return slices.DeleteFunc(found, func(g greeted) bool { return g.client == nil }), nil
 }
 
+// RemoveLeft removes the sockets of dead servers from the directory of their sockets.
+func RemoveLeft(dir string) {
+	names, _ := sockets(dir)
+	for _, name := range names {
+		pid, _, _ := strings.Cut(name, "-")
+		if _, err := os.Stat("/proc/" + pid); err != nil { // or else it lives, and may be slow to answer
+			removeStale(dir, name)
+		}
+	}
+}
+
 // removeStale removes the socket of a dead server. Should it live after all, it stays; should it not be
 // possible, it is tried again the next time.
 func removeStale(dir, name string) {

@@ -340,3 +340,24 @@ func TestCloseWhileHanging(t *testing.T) {
 	<-began
 	l.Close() // waits for ever if it waits for what hangs
 }
+
+// TestRemoveLeft: sockets of dead servers are removed, those of living ones and other files stay.
+func TestRemoveLeft(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir) // the path of a socket is short
+	for _, name := range []string{"99999999.sock", fmt.Sprintf("%d-2.sock", os.Getpid()), "other.sock"} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		l.Close()
+	}
+	RemoveLeft(dir)
+	if _, err := os.Lstat("99999999.sock"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a dead server's socket: %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}

@@ -74,7 +74,7 @@ type pass struct {
 }
 
 // summed are the kinds of rows that figures are made of.
-var summed = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "egress.approved", "egress.denied"}
+var summed = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost", "egress.approved", "egress.denied"}
 
 type FiguresQuery struct {
 	InNamespace

@@ -32,7 +32,7 @@ type LogQuery struct {
 	Run       string   `json:"run,omitempty" about:"Only rows of this run." range:"..64"`
 	Session   string   `json:"session,omitempty" about:"Only rows of this session." range:"..64"`
 	Agent     string   `json:"agent,omitempty" about:"Only rows of an agent or identity with this in its name." range:"..256"`
-	Outcome   string   `json:"outcome,omitempty" about:"Only ends of this kind." oneof:"ok exit signal timeout oom limit refused cancelled"`
+	Outcome   string   `json:"outcome,omitempty" about:"Only ends of this kind." oneof:"ok exit signal timeout oom limit refused cancelled lost"`
 	Domain    string   `json:"domain,omitempty" about:"Only rows about this name or names below it." range:"..256"`
 	Secret    string   `json:"secret,omitempty" about:"Only rows about the secret of this name." range:"..256"`
 	Artifact  string   `json:"artifact,omitempty" about:"Only rows about a file whose SHA-256 begins so, in hexadecimal." range:"..64"`

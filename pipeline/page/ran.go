@@ -18,7 +18,7 @@ import (
 )
 
 // ends are the rows that stand for runs in a list of them.
-var ends = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused"}
+var ends = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost"}
 
 // pageRows is how many rows one page has.
 const pageRows = 50

@@ -1,0 +1,43 @@
+package container
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+)
+
+// RunDirs returns the directories in which processes with a state directory have their run directories, the one for new ones first. It depends on
+// XDG_RUNTIME_DIR: sockets are no state, and a state directory may lie on a file system that has none, such as one of the network.
+func RunDirs(stateDir string) ([]string, error) {
+	id, err := stateID(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	dirs := []string{filepath.Join(stateDir, "c", id)}
+	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
+	if info, err := os.Stat(runtimeDir); err == nil && filepath.IsAbs(runtimeDir) && info.IsDir() && statefile.Ours(info) {
+		dirs = append([]string{filepath.Join(runtimeDir, "sandboxmcp", "c", id)}, dirs...)
+	}
+	return dirs, nil
+}
+
+// RemoveLeft removes the run directories of killed processes of a state directory, also of those that had another XDG_RUNTIME_DIR or none. It asks no
+// engine, and leaves the locks of these processes, by which the next one that uses an engine finds their containers.
+func RemoveLeft(stateDir string) {
+	dirs, _ := RunDirs(stateDir)
+	for _, dir := range dirs {
+		i := &serverLock{locks: locksDir(stateDir), runs: dir}
+		i.removeRuns()
+		os.Remove(dir) // if it is empty
+	}
+}
+
+// removeRuns removes the run directories of dead servers.
+func (i *serverLock) removeRuns() {
+	for _, name := range lockNames(i.runs, "") {
+		if !i.alive(name) {
+			os.RemoveAll(filepath.Join(i.runs, name))
+		}
+	}
+}
