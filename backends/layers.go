@@ -17,7 +17,7 @@ type Containment struct {
 
 // Layer is one containment or resource layer of a sandbox.
 type Layer struct {
-	Name    string `json:"name"`
+	Name    string `json:"name" redact:"-"`
 	InForce bool   `json:"in_force"`
 	Detail  string `json:"detail,omitempty"` // specifics: "ABI 7", "v1: memory pids cpu"; or why it is not in force
 }

@@ -143,7 +143,9 @@ func (t *task) seal(ctx context.Context) error {
 	if t.out != nil {
 		t.res.Stdout, t.res.StdoutCut = t.out.stdout.contents()
 		t.res.Stderr, t.res.StderrCut = t.out.stderr.contents()
-		t.scrub()
+	}
+	t.scrub()
+	if t.out != nil {
 		t.captureOutput()
 	}
 	return t.signOutcome(ctx, t.out, nil)

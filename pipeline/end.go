@@ -22,7 +22,7 @@ import (
 const finishTimeout = 10 * time.Second
 
 // redact puts together the result's text. The streams were cleaned on their way, before they were
-// cut; this is the rest.
+// cut; scrub does the rest.
 func (e *execution) redact(out *outcome) {
 	e.res.Stdout, e.res.StdoutCut = out.stdout.contents()
 	e.res.Stderr, e.res.StderrCut = out.stderr.contents()
@@ -32,37 +32,6 @@ func (e *execution) redact(out *outcome) {
 	}
 	e.res.Hints = e.hints(out)
 	e.scrub()
-}
-
-// scrub removes secrets from all text of the result but the streams.
-func (r *run) scrub() {
-	res := &r.res
-	for _, s := range []*string{&res.Name, &res.ArtifactsWhy, &res.ArtifactsFailed, &res.Cold} {
-		*s = r.clean(*s)
-	}
-	for _, list := range [][]Remedy{res.Hints, res.Warnings} {
-		for i := range list {
-			list[i] = list[i].Clean(r.clean)
-		}
-	}
-	for i := range res.Hit {
-		res.Hit[i] = r.clean(res.Hit[i])
-	}
-	for i := range res.Layers {
-		res.Layers[i].Detail = r.clean(res.Layers[i].Detail)
-	}
-	for i := range res.Artifacts {
-		res.Artifacts[i].Name = r.clean(res.Artifacts[i].Name)
-	}
-	res.StateLost = r.clean(res.StateLost)
-	for _, b := range append(res.Displays, res.Value) {
-		clean := r.cleaner(b)
-		clear(b)
-		maps.Copy(b, clean)
-	}
-	if e := res.Error; e != nil {
-		e.Type, e.Message, e.Traceback = r.cleanBrief(e.Type), r.cleanCut(e.Message), r.cleanCut(e.Traceback)
-	}
 }
 
 // cleaner returns a bundle without secrets, also in the names of its forms, which the program has chosen.

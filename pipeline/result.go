@@ -13,36 +13,37 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Result is the result of one request. All of its text is free of the run's secrets.
+// Result is the result of one request. All of its text is free of the run's secrets: scrub removes them from each field whose tag does not say
+// otherwise.
 type Result struct {
-	ID        string `json:"id"`
-	Namespace string `json:"namespace"`
+	ID        string `json:"id" redact:"-"`
+	Namespace string `json:"namespace" redact:"-"`
 	Language  string `json:"language"`
 	Name      string `json:"name"`
-	Backend   string `json:"backend"`
-	Profile   string `json:"profile"`
+	Backend   string `json:"backend" redact:"-"`
+	Profile   string `json:"profile" redact:"-"`
 
-	Ended    string `json:"ended"` // one of the Ended constants of backends
+	Ended    string `json:"ended" redact:"-"` // one of the Ended constants of backends
 	ExitCode int    `json:"exit_code"`
-	Signal   string `json:"signal,omitempty"`
+	Signal   string `json:"signal,omitempty" redact:"-"`
 	// Interrupted is the signal by which the caller asked the program to end, SIGINT or SIGTERM: see Stop.
-	Interrupted string `json:"interrupted,omitempty"`
+	Interrupted string `json:"interrupted,omitempty" redact:"-"`
 
-	Limit   string   `json:"limit,omitempty"` // the limit that ended it
-	Hit     []string `json:"hit,omitempty"`   // limits that it ran into
+	Limit   string   `json:"limit,omitempty" redact:"-"` // the limit that ended it
+	Hit     []string `json:"hit,omitempty"`              // limits that it ran into
 	Refused *Error   `json:"refused,omitempty"`
 
-	Stdout    string `json:"stdout"`
-	Stderr    string `json:"stderr"`
+	Stdout    string `json:"stdout" redact:"-"`
+	Stderr    string `json:"stderr" redact:"-"`
 	StdoutCut int64  `json:"stdout_cut"` // bytes that are missing at the end
 	StderrCut int64  `json:"stderr_cut"`
 
 	Session   string             `json:"session,omitempty"`
-	Value     kernel.Bundle      `json:"value,omitempty"`      // of the last expression; see Request.Show
-	Displays  []kernel.Bundle    `json:"displays,omitempty"`   // what the code showed: images, tables
-	Error     *kernel.Error      `json:"error,omitempty"`      // that ended a session's code
-	StateLost string             `json:"state_lost,omitempty"` // why a session's variables are gone
-	Packages  []packages.Package `json:"packages,omitempty"`   // what was installed
+	Value     kernel.Bundle      `json:"value,omitempty" redact:"cut"`    // of the last expression; see Request.Show
+	Displays  []kernel.Bundle    `json:"displays,omitempty" redact:"cut"` // what the code showed: images, tables
+	Error     *kernel.Error      `json:"error,omitempty"`                 // that ended a session's code
+	StateLost string             `json:"state_lost,omitempty"`            // why a session's variables are gone
+	Packages  []packages.Package `json:"packages,omitempty"`              // what was installed
 
 	Artifacts        []signer.Artifact `json:"artifacts"`
 	ArtifactsSkipped int               `json:"artifacts_skipped,omitempty"` // things that are no regular files
@@ -61,15 +62,15 @@ type Result struct {
 	Cold       string           `json:"cold,omitempty"` // why not, where things are kept ready: "PYTHONPATH is read when Python starts"
 
 	// Receipt is a DSSE envelope that says all this, signed; see signer.Receipt.
-	Receipt json.RawMessage `json:"receipt,omitempty"`
+	Receipt json.RawMessage `json:"receipt,omitempty" redact:"-"`
 
 	Hints    []Remedy `json:"hints,omitempty"`
 	Warnings []Remedy `json:"warnings,omitempty"`
 
 	late bool // see LateRow
 
-	// Answer is what the effect has to say beside that: an effect's type says of which type it is, and of a Request it is nil.
-	Answer any `json:"-"`
+	// Answer is what the effect has to say beside that: an effect's type says of which type it is, and of a Request it is nil. The effect cleans it.
+	Answer any `json:"-" redact:"-"`
 }
 
 // Timings are the stages of a run, in microseconds. Start is the sandbox, with what is copied into

@@ -25,7 +25,7 @@ import (
 type Artifact struct {
 	Name   string `json:"name"` // relative, slashes; any bytes but NUL; secrets redacted
 	Size   int64  `json:"size"` // bytes that were hashed
-	SHA256 string `json:"sha256"`
+	SHA256 string `json:"sha256" redact:"-"`
 	MIME   string `json:"mime"`
 	// Withheld says why the artifact is withheld; "" if it is not.
 	Withheld string `json:"withheld,omitempty"`

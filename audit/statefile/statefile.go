@@ -71,7 +71,7 @@ func locked(ctx context.Context, f *os.File, shared bool, wait time.Duration) (*
 // name: see [Tidy].
 func Create(path, kind string, fill func(fresh string) error) error {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
 	temp, err := os.MkdirTemp(dir, prefix(kind)) // 0700
@@ -87,6 +87,23 @@ func Create(path, kind string, fill func(fresh string) error) error {
 		return err
 	}
 	return SyncDir(dir)
+}
+
+// makeDir makes a directory of mode 0700 that is missing, on the disk, and those above it.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return SyncDir(parent)
 }
 
 // CreateFile makes the file path, of mode 0600, out of data, as Create does.

@@ -53,9 +53,9 @@ type Outcome struct {
 
 // Error is an error in the language's own terms.
 type Error struct {
-	Type      string `json:"type"` // "ValueError", "TypeError"
-	Message   string `json:"message"`
-	Traceback string `json:"traceback"` // without the driver's own frames
+	Type      string `json:"type" redact:"brief"` // "ValueError", "TypeError"
+	Message   string `json:"message" redact:"cut"`
+	Traceback string `json:"traceback" redact:"cut"` // without the driver's own frames
 }
 
 func (e *Error) Error() string {

@@ -172,7 +172,7 @@ type Receipt struct {
 type Package struct {
 	Name      string `json:"name" about:"The package."`
 	Version   string `json:"version" about:"Its exact version."`
-	Hash      string `json:"hash" about:"The hash of what was fetched."` // "sha256:<hex>" for Python, npm's integrity string for Node
+	Hash      string `json:"hash" redact:"-" about:"The hash of what was fetched."` // "sha256:<hex>" for Python, npm's integrity string for Node
 	Requested bool   `json:"requested" about:"True if it was asked for, false if another package needs it."`
 }
 

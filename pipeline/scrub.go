@@ -1,0 +1,130 @@
+package pipeline
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// Values of the tag "redact" of a field say how the walk of [redactor.scrub] goes on below it. Without one, clean removes secrets from each string.
+const (
+	scrubNothing = "-"     // ids, hashes and words of ours, which others compare, and streams that were cleaned before they were cut
+	scrubCut     = "cut"   // by cleanCut
+	scrubBrief   = "brief" // by cleanBrief
+)
+
+// scrub removes secrets from all text of the result, before it is signed.
+func (r *run) scrub() { r.redactor.scrub(&r.res) }
+
+// scrub removes secrets from each string that x leads to, a pointer to a value: it walks all exported fields, so that none can be forgotten. What others
+// may share, slices, maps and what pointers lead to, it replaces by copies.
+func (v redactor) scrub(x any) { v.scrubValue(reflect.ValueOf(x).Elem(), "") }
+
+func (v redactor) scrubValue(x reflect.Value, how string) {
+	switch x.Kind() {
+	case reflect.String:
+		x.SetString(v.cleanBy(how, x.String()))
+	case reflect.Struct:
+		for f, field := range x.Fields() {
+			if by := orTag(f, how); f.IsExported() && by != scrubNothing {
+				v.scrubValue(field, by)
+			}
+		}
+	case reflect.Pointer:
+		if !x.IsNil() {
+			own := reflect.New(x.Type().Elem())
+			own.Elem().Set(x.Elem())
+			v.scrubValue(own.Elem(), how)
+			x.Set(own)
+		}
+	case reflect.Array:
+		for i := range x.Len() {
+			v.scrubValue(x.Index(i), how)
+		}
+	case reflect.Slice:
+		v.scrubSlice(x, how)
+	case reflect.Map:
+		v.scrubMap(x, how)
+	case reflect.Interface:
+		v.scrubInterface(x, how)
+	}
+}
+
+// orTag returns the tag of a field, or what holds for the struct.
+func orTag(f reflect.StructField, how string) string {
+	if tag, has := f.Tag.Lookup("redact"); has {
+		return tag
+	}
+	return how
+}
+
+func (v redactor) cleanBy(how, text string) string {
+	switch {
+	case text == "":
+		return ""
+	case how == scrubCut:
+		return v.cleanCut(text)
+	case how == scrubBrief:
+		return v.cleanBrief(text)
+	}
+	return v.clean(text)
+}
+
+func (v redactor) scrubSlice(x reflect.Value, how string) {
+	if x.IsNil() {
+		return
+	}
+	if x.Type().Elem().Kind() == reflect.Uint8 {
+		x.SetBytes([]byte(v.cleanBy(how, string(x.Bytes()))))
+		return
+	}
+	own := reflect.MakeSlice(x.Type(), x.Len(), x.Len())
+	reflect.Copy(own, x)
+	for i := range own.Len() {
+		v.scrubValue(own.Index(i), how)
+	}
+	x.Set(own)
+}
+
+func (v redactor) scrubMap(x reflect.Value, how string) {
+	if x.IsNil() {
+		return
+	}
+	own := reflect.MakeMapWithSize(x.Type(), x.Len())
+	for key, value := range x.Seq2() {
+		k, e := reflect.New(x.Type().Key()).Elem(), reflect.New(x.Type().Elem()).Elem()
+		k.Set(key)
+		e.Set(value)
+		v.scrubValue(k, "") // no driver cuts keys
+		v.scrubValue(e, how)
+		own.SetMapIndex(k, e)
+	}
+	x.Set(own)
+}
+
+// scrubInterface replaces a value that an interface holds. One with fields that can't be walked, such as an error, becomes its text.
+func (v redactor) scrubInterface(x reflect.Value, how string) {
+	if x.IsNil() {
+		return
+	}
+	if !isOpen(x.Elem().Type()) {
+		x.Set(reflect.ValueOf(v.cleanBy(how, fmt.Sprint(x.Interface()))))
+		return
+	}
+	own := reflect.New(x.Elem().Type()).Elem()
+	own.Set(x.Elem())
+	v.scrubValue(own, how)
+	x.Set(own)
+}
+
+// isOpen reports whether scrubValue reaches all of a value of this type.
+func isOpen(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return t.Kind() != reflect.Pointer && t.Kind() != reflect.Func && t.Kind() != reflect.Chan
+	}
+	for f := range t.Fields() {
+		if !f.IsExported() {
+			return false
+		}
+	}
+	return true
+}
