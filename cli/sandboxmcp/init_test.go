@@ -24,7 +24,7 @@ func dearInits() map[string]string {
 		"github.com/distribution/reference":            "names of images: the client of Docker",
 		"github.com/elastic/go-seccomp-bpf/arch":       "numbers of system calls: the filter",
 		"github.com/evanw/esbuild/internal/compat":     "JavaScript and TypeScript: validate",
-		"github.com/go-shiori/go-readability":          "articles: fetch_webpage",
+		"codeberg.org/readeck/go-readability/v2":       "articles: fetch_webpage",
 		"github.com/google/jsonschema-go/jsonschema":   "types of the protocol: mcp-go",
 		"github.com/ledongthuc/pdf":                    "names of glyphs: fetch_webpage",
 		"github.com/opencontainers/go-digest":          "the client of Docker",
