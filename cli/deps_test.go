@@ -62,9 +62,9 @@ var mayImport = []struct {
 	{"pipeline/event", nil},
 	{"pipeline/remedy", nil},
 	{"pipeline/door", nil},
-	{"pipeline/operation", []string{"audit/safetext", "validate/spelling"}},
-	{"pipeline/identity", nil},
-	{"pipeline/host/launch", []string{"cli/role"}}, // each command on the host starts with it
+	{"pipeline/operation", []string{"audit/safetext", "validate/spelling", "pipeline/door"}},
+	{"pipeline/identity", []string{"pipeline/door"}}, // which is told who asks
+	{"pipeline/host/launch", []string{"cli/role"}},   // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},
 	{"pipeline/host", []string{"backends/cgroup", "pipeline/host/files", "pipeline/host/launch"}},
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},

@@ -188,6 +188,7 @@ type callParams struct {
 func (s *Server) prepare(m *message) {
 	if t := s.tool(m.called.Name); t != nil && m.unread == nil {
 		m.call, m.why = s.call(t, m)
+		m.Params, m.called.Arguments = nil, nil // a call may take long, and has them in another form
 	}
 }
 

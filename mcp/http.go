@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
@@ -27,6 +27,8 @@ import (
 const (
 	// maxSessions are sessions of the protocols before 2026-07-28 at once, and maxOwnSessions those of one identity.
 	maxSessions, maxOwnSessions = 1024, 256
+	// maxOther are the bytes of a message that calls no tool.
+	maxOther = 64 << 10
 	// sessionIdle is how long a session is known that nobody uses.
 	sessionIdle = time.Hour
 
@@ -38,7 +40,6 @@ const (
 // An identity has a server of its own for each of its namespaces.
 type HTTP struct {
 	cfg   Config
-	held  *operation.Budget
 	keys  atomic.Int64   // of requests outside of sessions
 	calls sync.WaitGroup // of all sessions
 	end   chan struct{}  // closed when no more requests are taken
@@ -55,7 +56,7 @@ type caller struct{ owner, namespace string }
 
 // NewHTTP returns a handler that works as cfg says. What it serves must have an identity in its context.
 func NewHTTP(cfg Config) *HTTP {
-	h := &HTTP{cfg: cfg, held: &operation.Budget{Max: maxHeld}, end: make(chan struct{}), idle: sessionIdle, callers: map[caller]*httpSession{}, sessions: map[string]*httpSession{}}
+	h := &HTTP{cfg: cfg, end: make(chan struct{}), idle: sessionIdle, callers: map[caller]*httpSession{}, sessions: map[string]*httpSession{}}
 	go h.sweep()
 	return h
 }
@@ -168,11 +169,10 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, of caller) *refused 
 	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
 		return refuse(http.StatusNotAcceptable, "the header Accept must name application/json and text/event-stream")
 	}
-	m, size, no := h.read(w, r)
+	m, no := read(r)
 	if no != nil {
 		return no
 	}
-	defer h.held.Give(int64(size))
 	s, no := h.sessionFor(r, m, of)
 	if no != nil {
 		return no
@@ -197,11 +197,17 @@ func (h *HTTP) answer(w http.ResponseWriter, r *http.Request, s *httpSession, m 
 	if m.key = string(m.ID); s.id == "" {
 		m.key = h.newKey()
 	}
-	bad := s.conn.admit(m)
-	if bad == nil {
-		bad = mirrored(r, m)
-	}
-	if bad != nil {
+	var bad *fault
+	err := door.Decode(r.Context(), m.size, 0, func() error {
+		if bad = s.conn.admit(m); bad == nil {
+			bad = mirrored(r, m)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return unread(err)
+	case bad != nil:
 		return &refused{status: http.StatusBadRequest, fault: *bad}
 	}
 	return h.respond(w, r, s, m)
@@ -215,7 +221,19 @@ func (h *HTTP) newKey() string { return "\x00" + strconv.FormatInt(h.keys.Add(1)
 func (h *HTTP) respond(w http.ResponseWriter, r *http.Request, s *httpSession, m *message) *refused {
 	i, _ := identity.From(r.Context())
 	a := response{w: w, to: newStream(), replied: make(chan []byte, 1)}
-	if bad := s.conn.request(identity.With(s.ctx, i), m, a.to, func(b []byte) { a.replied <- b }); bad != nil {
+	m.release = door.Of(r.Context()).Keep()
+	var bad *fault
+	err := door.Decode(r.Context(), m.size, 0, func() error {
+		bad = s.conn.request(identity.With(s.ctx, i), m, a.to, func(b []byte) { a.replied <- b })
+		return nil
+	})
+	if err != nil || bad != nil {
+		m.release()
+	}
+	switch {
+	case err != nil:
+		return unread(err)
+	case bad != nil:
 		return &refused{status: statusOf(bad.code), fault: *bad}
 	}
 	defer s.conn.cancelWith(r.Context(), m)()
@@ -245,41 +263,51 @@ func accepts(r *http.Request, kind string) bool {
 	return false
 }
 
-// read reads the message of a request. The caller gives the size back to h.held.
-func (h *HTTP) read(w http.ResponseWriter, r *http.Request) (m *message, size int, no *refused) {
-	body, size, no := h.body(w, r)
+// read reads the message of a request.
+func read(r *http.Request) (m *message, no *refused) {
+	body, no := readBody(r)
 	if no != nil {
-		return nil, 0, no
+		return nil, no
 	}
-	m, bad := parse(line{text: bytes.TrimSpace(body)})
-	if bad != nil {
-		h.held.Give(int64(size))
-		return nil, 0, &refused{status: http.StatusBadRequest, fault: *bad}
+	var bad *fault
+	err := door.Decode(r.Context(), len(body), 0, func() error {
+		m, bad = parse(line{text: bytes.TrimSpace(body)})
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, unread(err)
+	case bad != nil:
+		return nil, &refused{status: http.StatusBadRequest, fault: *bad}
+	case m.size > maxOther && m.method != string(mcp.MethodToolsCall):
+		return nil, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most of a message that calls no tool", maxOther))
 	}
-	return m, size, nil
+	return m, nil
 }
 
-// body reads the body of a request. The caller gives the size back to h.held.
-func (h *HTTP) body(w http.ResponseWriter, r *http.Request) (body []byte, size int, no *refused) {
+// readBody reads the body of a request.
+func readBody(r *http.Request) ([]byte, *refused) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		return nil, 0, refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
 	}
-	size = maxLine
-	if 0 <= r.ContentLength && r.ContentLength <= maxLine {
-		size = int(r.ContentLength)
+	body, err := door.ReadBody(r, door.MaxBody)
+	if err != nil {
+		return nil, unread(err)
 	}
-	if !h.held.Take(int64(size)) {
-		return nil, 0, busy(1, "busy: too many large requests are under way, try again when some have ended")
+	return body, nil
+}
+
+// unread refuses a request whose body can't be read.
+func unread(err error) *refused {
+	if full, ok := errors.AsType[*door.Full](err); ok {
+		no := busy(1, full.Text)
+		no.status = full.Status
+		return no
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLine))
-	if err == nil {
-		return body, size, nil
-	}
-	h.held.Give(int64(size))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return nil, 0, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", maxLine))
+		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", door.MaxBody))
 	}
-	return nil, 0, refuse(http.StatusBadRequest, "the body can't be read")
+	return refuse(http.StatusBadRequest, "the body can't be read")
 }
 
 // mirrored returns the fault in the headers that repeat what a message says, or nil. Proxies decide by these headers.

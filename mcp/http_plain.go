@@ -58,11 +58,10 @@ func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) *ref
 	if no != nil {
 		return no
 	}
-	body, size, no := h.body(w, r)
+	body, no := readBody(r)
 	if no != nil {
 		return no
 	}
-	defer h.held.Give(int64(size))
 	s, no := h.outside(r, of)
 	if no != nil {
 		return no
@@ -79,7 +78,7 @@ func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) *ref
 	}
 	i, _ := identity.From(r.Context())
 	no = h.respond(w, r, s, &message{
-		key: h.newKey(), method: string(mcp.MethodToolsCall), modern: true, plain: true,
+		size: len(body), key: h.newKey(), method: string(mcp.MethodToolsCall), modern: true, plain: true,
 		sender: sender{info: mcp.Implementation{Name: i.String()}},
 		called: callParams{Name: name, Arguments: body},
 	})

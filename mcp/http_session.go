@@ -118,7 +118,7 @@ func (h *HTTP) open(r *http.Request, of caller, sse *stream) (*httpSession, *ref
 func (h *HTTP) make(r *http.Request, of caller, server *Server) *httpSession {
 	ctx, end := identity.Lasting(r.Context())
 	h.calls.Add(1)
-	s := &httpSession{of: of, ctx: ctx, conn: newConn(server, h.held, end), used: time.Now()}
+	s := &httpSession{of: of, ctx: ctx, conn: newConn(server, nil, end), used: time.Now()}
 	context.AfterFunc(ctx, func() { h.drop(s) })
 	return s
 }

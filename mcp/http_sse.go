@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // openSSE answers GET /sse with a stream of what there is to say to the client, to whose messages it tells the address.
@@ -41,11 +43,10 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request, of caller) *refus
 		w.Header().Set("Allow", "POST")
 		return refuse(http.StatusMethodNotAllowed, "send POST")
 	}
-	m, size, no := h.read(w, r)
+	m, no := read(r)
 	if no != nil {
 		return no
 	}
-	defer h.held.Give(int64(size))
 	s, no := h.session(r.URL.Query().Get("sessionId"), of)
 	if no != nil {
 		return no
@@ -56,11 +57,21 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request, of caller) *refus
 	}
 	if !s.conn.heard(m) {
 		m.key = string(m.ID)
-		bad := s.conn.admit(m)
-		if bad == nil {
-			bad = s.conn.request(s.ctx, m, s.sse, s.sse.send)
+		m.release = door.Of(r.Context()).Keep()
+		var bad *fault
+		err := door.Decode(r.Context(), m.size, 0, func() error {
+			if bad = s.conn.admit(m); bad == nil {
+				bad = s.conn.request(s.ctx, m, s.sse, s.sse.send)
+			}
+			return nil
+		})
+		if err != nil || bad != nil {
+			m.release()
 		}
-		if bad != nil {
+		switch {
+		case err != nil:
+			return unread(err)
+		case bad != nil:
 			s.sse.send(bad.encode())
 		}
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp/skills"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
@@ -107,5 +106,5 @@ func (s *Server) add(t tool) {
 func (s *Server) Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	return newConn(s, &operation.Budget{Max: maxHeld}, cancel).serve(ctx, stdin, stdout)
+	return newConn(s, &heldBytes{max: maxHeld}, cancel).serve(ctx, stdin, stdout)
 }

@@ -37,6 +37,7 @@ type message struct {
 	failed     int         // the code of the error that it was answered with; 0 is none
 	plain      bool        // it came without the protocol, and is answered so
 	status     int         // of HTTP, of the answer to a plain one
+	release    func()      // notes that nothing of it is held any more; nil does nothing
 }
 
 // parse reads one line. What is no sound message is answered with the fault.

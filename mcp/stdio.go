@@ -13,7 +13,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // The library's own stdio transport does not do here. It reads lines of any length into memory, has
@@ -53,7 +52,7 @@ type conn struct {
 	tasks     tasks
 	stateless atomic.Bool // a request has named its version
 
-	held *operation.Budget // bytes of requests under way, tasks included
+	held *heldBytes // bytes of requests under way, tasks included; nil counts none
 
 	mu    sync.Mutex
 	under map[string]*underway // requests under way, by their keys
@@ -65,7 +64,7 @@ type underway struct {
 	mute   bool // the client does not want the answer any more
 }
 
-func newConn(s *Server, held *operation.Budget, end context.CancelCauseFunc) *conn {
+func newConn(s *Server, held *heldBytes, end context.CancelCauseFunc) *conn {
 	c := &conn{s: s, held: held, end: end, under: map[string]*underway{}}
 	c.session.waiting = map[string]chan<- *message{}
 	return c
@@ -226,7 +225,10 @@ func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([
 	ended := func() { // what the request has set is there for those that waited for it, and for the next one
 		place.Leave()
 		u.cancel(nil)
-		c.held.Give(int64(m.size))
+		c.held.give(int64(m.size))
+		if m.release != nil {
+			m.release()
+		}
 	}
 	work := func(do func()) {
 		go func() {
@@ -260,8 +262,8 @@ func (c *conn) enter(ctx context.Context, m *message) (context.Context, *underwa
 		return ctx, nil, m.refuse(mcp.INVALID_REQUEST, fmt.Sprintf("a request with the id %s is under way already", clip(string(m.ID), 100)))
 	case len(c.under) >= maxCalls:
 		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: %d requests are under way, try again when some have ended", len(c.under)))
-	case !c.held.Take(int64(m.size)):
-		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held.Taken()>>20))
+	case !c.held.take(int64(m.size)):
+		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held.taken.Load()>>20))
 	}
 	u := &underway{}
 	ctx, u.cancel = context.WithCancelCause(ctx)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -60,6 +61,7 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	if q.Context == "" { // an interpreter beside the first has no line
 		place = p.Stand(ctx, q.Namespace, q.Session)
 	}
+	release := door.Of(ctx).Keep() // its code and inputs are held until it is done
 	ctx, cancel := identity.Lasting(ctx)
 	j := &job{calls: newToolCalls(), cancel: cancel, done: make(chan struct{})}
 	j.Job = Job{ID: q.ID, Namespace: orDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
@@ -69,6 +71,7 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	}
 	p.journal.begin(journalJob, q.ID, j.Namespace)
 	p.jobs.going.Go(func() {
+		defer release()
 		defer cancel(nil)
 		defer place.Leave()
 		defer close(j.done)

@@ -3,11 +3,12 @@ package e2b
 import (
 	"context"
 	"encoding/json"
-	"io"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -15,7 +16,12 @@ import (
 // pause ends what runs in a sandbox and keeps its files. Who wants its memory, too, is refused while there is something in it.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Memory *bool }{}
-	if body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest)); err != nil || len(body) > 0 && json.Unmarshal(body, &q) != nil {
+	body, err := door.ReadBody(r, maxRequest)
+	if full, ok := errors.AsType[*door.Full](err); ok {
+		full.RetryAfter(w.Header())
+		return response.Refuse(full.Status, full.Text)
+	}
+	if err != nil || len(body) > 0 && json.Unmarshal(body, &q) != nil {
 		return response.Refuse(http.StatusBadRequest, "the body can't be read")
 	}
 	b.changing.Lock()
@@ -23,7 +29,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error
 	if s.paused(b) {
 		return response.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
 	}
-	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory == nil || *q.Memory})
+	_, err = s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory == nil || *q.Memory})
 	if err != nil {
 		return notCopied(err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
@@ -81,7 +82,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 		if err != nil {
 			return err
 		}
-		content := &bounded{Reader: p, left: &left}
+		content := &bounded{Reader: door.Passing(r, p), left: &left}
 		res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: content})
 		if content.err != nil {
 			err = unread(content.err)
@@ -118,7 +119,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 // unread is the error of a form that could not be read: one that is too large, or else its client's fault.
 func unread(err error) error {
-	if errors.As(err, new(*http.MaxBytesError)) {
+	if errors.As(err, new(*http.MaxBytesError)) || errors.As(err, new(*door.Full)) {
 		return err
 	}
 	return &problem{codeInput, "the form can't be read: " + err.Error()}

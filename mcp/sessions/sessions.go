@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
@@ -299,7 +300,7 @@ func faultOf(status int, message string) fault {
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
-	if status == http.StatusServiceUnavailable {
+	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
 	operation.Reply(w, status, faultOf(status, message))
@@ -315,9 +316,12 @@ func Refuse(w http.ResponseWriter, e *identity.Refused) {
 func explain(err error) (status int, text string) {
 	no, refused := errors.AsType[*response.Refused](err)
 	e, _ := errors.AsType[*pipeline.Error](err)
+	var full *door.Full
 	switch reason := guest.ReasonOf(err); {
 	case refused:
 		return no.Status, no.Text
+	case errors.As(err, &full):
+		return full.Status, full.Text
 	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge, tooLarge
 	case reason == guest.NotFound:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
@@ -42,7 +43,7 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) err
 		return err
 	}
 	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteDirectory{Namespace: st.namespace, Session: r.PathValue("id"), Path: dir,
-		Content: http.MaxBytesReader(w, r.Body, MaxUpload), SHA256: want})
+		Content: door.Passing(r, http.MaxBytesReader(w, r.Body, MaxUpload)), SHA256: want})
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,10 @@
 package control
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
@@ -17,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
@@ -51,10 +51,7 @@ const (
 )
 
 // Bounds of the requests without an end: there is room for the short ones beside them.
-const (
-	maxLong = 32        // under way
-	maxHeld = 128 << 20 // bytes of the bodies of those over HTTP, beyond the first
-)
+const maxLong = 32 // under way
 
 // pace is how long a client may take, and what it asks for, unless that has no end.
 type pace struct {
@@ -81,7 +78,6 @@ type API struct {
 	reads   semaphore
 	looked  looked
 	cells   cells
-	held    operation.Budget // bodies of what takes long
 }
 
 // New returns an API that works as c says. End it before what the functions of c show.
@@ -89,7 +85,7 @@ func New(c Config) *API { return newAPI(c, usual) }
 
 func newAPI(c Config, p pace) *API {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	a := &API{c: c, pace: p, held: operation.Budget{Max: maxHeld}}
+	a := &API{c: c, pace: p}
 	for _, s := range a.endless() {
 		s.over = make(chan struct{})
 	}
@@ -259,9 +255,9 @@ func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.Ha
 				return
 			}
 			defer among.leave(by)
-			release, err := func() {}, error(nil)
+			err := error(nil)
 			if limit != streamed {
-				release, err = a.gather(w, r, limit)
+				err = gather(w, r, limit)
 			} else if by.peer { // the times of others are those of the listener
 				err = unhurried(w)
 			}
@@ -269,7 +265,6 @@ func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.Ha
 				deny(w, err)
 				return
 			}
-			defer release()
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			go func() {
@@ -284,30 +279,20 @@ func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.Ha
 	}
 }
 
-// gather has the whole body of a request in memory, or one byte more than limit, and then gives its client all the time in the world.
-func (a *API) gather(w http.ResponseWriter, r *http.Request, limit int64) (release func(), err error) {
-	size := limit + 1
-	if r.ContentLength >= 0 {
-		size = min(size, r.ContentLength)
+// gather has the whole body of a request in memory, unless it is longer than limit, and then gives its client all the time in the world.
+func gather(w http.ResponseWriter, r *http.Request, limit int64) error {
+	body, err := door.ReadBody(r, limit)
+	_, full := errors.AsType[*door.Full](err)
+	switch {
+	case full:
+		return err
+	case errors.As(err, new(*http.MaxBytesError)):
+		return operation.Invalid{fmt.Sprintf("a request has at most %d bytes", limit)}
+	case err != nil:
+		return operation.Invalid{"the body can't be read: it came too slowly, or was cut off"}
 	}
-	if askerOf(r.Context()).peer {
-		size = 0 // that memory is the server's own user's
-	}
-	if !a.held.Take(size) {
-		return nil, failure(http.StatusServiceUnavailable, "too many large requests are under way: try again when some have ended")
-	}
-	release = func() { a.held.Give(size) }
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	if err != nil {
-		release()
-		return nil, operation.Invalid{"the body can't be read: it came too slowly, or was cut off"}
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if err := unhurried(w); err != nil {
-		release()
-		return nil, err
-	}
-	return release, nil
+	r.Body = door.Gathered(body)
+	return unhurried(w)
 }
 
 // unhurried gives a client all the time in the world.

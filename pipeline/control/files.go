@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -60,7 +61,7 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 		stop := func() {}
 		moved, err = a.place(r.Context(), q.ID, q.Path, func(namespace, id, to string) pipeline.Effect {
 			stop = breakOff(w, r, a.c.Pipeline.SessionEnd(namespace, id))
-			return pipeline.WriteDirectory{Namespace: namespace, Session: id, Path: to, Content: r.Body, SHA256: sum}
+			return pipeline.WriteDirectory{Namespace: namespace, Session: id, Path: to, Content: door.Passing(r, r.Body), SHA256: sum}
 		})
 		stop()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -203,6 +204,7 @@ func statusOf(err error) (status int, text string) {
 func deny(w http.ResponseWriter, err error) {
 	var own *pipeline.Error
 	var failed *Failure
+	var full *door.Full
 	status, text := statusOf(err)
 	m := message{Error: text}
 	switch {
@@ -210,6 +212,9 @@ func deny(w http.ResponseWriter, err error) {
 		status, m.Hint = http.StatusBadRequest, "correct the arguments"
 	case errors.As(err, &failed):
 		status, m.Hint = failed.Status, failed.Hint
+	case errors.As(err, &full):
+		status = full.Status
+		full.RetryAfter(w.Header())
 	case errors.As(err, &own):
 		m = message{Error: own.Reason, Hint: own.Remedy.String()}
 	}

@@ -51,10 +51,10 @@ func TestBody(t *testing.T) {
 		chunked bool
 		want    string
 	}{
-		"most":               {maxBody, false, "HTTP/1.1 / 33554432"},
-		"most in chunks":     {maxBody, true, "HTTP/1.1 / 33554432"},
-		"too much":           {maxBody + 1, false, "at most 32 MiB"},
-		"too much in chunks": {maxBody + 1, true, "more than 33554432"},
+		"most":               {MaxBody, false, "HTTP/1.1 / 31457280"},
+		"most in chunks":     {MaxBody, true, "HTTP/1.1 / 31457280"},
+		"too much":           {MaxBody + 1, false, "at most 30 MiB"},
+		"too much in chunks": {MaxBody + 1, true, "more than 31457280"},
 	} {
 		r := must(http.NewRequest("POST", d.Address(), io.LimitReader(zeros{}, tt.size)))
 		if r.Header.Set("Expect", "100-continue"); !tt.chunked {

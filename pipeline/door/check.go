@@ -11,11 +11,21 @@ import (
 	"strings"
 )
 
-// ServeHTTP gives the handler the requests that pass all checks.
+// ServeHTTP answers a request, and notes what it holds until then.
 func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
-	w := &response{ResponseWriter: plain, rc: http.NewResponseController(plain), timeout: d.b.write}
+	v, r := d.enter(plain, r)
+	defer v.leave()
+	w := &response{ResponseWriter: plain, rc: v.rc, timeout: d.b.write, visit: v}
 	defer w.finish()
 	defer d.recovered()
+	d.answer(w, plain, r)
+	if r.ProtoMajor == 2 { // its client may have net/http wait with the rest, and until then the request is under way
+		w.Flush()
+	}
+}
+
+// answer answers a request, or gives it to the handler if it passes all checks.
+func (d *Door) answer(w *response, plain http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) {
 		// net/http drops the one of Content-Length and Transfer-Encoding that it doesn't go by. A proxy that goes by the other would
 		// take the rest of the connection for another request (RFC 9112, section 6.1).

@@ -79,6 +79,8 @@ func (c Config) Check() error {
 type Door struct {
 	c        Config
 	b        bounds
+	budget   *budget
+	lanes    []chan struct{} // of lanes
 	server   http.Server
 	onUnix   bool
 	hosts    []string // as hostname returns them
@@ -108,7 +110,10 @@ func listen(ctx context.Context, c Config, b bounds) (*Door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen at %q: %w", c.Address, err)
 	}
-	d := &Door{c: c, b: b, onUnix: l.Addr().Network() == "unix", remove: remove, failed: make(chan error, 1), ended: make(chan struct{})}
+	d := &Door{c: c, b: b, onUnix: l.Addr().Network() == "unix", remove: remove, budget: newBudget(b), failed: make(chan error, 1), ended: make(chan struct{})}
+	for _, l := range lanes {
+		d.lanes = append(d.lanes, make(chan struct{}, l.requests))
+	}
 	for _, h := range c.Hosts {
 		d.hosts = append(d.hosts, hostname(h))
 	}
@@ -127,13 +132,16 @@ func listen(ctx context.Context, c Config, b bounds) (*Door, error) {
 		ReadHeaderTimeout:            b.header,
 		IdleTimeout:                  b.idle,
 		MaxHeaderBytes:               maxHeader,
-		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: b.idle, PingTimeout: b.write, WriteByteTimeout: b.write},
-		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelInfo),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: b.idle, PingTimeout: b.write, WriteByteTimeout: b.write,
+			MaxReceiveBufferPerConnection: maxWindow, MaxReceiveBufferPerStream: maxWindow},
+		ConnState:   changed,
+		ConnContext: withConnection,
+		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelInfo),
 	}
 	d.server.Protocols.SetHTTP1(true)
 	d.server.Protocols.SetHTTP2(secure != nil)
 	d.server.Protocols.SetUnencryptedHTTP2(secure == nil && d.onUnix)
-	go d.serve(&connections{Listener: l, b: b, log: c.Log, byAddress: map[string]int{}})
+	go d.serve(&places{Listener: l, b: b, log: c.Log, byAddress: map[string]int{}})
 	return d, nil
 }
 

@@ -2,6 +2,7 @@ package door
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"net/http"
 	"time"
@@ -10,6 +11,8 @@ import (
 // body is the body of a request, which must arrive in time. The deadline stands until the end of the body, also for net/http when it
 // skips what a handler has not read; it is taken back then, since net/http goes on to read, to notice when the client leaves. A handler
 // that answers for long reads the body first.
+//
+// What has come counts among what the request holds, until its end or [Visit.Free]; where there is no room for it, reading ends with a *[Full].
 type body struct {
 	io.ReadCloser
 	rc    *http.ResponseController
@@ -17,10 +20,11 @@ type body struct {
 	start time.Time
 	n     int64
 	idle  time.Duration // of a stream
+	ctx   context.Context
 }
 
 func (d *Door) body(w http.ResponseWriter, r *http.Request) *body {
-	b := &body{http.MaxBytesReader(w, r.Body, d.largest(r)), http.NewResponseController(w), d.b, time.Now(), 0, 0}
+	b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, d.largest(r)), rc: http.NewResponseController(w), b: d.b, start: time.Now(), ctx: r.Context()}
 	b.extend()
 	return b
 }
@@ -28,9 +32,9 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request) *body {
 // largest returns the most bytes of the body of a request.
 func (d *Door) largest(r *http.Request) int64 {
 	if d.c.Largest == nil {
-		return maxBody
+		return MaxBody
 	}
-	return cmp.Or(d.c.Largest(r), maxBody)
+	return cmp.Or(d.c.Largest(r), MaxBody)
 }
 
 // Stream has the body arrive as slowly as its sender likes: idle is what may pass between two parts, in place of a time for all. Only who has
@@ -56,6 +60,9 @@ func (b *body) Read(p []byte) (int, error) {
 	} else {
 		b.extend()
 	}
+	if full := Of(b.ctx).take(b.ctx, int64(n)); full != nil {
+		return 0, full
+	}
 	return n, err
 }
 
@@ -64,12 +71,16 @@ type response struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
+	visit   *Visit
 }
 
 // Unwrap is for http.ResponseController.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *response) Write(p []byte) (n int, err error) {
+	if len(p) > writeSize {
+		defer r.visit.answering(int64(len(p)))()
+	}
 	for {
 		part := p[n:min(n+writeSize, len(p))]
 		var m int

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // Config says whose requests are taken. The zero value takes none.
@@ -234,6 +236,10 @@ func (c *Checker) MiddlewareWith(next http.Handler, refuse func(http.ResponseWri
 			refuse(w, AsRefused(err))
 			return
 		}
+		if err := door.Prove(r.Context(), i.String()); err != nil {
+			refuse(w, AsRefused(err))
+			return
+		}
 		ctx, done := c.watch(r.Context(), i)
 		defer done(nil)
 		r = r.WithContext(ctx)
@@ -252,12 +258,18 @@ func (c *Checker) Again(ctx context.Context, i Identity) (context.Context, conte
 	if _, err := c.limited(i, nil); err != nil {
 		return nil, nil, err
 	}
+	if err := door.Prove(ctx, i.String()); err != nil {
+		return nil, nil, err
+	}
 	ctx, done := c.watch(ctx, i)
 	return ctx, done, nil
 }
 
-// AsRefused returns an error of Identify or Again as what it is.
+// AsRefused returns an error of Identify or Again, or of [door.Prove], as what it is.
 func AsRefused(err error) *Refused {
+	if full, ok := errors.AsType[*door.Full](err); ok {
+		return &Refused{Status: full.Status, Text: full.Text, Hint: "try again later", Wait: time.Second}
+	}
 	if e, ok := errors.AsType[*Refused](err); ok {
 		return e
 	}

@@ -15,13 +15,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
+// maxProblems are the sentences that a caller gets.
+const maxProblems = 8
+
 // Invalid lists the faults in the arguments of a call, a sentence each.
 type Invalid []string
 
 func (b Invalid) Error() string {
-	const limit = 8
-	if len(b) > limit {
-		b = append(slices.Clone(b[:limit]), fmt.Sprintf("and %d more problems", len(b)-limit))
+	if len(b) > maxProblems {
+		b = append(slices.Clone(b[:maxProblems]), fmt.Sprintf("and %d more problems", len(b)-maxProblems))
 	}
 	return strings.Join(b, "\n")
 }
@@ -103,8 +105,12 @@ func (c *checking) object(f Form, sent map[string]json.RawMessage, where string,
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(sent)) {
-		if !known[name] {
+		switch {
+		case known[name]:
+		case len(c.problems) < maxProblems:
 			c.problems = append(c.problems, f.unknown(clip(name, 80), where))
+		default: // is counted alone: a caller may send a million
+			c.problems = append(c.problems, "")
 		}
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // A Route is an operation over HTTP and JSON: its arguments are an A, and its result is an R. Arguments stand in the path, in the query, and
@@ -66,15 +68,30 @@ func (o *Route[A, R]) Arguments(r *http.Request) (*A, error) {
 }
 
 // read returns a pointer to what the form is of.
-func (o *route) read(r *http.Request, form Form) (any, error) {
-	read := o.inBody
+func (o *route) read(r *http.Request, form Form) (args any, err error) {
 	if queried(r.Method, o.Content) {
-		read = o.inQuery
+		sent, err := o.inQuery(r, form)
+		if err != nil {
+			return nil, err
+		}
+		return o.fill(r, form, sent)
 	}
-	sent, err := read(r, form)
+	body, err := o.body(r)
 	if err != nil {
 		return nil, err
 	}
+	err = door.Decode(r.Context(), len(body), 0, func() error {
+		sent, err := inBody(r, form, body)
+		if err == nil {
+			args, err = o.fill(r, form, sent)
+		}
+		return err
+	})
+	return args, err
+}
+
+// fill returns a pointer to what the form is of, with the arguments that were sent and those in the path.
+func (o *route) fill(r *http.Request, form Form, sent map[string]json.RawMessage) (any, error) {
 	for _, name := range inPath(o.Pattern) {
 		sent[name] = quoted(r.PathValue(name))
 	}
@@ -86,14 +103,8 @@ func queried(method, content string) bool {
 	return method == http.MethodGet || method == http.MethodDelete || content != ""
 }
 
-func (o *route) inBody(r *http.Request, form Form) (sent map[string]json.RawMessage, err error) {
-	limit := o.limit()
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+func inBody(r *http.Request, form Form, body []byte) (sent map[string]json.RawMessage, err error) {
 	switch {
-	case err != nil:
-		return nil, Invalid{"the body can't be read: it came too slowly, or was cut off"}
-	case int64(len(body)) > limit:
-		return nil, Invalid{fmt.Sprintf("a request has at most %d bytes", limit)}
 	case len(r.URL.RawQuery) > 0:
 		return nil, Invalid{"the arguments are in the body: leave out the query"}
 	case len(body) == 0:
@@ -102,6 +113,19 @@ func (o *route) inBody(r *http.Request, form Form) (sent map[string]json.RawMess
 		return nil, Invalid{"the body must be a JSON object, such as " + form.example()}
 	}
 	return sent, nil
+}
+
+// body reads the body of a request. What is wrong with it is an [Invalid] or a *[door.Full].
+func (o *route) body(r *http.Request) ([]byte, error) {
+	body, err := door.ReadBody(r, o.limit())
+	_, full := errors.AsType[*door.Full](err)
+	switch {
+	case err == nil, full:
+		return body, err
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, Invalid{fmt.Sprintf("a request has at most %d bytes", o.limit())}
+	}
+	return nil, Invalid{"the body can't be read: it came too slowly, or was cut off"}
 }
 
 func (o *route) inQuery(r *http.Request, form Form) (map[string]json.RawMessage, error) {
@@ -176,12 +200,16 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, v any, most int64) (status
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return http.StatusUnsupportedMediaType, "Content-Type must be application/json"
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return http.StatusRequestEntityTooLarge, "the request is too large"
-	}
+	body, err := door.ReadBody(r, most)
 	if err == nil {
-		err = json.Unmarshal(body, v)
+		err = door.Decode(r.Context(), len(body), door.Values(body), func() error { return json.Unmarshal(body, v) })
+	}
+	if full, ok := errors.AsType[*door.Full](err); ok {
+		full.RetryAfter(w.Header())
+		return full.Status, full.Text
+	}
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return http.StatusRequestEntityTooLarge, "the request is too large"
 	}
 	if err != nil {
 		return http.StatusBadRequest, "the body can't be read: " + err.Error()

@@ -55,8 +55,9 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request, status int, proble
 
 // enter begins a session for who has a code, or a person's token.
 func (p *Page) enter(w http.ResponseWriter, r *http.Request, room string) {
-	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
-	if r.ParseForm() != nil {
+	if err := readForm(r, 16<<10); p.full(w, r, err) {
+		return
+	} else if err != nil {
 		p.fail(w, r, http.StatusBadRequest, word("old_page"))
 		return
 	}

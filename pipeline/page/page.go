@@ -14,14 +14,18 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"log/slog"
+	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
@@ -161,11 +165,15 @@ func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string)
 		return
 	}
 	defer done()
+	if p.full(w, r, door.Prove(ctx, v.identity.String())) {
+		return
+	}
 	handlers := gets
 	if r.Method == http.MethodPost {
 		handlers = posts
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if r.ParseForm() != nil || !v.rightToken(r) {
+		if err := readForm(r, maxForm); p.full(w, r, err) {
+			return
+		} else if err != nil || !v.rightToken(r) {
 			p.fail(w, r, http.StatusForbidden, word("old_page"))
 			return
 		}
@@ -190,6 +198,32 @@ func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string)
 	if err := h(p, w, r.WithContext(ctx), v); err != nil {
 		p.failed(w, r, err)
 	}
+}
+
+// readForm reads the form of a request, of so many bytes at most.
+func readForm(r *http.Request, most int64) error {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
+		r.PostForm = url.Values{}
+		return nil
+	}
+	body, err := door.ReadBody(r, most)
+	if err != nil {
+		return err
+	}
+	return door.Decode(r.Context(), len(body), 0, func() error {
+		r.PostForm, err = url.ParseQuery(string(body))
+		return err
+	})
+}
+
+// full answers, and reports that, where there is no memory for a request at the moment.
+func (p *Page) full(w http.ResponseWriter, r *http.Request, err error) bool {
+	full, ok := errors.AsType[*door.Full](err)
+	if ok {
+		full.RetryAfter(w.Header())
+		p.fail(w, r, full.Status, full.Text)
+	}
+	return ok
 }
 
 // as returns a context for what a visitor asks for, which ends when the session does, or nobody if it has.

@@ -3,6 +3,7 @@ package envd
 import (
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
@@ -187,7 +189,7 @@ func (u *upload) write(name string, content io.Reader) error {
 		}
 	}
 	res, err := u.pipeline.Do(u.r.Context(), pipeline.WriteFile{
-		Namespace: u.Namespace, Session: u.Session, Put: guest.Put{Path: name, Metadata: u.metadata}, Content: content,
+		Namespace: u.Namespace, Session: u.Session, Put: guest.Put{Path: name, Metadata: u.metadata}, Content: door.Passing(u.r, content),
 	})
 	if err != nil {
 		return err
@@ -237,8 +239,15 @@ func (s *Server) compose(w http.ResponseWriter, r *http.Request, t Target) error
 		Destination string   `json:"destination"`
 		Username    string   `json:"username"`
 	}
-	err := json.NewDecoder(io.LimitReader(r.Body, maxMessage)).Decode(&q)
+	body, err := door.ReadBody(r, 1<<20)
+	if err == nil {
+		err = door.Decode(r.Context(), len(body), door.Values(body), func() error { return json.Unmarshal(body, &q) })
+	}
+	full, busy := errors.AsType[*door.Full](err)
 	switch {
+	case busy:
+		full.RetryAfter(w.Header())
+		return response.Refuse(full.Status, full.Text)
 	case err != nil || len(q.Sources) == 0 || q.Destination == "":
 		return response.Refuse(http.StatusBadRequest, "source_paths and destination are required")
 	case !users[q.Username]:

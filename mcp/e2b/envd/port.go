@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // headers of ours, and of the proxy's client, that a program in a sandbox has no use for.
@@ -51,6 +52,10 @@ func ownCookies(r *http.Response) error {
 // ServePort hands a request to the server that a program of the sandbox runs on a port of its loopback. Each request is a connection of its
 // own, and a row of the log. host is its Host, "" the client's.
 func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, port int, host string) {
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{door.Passing(r, r.Body), r.Body}
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // list answers with the processes that run.
@@ -304,6 +305,7 @@ func (c *call) streamInput() error {
 		if err != nil {
 			return err
 		}
+		door.Of(c.ctx).Free()
 	}
 }
 

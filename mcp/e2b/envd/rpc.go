@@ -1,6 +1,7 @@
 package envd
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/binary"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // The protocol is connectrpc.com/docs/protocol: unary calls and streams over HTTP, with JSON or protobuf.
@@ -113,11 +116,21 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) (*call, 
 const defaultKeepalive = 90 * time.Second
 
 func (c *call) unmarshal(b []byte, message any) error {
-	var err error
-	if c.binary {
-		err = decode(b, message)
-	} else if len(b) > 0 {
-		err = json.Unmarshal(b, message)
+	values := int64(0)
+	if !c.binary {
+		values = door.Values(b)
+	}
+	err := door.Decode(c.ctx, len(b), values, func() error {
+		switch {
+		case c.binary:
+			return decode(b, message)
+		case len(b) > 0:
+			return json.Unmarshal(b, message)
+		}
+		return nil
+	})
+	if full := c.full(err); full != nil {
+		return full
 	}
 	if err != nil {
 		return faultf(invalidArgument, "unmarshal message: %v", err)
@@ -136,8 +149,21 @@ func (c *call) marshal(message any) []byte {
 	return b
 }
 
-// unzip reads a compressed part within the bounds of a message.
-func unzip(from io.Reader, encoding string) ([]byte, error) {
+// full returns the error of a call for which there is no memory, or nil.
+func (c *call) full(err error) error {
+	full, ok := errors.AsType[*door.Full](err)
+	if !ok {
+		return nil
+	}
+	full.RetryAfter(c.w.Header())
+	if full.Status == http.StatusServiceUnavailable {
+		return faultf(unavailable, "%s", full.Text)
+	}
+	return faultf(resourceExhausted, "%s", full.Text)
+}
+
+// unzip reads a part, which may be compressed, within the bounds of a message.
+func (c *call) unzip(from io.Reader, size int64, encoding string) ([]byte, error) {
 	switch encoding {
 	case "", "identity":
 	case "gzip":
@@ -145,16 +171,19 @@ func unzip(from io.Reader, encoding string) ([]byte, error) {
 		if err != nil {
 			return nil, faultf(invalidArgument, "the message is not compressed as it says")
 		}
-		from = z
+		from, size = door.Counted(c.ctx, z), maxMessage
 	default:
 		return nil, faultf(unimplemented, "unknown compression %.40q: supported encodings are gzip", encoding)
 	}
-	b, err := io.ReadAll(io.LimitReader(from, maxMessage+1))
-	if err != nil {
-		return nil, faultf(invalidArgument, "read message: %v", err)
-	}
-	if len(b) > maxMessage {
+	b, err := door.ReadAll(from, size, maxMessage)
+	full := c.full(err)
+	switch {
+	case full != nil:
+		return nil, full
+	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, faultf(resourceExhausted, "the message has more than %d bytes", maxMessage)
+	case err != nil:
+		return nil, faultf(invalidArgument, "read message: %v", err)
 	}
 	return b, nil
 }
@@ -162,7 +191,11 @@ func unzip(from io.Reader, encoding string) ([]byte, error) {
 // receive reads the message of a unary call, or the next of a stream; io.EOF is its end.
 func (c *call) receive(message any) error {
 	if !c.stream {
-		b, err := unzip(c.r.Body, c.r.Header.Get("Content-Encoding"))
+		size := c.r.ContentLength
+		if size < 0 {
+			size = maxMessage
+		}
+		b, err := c.unzip(c.r.Body, size, c.r.Header.Get("Content-Encoding"))
 		if err != nil {
 			return err
 		}
@@ -187,11 +220,17 @@ func (c *call) receive(message any) error {
 	default:
 		return faultf(invalidArgument, "protocol error: invalid envelope flags %d", head[0])
 	}
-	whole, err := io.ReadAll(part)
+	whole, err := door.ReadAll(part, int64(size), maxMessage)
+	if full := c.full(err); full != nil {
+		return full
+	}
 	if err != nil || len(whole) != int(size) {
 		return faultf(invalidArgument, "protocol error: promised %d bytes in enveloped message, got %d bytes", size, len(whole))
 	}
-	b, err := unzip(strings.NewReader(string(whole)), encoding)
+	b, err := whole, error(nil)
+	if encoding != "" {
+		b, err = c.unzip(bytes.NewReader(whole), int64(size), encoding)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,113 @@
+package door
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// budget is the memory that requests under way hold, of all doors and of all who ask. Each identity has a share, and those who have not
+// proved theirs have one together. Who asks for more than there is waits shortly, and is refused then. It may be used concurrently.
+type budget struct {
+	b bounds
+
+	mu    sync.Mutex
+	taken int64
+	by    map[string]*share // "" is that of the unproven
+	freed chan struct{}     // closed when something is given back; nil while nobody waits
+}
+
+// share is what the requests of one identity hold.
+type share struct {
+	bytes   int64
+	visits  list.List // of *Visit, the oldest first, of the unproven: they are bounded by ending these
+	answers list.List // of *Visit, whose clients are slow to read a large answer, the longest first
+}
+
+// Full is the error of a request for which there is no memory at the moment.
+type Full struct {
+	Status int // of HTTP: 429 where its sender's own requests hold the memory, 503 where all do
+	Text   string
+}
+
+func (f *Full) Error() string { return f.Text }
+
+// RetryAfter says in the headers of an answer when to try again.
+func (f *Full) RetryAfter(h http.Header) { h.Set("Retry-After", "1") }
+
+func newBudget(b bounds) *budget { return &budget{b: b, by: map[string]*share{}} }
+
+// of returns the share of an identity. The mutex is held.
+func (b *budget) of(who string) *share {
+	s := b.by[who]
+	if s == nil {
+		s = new(share)
+		b.by[who] = s
+	}
+	return s
+}
+
+// full returns why an identity can't have n more bytes, or nil. A few bytes there always are: what others hold is no reason to refuse a
+// small request. The mutex is held.
+func (b *budget) full(who string, n int64) *Full {
+	own := int64(0)
+	if s := b.by[who]; s != nil {
+		own = s.bytes
+	}
+	most := b.b.held / 4
+	if who == "" {
+		most = b.b.heldUnproven
+	}
+	switch {
+	case own+n > most && who == "":
+		return errNoRoom
+	case own+n > most:
+		return &Full{http.StatusTooManyRequests, fmt.Sprintf("too much at once: the requests of one identity hold %d MiB at most, try again when some have ended", most>>20)}
+	case own+n > b.b.heldAlways && b.taken+n > b.b.held:
+		return &Full{http.StatusServiceUnavailable, "busy: too many large requests are under way, try again when some have ended"}
+	}
+	return nil
+}
+
+// add notes n bytes, also less than none. The mutex is held.
+func (b *budget) add(who string, n int64) {
+	s := b.of(who)
+	s.bytes += n
+	b.taken += n
+	if s.bytes == 0 && s.visits.Len() == 0 && s.answers.Len() == 0 {
+		delete(b.by, who)
+	}
+	if n < 0 && b.freed != nil {
+		close(b.freed)
+		b.freed = nil
+	}
+}
+
+// try calls f, which holds the mutex, until it returns nil, or there was no room for long enough.
+func (b *budget) try(ctx context.Context, f func() *Full) error {
+	late := time.NewTimer(b.b.room)
+	defer late.Stop()
+	for {
+		b.mu.Lock()
+		why := f()
+		if why == nil {
+			b.mu.Unlock()
+			return nil
+		}
+		if b.freed == nil {
+			b.freed = make(chan struct{})
+		}
+		freed := b.freed
+		b.mu.Unlock()
+		select {
+		case <-freed:
+		case <-late.C:
+			return why
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package door
+
+import (
+	"container/list"
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Visit is a request under way, and what it holds of the memory for all. Nil is one that came through no door, of which nothing is counted.
+// Its methods may be called concurrently.
+type Visit struct {
+	d      *Door
+	conn   *connection
+	rc     *http.ResponseController
+	cancel context.CancelCauseFunc
+
+	// Guarded by the budget's mutex.
+	who    string // "" is nobody who has proved it
+	held   int64  // bytes
+	body   int64  // bytes of them that are the body's, or what was made of it
+	users  int    // the handler, and those who keep what it brought
+	gone   bool   // it was evicted
+	place  *list.Element
+	answer *list.Element
+}
+
+type visitKey struct{}
+
+// Of returns the request that a context is of.
+func Of(ctx context.Context) *Visit {
+	v, _ := ctx.Value(visitKey{}).(*Visit)
+	return v
+}
+
+// requestCost is what a request takes beside its headers and its body: the stack of its handler, buffers, what it was read into.
+const requestCost = 16 << 10
+
+// errNoRoom is why a request of nobody ends that others take the place of.
+var errNoRoom = &Full{http.StatusServiceUnavailable, "busy: too many requests of clients that have proved nothing"}
+
+// enter notes a request. It is nobody's until an identity is proved, and nobody's oldest ones end when they are too many.
+func (d *Door) enter(w http.ResponseWriter, r *http.Request) (*Visit, *http.Request) {
+	v := &Visit{d: d, rc: http.NewResponseController(w), users: 1, held: requestCost + int64(len(r.RequestURI))}
+	for name, values := range r.Header {
+		for _, value := range values {
+			v.held += int64(len(name) + len(value))
+		}
+	}
+	v.conn, _ = r.Context().Value(connKey{}).(*connection)
+	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), visitKey{}, v))
+	v.cancel = cancel
+	b := d.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v.place = b.of("").visits.PushBack(v)
+	v.makeRoom(v.held)
+	b.add("", v.held)
+	return v, r.WithContext(ctx)
+}
+
+// makeRoom ends the oldest requests of nobody, but this one, until there is room for n bytes more of its. The budget's mutex is held.
+func (v *Visit) makeRoom(n int64) {
+	b := v.d.budget
+	visits := &b.of("").visits
+	for e := visits.Front(); e != nil && b.full("", n) != nil; {
+		old := e.Value.(*Visit)
+		if e = e.Next(); old != v {
+			old.evict()
+		}
+	}
+}
+
+// evict ends a request of nobody, whose memory counts for nothing from now on. The budget's mutex is held.
+func (v *Visit) evict() {
+	v.unlist()
+	v.d.budget.add("", -v.held)
+	v.held, v.gone = 0, true
+	v.cancel(errNoRoom)
+	go v.cut()
+}
+
+// unlist takes a request from those of nobody. The budget's mutex is held.
+func (v *Visit) unlist() {
+	if v.place != nil {
+		v.d.budget.of("").visits.Remove(v.place)
+		v.place = nil
+	}
+}
+
+// cut has what waits for a client end.
+func (v *Visit) cut() {
+	past := time.Unix(1, 0)
+	_ = v.rc.SetReadDeadline(past)
+	_ = v.rc.SetWriteDeadline(past)
+	if v.conn != nil && v.conn.hijacked.Load() {
+		v.conn.Close()
+	}
+}
+
+// Prove notes who sends the request. Its connection has proved itself from then on. The error is a *[Full], or that of the request's context.
+func Prove(ctx context.Context, who string) error {
+	v := Of(ctx)
+	if v == nil {
+		return nil
+	}
+	if v.conn != nil {
+		v.conn.prove(who)
+	}
+	b := v.d.budget
+	return b.try(ctx, func() *Full {
+		switch {
+		case v.gone:
+			return errNoRoom
+		case v.who == who:
+			return nil
+		}
+		if why := b.full(who, v.held); why != nil {
+			return why
+		}
+		v.unlist()
+		b.add(who, v.held)
+		b.add(v.who, -v.held)
+		v.who = who
+		return nil
+	})
+}
+
+// take counts n more bytes for the request, or waits for them for a moment.
+func (v *Visit) take(ctx context.Context, n int64) error {
+	if v == nil || n == 0 {
+		return nil
+	}
+	b := v.d.budget
+	return b.try(ctx, func() *Full {
+		if v.gone || v.users == 0 { // it gives nothing back any more
+			return errNoRoom
+		}
+		if v.who == "" {
+			v.makeRoom(n)
+		}
+		if why := b.full(v.who, n); why != nil {
+			return why
+		}
+		b.add(v.who, n)
+		v.held += n
+		v.body += n
+		return nil
+	})
+}
+
+// Free notes that nothing is held of what has come of the body so far.
+func (v *Visit) Free() {
+	if v == nil {
+		return
+	}
+	b := v.d.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := min(v.body, v.held); n > 0 { // an evicted one holds nothing
+		b.add(v.who, -n)
+		v.held -= n
+	}
+	v.body = 0
+}
+
+// Keep has what the request brought count also after its answer, until release.
+func (v *Visit) Keep() (release func()) {
+	if v == nil {
+		return func() {}
+	}
+	b := v.d.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v.users++
+	return sync.OnceFunc(v.leave)
+}
+
+// leave notes that the handler, or whoever keeps what the request brought, needs that no more.
+func (v *Visit) leave() {
+	b := v.d.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v.users--; v.users > 0 {
+		return
+	}
+	v.unlist()
+	b.add(v.who, -v.held)
+	v.held = 0
+}
+
+// answering counts an answer of n bytes that is written at once, until done: it is in memory until its client has read it. Where the
+// answers of an identity are too many, those end whose clients have been slow for longest.
+func (v *Visit) answering(n int64) (done func()) {
+	b := v.d.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.of(v.who)
+	for b.full(v.who, n) != nil && s.answers.Len() > 0 {
+		slow := s.answers.Remove(s.answers.Front()).(*Visit)
+		slow.answer = nil
+		go slow.cut()
+	}
+	v.answer = s.answers.PushBack(v)
+	b.add(v.who, n)
+	who := v.who
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if v.answer != nil {
+			s.answers.Remove(v.answer)
+			v.answer = nil
+		}
+		b.add(who, -n)
+	}
+}
