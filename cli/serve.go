@@ -109,6 +109,7 @@ func (p *program) serve(c *cli.Context) error {
 	defer parts.Pushing(ctx, cfg, log)()
 	defer parts.Sealing(ctx, cfg.Audit.SealAfterDays, log)()
 	defer wiring.Background(ctx, memory.ReleaseWhenIdle)()
+	memory.BoundGarbage()
 	served := mcp.Config{
 		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(), Backends: parts.Names(),
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -220,7 +221,7 @@ func (h *HTTP) newKey() string { return "\x00" + strconv.FormatInt(h.keys.Add(1)
 // what was begun goes on. Credentials that end cancel it in any case.
 func (h *HTTP) respond(w http.ResponseWriter, r *http.Request, s *httpSession, m *message) *refused {
 	i, _ := identity.From(r.Context())
-	a := response{w: w, to: newStream(), replied: make(chan []byte, 1)}
+	a := newResponse(w, r, m)
 	m.release = door.Of(r.Context()).Keep()
 	var bad *fault
 	err := door.Decode(r.Context(), m.size, 0, func() error {
@@ -252,10 +253,15 @@ func (c *conn) cancelWith(ctx context.Context, m *message) (stop func() bool) {
 
 // accepts reports whether the client takes a type of content.
 func accepts(r *http.Request, kind string) bool {
+	return names(r, kind, "*/*", kind[:strings.Index(kind, "/")]+"/*")
+}
+
+// names reports whether the client says that it takes one of these types of content.
+func names(r *http.Request, kinds ...string) bool {
 	for _, value := range r.Header.Values("Accept") {
 		for accepted := range strings.SplitSeq(value, ",") {
-			t, _, err := mime.ParseMediaType(accepted)
-			if err == nil && (t == kind || t == "*/*" || t == kind[:strings.Index(kind, "/")]+"/*") {
+			t, params, err := mime.ParseMediaType(accepted)
+			if q, no := strconv.ParseFloat(params["q"], 64); err == nil && (no != nil || q > 0) && slices.Contains(kinds, t) {
 				return true
 			}
 		}

@@ -66,6 +66,12 @@ type response struct {
 	to      *stream
 	replied chan []byte // gets the answer, or nil if the client wants none; nil never does
 	streams bool        // it is one of events
+	whole   bool        // it never is: the client takes the answer alone
+}
+
+// newResponse returns the response to a message. Without the protocol it is JSON with its status, unless the client asks for events.
+func newResponse(w http.ResponseWriter, r *http.Request, m *message) response {
+	return response{w: w, to: newStream(), replied: make(chan []byte, 1), whole: m.plain && !names(r, "text/event-stream")}
 }
 
 // write writes the response, and returns when the request is answered, also if the client is gone by then.
@@ -133,6 +139,9 @@ func (a *response) notified() {
 
 // chunk sends a piece of a stream at once. A client that is gone is noticed by the end of the request's context.
 func (a *response) chunk(text string) {
+	if a.whole {
+		return
+	}
 	if !a.streams {
 		a.streams = true
 		a.w.Header().Set("Content-Type", "text/event-stream")

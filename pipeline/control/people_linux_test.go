@@ -246,17 +246,14 @@ func (p people) begins(t *testing.T, path string, size int, body string) (string
 	return strings.TrimSpace(status), answers
 }
 
-// TestLargeRequests: bodies have the server's memory together for so much, and a route's for as much as that takes.
+// TestLargeRequests: large bodies that are awaited hold nobody up, and a body is as large as its route takes.
 func TestLargeRequests(t *testing.T) {
 	p := overHTTP(t)
 	to := "/v1/sessions/" + p.mine
-	for range maxHeld / maxValueBody {
+	for range 9 { // what was promised holds nothing
 		if status, _ := p.begins(t, to+"/bridge", maxValueBody, "{"); status != "HTTP/1.1 100 Continue" {
 			t.Errorf("got %s", status)
 		}
-	}
-	if status, _ := p.begins(t, to+"/bridge", maxValueBody, ""); status != "HTTP/1.1 503 Service Unavailable" {
-		t.Errorf("one more: got %s", status)
 	}
 	if status, text := p.sends(t, "all", "POST", to+"/cells", `{"code":"echo it-ran"}`); status != 200 || !strings.Contains(text, "it-ran") {
 		t.Errorf("a small one: got %d %s", status, text)

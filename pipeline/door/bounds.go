@@ -7,7 +7,7 @@ import "time"
 const (
 	maxHeader  = 16 << 10  // bytes; net/http adds 4 KiB
 	maxStreams = 100       // requests at once on one connection of HTTP/2: the least that RFC 9113 recommends
-	maxWindow  = 256 << 10 // bytes that a connection of HTTP/2 brings before they are asked for
+	maxWindow  = 128 << 10 // bytes that a connection of HTTP/2 brings before they are asked for
 	writeSize  = 64 << 10  // bytes of an answer that the time for a write is for
 )
 
@@ -31,5 +31,5 @@ type bounds struct {
 	room         time.Duration // that a request waits for memory
 }
 
-var usual = bounds{connections: 1024, each: 256, header: 10 * time.Second, idle: 2 * time.Minute, unproven: 10 * time.Second, write: 30 * time.Second,
+var usual = bounds{connections: 1024, each: 512, header: 10 * time.Second, idle: 2 * time.Minute, unproven: 10 * time.Second, write: 30 * time.Second,
 	body: 30 * time.Second, rate: 64 << 10, held: 128 << 20, heldUnproven: 8 << 20, heldAlways: 512 << 10, room: time.Second}

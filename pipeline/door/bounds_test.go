@@ -1,12 +1,10 @@
 package door
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -208,51 +206,6 @@ func TestFullConnection(t *testing.T) {
 	}
 	if err := <-dropped; err == nil {
 		t.Error("256 MiB were written to nobody")
-	}
-}
-
-func TestConnections(t *testing.T) {
-	b := usual
-	b.connections, b.each = 3, 2
-	d, log := start(t, Config{}, b)
-	onUnix, _ := start(t, Config{Address: unixPrefix + t.TempDir() + "/s"}, b)
-	// open reports whether a new connection is served. It stays open.
-	open := func(d *Door, from string) (net.Conn, bool) {
-		var conn net.Conn
-		if from == "" {
-			conn = dial(t, d)
-		} else {
-			local := &net.TCPAddr{IP: net.ParseIP(from)}
-			conn = must((&net.Dialer{LocalAddr: local}).Dial("tcp", strings.TrimPrefix(d.Address(), "http://")))
-			t.Cleanup(func() { conn.Close() })
-		}
-		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		line, _ := bufio.NewReader(conn).ReadString('\n')
-		return conn, strings.Contains(line, " 200 ")
-	}
-	first, _ := open(d, "127.0.0.1")
-	for i, tt := range []struct {
-		from string
-		want bool
-	}{{"127.0.0.1", true}, {"127.0.0.1", false}, {"127.0.0.2", true}, {"127.0.0.3", false}} {
-		if _, got := open(d, tt.from); got != tt.want {
-			t.Errorf("%d: a connection from %s is served: %v", i, tt.from, got)
-		}
-	}
-	first.Close()
-	hosttest.Until(t, "a connection that closed makes room", func() bool { _, ok := open(d, "127.0.0.3"); return ok })
-	if n := strings.Count(log.String(), "too many connections"); n != 1 {
-		t.Errorf("the log says it %d times: %s", n, log)
-	}
-	for i := range 4 {
-		if _, got := open(onUnix, ""); got != (i < 3) {
-			t.Errorf("Unix socket, %d: served %v", i, got)
-		}
-	}
-	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:1:2:3::1": "2001:db8:1:2::/64"} {
-		if got := addressOf(&net.TCPAddr{IP: net.ParseIP(address), Zone: "eth0"}); got != want {
-			t.Errorf("%s: got %s, want %s", address, got, want)
-		}
 	}
 }
 

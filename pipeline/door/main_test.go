@@ -43,6 +43,7 @@ func start(t *testing.T, c Config, b bounds) (*Door, *text) {
 	}
 	if c.Handler == nil {
 		c.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = Prove(r.Context(), "somebody")
 			body, err := io.ReadAll(r.Body)
 			if too, is := errors.AsType[*http.MaxBytesError](err); is {
 				http.Error(w, fmt.Sprint("more than ", too.Limit), http.StatusRequestEntityTooLarge)
