@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-
 )
 
 // The library's own stdio transport does not do here. It reads lines of any length into memory, has

@@ -192,7 +192,7 @@ func TestRequestsOfNobody(t *testing.T) {
 // Answers that nobody reads end when those of the same identity are too many.
 func TestUnreadAnswers(t *testing.T) {
 	b := small()
-	b.held = 64 << 20
+	b.held, b.write = 64<<20, time.Hour
 	failed := make(chan error, 4)
 	d, _ := start(t, Config{Handler: whose(func(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write(make([]byte, 12<<20)) // more than the buffers of a connection hold

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -53,6 +54,9 @@ func (b *body) extend() {
 }
 
 func (b *body) Read(p []byte) (int, error) {
+	if v := Of(b.ctx); v != nil && v.over.Load() {
+		return 0, errNoRoom
+	}
 	n, err := b.ReadCloser.Read(p)
 	b.n += int64(n)
 	if err == io.EOF {
@@ -100,9 +104,16 @@ func (r *response) Flush() { _ = r.FlushError() }
 // timed takes the deadline back afterwards, as HTTP/2 ends a stream then that nobody writes to.
 func (r *response) timed(f func() error) error {
 	_ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout))
+	if r.visit.over.Load() {
+		return os.ErrDeadlineExceeded
+	}
 	defer r.rc.SetWriteDeadline(time.Time{})
 	return f()
 }
 
 // finish is for what net/http writes after the handler.
-func (r *response) finish() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }
+func (r *response) finish() {
+	if !r.visit.over.Load() {
+		_ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout))
+	}
+}

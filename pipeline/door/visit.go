@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,7 @@ type Visit struct {
 	conn   *connection
 	rc     *http.ResponseController
 	cancel context.CancelCauseFunc
+	over   atomic.Bool // nothing is waited for any more
 
 	// Guarded by the budget's mutex.
 	who    string // "" is nobody who has proved it
@@ -91,6 +93,7 @@ func (v *Visit) unlist() {
 
 // cut has what waits for a client end.
 func (v *Visit) cut() {
+	v.over.Store(true)
 	past := time.Unix(1, 0)
 	_ = v.rc.SetReadDeadline(past)
 	_ = v.rc.SetWriteDeadline(past)

@@ -1,0 +1,55 @@
+package pipeline
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
+)
+
+// TestJobsHoldMemory: what a request has brought counts as long as its run in the background has it.
+func TestJobsHoldMemory(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	jobs := make(chan string, 1)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := door.Prove(r.Context(), "somebody")
+		if err == nil {
+			_, err = door.ReadBody(r, door.MaxBody)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusTooManyRequests)
+			return
+		}
+		id, _ := p.Begin(r.Context(), Request{Language: "shell", Code: []byte("sleep 1000")})
+		jobs <- id
+		fmt.Fprintln(w, id)
+	})
+	d, err := door.Listen(t.Context(), door.Config{Address: "127.0.0.1:0", Handler: handler})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Drain(t.Context())
+	body := strings.Repeat("x", 20<<20) // of which two are more than one identity has
+	post := func() int {
+		w, err := http.Post(d.Address(), "text/plain", strings.NewReader(body))
+		if err != nil { // refused before all was read
+			return http.StatusTooManyRequests
+		}
+		w.Body.Close()
+		return w.StatusCode
+	}
+	if got := post(); got != http.StatusOK {
+		t.Fatalf("got %d", got)
+	}
+	if got := post(); got != http.StatusTooManyRequests {
+		t.Errorf("beside a job: got %d", got)
+	}
+	if !p.CancelJob("", <-jobs) {
+		t.Fatal("there is no job")
+	}
+	hosttest.Until(t, "the job's memory is given back", func() bool { return post() == http.StatusOK })
+	p.CancelJob("", <-jobs)
+}
