@@ -9,7 +9,7 @@ import (
 
 // lean is the memory, in bytes, up to which garbage is collected as usual. Above it there is a quarter more than what is in use, at most: the
 // usual is as much again.
-const lean = 128 << 20
+const lean = 96 << 20
 
 // rest is what the runtime needs beside the heap, in bytes, about.
 const rest = 32 << 20

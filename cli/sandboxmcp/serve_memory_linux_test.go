@@ -139,7 +139,7 @@ func (s *httpServer) ask(t *testing.T, method, path, body string, headers ...str
 type attack struct {
 	path, body string
 	headers    []string
-	held       int // bytes
+	held       bool // but for the last byte
 }
 
 // attacks are requests to each door. A body that repeats itself is made while it is sent.
@@ -148,10 +148,8 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	bearer := func(name string) []string { return []string{"Authorization: Bearer " + s.tokens[name]} }
 	all := map[string]attack{}
 	add := func(name, path, body string, headers ...string) {
-		all[name] = attack{path, body, headers, 0}
-		if held := []string{"sessions", "execute", "envd", "mcp", "people", "page"}; slices.Contains(held, name) {
-			all[name+", held back"] = attack{path, body, headers, 1}
-		}
+		held := slices.Contains([]string{"sessions", "execute", "envd", "page"}, name) // the others come whole
+		all[name] = attack{path, body, headers, held}
 	}
 	// field returns a JSON object of which one field is large.
 	field := func(before string, n int, after string) string { return before + strings.Repeat("# x ", n/4) + after }
@@ -182,14 +180,12 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	_, _ = io.WriteString(z, stat)
 	_ = z.Close()
 	add("envd, compressed", "/filesystem.Filesystem/Stat", zipped.String(), append(port("49983"), "Content-Encoding: gzip")...)
-	add("envd, a file", "/files?path=/home/user/f", strings.Repeat("x", 15*mb), append(port("49983"), "Content-Type: application/octet-stream")...)
 	add("envd, the head of a part", "/files?path=/home/user/f", "--b\r\nA: "+strings.Repeat("x", 9*mb)+"\r\n\r\nx\r\n--b--",
 		append(port("49983"), "Content-Type: multipart/form-data; boundary=b")...)
 
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
 		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}},"name":"execute_code","arguments":`
 	mcp := append(bearer("hostile"), "Accept: application/json, text/event-stream", "Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: execute_code")
-	add("mcp", "/mcp", field(call+`{"language":"shell","code":"`, 9*mb, `"}}}`), mcp...)
 	add("mcp, a file", "/mcp", field(call+`{"language":"shell","code":"true","files":[{"name":"a","content":"`, 27*mb, `"}]}}}`), mcp...)
 	var unknown strings.Builder
 	for i := range mb {
@@ -237,10 +233,11 @@ func (s *httpServer) flood(t *testing.T, a attack) {
 			open = append(open, conn)
 			mu.Unlock()
 			_, _ = io.WriteString(conn, head)
-			_, _ = io.WriteString(conn, a.body[:len(a.body)-a.held])
-			if a.held > 0 {
+			_, _ = io.WriteString(conn, a.body[:len(a.body)-1])
+			if a.held {
 				return
 			}
+			_, _ = io.WriteString(conn, a.body[len(a.body)-1:])
 			_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 			w, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil { // it was cut off: it sends on while it is refused
