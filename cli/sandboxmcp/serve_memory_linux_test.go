@@ -24,8 +24,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// mostMemory is what a server may have in memory at any time, in bytes, whatever one identity sends to it.
-const mostMemory = 250 << 20
+// maxMemory is what a server may have in memory at any time, in bytes, whatever one identity sends to it.
+const maxMemory = 250 << 20
 
 // TestServerMemory has one identity send large bodies over 256 connections to each door: with an end that never comes, whole ones, and such
 // as are larger in memory. Meanwhile another one at the same address is answered each time.
@@ -202,8 +202,8 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 
 // enter gets into the page, and returns the cookie and the path of the session.
 func (s *httpServer) enter(t *testing.T) (cookie, room string) {
-	_, gate := s.ask(t, "GET", "/", "")
-	room = "/" + regexp.MustCompile(`~[a-z2-7]{32}`).FindString(gate)
+	_, entrance := s.ask(t, "GET", "/", "")
+	room = "/" + regexp.MustCompile(`~[a-z2-7]{32}`).FindString(entrance)
 	w, text := s.ask(t, "POST", room+"/enter", url.Values{"bearer": {s.tokens["person"]}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://"+s.address)
 	if len(w.Cookies()) == 0 {
 		t.Fatalf("not let in: %s %s", w.Status, text)
@@ -269,7 +269,7 @@ func (s *httpServer) flood(t *testing.T, a attack) {
 	most := s.resident(t, "VmHWM")
 	t.Logf("at most %d MB; another identity asked %d times, and waited %v at most; answers: %v", most>>20, asked, longest.Round(time.Millisecond),
 		statuses)
-	if most > mostMemory {
+	if most > maxMemory {
 		t.Errorf("the server had %d MB in memory", most>>20)
 	}
 	for _, conn := range open {

@@ -106,12 +106,12 @@ func TestBudget(t *testing.T) {
 }
 
 // What requests held is given back, however they end.
-func TestBudgetIsGivenBack(t *testing.T) {
-	kept := make(chan func(), 1)
+func TestBudgetIsReturned(t *testing.T) {
+	holds := make(chan func(), 1)
 	d, _ := start(t, Config{Handler: whose(func(w http.ResponseWriter, r *http.Request) {
 		body, err := ReadBody(r, MaxBody)
 		if r.URL.Path == "/keep" {
-			kept <- Of(r.Context()).Keep()
+			holds <- Of(r.Context()).Keep()
 		}
 		_ = Decode(r.Context(), len(body), Values(body), func() error { return nil })
 		fmt.Fprint(w, len(body), err)
@@ -122,7 +122,7 @@ func TestBudgetIsGivenBack(t *testing.T) {
 	if got := answer(conn); !strings.HasPrefix(got, "200 ") {
 		t.Fatalf("got %s", got)
 	}
-	release := <-kept
+	release := <-holds
 	hosttest.Until(t, "what is kept is all that is left", func() bool { n := taken(d); return n > 100_000*perValue && n < 1<<20*perValue })
 	release()
 	release()
