@@ -28,6 +28,8 @@ import (
 const (
 	// maxSessions are sessions of the protocols before 2026-07-28 at once, and maxOwnSessions those of one identity.
 	maxSessions, maxOwnSessions = 1024, 256
+	// maxMessage are the bytes of a message over HTTP: while it is taken apart, there are some copies of it.
+	maxMessage = 16 << 20
 	// maxOther are the bytes of a message that calls no tool.
 	maxOther = 64 << 10
 	// sessionIdle is how long a session is known that nobody uses.
@@ -296,7 +298,7 @@ func readBody(r *http.Request) ([]byte, *refused) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
 	}
-	body, err := door.ReadBody(r, door.MaxBody)
+	body, err := door.ReadBody(r, maxMessage)
 	if err != nil {
 		return nil, unread(err)
 	}
@@ -311,7 +313,7 @@ func unread(err error) *refused {
 		return no
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", door.MaxBody))
+		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", maxMessage))
 	}
 	return refuse(http.StatusBadRequest, "the body can't be read")
 }

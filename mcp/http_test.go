@@ -21,7 +21,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
@@ -193,7 +192,7 @@ func TestHTTPRefused(t *testing.T) {
 		{"a stream by POST", "POST", "/sse", "", nil, 405, "/mcp"},
 		{"a message to no stream", "POST", "/message?sessionId=x", ping, nil, 404, ""},
 		{"a message to a session", "POST", "/message?sessionId=" + session, ping, nil, 404, ""},
-		{"too long", "POST", "/mcp", `{"x":"` + strings.Repeat("x", door.MaxBody) + `"}`, nil, 413, "bytes are the most"},
+		{"too long", "POST", "/mcp", `{"x":"` + strings.Repeat("x", maxMessage) + `"}`, nil, 413, "bytes are the most"},
 	} {
 		v := r.visitor(token)
 		v.path = test.path

@@ -12,8 +12,8 @@ import (
 )
 
 // places is a listener whose connections have places, of which an address has some, and all together. Where there is none for a new one,
-// another ends: of those that have proved nothing the oldest, if they have half of the places, or else one of the identity that has most, and more
-// than a quarter. Who keeps below a quarter loses none to others.
+// another ends: one of the identity that has most, if these are more than a quarter; those that have proved none count as one. Who keeps below a
+// quarter loses none to others.
 type places struct {
 	net.Listener
 	b   bounds
@@ -106,16 +106,13 @@ func (l *places) last(address string, places int) *connection {
 		}
 	}
 	most, nobody := &group{n: places / 4}, groups[""]
-	if nobody != nil && nobody.n >= places/2 {
-		return nobody.oldest
-	}
 	for _, g := range groups {
 		if g.n > most.n {
 			most = g
 		}
 	}
 	switch {
-	case most.idle != nil:
+	case most.idle != nil && most != nobody: // the new ones of these are idle, too
 		return most.idle
 	case most.oldest != nil:
 		return most.oldest

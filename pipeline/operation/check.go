@@ -45,10 +45,37 @@ func (f Form) Check(raw json.RawMessage) (any, error) {
 	if raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
+	if crowded(raw) {
+		return nil, Invalid{fmt.Sprintf("the arguments are more than %d", maxMembers)}
+	}
 	if json.Unmarshal(raw, &sent) != nil || sent == nil {
 		return nil, Invalid{"the arguments must be an object, such as " + f.example()}
 	}
 	return f.take(sent, false)
+}
+
+// maxMembers is the most members of an object of arguments: each takes more memory than it has bytes.
+const maxMembers = 1000
+
+// crowded reports whether an object in JSON has more members.
+func crowded(raw []byte) bool {
+	depth, n, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		case c == ':' && depth == 1:
+			n++
+		}
+	}
+	return n > maxMembers
 }
 
 // take puts what was sent into a new value. Strictly, what is empty is not taken for what is left out: a variable of a
