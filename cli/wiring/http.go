@@ -27,15 +27,15 @@ func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready 
 }
 
 func doorOf(h config.HTTP) door.Config {
-	return door.Config{Address: h.Listen, Group: h.Group, Cert: h.Cert, Key: h.Key, ClientCA: h.ClientCA, Hosts: slices.Concat(h.Hosts, e2b.Names(h.Domain)),
+	proxies, _ := door.ParseProxies(h.Proxies) // checkHTTP has read them
+	return door.Config{Address: h.Listen, Proxies: proxies, Group: h.Group, Cert: h.Cert, Key: h.Key, ClientCA: h.ClientCA, Hosts: slices.Concat(h.Hosts, e2b.Names(h.Domain)),
 		Origins: h.Origins, Open: e2b.Open, Apart: func(host string) bool { return e2b.OfPort(host, h.Domain) }}
 }
 
 // Identities returns what tells who sends requests over HTTP: by the tokens of the state directory, and by the certificates and the
 // issuer that the configuration names.
 func Identities(cfg config.Config, log *slog.Logger) *identity.Checker {
-	proxies, _ := door.ParseProxies(cfg.HTTP.Proxies) // checkHTTP has read them
-	c := identity.Config{Address: proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir), Certificates: grantsOf(cfg.HTTP), Rate: float64(cfg.HTTP.Requests), Log: log}
+	c := identity.Config{Address: doorOf(cfg.HTTP).Proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir), Certificates: grantsOf(cfg.HTTP), Rate: float64(cfg.HTTP.Requests), Log: log}
 	if o := cfg.HTTP.OAuth; o.Issuer != "" {
 		c.OAuth = &identity.OAuth{Issuer: o.Issuer, Resource: o.Resource, Audience: o.Audience, JWKS: o.JWKS, Namespaces: o.Namespaces, All: o.All, Scopes: o.Scopes, Person: o.Person}
 	}

@@ -33,7 +33,7 @@ func ParseProxies(list []string) (Proxies, error) {
 		}
 		switch {
 		case err != nil:
-			return Proxies{}, fmt.Errorf("%.60q is no address of a proxy: write 10.0.0.2, 10.0.0.0/24 or %s", text, UnixProxy)
+			return Proxies{}, fmt.Errorf("%.60q is not the address of a proxy: write 10.0.0.2, 10.0.0.0/24 or %s", text, UnixProxy)
 		case network.Bits() == 0:
 			return Proxies{}, fmt.Errorf("%s is everybody, who would say any address: name the proxies", text)
 		}
@@ -67,9 +67,15 @@ func (p Proxies) Client(r *http.Request) string {
 		}
 		at, trusted = hop, p.trusts(hop)
 	}
-	switch {
-	case !at.IsValid():
+	if !at.IsValid() {
 		return UnixProxy
+	}
+	return sourceOf(at)
+}
+
+// sourceOf returns the network that one machine or customer has all addresses of: 127/8, an IPv6 /64, or one address of IPv4.
+func sourceOf(at netip.Addr) string {
+	switch {
 	case at.Is4() && at.IsLoopback():
 		return "127.0.0.0/8"
 	case at.Is4():

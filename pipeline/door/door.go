@@ -27,6 +27,7 @@ type Config struct {
 	ClientCA  string       // file of PEM, read likewise: certificates of clients are asked for, and verified against it; needs Cert
 	Hosts     []string     // names in Host that are right besides the listener's own address and the loopback's names
 	Origins   []string     // values of Origin that may send requests besides the same origin
+	Proxies   Proxies      // whose connections count for no address
 	Handler   http.Handler // everything but /healthz and /readyz
 	// Largest is the most bytes of the body of a request, of which its handler holds no more than a piece in memory; 0 is the bound of all.
 	// May be nil.
@@ -141,7 +142,7 @@ func listen(ctx context.Context, c Config, b bounds) (*Door, error) {
 	d.server.Protocols.SetHTTP1(true)
 	d.server.Protocols.SetHTTP2(secure != nil)
 	d.server.Protocols.SetUnencryptedHTTP2(secure == nil && d.onUnix)
-	go d.serve(&places{Listener: l, b: b, log: c.Log, byAddress: map[string]int{}})
+	go d.serve(&places{Listener: l, b: b, proxies: c.Proxies, log: c.Log, byAddress: map[string]int{}})
 	return d, nil
 }
 

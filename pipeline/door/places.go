@@ -16,8 +16,9 @@ import (
 // quarter loses none to others.
 type places struct {
 	net.Listener
-	b   bounds
-	log *slog.Logger
+	b       bounds
+	proxies Proxies
+	log     *slog.Logger
 
 	mu        sync.Mutex
 	all       list.List // of *connection, the oldest first
@@ -55,7 +56,7 @@ func (l *places) Accept() (net.Conn, error) {
 
 // enter gives a connection a place, or returns nil.
 func (l *places) enter(conn net.Conn) *connection {
-	c := &connection{Conn: conn, of: l, address: addressOf(conn.RemoteAddr())}
+	c := &connection{Conn: conn, of: l, address: l.proxies.addressOf(conn.RemoteAddr())}
 	c.close = sync.OnceValue(func() error {
 		l.leave(c)
 		return conn.Close()
@@ -210,16 +211,16 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// addressOf returns the address of a client, of IPv6 its /64 as one machine has all of that, and "" on a Unix socket.
-func addressOf(a net.Addr) string {
+// addressOf returns what a client's connections are counted by, as [Proxies.Client] does: "" on a Unix socket and for a trusted proxy, whose
+// connections are of many clients.
+func (p Proxies) addressOf(a net.Addr) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return ""
 	}
 	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	if ip.Is4() {
-		return ip.String()
+	if p.trusts(ip) {
+		return ""
 	}
-	prefix, _ := ip.Prefix(64) // only of IPv4 that is too long
-	return prefix.String()
+	return sourceOf(ip)
 }

@@ -93,9 +93,8 @@ func TestPlaces(t *testing.T) {
 					t.Errorf("stranger %d is not answered", i)
 				}
 			}
-			for i, p := range nobody[:2*network.places] {
+			for _, p := range nobody[:2*network.places] {
 				hosttest.Until(t, "the oldest ones have ended", p.closed)
-				_ = i
 			}
 			for i := range 2 * network.places {
 				if !join(&hog, "hog") {
@@ -139,9 +138,33 @@ func TestNoPlace(t *testing.T) {
 	}
 	all[0].Close()
 	hosttest.Until(t, "a connection that closed makes room", func() bool { return connect(t, d, "127.0.0.2").asks("e") })
-	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:1:2:3::1": "2001:db8:1:2::/64"} {
-		if got := addressOf(&net.TCPAddr{IP: net.ParseIP(address), Zone: "eth0"}); got != want {
-			t.Errorf("%s: got %s, want %s", address, got, want)
+}
+
+func TestAddressOf(t *testing.T) {
+	proxies := must(ParseProxies([]string{"192.0.2.9", "2001:db8:9::/48"}))
+	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "127.0.0.7": "127.0.0.0/8",
+		"2001:db8:1:2:3::1": "2001:db8:1:2::/64", "192.0.2.9": "", "::ffff:192.0.2.9": "", "2001:db8:9::1": ""} {
+		if got := proxies.addressOf(&net.TCPAddr{IP: net.ParseIP(address), Zone: "eth0"}); got != want {
+			t.Errorf("%s: got %q, want %q", address, got, want)
+		}
+	}
+}
+
+// The connections of a trusted proxy are of many clients, and count for no address.
+func TestPlacesOfProxy(t *testing.T) {
+	b := usual
+	b.connections, b.each = 8, 2
+	d, _ := start(t, Config{Handler: whose(answers), Proxies: must(ParseProxies([]string{"127.0.0.1"}))}, b)
+	var all []place
+	for i := range b.connections {
+		p := connect(t, d, "127.0.0.1")
+		if all = append(all, p); !p.asks("client") {
+			t.Fatalf("connection %d of the proxy is not answered", i)
+		}
+	}
+	for i, p := range all {
+		if !p.asks("client") {
+			t.Errorf("connection %d of the proxy has ended", i)
 		}
 	}
 }
