@@ -92,7 +92,7 @@ func serveOnSmallDisk(t *testing.T) *fullServer {
 		}
 		_ = syscall.Unmount(state, syscall.MNT_DETACH)
 	})
-	for name, flags := range map[string][]string{"f1": {"--namespace", "team"}, "f2": {"--namespace", "team"}, "p": {"--person"}} {
+	for name, flags := range map[string][]string{"f1": {"--namespace", "team"}, "f2": {"--namespace", "team"}, "p": {"--person", "--namespace", "*"}} {
 		token, err := command(t.Context(), t, s.home, append([]string{"token", "create", name}, flags...)...).Output()
 		if err != nil {
 			t.Fatal(err)

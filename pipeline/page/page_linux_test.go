@@ -434,7 +434,7 @@ func TestInvitations(t *testing.T) {
 	s.visitors.now = func() time.Time { return time.Now().Add(inviteTime) }
 	s.as(bob)
 	s.visitors.now = time.Now
-	_, token, err := s.tokens.Create(t.Context(), identity.Token{Name: "eve", Kind: identity.Person}, nil)
+	_, token, err := s.tokens.Create(t.Context(), identity.Token{Name: "eve", Kind: identity.Person, Namespaces: identity.Only("team")}, nil)
 	must(t, err)
 	code := s.invitation(identity.Identity{Name: "eve", Kind: identity.Person, Source: identity.FromToken, Token: token.ID})
 	_, err = s.tokens.Revoke(t.Context(), "eve", nil)
