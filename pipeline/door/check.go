@@ -15,7 +15,8 @@ import (
 func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 	v, r := d.enter(plain, r)
 	defer v.leave()
-	w := &response{ResponseWriter: plain, rc: v.rc, timeout: d.b.write, visit: v}
+	defer v.deadlines.end()
+	w := &response{ResponseWriter: plain, rc: v.deadlines.rc, timeout: d.b.write, visit: v}
 	defer w.finish()
 	defer d.recovered()
 	d.answer(w, plain, r)
@@ -32,7 +33,7 @@ func (d *Door) answer(w *response, plain http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	if r.ContentLength != 0 {
-		r.Body = d.body(plain, r)
+		r.Body = d.body(plain, r, w.visit)
 	}
 	if d.c.Apart != nil && d.c.Apart(r.Host) {
 		d.c.Handler.ServeHTTP(w, r)

@@ -16,16 +16,16 @@ import (
 // What has come counts among what the request holds, until its end or [Visit.Free]; where there is no room for it, reading ends with a *[Full].
 type body struct {
 	io.ReadCloser
-	rc    *http.ResponseController
 	b     bounds
 	start time.Time
 	n     int64
 	idle  time.Duration // of a stream
 	ctx   context.Context
+	visit *Visit
 }
 
-func (d *Door) body(w http.ResponseWriter, r *http.Request) *body {
-	b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, d.largest(r)), rc: http.NewResponseController(w), b: d.b, start: time.Now(), ctx: r.Context()}
+func (d *Door) body(w http.ResponseWriter, r *http.Request, v *Visit) *body {
+	b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, d.largest(r)), b: d.b, start: time.Now(), ctx: r.Context(), visit: v}
 	b.extend()
 	return b
 }
@@ -47,24 +47,24 @@ func (b *body) Stream(idle time.Duration) {
 
 func (b *body) extend() {
 	if b.idle > 0 {
-		_ = b.rc.SetReadDeadline(time.Now().Add(b.idle))
+		b.visit.deadlines.setRead(time.Now().Add(b.idle))
 		return
 	}
-	_ = b.rc.SetReadDeadline(b.start.Add(b.b.body + time.Duration(b.n)*time.Second/time.Duration(b.b.rate)))
+	b.visit.deadlines.setRead(b.start.Add(b.b.body + time.Duration(b.n)*time.Second/time.Duration(b.b.rate)))
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	if v := Of(b.ctx); v != nil && v.over.Load() {
+	if b.visit.deadlines.isExpired() {
 		return 0, errNoRoom
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.n += int64(n)
 	if err == io.EOF {
-		_ = b.rc.SetReadDeadline(time.Time{})
+		b.visit.deadlines.setRead(time.Time{})
 	} else {
 		b.extend()
 	}
-	if full := Of(b.ctx).take(b.ctx, int64(n)); full != nil {
+	if full := b.visit.take(b.ctx, int64(n)); full != nil {
 		return 0, full
 	}
 	return n, err
@@ -103,17 +103,12 @@ func (r *response) Flush() { _ = r.FlushError() }
 
 // timed takes the deadline back afterwards, as HTTP/2 ends a stream then that nobody writes to.
 func (r *response) timed(f func() error) error {
-	_ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout))
-	if r.visit.over.Load() {
+	if !r.visit.deadlines.setWrite(time.Now().Add(r.timeout)) {
 		return os.ErrDeadlineExceeded
 	}
-	defer r.rc.SetWriteDeadline(time.Time{})
+	defer r.visit.deadlines.setWrite(time.Time{})
 	return f()
 }
 
 // finish is for what net/http writes after the handler.
-func (r *response) finish() {
-	if !r.visit.over.Load() {
-		_ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout))
-	}
-}
+func (r *response) finish() { r.visit.deadlines.setWrite(time.Now().Add(r.timeout)) }

@@ -5,18 +5,15 @@ import (
 	"context"
 	"net/http"
 	"sync"
-	"sync/atomic"
-	"time"
 )
 
 // Visit is a request under way, and what it holds of the memory for all. Nil is one that came through no door, of which nothing is counted.
 // Its methods may be called concurrently.
 type Visit struct {
-	d      *Door
-	conn   *connection
-	rc     *http.ResponseController
-	cancel context.CancelCauseFunc
-	over   atomic.Bool // nothing is waited for any more
+	d         *Door
+	conn      *connection
+	deadlines deadlines
+	cancel    context.CancelCauseFunc
 
 	// Guarded by the budget's mutex.
 	who    string // "" is nobody who has proved it
@@ -44,7 +41,7 @@ var errNoRoom = &Full{http.StatusServiceUnavailable, "busy: too many requests of
 
 // enter notes a request. It is nobody's until an identity is proved, and nobody's oldest ones end when they are too many.
 func (d *Door) enter(w http.ResponseWriter, r *http.Request) (*Visit, *http.Request) {
-	v := &Visit{d: d, rc: http.NewResponseController(w), users: 1, held: requestCost + int64(len(r.RequestURI))}
+	v := &Visit{d: d, deadlines: deadlines{rc: http.NewResponseController(w)}, users: 1, held: requestCost + int64(len(r.RequestURI))}
 	for name, values := range r.Header {
 		for _, value := range values {
 			v.held += int64(len(name) + len(value))
@@ -93,11 +90,7 @@ func (v *Visit) unlist() {
 
 // cut has what waits for a client end.
 func (v *Visit) cut() {
-	v.over.Store(true)
-	past := time.Unix(1, 0)
-	_ = v.rc.SetReadDeadline(past)
-	_ = v.rc.SetWriteDeadline(past)
-	if v.conn != nil && v.conn.hijacked.Load() {
+	if v.deadlines.expire() && v.conn != nil && v.conn.hijacked.Load() {
 		v.conn.Close()
 	}
 }
