@@ -124,9 +124,9 @@ func (h Hidden) Covers(m Mount) (list []Cover) {
 			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), !sub.File})
 		}
 	}
-	shown, _ := os.Stat(m.Host)
+	source, _ := os.Stat(m.Host)
 	for _, p := range h.places {
-		rest := h.in(p, m.Host, shown)
+		rest := h.in(p, m.Host, source)
 		info, err := os.Lstat(p.path)
 		if rest != "" && !errors.Is(err, fs.ErrNotExist) {
 			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), err != nil || info.IsDir()})

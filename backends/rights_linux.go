@@ -51,7 +51,7 @@ func CheckRights(ctx context.Context, m Mount, uid int) error {
 		case errors.Is(err, unix.ENOTDIR): // a file is shown
 			err = refused(unix.AT_FDCWD, dir, dir)
 		case err == nil:
-			search, err = lookInto(f, search, refused)
+			search, err = checkEntries(f, search, refused)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // nor can programs reach it
 			return err
@@ -60,8 +60,8 @@ func CheckRights(ctx context.Context, m Mount, uid int) error {
 	return nil
 }
 
-// lookInto checks the files of a directory, which it closes, and adds its directories to search.
-func lookInto(dir *os.File, search []string, check func(at int, name, path string) error) ([]string, error) {
+// checkEntries checks the files of a directory, which it closes, and adds its directories to search.
+func checkEntries(dir *os.File, search []string, check func(at int, name, path string) error) ([]string, error) {
 	defer dir.Close()
 	for {
 		entries, err := dir.ReadDir(1024)

@@ -16,7 +16,7 @@ import (
 )
 
 // attacked makes a directory that programs write to, and one of a person's with a file that no artifact may touch.
-func attacked(t *testing.T) (shown, home string) {
+func attacked(t *testing.T) (source, home string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(project(t, map[string]string{"home/key": "keep", "shown/out/dir/x": "old"}))
 	if err != nil {
@@ -52,13 +52,13 @@ func TestArtifactsSwapped(t *testing.T) {
 		"nothing":               {"new/deep", "", "new/deep/key", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shown, _ := attacked(t)
-			code := "echo -n pwned > key; cd '" + shown + "' || exit 9; " + tt.swap
-			res, err := newRig(t, nil).shell(code, func(q *Request) { q.Artifacts = filepath.Join(shown, tt.dir) })
+			source, _ := attacked(t)
+			code := "echo -n pwned > key; cd '" + source + "' || exit 9; " + tt.swap
+			res, err := newRig(t, nil).shell(code, func(q *Request) { q.Artifacts = filepath.Join(source, tt.dir) })
 			if err != nil || res.ExitCode != 0 {
 				t.Fatalf("%v, %q", err, res.Stderr)
 			}
-			switch text, err := os.ReadFile(filepath.Join(shown, tt.want)); {
+			switch text, err := os.ReadFile(filepath.Join(source, tt.want)); {
 			case tt.withheld != "":
 				if len(res.Artifacts) != 1 || res.Artifacts[0].Withheld != tt.withheld {
 					t.Errorf("got %+v", res.Artifacts)
@@ -74,24 +74,24 @@ func TestArtifactsSwapped(t *testing.T) {
 
 // TestArtifactsLinkLeft names links that an earlier program left.
 func TestArtifactsLinkLeft(t *testing.T) {
-	shown, home := attacked(t)
+	source, home := attacked(t)
 	for name, to := range map[string]string{"link": home, "dangling": filepath.Join(home, "new"), "file": filepath.Join(home, "key")} {
-		if err := os.Symlink(to, filepath.Join(shown, name)); err != nil {
+		if err := os.Symlink(to, filepath.Join(source, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, name := range []string{"link", "link/new", "dangling", "file", "out/../link", "out/dir/x"} {
 		r := newRig(t, nil)
-		_, err := r.shell("echo pwned > key", func(q *Request) { q.Artifacts = filepath.Join(shown, "out") + "/../" + name })
+		_, err := r.shell("echo pwned > key", func(q *Request) { q.Artifacts = filepath.Join(source, "out") + "/../" + name })
 		if e := stopped(t, err); !e.Denied || r.backend.starts.Load() != 0 {
 			t.Errorf("%s: %v, and %d sandboxes", name, e, r.backend.starts.Load())
 		}
 	}
-	_, err := newRig(t, nil).shell("cat *", func(q *Request) { q.Inputs = []Input{{Host: filepath.Join(shown, "file")}} })
+	_, err := newRig(t, nil).shell("cat *", func(q *Request) { q.Inputs = []Input{{Host: filepath.Join(source, "file")}} })
 	if e := stopped(t, err); !e.Denied || !strings.Contains(e.Remedy.String(), filepath.Join(home, "key")) {
 		t.Errorf("an input: %v, %v", e, e.Remedy)
 	}
-	_, err = newRig(t, nil).shell("cat */*", func(q *Request) { q.Inputs = []Input{{Host: filepath.Join(shown, "link")}} })
+	_, err = newRig(t, nil).shell("cat */*", func(q *Request) { q.Inputs = []Input{{Host: filepath.Join(source, "link")}} })
 	if e := stopped(t, err); !e.Denied {
 		t.Errorf("a directory as an input: %v", e)
 	}

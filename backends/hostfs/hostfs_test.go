@@ -21,20 +21,20 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newPlace makes a directory that a program could write to, shown, beside one of a person's, home, that holds a file.
-func newPlace(t *testing.T) (shown, home string) {
+// newPlace makes a directory that a program could write to, project, beside one of a person's, home, that holds a file.
+func newPlace(t *testing.T) (project, home string) {
 	t.Helper()
 	dir, err := Abs(t.TempDir())
 	must(t, err)
 	dir, err = filepath.EvalSymlinks(dir)
 	must(t, err)
-	shown, home = filepath.Join(dir, "shown"), filepath.Join(dir, "home")
-	must(t, errors.Join(os.MkdirAll(filepath.Join(shown, "real"), 0o755), os.Mkdir(home, 0o755)))
+	project, home = filepath.Join(dir, "shown"), filepath.Join(dir, "home")
+	must(t, errors.Join(os.MkdirAll(filepath.Join(project, "real"), 0o755), os.Mkdir(home, 0o755)))
 	must(t, os.WriteFile(filepath.Join(home, "key"), []byte("keep"), 0o600))
-	return shown, home
+	return project, home
 }
 
-func wantKept(t *testing.T, home string) {
+func checkKey(t *testing.T, home string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(home, "key"))
 	entries, errDir := os.ReadDir(home)
@@ -45,13 +45,13 @@ func wantKept(t *testing.T, home string) {
 
 // TestLeftLinks tries each function by names that lead through links.
 func TestLeftLinks(t *testing.T) {
-	shown, home := newPlace(t)
+	project, home := newPlace(t)
 	for name, to := range map[string]string{
 		"abs": home, "rel": "../home", "in": "real", "key": "../home/key", "loop": "loop", "none": "../home/new",
 	} {
-		must(t, os.Symlink(to, filepath.Join(shown, name)))
+		must(t, os.Symlink(to, filepath.Join(project, name)))
 	}
-	t.Chdir(shown)
+	t.Chdir(project)
 	open := map[string]func(string) error{
 		"Resolve": func(name string) error { _, err := Resolve(name); return err },
 		"OpenDir": func(name string) error { _, err := OpenDir(name); return err },
@@ -62,28 +62,28 @@ func TestLeftLinks(t *testing.T) {
 	}
 	for what, open := range open {
 		for _, name := range []string{"abs", "rel", "in", "key", "loop", "none", "abs/key", "rel/new", "in/x", "real/../abs"} {
-			for _, name := range []string{name, filepath.Join(shown, name)} {
+			for _, name := range []string{name, filepath.Join(project, name)} {
 				err := open(name)
 				link, is := errors.AsType[*Link](err)
-				if !is || filepath.Dir(link.Path) != shown || !filepath.IsAbs(link.To) {
+				if !is || filepath.Dir(link.Path) != project || !filepath.IsAbs(link.To) {
 					t.Errorf("%s %s: got %v", what, name, err)
 				}
 			}
 		}
 	}
-	wantKept(t, home)
+	checkKey(t, home)
 }
 
 // TestNames opens what there is, by names of all forms, and refuses what is no directory or no file.
 func TestNames(t *testing.T) {
-	shown, home := newPlace(t)
-	must(t, syscall.Mkfifo(filepath.Join(shown, "fifo"), 0o600))
-	t.Chdir(filepath.Join(shown, "real"))
+	project, home := newPlace(t)
+	must(t, syscall.Mkfifo(filepath.Join(project, "fifo"), 0o600))
+	t.Chdir(filepath.Join(project, "real"))
 	t.Setenv("PWD", "/")
 	for name, want := range map[string]string{
-		".": shown + "/real", "..": shown, "../../home": home, "../real/.": shown + "/real", home: home,
-		home + "/../shown//real/": shown + "/real", "/": "/",
-		"../../home/key": home + "/key", "../fifo": shown + "/fifo",
+		".": project + "/real", "..": project, "../../home": home, "../real/.": project + "/real", home: home,
+		home + "/../shown//real/": project + "/real", "/": "/",
+		"../../home/key": home + "/key", "../fifo": project + "/fifo",
 	} {
 		if got, err := Resolve(name); got != want || err != nil {
 			t.Errorf("%q: got %q, %v, want %q", name, got, err, want)
@@ -155,14 +155,14 @@ func TestFollowed(t *testing.T) {
 // TestSwappedLater has a program change the name while the directory is open: what is saved goes where the directory
 // is.
 func TestSwappedLater(t *testing.T) {
-	shown, home := newPlace(t)
+	project, home := newPlace(t)
 	for name, swap := range map[string]func(out string){
 		"link":   func(out string) { must(t, errors.Join(os.Rename(out, out+".old"), os.Symlink(home, out))) },
-		"parent": func(string) { must(t, errors.Join(os.Rename(shown, shown+".old"), os.Symlink(home, shown))) },
+		"parent": func(string) { must(t, errors.Join(os.Rename(project, project+".old"), os.Symlink(home, project))) },
 		"gone":   func(out string) { must(t, os.Remove(out)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := filepath.Join(shown, name)
+			out := filepath.Join(project, name)
 			must(t, os.MkdirAll(out, 0o755))
 			d, err := FindDir(out)
 			must(t, err)
@@ -174,9 +174,9 @@ func TestSwappedLater(t *testing.T) {
 			if (err != nil) != (name == "gone") {
 				t.Error(err)
 			}
-			wantKept(t, home)
+			checkKey(t, home)
 			if name == "parent" {
-				must(t, errors.Join(os.Remove(shown), os.Rename(shown+".old", shown)))
+				must(t, errors.Join(os.Remove(project), os.Rename(project+".old", project)))
 			}
 		})
 	}
@@ -184,31 +184,31 @@ func TestSwappedLater(t *testing.T) {
 
 // TestMissing makes what is missing when it is needed, and never through what was put there.
 func TestMissing(t *testing.T) {
-	shown, home := newPlace(t)
-	d, err := FindDir(filepath.Join(shown, "new/deep"))
+	project, home := newPlace(t)
+	d, err := FindDir(filepath.Join(project, "new/deep"))
 	must(t, err)
-	if d.Last() != shown || d.Path != shown+"/new/deep" {
+	if d.Last() != project || d.Path != project+"/new/deep" {
 		t.Errorf("got %+v", d)
 	}
-	if entries, _ := os.ReadDir(shown); len(entries) != 1 {
+	if entries, _ := os.ReadDir(project); len(entries) != 1 {
 		t.Errorf("to look has made %v", entries)
 	}
-	must(t, os.Symlink(home, filepath.Join(shown, "new")))
+	must(t, os.Symlink(home, filepath.Join(project, "new")))
 	if _, err := d.Open(); !errors.Is(err, ErrNotDir) {
 		t.Errorf("through a link: %v", err)
 	}
-	must(t, errors.Join(os.Remove(filepath.Join(shown, "new")), syscall.Mkfifo(filepath.Join(shown, "new"), 0o600)))
+	must(t, errors.Join(os.Remove(filepath.Join(project, "new")), syscall.Mkfifo(filepath.Join(project, "new"), 0o600)))
 	if _, err := d.Open(); !errors.Is(err, ErrNotDir) {
 		t.Errorf("through a FIFO: %v", err)
 	}
-	must(t, os.Remove(filepath.Join(shown, "new")))
+	must(t, os.Remove(filepath.Join(project, "new")))
 	first, err := d.Open()
 	must(t, err)
 	if again, err := d.Open(); again != first || err != nil {
 		t.Errorf("a second call: %v, %v", again, err)
 	}
 	must(t, d.Close())
-	if info, err := os.Stat(shown + "/new/deep"); err != nil || !info.IsDir() {
+	if info, err := os.Stat(project + "/new/deep"); err != nil || !info.IsDir() {
 		t.Error(err)
 	}
 	if os.Geteuid() != 0 {
@@ -218,16 +218,16 @@ func TestMissing(t *testing.T) {
 		}
 		must(t, os.Chmod(home, 0o755))
 	}
-	wantKept(t, home)
+	checkKey(t, home)
 }
 
 // TestReplaced writes a file to names that have something.
 func TestReplaced(t *testing.T) {
-	shown, home := newPlace(t)
-	at := func(name string) string { return filepath.Join(shown, name) }
+	project, home := newPlace(t)
+	at := func(name string) string { return filepath.Join(project, name) }
 	must(t, errors.Join(os.Symlink(home+"/key", at("link")), os.Symlink(home+"/new", at("dangling")), os.Link(home+"/key", at("hard")),
 		syscall.Mkfifo(at("fifo"), 0o600), os.WriteFile(at("file"), []byte("old"), 0o600)))
-	dir, err := OpenDir(shown)
+	dir, err := OpenDir(project)
 	must(t, err)
 	defer dir.Close()
 	write := func(f *os.File) error { _, err := f.WriteString("new"); return err }
@@ -246,20 +246,20 @@ func TestReplaced(t *testing.T) {
 	if err := Replace(dir, "file", 0o600, func(*os.File) error { return failed }); !errors.Is(err, failed) {
 		t.Error(err)
 	}
-	entries, _ := os.ReadDir(shown)
+	entries, _ := os.ReadDir(project)
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }) {
 		t.Errorf("left: %v", entries)
 	}
-	wantKept(t, home)
+	checkKey(t, home)
 }
 
 // TestRenameNew finds each name taken that has anything.
 func TestRenameNew(t *testing.T) {
-	shown, home := newPlace(t)
-	at := func(name string) string { return filepath.Join(shown, name) }
+	project, home := newPlace(t)
+	at := func(name string) string { return filepath.Join(project, name) }
 	must(t, errors.Join(os.Symlink(home, at("link")), os.Symlink("nowhere", at("dangling")), syscall.Mkfifo(at("fifo"), 0o600),
 		os.Mkdir(at("empty"), 0o755)))
-	dir, err := OpenDir(shown)
+	dir, err := OpenDir(project)
 	must(t, err)
 	defer dir.Close()
 	for _, old := range []string{"file", "dir"} {
@@ -286,5 +286,5 @@ func TestRenameNew(t *testing.T) {
 			t.Errorf("%s is still there: %v", old, err)
 		}
 	}
-	wantKept(t, home)
+	checkKey(t, home)
 }

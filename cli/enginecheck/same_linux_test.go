@@ -24,7 +24,7 @@ var leftOut = cmp.Options{
 		"PeakMemory", // is measured: see memory
 		"Layers",     // have details of how each was made: see layers
 	),
-	cmpopts.IgnoreUnexported(pipeline.Error{}), // what its text is made of
+	cmpopts.IgnoreUnexported(pipeline.Result{}, pipeline.Error{}), // what their texts are made of
 }
 
 // same compares a backend's result with that of the process backend.

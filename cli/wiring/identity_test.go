@@ -46,7 +46,7 @@ func TestIdentities(t *testing.T) {
 			t.Fatalf("got %+v, %v", i, err)
 		}
 	}
-	guess := func(client string) int {
+	tryWrong := func(client string) int {
 		g := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		g.RemoteAddr = "127.0.0.1:1234"
 		g.Header.Set("Authorization", "Bearer x")
@@ -55,9 +55,9 @@ func TestIdentities(t *testing.T) {
 		return identity.AsRefused(err).Status
 	}
 	for range 20 {
-		guess("192.0.2.1")
+		tryWrong("192.0.2.1")
 	}
-	if one, other := guess("192.0.2.1"), guess("192.0.2.2"); one != http.StatusTooManyRequests || other != http.StatusUnauthorized {
+	if one, other := tryWrong("192.0.2.1"), tryWrong("192.0.2.2"); one != http.StatusTooManyRequests || other != http.StatusUnauthorized {
 		t.Errorf("behind a proxy: who guesses gets %d, and who does not %d", one, other)
 	}
 	w := httptest.NewRecorder()

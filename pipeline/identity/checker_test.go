@@ -153,7 +153,7 @@ func TestGuessesOfOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guess := func() string {
+	newWrong := func() string {
 		body := withID(must2(newToken(nil)), id)[:tokenLength-checkLength-macLength]
 		body += macOf(r.Key, body)
 		return body + checkOf(body)
@@ -161,7 +161,7 @@ func TestGuessesOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := New(Config{Tokens: s}), counted(s)
 		for i := range 100 {
-			ask(c, append(bearer(guess()), "Remote", fmt.Sprintf("192.0.2.%d:1", i))...)
+			ask(c, append(bearer(newWrong()), "Remote", fmt.Sprintf("192.0.2.%d:1", i))...)
 		}
 		if n.Load() != maxWrong {
 			t.Errorf("%d derivations", n.Load())
@@ -171,7 +171,7 @@ func TestGuessesOfOne(t *testing.T) {
 		time.Sleep(wrongEvery)
 		wantStatus(t, "a second later", ask(c, bearer(token)...), 200)
 		for range 10 {
-			ask(c, bearer(guess())...)
+			ask(c, bearer(newWrong())...)
 			wantStatus(t, "from then on", ask(c, bearer(token)...), 200)
 		}
 	})

@@ -85,16 +85,16 @@ func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identit
 	return i, nil
 }
 
-// namespaces returns those of a claim: a list of names, or the one value that the operator has named for all. Anything
+// namespaces returns those of a claim's value: a list of names, or the one value that the operator has named for all. Anything
 // else is none.
-func (o *OAuth) namespaces(claim any) Namespaces {
-	if text, ok := claim.(string); ok {
-		claim = []any{text}
+func (o *OAuth) namespaces(value any) Namespaces {
+	if text, ok := value.(string); ok {
+		value = []any{text}
 		if text != o.All {
 			return Namespaces{}
 		}
 	}
-	list, _ := claim.([]any)
+	list, _ := value.([]any)
 	var names []string
 	for _, one := range list {
 		name, ok := one.(string)
