@@ -2,7 +2,9 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -66,8 +68,11 @@ func (p commands) value(word string) (json.RawMessage, error) {
 	if path, ok := strings.CutPrefix(word, "@"); ok {
 		from = path
 		var f *os.File
-		if f, _, err = hostfs.Open(path); err != nil {
-			return nil, command.NotThere("check the spelling; the path starts at the current directory", "", err)
+		switch f, _, err = hostfs.Open(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, exit.Usage("check the spelling; the path starts at the current directory", "%v", err)
+		case err != nil:
+			return nil, command.NotThere("", "", err)
 		}
 		defer f.Close()
 		text, err = io.ReadAll(io.LimitReader(f, maxValue+1))

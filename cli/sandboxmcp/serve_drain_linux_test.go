@@ -24,7 +24,7 @@ func TestDrainsSlowPeople(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(config, "config.yaml"), []byte("http:\n  drain_seconds: 0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	token, err := command(t.Context(), t, home, "token", "create", "ada", "--person").Output()
+	token, err := command(t.Context(), t, home, "token", "create", "ada", "--person", "--namespace", "*").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

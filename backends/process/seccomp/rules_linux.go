@@ -205,12 +205,13 @@ func ours(k Kind) []decision {
 const addrNoRandomize = 0x40000 // linux/personality.h, not in x/sys
 
 // hugePages refuse the host's pool of huge pages, which the memory cgroup does not count, in whatever size: to programs, the
-// pool is empty.
+// pool is empty, and to memfd_create there is none.
 func hugePages() []decision {
 	const shmHugeTLB = 0o4000 // linux/shm.h, not in x/sys
 	return []decision{
 		{"mmap", []conditions{{with(3, unix.MAP_HUGETLB)}}, noMemory, allowed},
-		{"memfd_create", []conditions{{with(1, unix.MFD_HUGETLB)}}, noMemory, allowed},
+		// Chromium asks for all flags at once to see whether there is memfd_create, and aborts at another error than EINVAL.
+		{"memfd_create", []conditions{{with(1, unix.MFD_HUGETLB)}}, einval, allowed},
 		{"shmget", []conditions{{with(2, shmHugeTLB)}}, noMemory, undecided},
 	}
 }
