@@ -31,6 +31,7 @@ type Backend struct {
 	teardowns   teardowns
 	mounts      mountChanges
 	cpus        cpuShare
+	shown       lastShown
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // interpreters by language

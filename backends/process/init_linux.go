@@ -28,6 +28,7 @@ type initHandle struct {
 	control     *net.UnixConn
 	cgroup      *cgroup.Group
 	template    *template     // that forked it
+	visible     visible       // the files that show limits
 	outdated    func() bool   // whether the host's mounts have changed since; nil if a template forked it
 	rooted      bool          // its root directory is a sandbox's since the fork
 	foreign     bool          // not package launch's PID 1, but a zygote's
@@ -83,7 +84,8 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 	}
 	var p *plan
 	if err == nil && !child.subreaper {
-		p = b.prepare(child.cgroup)
+		child.visible.texts = b.shown.expected(child.cgroup)
+		p = b.prepare(child)
 		_, err = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
 	}
 	beside.Wait()
@@ -91,7 +93,7 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 		err = b.fork(ctx, child, flags)
 	}
 	if err == nil && p != nil {
-		if err = child.follow(ctx, p, launch.ForInit); err != nil {
+		if err = child.setUp(ctx, p); err != nil {
 			err = &namespaceError{err}
 		}
 	}
@@ -202,6 +204,7 @@ func (b *initHandle) release() {
 	}
 	b.cgroup.Release()
 	b.cgroup = nil
+	b.visible.dir.Close() // of nil, too
 	if b.users != nil {
 		b.users.giveBack(b.uid)
 		b.users = nil

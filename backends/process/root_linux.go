@@ -31,6 +31,7 @@ func setUpRoot(p *plan) *root {
 	r.etc()
 	r.devices()
 	r.mkdir("/proc")
+	r.mkdir(limitsAt)
 	return r
 }
 

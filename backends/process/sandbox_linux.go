@@ -51,8 +51,6 @@ type sandbox struct {
 	shm   *os.File // /proc/sysvipc/shm of PID 1
 	disk  *os.File // its /tmp, on the file system that bounds its writes
 
-	visible visible // the files that show its limits
-
 	starting  sync.Mutex // held until the Status of one command
 	starts    chan report
 	mu        sync.Mutex

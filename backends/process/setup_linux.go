@@ -26,9 +26,9 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | un
 //
 // Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user has
 // all capabilities, but is not root.
-func (b *Backend) prepare(g *cgroup.Group) *plan {
-	p := newPlan(112)
-	join(g, p)
+func (b *Backend) prepare(child *initHandle) *plan {
+	p := newPlan(136)
+	join(child.cgroup, p)
 	p.do("umask", unix.SYS_UMASK, val(0o022)) // whatever the caller's is, others must get at what we make
 	if b.root {
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
@@ -38,7 +38,7 @@ func (b *Backend) prepare(g *cgroup.Group) *plan {
 	p.do("unshare(cgroup)", unix.SYS_UNSHARE, val(unix.CLONE_NEWCGROUP))
 	setUpRoot(p)
 	setUpNamespaces(p, newRoot)
-	p.ready()
+	readyWithLimits(p, child, newRoot)
 	return p
 }
 
@@ -61,17 +61,15 @@ func setUpNamespaces(p *plan, at string) {
 // namespace, where even a process that regained all capabilities would have none over mounts, network or other namespaces.
 func (b *Backend) setup(s *sandbox) *plan {
 	p := newPlan(112)
-	var seen arg
 	if s.rooted {
 		(&root{plan: p}).disk(s, "")
-		seen = showLimits(p, s, "")
 	} else {
-		seen = moveIn(p, s)
+		moveIn(p, s)
 	}
 	if len(s.sockets) > 0 {
 		secondAddress(p)
 	}
-	passed := append(listeners(p, s.sockets), seen)
+	sockets := listeners(p, s.sockets)
 	outer := cmp.Or(s.uid, insideID)
 	if b.root && !s.foreign {
 		becomeUser(p, s.uid)
@@ -87,7 +85,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
 	// Changing users clears it, so it comes after that.
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	b.settle(p, s, workspace, segments(), "/tmp", passed...)
+	b.settle(p, s, workspace, segments(), "/tmp", sockets...)
 	return p
 }
 
@@ -132,9 +130,9 @@ func configure[T any](p *plan, what, name string, request int, data T) {
 }
 
 // settle ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the
-// workspace, of /proc, of the list of shared memory segments, of the disk, more, such as the listening sockets, and that of
-// the seccomp notifications, see notifies.
-func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, more ...arg) {
+// workspace, of /proc, of the list of shared memory segments, of the disk, of the listening sockets, and of the seccomp
+// notifications, see notifies.
+func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, sockets ...arg) {
 	if s.cpus != nil {
 		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
 	}
@@ -146,7 +144,7 @@ func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, m
 	disk := p.get("open "+tmp, unix.SYS_OPENAT, cwd, p.str(tmp), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
-	passed := append([]arg{work, proc, shm, disk}, more...)
+	passed := append([]arg{work, proc, shm, disk}, sockets...)
 	passed = append(passed, loadFilter(p, s.filter, s.notifies())...)
 	p.ready(passed...)
 	for _, fd := range passed {
@@ -177,13 +175,11 @@ func dropCapabilities(p *plan) {
 	p.do("capset", unix.SYS_CAPSET, value(p, [2]uint32{version3}), p.bytes(make([]byte, 24)))
 }
 
-// moveIn adds the files and mounts of sandbox s to the new root, and makes it the only one. It returns the descriptor of
-// showLimits.
-func moveIn(p *plan, s *sandbox) (seen arg) {
+// moveIn adds the files and mounts of sandbox s to the new root, and makes it the only one.
+func moveIn(p *plan, s *sandbox) {
 	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true, "/home": true, "/etc": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
 	r.disk(s, newRoot)
-	seen = showLimits(p, s, newRoot)
 	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the
 	// program's. Unmounting it instead would cost an RCU grace period, 0.1 ms.
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
@@ -203,7 +199,6 @@ func moveIn(p *plan, s *sandbox) (seen arg) {
 		r.bind(s.guest, backends.GuestPath, true)
 	}
 	enter(p)
-	return seen
 }
 
 // disk mounts the one file system that the program may fill: several directories are bind mounts of it, so that its size

@@ -201,15 +201,14 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if err := s.own(ctx); err != nil {
 		return err
 	}
+	if err := s.showLimits(); err != nil {
+		return err
+	}
 	var work, notifications *os.File
 	sockets := make([]*os.File, len(s.sockets))
 	files := []**os.File{&work, &s.proc, &s.shm, &s.disk}
 	for i := range sockets {
 		files = append(files, &sockets[i])
-	}
-	if !s.noNamespaces() {
-		files = append(files, &s.visible.dir)
-		s.visible.begun = time.Now()
 	}
 	if s.notifies() {
 		files = append(files, &notifications)

@@ -54,7 +54,7 @@ func (s *sandbox) tearDown() error {
 	}
 	s.shut()
 	s.backend.cpus.giveBack(s.bound)
-	for _, f := range []*os.File{s.proc, s.shm, s.disk, s.visible.dir} {
+	for _, f := range []*os.File{s.proc, s.shm, s.disk} {
 		f.Close() // of nil, too
 	}
 	for _, f := range s.procFiles {

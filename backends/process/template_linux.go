@@ -123,7 +123,7 @@ const cloneFlags = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 
 // templateChildPlan makes the namespaces that the sandboxes of a template do not share.
 func (b *Backend) templateChildPlan(child *initHandle) *plan {
-	p := newPlan(24)
+	p := newPlan(80)
 	join(child.cgroup, p)
 	if b.root && child.foreign { // or else it still has to be root
 		setUser(p, child.uid)
@@ -135,7 +135,7 @@ func (b *Backend) templateChildPlan(child *initHandle) *plan {
 			p.do("chown "+at, unix.SYS_FCHOWNAT, cwd, p.str(at), val(child.uid), val(child.uid), val(0))
 		}
 	}
-	p.ready()
+	readyWithLimits(p, child, "")
 	return p
 }
 
@@ -176,7 +176,8 @@ func (b *Backend) spawnByTemplate(ctx context.Context, n *template) (*initHandle
 		n.Spawned()
 		n.Release()
 	} else if err = n.fork(ctx, child, cloneFlags); err == nil {
-		err = child.follow(ctx, b.templateChildPlan(child), launch.ForInit)
+		child.visible.texts = b.shown.expected(child.cgroup)
+		err = child.setUp(ctx, b.templateChildPlan(child))
 	}
 	if err != nil {
 		child.Remove()

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -16,31 +17,29 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// A hardened sandbox shows its limits where runtimes look for them. The files are on a tmpfs, which is mounted at a place
-// of its own while it is filled, and bound, read-only, to where the program finds them. The server keeps a descriptor of
-// that first mount, which no process of the sandbox can reach, and writes to it.
+// A hardened sandbox shows its limits where runtimes look for them. The files are on a tmpfs of their own, and are bound,
+// read-only, to where the program finds them: before the limits are known, since that takes longer than all else of a start
+// that is left then. The server keeps a descriptor of the first mount, which no process of the sandbox can reach, and writes
+// to it.
 const (
-	visibleAt     = "/mnt" // until it is filled
+	limitsAt      = hiddenDisk + "/limits"
 	visibleCgroup = "sys/fs/cgroup"
 )
 
 // visible is what the server knows of those files.
 type visible struct {
-	dir   *os.File // nil where nothing can be mounted
-	begun time.Time
+	dir *os.File // nil where nothing can be mounted
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex        // guards the rest
+	texts   map[string]string // by path, as written, or as expected before
+	begun   time.Time         // start of the sandbox
 	written time.Time
-	used    int64 // bytes of RAM, as written
+	used    int64         // bytes of RAM, as written
+	cpu     time.Duration // likewise
 }
-
-// Files of the tmpfs that change.
-const (
-	visibleMemInfo = "proc/meminfo"
-	visibleStat    = "proc/stat"
-)
 
 // hostFiles are files of the host's /proc from which a sandbox's are made. What is used of them does not change while the
 // machine runs.
@@ -53,31 +52,63 @@ var hostFiles = sync.OnceValue(func() map[string]string {
 	return texts
 })
 
-// processors returns how many processors the sandbox shows.
-func (s *sandbox) processors() int { return backends.Cores(s.limits.CPU, runtime.NumCPU()) }
+// shownLimits are the limits that programs see.
+type shownLimits struct {
+	ram    int64
+	cpu    float64
+	tasks  uint64
+	cgroup bool // the sandbox has one
+}
 
-// visibleFiles returns the content of the tmpfs, by path.
-func (s *sandbox) visibleFiles(hierarchies []cgroup.Hierarchy) map[string]string {
-	n := s.processors()
+// processors returns how many processors are shown.
+func (l shownLimits) processors() int { return backends.Cores(l.cpu, runtime.NumCPU()) }
+
+// lastShown has the files of the sandbox that was started last. A process that is spawned ahead shows them: the next sandbox
+// is likely to have the same limits, and otherwise writes its own.
+type lastShown struct {
+	mu     sync.Mutex
+	limits shownLimits
+	files  map[string]string // texts by path; not changed
+}
+
+// filesFor returns the files for l.
+func (s *lastShown) filesFor(l shownLimits, g *cgroup.Group) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.files == nil || s.limits != l {
+		s.limits, s.files = l, l.files(g.Hierarchies())
+	}
+	return s.files
+}
+
+// expected returns the files for the next sandbox.
+func (s *lastShown) expected(g *cgroup.Group) map[string]string {
+	s.mu.Lock()
+	l := s.limits
+	s.mu.Unlock()
+	if l == (shownLimits{}) || l.cgroup != (g != nil) {
+		d := backends.DefaultLimits
+		l = shownLimits{d.RAM, d.CPU, uint64(backends.Tasks("", d.Processes)), g != nil}
+	}
+	return s.filesFor(l, g)
+}
+
+// files returns the texts of the files, by path. Which files there are does not depend on the limits.
+func (l shownLimits) files(hierarchies []cgroup.Hierarchy) map[string]string {
+	n := l.processors()
 	host := hostFiles()
-	files := map[string]string{
-		visibleMemInfo: backends.MemInfo(s.limits.RAM, 0),
-		visibleStat:    backends.ProcStat(host["stat"], n, 0, 0),
-		"proc/cpuinfo": backends.CPUInfo(host["cpuinfo"], n),
+	files := map[string]string{"proc/meminfo": backends.MemInfo(l.ram, 0), "proc/stat": backends.ProcStat(host["stat"], n, 0, 0)}
+	if backends.CPUInfo(host["cpuinfo"], runtime.NumCPU()) != "" {
+		files["proc/cpuinfo"] = backends.CPUInfo(host["cpuinfo"], n)
 	}
 	for _, name := range []string{"online", "possible", "present"} {
 		files["sys/devices/system/cpu/"+name] = online(n)
 	}
 	for _, h := range hierarchies {
-		for name, text := range s.madeUp(h.Controllers) {
+		for name, text := range l.madeUp(h.Controllers) {
 			if h.Shared || slices.Contains(h.Covers, name) {
 				files[path.Join(visibleCgroup, h.Name, name)] = text
 			}
-		}
-	}
-	for name, text := range files {
-		if text == "" {
-			delete(files, name)
 		}
 	}
 	return files
@@ -93,9 +124,9 @@ func online(n int) string {
 
 // madeUp returns files of a cgroup with the sandbox's limits, by name: of these controllers of version 1, or of version 2
 // if there are none.
-func (s *sandbox) madeUp(controllers []string) map[string]string {
-	ram, cpus := limitText(s.limits.RAM), online(s.processors())
-	quota, tasks := strconv.Itoa(max(1000, int(s.limits.CPU*100_000))), strconv.FormatUint(s.tasks, 10)+"\n"
+func (l shownLimits) madeUp(controllers []string) map[string]string {
+	ram, cpus := limitText(l.ram), online(l.processors())
+	quota, tasks := strconv.Itoa(max(1000, int(l.cpu*100_000))), strconv.FormatUint(l.tasks, 10)+"\n"
 	if len(controllers) == 0 {
 		return map[string]string{
 			"cgroup.controllers": "cpuset cpu memory pids\n",
@@ -130,21 +161,20 @@ func cpuStat(used time.Duration) string {
 	return fmt.Sprintf("usage_usec %-20d\nuser_usec %-20d\nsystem_usec %-20d\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n", us, us, 0)
 }
 
-// showLimits makes the files below base, the root directory that is being set up, and returns the server's descriptor.
-func showLimits(p *plan, s *sandbox, base string) arg {
+// readyWithLimits makes the files of child, without texts yet, below base, the root directory that is being set up, and sends
+// the ready message, with a descriptor of them.
+func readyWithLimits(p *plan, child *initHandle, base string) {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	const attrs = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
-	own := base + visibleAt
+	own, hierarchies := base+limitsAt, child.cgroup.Hierarchies()
 	p.tmpfs(own, "mode=755,size=1m,nr_inodes=256", flags)
-	hierarchies := s.cgroup.Hierarchies()
-	files := s.visibleFiles(hierarchies)
-	fillVisible(p, own, files, hierarchies)
 	fd := p.get("open the limits to be seen", unix.SYS_OPENAT, cwd, p.str(own), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
-	bind := func(name string) {
-		at := base + "/" + name
-		p.do("show /"+name, unix.SYS_MOUNT, p.str(own+"/"+name), p.str(at), val(0), val(unix.MS_BIND), val(0))
-		p.attr(at, 0, attrs)
+	makeVisible(p, own, slices.Sorted(maps.Keys(child.visible.texts)), hierarchies)
+	mount := func(from, at string) {
+		p.do("show "+at, unix.SYS_MOUNT, p.str(from), p.str(at), val(0), val(unix.MS_BIND), val(0))
 	}
+	mount(own, own)
+	p.attr(own, 0, unix.MOUNT_ATTR_RDONLY) // and so are the mounts that are made of this one
+	bind := func(name string) { mount(own+"/"+name, base+"/"+name) }
 	bind("sys")
 	for _, h := range hierarchies {
 		dir := path.Join(visibleCgroup, h.Name)
@@ -158,17 +188,17 @@ func showLimits(p *plan, s *sandbox, base string) arg {
 			bind(dir + "/" + name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	for name := range child.visible.texts {
 		if strings.HasPrefix(name, "proc/") {
 			bind(name)
 		}
 	}
-	p.do("umount "+visibleAt, unix.SYS_UMOUNT2, p.str(own), val(unix.MNT_DETACH))
-	return fd
+	p.ready(fd)
+	p.do("close a passed descriptor", unix.SYS_CLOSE, fd)
 }
 
-// fillVisible writes the files, and makes the directories of the hierarchies.
-func fillVisible(p *plan, own string, files map[string]string, hierarchies []cgroup.Hierarchy) {
+// makeVisible makes the files, and the directories of the hierarchies.
+func makeVisible(p *plan, own string, names []string, hierarchies []cgroup.Hierarchy) {
 	made := map[string]bool{".": true}
 	var mkdir func(dir string)
 	mkdir = func(dir string) {
@@ -178,9 +208,9 @@ func fillVisible(p *plan, own string, files map[string]string, hierarchies []cgr
 			p.do("mkdir "+dir, unix.SYS_MKDIRAT, cwd, p.str(own+"/"+dir), val(0o755))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	for _, name := range names {
 		mkdir(path.Dir(name))
-		p.write(own+"/"+name, files[name], unix.O_CREAT, 0o644)
+		p.do("mknod "+name, unix.SYS_MKNODAT, cwd, p.str(own+"/"+name), val(unix.S_IFREG|0o644), val(0))
 	}
 	for _, h := range hierarchies {
 		mkdir(path.Join(visibleCgroup, h.Name))
@@ -192,8 +222,30 @@ func fillVisible(p *plan, own string, files map[string]string, hierarchies []cgr
 	}
 }
 
-// refresh writes what the sandbox uses to the files that tell it, at most ten times a second unless it is much more or
-// less. Each text is as long as the one before, so that a reader never finds the end of that.
+// setUp has PID 1 execute a plan that makes the files, and writes their texts.
+func (b *initHandle) setUp(ctx context.Context, p *plan) error {
+	if err := b.follow(ctx, p, launch.ForInit, &b.visible.dir); err != nil {
+		return err
+	}
+	files := b.visible.texts
+	b.visible.texts = map[string]string{}
+	return b.visible.write(files)
+}
+
+// showLimits shows the sandbox's limits in the files.
+func (s *sandbox) showLimits() error {
+	v := &s.visible
+	if v.dir == nil {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.begun = time.Now()
+	return v.write(s.backend.shown.filesFor(shownLimits{s.limits.RAM, s.limits.CPU, s.tasks, s.cgroup != nil}, s.cgroup))
+}
+
+// refresh writes what the sandbox uses to the files that tell it, if that has changed, at most ten times a second unless it is
+// much more or less. Each text is as long as the one before, so that a reader never finds the end of that.
 func (s *sandbox) refresh(saw reading) {
 	v := &s.visible
 	if v.dir == nil {
@@ -206,54 +258,66 @@ func (s *sandbox) refresh(saw reading) {
 	if change := used - v.used; now.Sub(v.written) < 100*time.Millisecond && max(change, -change) < limit/64 {
 		return
 	}
-	v.written, v.used = now, used
 	if s.cgroup != nil {
 		cpu = s.cgroup.CPU()
 	}
-	s.writeVisible(visibleMemInfo, backends.MemInfo(limit, used))
-	s.writeVisible(visibleStat, backends.ProcStat(hostFiles()["stat"], s.processors(), cpu, now.Sub(v.begun)))
-	if s.cgroup == nil {
-		s.writeMadeUp(map[string]string{
-			"memory.current": numberText(used), "memory.usage_in_bytes": numberText(used),
-			"cpu.stat": cpuStat(cpu), "cpuacct.usage": numberText(int64(cpu)),
-		})
+	if used == v.used && cpu == v.cpu { // as a session's interpreter that waits
+		return
 	}
+	v.written, v.used, v.cpu = now, used, cpu
+	n := backends.Cores(s.limits.CPU, runtime.NumCPU())
+	v.writeNamed(map[string]string{
+		"meminfo": backends.MemInfo(limit, used), "stat": backends.ProcStat(hostFiles()["stat"], n, cpu, now.Sub(v.begun)),
+		"memory.current": numberText(used), "memory.usage_in_bytes": numberText(used),
+		"cpu.stat": cpuStat(cpu), "cpuacct.usage": numberText(int64(cpu)),
+	})
 }
 
 // showRAM shows another limit of RAM.
 func (s *sandbox) showRAM(limit int64) {
-	if s.visible.dir == nil {
+	v := &s.visible
+	if v.dir == nil {
 		return
 	}
-	s.visible.mu.Lock()
-	defer s.visible.mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	ram := limitText(limit)
-	s.writeMadeUp(map[string]string{
+	v.writeNamed(map[string]string{
+		"meminfo":    backends.MemInfo(limit, v.used),
 		"memory.max": ram, "memory.limit_in_bytes": ram, "memory.memsw.limit_in_bytes": ram, "memory.stat": "hierarchical_memory_limit " + ram,
 	})
-	s.writeVisible(visibleMemInfo, backends.MemInfo(limit, s.visible.used))
 }
 
-// writeMadeUp writes those of the files that were made up for the sandbox's cgroup.
-func (s *sandbox) writeMadeUp(files map[string]string) {
-	for _, h := range s.cgroup.Hierarchies() {
-		had := s.madeUp(h.Controllers)
-		for name, text := range files {
-			if had[name] != "" && (h.Shared || slices.Contains(h.Covers, name)) {
-				s.writeVisible(path.Join(visibleCgroup, h.Name, name), text)
-			}
+// writeNamed writes those of the files that are there, by the last parts of their paths. What fails leaves the program with
+// the number before.
+func (v *visible) writeNamed(texts map[string]string) {
+	for at := range v.texts {
+		if text, changes := texts[path.Base(at)]; changes {
+			_ = v.write(map[string]string{at: text})
 		}
 	}
 }
 
-// writeVisible writes over one of the files. What fails leaves the program with the number before.
-func (s *sandbox) writeVisible(name, text string) {
-	fd, err := unix.Openat(int(s.visible.dir.Fd()), name, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return
+// write writes over files whose texts are others.
+func (v *visible) write(texts map[string]string) error {
+	for name, text := range texts {
+		before := v.texts[name]
+		if text == before {
+			continue
+		}
+		fd, err := unix.Openat(int(v.dir.Fd()), name, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return fmt.Errorf("show limits in %s: %w", name, err)
+		}
+		_, err = unix.Pwrite(fd, []byte(text), 0)
+		if err == nil && len(text) < len(before) {
+			err = unix.Ftruncate(fd, int64(len(text)))
+		}
+		unix.Close(fd)
+		if err != nil {
+			return fmt.Errorf("show limits in %s: %w", name, err)
+		}
+		v.texts[name] = text
 	}
-	defer unix.Close(fd)
-	if _, err = unix.Pwrite(fd, []byte(text), 0); err == nil {
-		_ = unix.Ftruncate(fd, int64(len(text))) // after a shorter limit
-	}
+	return nil
 }
