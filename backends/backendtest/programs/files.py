@@ -212,7 +212,9 @@ def mounts_that_may_be_written():
     """Rights and Landlock keep a program from the system's files anyway; this is the wall behind them."""
     ours = {"/workspace", "/tmp", "/var/tmp", "/run/disk/all"} | set(TARGET.get("mounted") or ())
     with open("/proc/self/mountinfo") as f:
-        found = {fields[4] for fields in map(str.split, f) if "ro" not in fields[5].split(",")} - ours
+        mounts = [line.split() for line in f]
+    over = {(m[1], m[4]) for m in mounts}  # parent and place: what lies wholly over its parent
+    found = {m[4] for m in mounts if "ro" not in m[5].split(",") and (m[0], m[4]) not in over} - ours
     found = [path for path in sorted(found) if path.split("/")[1] not in ("dev", "proc", "sys")]
     return str(found) if found else None
 
