@@ -129,18 +129,28 @@ func runs(numbers []int) []run {
 	return append(list, run{^uint32(0), false})
 }
 
-// search returns a binary search for the range of the number in the accumulator.
+// search returns a binary search for the range of the number in the accumulator. What is not allowed goes on behind it.
 func search(list []run) ([]netbpf.Instruction, error) {
-	if len(list) == 1 {
-		action := eperm
-		if list[0].allowed {
-			action = allowed
+	found, err := halve(list)
+	for i, in := range found {
+		if _, is := in.(netbpf.Jump); is {
+			found[i] = netbpf.Jump{Skip: uint32(len(found) - i - 1)}
 		}
-		return []netbpf.Instruction{netbpf.RetConstant{Val: action}}, nil
+	}
+	return found, err
+}
+
+// halve is search, with jumps that lead nowhere yet.
+func halve(list []run) ([]netbpf.Instruction, error) {
+	if len(list) == 1 {
+		if list[0].allowed {
+			return []netbpf.Instruction{netbpf.RetConstant{Val: allowed}}, nil
+		}
+		return []netbpf.Instruction{netbpf.Jump{}}, nil
 	}
 	half := len(list) / 2
-	low, lowErr := search(list[:half])
-	high, highErr := search(list[half:])
+	low, lowErr := halve(list[:half])
+	high, highErr := halve(list[half:])
 	if err := errors.Join(lowErr, highErr); err != nil {
 		return nil, err
 	}

@@ -40,9 +40,9 @@ func (f *Filters) Of(k Kind) ([]byte, error) {
 // assemble compiles the filter: a denied call is EPERM, a call newer than the list is ENOSYS (so that libraries fall back),
 // a call of another architecture kills the process.
 //
-// The calls whose arguments decide come first, a comparison each. Calls that are always allowed are found by binary search
-// over ranges of numbers: the kernel runs the filter once for each call when it is loaded (seccomp_cache_prepare), and a
-// list of 400 comparisons makes that 0.3 ms.
+// Calls that are always allowed are found first, by binary search over ranges of numbers: the kernel runs the filter once for
+// each call when it is loaded (seccomp_cache_prepare), and the comparisons behind would make that 0.1 ms longer. The calls
+// whose arguments decide follow, a comparison each, the frequent ones before the others.
 func assemble(k Kind) ([]netbpf.RawInstruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -69,26 +69,41 @@ func assemble(k Kind) ([]netbpf.RawInstruction, error) {
 		netbpf.JumpIf{Cond: netbpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
 		netbpf.RetConstant{Val: enosys},
 	}
-	replies := k.replies()
+	replies, decisions := k.replies(), append(ours(k), decisions...)
+	decisions = slices.DeleteFunc(decisions, func(d decision) bool { return replies[d.name] != 0 })
+	left := map[uint32]uint32{} // what decisions leave undecided
+	for _, d := range decisions {
+		if number, known := info.SyscallNames[d.name]; known {
+			left[uint32(number)] = d.otherwise
+		}
+	}
+	free := slices.DeleteFunc(slices.Clone(always), func(n int) bool {
+		_, decided := left[uint32(n)]
+		return decided || replies[info.SyscallNumbers[n]] != 0
+	})
+	first, err := search(runs(free))
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, first...)
+	for _, d := range decisions {
+		if number, known := info.SyscallNames[d.name]; known { // on this architecture
+			block := d.assemble()
+			list = append(list, netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: uint32(number), SkipTrue: 1}, netbpf.Jump{Skip: uint32(len(block))})
+			list = append(list, block...)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(replies)) {
 		if number, known := info.SyscallNames[name]; known {
 			list = append(list, netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: uint32(number), SkipTrue: 1}, netbpf.RetConstant{Val: replies[name]})
 		}
 	}
-	for _, d := range append(ours(k), decisions...) {
-		if _, known := info.SyscallNames[d.name]; !known {
-			continue // on this architecture
+	for _, n := range always {
+		if left[uint32(n)] == undecided {
+			list = append(list, netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: uint32(n), SkipTrue: 1}, netbpf.RetConstant{Val: allowed})
 		}
-		block := d.assemble()
-		number := uint32(info.SyscallNames[d.name])
-		list = append(list, netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: number, SkipTrue: 1}, netbpf.Jump{Skip: uint32(len(block))})
-		list = append(list, block...)
 	}
-	tail, err := search(runs(always))
-	if err != nil {
-		return nil, err
-	}
-	return netbpf.Assemble(append(list, tail...))
+	return netbpf.Assemble(append(list, netbpf.RetConstant{Val: eperm}))
 }
 
 // encode returns instructions as an array of struct sock_filter.
