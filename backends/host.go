@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
@@ -25,17 +26,31 @@ func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 			return spec, err
 		}
 	}
-	asked := spec.Workspace.Host
-	if asked == "" {
-		return spec, nil
+	if asked := spec.Workspace.Host; asked != "" {
+		if spec.Workspace.Host, err = resolveMount(asked, sockets); err != nil {
+			return spec, err
+		}
+		if info, err := os.Stat(spec.Workspace.Host); err != nil || !info.IsDir() {
+			return spec, RefuseMount(asked, "is not a directory")
+		}
 	}
-	if spec.Workspace.Host, err = resolveMount(asked, sockets); err != nil {
-		return spec, err
+	return spec, checkSystem(append(slices.Clone(spec.Mounts), spec.Workspace))
+}
+
+// checkSystem refuses that root shows a directory of the operating system for writing, by whatever name: links in it are
+// trusted, see [hostfs.SystemDirs].
+func checkSystem(mounts []Mount) error {
+	mounts = slices.DeleteFunc(mounts, func(m Mount) bool { return !m.Write })
+	if len(mounts) == 0 || os.Geteuid() != 0 {
+		return nil
 	}
-	if info, err := os.Stat(spec.Workspace.Host); err != nil || !info.IsDir() {
-		return spec, RefuseMount(asked, "is not a directory")
+	system := Hide(hostfs.SystemDirs)
+	for _, m := range mounts {
+		if dir := system.Within(m.Host); dir != "" {
+			return RefuseMount(m.Host, "is, or holds, "+dir+", a directory of the operating system, and would be writable")
+		}
 	}
-	return spec, nil
+	return nil
 }
 
 // resolveMount returns the real path of one mount source.

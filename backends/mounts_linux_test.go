@@ -98,3 +98,17 @@ func TestMounts(t *testing.T) {
 		t.Error("the caller's list was changed")
 	}
 }
+
+// TestSystemForWriting has root show directories in which it trusts links.
+func TestSystemForWriting(t *testing.T) {
+	for name, refused := range map[string]bool{"/usr": true, "/etc": true, "/var": true, "/usr/bin": false, t.TempDir(): false} {
+		for _, write := range []bool{false, true} {
+			m := Mount{Host: name, Inside: "/data", Write: write}
+			_, err := ResolveMounts(Spec{Mounts: []Mount{m}})
+			_, errWork := ResolveMounts(Spec{Workspace: m})
+			if want := refused && write && os.Geteuid() == 0; (err != nil) != want || (errWork != nil) != want {
+				t.Errorf("%s, for writing %v: got %v, %v", name, write, err, errWork)
+			}
+		}
+	}
+}

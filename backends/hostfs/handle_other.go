@@ -34,14 +34,15 @@ func (h handle) step(elem string) (next handle, to string, err error) {
 	return next, "", err
 }
 
-// trusted reports whether no program can have put a link into the directory; top says that it is the root directory.
-func (h handle) trusted(top bool) bool {
+// trusted reports whether no program can have put a link into the directory: top says that it is the root directory, and
+// unshown that no program was shown it as its owner root.
+func (h handle) trusted(top, unshown bool) bool {
 	info, err := h.Stat(".")
 	if err != nil || top && !statefile.Modes {
 		return err == nil
 	}
 	uid, known := statefile.Owner(info)
-	return known && uid == 0 && info.Mode().Perm()&0o022 == 0 && (top || os.Geteuid() != 0)
+	return known && uid == 0 && info.Mode().Perm()&0o022 == 0 && (top || unshown)
 }
 
 func (h handle) root(string) (*os.Root, error) { return h.OpenRoot(".") }

@@ -7,7 +7,7 @@
 // later, and all below it is reached by os.Root, out of which nothing leads. Files appear under their names whole, by a
 // rename: what was put at a name is never written to.
 //
-// What it does not know: directories of root's that a run of root's had shown with :rw. A user who names a path below
+// What it does not know: directories of root's that a run of root's had shown with :rw. Another user who names a path below
 // one trusts it.
 package hostfs
 
@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,9 +28,13 @@ import (
 // maxLinks is how many links Linux follows in one name: path_resolution(7).
 const maxLinks = 40
 
+// SystemDirs are directories of the operating system in which no program can have left a link, not even one that root has
+// run: backends show them to none for writing. What a run of root's leaves elsewhere in root's directories is root's.
+var SystemDirs = []string{"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/run", "/sbin", "/usr", "/var"}
+
 // Link is the error for a name that leads through a link which a program may have left. Links in the root directory are
-// followed, since nobody can be shown all of the host, and unless we are root those in directories of root's that only
-// root may write to.
+// followed, since nobody can be shown all of the host, and those in directories of root's that only root may write to: where
+// we are root, in SystemDirs, but not below.
 type Link struct{ Path, To string }
 
 func (l *Link) Error() string {
@@ -89,7 +94,7 @@ func walk(name string) (f found, next string, err error) {
 			f.at.Close()
 			return f, "", pathError(here, err)
 		case to != "":
-			follow := f.at.trusted(top)
+			follow := f.at.trusted(top, os.Geteuid() != 0 || slices.Contains(SystemDirs, f.path))
 			f.at.Close()
 			if !filepath.IsAbs(to) {
 				to = filepath.Join(f.path, to)

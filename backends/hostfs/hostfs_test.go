@@ -121,13 +121,15 @@ func TestNames(t *testing.T) {
 // TestFollowed has links in directories that no program can have written to.
 func TestFollowed(t *testing.T) {
 	for _, tt := range []struct {
-		uid  uint32
-		mode uint32
-		top  bool
-		want bool
+		uid     uint32
+		mode    uint32
+		top     bool
+		unshown bool
+		want    bool
 	}{
-		{0, 0o755, true, true}, {0, 0o777, true, false}, {0, 0o1777, true, false}, {0, 0o775, true, false}, {12345, 0o755, true, false},
-		{0, 0o755, false, os.Geteuid() != 0}, {12345, 0o755, false, false}, {0, 0o777, false, false},
+		{0, 0o755, true, false, true}, {0, 0o777, true, true, false}, {0, 0o1777, true, true, false}, {0, 0o775, true, true, false},
+		{12345, 0o755, true, true, false}, {0, 0o755, false, false, false}, {0, 0o755, false, true, true},
+		{12345, 0o755, false, true, false}, {0, 0o777, false, true, false},
 	} {
 		dir := t.TempDir()
 		if os.Geteuid() == 0 {
@@ -138,17 +140,32 @@ func TestFollowed(t *testing.T) {
 		must(t, syscall.Chmod(dir, tt.mode))
 		at, err := openTop(dir)
 		must(t, err)
-		if got := at.trusted(tt.top); got != tt.want {
+		if got := at.trusted(tt.top, tt.unshown); got != tt.want {
 			t.Errorf("%+v: got %v", tt, got)
 		}
 		at.Close()
 	}
-	for _, name := range []string{"/bin", "/lib"} {
-		if to, err := os.Readlink(name); err == nil {
-			if got, err := Resolve(name); got != filepath.Join("/", to) || err != nil {
+	for _, name := range []string{"/bin", "/lib", "/tmp", "/home", "/var/run", "/var/lock"} {
+		if want, err := filepath.EvalSymlinks(name); err == nil {
+			if got, err := Resolve(name); got != want || err != nil {
 				t.Errorf("%s: got %q, %v", name, got, err)
 			}
 		}
+	}
+}
+
+// TestBehindLink has a person stand in a directory that was reached by a link: a relative name starts there, and not at $PWD.
+func TestBehindLink(t *testing.T) {
+	shown, home := newPlace(t)
+	must(t, os.Symlink(home, filepath.Join(shown, "link")))
+	t.Chdir(filepath.Join(shown, "link"))
+	for name, want := range map[string]string{".": home, "key": home + "/key", "./key": home + "/key", "../shown/real": shown + "/real"} {
+		if got, err := Resolve(name); got != want || err != nil {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	if _, err := Resolve(os.Getenv("PWD")); !errors.As(err, new(*Link)) {
+		t.Errorf("by the name of the link: %v", err)
 	}
 }
 
