@@ -26,6 +26,7 @@ type Hidden struct {
 	names  []string // as configured
 	places []place  // present locations, none within another
 	above  map[string]fs.FileInfo
+	mounts mountTable
 }
 
 type place struct {
@@ -45,8 +46,8 @@ func Hide(names []string) Hidden {
 			found = append(found, filepath.Clean(name)) // to cover it may fail, and to pass it over would show it
 		}
 	}
-	h := Hidden{names: slices.Concat(names, found), above: map[string]fs.FileInfo{}}
-	found = append(found, elsewhere(found)...)
+	h := Hidden{names: slices.Concat(names, found), above: map[string]fs.FileInfo{}, mounts: mounts()}
+	found = append(found, h.mounts.elsewhere(found)...)
 	slices.Sort(found)
 	for _, p := range found {
 		if slices.ContainsFunc(h.places, func(o place) bool { return paths.Within(p, o.path) }) {
@@ -116,10 +117,13 @@ type Submount struct {
 	Closed bool // a file system of the kernel's own, such as proc, or one that this process can't enter
 }
 
+// Submounts returns what is mounted below a path of the host without links, the upper ones first, and nothing below what is closed.
+func Submounts(host string) []Submount { return mounts().below(host) }
+
 // Covers returns the places to cover within a mount whose links were followed: of hidden files, and of the kernel's own
 // file systems, which would show the host.
 func (h Hidden) Covers(m Mount) (list []Cover) {
-	for _, sub := range Submounts(m.Host) {
+	for _, sub := range h.mounts.below(m.Host) {
 		if rest, err := filepath.Rel(m.Host, sub.Path); err == nil && sub.Closed {
 			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), !sub.File})
 		}

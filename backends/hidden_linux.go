@@ -18,8 +18,10 @@ type mounted struct {
 	kind   string // the type of file system
 }
 
-// mountTable returns the mounts of this process; none without /proc, without which a sandbox can't mount anything either.
-func mountTable() (table []mounted) {
+type mountTable []mounted
+
+// mounts returns the mounts of this process; none without /proc, without which a sandbox can't mount anything either.
+func mounts() (table mountTable) {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	for line := range strings.Lines(string(text)) {
@@ -35,8 +37,7 @@ func mountTable() (table []mounted) {
 
 // elsewhere returns the names that other mounts give to places: mounts of the same directory, of a parent, and of its
 // contents.
-func elsewhere(places []string) (names []string) {
-	table := mountTable()
+func (table mountTable) elsewhere(places []string) (names []string) {
 	for _, place := range places {
 		on, rest := holding(table, place)
 		if on < 0 {
@@ -65,7 +66,7 @@ func elsewhere(places []string) (names []string) {
 
 // holding returns the index of the mount that contains a path, and the path relative to it. Later mounts cover earlier
 // ones.
-func holding(table []mounted, name string) (at int, rest string) {
+func holding(table mountTable, name string) (at int, rest string) {
 	at = -1
 	for i, m := range table {
 		if paths.Within(name, m.point) && (at < 0 || len(m.point) >= len(table[at].point)) {
@@ -80,7 +81,7 @@ func holding(table []mounted, name string) (at int, rest string) {
 
 // FileSystem returns the type of the file system of a path without links, such as ext4; "" if unknown.
 func FileSystem(name string) string {
-	table := mountTable()
+	table := mounts()
 	if at, _ := holding(table, name); at >= 0 {
 		return table[at].kind
 	}

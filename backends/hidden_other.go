@@ -2,6 +2,13 @@
 
 package backends
 
-// elsewhere returns the names that other mounts give to places: mounts of the same directory, of a parent, and of its
-// contents.
-func elsewhere([]string) []string { return nil }
+// mountTable has no mounts: on other systems, the engines' machines have mounts of their own.
+type mountTable struct{}
+
+func mounts() (none mountTable) { return none }
+
+func (mountTable) elsewhere([]string) []string { return nil }
+
+func (mountTable) below(string) []Submount { return nil }
+
+func kernelKind(string) string { return "" }

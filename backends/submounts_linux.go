@@ -15,9 +15,9 @@ var kernelKinds = []string{
 	"efivarfs", "fusectl", "binfmt_misc", "hugetlbfs", "mqueue", "nsfs", "resctrl", "rpc_pipefs", "nfsd",
 }
 
-// Submounts returns what is mounted below a path of the host without links, the upper ones first, and nothing below what is closed.
-func Submounts(host string) (list []Submount) {
-	for _, m := range mountTable() {
+// below is Submounts.
+func (table mountTable) below(host string) (list []Submount) {
+	for _, m := range table {
 		if !paths.Below(m.point, host) {
 			continue
 		}
