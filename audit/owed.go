@@ -103,6 +103,9 @@ func addLines(f *os.File, lines []byte) error {
 		return err
 	}
 	end := int64(len(lineBytes(before)))
+	if end > 0 && before[end-1] != '\n' { // a line that was cut off must not take the next one along
+		lines = append([]byte("\n"), lines...)
+	}
 	_, err = f.WriteAt(lines, end)
 	if err == nil {
 		err = f.Sync()
@@ -155,7 +158,7 @@ func (l *Log) owes() bool {
 	return n == 1 && first[0] != 0
 }
 
-// settle writes the rows that are owed. A process that dies between the two steps has them written twice, and never lost.
+// settle writes the rows that are owed, and clears the file. Rows of the file that the log has are left out: a process has died between the two steps.
 func (l *Log) settle(ctx context.Context) error {
 	l.debtMu.Lock()
 	defer l.debtMu.Unlock()
@@ -171,8 +174,13 @@ func (l *Log) settle(ctx context.Context) error {
 		}
 		debts := slices.Clone(l.debts)
 		for line := range strings.Lines(string(lineBytes(content))) {
-			var d debt
-			if json.Unmarshal([]byte(line), &d) == nil && d.Kind != "" { // or it was cut off, and is no row
+			d, whole := parseDebt(line)
+			if !whole {
+				continue
+			}
+			if written, err := l.isWritten(ctx, d); err != nil {
+				return err
+			} else if !written {
 				debts = append(debts, d)
 			}
 		}
@@ -191,16 +199,34 @@ func (l *Log) settle(ctx context.Context) error {
 	return err
 }
 
-// appendDebts writes rows, each with the time when it happened.
+// data returns what the row of a debt says: when it happened, and what it says otherwise, as it was written.
+func (d debt) data() json.RawMessage {
+	head := `{"happened":"` + d.At.Format(time.RFC3339Nano) + `"`
+	if d.Data[1] != '}' {
+		head += ","
+	}
+	return append(json.RawMessage(head), d.Data[1:]...)
+}
+
+// parseDebt reads a line of the file, and reports whether it is whole: one that was cut off is not a row.
+func parseDebt(line string) (d debt, whole bool) {
+	err := json.Unmarshal([]byte(line), &d)
+	return d, err == nil && d.Kind != "" && bytes.HasPrefix(d.Data, []byte("{")) && json.Valid(d.data())
+}
+
+// isWritten reports whether the log has the row of a debt.
+func (l *Log) isWritten(ctx context.Context, d debt) (bool, error) {
+	for _, err := range l.Rows(ctx, Filter{Kinds: []string{d.Kind}, Run: d.Run, Namespace: d.Namespace, Contains: []string{string(d.data())}}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// appendDebts writes rows.
 func (l *Log) appendDebts(ctx context.Context, debts []debt) error {
 	entries := make([]Entry, 0, len(debts))
 	for _, d := range debts {
-		data := map[string]any{}
-		if err := json.Unmarshal(d.Data, &data); err != nil {
-			return err
-		}
-		data["happened"] = d.At
-		entries = append(entries, Entry{Kind: d.Kind, Run: d.Run, Namespace: d.Namespace, Data: data})
+		entries = append(entries, Entry{Kind: d.Kind, Run: d.Run, Namespace: d.Namespace, Data: d.data()})
 	}
 	_, err := l.Append(ctx, entries...)
 	return err
@@ -227,8 +253,12 @@ func (l *Log) closeDebts() error {
 	return fmt.Errorf("%d rows of audit log %q are lost, the first of them %s: %w", len(l.debts), l.path, l.debts[0].Kind, err)
 }
 
-// Owe keeps late entries for the log at path, which can't even be opened; why says why. The error is an *Owed, or says that they are lost.
+// Owe keeps late entries for the log at path, which can't even be opened; why says why. The error is an *Owed, or says that they are lost. Of
+// entries that are not late it is why.
 func Owe(path string, why error, entries ...Entry) error {
+	if !late(entries) {
+		return why
+	}
 	r, err := newRequest(entries)
 	if err != nil {
 		return err

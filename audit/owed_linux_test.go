@@ -111,14 +111,61 @@ func TestOwedInMemory(t *testing.T) {
 func TestOwedTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	content := make([]byte, owedSize)
-	copy(content, `{"kind":"token.revoked","run":"one","namespace":"default","data":{"name":"ci"},"at":"2026-01-02T03:04:05Z"}`+"\n"+`{"kind":"token.rev`)
+	copy(content, `{"kind":"token.revoked","run":"one","namespace":"default","data":{"name":"ci"},"at":"2026-01-02T03:04:05Z"}`+"\n"+`{"kind":"x","data":null}`+"\n"+`{"kind":"token.rev`)
 	if err := os.WriteFile(path+"-owed", content, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := Owe(path, errClosed, gone("two")); !errors.As(err, new(*Owed)) {
+		t.Errorf("got %v", err)
+	}
 	l := openSigned(t, path, signing(10))
-	hosttest.Until(t, "it is written", func() bool { return len(collect(t, l, Filter{Kinds: []string{"token.revoked"}})) == 1 })
+	hosttest.Until(t, "they are written", func() bool { return len(collect(t, l, Filter{Kinds: []string{"token.revoked"}})) == 2 })
 	wantLate(t, l, "one")
+	wantLate(t, l, "two")
 	if err := l.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A process that dies between writing what is owed and clearing the file has no row written twice, and numbers stay as they are.
+func TestOwedOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.db")
+	entries := []Entry{gone("one"), gone("two")}
+	entries[1].Data = map[string]any{"bytes": int64(1)<<53 + 1}
+	if err := Owe(path, errClosed, entries...); !errors.As(err, new(*Owed)) {
+		t.Fatalf("got %v", err)
+	}
+	owed, err := os.ReadFile(path + "-owed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := os.WriteFile(path+"-owed", owed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := openSigned(t, path, signing(10))
+		if err := l.Close(); err != nil { // which writes it
+			t.Error(err)
+		}
+	}
+	l := openSigned(t, path, signing(10))
+	wantLate(t, l, "one")
+	if rows := collect(t, l, Filter{Run: "two"}); len(rows) != 1 || !strings.Contains(string(rows[0].Data), `"bytes":9007199254740993`) {
+		t.Errorf("got %v", rows)
+	}
+	info, err := os.Stat(path + "-owed")
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %v, %v", info.Mode(), err)
+	}
+}
+
+// What can't be opened owes late entries, and no others.
+func TestOweLate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.db")
+	if err := Owe(path, errClosed, gone("one"), Entry{Kind: "x"}); !errors.Is(err, errClosed) || errors.As(err, new(*Owed)) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path + "-owed"); err == nil {
+		t.Error("it is owed")
 	}
 }

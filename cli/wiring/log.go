@@ -54,6 +54,7 @@ func WithSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) er
 // pendingLog is an audit log that is being opened, while there is other work to do. It is
 // waited for where the first row is written.
 type pendingLog struct {
+	path  string
 	ready chan struct{}
 	log   *audit.Log
 	err   error
@@ -63,7 +64,7 @@ type pendingLog struct {
 }
 
 func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) *pendingLog {
-	l := &pendingLog{ready: make(chan struct{}), logger: log}
+	l := &pendingLog{path: cfg.SQLitePath, ready: make(chan struct{}), logger: log}
 	go func() {
 		defer close(l.ready)
 		l.log, l.err = openLogged(ctx, cfg, keys, log, signed)
@@ -75,7 +76,7 @@ func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys,
 func (l *pendingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
 	log, err := l.opened(ctx)
 	if err != nil {
-		return nil, audit.NotWritten(err)
+		return nil, audit.Owe(l.path, audit.NotWritten(err), entries...)
 	}
 	rows, err := log.Append(ctx, entries...)
 	if err != nil && ctx.Err() == nil {
@@ -183,11 +184,8 @@ func Keys(cfg config.Config) (*signer.Keys, error) {
 		}
 		entry := audit.Entry{Kind: change.Kind, Namespace: "default", Data: data, Late: change.Kind == signer.Revoked}
 		log, err := audit.Open(ctx, cfg.SQLitePath)
-		if err != nil && entry.Late {
-			return audit.Owe(cfg.SQLitePath, err, entry)
-		}
 		if err != nil {
-			return err
+			return audit.Owe(cfg.SQLitePath, err, entry)
 		}
 		if change.Kind == signer.Created && !change.Asked {
 			if _, err := log.Newest(ctx); !errors.Is(err, audit.ErrUnsigned) {
