@@ -3,6 +3,8 @@ package pipeline
 import (
 	"errors"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,7 +16,7 @@ import (
 
 // TestTakenAwayWithoutALog: what ends something takes effect where the log can't be written, and says that its row is late; nothing else does.
 func TestTakenAwayWithoutALog(t *testing.T) {
-	p, log, _ := newReal(t, nil)
+	p, log, _ := newReal(t, func(c *Config) { c.Journal = t.TempDir() })
 	var late []string
 	_, full := audit.Open(t.Context(), "/proc/of-the-host/audit.db")
 	full = audit.NotWritten(full)
@@ -51,6 +53,13 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 			t.Errorf("%s: %v, for clients %q", name, err, PublicText(err))
 		}
 	}
+	id, done := p.Begin(t.Context(), Request{Language: "shell", Code: []byte("echo x")})
+	<-done
+	p.journal.mu.Lock()
+	if open, want := slices.Sorted(maps.Keys(p.journal.open)), []string{r.Run, info.ID}; !slices.Equal(open, want) { // of these the log has no end
+		t.Errorf("the journal lists %q, want %q: what was refused, as job %s, has not begun", open, want, id)
+	}
+	p.journal.mu.Unlock()
 	log.fail = nil
 	hosttest.Until(t, "runs go on", func() bool {
 		_, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("echo x")})

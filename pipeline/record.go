@@ -202,11 +202,11 @@ func (r *run) recordStart(ctx context.Context) error {
 		r.p.journal.begin(journalRun, r.res.ID, r.res.Namespace)
 		err = r.flush(ctx)
 	}
-	if err != nil && ctx.Err() != nil {
-		r.p.journal.endRun(r.res.ID)
-		return context.Cause(ctx) // then nothing was written
-	}
 	if err != nil {
+		r.p.journal.endRun(r.res.ID)
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // then nothing was written
+		}
 		return unrecorded(notStarted, true, err)
 	}
 	r.started = true

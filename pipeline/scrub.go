@@ -15,8 +15,8 @@ const (
 // scrub removes secrets from all text of the result, before it is signed.
 func (r *run) scrub() { r.redactor.scrub(&r.res) }
 
-// scrub removes secrets from each string that x leads to, a pointer to a value: it walks all exported fields, so that none can be forgotten. What others
-// may share, slices, maps and what pointers lead to, it replaces by copies.
+// scrub removes secrets from each string that x leads to, a pointer to a value: it walks all fields that others see, so that none can be forgotten. What
+// others may share, slices, maps and what pointers lead to, it replaces by copies.
 func (v redactor) scrub(x any) { v.scrubValue(reflect.ValueOf(x).Elem(), "") }
 
 func (v redactor) scrubValue(x reflect.Value, how string) {
@@ -24,9 +24,9 @@ func (v redactor) scrubValue(x reflect.Value, how string) {
 	case reflect.String:
 		x.SetString(v.cleanBy(how, x.String()))
 	case reflect.Struct:
-		for f, field := range x.Fields() {
-			if by := orTag(f, how); f.IsExported() && by != scrubNothing {
-				v.scrubValue(field, by)
+		for i := range x.NumField() {
+			if field := x.Field(i); !field.IsZero() {
+				v.scrubField(x.Type().Field(i), field, how)
 			}
 		}
 	case reflect.Pointer:
@@ -49,12 +49,17 @@ func (v redactor) scrubValue(x reflect.Value, how string) {
 	}
 }
 
-// orTag returns the tag of a field, or what holds for the struct.
-func orTag(f reflect.StructField, how string) string {
-	if tag, has := f.Tag.Lookup("redact"); has {
-		return tag
+// scrubField scrubs a field that others see: what is embedded shows its fields, whatever its own name.
+func (v redactor) scrubField(f reflect.StructField, field reflect.Value, how string) {
+	if !f.IsExported() && !f.Anonymous {
+		return
 	}
-	return how
+	if tag, has := f.Tag.Lookup("redact"); has {
+		how = tag
+	}
+	if how != scrubNothing {
+		v.scrubValue(field, how)
+	}
 }
 
 func (v redactor) cleanBy(how, text string) string {

@@ -1,12 +1,14 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -19,7 +21,7 @@ func fill(x reflect.Value, text string) {
 		x.SetString("before " + text + " after")
 	case reflect.Struct:
 		for f, field := range x.Fields() {
-			if f.IsExported() {
+			if f.IsExported() || f.Anonymous {
 				fill(field, text)
 			}
 		}
@@ -57,7 +59,7 @@ func holders(x reflect.Value, path, text string) (all []string) {
 	switch x.Kind() {
 	case reflect.Struct:
 		for f, field := range x.Fields() {
-			if f.IsExported() {
+			if f.IsExported() || f.Anonymous {
 				all = append(all, holders(field, path+"."+f.Name, text)...)
 			}
 		}
@@ -81,6 +83,33 @@ func holders(x reflect.Value, path, text string) (all []string) {
 		all = append(all, path)
 	}
 	return all
+}
+
+type inner struct{ Text string }
+
+// TestScrubEmbedded: fields that a struct has from one without an exported name are told as its own.
+func TestScrubEmbedded(t *testing.T) {
+	x := struct {
+		inner
+		At   time.Time
+		Raw  json.RawMessage
+		Any  any
+		None *inner
+	}{inner{"a token"}, time.Unix(1, 0), json.RawMessage(`{"a":"token"}`), []any{inner{"a token"}, time.Unix(1, 0).UTC()}, nil}
+	memory := vault.NewMemory()
+	memory.Set("default", "KEY", []byte("a token"))
+	lease, err := vault.New(memory).Lease(t.Context(), "default", []string{"KEY"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Close()
+	redactor{leases: vault.Leases{lease}, unknown: &unknown{}}.scrub(&x)
+	if x.Text != vault.Mark || !x.At.Equal(time.Unix(1, 0)) || string(x.Raw) != `{"a":"token"}` {
+		t.Errorf("got %+v", x)
+	}
+	if got := fmt.Sprint(x.Any); got != "[{"+vault.Mark+"} 1970-01-01 00:00:01 +0000 UTC]" {
+		t.Errorf("got %s", got)
+	}
 }
 
 // TestScrubForgetsNothing: a secret in any field of a result, also one that is added later, is removed, but for the fields here, which hold ids, hashes,
