@@ -89,7 +89,7 @@ func TestOneWayIn(t *testing.T) {
 		"HostEnabled":     {},
 		"InForce":         {"default"},
 		"Inspect":         {ctx, "default", info.ID},
-		"InstallQuestion": {Install{Language: "python", Packages: []string{"six"}}},
+		"InstallQuestion": {ctx, Install{Language: "python", Packages: []string{"six"}}},
 		"Installed":       {ctx, "", "default", "python"},
 		"Job":             {"default", "none"},
 		"Jobs":            {""},
