@@ -305,12 +305,26 @@ func (q *Queue) next() *ticket {
 }
 
 // mayExceed reports whether a line may take slots beside those of runs that have held theirs for longer than slotTime: it has none yet, or its party
-// less than its share; the slots that are taken stay below most; and, but for its first, no party takes more than it leaves to others.
+// less than its share; the slots that are taken stay below most; but for its first, no party takes more than it leaves to others; and half of the slots
+// beyond those of the queue are for namespaces that have none, or else one tenant would have all by many identities.
 func (q *Queue) mayExceed(l *line, weight int) bool {
 	p := l.party
 	share := l.taken == 0 || (p.taken+weight)*len(q.parties) <= q.slots
 	left := q.most() - q.taken - weight
+	if left < (q.most()-q.slots)/2 && q.takenIn(l.namespace) > 0 {
+		return false
+	}
 	return share && left >= 0 && (p.taken == 0 || p.taken+weight <= left)
+}
+
+// takenIn returns the slots of a namespace, of all parties.
+func (q *Queue) takenIn(namespace string) (slots int) {
+	for _, p := range q.parties {
+		if l := p.lines[namespace]; l != nil {
+			slots += l.taken
+		}
+	}
+	return slots
 }
 
 // young returns the slots of the runs that have held theirs for less than slotTime.

@@ -129,6 +129,33 @@ func TestIdentityLeavesRoom(t *testing.T) {
 	}
 }
 
+// TestNamespaceLeavesRoom: nor has a namespace all of them by many identities.
+func TestNamespaceLeavesRoom(t *testing.T) {
+	for _, slots := range []int{1, 2, 4, 16} {
+		synctest.Test(t, func(t *testing.T) {
+			q := NewQueue(slots, 256)
+			ctx, cancel := context.WithCancel(t.Context())
+			for i := range 100 {
+				enter(asTenant(ctx, fmt.Sprint(i)), q, "a", 1)
+				time.Sleep(time.Minute)
+			}
+			if now := q.detail(); now.Running <= slots {
+				t.Errorf("%d slots: identities have %d, and none beside those that take long", slots, now.Running)
+			}
+			for i := range (q.most() - slots) / 2 {
+				began := time.Now()
+				enter(asTenant(ctx, fmt.Sprint("other", i)), q, fmt.Sprint("b", i), 1)
+				time.Sleep(time.Minute)
+				if q.takenIn(fmt.Sprint("b", i)) != 1 {
+					t.Errorf("%d slots: namespace %d has none after %v", slots, i, time.Since(began))
+				}
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
+
 // TestShortRunsKeepToTheSlots: what leaves within slotTime never has more than the slots, however many wait.
 func TestShortRunsKeepToTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
