@@ -157,7 +157,7 @@ type pastRows interface {
 	Rows(context.Context, audit.Filter) iter.Seq2[audit.Row, error]
 }
 
-// recordCrashes records the ends of what killed processes have left. A journal stays until all of its ends are in the log.
+// recordCrashes records the ends of what killed processes have left. A journal stays until all of its ends are in the log, or owed to it.
 func (p *Pipeline) recordCrashes(ctx context.Context, dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -204,9 +204,12 @@ func (p *Pipeline) recordLeft(ctx context.Context, all []journalEntry) error {
 			kind, data, why = event.SessionKilled, facts{}, facts{"why": "crash"}
 		}
 		maps.Copy(data, why)
-		if err := p.record(ctx, kind, l.id, l.namespace, data); err != nil {
+		// The disk that was full when the process was killed may be full yet, and this one may live for long.
+		_, err = p.cfg.Audit.Append(ctx, audit.Entry{Kind: kind, Run: l.id, Namespace: l.namespace, Data: data, Late: true})
+		if err != nil && !errors.As(err, new(*audit.Owed)) {
 			return err
 		}
+		p.publish(kind, l.id, l.namespace, data)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
 // TestCrash: what a killed server had under way has an end in the log once the next one has started, and what had one keeps it; a server that
@@ -80,6 +81,35 @@ func TestCrash(t *testing.T) {
 	entries, _ := os.ReadDir(dir)
 	if names := filesOf(entries); len(entries) != 0 { // the second has nothing to list
 		t.Errorf("the directory has %q", names)
+	}
+}
+
+// TestCrashOnAFullDisk: the end of what a killed server had under way is owed to a log that can't be written yet.
+func TestCrashOnAFullDisk(t *testing.T) {
+	dir, id := t.TempDir(), NewID()
+	_, log, _ := newReal(t, nil)
+	start := audit.Entry{Kind: event.ExecutionStarted, Run: id, Namespace: "default", Data: facts{"name": "slow.sh"}}
+	if _, err := log.Append(t.Context(), start); err != nil {
+		t.Fatal(err)
+	}
+	killed := filepath.Join(dir, "killed")
+	if err := os.WriteFile(killed, []byte("+ run "+id+" default\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var owed []audit.Entry
+	log.fail = func(entries []audit.Entry) error {
+		if entries[0].Late {
+			owed = append(owed, entries...)
+			return new(audit.Owed)
+		}
+		return audit.NotWritten(os.ErrInvalid)
+	}
+	New(Config{Audit: log, Journal: dir}).Close() // which waits for the search
+	if len(owed) != 1 || owed[0].Kind != executionLost || owed[0].Run != id {
+		t.Errorf("owed are %+v", owed)
+	}
+	if _, err := os.Stat(killed); !os.IsNotExist(err) {
+		t.Errorf("the journal is there, and its ends would be recorded once more: %v", err)
 	}
 }
 
