@@ -131,7 +131,8 @@ func (s *sandbox) environ(extra []string) []string {
 	threads := strconv.Itoa(max(1, int(s.limits.CPU)))
 	env := append(backends.RuntimeVariables(s.limits, runtime.NumCPU()),
 		"OMP_NUM_THREADS="+threads, "OPENBLAS_NUM_THREADS="+threads,
-		"ASAN_OPTIONS=detect_leaks=0", // its search for leaks begins with ptrace, and fails the program when that is refused
+		// The search for leaks begins with ptrace, and fails the program when that is refused.
+		"ASAN_OPTIONS=detect_leaks=0", "LSAN_OPTIONS=detect_leaks=0",
 		"PATH="+s.path(), "HOME="+home, "USER="+user, "LOGNAME="+user, "SHELL=/bin/sh",
 		"LANG=C.UTF-8", "TMPDIR="+tmp, "XDG_CACHE_HOME="+tmp+"/.cache", "XDG_CONFIG_HOME="+tmp+"/.config",
 		"npm_config_cache="+tmp+"/.npm",

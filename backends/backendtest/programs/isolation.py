@@ -102,7 +102,7 @@ def environment():
 @attack
 def environment_is_small():
     known = {"PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "TMPDIR", "USER", "LOGNAME", "TERM",
-             "SHELL", "HOSTNAME", "container", "VIRTUAL_ENV", "TZ", "ASAN_OPTIONS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING",
+             "SHELL", "HOSTNAME", "container", "VIRTUAL_ENV", "TZ", "ASAN_OPTIONS", "LSAN_OPTIONS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING",
              "PYTHONUTF8", "NPM_CONFIG_PREFIX", "npm_config_cache", "npm_config_update_notifier", "NO_COLOR", "MPLCONFIGDIR", "GOMAXPROCS", "GOMEMLIMIT",
              "DOTNET_PROCESSOR_COUNT", "DOTNET_GCHeapHardLimit", "R_MAX_VSIZE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "NODE_PATH"}
     extra = {k: v for k, v in os.environ.items() if k not in known}
