@@ -166,9 +166,10 @@ func cpuStat(used time.Duration) string {
 func readyWithLimits(p *plan, child *initHandle, base string) {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	own, hierarchies := base+limitsAt, child.cgroup.Hierarchies()
+	names := slices.Sorted(maps.Keys(child.visible.texts))
 	p.tmpfs(own, "mode=755,size=1m,nr_inodes=256", flags)
 	fd := p.get("open the limits to be seen", unix.SYS_OPENAT, cwd, p.str(own), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
-	makeVisible(p, own, slices.Sorted(maps.Keys(child.visible.texts)), hierarchies)
+	makeVisible(p, own, names, hierarchies)
 	mount := func(from, at string) {
 		p.do("show "+at, unix.SYS_MOUNT, p.str(from), p.str(at), val(0), val(unix.MS_BIND), val(0))
 	}
@@ -188,7 +189,7 @@ func readyWithLimits(p *plan, child *initHandle, base string) {
 			bind(dir + "/" + name)
 		}
 	}
-	for name := range child.visible.texts {
+	for _, name := range names {
 		if strings.HasPrefix(name, "proc/") {
 			bind(name)
 		}
