@@ -8,6 +8,9 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // What still reads a body, or interrupts a request, when its handler has returned harms neither the server nor the connection's next request.
@@ -39,8 +42,9 @@ func TestDeadlinesEnd(t *testing.T) {
 			t.Fatalf("got %q, %v", got, err)
 		}
 		v := <-visits
+		hosttest.Until(t, "the handler has returned", func() bool { v.deadlines.mu.Lock(); defer v.deadlines.mu.Unlock(); return v.deadlines.ended })
+		v.deadlines.setRead(time.Time{})
 		v.cut()
-		v.leave()
 	}
 }
 
