@@ -101,7 +101,11 @@ func (c *Client) Close() {
 
 // do sends a request. A response of the agent's own error is that error. Closing the body of another ends the request.
 func (c *Client) do(ctx context.Context, method, path string, args url.Values, body io.Reader) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, "http://guest"+path+"?"+args.Encode(), body)
+	query, err := encodeArguments(args)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://guest"+path+"?"+query, body)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +117,23 @@ func (c *Client) do(ctx context.Context, method, path string, args url.Values, b
 	why := &Error{Reason: Failed, Message: "the agent in the sandbox failed"}
 	json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(why)
 	return nil, why
+}
+
+// encodeArguments returns the query of a request, which is among the headers that the agent takes.
+func encodeArguments(args url.Values) (query string, err error) {
+	size := 0
+	for _, values := range args {
+		for _, v := range values {
+			size += len(v)
+		}
+	}
+	if size <= maxQuery { // or encoding it would only take memory
+		query = args.Encode()
+	}
+	if max(size, len(query)) > maxQuery {
+		return "", errorf(Invalid, "the paths are too long: all of a request have %d bytes at most, and fewer with special characters", maxQuery)
+	}
+	return query, nil
 }
 
 // ask sends a request and decodes its answer.

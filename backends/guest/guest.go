@@ -92,7 +92,9 @@ const (
 	maxEntries  = 50_000    // in a list
 	maxList     = 32 << 20  // bytes of a list
 	maxLine     = 256 << 10 // bytes of an event, and of what describes one file
-	maxWatches  = 4096      // directories of one recursive watch
+	maxQuery    = 60 << 10  // bytes of the arguments of a request, encoded: with other headers they are fewer than maxHeader
+	maxHeader   = 64 << 10
+	maxWatches  = 4096 // directories of one recursive watch
 	attribute   = "user.e2b."
 	chunk       = 64 << 10
 	maxMetadata = 4 << 10 // bytes of all metadata of a file

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -359,4 +360,21 @@ func TestWatchBusy(t *testing.T) {
 	stop()
 	busy.Wait()
 	<-ended
+}
+
+// Paths that are longer than any file's are the caller's fault, and cost the agent nothing.
+func TestLongPaths(t *testing.T) {
+	s, c := start(t)
+	shell(t, s, "ln -s loop loop")
+	long := "/" + strings.Repeat("a", 15<<20)
+	_, stat := c.Stat(t.Context(), long)
+	_, move := c.Move(t.Context(), home+"/a", strings.Repeat("/", 40<<10)) // each is three characters on the way
+	_, compose := c.Compose(t.Context(), slices.Repeat([]string{home + "/" + strings.Repeat("a", 200)}, 400), home+"/b")
+	_, most := c.Stat(t.Context(), "/"+strings.Repeat("a", 60<<10-16))
+	_, _, loop := c.Read(t.Context(), home+"/loop")
+	for what, err := range map[string]error{"stat": stat, "move": move, "compose": compose, "the most": most, "a loop": loop} {
+		if guest.ReasonOf(err) != guest.Invalid {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
 }

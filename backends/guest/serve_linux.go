@@ -42,7 +42,7 @@ func serve(channel *os.File) error {
 	if err != nil {
 		return fmt.Errorf("open the channel: %w", err)
 	}
-	duplex.Serve(&http.Server{Handler: handler(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, MaxHeaderBytes: 64 << 10}, duplex.New(conn))
+	duplex.Serve(&http.Server{Handler: handler(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, MaxHeaderBytes: maxHeader}, duplex.New(conn))
 	return nil
 }
 
@@ -96,12 +96,9 @@ func explain(err error) *Error {
 		return own
 	}
 	reason := Failed
-	if errors.Is(err, unix.EROFS) {
-		reason = Denied
-	}
-	for kind, sentinel := range map[string]error{
-		NotFound: fs.ErrNotExist, Exists: fs.ErrExist, Denied: fs.ErrPermission, NotDirectory: unix.ENOTDIR,
-		IsDirectory: unix.EISDIR, NoSpace: unix.ENOSPC,
+	for sentinel, kind := range map[error]string{
+		fs.ErrNotExist: NotFound, fs.ErrExist: Exists, fs.ErrPermission: Denied, unix.EROFS: Denied, unix.ENOTDIR: NotDirectory,
+		unix.EISDIR: IsDirectory, unix.ENOSPC: NoSpace, unix.ENAMETOOLONG: Invalid, unix.ELOOP: Invalid, unix.EINVAL: Invalid,
 	} {
 		if errors.Is(err, sentinel) {
 			reason = kind
