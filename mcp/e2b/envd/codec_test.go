@@ -6,9 +6,14 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // Clients read these; the daemon does not.
@@ -139,5 +144,27 @@ func TestGone(t *testing.T) {
 	c.end(c.reply(&empty{}))
 	if len(w.status) > 0 {
 		t.Errorf("it was answered with %d as well", w.status)
+	}
+}
+
+// A message that there is no memory for is refused with the time to try again, wherever its memory ran out.
+func TestNoMemory(t *testing.T) {
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		for name, kind := range map[string]string{"plain": "", "compressed": "gzip"} {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(&door.Full{Status: status, Text: "busy"}))
+			r.Header.Set("Content-Encoding", kind)
+			c := &call{w: w, r: r, ctx: t.Context()}
+			if c.end(c.receive(&pathRequest{})); w.Code != status || w.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: got %d %s", name, w.Code, w.Body)
+			}
+		}
+		for read, text := range map[string]string{"the head of a part": "", "a part": "\x00\x00\x00\x00\x09{}"} {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(text), iotest.ErrReader(&door.Full{Status: status, Text: "busy"})))
+			c := &call{w: w, r: r, ctx: t.Context(), stream: true}
+			if c.end(c.receive(&pathRequest{})); !strings.Contains(w.Body.String(), "busy") || w.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: got %s", read, w.Body)
+			}
+		}
 	}
 }

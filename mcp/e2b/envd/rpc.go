@@ -129,11 +129,8 @@ func (c *call) unmarshal(b []byte, message any) error {
 		}
 		return nil
 	})
-	if full := c.full(err); full != nil {
-		return full
-	}
 	if err != nil {
-		return faultf(invalidArgument, "unmarshal message: %v", err)
+		return c.unread(err, "unmarshal message: %v", err)
 	}
 	return nil
 }
@@ -149,11 +146,14 @@ func (c *call) marshal(message any) []byte {
 	return b
 }
 
-// full returns the error of a call for which there is no memory, or nil.
-func (c *call) full(err error) error {
+// unread is the fault of a message that was not read: it is too large, there is no memory for it at the moment, or else what the text says.
+func (c *call) unread(err error, format string, args ...any) *fault {
 	full, ok := errors.AsType[*door.Full](err)
-	if !ok {
-		return nil
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return faultf(resourceExhausted, "the message has more than %d bytes", maxMessage)
+	case !ok:
+		return faultf(invalidArgument, format, args...)
 	}
 	full.RetryAfter(c.w.Header())
 	if full.Status == http.StatusServiceUnavailable {
@@ -169,21 +169,15 @@ func (c *call) unzip(from io.Reader, size int64, encoding string) ([]byte, error
 	case "gzip":
 		z, err := gzip.NewReader(from)
 		if err != nil {
-			return nil, faultf(invalidArgument, "the message is not compressed as it says")
+			return nil, c.unread(err, "the message is not compressed as it says")
 		}
 		from, size = door.Counted(c.ctx, z), maxMessage
 	default:
 		return nil, faultf(unimplemented, "unknown compression %.40q: supported encodings are gzip", encoding)
 	}
 	b, err := door.ReadAll(from, size, maxMessage)
-	full := c.full(err)
-	switch {
-	case full != nil:
-		return nil, full
-	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, faultf(resourceExhausted, "the message has more than %d bytes", maxMessage)
-	case err != nil:
-		return nil, faultf(invalidArgument, "read message: %v", err)
+	if err != nil {
+		return nil, c.unread(err, "read message: %v", err)
 	}
 	return b, nil
 }
@@ -205,7 +199,7 @@ func (c *call) receive(message any) error {
 	if _, err := io.ReadFull(c.r.Body, head[:]); err == io.EOF {
 		return err
 	} else if err != nil {
-		return faultf(invalidArgument, "protocol error: incomplete envelope: %v", err)
+		return c.unread(err, "protocol error: incomplete envelope: %v", err)
 	}
 	size := binary.BigEndian.Uint32(head[1:])
 	if size > maxMessage {
@@ -221,11 +215,8 @@ func (c *call) receive(message any) error {
 		return faultf(invalidArgument, "protocol error: invalid envelope flags %d", head[0])
 	}
 	whole, err := door.ReadAll(part, int64(size), maxMessage)
-	if full := c.full(err); full != nil {
-		return full
-	}
 	if err != nil || len(whole) != int(size) {
-		return faultf(invalidArgument, "protocol error: promised %d bytes in enveloped message, got %d bytes", size, len(whole))
+		return c.unread(err, "protocol error: promised %d bytes in enveloped message, got %d bytes", size, len(whole))
 	}
 	b, err := whole, error(nil)
 	if encoding != "" {
