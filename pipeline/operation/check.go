@@ -2,6 +2,7 @@ package operation
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,7 +46,7 @@ func (f Form) Check(raw json.RawMessage) (any, error) {
 	if raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
-	if crowded(raw) {
+	if countEntries(raw) > maxMembers {
 		return nil, Invalid{fmt.Sprintf("the arguments are more than %d", maxMembers)}
 	}
 	if json.Unmarshal(raw, &sent) != nil || sent == nil {
@@ -54,12 +55,13 @@ func (f Form) Check(raw json.RawMessage) (any, error) {
 	return f.take(sent, false)
 }
 
-// maxMembers is the most members of an object of arguments: each takes more memory than it has bytes.
+// maxMembers is the most members of an object of arguments, and the most entries of a list that says no other bound.
 const maxMembers = 1000
 
-// crowded reports whether an object in JSON has more members.
-func crowded(raw []byte) bool {
-	depth, n, quoted := 0, 0, false
+// countEntries returns how many members or entries a text in JSON has, and 1 for none. Each takes more memory than it has bytes, so they are
+// counted before the text is decoded.
+func countEntries(raw []byte) int {
+	depth, n, quoted := 0, 1, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
 		case c == '"':
@@ -71,11 +73,11 @@ func crowded(raw []byte) bool {
 			depth++
 		case c == '}' || c == ']':
 			depth--
-		case c == ':' && depth == 1:
+		case c == ',' && depth == 1:
 			n++
 		}
 	}
-	return n > maxMembers
+	return n
 }
 
 // take puts what was sent into a new value. Strictly, what is empty is not taken for what is left out: a variable of a
@@ -249,10 +251,13 @@ func (f field) setNumber(raw json.RawMessage, into reflect.Value) error {
 
 func (c *checking) array(f field, raw json.RawMessage, where string, into reflect.Value) error {
 	var sent []json.RawMessage
+	if n := countEntries(raw); n > cmp.Or(f.max, maxMembers) {
+		return fmt.Errorf("has %d entries: it must be %s", n, f.expected())
+	}
 	if !bytes.HasPrefix(raw, []byte("[")) || json.Unmarshal(raw, &sent) != nil {
 		return f.wrong(raw)
 	}
-	if len(sent) < f.min || f.max > 0 && len(sent) > f.max {
+	if len(sent) < f.min {
 		return fmt.Errorf("has %d entries: it must be %s", len(sent), f.expected())
 	}
 	all := reflect.MakeSlice(into.Type(), len(sent), len(sent))
@@ -271,15 +276,15 @@ func (c *checking) array(f field, raw json.RawMessage, where string, into reflec
 // named checks an object, or one whose names the caller chooses.
 func (c *checking) named(f field, raw json.RawMessage, where string, into reflect.Value) error {
 	var sent map[string]json.RawMessage
+	if n, most := countEntries(raw), cmp.Or(f.max, maxMembers); n > most {
+		return fmt.Errorf("has %d entries, and %d is the most", n, most)
+	}
 	if !bytes.HasPrefix(raw, []byte("{")) || json.Unmarshal(raw, &sent) != nil {
 		return f.wrong(raw)
 	}
 	if f.each == nil {
 		c.object(f.inner, sent, where+".", into)
 		return nil
-	}
-	if f.max > 0 && len(sent) > f.max {
-		return fmt.Errorf("has %d entries, and %d is the most", len(sent), f.max)
 	}
 	all := reflect.MakeMap(into.Type())
 	for _, name := range slices.Sorted(maps.Keys(sent)) {

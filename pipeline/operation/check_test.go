@@ -2,6 +2,7 @@ package operation
 
 import (
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -100,6 +101,25 @@ func TestWrongArguments(t *testing.T) {
 	} {
 		if got, err := f.Check(json.RawMessage(sent)); err == nil || err.Error() != want {
 			t.Errorf("%s: got %+v, %v; want %s", sent, got, err, want)
+		}
+	}
+}
+
+// Arguments that are too many are refused before they take more memory than they have bytes.
+func TestManyEntries(t *testing.T) {
+	f := FormOf[everything]()
+	for name, around := range map[string][2]string{"arguments": {`{`, `}`}, "a list": {`{"l":[`, `]}`}, "names": {`{"o":{`, `}}`}, "members": {`{"in":{`, `}}`}, "a list as text": {`{"l":"[`, `]"}`}} {
+		entry := `"a":1,`
+		if strings.HasPrefix(name, "a list") {
+			entry = `1,`
+		}
+		text := around[0] + strings.TrimSuffix(strings.Repeat(entry, 4<<20/len(entry)), ",") + around[1]
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := f.Check(json.RawMessage(text))
+		runtime.ReadMemStats(&after)
+		if taken := after.TotalAlloc - before.TotalAlloc; err == nil || taken > 8*uint64(len(text)) {
+			t.Errorf("%s: %d MB for %d MB: %.200v", name, taken>>20, len(text)>>20, err)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func inBody(r *http.Request, form Form, body []byte) (sent map[string]json.RawMe
 	switch {
 	case len(r.URL.RawQuery) > 0:
 		return nil, Invalid{"the arguments are in the body: leave out the query"}
-	case crowded(body):
+	case countEntries(body) > maxMembers:
 		return nil, Invalid{fmt.Sprintf("the arguments are more than %d", maxMembers)}
 	case len(body) == 0:
 		return map[string]json.RawMessage{}, nil
