@@ -10,11 +10,18 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// sender describes the client that sends a request.
+// sender describes the client that sends a request, by what is used of it: the rest takes much more memory than it has bytes.
 type sender struct {
-	info         mcp.Implementation
-	capabilities mcp.ClientCapabilities
-	logs         mcp.LoggingLevel // that it wants to be told of, and higher ones; "" is none
+	name, version string
+	elicits       bool             // it shows dialogs with forms
+	logs          mcp.LoggingLevel // that it wants to be told of, and higher ones; "" is none
+}
+
+// describe notes what a client says about itself.
+func (s *sender) describe(info mcp.Implementation, capabilities mcp.ClientCapabilities) {
+	s.name, s.version = clip(info.Name, 200), clip(info.Version, 200)
+	can := capabilities.Elicitation
+	s.elicits = can != nil && (can.Form != nil || can.URL == nil)
 }
 
 // client returns who sends a request. A client of the 2026-07-28 protocol describes itself in each request, or not at all.

@@ -123,7 +123,9 @@ func (s *Server) initialize(ctx context.Context, m *message) (mcp.ResultMetadata
 	if bad := m.read(&p); bad != nil {
 		return nil, bad
 	}
-	m.session.greeted.Store(&sender{p.ClientInfo, p.Capabilities, mcp.LoggingLevelWarning})
+	client := sender{logs: mcp.LoggingLevelWarning}
+	client.describe(p.ClientInfo, p.Capabilities)
+	m.session.greeted.Store(&client)
 	has := s.capabilities()
 	has.Tasks = mcp.NewTasksCapability()
 	return &mcp.InitializeResult{
@@ -181,7 +183,8 @@ type callParams struct {
 	Arguments json.RawMessage `json:"arguments"`
 	Task      json.RawMessage `json:"task"`
 	Meta      meta            `json:"_meta"`
-	mcp.MultiRoundTripParams
+	Responses json.RawMessage `json:"inputResponses"` // to what an answer to the call before has asked
+	State     string          `json:"requestState"`   // that this answer had
 }
 
 // prepare checks the arguments of a call of a tool, once: what is wrong with them is its answer.

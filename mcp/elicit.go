@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -83,8 +84,13 @@ func (s *Server) await(ctx context.Context, c *call, p *approval.Pending) (*answ
 
 // answered returns the answer to p that came with a call of the 2026-07-28 protocol, or nil.
 func (s *Server) answered(ctx context.Context, c *call, p *approval.Pending) *mcp.ElicitationResult {
-	response, there := c.called.InputResponses[question]
-	if !there || !c.modern || !s.canElicit(ctx, c) || c.called.RequestState != p.Question.ID || response.DecodeFor(mcp.MethodElicitationCreate) != nil {
+	if !c.modern || !s.canElicit(ctx, c) || c.called.State != p.Question.ID {
+		return nil
+	}
+	var all mcp.InputResponses
+	_ = json.Unmarshal(c.called.Responses, &all) // what can't be read is no answer
+	response, there := all[question]
+	if !there || response.DecodeFor(mcp.MethodElicitationCreate) != nil {
 		return nil
 	}
 	return response.Elicitation
@@ -179,12 +185,11 @@ func (s *Server) canElicit(ctx context.Context, c *call) bool {
 	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.cfg.Approvals.OnlyRoot() || c.task != nil {
 		return false
 	}
-	caps := c.client().capabilities.Elicitation // of a modern client what this call says, and nothing else
-	return caps != nil && (caps.Form != nil || caps.URL == nil)
+	return c.client().elicits // of a modern client what this call says, and nothing else
 }
 
 // clientName returns the name that the client gave itself: for people to look at, nothing more.
 func (m *message) clientName() string {
-	i := m.client().info
-	return clip(readable(strings.TrimSpace(i.Name+" "+i.Version)), 200)
+	i := m.client()
+	return clip(readable(strings.TrimSpace(i.name+" "+i.version)), 200)
 }

@@ -34,6 +34,9 @@ func (c *conn) admit(m *message) *fault {
 		if m.Params != nil {
 			m.unread = json.Unmarshal(m.Params, &m.called)
 		}
+		if m.size-len(m.called.Arguments) > maxOther {
+			return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("%d bytes are the most of a call beside its arguments", maxOther))
+		}
 		p.Meta = m.called.Meta
 	case m.Params != nil:
 		_ = json.Unmarshal(m.Params, &p) // what is wrong with the rest is said by who reads it
@@ -47,9 +50,8 @@ func (c *conn) admit(m *message) *fault {
 	case mcp.IsModernProtocol(m.version):
 		m.modern = true
 		c.stateless.Store(true)
-		_ = json.Unmarshal(p.Meta.Client, &m.sender.info) // who does not say it well is unknown
 		_ = json.Unmarshal(p.Meta.LogLevel, &m.sender.logs)
-		return m.declare(p.Meta.Capabilities)
+		return m.declare(p.Meta)
 	}
 	if m.method == string(mcp.MethodInitialize) {
 		return m.greeting()
@@ -82,13 +84,17 @@ func (m *message) greeting() *fault {
 }
 
 // declare notes the capabilities and the extensions of the sender of a request.
-func (m *message) declare(capabilities json.RawMessage) *fault {
+func (m *message) declare(said meta) *fault {
 	var c struct {
 		Extensions map[string]json.RawMessage `json:"extensions"`
 	}
-	if len(capabilities) == 0 || capabilities[0] != '{' || json.Unmarshal(capabilities, &c) != nil || json.Unmarshal(capabilities, &m.sender.capabilities) != nil {
+	var info mcp.Implementation
+	_ = json.Unmarshal(said.Client, &info) // who does not say it well is unknown
+	var capabilities mcp.ClientCapabilities
+	if raw := said.Capabilities; len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &c) != nil || json.Unmarshal(raw, &capabilities) != nil {
 		return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("_meta needs %q, an object: {} declares none", mcp.MetaKeyClientCapabilities))
 	}
+	m.sender.describe(info, capabilities)
 	m.knowsTasks = bytes.HasPrefix(c.Extensions[tasksExtension], []byte("{"))
 	return nil
 }

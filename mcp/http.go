@@ -30,7 +30,7 @@ const (
 	maxSessions, maxOwnSessions = 1024, 256
 	// maxMessage are the bytes of a message over HTTP: while it is taken apart, there are some copies of it.
 	maxMessage = 16 << 20
-	// maxOther are the bytes of a message that calls no tool.
+	// maxOther are the bytes of a message that calls no tool, and of a call beside its arguments.
 	maxOther = 64 << 10
 	// sessionIdle is how long a session is known that nobody uses.
 	sessionIdle = time.Hour

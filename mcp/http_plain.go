@@ -79,7 +79,7 @@ func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) *ref
 	i, _ := identity.From(r.Context())
 	no = h.respond(w, r, s, &message{
 		size: len(body), key: h.newKey(), method: string(mcp.MethodToolsCall), modern: true, plain: true,
-		sender: sender{info: mcp.Implementation{Name: i.String()}},
+		sender: sender{name: i.String()},
 		called: callParams{Name: name, Arguments: body},
 	})
 	if no != nil && no.status == http.StatusServiceUnavailable {

@@ -192,6 +192,8 @@ func TestHTTPRefused(t *testing.T) {
 		{"a stream by POST", "POST", "/sse", "", nil, 405, "/mcp"},
 		{"a message to no stream", "POST", "/message?sessionId=x", ping, nil, 404, ""},
 		{"a message to a session", "POST", "/message?sessionId=" + session, ping, nil, 404, ""},
+		{"too much beside the arguments", "POST", "/mcp", strings.Replace(newer, `"arguments"`, `"inputResponses":{"a":"`+strings.Repeat("x", maxOther)+`"},"arguments"`, 1),
+			[]string{version, "Mcp-Method: tools/call", "Mcp-Name: execute_code"}, 400, "beside its arguments"},
 		{"too long", "POST", "/mcp", `{"x":"` + strings.Repeat("x", maxMessage) + `"}`, nil, 413, "bytes are the most"},
 	} {
 		v := r.visitor(token)

@@ -37,6 +37,6 @@ func (s *Server) structured(m *message) bool {
 	if s.cfg.Structured || m.plain {
 		return true
 	}
-	name := strings.ToLower(m.client().info.Name)
+	name := strings.ToLower(m.client().name)
 	return slices.ContainsFunc(seenClients(), func(c seenClient) bool { return c.both && strings.HasPrefix(name, c.name) })
 }
