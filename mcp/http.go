@@ -28,8 +28,6 @@ import (
 const (
 	// maxSessions are sessions of the protocols before 2026-07-28 at once, and maxOwnSessions those of one identity.
 	maxSessions, maxOwnSessions = 1024, 256
-	// maxMessage are the bytes of a message over HTTP: while it is taken apart, there are some copies of it.
-	maxMessage = 16 << 20
 	// maxOther are the bytes of a message that calls no tool, and of a call beside its arguments.
 	maxOther = 64 << 10
 	// sessionIdle is how long a session is known that nobody uses.
@@ -298,7 +296,7 @@ func readBody(r *http.Request) ([]byte, *refused) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
 	}
-	body, err := door.ReadBody(r, maxMessage)
+	body, err := door.ReadBody(r, door.MaxBody)
 	if err != nil {
 		return nil, unread(err)
 	}
@@ -313,7 +311,7 @@ func unread(err error) *refused {
 		return no
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", maxMessage))
+		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", door.MaxBody))
 	}
 	return refuse(http.StatusBadRequest, "the body can't be read")
 }

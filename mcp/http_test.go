@@ -21,6 +21,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
@@ -194,7 +195,7 @@ func TestHTTPRefused(t *testing.T) {
 		{"a message to a session", "POST", "/message?sessionId=" + session, ping, nil, 404, ""},
 		{"too much beside the arguments", "POST", "/mcp", strings.Replace(newer, `"arguments"`, `"inputResponses":{"a":"`+strings.Repeat("x", maxOther)+`"},"arguments"`, 1),
 			[]string{version, "Mcp-Method: tools/call", "Mcp-Name: execute_code"}, 400, "beside its arguments"},
-		{"too long", "POST", "/mcp", `{"x":"` + strings.Repeat("x", maxMessage) + `"}`, nil, 413, "bytes are the most"},
+		{"too long", "POST", "/mcp", `{"x":"` + strings.Repeat("x", door.MaxBody) + `"}`, nil, 413, "bytes are the most"},
 	} {
 		v := r.visitor(token)
 		v.path = test.path

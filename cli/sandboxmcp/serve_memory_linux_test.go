@@ -137,19 +137,20 @@ func (s *httpServer) ask(t *testing.T, method, path, body string, headers ...str
 
 // attack is a request with a large body, of which a part is held back.
 type attack struct {
-	path, body string
-	headers    []string
+	path    string
+	body    []byte // one for all connections
+	headers []string
 	held       bool // but for the last byte
 }
 
-// attacks are requests to each door. A body that repeats itself is made while it is sent.
+// attacks are requests to each door.
 func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	const mb = 1 << 20
 	bearer := func(name string) []string { return []string{"Authorization: Bearer " + s.tokens[name]} }
 	all := map[string]attack{}
 	add := func(name, path, body string, headers ...string) {
 		held := slices.Contains([]string{"sessions", "execute", "envd", "page"}, name) // the others come whole
-		all[name] = attack{path, body, headers, held}
+		all[name] = attack{path, []byte(body), headers, held}
 	}
 	// field returns a JSON object of which one field is large.
 	field := func(before string, n int, after string) string { return before + strings.Repeat("# x ", n/4) + after }
@@ -193,7 +194,7 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	}
 	add("mcp, unknown arguments", "/mcp", call+"{"+unknown.String()+`"z":1}}}`, mcp...)
 	add("v1", "/v1/tools/execute_code", field(`{"language":"shell","code":"`, 9*mb, `"}`), bearer("hostile")...)
-	add("people", "/v1/sessions/"+made.ID+"/bridge", field(`{"key":"a","value":"`, 28*mb, `"}`), bearer("person")...)
+	add("people", "/v1/sessions/"+made.ID+"/bridge", field(`{"key":"a","value":"`, 15*mb, `"}`), bearer("person")...)
 
 	cookie, room := s.enter(t)
 	add("page", room+"/cell", "token=x&code="+strings.Repeat("%41", 4*mb/3-100), "Cookie: "+cookie, "Origin: http://"+s.address, "Content-Type: application/x-www-form-urlencoded")
@@ -233,11 +234,11 @@ func (s *httpServer) flood(t *testing.T, a attack) {
 			open = append(open, conn)
 			mu.Unlock()
 			_, _ = io.WriteString(conn, head)
-			_, _ = io.WriteString(conn, a.body[:len(a.body)-1])
+			_, _ = conn.Write(a.body[:len(a.body)-1])
 			if a.held {
 				return
 			}
-			_, _ = io.WriteString(conn, a.body[len(a.body)-1:])
+			_, _ = conn.Write(a.body[len(a.body)-1:])
 			_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 			w, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil { // it was cut off: it sends on while it is refused
@@ -245,7 +246,13 @@ func (s *httpServer) flood(t *testing.T, a attack) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			statuses[w.StatusCode]++
+			if statuses[w.StatusCode]++; w.StatusCode >= http.StatusInternalServerError && w.StatusCode != http.StatusServiceUnavailable {
+				text, _ := io.ReadAll(io.LimitReader(w.Body, 1<<10))
+				t.Errorf("got %s %s", w.Status, text)
+			}
+			if busy := w.StatusCode == http.StatusServiceUnavailable || w.StatusCode == http.StatusTooManyRequests; busy && w.Header.Get("Retry-After") == "" {
+				t.Errorf("%s does not say when to try again", w.Status)
+			}
 		})
 	}
 	go func() { senders.Wait(); close(sent) }()

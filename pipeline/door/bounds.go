@@ -11,8 +11,8 @@ const (
 	writeSize  = 64 << 10  // bytes of an answer that the time for a write is for
 )
 
-// MaxBody is the most bytes of the body of a request, unless it brings files: with its headers it fits into the share of an identity.
-const MaxBody = 30 << 20
+// MaxBody is the most bytes of the body of a request, unless it brings files: while it is decoded, there are some copies of it.
+const MaxBody = 16 << 20
 
 // bounds are those that tests can't wait for, or can't fill.
 type bounds struct {

@@ -49,10 +49,10 @@ func TestBody(t *testing.T) {
 		chunked bool
 		want    string
 	}{
-		"most":               {MaxBody, false, "HTTP/1.1 / 31457280"},
-		"most in chunks":     {MaxBody, true, "HTTP/1.1 / 31457280"},
-		"too much":           {MaxBody + 1, false, "at most 30 MiB"},
-		"too much in chunks": {MaxBody + 1, true, "more than 31457280"},
+		"most":               {MaxBody, false, "HTTP/1.1 / 16777216"},
+		"most in chunks":     {MaxBody, true, "HTTP/1.1 / 16777216"},
+		"too much":           {MaxBody + 1, false, "at most 16 MiB"},
+		"too much in chunks": {MaxBody + 1, true, "more than 16777216"},
 	} {
 		r := must(http.NewRequest("POST", d.Address(), io.LimitReader(zeros{}, tt.size)))
 		if r.Header.Set("Expect", "100-continue"); !tt.chunked {

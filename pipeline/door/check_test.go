@@ -244,7 +244,7 @@ func TestTooLongAtOnce(t *testing.T) {
 	b.body = time.Hour
 	d, _ := start(t, Config{}, b)
 	got := raw(t, d, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000000\r\n\r\n1")
-	if !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, "at most 30 MiB") {
+	if !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, "at most 16 MiB") {
 		t.Errorf("got %q", got)
 	}
 }
