@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"fmt"
@@ -38,6 +39,9 @@ func (f *Full) Error() string { return f.Text }
 // RetryAfter says in the headers of an answer when to try again.
 func (f *Full) RetryAfter(h http.Header) { h.Set("Retry-After", "1") }
 
+// errBusy is why a request ends for which the requests of others leave no room.
+var errBusy = &Full{http.StatusServiceUnavailable, "busy: too many large requests are under way, try again when some have ended"}
+
 func newBudget(b bounds) *budget { return &budget{b: b, by: map[string]*share{}} }
 
 // of returns the share of an identity. The mutex is held.
@@ -67,7 +71,7 @@ func (b *budget) full(who string, n int64) *Full {
 	case own+n > most:
 		return &Full{http.StatusTooManyRequests, fmt.Sprintf("too much at once: the requests of one identity hold %d MiB at most, try again when some have ended", most>>20)}
 	case own+n > b.b.heldAlways && b.taken+n > b.b.held:
-		return &Full{http.StatusServiceUnavailable, "busy: too many large requests are under way, try again when some have ended"}
+		return errBusy
 	}
 	return nil
 }
@@ -86,10 +90,8 @@ func (b *budget) add(who string, n int64) {
 	}
 }
 
-// try calls f, which holds the mutex, until it returns nil, or there was no room for long enough.
-func (b *budget) try(ctx context.Context, f func() *Full) error {
-	late := time.NewTimer(b.b.room)
-	defer late.Stop()
+// try calls f, which holds the mutex, until it returns nil, or the request of a visit has waited for room long enough.
+func (b *budget) try(ctx context.Context, v *Visit, f func() *Full) error {
 	for {
 		b.mu.Lock()
 		why := f()
@@ -102,12 +104,16 @@ func (b *budget) try(ctx context.Context, f func() *Full) error {
 		}
 		freed := b.freed
 		b.mu.Unlock()
-		select {
-		case <-freed:
-		case <-late.C:
-			return why
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if !v.wait(func(late <-chan time.Time) bool {
+			select {
+			case <-freed:
+				return true
+			case <-late:
+			case <-ctx.Done():
+			}
+			return false
+		}) {
+			return cmp.Or(context.Cause(ctx), error(why))
 		}
 	}
 }

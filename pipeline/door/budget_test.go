@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -259,4 +261,46 @@ func TestDecode(t *testing.T) {
 	if err := Decode(t.Context(), 1<<30, 1<<30, func() error { return io.EOF }); err != io.EOF { // what came through no door
 		t.Error(err)
 	}
+}
+
+// A request that is given a little room again and again waits no longer than one that is given none.
+func TestWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := small()
+		d := &Door{b: b, budget: newBudget(b)}
+		other, v := &Visit{d: d, who: "a", users: 1}, &Visit{d: d, who: "a", users: 1}
+		if err := other.take(t.Context(), b.held/4); err != nil {
+			t.Fatal(err)
+		}
+		var giving sync.WaitGroup
+		defer giving.Wait()
+		over := make(chan struct{})
+		defer close(over)
+		giving.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				case <-time.After(b.room / 2):
+				}
+				d.budget.mu.Lock()
+				d.budget.add("a", -1)
+				other.held--
+				d.budget.mu.Unlock()
+			}
+		})
+		start := time.Now()
+		for range 100 {
+			if v.take(t.Context(), 1) != nil {
+				break
+			}
+		}
+		if waited := time.Since(start); waited > b.room {
+			t.Errorf("it waited %v, and %v is the most", waited, b.room)
+		}
+		v.Free()
+		if err := v.take(t.Context(), 1); err != nil {
+			t.Errorf("one that has given back what it held waits again: %v", err)
+		}
+	})
 }

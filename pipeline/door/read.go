@@ -2,6 +2,7 @@ package door
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -108,19 +109,31 @@ func Decode(ctx context.Context, size int, values int64, f func() error) error {
 		if size <= l.bytes {
 			continue
 		}
-		late := time.NewTimer(v.d.b.room)
-		defer late.Stop()
-		select {
-		case v.d.lanes[i] <- struct{}{}:
-			defer func() { <-v.d.lanes[i] }()
-		case <-late.C:
-			return &Full{http.StatusServiceUnavailable, "busy: too many large requests are under way, try again when some have ended"}
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if !v.waitForTurn(ctx, v.d.lanes[i]) {
+			return cmp.Or(context.Cause(ctx), error(errBusy))
 		}
+		defer func() { <-v.d.lanes[i] }()
 		break
 	}
 	return f()
+}
+
+// waitForTurn waits until a turn is free, and takes it.
+func (v *Visit) waitForTurn(ctx context.Context, turns chan<- struct{}) bool {
+	select {
+	case turns <- struct{}{}:
+		return true
+	default:
+	}
+	return v.wait(func(late <-chan time.Time) bool {
+		select {
+		case turns <- struct{}{}:
+			return true
+		case <-late:
+		case <-ctx.Done():
+		}
+		return false
+	})
 }
 
 // Values returns about how many values the lists and objects of a text in JSON have.

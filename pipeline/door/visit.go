@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Visit is a request under way, and what it holds of the memory for all. Nil is one that came through no door, of which nothing is counted.
@@ -16,11 +17,12 @@ type Visit struct {
 	cancel    context.CancelCauseFunc
 
 	// Guarded by the budget's mutex.
-	who    string // "" is nobody who has proved it
-	held   int64  // bytes
-	body   int64  // bytes of them that are the body's, or what was made of it
-	users  int    // the handler, and those who keep what it brought
-	gone   bool   // it was evicted
+	who    string        // "" is nobody who has proved it
+	held   int64         // bytes
+	body   int64         // bytes of them that are the body's, or what was made of it
+	users  int           // the handler, and those who keep what it brought
+	gone   bool          // it was evicted
+	waited time.Duration // for room, since it last gave some back
 	place  *list.Element
 	answer *list.Element
 }
@@ -105,7 +107,7 @@ func Prove(ctx context.Context, who string) error {
 		v.conn.prove(who)
 	}
 	b := v.d.budget
-	return b.try(ctx, func() *Full {
+	return b.try(ctx, v, func() *Full {
 		switch {
 		case v.gone:
 			return errNoRoom
@@ -129,7 +131,7 @@ func (v *Visit) take(ctx context.Context, n int64) error {
 		return nil
 	}
 	b := v.d.budget
-	return b.try(ctx, func() *Full {
+	return b.try(ctx, v, func() *Full {
 		if v.gone || v.users == 0 { // it gives nothing back any more
 			return errNoRoom
 		}
@@ -158,7 +160,22 @@ func (v *Visit) Free() {
 		b.add(v.who, -n)
 		v.held -= n
 	}
-	v.body = 0
+	v.body, v.waited = 0, 0
+}
+
+// wait calls f, which waits for room until late. It reports what f does: all that a request waits is one bound, however often it does.
+func (v *Visit) wait(f func(late <-chan time.Time) bool) bool {
+	mu := &v.d.budget.mu
+	mu.Lock()
+	late := time.NewTimer(v.d.b.room - v.waited)
+	mu.Unlock()
+	defer late.Stop()
+	begun := time.Now()
+	had := f(late.C)
+	mu.Lock()
+	defer mu.Unlock()
+	v.waited += time.Since(begun)
+	return had
 }
 
 // Keep has what the request brought count also after its answer, until release.
