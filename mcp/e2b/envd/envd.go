@@ -22,6 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -110,7 +111,7 @@ func unary[Q any](do func(*call, *Q) (message any, err error)) func(*call) error
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
 	if err := s.serve(w, r, t); err != nil {
 		why, text := explain(err)
-		if why.status == http.StatusServiceUnavailable {
+		if why.status == http.StatusServiceUnavailable || why.status == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "1")
 		}
 		writeJSON(w, why.status, map[string]any{"message": text, "code": why.status})
@@ -242,6 +243,9 @@ func explain(err error) (reason, string) {
 	if no, is := errors.AsType[*response.Refused](err); is {
 		return reason{invalidArgument, no.Status}, no.Text
 	}
+	if full, is := errors.AsType[*door.Full](err); is {
+		return reason{unavailable, full.Status}, full.Text
+	}
 	e, is := errors.AsType[*pipeline.Error](err)
 	denied := is && e.Denied
 	if denied {
@@ -253,7 +257,7 @@ func explain(err error) (reason, string) {
 		return why, text
 	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown):
 		return reason{unavailable, http.StatusBadGateway}, "the sandbox has ended"
-	case errors.As(err, new(*pipeline.Unrecorded)):
+	case errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
 		return reason{unavailable, http.StatusServiceUnavailable}, text
 	case denied:
 		return reason{invalidArgument, http.StatusBadRequest}, text

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
@@ -28,6 +29,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -870,6 +872,28 @@ func TestStreamInputIsAStream(t *testing.T) {
 		r.Header.Set("Content-Type", "application/connect+json")
 		if h.server.Serve(httptest.NewRecorder(), r, h.target); body.idle != want {
 			t.Errorf("%q: got %s, want %s", token, body.idle, want)
+		}
+	}
+}
+
+// An upload that there is no memory for is refused with the time to try again, wherever its memory ran out.
+func TestUploadNoMemory(t *testing.T) {
+	h := newHost(t)
+	const form = "multipart/form-data; boundary=b"
+	for name, q := range map[string]struct{ path, kind, encoding, text string }{
+		"a file":               {"/files?path=f", "application/octet-stream", "", strings.Repeat("x", 1<<20)},
+		"a compressed file":    {"/files?path=f", "application/octet-stream", "gzip", ""},
+		"the head of a part":   {"/files?path=f", form, "", "--b\r\nA: "},
+		"a part":               {"/files?path=f", form, "", "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 1<<20)},
+		"what is to be merged": {"/files/compose", "application/json", "", "{"},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, q.path, io.MultiReader(strings.NewReader(q.text), iotest.ErrReader(&door.Full{Status: http.StatusServiceUnavailable, Text: "busy"})))
+		r.Header.Set("X-Access-Token", h.target.Token)
+		r.Header.Set("Content-Type", q.kind)
+		r.Header.Set("Content-Encoding", q.encoding)
+		if h.server.Serve(w, r, h.target); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "busy") {
+			t.Errorf("%s: got %d %s", name, w.Code, w.Body)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error 
 	}
 	body, err := plainBody(r)
 	if err != nil {
-		return response.Refuse(http.StatusBadRequest, "error decompressing request body: "+err.Error())
+		return unreadBody(err, "error decompressing request body: "+err.Error())
 	}
 	metadata := metadataOf(r.Header)
 	if err := guest.CheckMetadata(metadata); err != nil {
@@ -133,6 +133,14 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error 
 		return err
 	}
 	return writeJSON(w, http.StatusOK, u.done)
+}
+
+// unreadBody is the error of a body that was not read: there is no memory for it at the moment, or else what the text says.
+func unreadBody(err error, text string) error {
+	if errors.As(err, new(*door.Full)) {
+		return err
+	}
+	return response.Refuse(http.StatusBadRequest, text)
 }
 
 // plainBody returns the body of a request as it was before it was compressed.
@@ -210,7 +218,7 @@ func (u *upload) parts(body io.Reader, boundary string) error {
 			return nil
 		}
 		if err != nil {
-			return response.Refuse(http.StatusBadRequest, "error reading form: "+err.Error())
+			return unreadBody(err, "error reading form: "+err.Error())
 		}
 		if n == maxParts {
 			return response.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
@@ -243,13 +251,9 @@ func (s *Server) compose(w http.ResponseWriter, r *http.Request, t Target) error
 	if err == nil {
 		err = door.Decode(r.Context(), len(body), door.Values(body), func() error { return json.Unmarshal(body, &q) })
 	}
-	full, busy := errors.AsType[*door.Full](err)
 	switch {
-	case busy:
-		full.RetryAfter(w.Header())
-		return response.Refuse(full.Status, full.Text)
 	case err != nil || len(q.Sources) == 0 || q.Destination == "":
-		return response.Refuse(http.StatusBadRequest, "source_paths and destination are required")
+		return unreadBody(err, "source_paths and destination are required")
 	case !users[q.Username]:
 		return response.Refuse(http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s'", q.Username))
 	}
