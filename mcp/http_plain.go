@@ -103,7 +103,7 @@ func (m *message) withoutProtocol(result mcp.ResultMetadata, bad *fault) []byte 
 			why = *cmp.Or(got.why(), &why)
 		}
 		switch {
-		case why.Stage == pipeline.StageAudit:
+		case why.Stage == pipeline.StageAudit, why.Stage == pipeline.StageQueue:
 			m.status = http.StatusServiceUnavailable
 		case why.arguments:
 			m.status = http.StatusBadRequest

@@ -21,6 +21,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
@@ -682,5 +683,16 @@ func TestLongOperation(t *testing.T) {
 				t.Errorf("%s: got %d %v %s", accept, w.Code, w.Header(), w.Body)
 			}
 		})
+	}
+}
+
+// TestPlainBusy: who finds no place may come again, and is told so.
+func TestPlainBusy(t *testing.T) {
+	for stage, want := range map[string]int{pipeline.StageQueue: 503, pipeline.StageAudit: 503, pipeline.StageVault: 422} {
+		m := &message{plain: true}
+		m.withoutProtocol((&Server{}).result(m, failure("execute_code", &pipeline.Error{Stage: stage, Reason: "it is so", Denied: true})), nil)
+		if m.status != want {
+			t.Errorf("%s: got %d, want %d", stage, m.status, want)
+		}
 	}
 }
