@@ -28,14 +28,18 @@ import (
 const maxMemory = 250 << 20
 
 // TestServerMemory has one identity send large bodies over 256 connections to each door: with an end that never comes, whole ones, and such
-// as are larger in memory. Meanwhile another one at the same address is answered each time.
+// as are larger in memory. Meanwhile another one at the same address is answered each time. A short run has some of them.
 func TestServerMemory(t *testing.T) {
 	s := startHTTPServer(t)
 	for _, name := range []string{"hostile --namespace one", "honest --namespace two", "sdk --e2b --namespace one", "person --person --namespace one"} {
 		s.token(t, strings.Fields(name)...)
 	}
 	all := s.attacks(t)
+	short := []string{"sessions", "envd, compressed", "mcp, many entries", "people"}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if hosttest.Long(0, 1) == 0 && !slices.Contains(short, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) { s.flood(t, all[name]) })
 	}
 	if t.Failed() {
@@ -140,7 +144,7 @@ type attack struct {
 	path    string
 	body    []byte // one for all connections
 	headers []string
-	held       bool // but for the last byte
+	held    bool // but for the last byte
 }
 
 // attacks are requests to each door.
@@ -188,6 +192,7 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}},"name":"execute_code","arguments":`
 	mcp := append(bearer("hostile"), "Accept: application/json, text/event-stream", "Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: execute_code")
 	add("mcp, a file", "/mcp", field(call+`{"language":"shell","code":"true","files":[{"name":"a","content":"`, 15*mb, `"}]}}}`), mcp...)
+	add("mcp, many entries", "/mcp", call+`{"language":"shell","code":"true","args":[`+strings.Repeat("1,", 15*mb/2)+`1]}}}`, mcp...)
 	var unknown strings.Builder
 	for i := range mb {
 		fmt.Fprintf(&unknown, `"a%d":1,`, i)
