@@ -8,20 +8,20 @@ type heldBytes struct {
 	taken atomic.Int64
 }
 
-// take reports whether there is room for n bytes, which there always is for the first ones, and notes them. Who has taken them gives them back.
-func (b *heldBytes) take(n int64) bool {
+// reserve reports whether there is room for n bytes, which there always is for the first ones, and notes them. Who has reserved them releases them.
+func (b *heldBytes) reserve(n int64) bool {
 	if b == nil {
 		return true
 	}
 	if all := b.taken.Add(n); all > b.max && all > n {
-		b.give(n)
+		b.release(n)
 		return false
 	}
 	return true
 }
 
-// give gives back what was taken.
-func (b *heldBytes) give(n int64) {
+// release gives back what was reserved.
+func (b *heldBytes) release(n int64) {
 	if b != nil {
 		b.taken.Add(-n)
 	}

@@ -222,7 +222,7 @@ func (h *HTTP) newKey() string { return "\x00" + strconv.FormatInt(h.keys.Add(1)
 func (h *HTTP) respond(w http.ResponseWriter, r *http.Request, s *httpSession, m *message) *refused {
 	i, _ := identity.From(r.Context())
 	a := newResponse(w, r, m)
-	m.release = door.Of(r.Context()).Keep()
+	m.release = door.VisitOf(r.Context()).Keep()
 	var bad *fault
 	err := door.Decode(r.Context(), m.size, 0, func() error {
 		bad = s.conn.request(identity.With(s.ctx, i), m, a.to, func(b []byte) { a.replied <- b })

@@ -57,7 +57,7 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request, of caller) *refus
 	}
 	if !s.conn.heard(m) {
 		m.key = string(m.ID)
-		m.release = door.Of(r.Context()).Keep()
+		m.release = door.VisitOf(r.Context()).Keep()
 		var bad *fault
 		err := door.Decode(r.Context(), m.size, 0, func() error {
 			if bad = s.conn.admit(m); bad == nil {

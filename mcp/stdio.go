@@ -224,7 +224,7 @@ func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([
 	ended := func() { // what the request has set is there for those that waited for it, and for the next one
 		place.Leave()
 		u.cancel(nil)
-		c.held.give(int64(m.size))
+		c.held.release(int64(m.size))
 		if m.release != nil {
 			m.release()
 		}
@@ -261,7 +261,7 @@ func (c *conn) enter(ctx context.Context, m *message) (context.Context, *underwa
 		return ctx, nil, m.refuse(mcp.INVALID_REQUEST, fmt.Sprintf("a request with the id %s is under way already", clip(string(m.ID), 100)))
 	case len(c.under) >= maxCalls:
 		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: %d requests are under way, try again when some have ended", len(c.under)))
-	case !c.held.take(int64(m.size)):
+	case !c.held.reserve(int64(m.size)):
 		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held.taken.Load()>>20))
 	}
 	u := &underway{}

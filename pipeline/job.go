@@ -61,7 +61,7 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 	if q.Context == "" { // an interpreter beside the first has no line
 		place = p.Stand(ctx, q.Namespace, q.Session)
 	}
-	release := door.Of(ctx).Keep() // its code and inputs are held until it is done
+	release := door.VisitOf(ctx).Keep() // its code and inputs are held until it is done
 	ctx, cancel := identity.Lasting(ctx)
 	j := &job{calls: newToolCalls(), cancel: cancel, done: make(chan struct{})}
 	j.Job = Job{ID: q.ID, Namespace: orDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}

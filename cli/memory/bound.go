@@ -11,8 +11,8 @@ import (
 // usual is as much again.
 const lean = 96 << 20
 
-// rest is what the runtime needs beside the heap, in bytes, about.
-const rest = 32 << 20
+// overhead is what the runtime needs beside the heap, in bytes, about.
+const overhead = 32 << 20
 
 // BoundGarbage has garbage be collected earlier once a server takes more than lean. It looks after each collection how much is in use. Where the
 // environment says how much memory there is, that holds.
@@ -26,6 +26,6 @@ func BoundGarbage() {
 func boundGarbage() {
 	inUse := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(inUse)
-	debug.SetMemoryLimit(max(lean, int64(inUse[0].Value.Uint64())*5/4+rest))
+	debug.SetMemoryLimit(max(lean, int64(inUse[0].Value.Uint64())*5/4+overhead))
 	runtime.AddCleanup(new([64]byte), func(int) { boundGarbage() }, 0)
 }

@@ -44,8 +44,8 @@ var errBusy = &Full{http.StatusServiceUnavailable, "busy: too many large request
 
 func newBudget(b bounds) *budget { return &budget{b: b, by: map[string]*share{}} }
 
-// of returns the share of an identity. The mutex is held.
-func (b *budget) of(who string) *share {
+// shareOf returns the share of an identity. The mutex is held.
+func (b *budget) shareOf(who string) *share {
 	s := b.by[who]
 	if s == nil {
 		s = new(share)
@@ -54,9 +54,9 @@ func (b *budget) of(who string) *share {
 	return s
 }
 
-// full returns why an identity can't have n more bytes, or nil. A few bytes there always are: what others hold is no reason to refuse a
+// checkRoom returns why an identity can't have n more bytes, or nil. A few bytes there always are: what others hold is no reason to refuse a
 // small request. The mutex is held.
-func (b *budget) full(who string, n int64) *Full {
+func (b *budget) checkRoom(who string, n int64) *Full {
 	own := int64(0)
 	if s := b.by[who]; s != nil {
 		own = s.bytes
@@ -76,9 +76,9 @@ func (b *budget) full(who string, n int64) *Full {
 	return nil
 }
 
-// add notes n bytes, also less than none. The mutex is held.
-func (b *budget) add(who string, n int64) {
-	s := b.of(who)
+// addHeld notes n bytes, also less than none. The mutex is held.
+func (b *budget) addHeld(who string, n int64) {
+	s := b.shareOf(who)
 	s.bytes += n
 	b.taken += n
 	if s.bytes == 0 && s.visits.Len() == 0 && s.answers.Len() == 0 {
@@ -90,8 +90,8 @@ func (b *budget) add(who string, n int64) {
 	}
 }
 
-// try calls f, which holds the mutex, until it returns nil, or the request of a visit has waited for room long enough.
-func (b *budget) try(ctx context.Context, v *Visit, f func() *Full) error {
+// waitForRoom calls f, which holds the mutex, until it returns nil, or the request of a visit has waited for room long enough.
+func (b *budget) waitForRoom(ctx context.Context, v *Visit, f func() *Full) error {
 	for {
 		b.mu.Lock()
 		why := f()
@@ -104,7 +104,7 @@ func (b *budget) try(ctx context.Context, v *Visit, f func() *Full) error {
 		}
 		freed := b.freed
 		b.mu.Unlock()
-		if !v.wait(func(late <-chan time.Time) bool {
+		if !v.boundWait(func(late <-chan time.Time) bool {
 			select {
 			case <-freed:
 				return true

@@ -113,7 +113,7 @@ func TestBudgetIsReturned(t *testing.T) {
 	d, _ := start(t, Config{Handler: whose(func(w http.ResponseWriter, r *http.Request) {
 		body, err := ReadBody(r, MaxBody)
 		if r.URL.Path == "/keep" {
-			holds <- Of(r.Context()).Keep()
+			holds <- VisitOf(r.Context()).Keep()
 		}
 		_ = Decode(r.Context(), len(body), Values(body), func() error { return nil })
 		fmt.Fprint(w, len(body), err)
@@ -147,7 +147,7 @@ func TestBudgetOfStreams(t *testing.T) {
 			if n += m; err != nil {
 				break
 			}
-			held = max(held, taken(Of(r.Context()).d))
+			held = max(held, taken(VisitOf(r.Context()).d))
 		}
 		most <- held
 		fmt.Fprint(w, n)
@@ -269,7 +269,7 @@ func TestWaitsOnce(t *testing.T) {
 		b := small()
 		d := &Door{b: b, budget: newBudget(b)}
 		other, v := &Visit{d: d, who: "a", users: 1}, &Visit{d: d, who: "a", users: 1}
-		if err := other.take(t.Context(), b.held/4); err != nil {
+		if err := other.reserveBytes(t.Context(), b.held/4); err != nil {
 			t.Fatal(err)
 		}
 		var giving sync.WaitGroup
@@ -284,14 +284,14 @@ func TestWaitsOnce(t *testing.T) {
 				case <-time.After(b.room / 2):
 				}
 				d.budget.mu.Lock()
-				d.budget.add("a", -1)
+				d.budget.addHeld("a", -1)
 				other.held--
 				d.budget.mu.Unlock()
 			}
 		})
 		start := time.Now()
 		for range 100 {
-			if v.take(t.Context(), 1) != nil {
+			if v.reserveBytes(t.Context(), 1) != nil {
 				break
 			}
 		}
@@ -299,7 +299,7 @@ func TestWaitsOnce(t *testing.T) {
 			t.Errorf("it waited %v, and %v is the most", waited, b.room)
 		}
 		v.Free()
-		if err := v.take(t.Context(), 1); err != nil {
+		if err := v.reserveBytes(t.Context(), 1); err != nil {
 			t.Errorf("one that has given back what it held waits again: %v", err)
 		}
 	})

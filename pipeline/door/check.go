@@ -13,7 +13,7 @@ import (
 
 // ServeHTTP answers a request, and notes what it holds until then.
 func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
-	v, r := d.enter(plain, r)
+	v, r := d.beginVisit(plain, r)
 	defer v.leave()
 	defer v.deadlines.end()
 	w := &response{ResponseWriter: plain, rc: v.deadlines.rc, timeout: d.b.write, visit: v}

@@ -17,7 +17,7 @@ import (
 func TestDeadlinesEnd(t *testing.T) {
 	visits := make(chan *Visit, 1)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		visits <- Of(r.Context())
+		visits <- VisitOf(r.Context())
 		_, _ = io.WriteString(w, "yes")
 	})
 	plain, _ := start(t, Config{Handler: handler}, usual)
@@ -30,7 +30,7 @@ func TestDeadlinesEnd(t *testing.T) {
 			t.Fatal("the next request ended:", err)
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
-		(<-visits).cut()
+		(<-visits).interrupt()
 	}
 
 	ca := newAuthority(t)
@@ -44,7 +44,7 @@ func TestDeadlinesEnd(t *testing.T) {
 		v := <-visits
 		hosttest.Until(t, "the handler has returned", func() bool { v.deadlines.mu.Lock(); defer v.deadlines.mu.Unlock(); return v.deadlines.ended })
 		v.deadlines.setRead(time.Time{})
-		v.cut()
+		v.interrupt()
 	}
 }
 

@@ -81,7 +81,7 @@ type Door struct {
 	c        Config
 	b        bounds
 	budget   *budget
-	lanes    []chan struct{} // of lanes
+	decoding []chan struct{} // has a value for each text that is decoded, by decodeLimits
 	server   http.Server
 	onUnix   bool
 	hosts    []string // as hostname returns them
@@ -112,8 +112,8 @@ func listen(ctx context.Context, c Config, b bounds) (*Door, error) {
 		return nil, fmt.Errorf("listen at %q: %w", c.Address, err)
 	}
 	d := &Door{c: c, b: b, onUnix: l.Addr().Network() == "unix", remove: remove, budget: newBudget(b), failed: make(chan error, 1), ended: make(chan struct{})}
-	for _, l := range lanes {
-		d.lanes = append(d.lanes, make(chan struct{}, l.requests))
+	for _, l := range decodeLimits {
+		d.decoding = append(d.decoding, make(chan struct{}, l.requests))
 	}
 	for _, h := range c.Hosts {
 		d.hosts = append(d.hosts, hostname(h))
@@ -135,7 +135,7 @@ func listen(ctx context.Context, c Config, b bounds) (*Door, error) {
 		MaxHeaderBytes:               maxHeader,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: b.idle, PingTimeout: b.write, WriteByteTimeout: b.write,
 			MaxReceiveBufferPerConnection: maxWindow, MaxReceiveBufferPerStream: maxWindow},
-		ConnState:   changed,
+		ConnState:   noteState,
 		ConnContext: withConnection,
 		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelInfo),
 	}

@@ -47,18 +47,18 @@ func (l *places) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if with := l.enter(c); with != nil {
+		if with := l.givePlace(c); with != nil {
 			return with, nil
 		}
 		c.Close()
 	}
 }
 
-// enter gives a connection a place, or returns nil.
-func (l *places) enter(conn net.Conn) *connection {
+// givePlace gives a connection a place, or returns nil.
+func (l *places) givePlace(conn net.Conn) *connection {
 	c := &connection{Conn: conn, of: l, address: l.proxies.addressOf(conn.RemoteAddr())}
 	c.close = sync.OnceValue(func() error {
-		l.leave(c)
+		l.freePlace(c)
 		return conn.Close()
 	})
 	l.mu.Lock()
@@ -72,7 +72,7 @@ func (l *places) enter(conn net.Conn) *connection {
 			l.warned = time.Now()
 			l.log.Warn("too many connections: some are ended or refused", "address", c.address, "of_it", l.byAddress[c.address], "all", l.all.Len())
 		}
-		other := l.last(address, places)
+		other := l.chooseVictim(address, places)
 		if other == nil {
 			return nil
 		}
@@ -81,12 +81,12 @@ func (l *places) enter(conn net.Conn) *connection {
 	}
 	c.place = l.all.PushBack(c)
 	l.byAddress[c.address]++
-	c.rest()
+	c.markIdle()
 	return c
 }
 
-// last returns the connection that ends first of an address, or for "" of all, which have so many places; nil is none. The mutex is held.
-func (l *places) last(address string, places int) *connection {
+// chooseVictim returns the connection that ends first of an address, or for "" of all, which have so many places; nil is none. The mutex is held.
+func (l *places) chooseVictim(address string, places int) *connection {
 	type group struct {
 		n            int
 		oldest, idle *connection
@@ -123,7 +123,7 @@ func (l *places) last(address string, places int) *connection {
 	return nil
 }
 
-func (l *places) leave(c *connection) {
+func (l *places) freePlace(c *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.remove(c)
@@ -139,19 +139,19 @@ func (l *places) remove(c *connection) {
 	if l.byAddress[c.address]--; l.byAddress[c.address] == 0 {
 		delete(l.byAddress, c.address)
 	}
-	c.work()
+	c.markActive()
 }
 
-// rest notes that no request is under way. One that has proved nothing has little time then. The mutex is held.
-func (c *connection) rest() {
+// markIdle notes that no request is under way. One that has proved nothing has little time then. The mutex is held.
+func (c *connection) markIdle() {
 	c.idle = true
 	if c.who == "" && c.place != nil && c.timer == nil {
 		c.timer = time.AfterFunc(c.of.b.unproven, func() { c.Close() })
 	}
 }
 
-// work notes that there is one. The mutex is held.
-func (c *connection) work() {
+// markActive notes that there is one. The mutex is held.
+func (c *connection) markActive() {
 	c.idle = false
 	if c.timer != nil {
 		c.timer.Stop()
@@ -166,9 +166,9 @@ func (c *connection) prove(who string) {
 	c.who = who
 }
 
-// changed is for [http.Server.ConnState].
-func changed(conn net.Conn, to http.ConnState) {
-	c := below(conn)
+// noteState is for [http.Server.ConnState].
+func noteState(conn net.Conn, to http.ConnState) {
+	c := connectionOf(conn)
 	if c == nil {
 		return
 	}
@@ -176,12 +176,12 @@ func changed(conn net.Conn, to http.ConnState) {
 	defer c.of.mu.Unlock()
 	switch to {
 	case http.StateIdle:
-		c.rest()
+		c.markIdle()
 	case http.StateActive:
-		c.work()
+		c.markActive()
 	case http.StateHijacked:
 		c.hijacked.Store(true)
-		c.work()
+		c.markActive()
 	}
 }
 
@@ -189,11 +189,11 @@ type connKey struct{}
 
 // withConnection is for [http.Server.ConnContext].
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, below(conn))
+	return context.WithValue(ctx, connKey{}, connectionOf(conn))
 }
 
-// below returns the connection that is below TLS.
-func below(conn net.Conn) *connection {
+// connectionOf returns the connection that is below TLS.
+func connectionOf(conn net.Conn) *connection {
 	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secure.NetConn()
 	}

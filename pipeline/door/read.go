@@ -12,7 +12,7 @@ import (
 // What is read of a body is counted as it comes, see [body]. What a handler makes of it counts here.
 
 // Passing returns a reader of a body, or of what is in it, whose user holds no more than it has just read.
-func Passing(r *http.Request, from io.Reader) io.Reader { return &passing{from, Of(r.Context())} }
+func Passing(r *http.Request, from io.Reader) io.Reader { return &passing{from, VisitOf(r.Context())} }
 
 type passing struct {
 	io.Reader
@@ -34,7 +34,7 @@ type counted struct {
 
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
-	if full := Of(c.ctx).take(c.ctx, int64(n)); full != nil {
+	if full := VisitOf(c.ctx).reserveBytes(c.ctx, int64(n)); full != nil {
 		return 0, full
 	}
 	return n, err
@@ -91,28 +91,28 @@ func ReadAll(from io.Reader, size, most int64) ([]byte, error) {
 }
 
 // Texts of more bytes than these are decoded by so many requests at once: decoding takes several times their memory, for a moment.
-var lanes = []struct{ bytes, requests int }{{1 << 20, 1}, {64 << 10, 8}}
+var decodeLimits = []struct{ bytes, requests int }{{1 << 20, 1}, {64 << 10, 8}}
 
 // perValue is what a value of a list or an object takes when it is decoded, about, in bytes: it may be three in a text.
 const perValue = 48
 
 // Decode calls f, which decodes a text of so many bytes that a request has brought, when there is room for that, and for so many values.
 func Decode(ctx context.Context, size int, values int64, f func() error) error {
-	v := Of(ctx)
+	v := VisitOf(ctx)
 	if v == nil {
 		return f()
 	}
-	if err := v.take(ctx, perValue*values); err != nil {
+	if err := v.reserveBytes(ctx, perValue*values); err != nil {
 		return err
 	}
-	for i, l := range lanes {
+	for i, l := range decodeLimits {
 		if size <= l.bytes {
 			continue
 		}
-		if !v.waitForTurn(ctx, v.d.lanes[i]) {
+		if !v.waitForTurn(ctx, v.d.decoding[i]) {
 			return cmp.Or(context.Cause(ctx), error(errBusy))
 		}
-		defer func() { <-v.d.lanes[i] }()
+		defer func() { <-v.d.decoding[i] }()
 		break
 	}
 	return f()
@@ -125,7 +125,7 @@ func (v *Visit) waitForTurn(ctx context.Context, turns chan<- struct{}) bool {
 		return true
 	default:
 	}
-	return v.wait(func(late <-chan time.Time) bool {
+	return v.boundWait(func(late <-chan time.Time) bool {
 		select {
 		case turns <- struct{}{}:
 			return true

@@ -64,7 +64,7 @@ func (b *body) Read(p []byte) (int, error) {
 	} else {
 		b.extend()
 	}
-	if full := b.visit.take(b.ctx, int64(n)); full != nil {
+	if full := b.visit.reserveBytes(b.ctx, int64(n)); full != nil {
 		return 0, full
 	}
 	return n, err
@@ -83,7 +83,7 @@ func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *response) Write(p []byte) (n int, err error) {
 	if len(p) > writeSize {
-		defer r.visit.answering(int64(len(p)))()
+		defer r.visit.holdAnswer(int64(len(p)))()
 	}
 	for {
 		part := p[n:min(n+writeSize, len(p))]

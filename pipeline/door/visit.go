@@ -29,8 +29,8 @@ type Visit struct {
 
 type visitKey struct{}
 
-// Of returns the request that a context is of.
-func Of(ctx context.Context) *Visit {
+// VisitOf returns the request that a context is of.
+func VisitOf(ctx context.Context) *Visit {
 	v, _ := ctx.Value(visitKey{}).(*Visit)
 	return v
 }
@@ -41,8 +41,8 @@ const requestCost = 16 << 10
 // errNoRoom is why a request of nobody ends that others take the place of.
 var errNoRoom = &Full{http.StatusServiceUnavailable, "busy: too many requests of clients that have proved nothing"}
 
-// enter notes a request. It is nobody's until an identity is proved, and nobody's oldest ones end when they are too many.
-func (d *Door) enter(w http.ResponseWriter, r *http.Request) (*Visit, *http.Request) {
+// beginVisit notes a request. It is nobody's until an identity is proved, and nobody's oldest ones end when they are too many.
+func (d *Door) beginVisit(w http.ResponseWriter, r *http.Request) (*Visit, *http.Request) {
 	v := &Visit{d: d, deadlines: deadlines{rc: http.NewResponseController(w)}, users: 1, held: requestCost + int64(len(r.RequestURI))}
 	for name, values := range r.Header {
 		for _, value := range values {
@@ -55,17 +55,17 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request) (*Visit, *http.Requ
 	b := d.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v.place = b.of("").visits.PushBack(v)
+	v.place = b.shareOf("").visits.PushBack(v)
 	v.makeRoom(v.held)
-	b.add("", v.held)
+	b.addHeld("", v.held)
 	return v, r.WithContext(ctx)
 }
 
 // makeRoom ends the oldest requests of nobody, but this one, until there is room for n bytes more of its. The budget's mutex is held.
 func (v *Visit) makeRoom(n int64) {
 	b := v.d.budget
-	visits := &b.of("").visits
-	for e := visits.Front(); e != nil && b.full("", n) != nil; {
+	visits := &b.shareOf("").visits
+	for e := visits.Front(); e != nil && b.checkRoom("", n) != nil; {
 		old := e.Value.(*Visit)
 		if e = e.Next(); old != v {
 			old.evict()
@@ -76,22 +76,22 @@ func (v *Visit) makeRoom(n int64) {
 // evict ends a request of nobody, whose memory counts for nothing from now on. The budget's mutex is held.
 func (v *Visit) evict() {
 	v.unlist()
-	v.d.budget.add("", -v.held)
+	v.d.budget.addHeld("", -v.held)
 	v.held, v.gone = 0, true
 	v.cancel(errNoRoom)
-	go v.cut()
+	go v.interrupt()
 }
 
 // unlist takes a request from those of nobody. The budget's mutex is held.
 func (v *Visit) unlist() {
 	if v.place != nil {
-		v.d.budget.of("").visits.Remove(v.place)
+		v.d.budget.shareOf("").visits.Remove(v.place)
 		v.place = nil
 	}
 }
 
-// cut has what waits for a client end.
-func (v *Visit) cut() {
+// interrupt has what waits for a client end.
+func (v *Visit) interrupt() {
 	if v.deadlines.expire() && v.conn != nil && v.conn.hijacked.Load() {
 		v.conn.Close()
 	}
@@ -99,7 +99,7 @@ func (v *Visit) cut() {
 
 // Prove notes who sends the request. Its connection has proved itself from then on. The error is a *[Full], or that of the request's context.
 func Prove(ctx context.Context, who string) error {
-	v := Of(ctx)
+	v := VisitOf(ctx)
 	if v == nil {
 		return nil
 	}
@@ -107,41 +107,41 @@ func Prove(ctx context.Context, who string) error {
 		v.conn.prove(who)
 	}
 	b := v.d.budget
-	return b.try(ctx, v, func() *Full {
+	return b.waitForRoom(ctx, v, func() *Full {
 		switch {
 		case v.gone:
 			return errNoRoom
 		case v.who == who:
 			return nil
 		}
-		if why := b.full(who, v.held); why != nil {
+		if why := b.checkRoom(who, v.held); why != nil {
 			return why
 		}
 		v.unlist()
-		b.add(who, v.held)
-		b.add(v.who, -v.held)
+		b.addHeld(who, v.held)
+		b.addHeld(v.who, -v.held)
 		v.who = who
 		return nil
 	})
 }
 
-// take counts n more bytes for the request, or waits for them for a moment.
-func (v *Visit) take(ctx context.Context, n int64) error {
+// reserveBytes counts n more bytes for the request, or waits for them for a moment.
+func (v *Visit) reserveBytes(ctx context.Context, n int64) error {
 	if v == nil || n == 0 {
 		return nil
 	}
 	b := v.d.budget
-	return b.try(ctx, v, func() *Full {
+	return b.waitForRoom(ctx, v, func() *Full {
 		if v.gone || v.users == 0 { // it gives nothing back any more
 			return errNoRoom
 		}
 		if v.who == "" {
 			v.makeRoom(n)
 		}
-		if why := b.full(v.who, n); why != nil {
+		if why := b.checkRoom(v.who, n); why != nil {
 			return why
 		}
-		b.add(v.who, n)
+		b.addHeld(v.who, n)
 		v.held += n
 		v.body += n
 		return nil
@@ -157,14 +157,14 @@ func (v *Visit) Free() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n := min(v.body, v.held); n > 0 { // an evicted one holds nothing
-		b.add(v.who, -n)
+		b.addHeld(v.who, -n)
 		v.held -= n
 	}
 	v.body, v.waited = 0, 0
 }
 
-// wait calls f, which waits for room until late. It reports what f does: all that a request waits is one bound, however often it does.
-func (v *Visit) wait(f func(late <-chan time.Time) bool) bool {
+// boundWait calls f, which waits for room until late. It reports what f does: all that a request waits is one bound, however often it does.
+func (v *Visit) boundWait(f func(late <-chan time.Time) bool) bool {
 	mu := &v.d.budget.mu
 	mu.Lock()
 	late := time.NewTimer(v.d.b.room - v.waited)
@@ -199,24 +199,24 @@ func (v *Visit) leave() {
 		return
 	}
 	v.unlist()
-	b.add(v.who, -v.held)
+	b.addHeld(v.who, -v.held)
 	v.held = 0
 }
 
-// answering counts an answer of n bytes that is written at once, until done: it is in memory until its client has read it. Where the
+// holdAnswer counts an answer of n bytes that is written at once, until done: it is in memory until its client has read it. Where the
 // answers of an identity are too many, those end whose clients have been slow for longest.
-func (v *Visit) answering(n int64) (done func()) {
+func (v *Visit) holdAnswer(n int64) (done func()) {
 	b := v.d.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.of(v.who)
-	for b.full(v.who, n) != nil && s.answers.Len() > 0 {
+	s := b.shareOf(v.who)
+	for b.checkRoom(v.who, n) != nil && s.answers.Len() > 0 {
 		slow := s.answers.Remove(s.answers.Front()).(*Visit)
 		slow.answer = nil
-		go slow.cut()
+		go slow.interrupt()
 	}
 	v.answer = s.answers.PushBack(v)
-	b.add(v.who, n)
+	b.addHeld(v.who, n)
 	who := v.who
 	return func() {
 		b.mu.Lock()
@@ -225,6 +225,6 @@ func (v *Visit) answering(n int64) (done func()) {
 			s.answers.Remove(v.answer)
 			v.answer = nil
 		}
-		b.add(who, -n)
+		b.addHeld(who, -n)
 	}
 }

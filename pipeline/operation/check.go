@@ -52,7 +52,7 @@ func (f Form) Check(raw json.RawMessage) (any, error) {
 	if json.Unmarshal(raw, &sent) != nil || sent == nil {
 		return nil, Invalid{"the arguments must be an object, such as " + f.example()}
 	}
-	return f.take(sent, false)
+	return f.decode(sent, false)
 }
 
 // maxMembers is the most members of an object of arguments, and the most entries of a list that says no other bound.
@@ -80,9 +80,9 @@ func countEntries(raw []byte) int {
 	return n
 }
 
-// take puts what was sent into a new value. Strictly, what is empty is not taken for what is left out: a variable of a
+// decode puts what was sent into a new value. Strictly, what is empty is not taken for what is left out: a variable of a
 // script that is empty would ask for more than its author meant.
-func (f Form) take(sent map[string]json.RawMessage, strict bool) (any, error) {
+func (f Form) decode(sent map[string]json.RawMessage, strict bool) (any, error) {
 	c, into := checking{strict: strict}, reflect.New(f.of)
 	c.object(f, sent, "", into.Elem())
 	if c.problems != nil {

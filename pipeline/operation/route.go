@@ -95,7 +95,7 @@ func (o *route) fill(r *http.Request, form Form, sent map[string]json.RawMessage
 	for _, name := range inPath(o.Pattern) {
 		sent[name] = quoted(r.PathValue(name))
 	}
-	return form.take(sent, true)
+	return form.decode(sent, true)
 }
 
 // queried reports whether the arguments of a request stand in its query: there is no body, or it is content.

@@ -305,7 +305,7 @@ func (c *call) streamInput() error {
 		if err != nil {
 			return err
 		}
-		door.Of(c.ctx).Free()
+		door.VisitOf(c.ctx).Free()
 	}
 }
 
