@@ -41,7 +41,11 @@ func (d *Door) answer(w *response, plain http.ResponseWriter, r *http.Request) {
 	}
 	health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 	if !d.rightHost(r, health) {
-		refuse(w, http.StatusMisdirectedRequest, "this server does not go by the name in Host", "use its address, or have the name added to http.hosts in its configuration")
+		hint := "use its address, or have the name added to http.hosts in its configuration"
+		if d.onUnix {
+			hint = "use a name of http.hosts in its configuration; if there are none, use localhost: curl --unix-socket PATH http://localhost/"
+		}
+		refuse(w, http.StatusMisdirectedRequest, "this server does not go by the name in Host", hint)
 		return
 	}
 	if health {
