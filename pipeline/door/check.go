@@ -125,7 +125,7 @@ func (d *Door) rightHost(r *http.Request, probe bool) bool {
 	}
 	ip, err := netip.ParseAddr(name)
 	if err != nil {
-		return name == "localhost"
+		return name == "localhost" || probe && name == "" && !r.ProtoAtLeast(1, 1) // as balancers send it, and browsers do not
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return probe || ip.IsLoopback() || local != nil && ip.Unmap() == local.AddrPort().Addr().Unmap().WithZone("")

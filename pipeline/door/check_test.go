@@ -56,6 +56,13 @@ func TestHost(t *testing.T) {
 			}
 		}
 	}
+	for path, want := range map[string]string{"/mcp": " 421 ", "/readyz": " 200 "} {
+		for _, d := range []*Door{tcp, bare, proxied} {
+			if got := raw(t, d, "GET "+path+" HTTP/1.0\r\n\r\n"); !strings.Contains(got, want) {
+				t.Errorf("%s, no Host, %s: got %s", d.Address(), path, got)
+			}
+		}
+	}
 }
 
 func TestOrigin(t *testing.T) {
