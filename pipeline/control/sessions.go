@@ -214,11 +214,10 @@ func deny(w http.ResponseWriter, err error) {
 		status, m.Hint = failed.Status, failed.Hint
 	case errors.As(err, &full):
 		status = full.Status
-		full.RetryAfter(w.Header())
 	case errors.As(err, &own):
 		m = message{Error: own.Reason, Hint: own.Remedy.String()}
 	}
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
 	m.Error = cmp.Or(m.Error, "something went wrong that has no name")

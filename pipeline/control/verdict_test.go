@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // FuzzVerdict wants that only what says yes in so many words is a yes.
@@ -39,4 +42,14 @@ func FuzzVerdict(f *testing.F) {
 			t.Errorf("%s: %+v, %v", again, w, err)
 		}
 	})
+}
+
+// TestDenyForNow: who may try again is told when.
+func TestDenyForNow(t *testing.T) {
+	for _, err := range []error{failure(http.StatusTooManyRequests, "too many"), failure(http.StatusServiceUnavailable, "too many"), &door.Full{Status: http.StatusTooManyRequests, Text: "too much"}} {
+		w := httptest.NewRecorder()
+		if deny(w, err); w.Code < 429 || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%v: got %d %v", err, w.Code, w.Header())
+		}
+	}
 }
