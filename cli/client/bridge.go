@@ -23,8 +23,8 @@ func (p commands) bridgeCommand() *cli.Command {
 		Name:      "bridge",
 		Usage:     "put a value into a session as a variable",
 		UsageText: "sandboxmcp bridge SESSION KEY JSON|-|@FILE [--json] [--server PID]\nsandboxmcp bridge SESSION KEY --from SESSION [--from-key KEY]",
-		Description: `The value is JSON: from the command line, from standard input for -, or from a file for @FILE; at most 32 MB. In a
-shell it is the variable KEY, and the file $BRIDGE/KEY.json.
+		Description: `The value is JSON: from the command line, from standard input for -, or from a file for @FILE; at most 32 MB, and
+16 MB on another machine. In a shell it is the variable KEY, and the file $BRIDGE/KEY.json.
 
 Example: sandboxmcp bridge 01K9ZB5W7Q rows @rows.json`,
 		Flags: []cli.Flag{
