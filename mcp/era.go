@@ -84,14 +84,14 @@ func (m *message) greeting() *fault {
 }
 
 // declare notes the capabilities and the extensions of the sender of a request.
-func (m *message) declare(said meta) *fault {
+func (m *message) declare(request meta) *fault {
 	var c struct {
 		Extensions map[string]json.RawMessage `json:"extensions"`
 	}
 	var info mcp.Implementation
-	_ = json.Unmarshal(said.Client, &info) // who does not say it well is unknown
+	_ = json.Unmarshal(request.Client, &info) // who does not say it well is unknown
 	var capabilities mcp.ClientCapabilities
-	if raw := said.Capabilities; len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &c) != nil || json.Unmarshal(raw, &capabilities) != nil {
+	if raw := request.Capabilities; len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &c) != nil || json.Unmarshal(raw, &capabilities) != nil {
 		return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("_meta needs %q, an object: {} declares none", mcp.MetaKeyClientCapabilities))
 	}
 	m.sender.describe(info, capabilities)

@@ -156,10 +156,10 @@ func TestFollowed(t *testing.T) {
 
 // TestBehindLink has a person stand in a directory that was reached by a link: a relative name starts there, and not at $PWD.
 func TestBehindLink(t *testing.T) {
-	shown, home := newPlace(t)
-	must(t, os.Symlink(home, filepath.Join(shown, "link")))
-	t.Chdir(filepath.Join(shown, "link"))
-	for name, want := range map[string]string{".": home, "key": home + "/key", "./key": home + "/key", "../shown/real": shown + "/real"} {
+	project, home := newPlace(t)
+	must(t, os.Symlink(home, filepath.Join(project, "link")))
+	t.Chdir(filepath.Join(project, "link"))
+	for name, want := range map[string]string{".": home, "key": home + "/key", "./key": home + "/key", "../shown/real": project + "/real"} {
 		if got, err := Resolve(name); got != want || err != nil {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}

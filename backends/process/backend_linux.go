@@ -31,7 +31,7 @@ type Backend struct {
 	teardowns   teardowns
 	mounts      mountChanges
 	cpus        cpuShare
-	shown       lastShown
+	lastVisible lastVisible
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // interpreters by language

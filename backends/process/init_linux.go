@@ -84,7 +84,7 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 	}
 	var p *plan
 	if err == nil && !child.subreaper {
-		child.visible.texts = b.shown.expected(child.cgroup)
+		child.visible.texts = b.lastVisible.expected(child.cgroup)
 		p = b.prepare(child)
 		_, err = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
 	}

@@ -176,7 +176,7 @@ func (b *Backend) spawnByTemplate(ctx context.Context, n *template) (*initHandle
 		n.Spawned()
 		n.Release()
 	} else if err = n.fork(ctx, child, cloneFlags); err == nil {
-		child.visible.texts = b.shown.expected(child.cgroup)
+		child.visible.texts = b.lastVisible.expected(child.cgroup)
 		err = child.setUp(ctx, b.templateChildPlan(child))
 	}
 	if err != nil {

@@ -52,8 +52,8 @@ var hostFiles = sync.OnceValue(func() map[string]string {
 	return texts
 })
 
-// shownLimits are the limits that programs see.
-type shownLimits struct {
+// visibleLimits are the limits that programs see.
+type visibleLimits struct {
 	ram    int64
 	cpu    float64
 	tasks  uint64
@@ -61,18 +61,18 @@ type shownLimits struct {
 }
 
 // processors returns how many processors are shown.
-func (l shownLimits) processors() int { return backends.Cores(l.cpu, runtime.NumCPU()) }
+func (l visibleLimits) processors() int { return backends.Cores(l.cpu, runtime.NumCPU()) }
 
-// lastShown has the files of the sandbox that was started last. A process that is spawned ahead shows them: the next sandbox
+// lastVisible has the files of the sandbox that was started last. A process that is spawned ahead shows them: the next sandbox
 // is likely to have the same limits, and otherwise writes its own.
-type lastShown struct {
+type lastVisible struct {
 	mu     sync.Mutex
-	limits shownLimits
+	limits visibleLimits
 	files  map[string]string // texts by path; not changed
 }
 
 // filesFor returns the files for l.
-func (s *lastShown) filesFor(l shownLimits, g *cgroup.Group) map[string]string {
+func (s *lastVisible) filesFor(l visibleLimits, g *cgroup.Group) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.files == nil || s.limits != l {
@@ -82,19 +82,19 @@ func (s *lastShown) filesFor(l shownLimits, g *cgroup.Group) map[string]string {
 }
 
 // expected returns the files for the next sandbox.
-func (s *lastShown) expected(g *cgroup.Group) map[string]string {
+func (s *lastVisible) expected(g *cgroup.Group) map[string]string {
 	s.mu.Lock()
 	l := s.limits
 	s.mu.Unlock()
-	if l == (shownLimits{}) || l.cgroup != (g != nil) {
+	if l == (visibleLimits{}) || l.cgroup != (g != nil) {
 		d := backends.DefaultLimits
-		l = shownLimits{d.RAM, d.CPU, uint64(backends.Tasks("", d.Processes)), g != nil}
+		l = visibleLimits{d.RAM, d.CPU, uint64(backends.Tasks("", d.Processes)), g != nil}
 	}
 	return s.filesFor(l, g)
 }
 
 // files returns the texts of the files, by path. Which files there are does not depend on the limits.
-func (l shownLimits) files(hierarchies []cgroup.Hierarchy) map[string]string {
+func (l visibleLimits) files(hierarchies []cgroup.Hierarchy) map[string]string {
 	n := l.processors()
 	host := hostFiles()
 	files := map[string]string{"proc/meminfo": backends.MemInfo(l.ram, 0), "proc/stat": backends.ProcStat(host["stat"], n, 0, 0)}
@@ -124,7 +124,7 @@ func online(n int) string {
 
 // madeUp returns files of a cgroup with the sandbox's limits, by name: of these controllers of version 1, or of version 2
 // if there are none.
-func (l shownLimits) madeUp(controllers []string) map[string]string {
+func (l visibleLimits) madeUp(controllers []string) map[string]string {
 	ram, cpus := limitText(l.ram), online(l.processors())
 	quota, tasks := strconv.Itoa(max(1000, int(l.cpu*100_000))), strconv.FormatUint(l.tasks, 10)+"\n"
 	if len(controllers) == 0 {
@@ -242,7 +242,7 @@ func (s *sandbox) showLimits() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.begun = time.Now()
-	return v.write(s.backend.shown.filesFor(shownLimits{s.limits.RAM, s.limits.CPU, s.tasks, s.cgroup != nil}, s.cgroup))
+	return v.write(s.backend.lastVisible.filesFor(visibleLimits{s.limits.RAM, s.limits.CPU, s.tasks, s.cgroup != nil}, s.cgroup))
 }
 
 // refresh writes what the sandbox uses to the files that tell it, if that has changed, at most ten times a second unless it is

@@ -54,8 +54,8 @@ func TestNothingToRefresh(t *testing.T) {
 // TestSameFiles has the files that are there depend on nothing but the machine: they are made before the limits are known.
 func TestSameFiles(t *testing.T) {
 	var g *cgroup.Group
-	small := shownLimits{64 << 20, 0.5, 10, false}.files(g.Hierarchies())
-	large := shownLimits{1 << 40, 4096, 1 << 20, false}.files(g.Hierarchies())
+	small := visibleLimits{64 << 20, 0.5, 10, false}.files(g.Hierarchies())
+	large := visibleLimits{1 << 40, 4096, 1 << 20, false}.files(g.Hierarchies())
 	for name, text := range large {
 		if text == "" || small[name] == "" {
 			t.Errorf("%s: %q, %q", name, small[name], text)

@@ -109,7 +109,7 @@ func Decode(ctx context.Context, size int, values int64, f func() error) error {
 		if size <= l.bytes {
 			continue
 		}
-		if !v.waitForTurn(ctx, v.d.decoding[i]) {
+		if !v.waitForSlot(ctx, v.d.decoding[i]) {
 			return cmp.Or(context.Cause(ctx), error(errBusy))
 		}
 		defer func() { <-v.d.decoding[i] }()
@@ -118,16 +118,16 @@ func Decode(ctx context.Context, size int, values int64, f func() error) error {
 	return f()
 }
 
-// waitForTurn waits until a turn is free, and takes it.
-func (v *Visit) waitForTurn(ctx context.Context, turns chan<- struct{}) bool {
+// waitForSlot waits until a slot is free, and takes it.
+func (v *Visit) waitForSlot(ctx context.Context, slots chan<- struct{}) bool {
 	select {
-	case turns <- struct{}{}:
+	case slots <- struct{}{}:
 		return true
 	default:
 	}
 	return v.boundWait(func(late <-chan time.Time) bool {
 		select {
-		case turns <- struct{}{}:
+		case slots <- struct{}{}:
 			return true
 		case <-late:
 		case <-ctx.Done():

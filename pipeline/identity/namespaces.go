@@ -79,7 +79,7 @@ func (g Grant) Check() error {
 	names := g.Namespaces.names
 	switch {
 	case g.Kind != Agent && g.Kind != Person:
-		return fmt.Errorf("%.40q is no kind: use agent or person", string(g.Kind))
+		return fmt.Errorf("%.40q is not a kind: use agent or person", string(g.Kind))
 	case g.Kind == Agent && g.Namespaces.all:
 		return errors.New("an agent can't have all namespaces: name them")
 	case g.Kind == Agent && len(names) == 0:
@@ -92,7 +92,7 @@ func (g Grant) Check() error {
 	for i, n := range names {
 		switch {
 		case n == "" || len(n) > maxNamespace || n[0] == '.' || !all(n, ".-_"):
-			return fmt.Errorf("%.40q is no namespace: use letters, digits, -, _ and ., not a dot first", n)
+			return fmt.Errorf("%.40q is not a namespace: use letters, digits, -, _ and ., not a dot first", n)
 		case slices.Contains(names[:i], n):
 			return fmt.Errorf("the namespace %s stands there twice", n)
 		}
