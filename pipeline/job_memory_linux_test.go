@@ -32,7 +32,7 @@ func TestJobsHoldMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Drain(t.Context())
-	body := strings.Repeat("x", 20<<20) // of which two are more than one identity has
+	body := strings.Repeat("x", door.MaxBody) // of which two, with their requests, are more than one identity has
 	post := func() int {
 		w, err := http.Post(d.Address(), "text/plain", strings.NewReader(body))
 		if err != nil { // refused before all was read

@@ -90,15 +90,17 @@ func TestBudget(t *testing.T) {
 		begin(t, d, "slow", "{")
 	}
 	hosttest.Until(t, "nine are under way", func() bool { return taken(d) > 9*requestCost })
+	few := taken(d) + requestCost
 	if got := answer(begin(t, d, "slow", strings.Repeat("x", 256<<10))); !strings.HasPrefix(got, "429 1 ") {
 		t.Errorf("more than a quarter: got %s", got)
 	}
+	hosttest.Until(t, "the refused one holds nothing", func() bool { return taken(d) < few })
 	held := taken(d)
 	part := strings.Repeat("x", 200<<10)
 	for _, who := range []string{"b", "c", "d", "e"} {
 		begin(t, d, who, part)
 	}
-	hosttest.Until(t, "the others hold much", func() bool { return taken(d) > held+600<<10 })
+	hosttest.Until(t, "the others hold much", func() bool { return taken(d) >= held+4*(requestCost+int64(len(part))) })
 	if got := answer(begin(t, d, "f", part+part[:50<<10])); !strings.HasPrefix(got, "503 1 ") {
 		t.Errorf("more than there is: got %s", got)
 	}
