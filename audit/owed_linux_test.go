@@ -50,6 +50,7 @@ func TestOwed(t *testing.T) {
 	if err := l.Writable(); err == nil {
 		t.Error("a full disk can be written")
 	}
+	fillRest(t, dir, l)
 	for _, run := range []string{"one", "two"} {
 		_, err := l.Append(t.Context(), gone(run))
 		if !errors.As(err, new(*Owed)) {
@@ -77,6 +78,19 @@ func TestOwed(t *testing.T) {
 	}
 	if content, err := os.ReadFile(path + "-owed"); err != nil || len(lineBytes(content)) > 0 || len(content) < owedSize {
 		t.Errorf("the file has %q, %d bytes, %v", lineBytes(content), len(content), err)
+	}
+}
+
+// fillRest takes what a disk has left where a large row did not fit, so that a small one does not, either.
+func fillRest(t *testing.T, dir string, l *Log) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "rest"))
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	_ = f.Close()
+	for err = nil; err == nil; {
+		_, err = l.Append(t.Context(), Entry{Kind: "x"})
 	}
 }
 
