@@ -19,7 +19,7 @@ import (
 // When the disk is full, appends fail and say so, nothing that was acknowledged is lost, and they go
 // on as soon as there is space again.
 func TestFullDisk(t *testing.T) {
-	if !apart(t) {
+	if !hosttest.Apart(t) {
 		return
 	}
 	dir, free := smallDisk(t, 200<<10)
@@ -45,7 +45,7 @@ func TestFullDisk(t *testing.T) {
 // On a full disk nothing can be signed or sealed either. That is said, nothing is lost, and it is made up for
 // as soon as there is space again.
 func TestFullDiskSigned(t *testing.T) {
-	if !apart(t) {
+	if !hosttest.Apart(t) {
 		return
 	}
 	dir, free := smallDisk(t, 600<<10)
@@ -83,32 +83,6 @@ func TestFullDiskSigned(t *testing.T) {
 	}
 	wantSigned(t, path, acked+4, 'a')
 	t.Logf("%d rows before the disk was full", acked)
-}
-
-// apart has the test run once more in a process with mounts of its own, which end with it also if this process is
-// killed. There, it returns true.
-func apart(t *testing.T) bool {
-	t.Helper()
-	const variable = "AUDIT_TEST_APART"
-	if os.Getenv(variable) != "" {
-		return true
-	}
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), variable+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	if uid := os.Getuid(); uid != 0 {
-		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if cmd.Process == nil {
-		hosttest.Missing(t, "mount namespace", err.Error())
-	}
-	if t.Logf("%s", out); err != nil {
-		t.Error(err)
-	}
-	return false
 }
 
 // smallDisk is a file system with so many bytes free, until free makes it larger.

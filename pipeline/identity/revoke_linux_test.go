@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -12,34 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// apart has the test run once more in a process with mounts of its own, where it returns true.
-func apart(t *testing.T) bool {
-	t.Helper()
-	const variable = "IDENTITY_TEST_APART"
-	if os.Getenv(variable) != "" {
-		return true
-	}
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), variable+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	if uid := os.Getuid(); uid != 0 {
-		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if cmd.Process == nil {
-		hosttest.Missing(t, "mount namespace", err.Error())
-	}
-	if t.Logf("%s", out); err != nil {
-		t.Error(err)
-	}
-	return false
-}
-
 // TestRevokeOnAFullDisk: tokens are revoked one after the other where nothing can be written, for this and for other processes, and stay so.
 func TestRevokeOnAFullDisk(t *testing.T) {
-	if !apart(t) {
+	if !hosttest.Apart(t) {
 		return
 	}
 	dir := t.TempDir()
