@@ -46,10 +46,11 @@ With --json, what went wrong is on standard output, too: {"refused":{"reason":".
 
 // Main runs one command line, args[0] being the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{&command.Streams{In: stdin, Out: stdout, Err: stderr}}
+	p := &program{command.NewStreams(stdin, stdout, stderr)}
+	defer p.Close()
 	app := p.app()
 	path, asked := cmdline.AsksJSON(app, args)
-	out := &tracked{Writer: stdout}
+	out := &tracked{Writer: p.Out}
 	var help strings.Builder // all that the library prints
 	app.Writer = &help
 	if asked {
@@ -57,9 +58,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	typed, err := cmdline.Parse(app, args)
 	if err == nil {
-		err = app.Run(typed)
+		err = app.RunContext(p.Context(), typed)
 	}
-	_, _ = io.WriteString(stdout, terminal.Fold(help.String(), terminal.Width(stdout)))
+	_, _ = io.WriteString(p.Out, terminal.Fold(help.String(), terminal.Width(stdout)))
 	code := p.Exit(err)
 	if asked && err != nil && !out.written {
 		p.refused(path, exit.Of(err))

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 
 	"github.com/urfave/cli/v2"
@@ -63,6 +64,20 @@ Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 		},
 		Action: command.NoWords(p.serve),
 	}
+}
+
+// ending is a reader that calls end before it returns an error, which may be its end.
+type ending struct {
+	io.Reader
+	end func()
+}
+
+func (e ending) Read(b []byte) (int, error) {
+	n, err := e.Reader.Read(b)
+	if err != nil {
+		e.end()
+	}
+	return n, err
 }
 
 func (p *program) serve(c *cli.Context) error {
@@ -152,7 +167,7 @@ func (p *program) serve(c *cli.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		if stdio {
-			ended <- mcp.New(served).Serve(ctx, polled(p.In), p.Out)
+			ended <- mcp.New(served).Serve(ctx, ending{polled(p.In), p.End}, p.Out)
 			return
 		}
 		<-ctx.Done()
@@ -167,6 +182,7 @@ func (p *program) serve(c *cli.Context) error {
 			err = <-ended
 		}
 	}
+	p.End()
 	var stopped command.Interruption
 	if errors.As(context.Cause(ctx), &stopped) {
 		log.Info("ended", "signal", stopped.Signal) // a server that is asked to end has done what it should

@@ -22,6 +22,7 @@ type outcome struct {
 	stdout, stderr *stream
 	shows          *shows
 	measure        func(*outcome) // waits for a cell's usage; nil where it is known
+	readerWait     time.Duration  // see Stop.ReaderWait
 }
 
 func newOutcome(keep int64, stdout, stderr io.Writer, whole bool, display func(kernel.Bundle)) *outcome {
@@ -86,6 +87,7 @@ func (e *execution) perform(ctx context.Context) error {
 		quit()
 		up.Stop()
 		kill()
+		out.readerWait = q.Stop.ReaderWait(out.Ended)
 		if sent := q.Stop.leave(); sent != 0 && err == nil {
 			e.res.Interrupted = map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM"}[sent]
 			if out.Ended == backends.EndedSignal && out.Signal == e.res.Interrupted { // it is one that we sent
@@ -121,10 +123,15 @@ func (c containment) holds(layers []string) error {
 
 // deliver waits until the caller's writers have all output of the result. It comes last, when the
 // sandbox and its slot in the queue are given back: a writer that blocks holds up only its own
-// caller, and only as long as that one wants to wait.
+// caller, and only as long as that one wants to wait, or the run's Stop says.
 func (o *outcome) deliver(ctx context.Context) {
 	if o == nil {
 		return
+	}
+	if o.readerWait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.readerWait)
+		defer cancel()
 	}
 	for _, delivered := range []chan struct{}{o.stdout.delivered, o.stderr.delivered, o.shows.delivered} {
 		select {

@@ -274,18 +274,15 @@ func TestWholeOutputEndsWithTime(t *testing.T) {
 	r := newRig(t, nil)
 	reader, writer := io.Pipe()
 	defer reader.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	done := make(chan Result)
 	go func() {
-		res, _ := r.Do(ctx, Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Stdout: writer, Whole: true, Stop: &Stop{}, Limits: backends.Limits{Wall: time.Second}})
+		res, _ := r.Do(t.Context(), Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Stdout: writer, Whole: true, Stop: &Stop{}, Limits: backends.Limits{Wall: time.Second}})
 		done <- res
 	}()
 	hosttest.Until(t, "the row of the end is there", func() bool {
 		kinds, _ := r.rows()
 		return slices.Contains(kinds, "execution.timeout")
 	})
-	cancel()
 	if res := <-done; res.Ended != backends.EndedTimeout {
 		t.Errorf("it ended %q", res.Ended)
 	}

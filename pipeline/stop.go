@@ -21,6 +21,7 @@ type Stop struct {
 	kill       context.CancelFunc
 	timer      *time.Timer
 	sent       syscall.Signal
+	last       time.Time // when Grace after the first signal is over
 	elsewhere  func(syscall.Signal) bool
 }
 
@@ -34,13 +35,33 @@ func (s *Stop) Elsewhere(f func(syscall.Signal) bool) {
 	s.elsewhere = f
 }
 
+// leastReaderWait is how long the reader of an output is waited for at the least, also of a program that had to end.
+const leastReaderWait = 2 * time.Second
+
+// ReaderWait returns how long the reader of the output is waited for when the program has ended. 0 is for as long as the caller likes:
+// only where the program's time was up, or a signal was sent to it, the reader gets no more than is left of Grace.
+func (s *Stop) ReaderWait(ended string) time.Duration {
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.last.IsZero():
+		return max(leastReaderWait, time.Until(s.last))
+	case ended == backends.EndedTimeout:
+		return max(leastReaderWait, s.Grace)
+	}
+	return 0
+}
+
 // Signal sends SIGINT or SIGTERM to the program and what is in its process group. A second one kills it. It returns false if no
 // program runs: then it is the run's context that ends it.
 func (s *Stop) Signal(sig syscall.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.elsewhere != nil {
-		return s.elsewhere(sig)
+		return s.note(s.elsewhere(sig))
 	}
 	to := map[syscall.Signal]chan struct{}{syscall.SIGINT: s.interrupts, syscall.SIGTERM: s.terminates}[sig]
 	if to == nil {
@@ -53,7 +74,15 @@ func (s *Stop) Signal(sig syscall.Signal) bool {
 		s.timer = time.AfterFunc(s.Grace, s.kill)
 	}
 	s.sent = cmp.Or(s.sent, sig)
-	return true
+	return s.note(true)
+}
+
+// note records when the first signal that was taken has been followed by Grace.
+func (s *Stop) note(taken bool) bool {
+	if taken && s.last.IsZero() {
+		s.last = time.Now().Add(s.Grace)
+	}
+	return taken
 }
 
 // attend has the signals sent to the program of these streams, and kill called when its time is up. A signal that comes while

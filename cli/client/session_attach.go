@@ -66,7 +66,7 @@ func (p commands) sessionAttach(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := command.UntilSignals(c, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	client, err := connect(ctx, c)
 	if err != nil {

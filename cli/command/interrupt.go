@@ -24,9 +24,30 @@ func (i Interruption) Error() string {
 // UntilSignal returns a context that SIGINT or SIGTERM ends, for commands that have nothing to clean up then. A second signal ends the
 // process at once.
 func UntilSignal(c *cli.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	return UntilSignals(c, syscall.SIGINT, syscall.SIGTERM)
+}
+
+// UntilSignals is UntilSignal for other signals.
+func UntilSignals(c *cli.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(c.Context, signals...)
+	undo := context.AfterFunc(ctx, func() {
+		stop()
+		endWrites(c.Context)
+	})
+	return ctx, func() { undo(); stop() }
+}
+
+type writesKey struct{}
+
+// withWrites returns a context whose signals, by the functions of this file, call end.
+func withWrites(ctx context.Context, end func()) context.Context {
+	return context.WithValue(ctx, writesKey{}, end)
+}
+
+func endWrites(ctx context.Context) {
+	if end, ok := ctx.Value(writesKey{}).(func()); ok {
+		end()
+	}
 }
 
 // ErrNoReader is the cause of a context that ends since nobody reads the output any more.
@@ -57,6 +78,7 @@ func InterruptibleAfter(parent context.Context, send func(syscall.Signal) bool, 
 			first = <-signals
 		}
 		cancel(Interruption{first.(syscall.Signal)})
+		endWrites(parent)
 		second := <-signals
 		last()
 		os.Exit(exit.Signalled + int(second.(syscall.Signal)))

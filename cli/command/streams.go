@@ -28,6 +28,31 @@ import (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+
+	own []*Writer
+}
+
+// NewStreams returns the streams of an invocation, of which none holds up its end.
+func NewStreams(in io.Reader, out, err io.Writer) *Streams {
+	own := []*Writer{NewWriter(out), NewWriter(err)}
+	return &Streams{In: in, Out: own[0], Err: own[1], own: own}
+}
+
+// Context returns a context by which a signal that the functions of this package attend to calls End.
+func (s *Streams) Context() context.Context { return withWrites(context.Background(), s.End) }
+
+// End bounds how long writes wait for their readers from now on: the command is to end.
+func (s *Streams) End() {
+	for _, w := range s.own {
+		w.End()
+	}
+}
+
+// Close ends what NewStreams began. Nothing may be written any more.
+func (s *Streams) Close() {
+	for _, w := range s.own {
+		w.Close()
+	}
 }
 
 // Say writes one message to stderr. It may quote what others wrote, so it shows escapes instead
@@ -138,14 +163,19 @@ type Output struct {
 	W      io.Writer
 	Broken context.CancelCauseFunc // called with ErrNoReader; may be nil
 	mu     sync.Mutex
+	blocks bool // a write is under way
 	inLine bool
 	err    error
 }
 
 func (o *Output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	o.blocks = true
+	o.mu.Unlock()
 	n, err := o.W.Write(b)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.blocks = false
 	if text := bytes.TrimSuffix(b, []byte("\x1b[0m")); len(text) > 0 { // which a filter ends with
 		o.inLine = text[len(text)-1] != '\n'
 	}
@@ -165,6 +195,13 @@ func (o *Output) Err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
+}
+
+// Unread reports whether a write waits for the reader, or did until the end of the command.
+func (o *Output) Unread() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.blocks || errors.Is(o.err, ErrUnread)
 }
 
 // InLine reports whether the last byte that was written ended no line.

@@ -53,7 +53,7 @@ func (l *rawTerminal) release() {
 func (p commands) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.Config) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keyboard, screen := int(p.In.(*os.File).Fd()), int(p.Out.(*os.File).Fd())
+	keyboard, screen := int(p.In.(*os.File).Fd()), int(p.Out.(*command.Writer).Fd())
 	old, err := term.MakeRaw(keyboard)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func (r Report) interrupted(cause, output error) (code int, why string) {
 		return exit.Signalled + int(sent), "interrupted by " + r.Result.Interrupted + ", and the run was ended"
 	case errors.Is(cause, command.ErrNoReader):
 		return exit.Signalled + 13, "" // SIGPIPE, which nobody needs to be told about
-	case output != nil:
+	case output != nil && !errors.Is(output, command.ErrUnread): // which is told, and how the program ended says more
 		return exit.Refused, output.Error()
 	}
 	return 0, ""

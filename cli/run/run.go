@@ -117,6 +117,11 @@ func (p commands) run(c *cli.Context) error {
 	}
 	beside := &terminal.Filter{W: stderr, Open: c.Bool("raw") || !terminal.IsTerminal(p.Err)}
 	res, err := p.execute(ctx, c, stop, &tty, screen, beside)
+	if wait := stop.ReaderWait(res.Ended); wait > 0 && c.Bool("json") {
+		time.AfterFunc(wait, p.End)
+	} else if wait > 0 { // they have waited
+		p.End()
+	}
 	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
 	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
 		if res.Refused != nil {
@@ -126,6 +131,9 @@ func (p commands) run(c *cli.Context) error {
 	}
 	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
 	r.Warnings()
+	if stdout.Unread() {
+		p.Say("the rest of the output was not written: nobody read it in time")
+	}
 	if code, why := r.interrupted(context.Cause(ctx), stdout.Err()); code != 0 {
 		return &exit.Error{Code: code, Text: why}
 	}

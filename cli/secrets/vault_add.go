@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -234,7 +233,7 @@ func (p commands) askValue(c *cli.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, exit.Fail("--stdin or --from-file", "the terminal can't hide what is typed: %v", err)
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	ctx, stop := command.UntilSignals(c, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
 	fmt.Fprintf(p.Err, "value of %s, which is not shown: ", key)
 	type answer struct {

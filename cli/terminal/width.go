@@ -22,7 +22,7 @@ func Width(w io.Writer) int {
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns >= leastTerminal && columns < 1<<16 {
 		return columns
 	}
-	columns, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	columns, _, err := term.GetSize(int(w.(interface{ Fd() uintptr }).Fd()))
 	if err != nil || columns < leastTerminal {
 		return 0
 	}

@@ -157,8 +157,15 @@ func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Result, er
 	last, err := t.hear(q)
 	copied := make(chan struct{})
 	go func() { copies.Wait(); close(copied) }()
+	var up <-chan time.Time
+	if last.Result != nil {
+		if wait := q.Stop.ReaderWait(last.Result.Ended); wait > 0 {
+			up = time.After(wait)
+		}
+	}
 	select {
 	case <-copied:
+	case <-up:
 	case <-ctx.Done(): // as in a process of its own, a reader that hangs is not waited for then
 		select {
 		case <-copied:
