@@ -108,10 +108,16 @@ type attachment struct {
 
 // script runs the code on standard input.
 func (a *attachment) script(ctx context.Context) error {
-	in := bufio.NewReader(a.In)
+	input := readLines(ctx, a.In)
 	var lines []string
 	for {
-		line, err := in.ReadString('\n')
+		line, err := "", error(nil)
+		select {
+		case next := <-input:
+			line, err = next.text, next.err
+		case <-ctx.Done():
+			return exit.Silent(exit.Failed)
+		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
@@ -132,6 +138,30 @@ func (a *attachment) script(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// inputLine is a line with its end, or what comes before an error.
+type inputLine struct {
+	text string
+	err  error
+}
+
+// readLines returns a channel of the lines of r, until an error or the end of ctx, which a read that blocks does not hold up.
+func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
+	lines, in := make(chan inputLine), bufio.NewReader(r)
+	go func() {
+		for {
+			text, err := in.ReadString('\n')
+			select {
+			case lines <- inputLine{text, err}:
+			case <-ctx.Done():
+			}
+			if err != nil || ctx.Err() != nil {
+				return
+			}
+		}
+	}()
+	return lines
 }
 
 // leaving is what people type to leave a prompt of the language. Run, it would end a cell, and show nothing.
