@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
@@ -15,6 +18,7 @@ import (
 type life struct {
 	exit   chan launch.Message
 	ready  bool            // its status has come: execve comes next
+	denied bool            // a step before its status has failed, which its start was told
 	failed *launch.Message // execve's error; set before exit is sent
 }
 
@@ -59,8 +63,8 @@ func (s *sandbox) hear() {
 	}
 }
 
-// later stores a message about a program that is past its status, and reports whether m was one. Other messages are for the
-// start in progress.
+// later stores a message about a program that is past its status, or whose start was told why it failed, and reports whether m
+// was one. Other messages are for the start in progress: also the end of a process that was killed before it could send any.
 func (s *sandbox) later(m launch.Message) bool {
 	switch l := s.life(m.Pid); m.Kind {
 	case launch.Status:
@@ -69,8 +73,13 @@ func (s *sandbox) later(m launch.Message) bool {
 		if l.ready {
 			l.failed = &m
 		}
+		l.denied = !l.ready
 		return l.ready
 	case launch.Exited:
+		if !l.ready && !l.denied {
+			s.forget(m.Pid)
+			return false
+		}
 		select {
 		case l.exit <- m:
 			s.idleEnded(m.Pid)
@@ -114,9 +123,9 @@ func (s *sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (
 		return one, fmt.Errorf("send to PID 1: %w", err)
 	}
 	var pid int32
-	var failed error
+	var failed, killed error
 	var late <-chan time.Time
-	for done := ctx.Done(); failed == nil && one.pid == 0; {
+	for done := ctx.Done(); failed == nil && killed == nil && one.pid == 0; {
 		select {
 		case m := <-s.starts:
 			switch pid = m.Pid; m.Kind {
@@ -128,6 +137,8 @@ func (s *sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (
 				if len(m.files) > 0 {
 					p.master = m.files[0]
 				}
+			case launch.Exited:
+				killed = fmt.Errorf("start the program: its process was ended before it became the program: %s", waitText(m.Wait))
 			}
 		case <-s.gone:
 			return one, errors.New("PID 1 of the sandbox is dead")
@@ -142,17 +153,33 @@ func (s *sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (
 			return one, fmt.Errorf("start the program: %w: it is in %s", stopped(ctx), at)
 		}
 	}
+	if killed != nil {
+		s.distrust()
+		return one, killed
+	}
 	if failed != nil {
+		if step, is := errors.AsType[*stepError](failed); is && !strings.HasPrefix(step.step, execve) {
+			s.distrust()
+		}
 		if pid > 0 { // or it was not even forked
 			s.awaitExit(pid)
 		}
 		return one, failed
 	}
 	err := s.satisfies(one.contained)
-	if err != nil {
+	if err != nil { // a layer is missing
+		s.distrust()
 		s.kill()
 	}
 	return one, err
+}
+
+// waitText says how a process with a wait status has ended.
+func waitText(status int32) string {
+	if w := unix.WaitStatus(status); w.Signaled() {
+		return unix.SignalName(w.Signal())
+	}
+	return fmt.Sprintf("exit %d", unix.WaitStatus(status).ExitStatus())
 }
 
 // awaitExit waits for the end of a process that did not become a program, whose number would otherwise still be in use when

@@ -22,7 +22,9 @@ func (b *Backend) startNew(ctx context.Context, spec backends.Spec) (*sandbox, e
 		return nil, err
 	}
 	if s.initHandle, err = b.spawn(ctx, s); err == nil {
-		err = s.start(ctx)
+		if err = s.start(ctx); err != nil && ctx.Err() == nil && !errors.As(err, new(*backends.Refusal)) {
+			s.distrust()
+		}
 	}
 	if err != nil {
 		s.Close()

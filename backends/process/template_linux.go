@@ -276,6 +276,24 @@ func (s *sandbox) hostIndependent() bool {
 	return !s.noNamespaces() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && len(s.etc) == 0 && s.home == "" && s.guest == "" && !covers(s.runtime)
 }
 
+// distrust gives up the templates that this process descends from: what failed in it may be theirs, and fail in all that they
+// fork. Their other children are not taken from the pool any more.
+func (b *initHandle) distrust() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	t := b.template
+	b.mu.Unlock()
+	if t == nil {
+		return
+	}
+	t.checking.Lock()
+	t.stale = true
+	t.checking.Unlock()
+	t.distrust()
+}
+
 // current reports whether its template, if any, would still be used for another.
 func (b *initHandle) current() bool { return b.template == nil || b.template.Good() }
 
