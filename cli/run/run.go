@@ -49,6 +49,9 @@ escape sequences instead of obeying them; with --raw it obeys all.
 
 Ctrl-C and SIGTERM are sent on to the script, which has --grace seconds to save its work; the next one kills it.
 
+Who reads the output may be as slow as they like: a program waits for its reader, and its time goes on. Once its time is up, or a
+signal was sent to it, what is not read within --grace seconds (2 at least) is dropped, which stderr says.
+
 Where a server of yours runs that would do all as this process does, it runs it, with nothing to start first, for any --timeout up to five
 minutes; --here has it run in this process.
 

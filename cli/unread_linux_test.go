@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestUnreadOutput has commands whose reader has stopped end, by their time limit or the end of their input.
+func TestUnreadOutput(t *testing.T) {
+	home := t.TempDir()
+	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config", "XDG_RUNTIME_DIR": ""} {
+		t.Setenv(name, value)
+	}
+	for _, one := range []struct {
+		words string
+		code  int
+	}{
+		{"run --here --timeout 1 --grace 0 --language shell -c yes", 124},
+		{"run --here --json --output 300000 --timeout 1 --grace 0 --language shell -c yes", 124},
+		{"serve", 0},
+	} {
+		t.Run(strings.Fields(one.words)[0], func(t *testing.T) {
+			stdin, end, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stdin.Close()
+			end.WriteString("garbage\n") // which serve answers
+			end.Close()
+			reader, unread, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unread.Close()
+			defer reader.Close() // which ends the write that blocks
+			unread.Fd()          // writes block from now on
+			go unread.Write(make([]byte, 1<<20))
+			if code := Main(strings.Fields("sandboxmcp "+one.words), stdin, unread, unread); code != one.code {
+				t.Errorf("%s: exit code %d, want %d", one.words, code, one.code)
+			}
+		})
+	}
+}
