@@ -118,6 +118,11 @@ func (p *program) serve(c *cli.Context) error {
 			log.Error(err.Error())
 		}
 	}()
+	defer wiring.Background(ctx, func(ctx context.Context) { // at once, and not at the first call
+		if err := parts.Log.Unopened(ctx); err != nil {
+			cancel(err)
+		}
+	})()
 	if err := parts.StartSinks(cfg, log); err != nil {
 		return err
 	}
@@ -183,6 +188,9 @@ func (p *program) serve(c *cli.Context) error {
 		}
 	}
 	p.End()
+	if unopened, is := errors.AsType[*exit.Error](context.Cause(ctx)); is {
+		return unopened
+	}
 	var stopped command.Interruption
 	if errors.As(context.Cause(ctx), &stopped) {
 		log.Info("ended", "signal", stopped.Signal) // a server that is asked to end has done what it should

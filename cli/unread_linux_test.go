@@ -42,3 +42,25 @@ func TestUnreadOutput(t *testing.T) {
 		})
 	}
 }
+
+// TestServeWithoutLog has a server whose log can't be opened end at its start, and not refuse each call.
+func TestServeWithoutLog(t *testing.T) {
+	home := t.TempDir()
+	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config", "XDG_RUNTIME_DIR": ""} {
+		t.Setenv(name, value)
+	}
+	db := home + "/log.db"
+	if err := os.WriteFile(db, []byte(strings.Repeat("no log ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdin, open, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	defer open.Close()
+	var out, errs strings.Builder
+	if code := Main([]string{"sandboxmcp", "--db", db, "serve"}, stdin, &out, &errs); code != 1 || !strings.Contains(errs.String(), "move it") {
+		t.Errorf("exit code %d: %s", code, &errs)
+	}
+}

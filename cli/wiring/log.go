@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -108,6 +109,15 @@ func (l *pendingLog) Writable() error {
 		l.tell(err)
 	}
 	return err
+}
+
+// Unopened waits for the log, and returns why it could not be opened, which no later try changes. It is nil if ctx ends before.
+func (l *pendingLog) Unopened(ctx context.Context) error {
+	if _, err := l.opened(ctx); err != nil && ctx.Err() == nil {
+		_, hint := exit.Because(err)
+		return exit.Fail(hint, "the audit log can't be opened: %v", err)
+	}
+	return nil
 }
 
 // opened waits for the log.
