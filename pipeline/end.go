@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -68,25 +67,20 @@ func (e *execution) settle(ctx context.Context, unrecorded error) {
 	if err := <-e.closed; err != nil {
 		e.warn(e.clean(HidePaths("the sandbox could not be removed completely: "+err.Error(), err)))
 	}
+	defer e.p.journal.endArtifacts(e.res.ID)
 	if unrecorded != nil {
-		dir := e.stored
-		if e.saves != nil {
-			dir, _ = e.saves.Open()
-		}
-		unsave(dir, e.res.Artifacts)
+		e.staged.Discard()
 		return
 	}
 	if text := e.unknown.warning(); text != "" {
 		e.warn(text)
 	}
+	var receipt *signer.Envelope
 	if e.saves != nil && e.p.cfg.Keys != nil { // the log has it by now
-		dir, err := e.saves.Open()
-		if err == nil {
-			err = signer.SaveReceipt(dir, e.envelope)
-		}
-		if err != nil && e.res.ArtifactsFailed == "" {
-			e.res.ArtifactsFailed = e.clean(err.Error())
-		}
+		receipt = &e.envelope
+	}
+	if err := e.staged.Save(receipt); err != nil && e.res.ArtifactsFailed == "" {
+		e.res.ArtifactsFailed = e.clean(err.Error())
 	}
 	e.res.Timings.Total = time.Since(e.began).Microseconds()
 	e.storeResult(ctx)
@@ -101,21 +95,6 @@ func (r *run) withhold(ctx context.Context, err error) (Result, error) {
 	r.noteStop(failed)
 	_ = r.flush(ctx) // the log may be what fails
 	return res, failed
-}
-
-// unsave removes the artifacts that were saved in dir, if there is one. Those that were withheld never were: a file of
-// such a name is the user's own.
-func unsave(dir *os.Root, artifacts []signer.Artifact) {
-	saved := false
-	for _, a := range artifacts {
-		if dir != nil && a.Withheld == "" {
-			saved = true
-			_ = dir.Remove(a.Name)
-		}
-	}
-	if saved {
-		_ = dir.Remove("SHA256SUMS")
-	}
 }
 
 // stop ends a run that has no outcome, and records why.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,11 +18,13 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// A journal lists what a process has under way, runs and sessions, in a file of its own, which it keeps locked. A process that
+// A journal lists what a process has under way, runs, sessions and directories of artifacts, in a file of its own, which it keeps locked. A process that
 // is killed leaves it: the next one that starts records the end of what it lists. The disk is not waited for: the two lines of
 // a run cost 3 microseconds, and after a loss of power some of the last seconds may be missing.
 type journal struct {
@@ -42,8 +45,12 @@ const maxCrashes = time.Minute
 // maxJournal is the size in bytes from which on a journal is written anew, without what has ended.
 const maxJournal = 64 << 10
 
-// executionLost is the kind of row of a run whose process was killed. Listeners are told execution.failed.
-const executionLost = "execution.lost"
+// Kinds of rows about what killed processes have left. executionLost is that of a run; listeners are told execution.failed. artifactsLost names a
+// directory of the host in which artifacts of a run are missing, and what was removed there.
+const (
+	executionLost = "execution.lost"
+	artifactsLost = "artifacts.lost"
+)
 
 // crashed is why something ended that was under way when its process was killed.
 const crashed = "its server or command was killed, or lost power"
@@ -53,7 +60,11 @@ const (
 	journalRun     = "run"
 	journalJob     = "job"
 	journalSession = "session"
+	// A directory to which the artifacts of a run are being saved; its id is that of artifactsID.
+	journalArtifacts = "artifacts"
 )
+
+func artifactsID(run string) string { return run + ".artifacts" }
 
 // create makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without a journal,
 // an end may stay unknown, and no more.
@@ -81,13 +92,22 @@ func (j *journal) create() {
 }
 
 // begin lists something until endRun or endSession.
-func (j *journal) begin(kind, id, namespace string) {
+func (j *journal) begin(kind, id, namespace string) { j.list(id, "+ "+kind+" "+id+" "+namespace+"\n") }
+
+// beginArtifacts lists a directory to which the artifacts of a run are being saved, until endArtifacts.
+func (j *journal) beginArtifacts(run, namespace, dir string) {
+	j.list(artifactsID(run), "+ "+journalArtifacts+" "+artifactsID(run)+" "+namespace+" "+url.PathEscape(dir)+"\n")
+}
+
+func (j *journal) endArtifacts(run string) { j.end(artifactsID(run), false) }
+
+func (j *journal) list(id, line string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.dir == "" || j.open[id] != "" {
 		return
 	}
-	j.open[id] = "+ " + kind + " " + id + " " + namespace + "\n"
+	j.open[id] = line
 	if j.file == nil {
 		j.create()
 		return
@@ -136,15 +156,19 @@ func (j *journal) close() {
 }
 
 // journalEntry is what a journal lists.
-type journalEntry struct{ kind, id, namespace string }
+type journalEntry struct{ kind, id, namespace, dir string }
 
 // left returns what a journal lists that has not ended.
 func left(f *os.File) []journalEntry {
 	var all []journalEntry
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		switch parts := strings.Fields(lines.Text()); {
-		case len(parts) == 4 && parts[0] == "+":
-			all = append(all, journalEntry{parts[1], parts[2], parts[3]})
+		case (len(parts) == 4 || len(parts) == 5 && parts[1] == journalArtifacts) && parts[0] == "+":
+			l := journalEntry{kind: parts[1], id: parts[2], namespace: parts[3]}
+			if len(parts) == 5 {
+				l.dir, _ = url.PathUnescape(parts[4])
+			}
+			all = append(all, l)
 		case len(parts) == 2 && parts[0] == "-":
 			all = slices.DeleteFunc(all, func(l journalEntry) bool { return l.id == parts[1] })
 		}
@@ -157,8 +181,17 @@ type pastRows interface {
 	Rows(context.Context, audit.Filter) iter.Seq2[audit.Row, error]
 }
 
-// recordCrashes records the ends of what killed processes have left. A journal stays until all of its ends are in the log, or owed to it.
-func (p *Pipeline) recordCrashes(ctx context.Context, dir string) {
+// crashLog is an audit log that can be read and written.
+type crashLog interface {
+	Recorder
+	pastRows
+}
+
+// RecordCrashes writes to a log the ends of what killed processes have left, which is listed in the directory of journals of that log, and removes
+// the files that they had not saved yet. A journal stays until all of its ends are in the log, or owed to it. tell, if it is not nil, is called with each row.
+func RecordCrashes(ctx context.Context, log crashLog, dir string, tell func(kind, run, namespace string, data map[string]any)) {
+	ctx, cancel := context.WithTimeout(ctx, maxCrashes)
+	defer cancel()
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), fresh) {
@@ -169,7 +202,7 @@ func (p *Pipeline) recordCrashes(ctx context.Context, dir string) {
 		if err != nil {
 			continue
 		}
-		if statefile.TryLock(f, false) == nil && isAt(f) && p.recordLeft(ctx, left(f)) == nil { // else its process lives
+		if statefile.TryLock(f, false) == nil && isAt(f) && recordLeft(ctx, log, left(f), tell) == nil { // else its process lives
 			os.Remove(f.Name())
 		}
 		f.Close()
@@ -190,28 +223,58 @@ func removeAbandoned(dir string, e os.DirEntry) {
 	}
 }
 
-func (p *Pipeline) recordLeft(ctx context.Context, all []journalEntry) error {
+func recordLeft(ctx context.Context, log crashLog, all []journalEntry, tell func(kind, run, namespace string, data map[string]any)) error {
 	for _, l := range all {
-		past, data, err := p.past(ctx, l.namespace, l.id)
+		run, kind, data, err := l.end(ctx, log)
 		if err != nil {
 			return err
 		}
-		if past.Ended != "" || l.kind == journalRun && past.Began.IsZero() {
+		if kind == "" {
 			continue
 		}
-		kind, why := executionLost, facts{"ended": "lost", "stage": StageBackend, "reason": crashed}
-		if l.kind == journalSession {
-			kind, data, why = event.SessionKilled, facts{}, facts{"why": "crash"}
-		}
-		maps.Copy(data, why)
 		// The disk that was full when the process was killed may be full yet, and this one may live for long.
-		_, err = p.cfg.Audit.Append(ctx, audit.Entry{Kind: kind, Run: l.id, Namespace: l.namespace, Data: data, Late: true})
+		_, err = log.Append(ctx, audit.Entry{Kind: kind, Run: run, Namespace: l.namespace, Data: data, Late: true})
 		if err != nil && !errors.As(err, new(*audit.Owed)) {
 			return err
 		}
-		p.publish(kind, l.id, l.namespace, data)
+		if tell != nil {
+			tell(kind, run, l.namespace, data)
+		}
 	}
 	return nil
+}
+
+// end returns the row of the end of what an entry lists; kind "" says that it needs none.
+func (l journalEntry) end(ctx context.Context, log pastRows) (run, kind string, data facts, err error) {
+	if l.kind == journalArtifacts {
+		run = strings.TrimSuffix(l.id, artifactsID(""))
+		data, err = removeUnsaved(ctx, l.dir, run)
+		return run, artifactsLost, data, err
+	}
+	past, data, err := pastOf(ctx, log, l.namespace, l.id)
+	if err != nil || past.Ended != "" || l.kind == journalRun && past.Began.IsZero() {
+		return l.id, "", nil, err
+	}
+	kind, why := executionLost, facts{"ended": "lost", "stage": StageBackend, "reason": crashed}
+	if l.kind == journalSession {
+		kind, data, why = event.SessionKilled, facts{}, facts{"why": "crash"}
+	}
+	maps.Copy(data, why)
+	return l.id, kind, data, nil
+}
+
+// removeUnsaved removes from a directory of the host what a killed process had not saved there, and returns what the row about that says. What
+// it had saved, its receipt vouches for, and no list of sums says that this is all.
+func removeUnsaved(ctx context.Context, dir, run string) (facts, error) {
+	removed, err := hostfs.RemoveStaged(ctx, dir, run)
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	data := facts{"directory": dir, "removed": removed, "reason": crashed}
+	if err != nil {
+		data["error"] = safetext.Clip(err.Error(), maxReason)
+	}
+	return data, nil
 }
 
 // Past is what the log has of a run or a session that this server does not know any more.
@@ -225,17 +288,17 @@ type Past struct {
 
 // Past returns what the log has of a run or a session of a namespace, as long as its rows are not sealed.
 func (p *Pipeline) Past(ctx context.Context, namespace, id string) (Past, bool) {
-	past, _, err := p.past(ctx, orDefault(namespace), id)
+	log, can := p.cfg.Audit.(pastRows)
+	if !can {
+		return Past{}, false
+	}
+	past, _, err := pastOf(ctx, log, orDefault(namespace), id)
 	return past, err == nil && (!past.Began.IsZero() || past.Ended != "")
 }
 
-// past returns also what the row of its start says.
-func (p *Pipeline) past(ctx context.Context, namespace, id string) (past Past, start facts, err error) {
+// pastOf returns also what the row of its start says.
+func pastOf(ctx context.Context, log pastRows, namespace, id string) (past Past, start facts, err error) {
 	past, start = Past{ID: id, Namespace: namespace}, facts{}
-	log, can := p.cfg.Audit.(pastRows)
-	if !can {
-		return past, start, errors.New("the audit log can't be read")
-	}
 	if id == "" {
 		return past, start, nil
 	}

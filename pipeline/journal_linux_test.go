@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,6 +114,68 @@ func TestCrashOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestCrashWhileSaving: the artifacts that a killed process had not saved yet are removed, and a row names their directory.
+func TestCrashWhileSaving(t *testing.T) {
+	dir, id := t.TempDir(), NewID()
+	_, log, _ := newReal(t, nil)
+	out := project(t, map[string]string{".sandboxmcp-" + id + "-0": "x", "sub/.sandboxmcp-" + id + "-1": "x", "mine": "x", ".sandboxmcp-" + NewID() + "-0": "another's"})
+	text := "+ run " + id + " default\n+ artifacts " + artifactsID(id) + " default " + url.PathEscape(out) + "\n- " + id + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "killed"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	New(Config{Audit: log, Journal: dir}).Close() // which waits for the search
+	left, _ := filepath.Glob(filepath.Join(out, "*/.sandboxmcp-*"))
+	if entries, err := os.ReadDir(out); err != nil || len(entries) != 3 || len(left) > 0 {
+		t.Errorf("left are %s and %q, %v", filesOf(entries), left, err)
+	}
+	rows := 0
+	for row, err := range log.Rows(t.Context(), audit.Filter{Run: id}) {
+		if rows++; err != nil || row.Kind != artifactsLost || !strings.Contains(string(row.Data), `"removed":2`) || !strings.Contains(string(row.Data), out) {
+			t.Errorf("%s %s, %v", row.Kind, row.Data, err)
+		}
+	}
+	if rows != 1 {
+		t.Errorf("got %d rows", rows)
+	}
+}
+
+// TestArtifactsAfterTheirRow: until the end of a run is in the log, which vouches for its artifacts, none of them has its name, and those of an
+// earlier run are as they were; then all have, with the receipt.
+func TestArtifactsAfterTheirRow(t *testing.T) {
+	dir := t.TempDir()
+	r, _ := signing(t, func(c *Config) { c.Journal = dir })
+	out := project(t, map[string]string{"a": "earlier", "SHA256SUMS": "earlier", "receipt.intoto.json": "earlier"})
+	r.log.fail = func(entries []audit.Entry) error {
+		if !slices.ContainsFunc(entries, func(e audit.Entry) bool { return isEnd(e.Kind) }) {
+			return nil
+		}
+		entriesThere, _ := os.ReadDir(out)
+		names := strings.Fields(filesOf(entriesThere))
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, ".sandboxmcp-") })
+		if text, err := os.ReadFile(filepath.Join(out, "a")); string(text) != "earlier" || err != nil || strings.Join(names, " ") != "SHA256SUMS a d receipt.intoto.json" { // directories are made
+			t.Errorf("before the row of the end: a is %q, %v, and there are %q", text, err, names)
+		}
+		journals, _ := filepath.Glob(filepath.Join(dir, "*"))
+		if text, err := os.ReadFile(strings.Join(journals, "")); err != nil || !strings.Contains(string(text), url.PathEscape(out)) {
+			t.Errorf("the journal does not list the directory: %s, %v", text, err)
+		}
+		return nil
+	}
+	if _, err := r.shell("echo -n now > a; mkdir d; echo -n now > d/b", func(q *Request) { q.Artifacts = out }); err != nil {
+		t.Fatal(err)
+	}
+	entries, _ := os.ReadDir(out)
+	a, _ := os.ReadFile(filepath.Join(out, "a"))
+	receipt, _ := os.ReadFile(filepath.Join(out, "receipt.intoto.json"))
+	if filesOf(entries) != "SHA256SUMS a d receipt.intoto.json" || string(a) != "now" || string(receipt) == "earlier" {
+		t.Errorf("there are %s; a is %q", filesOf(entries), a)
+	}
+	r.Close()
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("journals are left: %s, %v", filesOf(entries), err)
+	}
+}
+
 func filesOf(list []os.DirEntry) string {
 	var names []string
 	for _, e := range list {
@@ -159,6 +222,7 @@ func TestJournalIsSmall(t *testing.T) {
 	dir := t.TempDir()
 	j := &journal{dir: dir, open: map[string]string{}}
 	j.begin(journalSession, "open", "default")
+	j.beginArtifacts("r", "default", "/a b/\n%")
 	for i := range 10_000 {
 		j.begin(journalRun, fmt.Sprint("run", i), "default")
 		j.endRun("open") // a row about a session
@@ -171,7 +235,7 @@ func TestJournalIsSmall(t *testing.T) {
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if want := []journalEntry{{journalSession, "open", "default"}, {journalRun, "last", "default"}}; err != nil || info.Size() > 2*maxJournal || !slices.Equal(left(f), want) {
+	if want := []journalEntry{{journalArtifacts, artifactsID("r"), "default", "/a b/\n%"}, {journalSession, "open", "default", ""}, {journalRun, "last", "default", ""}}; err != nil || info.Size() > 2*maxJournal || !slices.Equal(left(f), want) {
 		t.Errorf("%v, %d bytes", err, info.Size())
 	}
 	if g, err := os.OpenFile(j.path, os.O_RDWR, 0); err != nil || statefile.TryLock(g, false) == nil {

@@ -86,7 +86,7 @@ type Config struct {
 	Review      Review            // what is done about dangerous code
 	Host        Host              // which commands may run on the host
 
-	// Journal is a directory of ours, in which processes list what they have under way, so that its end is known also of one that is killed; "" is none.
+	// Journal is a directory of ours beside the log, in which processes list what they have under way, so that its end is known also of one that is killed; "" is none.
 	Journal string
 
 	// Temp is a directory of ours, for the files that are shown to a sandbox while it is being
@@ -138,12 +138,8 @@ func New(cfg Config) *Pipeline {
 	p := &Pipeline{cfg: cfg, counters: &counters{began: time.Now().UTC(), runs: map[string]map[string]int64{}}, budget: egress.NewBudget(), policy: hash(cfg.Policy)}
 	p.namespaceLimits.each, p.under.all = map[string]Bounds{}, map[string]*live{}
 	p.paused.all = map[string]*savedFiles{}
-	if cfg.Journal != "" {
-		p.processes.going.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), maxCrashes)
-			defer cancel()
-			p.recordCrashes(ctx, cfg.Journal)
-		})
+	if log, can := cfg.Audit.(crashLog); can && cfg.Journal != "" {
+		p.processes.going.Go(func() { RecordCrashes(context.Background(), log, cfg.Journal, p.publish) })
 	}
 	p.journal = &journal{dir: cfg.Journal, open: map[string]string{}}
 	cfg.Sessions.Kernels = kernels(cfg.Runtimes)

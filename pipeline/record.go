@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -203,7 +204,9 @@ func (r *run) recordStart(ctx context.Context) error {
 		err = r.flush(ctx)
 	}
 	if err != nil {
-		r.p.journal.endRun(r.res.ID)
+		if ctx.Err() != nil || errors.As(err, new(*audit.Unwritten)) { // else a disk that failed may have the row
+			r.p.journal.endRun(r.res.ID)
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // then nothing was written
 		}

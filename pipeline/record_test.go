@@ -306,17 +306,12 @@ func TestWithheldResultLeavesOwnFilesAlone(t *testing.T) {
 	r.log.failAt(event.ExecutionCompleted)
 	_, err := r.shell("echo $TOKEN > leak", func(q *Request) { q.Secrets, q.Artifacts = []string{"TOKEN"}, dir })
 	stopped(t, err)
-	if own, err := os.ReadFile(filepath.Join(dir, "leak")); string(own) != "mine" {
-		t.Errorf("the user's own file is gone: %q, %v", own, err)
+	for _, name := range []string{"leak", "SHA256SUMS"} {
+		if own, err := os.ReadFile(filepath.Join(dir, name)); string(own) != "mine" {
+			t.Errorf("the user's own %s is gone: %q, %v", name, own, err)
+		}
 	}
-	dir = project(t, map[string]string{"leak": "mine", "SHA256SUMS": "mine"})
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	unsave(root, []signer.Artifact{{Name: "leak", Withheld: "a secret"}})
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
-		t.Errorf("files of withheld artifacts, which were never written, were removed: %v", left)
+		t.Errorf("left are %v", left)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -117,7 +116,7 @@ type execution struct {
 	inputs      map[string]string // SHA-256 by name, of the files that we put into the workspace
 	displayFile string            // the file in which the driver leaves displays; "" without one
 	tree        *tree             // the host workspace before the program, if there is a writable one
-	stored      *os.Root          // the directory of its artifacts in the result store, once there is one
+	staged      *signer.Staged    // its artifacts, which get their names when its end is in the log
 	out         *outcome          // nil until the program was begun
 	closed      chan error        // gets how it went that the sandbox was taken down
 }

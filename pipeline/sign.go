@@ -10,8 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// sign is the stage of artifacts: it lists, hashes and saves what the program left. Artifacts that can't be read or saved do not undo the run: the
-// result says so. The receipt, which has the hashes, is signed with the row of the run's end, see signOutcome.
+// sign is the stage of artifacts: it lists and hashes what the program left, and copies it to where it is to be saved. Artifacts that can't be read
+// or saved do not undo the run: the result says so. The receipt, which has the hashes, is signed with the row of the run's end, see signOutcome;
+// the files get their names when that is in the log.
 func (e *execution) sign(ctx context.Context) {
 	defer e.time(&e.res.Timings.Sign)()
 	ctx, cancel := outlast(ctx)
@@ -20,15 +21,20 @@ func (e *execution) sign(ctx context.Context) {
 	if e.guard != nil {
 		src = e.fresh()
 	}
-	m, err := signer.Collect(ctx, src, signer.Options{
+	if e.saves != nil {
+		e.p.journal.beginArtifacts(e.res.ID, e.res.Namespace, e.saves.Path)
+	}
+	m, staged, err := signer.Stage(ctx, src, signer.Options{
 		Dir:       e.artifactDir(),
 		Fresh:     e.saves == nil,
+		ID:        e.res.ID,
 		MaxCount:  e.p.cfg.Artifacts.MaxCount,
 		MaxBytes:  e.p.cfg.Artifacts.MaxBytes,
 		Secret:    e.scan(),
 		Unchanged: e.inputs,
 		Redact:    e.clean,
 	})
+	e.staged = staged
 	e.res.addArtifacts(m)
 	if err != nil {
 		e.res.ArtifactsFailed = err.Error()

@@ -43,7 +43,6 @@ func (e *execution) artifactDir() func() (*os.Root, error) {
 	}
 	return func() (root *os.Root, err error) {
 		if root, err = e.p.cfg.Results.OpenArtifacts(e.res.ID); err == nil {
-			e.stored = root
 			e.releases = append(e.releases, func() { root.Close() })
 		}
 		return root, err

@@ -62,11 +62,7 @@ func (c *collector) open() error {
 	if err != nil {
 		return fmt.Errorf("open the directory for artifacts: %w", err)
 	}
-	d := newDirectory(top)
-	if err := d.forget(); err != nil {
-		return err
-	}
-	c.dir = d
+	c.dir = newDirectory(top, c.o.ID)
 	return nil
 }
 
@@ -136,7 +132,7 @@ func (c *collector) changed(ctx context.Context, f File, want string) (bool, err
 	return s.sum() != want, nil
 }
 
-// read lists a file, and saves it unless it is withheld.
+// read lists a file, and stages it unless it is withheld.
 func (c *collector) read(ctx context.Context, f File) error {
 	if c.o.Fresh && c.dir == nil && c.o.Dir != nil {
 		if err := c.open(); err != nil {
@@ -199,7 +195,7 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 	if c.dir == nil || s.err != nil {
 		return "", nil
 	}
-	err = c.dir.save(f.Name, fs.FileMode(f.Mode)&0o755|0o600, until(ctx, from), c.buffer(f.Size))
+	err = c.dir.stage(f.Name, fs.FileMode(f.Mode)&0o755|0o600, until(ctx, from), c.buffer(f.Size))
 	if b := (*blocked)(nil); errors.As(err, &b) {
 		return b.why, nil
 	}

@@ -62,7 +62,11 @@ func saveReceipt(t *testing.T, dir string, e Envelope) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return SaveReceipt(root, e)
+	d := newDirectory(root, "")
+	if err := d.stageReceipt(e); err != nil {
+		return err
+	}
+	return d.save()
 }
 
 func collect(t *testing.T, src Source, o Options) Manifest {

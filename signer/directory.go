@@ -2,6 +2,8 @@ package signer
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -24,14 +27,23 @@ type directory struct {
 	// The directory of the last file: files come sorted by directory.
 	at     *os.Root
 	atName string
+
+	id     string // in the names of files that are not saved yet
+	staged []stagedFile
+	names  map[string]bool // of all that were staged
 }
+
+// stagedFile is a file with a temporary name.
+type stagedFile struct{ dir, temp, base string }
 
 // blocked is the error for a name at which no file can be saved. It concerns that file alone.
 type blocked struct{ why string }
 
 func (b *blocked) Error() string { return b.why }
 
-func newDirectory(top *os.Root) *directory { return &directory{top: top, at: top, atName: "."} }
+func newDirectory(top *os.Root, id string) *directory {
+	return &directory{top: top, at: top, atName: ".", id: cmp.Or(id, rand.Text()), names: map[string]bool{}}
+}
 
 // forget removes the list of sums and the receipt of an earlier run.
 func (d *directory) forget() error {
@@ -50,9 +62,14 @@ func (d *directory) leave() {
 	d.at, d.atName = d.top, "."
 }
 
-// save writes r to a new file, and renames it to name, in place of any other file. The error is a *blocked for a name
+// stage writes r to a new file that is to be saved under name, in place of any other file. The error is a *blocked for a name
 // at which no file can be saved; r may then be read or not. buf is for copying.
-func (d *directory) save(name string, mode fs.FileMode, r io.Reader, buf []byte) error {
+func (d *directory) stage(name string, mode fs.FileMode, r io.Reader, buf []byte) error {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if d.names[dir] {
+			return &blocked{hostfs.ErrNotDir.Error()}
+		}
+	}
 	if err := d.enter(path.Dir(name)); err != nil {
 		return unusable(err)
 	}
@@ -62,11 +79,47 @@ func (d *directory) save(name string, mode fs.FileMode, r io.Reader, buf []byte)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unusable(err)
 	}
-	return unusable(hostfs.Replace(d.at, base, mode, func(f *os.File) error {
+	temp, err := hostfs.Stage(d.at, d.id, len(d.staged), mode, func(f *os.File) error {
 		// Without the wrapper *os.File would allocate a buffer of its own for each file.
 		_, err := io.CopyBuffer(struct{ io.Writer }{f}, r, buf)
 		return err
-	}))
+	})
+	if err == nil {
+		d.staged = append(d.staged, stagedFile{d.atName, temp, base})
+		d.names[name] = true
+	}
+	return unusable(err)
+}
+
+// save gives the files their names, in the order in which they were staged, the list of sums only if all others have got theirs.
+func (d *directory) save() error {
+	defer d.leave()
+	var failed error
+	d.staged = slices.DeleteFunc(d.staged, func(f stagedFile) bool {
+		if failed != nil && f.dir == "." && f.base == sumsName {
+			return false
+		}
+		err := d.enter(f.dir)
+		if err == nil {
+			err = d.at.Rename(f.temp, f.base)
+		}
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("save %q: %w", path.Join(f.dir, f.base), Bare(err))
+		}
+		return err == nil
+	})
+	return failed
+}
+
+// discard removes the files that have not got their names.
+func (d *directory) discard() {
+	defer d.leave()
+	for _, f := range d.staged {
+		if d.enter(f.dir) == nil {
+			_ = d.at.Remove(f.temp)
+		}
+	}
+	d.staged = nil
 }
 
 // enter makes dir the directory of the next file, and creates its missing parts.
@@ -101,13 +154,13 @@ func unusable(err error) error {
 	return err
 }
 
-// saveSums writes SHA256SUMS, if there is anything to list: an empty one is an error to sha256sum.
-func (d *directory) saveSums(m Manifest) error {
+// stageSums stages SHA256SUMS, if there is anything to list: an empty one is an error to sha256sum.
+func (d *directory) stageSums(m Manifest) error {
 	var b bytes.Buffer
 	if err := m.WriteSums(&b); err != nil || b.Len() == 0 {
 		return err
 	}
-	if err := d.save(sumsName, 0o644, &b, nil); err != nil {
+	if err := d.stage(sumsName, 0o644, &b, nil); err != nil {
 		return fmt.Errorf("save %s: %w", sumsName, Bare(err))
 	}
 	return nil
@@ -116,15 +169,17 @@ func (d *directory) saveSums(m Manifest) error {
 // ReceiptName is the file of a run's receipt, in the directory of its artifacts.
 const ReceiptName = "receipt.intoto.json"
 
-// SaveReceipt puts the receipt into a directory of artifacts. It appears whole or not at all, in place of an older one.
-func SaveReceipt(dir *os.Root, e Envelope) error {
+// stageReceipt stages the receipt, to be saved before all other files.
+func (d *directory) stageReceipt(e Envelope) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	if err := newDirectory(dir).save(ReceiptName, 0o644, bytes.NewReader(append(text, '\n')), nil); err != nil {
+	if err := d.stage(ReceiptName, 0o644, bytes.NewReader(append(text, '\n')), nil); err != nil {
 		return fmt.Errorf("save %s: %w", ReceiptName, Bare(err))
 	}
+	last := len(d.staged) - 1
+	d.staged = slices.Insert(d.staged[:last], 0, d.staged[last])
 	return nil
 }
 

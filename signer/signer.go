@@ -16,6 +16,7 @@
 package signer
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -58,6 +59,8 @@ type Options struct {
 	Dir func() (*os.Root, error)
 	// Fresh says that nothing is in the directory yet: Dir is called when there is an artifact, and not before.
 	Fresh bool
+	// ID is of letters and digits, and in the names that files have in the directory until they are saved; "" is a new one.
+	ID string
 	// MaxCount and MaxBytes cap the artifacts, all together; 0 is the default. They bound memory
 	// and time: reading ends at MaxBytes, and no more than MaxBytes again of inputs is compared.
 	MaxCount int
@@ -81,24 +84,31 @@ type Manifest struct {
 	Why       string     `json:"why,omitempty"`     // "over the cap of 1000 files: 3; ..."
 }
 
-// Collect lists the files of src and, with o.Dir, saves those that are not withheld.
+// Collect is Stage, with what it staged saved.
+func Collect(ctx context.Context, src Source, o Options) (Manifest, error) {
+	m, staged, err := Stage(ctx, src, o)
+	return m, cmp.Or(err, staged.Save(nil))
+}
+
+// Stage lists the files of src and, with o.Dir, puts those that are not withheld into that directory, under names that begin with
+// ".sandboxmcp-" and o.ID, until Save or Discard is called, which one of must be, also after an error.
 //
 // A saved file appears whole or not at all, in place of any other file of its name. It has the permission bits that it
 // had, but is readable and writable for its owner, never writable for others, never setuid, setgid or sticky; the umask
-// takes away more. New directories are 0755 less the umask. SHA256SUMS is written last, and lists just the files saved
-// now; without it (none were saved, or Collect failed) no list of an earlier run is left either, nor is its receipt.
+// takes away more. New directories are 0755 less the umask. SHA256SUMS is saved last, and lists just the files saved
+// now; without it (none were saved, or Stage failed) no list of an earlier run is left either, nor is its receipt.
 // Files are not synced to disk.
 //
 // A name that can't be saved (it leaves Dir, a link or a directory is in its place, it is SHA256SUMS or
 // receipt.intoto.json) withholds the artifact. An error means that the listing failed, that ctx ended, or that Dir, or
 // the temporary directory, can't be written to; the Manifest then has what came before it.
 //
-// A kill in the middle can leave a file named ".sandboxmcp-" and 26 letters in Dir. On a
+// A kill in the middle leaves the files with those names: see [hostfs.RemoveStaged]. On a
 // file system that ignores case, the later one of two names that differ in case alone remains.
-func Collect(ctx context.Context, src Source, o Options) (Manifest, error) {
+func Stage(ctx context.Context, src Source, o Options) (Manifest, *Staged, error) {
 	c, err := newCollector(o)
 	if err != nil {
-		return Manifest{}, err
+		return Manifest{}, nil, err
 	}
 	defer c.close()
 	skipped, err := src(ctx, func(f File) error { return c.add(ctx, f) })
@@ -107,7 +117,31 @@ func Collect(ctx context.Context, src Source, o Options) (Manifest, error) {
 	}
 	m := c.manifest(skipped)
 	if err == nil && c.dir != nil {
-		err = c.dir.saveSums(m)
+		err = c.dir.stageSums(m)
 	}
-	return m, err
+	return m, &Staged{c.dir}, err
+}
+
+// Staged are files in the directory of Options.Dir that have not got their names yet. nil has none.
+type Staged struct{ dir *directory }
+
+// Save gives the files their names, behind the receipt of the run, where that is not nil: so there is no moment at which one is there that
+// nothing signed vouches for. What can't be saved is removed.
+func (s *Staged) Save(receipt *Envelope) error {
+	if s == nil || s.dir == nil {
+		return nil
+	}
+	defer s.Discard()
+	err := s.dir.forget()
+	if err == nil && receipt != nil {
+		err = s.dir.stageReceipt(*receipt)
+	}
+	return cmp.Or(err, s.dir.save())
+}
+
+// Discard removes the files that were not saved.
+func (s *Staged) Discard() {
+	if s != nil && s.dir != nil {
+		s.dir.discard()
+	}
 }

@@ -1,10 +1,13 @@
 package hostfs
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -12,19 +15,66 @@ import (
 // Whatever else had the name, a link or a FIFO, is removed and not touched; a directory is an error. A kill in the
 // middle leaves a file named ".sandboxmcp-" and 26 letters.
 func Replace(dir *os.Root, name string, mode fs.FileMode, write func(*os.File) error) error {
-	temp := ".sandboxmcp-" + rand.Text()
-	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	temp := tempPrefix + rand.Text()
+	err := create(dir, temp, mode, write)
+	if err == nil {
+		if err = dir.Rename(temp, name); err != nil {
+			_ = dir.Remove(temp)
+		}
+	}
+	return err
+}
+
+// tempPrefix is how the names of files begin that are not whole, or not to be seen, yet.
+const tempPrefix = ".sandboxmcp-"
+
+// Stage makes a file in dir, which write fills, that gets its name later, by [os.Root.Rename]: temp is the name that it has until then. owner,
+// of letters and digits, is part of that: [RemoveStaged] finds by it what a kill has left.
+func Stage(dir *os.Root, owner string, number int, mode fs.FileMode, write func(*os.File) error) (temp string, err error) {
+	temp = fmt.Sprintf("%s%s-%d", tempPrefix, owner, number)
+	return temp, create(dir, temp, mode, write)
+}
+
+// create makes a file whole, or not at all.
+func create(dir *os.Root, name string, mode fs.FileMode, write func(*os.File) error) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	err = errors.Join(write(f), f.Close()) // some file systems say only at close that they are full
-	if err == nil {
-		err = dir.Rename(temp, name)
-	}
 	if err != nil {
-		_ = dir.Remove(temp)
+		_ = dir.Remove(name)
 	}
 	return err
+}
+
+// RemoveStaged removes the files that an owner staged in a directory and below, and returns how many they were. It follows no links.
+func RemoveStaged(ctx context.Context, path, owner string) (removed int, err error) {
+	root, err := os.OpenRoot(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	var left error
+	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			left = errors.Join(left, err)
+		case e.Type().IsRegular() && strings.HasPrefix(e.Name(), tempPrefix+owner+"-"):
+			if err := root.Remove(name); err != nil {
+				left = errors.Join(left, err)
+				break
+			}
+			removed++
+		}
+		return nil
+	})
+	return removed, errors.Join(err, left)
 }
 
 // RenameNew gives the file or directory old the name in dir that nothing has: fs.ErrExist is its error where something

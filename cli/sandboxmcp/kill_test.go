@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // TestKilledAtAnyMoment kills the program while it runs scripts. Afterwards the log is whole, each
@@ -25,15 +30,17 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	home := t.TempDir()
 	script := filepath.Join(home, "run.sh")
 	marker := "marker-" + filepath.Base(filepath.Dir(home)) + filepath.Base(home)
-	if err := os.WriteFile(script, []byte("echo done; exec -a \"$1\" sleep 0.02"), 0o644); err != nil {
+	if err := os.WriteFile(script, []byte("mkdir d; for i in $(seq 20); do echo $i >d/$i; done; echo done; exec -a \"$1\" sleep 0.02"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	out, count := filepath.Join(home, "out"), 0
 	run := func(ctx context.Context) (time.Duration, error) {
-		cmd := command(ctx, t, home, "run", "--json", script, "--", marker)
+		count++
+		cmd := command(ctx, t, home, "run", "--json", "--artifacts", filepath.Join(out, strconv.Itoa(count)), script, "--", marker)
 		began := time.Now()
-		out, err := cmd.Output()
-		if err == nil && !strings.Contains(string(out), `"ended":"ok"`) {
-			t.Errorf("it printed %s", out)
+		text, err := cmd.Output()
+		if err == nil && !strings.Contains(string(text), `"ended":"ok"`) {
+			t.Errorf("it printed %s", text)
 		}
 		return time.Since(began), err
 	}
@@ -84,8 +91,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if completed < acknowledged {
 		t.Errorf("%d runs were acknowledged, and the log has %d", acknowledged, completed)
 	}
-	// The next run sweeps up what the killed ones could not, and writes what they owe to the log.
+	// The next command that writes to the log writes what the killed ones owe it, whatever it is, and the next run sweeps up what they could not.
 	dead := leaveRuntimeFiles(t, home)
+	if out, err := command(t.Context(), t, home, "token", "create", "next", "--namespace", "default").CombinedOutput(); err != nil {
+		t.Fatalf("%v, %s", err, out)
+	}
+	wantEnds(t, log)
+	wantSigned(t, home, out)
 	if _, err := run(t.Context()); err != nil {
 		t.Errorf("a run after the kills: %v", err)
 	}
@@ -98,6 +110,15 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			t.Errorf("%s is still there: %v", path, err)
 		}
 	}
+	wantEnds(t, log)
+	if entries, err := os.ReadDir(filepath.Join(home, "state/sandboxmcp/sandboxmcp.db-running")); err != nil || len(entries) > 0 {
+		t.Errorf("journals are left: %v, %v", entries, err)
+	}
+}
+
+// wantEnds checks that each run of a log that began has one end.
+func wantEnds(t *testing.T, log *audit.Log) {
+	t.Helper()
 	started, ends := map[string]bool{}, map[string]string{}
 	for row, err := range log.Rows(t.Context(), audit.Filter{}) {
 		switch row.Kind {
@@ -115,8 +136,43 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			t.Errorf("run %s has the end %q", id, end)
 		}
 	}
-	if entries, err := os.ReadDir(filepath.Join(home, "state/sandboxmcp/running")); err != nil || len(entries) > 0 {
-		t.Errorf("journals are left: %v, %v", entries, err)
+}
+
+// wantSigned checks that the directories of artifacts of killed runs hold files alone that their receipts vouch for, and nothing half written.
+func wantSigned(t *testing.T, home, out string) {
+	t.Helper()
+	complete := 0
+	err := filepath.WalkDir(out, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		top, _, _ := strings.Cut(strings.TrimPrefix(path, out+"/"), "/")
+		receipt, err := os.ReadFile(filepath.Join(out, top, "receipt.intoto.json"))
+		if err != nil || strings.HasPrefix(e.Name(), ".") {
+			t.Errorf("%s is there: %v", path, err)
+			return nil
+		}
+		switch e.Name() {
+		case "receipt.intoto.json":
+		case "SHA256SUMS":
+			complete++
+			if out, err := command(t.Context(), t, home, "verify", "--receipt", filepath.Join(out, top, "receipt.intoto.json")).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v, %s", path, err, out)
+			}
+		default:
+			var envelope signer.Envelope
+			content, err := os.ReadFile(path)
+			if err == nil {
+				err = json.Unmarshal(receipt, &envelope)
+			}
+			if sum := fmt.Sprintf("%x", sha256.Sum256(content)); err != nil || !strings.Contains(string(envelope.Payload), sum) {
+				t.Errorf("the receipt does not vouch for %s: %v", path, err)
+			}
+		}
+		return nil
+	})
+	if err != nil || complete == 0 {
+		t.Errorf("%d directories are complete: %v", complete, err)
 	}
 }
 

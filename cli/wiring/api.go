@@ -22,6 +22,7 @@ func (p *Parts) API(ctx context.Context, cfg config.Config, namespace string, mo
 		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
 		Pipeline:  p.Pipeline,
 		Runs:      p.runs,
+		Sweep:     p.recordCrashes(cfg),
 		Alike:     p.serverFingerprint(ctx, cfg),
 		Approvals: p.Approvals,
 		Events:    p.bus,

@@ -18,6 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -217,10 +218,14 @@ func SignNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
 	return cmp.Or(err, log.Close())
 }
 
-// openSigned opens the log with the signing of its rows. What goes wrong with that is an
+// openSigned opens the log with the signing of its rows, and writes what killed processes owe it. What goes wrong with signing is an
 // error of its Close.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {
-	return openLogged(ctx, cfg, keys, nil, nil)
+	log, err := openLogged(ctx, cfg, keys, nil, nil)
+	if err == nil {
+		pipeline.RecordCrashes(ctx, log, journals(cfg), nil)
+	}
+	return log, err
 }
 
 // openLogged is openSigned for a server, which tells its log at once what goes wrong, and calls signed when a checkpoint was made.

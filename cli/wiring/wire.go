@@ -199,7 +199,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Review:      review,
 		Host:        onHost,
 		Protected:   ownPlaces(cfg),
-		Journal:     filepath.Join(cfg.StateDir, "running"),
+		Journal:     journals(cfg),
 	}
 	p.Pipeline = pipeline.New(what)
 	if why.Serve { // for a person's single run: nobody is asked, approves or listens, and no result is kept
@@ -235,7 +235,7 @@ func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 // command or the environment says otherwise, as it may for this process and not for a server.
 func ownPlaces(cfg config.Config) []string {
 	db := cfg.SQLitePath
-	places := []string{cfg.StateDir, SocketDir(cfg), db, db + "-wal", db + "-shm", db + "-journal", db + "-checkpoint", db + "-checkpoint.new", db + "-segments",
+	places := []string{cfg.StateDir, SocketDir(cfg), db, db + "-wal", db + "-shm", db + "-journal", db + "-checkpoint", db + "-checkpoint.new", db + "-segments", journals(cfg),
 		filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp")}
 	if home, err := os.UserHomeDir(); err == nil {
 		places = append(places, filepath.Join(home, ".local", "state", "sandboxmcp"))
@@ -296,6 +296,18 @@ func (p *Parts) Names() (all []string) {
 		all = append(all, b.Name())
 	}
 	return all
+}
+
+// journals returns the directory in which processes that write to a log list what they have under way.
+func journals(cfg config.Config) string { return cfg.SQLitePath + "-running" }
+
+// recordCrashes writes to the log what killed processes owe it, and removes what they left in the runtime directory: a run that a server takes over
+// starts no process that would.
+func (p *Parts) recordCrashes(cfg config.Config) func(context.Context) {
+	return func(ctx context.Context) {
+		container.RemoveLeft(cfg.StateDir)
+		pipeline.RecordCrashes(ctx, p.Log, journals(cfg), nil)
+	}
 }
 
 // SocketDir returns the directory of the sockets of this user's servers.

@@ -28,9 +28,10 @@ import (
 // Config holds the parts that an API serves.
 type Config struct {
 	Server    Server
-	Pipeline  *pipeline.Pipeline // nil: nothing can be run
-	Runs      *pipeline.Pipeline // runs what the command line hands over, as a process of its own would; nil: nothing is
-	Alike     func() string      // what such a process goes by, as one text; other ones run for themselves
+	Pipeline  *pipeline.Pipeline    // nil: nothing can be run
+	Runs      *pipeline.Pipeline    // runs what the command line hands over, as a process of its own would; nil: nothing is
+	Sweep     func(context.Context) // does before each of these what such a process would at its start, about what killed ones have left; may be nil
+	Alike     func() string         // what such a process goes by, as one text; other ones run for themselves
 	Approvals *approval.Broker
 	Events    *event.Bus                               // nil: there are none to listen to
 	Records   Records                                  // the audit log; nil shows none
