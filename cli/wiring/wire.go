@@ -147,8 +147,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	for _, dir := range []string{cfg.StateDir, SocketDir(cfg)} {
 		_ = os.MkdirAll(dir, 0o700)
 	}
-	container.RemoveLeft(cfg.StateDir)
-	control.RemoveLeft(SocketDir(cfg))
+	removeLeft(cfg)
 	p.cage, p.backends = host.NewCage(why.Delegate), Backends(cfg, why)
 	keys, err := Keys(cfg)
 	if err != nil {
@@ -301,11 +300,17 @@ func (p *Parts) Names() (all []string) {
 // journals returns the directory in which processes that write to a log list what they have under way.
 func journals(cfg config.Config) string { return cfg.SQLitePath + "-running" }
 
-// recordCrashes writes to the log what killed processes owe it, and removes what they left in the runtime directory: a run that a server takes over
-// starts no process that would.
+// removeLeft removes what killed processes left in the runtime directory.
+func removeLeft(cfg config.Config) {
+	container.RemoveLeft(cfg.StateDir)
+	control.RemoveLeft(SocketDir(cfg))
+}
+
+// recordCrashes writes to the log what killed processes owe it, and removes what they left: a run that a server takes over starts no process
+// that would.
 func (p *Parts) recordCrashes(cfg config.Config) func(context.Context) {
 	return func(ctx context.Context) {
-		container.RemoveLeft(cfg.StateDir)
+		removeLeft(cfg)
 		pipeline.RecordCrashes(ctx, p.Log, journals(cfg), nil)
 	}
 }
