@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/backup"
 	"github.com/sandboxmcp/sandboxmcp/cli/client"
 	"github.com/sandboxmcp/sandboxmcp/cli/cmdline"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
@@ -107,7 +108,7 @@ func (p *program) app() *cli.App {
 		run.Command(p.Streams), p.serveCommand(), p.benchCommand(), p.configCommand(), setup.Command(p.Streams), p.versionCommand(),
 		p.validateCommand(), p.installCommand(), p.completionCommand(), p.manCommand(), p.askCommand(),
 	}
-	commands = slices.Concat(commands, machine.Commands(p.Streams), evidence.Commands(p.Streams), secrets.Commands(p.Streams), client.Commands(p.Streams), outside.Commands(p.Streams))
+	commands = slices.Concat(commands, machine.Commands(p.Streams), evidence.Commands(p.Streams), secrets.Commands(p.Streams), backup.Commands(p.Streams), client.Commands(p.Streams), outside.Commands(p.Streams))
 	prepare(commands)
 	return &cli.App{
 		Name:  "sandboxmcp",
@@ -174,7 +175,7 @@ func order() []string {
 		"setup", "serve", "start", "stop", "status", "page", "session", "queue", "inspect", "bridge", "limits", "events", // agents and their server
 		"approvals", "approve", "deny", "egress", "vault", "token", // what people decide
 		"web", "host", // outside of sandboxes
-		"audit", "verify", "key", // what stays
+		"audit", "verify", "key", "backup", "restore", // what stays
 		"doctor", "config", "image", "bench", "completion", "man", "version", // this machine
 	}
 }

@@ -96,6 +96,7 @@ var mayImport = []struct {
 	{"cli/wiring", []string{"..."}},
 	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline", "pipeline/control"}},
 	{"cli/evidence", []string{"audit/...", "cli/...", "pipeline/event", "pipeline/results", "signer"}},
+	{"cli/backup", []string{"audit", "cli/...", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/secrets", []string{"audit", "cli/...", "egress", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},
 	{"cli", []string{"..."}},

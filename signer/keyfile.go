@@ -147,3 +147,13 @@ func (k *Keys) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	return func() { f.Close() }, nil
 }
+
+// Freeze calls f while no process changes the keys.
+func (k *Keys) Freeze(ctx context.Context, f func() error) error {
+	unlock, err := k.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return f()
+}

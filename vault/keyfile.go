@@ -75,13 +75,18 @@ func readKeyFile(path string) (keyFile, error) {
 // writeKeyFile creates a key file atomically, unless it exists, with the database locked. If the file only names the
 // key, the key must be in the keyring already.
 func (s *Sealed) writeKeyFile(path string, k keyFile) error {
+	statefile.Tidy(s.dir, keyKind, 0)
+	return statefile.CreateFile(path, keyKind, keyFileText(k))
+}
+
+// keyFileText returns the content of a key file.
+func keyFileText(k keyFile) []byte {
 	text := fmt.Sprintf("# created: %s\n# the key of this vault is in the keyring of the operating system\n%s%s\n", time.Now().Format(time.RFC3339), pointer, k.name)
 	if k.id != nil {
 		key := k.id.key()
 		text = fmt.Sprintf("# created: %s\n# public key: %s\n%s\n", time.Now().Format(time.RFC3339), key.Recipient(), key)
 	}
-	statefile.Tidy(s.dir, keyKind, 0)
-	return statefile.CreateFile(path, keyKind, []byte(text))
+	return []byte(text)
 }
 
 // keyKind stands in the name of a key file in the making. The database's lock allows one at a time, so a leftover is

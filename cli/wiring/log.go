@@ -218,6 +218,23 @@ func SignNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
 	return cmp.Or(err, log.Close())
 }
 
+// RecordIn writes a row to the log, and signs it with all before it.
+func RecordIn(ctx context.Context, cfg config.Config, entry audit.Entry) error {
+	keys, err := Keys(cfg)
+	if err != nil {
+		return err
+	}
+	log, err := openSigned(ctx, cfg, keys)
+	if err != nil {
+		return err
+	}
+	_, err = log.Append(ctx, entry)
+	if err == nil {
+		_, err = log.Checkpoint(ctx)
+	}
+	return errors.Join(err, log.Close())
+}
+
 // openSigned opens the log with the signing of its rows, and writes what killed processes owe it. What goes wrong with signing is an
 // error of its Close.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {

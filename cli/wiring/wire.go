@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/audit/witness"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
@@ -300,8 +301,12 @@ func (p *Parts) Names() (all []string) {
 // journals returns the directory in which processes that write to a log list what they have under way.
 func journals(cfg config.Config) string { return cfg.SQLitePath + "-running" }
 
-// removeLeft removes what killed processes left in the runtime directory.
+// RestoreKind stands in the names of directories beside the state directory in which backups are verified: they hold keys and secrets.
+const RestoreKind = "restore"
+
+// removeLeft removes what killed processes left in the runtime directory, and beside the state directory.
 func removeLeft(cfg config.Config) {
+	statefile.RemoveUnlocked(filepath.Dir(cfg.StateDir), RestoreKind)
 	container.RemoveLeft(cfg.StateDir)
 	control.RemoveLeft(SocketDir(cfg))
 }

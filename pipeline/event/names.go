@@ -32,12 +32,18 @@ const (
 	TokenRevoked = "token.revoked"
 )
 
+// Kinds of rows about backups of all state.
+const (
+	StateBackedUp = "state.backed_up"
+	StateRestored = "state.restored"
+)
+
 // rows are the kinds of rows that the audit log has and that are no events.
 var rows = [...]string{
 	"execution.refused", "execution.lost", "artifacts.lost", "execution.captured", "execution.interrupted", "session.bridged", "session.tool_called", "session.tool_answered", "session.network", "limits.changed", "egress.revoked",
 	"approval.requested", "approval.approved", "approval.denied", "approval.revoked",
 	"vault.added", "vault.rotated", "vault.deleted", "vault.rekeyed", "key.created", "key.rotated", "key.revoked", "audit.sealed",
-	TokenCreated, TokenRevoked,
+	TokenCreated, TokenRevoked, StateBackedUp, StateRestored,
 }
 
 // Rows returns the kinds of rows that the audit log has: events, but for those that are only for watching, and more.

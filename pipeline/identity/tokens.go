@@ -156,6 +156,16 @@ func (t *Tokens) lock(ctx context.Context) (*os.File, error) {
 	return statefile.LockFile(ctx, filepath.Join(t.dir, lockFile), false, lockWait)
 }
 
+// Freeze calls f while no process changes the store.
+func (t *Tokens) Freeze(ctx context.Context, f func() error) error {
+	lock, err := t.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	return f()
+}
+
 func (t *Tokens) path() string { return filepath.Join(t.dir, tokensFile) }
 
 // read returns the content of the file. None is an empty store; one that is damaged, or that others may read, is an error.

@@ -1,0 +1,82 @@
+package statefile
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Snapshot is a SQLite database as it is at one moment, to be copied while others write to it. Writers of a database with a write-ahead log go on;
+// those of one without wait until Close.
+type Snapshot struct {
+	db    *sql.DB
+	conn  *sql.Conn
+	pages int64
+	size  int64 // of a page
+}
+
+// OpenSnapshot returns the database at path as it is now.
+func OpenSnapshot(ctx context.Context, path string, wait time.Duration) (*Snapshot, error) {
+	db, err := sql.Open("sqlite", Database(path, wait))
+	if err != nil {
+		return nil, err
+	}
+	s := &Snapshot{db: db}
+	if err := s.begin(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	return s, nil
+}
+
+// begin starts the transaction, which lasts as long as the connection. The first read decides what it sees.
+func (s *Snapshot) begin(ctx context.Context) (err error) {
+	if s.conn, err = s.db.Conn(ctx); err != nil {
+		return err
+	}
+	if _, err = s.conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	if err = s.conn.QueryRowContext(ctx, "PRAGMA page_size").Scan(&s.size); err != nil {
+		return err
+	}
+	return s.conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_dbpage").Scan(&s.pages)
+}
+
+// Size returns the number of bytes that Copy writes.
+func (s *Snapshot) Size() int64 { return s.pages * s.size }
+
+// Query reads from the database as it was.
+func (s *Snapshot) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return s.conn.QueryContext(ctx, query, args...)
+}
+
+// Copy writes the file of the database, without another beside it, page by page: no more than one is in memory.
+func (s *Snapshot) Copy(ctx context.Context, w io.Writer) error {
+	rows, err := s.conn.QueryContext(ctx, "SELECT data FROM sqlite_dbpage")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var page sql.RawBytes
+	for rows.Next() {
+		if err := rows.Scan(&page); err != nil {
+			return err
+		}
+		if _, err := w.Write(page); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Close ends the snapshot.
+func (s *Snapshot) Close() error {
+	if s.conn != nil {
+		_, _ = s.conn.ExecContext(context.Background(), "ROLLBACK")
+		s.conn.Close()
+	}
+	return s.db.Close()
+}

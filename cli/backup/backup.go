@@ -1,0 +1,229 @@
+// Package backup has the commands backup and restore: the state of a machine in one file that only the owner of a key can read, made while servers
+// write, and put in place only when all of it has been verified.
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"filippo.io/age"
+	"github.com/oklog/ulid/v2"
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/version"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// Commands returns the commands of this package.
+func Commands(s *command.Streams) []*cli.Command {
+	p := commands{s}
+	return []*cli.Command{p.backupCommand(), p.restoreCommand()}
+}
+
+// commands are the actions, on the streams of an invocation.
+type commands struct{ *command.Streams }
+
+func (p commands) backupCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "backup",
+		Usage:     "write log, keys, vault and results to one encrypted file, while servers run",
+		UsageText: "sandboxmcp backup --out FILE --to RECIPIENT [--to RECIPIENT]... [--to-file FILE] [--json]",
+		Description: `FILE is encrypted to age recipients (age1...): age-keygen makes a key, and prints its recipient. Whoever has the key of one has all
+of this machine's sandboxmcp: the backup holds the key that signs, and the key of the vault with its secrets, also where that lies in the keyring of
+the operating system. Keep that key elsewhere. Secrets whose own values are in the keyring (vault add --store keyring) are not in it.
+
+It holds the state of one moment: all rows that were acknowledged before, and no key, token, secret or result that they do not know
+of. FILE is there whole, of mode 0600, or not at all, and overwrites none. A row of the log, state.backed_up, says its SHA-256 and for whom it is.
+
+In it:
+` + describe(true) + `
+Not in it, as it can be had again:
+` + describe(false) + `  the configuration            which is yours to keep
+
+Example: sandboxmcp backup --out /mnt/kept/monday.age --to-file recipients.txt`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "out", Usage: "write it to the new file `FILE`"},
+			&cli.StringSliceFlag{Name: "to", Usage: "encrypt it to the age `RECIPIENT`, and others that are named"},
+			&cli.StringFlag{Name: "to-file", Usage: "encrypt it to the recipients in `FILE`, one a line"},
+			command.JSONFlag(),
+		},
+		Action: command.NoWords(p.backup),
+	}
+}
+
+// made is what backup prints.
+type made struct {
+	File    string   `json:"file"`
+	Bytes   int64    `json:"bytes"`
+	SHA256  string   `json:"sha256"`
+	Backup  header   `json:"backup"`
+	Content manifest `json:"content"`
+	Missing []string `json:"missing"` // what is not in it and should be
+}
+
+func (p commands) backup(c *cli.Context) error {
+	out := c.String("out")
+	if out == "" {
+		return exit.Usage("--out FILE", "where to write the backup is missing")
+	}
+	recipients, err := recipientsOf(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(cfg.SQLitePath); errors.Is(err, fs.ErrNotExist) {
+		return exit.Fail("sandboxmcp config shows where it is looked for", "there is no log at %s, and so nothing to back up", cfg.SQLitePath)
+	}
+	var b made
+	err = wiring.WithSignedLog(c, func(ctx context.Context, log *audit.Log) error {
+		if _, err := log.Checkpoint(ctx); err != nil { // which vouches in the backup for all rows until now
+			return err
+		}
+		b, err = create(ctx, cfg, log, out, recipients)
+		return err
+	})
+	if err != nil {
+		return explain(err, out)
+	}
+	for _, text := range b.Missing {
+		p.Say("warning: %s", text)
+	}
+	return p.Printf(c, b, "wrote %s of %d bytes to %s\nSHA-256 %s\n", terminal.Count(b.Content.Files, "file"), b.Content.Bytes, out, b.SHA256)
+}
+
+// recipientsOf returns those that the command line names.
+func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
+	add := func(text []byte, from string) error {
+		some, err := age.ParseRecipients(bytes.NewReader(text))
+		if err != nil {
+			return exit.Usage("--to age1..., as age-keygen prints it", "%s is not an age recipient: %v", from, err)
+		}
+		all = append(all, some...)
+		return nil
+	}
+	for _, text := range c.StringSlice("to") {
+		if strings.HasPrefix(text, "AGE-SECRET-KEY-") { // it must not show in a message
+			return nil, exit.Usage("--to age1..., as age-keygen -y KEYFILE prints it", "that is a key, and not its recipient: keep it secret, and make another one if others could read this command")
+		}
+		if err := add([]byte(text), text); err != nil {
+			return nil, err
+		}
+	}
+	if file := c.String("to-file"); file != "" {
+		text, err := statefile.ReadSmall(file, maxSmall)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(text, file); err != nil {
+			return nil, err
+		}
+	}
+	if len(all) == 0 {
+		return nil, exit.Usage("--to age1..., which age-keygen prints", "for whom the backup is, is missing")
+	}
+	return all, nil
+}
+
+// create writes a backup to a new file.
+func create(ctx context.Context, cfg config.Config, log *audit.Log, out string, recipients []age.Recipient) (b made, err error) {
+	b = made{File: out, Backup: header{Format: format, ID: ulid.Make().String(), Made: time.Now().UTC().Truncate(time.Second), Version: version.Current().Version}}
+	err = statefile.CreateLarge(out, "backup", func(f *os.File) error {
+		sum := sha256.New()
+		count := &counter{w: io.MultiWriter(f, sum)}
+		if err := b.encrypt(ctx, cfg, count, recipients); err != nil {
+			return err
+		}
+		b.Bytes, b.SHA256 = count.n, hex.EncodeToString(sum.Sum(nil))
+		return nil
+	}, func() error {
+		var names []string
+		for _, r := range recipients {
+			if s, is := r.(fmt.Stringer); is {
+				names = append(names, s.String())
+			}
+		}
+		_, err := log.Append(ctx, audit.Entry{Kind: event.StateBackedUp, Namespace: "default", Data: map[string]any{
+			"backup": b.Backup.ID, "sha256": b.SHA256, "bytes": b.Bytes, "files": b.Content.Files, "to": names, "by": "command line", "user": console.User(),
+		}})
+		return err
+	})
+	return b, err
+}
+
+// encrypt writes the backup.
+func (b *made) encrypt(ctx context.Context, cfg config.Config, w io.Writer, recipients []age.Recipient) error {
+	sealed, err := age.Encrypt(w, recipients...)
+	if err != nil {
+		return err
+	}
+	a, err := newArchive(sealed, b.Backup)
+	if err != nil {
+		return err
+	}
+	if err := addResults(ctx, a, wiring.ResultsDir(cfg)); err != nil {
+		return err
+	}
+	m, err := take(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	if err := m.write(ctx, a); err != nil {
+		return err
+	}
+	b.Missing = []string{}
+	if m.elsewhere > 0 {
+		b.Missing = append(b.Missing, terminal.Count(m.elsewhere, "secret")+" whose values are in the keyring of the operating system are not in the backup")
+	}
+	for _, name := range unknown(cfg) {
+		b.Missing = append(b.Missing, fmt.Sprintf("%q in %s is not known, and not in the backup", name, cfg.StateDir))
+	}
+	if b.Content, err = a.finish(); err != nil {
+		return err
+	}
+	return sealed.Close()
+}
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// explain adds to the error of a backup to out what to do.
+func explain(err error, out string) error {
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return exit.Fail("--out with another name", "%s exists, and is not overwritten", out)
+	case errors.Is(err, syscall.ENOSPC):
+		return exit.Fail("free some space, or --out on another disk; nothing is left of the backup", "write %s: %v", out, err)
+	}
+	return err
+}

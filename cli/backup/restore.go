@@ -1,0 +1,300 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"filippo.io/age"
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+func (p commands) restoreCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "restore",
+		Usage:     "put the state of a backup in place, if all of it can be verified",
+		UsageText: "sandboxmcp restore FILE --identity KEYFILE [--json]",
+		Description: `KEYFILE has the age key that FILE was encrypted to. All is read into a directory beside the state directory and verified there: each file
+against the manifest, the log against its checkpoints and keys, the key that signs against its public half, and that the vault opens. Then that
+directory takes the place of the state directory, which must be missing or empty: nothing is overwritten. A row of the log, state.restored,
+says from what. Whatever fails, and wherever it is killed, nothing is in place that was not verified.
+
+The key of the vault is then in a file, vault.key, wherever it was: sandboxmcp vault rekey keyring puts a new one into the keyring.
+
+What was there after the moment of the backup is missing, tokens that were revoked since are valid again: revoke them. Where checkpoints were pushed
+(audit.push), sandboxmcp audit verify says that the log is an older one: it is. A backup has no word about who made it: whoever knows
+the recipient can make one with keys of his own; the id of the key, which is printed, and pushed checkpoints tell.
+
+Example: sandboxmcp restore /mnt/kept/monday.age --identity key.txt`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "identity", Usage: "decrypt it with the age key in `KEYFILE`"},
+			command.JSONFlag(),
+		},
+		Action: command.OneWord(p.restore, "sandboxmcp restore FILE --identity KEYFILE", "name one backup to restore"),
+	}
+}
+
+// restored is what restore prints.
+type restored struct {
+	File    string   `json:"file"`
+	Dir     string   `json:"dir"`
+	Backup  header   `json:"backup"`
+	Content manifest `json:"content"`
+	Rows    int64    `json:"rows"`
+	Key     string   `json:"key,omitempty"` // that signs
+	Secrets int      `json:"secrets"`
+	Missing []string `json:"missing"` // secrets that are not in it
+}
+
+// tempKind stands in the name of a directory in which a backup is verified.
+const tempKind = wiring.RestoreKind
+
+func (p commands) restore(c *cli.Context) error {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	if err := checkPlace(cfg); err != nil {
+		return err
+	}
+	identities, err := identitiesOf(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := command.UntilSignal(c)
+	defer stop()
+	r := restored{File: c.Args().First(), Dir: cfg.StateDir, Missing: []string{}}
+	if err := r.run(ctx, cfg, identities); err != nil {
+		if errors.Is(err, syscall.ENOSPC) {
+			return exit.Fail("free some space; nothing was put in place", "restore %s: %v", r.File, err)
+		}
+		return err
+	}
+	for _, text := range r.Missing {
+		p.Say("warning: %s", text)
+	}
+	return p.Printf(c, r, "restored %s to %s, as of %s: %s, signed by %s, %s\n", terminal.Count(r.Content.Files, "file"), r.Dir,
+		r.Backup.Made.Local().Format("2006-01-02 15:04:05"), terminal.Count(int(r.Rows), "row"), r.Key, terminal.Count(r.Secrets, "secret"))
+}
+
+// checkPlace refuses a place in which something is.
+func checkPlace(cfg config.Config) error {
+	if want := filepath.Join(cfg.StateDir, logName); cfg.SQLitePath != want {
+		return exit.Fail("restore with --db "+want+", and then move "+want+"* there",
+			"the log is to be at %s, and a backup is put in place as one directory, with the log in it", cfg.SQLitePath)
+	}
+	entries, err := os.ReadDir(cfg.StateDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		return exit.Fail("stop its servers, and move it away: mv "+cfg.StateDir+" "+cfg.StateDir+".old", "there is a state in %s already, such as %s", cfg.StateDir, entries[0].Name())
+	}
+	return nil
+}
+
+func identitiesOf(c *cli.Context) ([]age.Identity, error) {
+	file := c.String("identity")
+	if file == "" {
+		return nil, exit.Usage("--identity KEYFILE, with the key that age-keygen wrote", "the key that opens the backup is missing")
+	}
+	text, err := statefile.ReadSmall(file, maxSmall)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(text)
+	all, err := age.ParseIdentities(bytes.NewReader(text))
+	if err != nil { // which may quote the file
+		return nil, exit.Usage("--identity KEYFILE, with the key that age-keygen wrote", "%s has no age keys", file)
+	}
+	return all, nil
+}
+
+// run restores the backup.
+func (r *restored) run(ctx context.Context, cfg config.Config, identities []age.Identity) error {
+	f, err := statefile.Open(r.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	above := filepath.Dir(cfg.StateDir)
+	if err := os.MkdirAll(above, 0o700); err != nil {
+		return err
+	}
+	temp, unlock, err := statefile.MakeTempDir(ctx, above, tempKind)
+	if err != nil {
+		return fmt.Errorf("make a directory beside %s: %w", cfg.StateDir, err)
+	}
+	defer unlock()
+	defer os.RemoveAll(temp) // unless it has got its name
+	sum, err := r.unpack(ctx, f, temp, identities)
+	if err != nil {
+		return err
+	}
+	there := cfg
+	there.StateDir, there.SQLitePath = temp, filepath.Join(temp, logName)
+	if err := r.verify(ctx, there); err != nil {
+		return exit.Fail("nothing was put in place: take another backup", "what is in %s is not in order: %v", r.File, err)
+	}
+	if err := r.record(ctx, there, sum); err != nil {
+		return err
+	}
+	return place(temp, cfg.StateDir)
+}
+
+// unpack decrypts and extracts the backup, and returns its SHA-256.
+func (r *restored) unpack(ctx context.Context, f io.Reader, temp string, identities []age.Identity) (string, error) {
+	sum := sha256.New()
+	whole := io.TeeReader(&interruptible{ctx, f}, sum)
+	bad := func(err error) error {
+		if ctx.Err() != nil || errors.Is(err, syscall.ENOSPC) {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		return exit.Fail("nothing was put in place: take another backup, or the right key", "%s can't be restored: %v", r.File, err)
+	}
+	plain, err := age.Decrypt(whole, identities...)
+	if err != nil {
+		return "", bad(err)
+	}
+	root, err := os.OpenRoot(temp)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if r.Backup, r.Content, err = extract(plain, root); err != nil {
+		return "", bad(err)
+	}
+	if _, err := io.Copy(io.Discard, whole); err != nil { // age has read to its end
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// interruptible is a reader that fails when its context has ended.
+type interruptible struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (i *interruptible) Read(b []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
+		return 0, context.Cause(i.ctx)
+	}
+	return i.r.Read(b)
+}
+
+// verify checks what was extracted.
+func (r *restored) verify(ctx context.Context, cfg config.Config) error {
+	keys, err := wiring.Keys(cfg)
+	if err != nil {
+		return err
+	}
+	if keys.Made() {
+		key, err := keys.Current(ctx) // which compares it with its public half
+		if err != nil {
+			return err
+		}
+		r.Key = key.ID()
+	}
+	trust, err := keys.Trust()
+	if err != nil {
+		return err
+	}
+	if err := r.verifyLog(ctx, cfg.SQLitePath, wiring.CheckingKeys(trust)); err != nil {
+		return err
+	}
+	if _, err := identity.OpenTokens(cfg.StateDir).List(); err != nil {
+		return err
+	}
+	return r.verifyVault(ctx, cfg.StateDir)
+}
+
+func (r *restored) verifyLog(ctx context.Context, path string, keys []audit.Key) error {
+	if _, err := os.Stat(path); err != nil { // Open would make one
+		return errors.New("it has no log")
+	}
+	log, err := audit.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	report, err := log.Verify(ctx, audit.VerifyOptions{Keys: keys})
+	if err = errors.Join(err, log.Close()); err != nil {
+		return err
+	}
+	switch r.Rows = report.Rows; {
+	case report.Bad != nil:
+		return fmt.Errorf("row %d of its log: %s", report.Bad.Seq, report.Bad.Why)
+	case report.Checkpoint == nil || !report.Checkpoint.Signed:
+		return errors.New("its log is not signed by its keys")
+	}
+	return nil
+}
+
+func (r *restored) verifyVault(ctx context.Context, dir string) error {
+	entries, unopened, err := vault.NewSealed(dir, nil).List(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		r.Secrets++
+		if e.Store == vault.InKeyring {
+			r.Missing = append(r.Missing, fmt.Sprintf("the value of secret %s of namespace %s is in the keyring of the operating system, and not in the backup", e.Key, e.Namespace))
+		}
+	}
+	if len(unopened) > len(r.Missing) {
+		return fmt.Errorf("its vault: %w", errors.Join(unopened...))
+	}
+	if len(unopened) == 0 { // this machine's keyring has them
+		r.Missing = []string{}
+	}
+	return nil
+}
+
+// record writes the row of the restoration, and signs it with all before it.
+func (r *restored) record(ctx context.Context, cfg config.Config, sum string) error {
+	return wiring.RecordIn(ctx, cfg, audit.Entry{Kind: event.StateRestored, Namespace: "default", Data: map[string]any{
+		"backup": r.Backup.ID, "made": r.Backup.Made, "sha256": sum, "rows": r.Rows, "by": "command line", "user": console.User(),
+	}})
+}
+
+// place puts a directory in the place of one that is empty or missing.
+func place(temp, dir string) error {
+	entries, err := os.ReadDir(temp)
+	for _, e := range entries {
+		if e.IsDir() {
+			err = errors.Join(err, statefile.SyncDir(filepath.Join(temp, e.Name())))
+		}
+	}
+	if err = errors.Join(err, statefile.SyncDir(temp)); err != nil {
+		return err
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exit.Fail("move it away, and restore once more", "something has come into %s meanwhile: %v", dir, err)
+	}
+	if err := os.Rename(temp, dir); err != nil {
+		return exit.Fail("move it away, and restore once more", "something has come into %s meanwhile: %v", dir, err)
+	}
+	return statefile.SyncDir(filepath.Dir(dir))
+}

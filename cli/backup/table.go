@@ -1,0 +1,70 @@
+package backup
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// part is something that the state directory holds.
+type part struct {
+	name string // as people read it: a directory ends with a slash
+	is   *regexp.Regexp
+	kept bool
+	what string // it is, or why it is left out
+}
+
+// logName is the log's name in a backup, whatever it is called where it lies.
+const logName = "sandboxmcp.db"
+
+// parts is all that a state directory holds, with the log beside it. A name that is in no row is an error of this table, and said.
+var parts = []part{
+	row(logName, `sandboxmcp\.db(\.[0-9]+)?`, true, "the log: all of its files"),
+	row(logName+"-checkpoint, -head", `sandboxmcp\.db(\.[0-9]+)?-(checkpoint|head)`, true, "what was signed last"),
+	row(logName+"-owed", `sandboxmcp\.db-owed`, true, "rows that could not be written yet"),
+	row(logName+"-segments/", `sandboxmcp\.db-segments(/[^/]+\.jsonl\.gz)?`, true, "sealed rows"),
+	row("keys/", `keys(/[^/]+\.(key|pub|next|revoked)|/\.spare)?`, true, "the key that signs, and what is known of those before it"),
+	row("vault.db", `vault\.db`, true, "the secrets, as they are sealed"),
+	row("vault.key", `vault\.key`, true, "the key that opens them, also where it is in the keyring of the operating system"),
+	row("tokens.json", `tokens\.json`, true, "what tells tokens to be right; not the tokens themselves"),
+	row("runs/", `runs(/[0-9A-Z]{26}(/.+)?)?`, true, "results, output and artifacts of runs that are kept"),
+	row("history/", `history(/[^/]+)?`, true, "what was typed in sessions"),
+
+	row("packages/", `packages(/.*)?`, false, "sandboxmcp install has them again"),
+	row("vault.key.next", `vault\.key\.next`, false, "of a change of the key; the key in force is kept as vault.key"),
+	row("server.log, server.json", `server\.(log|json)`, false, "of the server that start has started"),
+	row("temporary", `(tmp|work|c|instances|run)(/.*)?|start\.lock|tokens\.lock|keys/lock|(.*/)?\.new-.*`, false, "locks, sockets and directories of what runs"),
+	row(logName+"-...", `(sandboxmcp\.db(\.[0-9]+)?|vault\.db)-(wal|shm|journal)|sandboxmcp\.db(\.[0-9]+)?-(checkpoint\.new|running(/.*)?|reserve|spare)`, false,
+		"of the databases, whose copies are whole without"),
+}
+
+func row(name, pattern string, kept bool, what string) part {
+	return part{name, regexp.MustCompile(`^(` + pattern + `)$`), kept, what}
+}
+
+// find returns the row of a name in the state directory; nil is none.
+func find(name string) *part {
+	for i, p := range parts {
+		if p.is.MatchString(name) {
+			return &parts[i]
+		}
+	}
+	return nil
+}
+
+// isKept reports whether a backup may hold a file of that name.
+func isKept(name string) bool {
+	p := find(name)
+	return p != nil && p.kept
+}
+
+// describe lists the rows for the help.
+func describe(kept bool) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if p.kept == kept {
+			fmt.Fprintf(&b, "  %-28s %s\n", p.name, p.what)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,62 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+)
+
+// Snapshot returns the database as it is now, which no change reaches until it is closed, and the content of a key file that opens it, also where
+// the key is in the keyring of the operating system: whoever has that, opens all sealed secrets. Both are nil where no secret was ever added. elsewhere
+// is the number of secrets whose values are in the keyring, and so in neither.
+func (s *Sealed) Snapshot(ctx context.Context) (database *statefile.Snapshot, key []byte, elsewhere int, err error) {
+	if _, err := os.Stat(s.database()); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, 0, nil
+	}
+	if database, err = statefile.OpenSnapshot(ctx, s.database(), lockWait); err == nil {
+		if key, elsewhere, err = s.snapshotKey(ctx, database); err != nil {
+			database.Close()
+		}
+	}
+	return database, key, elsewhere, s.explain(err)
+}
+
+// snapshotKey returns the key that the secrets are sealed for.
+func (s *Sealed) snapshotKey(ctx context.Context, database *statefile.Snapshot) (text []byte, elsewhere int, err error) {
+	rows, err := database.Query(ctx, "SELECT identity, count(*) FROM secret GROUP BY identity")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		var n int
+		if err := rows.Scan(&name, &n); err != nil {
+			return nil, 0, err
+		}
+		if name == inKeyring {
+			elsewhere = n
+			continue
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, 0, err
+	}
+	switch len(names) {
+	case 0:
+		return nil, elsewhere, nil
+	case 1:
+		id, err := s.identityOf(ctx, names[0])
+		if err != nil {
+			return nil, 0, err
+		}
+		return keyFileText(keyFile{name: names[0], id: &id}), elsewhere, nil
+	}
+	return nil, 0, fmt.Errorf("the secrets of %q are sealed for %d keys: see sandboxmcp vault verify", s.database(), len(names))
+}
