@@ -162,10 +162,13 @@ func (l *Log) check(ctx context.Context) error {
 		return errForeign
 	}
 	version, err := one[int64](ctx, l.db, "PRAGMA user_version")
-	if err == nil && version != schemaVersion {
-		err = fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it", version, schemaVersion)
+	switch {
+	case err != nil || version == schemaVersion:
+		return err
+	case version > schemaVersion:
+		return fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it, or a newer one", version, schemaVersion)
 	}
-	return err
+	return fmt.Errorf("its format is version %d, which no release had, and this program knows version %d: %s", version, schemaVersion, restore)
 }
 
 // Close waits for the appends under way, signs what was appended, and closes the log. Later appends are errors. An

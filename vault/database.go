@@ -108,7 +108,10 @@ func (s *Sealed) checkSchema(ctx context.Context, db *sql.DB) error {
 	switch {
 	case id != schemaID:
 		return fmt.Errorf("%q is no vault: put a backup back, or move it away", s.database())
-	case version != schemaVersion:
+	case version < schemaVersion:
+		return fmt.Errorf("the format of %q is version %d, which no release had, and this program knows version %d: move it away and add the secrets again",
+			s.database(), version, schemaVersion)
+	case version > schemaVersion:
 		return fmt.Errorf("the format of %q is version %d, and this program knows version %d: use the newer sandboxmcp",
 			s.database(), version, schemaVersion)
 	}

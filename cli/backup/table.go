@@ -39,7 +39,7 @@ var parts = []part{
 }
 
 func row(name, pattern string, kept bool, what string) part {
-	return part{name, regexp.MustCompile(`^(` + pattern + `)$`), kept, what}
+	return part{name, regexp.MustCompile(`(?s)^(` + pattern + `)$`), kept, what}
 }
 
 // find returns the row of a name in the state directory; nil is none.
