@@ -85,7 +85,7 @@ func (a *archive) writeJSON(name string, v any) error {
 
 // add writes a file of this size, whose content write writes.
 func (a *archive) add(name string, size int64, mode fs.FileMode, changed time.Time, write func(io.Writer) error) error {
-	if !isKept(name) {
+	if !isIncluded(name) {
 		return fmt.Errorf("%q is not in the table of what a backup holds, which is a fault of sandboxmcp", name)
 	}
 	head := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(mode.Perm()), Size: size, ModTime: changed.Truncate(time.Second)}
@@ -177,7 +177,7 @@ func decode(t *tar.Reader, name string, v any) error {
 func check(head *tar.Header) error {
 	name := head.Name
 	switch {
-	case !filepath.IsLocal(name) || path.Clean(name) != name || !isKept(name):
+	case !filepath.IsLocal(name) || path.Clean(name) != name || !isIncluded(name):
 		return fmt.Errorf("it has %q, which no backup has", name)
 	case head.Typeflag != tar.TypeReg:
 		return fmt.Errorf("%q in it is not a file", name)

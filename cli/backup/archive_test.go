@@ -239,13 +239,13 @@ func TestParts(t *testing.T) {
 		logName + "-wal": false, logName + ".2-shm": false, "vault.db-journal": false, "vault.key.next": false, "tmp": false, "keys/.new-key-1": false, ".new-audit-1": false,
 		logName + "-running": false, "packages": false, "server.log": false, "start.lock": false, "keys/lock": false,
 	} {
-		if p := find(name); p == nil || p.kept != want {
-			t.Errorf("%s: %+v, want kept %v", name, p, want)
+		if p := find(name); p == nil || p.included != want {
+			t.Errorf("%s: %+v, want included %v", name, p, want)
 		}
 	}
 	for _, name := range []string{"x", "keys/x/signing.key", logName + "x", "runs/x", "vault.db/x"} {
-		if isKept(name) {
-			t.Errorf("%s is kept", name)
+		if isIncluded(name) {
+			t.Errorf("%s is included", name)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (m *moment) readAll(dir, below string) error {
 		return nil
 	}
 	for _, e := range entries {
-		if name := path.Join(below, e.Name()); isKept(name) {
+		if name := path.Join(below, e.Name()); isIncluded(name) {
 			err = errors.Join(err, m.read(dir, name))
 		}
 	}
@@ -127,7 +127,7 @@ func (m *moment) openLog(ctx context.Context, file string) error {
 		rest, ours := strings.CutPrefix(e.Name(), base)
 		name := logName + rest
 		switch {
-		case !ours || !isKept(name) || e.IsDir():
+		case !ours || !isIncluded(name) || e.IsDir():
 		case strings.Contains(rest, "-"):
 			err = errors.Join(err, m.readAs(filepath.Join(dir, e.Name()), name))
 		default:
@@ -219,7 +219,7 @@ func addResults(ctx context.Context, a *archive, dir string) error {
 	defer root.Close()
 	runs, err := fs.ReadDir(root.FS(), ".")
 	for _, e := range runs {
-		if !e.IsDir() || !isKept("runs/"+e.Name()) {
+		if !e.IsDir() || !isIncluded("runs/"+e.Name()) {
 			continue
 		}
 		const last = "run.json"

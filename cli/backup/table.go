@@ -8,10 +8,10 @@ import (
 
 // part is something that the state directory holds.
 type part struct {
-	name string // as people read it: a directory ends with a slash
-	is   *regexp.Regexp
-	kept bool
-	what string // it is, or why it is left out
+	name     string // as people read it: a directory ends with a slash
+	is       *regexp.Regexp
+	included bool
+	what     string // it is, or why it is left out
 }
 
 // logName is the log's name in a backup, whatever it is called where it lies.
@@ -38,8 +38,8 @@ var parts = []part{
 		"of the databases, whose copies are whole without"),
 }
 
-func row(name, pattern string, kept bool, what string) part {
-	return part{name, regexp.MustCompile(`(?s)^(` + pattern + `)$`), kept, what}
+func row(name, pattern string, included bool, what string) part {
+	return part{name, regexp.MustCompile(`(?s)^(` + pattern + `)$`), included, what}
 }
 
 // find returns the row of a name in the state directory; nil is none.
@@ -52,17 +52,17 @@ func find(name string) *part {
 	return nil
 }
 
-// isKept reports whether a backup may hold a file of that name.
-func isKept(name string) bool {
+// isIncluded reports whether a backup may hold a file of that name.
+func isIncluded(name string) bool {
 	p := find(name)
-	return p != nil && p.kept
+	return p != nil && p.included
 }
 
 // describe lists the rows for the help.
-func describe(kept bool) string {
+func describe(included bool) string {
 	var b strings.Builder
 	for _, p := range parts {
-		if p.kept == kept {
+		if p.included == included {
 			fmt.Fprintf(&b, "  %-28s %s\n", p.name, p.what)
 		}
 	}

@@ -218,17 +218,17 @@ func TestRestoreRefuses(t *testing.T) {
 func TestKilledWhileBackingUp(t *testing.T) {
 	b := newBackups(t)
 	b.do(b.home, "value", "vault", "add", "K", "--stdin")
-	kept := filepath.Join(b.home, "kept")
-	if err := os.Mkdir(kept, 0o700); err != nil {
+	dir := filepath.Join(b.home, "kept")
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	whole := filepath.Join(kept, "whole.age")
+	whole := filepath.Join(dir, "whole.age")
 	began := time.Now()
 	b.do(b.home, "", "backup", "--out", whole, "--to", b.to)
 	usual, made := time.Since(began), 0
 	for i := range hosttest.Long(15, 200) {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(usual*5/4))
-		file := filepath.Join(kept, fmt.Sprintf("%d.age", i))
+		file := filepath.Join(dir, fmt.Sprintf("%d.age", i))
 		_, err := b.try(ctx, b.home, "", "backup", "--out", file, "--to", b.to)
 		cancel()
 		if _, none := os.Stat(file); none != nil {
@@ -240,7 +240,7 @@ func TestKilledWhileBackingUp(t *testing.T) {
 		made++
 		b.do(t.TempDir(), "", "restore", file, "--identity", b.key)
 	}
-	if entries, err := os.ReadDir(kept); err != nil || len(entries) != made+1 {
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != made+1 {
 		t.Errorf("there are %v, and %d were made; %v", entries, made, err)
 	}
 	there, done := t.TempDir(), 0

@@ -59,7 +59,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request) {
 	if a.c.Sweep != nil {
 		a.c.Sweep(ctx)
 	}
-	if answer := h.do(ctx, a.c.Runs, q); ctx.Err() == nil {  // else the server ends
+	if answer := h.do(ctx, a.c.Runs, q); ctx.Err() == nil { // else the server ends
 		h.send(answer)
 	}
 }
