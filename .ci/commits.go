@@ -6,8 +6,8 @@
 // that is HEAD itself, and nobody knows which commits are new: then they are those of the last week, 150 at most.
 //
 // Compiling all that imports a changed package takes half a minute of a core, for each commit. So all packages with their tests are
-// checked as the compiler's front end does, from source, those that did not change and import nothing that did only once; what a commit changes is vetted, which
-// compiles what it imports. HEAD itself is compiled and vetted as a whole by .ci/run.
+// checked as the compiler's front end does, from source, those that did not change and import nothing that did only once, in a second for each commit; what a
+// commit changes is vetted, which compiles what it imports, as long as there is time. HEAD itself is compiled and vetted as a whole by .ci/run.
 package main
 
 import (
@@ -28,15 +28,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // first is the oldest commit that is looked at: before it, commits were not checked as they landed, and some do not compile.
 const first = "6e628ce50765fedcaf81bbb8a1cbbbcf71fe508b"
 
-// The most commits that are checked, and errors of each that are shown.
+// The most commits that are checked, errors of each that are shown, and time that vet takes of all, since it compiles what it needs.
 const (
 	maxCommits = 150
 	maxErrors  = 5
+	vetTime    = 100 * time.Second
 )
 
 func main() {
@@ -56,7 +58,7 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(copied)
-	if _, err := output("git", "clone", "-q", "--shared", "--no-checkout", ".", copied); err != nil {
+	if err := shareObjects(copied); err != nil {
 		return err
 	}
 	if err := os.Chdir(copied); err != nil {
@@ -73,10 +75,28 @@ func run() error {
 		}
 	}
 	fmt.Printf("%d commits were checked, %d do not compile\n", len(commits), failed)
+	if c.unvetted > 0 {
+		fmt.Printf("the last %d were type-checked alone: vet took %v\n", c.unvetted, c.vetted.Round(time.Second))
+	}
 	if failed > 0 {
 		return errors.New("each commit must compile and pass vet")
 	}
 	return nil
+}
+
+// shareObjects makes a repository in dir that has the objects of this one, also of one that is another user's, which git does not clone.
+func shareObjects(dir string) error {
+	objects, err := output("git", "rev-parse", "--git-path", "objects")
+	if err == nil {
+		objects, err = filepath.Abs(strings.TrimSpace(objects))
+	}
+	if err == nil {
+		_, err = output("git", "init", "-q", dir)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, ".git/objects/info/alternates"), []byte(objects+"\n"), 0o644)
+	}
+	return err
 }
 
 // landing lists the commits to check, the oldest first.
@@ -135,6 +155,8 @@ type checker struct {
 	packages map[string]*pkg    // of this commit, by import path
 	blobs    map[string]string  // of this commit: what git calls the content of a file
 	keys     map[string]string  // of this commit
+	vetted   time.Duration      // that vet has taken
+	unvetted int                // commits for which it had no time left
 }
 
 type checked struct {
@@ -334,6 +356,12 @@ func (c *checker) vet(commit string) error {
 	if len(args) == 1 {
 		return nil
 	}
+	if c.vetted > vetTime {
+		c.unvetted++
+		return nil
+	}
+	began := time.Now()
 	_, err = output("go", args...)
+	c.vetted += time.Since(began)
 	return err
 }
