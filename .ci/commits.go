@@ -1,13 +1,16 @@
-// Command commits checks that each commit of a landing compiles and passes vet, so that git bisect can stop at any of them.
+// Command commits checks that each commit of a landing compiles and passes vet, so that git bisect can stop at any of
+// them.
 //
 //	go run .ci/commits.go [BASE]
 //
-// The commits are those of HEAD that BASE has not. Without BASE it is where HEAD has left the remote's branch; in a clone of what has landed
-// that is HEAD itself, and nobody knows which commits are new: then they are those of the last week, 150 at most.
+// The commits are those of HEAD that BASE has not. Without BASE it is where HEAD has left the remote's branch; in a
+// clone of what has landed that is HEAD itself, and nobody knows which commits are new: then they are those of the last
+// week, 150 at most.
 //
-// Compiling all that imports a changed package takes half a minute of a core, for each commit. So all packages with their tests are
-// checked as the compiler's front end does, from source, those that did not change and import nothing that did only once, in a second for each commit; what a
-// commit changes is vetted, which compiles what it imports, as long as there is time. HEAD itself is compiled and vetted as a whole by .ci/run.
+// Compiling all that imports a changed package takes half a minute of a core, for each commit. So all packages with
+// their tests are checked as the compiler's front end does, from source, those that did not change and import nothing
+// that did only once, in a second for each commit; what a commit changes is vetted, which compiles what it imports, as
+// long as there is time. HEAD itself is compiled and vetted as a whole by .ci/run.
 package main
 
 import (
@@ -31,10 +34,12 @@ import (
 	"time"
 )
 
-// first is the oldest commit that is looked at: before it, commits were not checked as they landed, and some do not compile.
+// first is the oldest commit that is looked at: before it, commits were not checked as they landed, and some do not
+// compile.
 const first = "6e628ce50765fedcaf81bbb8a1cbbbcf71fe508b"
 
-// The most commits that are checked, errors of each that are shown, and time that vet takes of all, since it compiles what it needs.
+// The most commits that are checked, errors of each that are shown, and time that vet takes of all, since it compiles
+// what it needs.
 const (
 	maxCommits = 150
 	maxErrors  = 5
@@ -84,7 +89,8 @@ func run() error {
 	return nil
 }
 
-// shareObjects makes a repository in dir that has the objects of this one, also of one that is another user's, which git does not clone.
+// shareObjects makes a repository in dir that has the objects of this one, also of one that is another user's, which
+// git does not clone.
 func shareObjects(dir string) error {
 	objects, err := output("git", "rev-parse", "--git-path", "objects")
 	if err == nil {
@@ -139,10 +145,9 @@ func output(name string, args ...string) (string, error) {
 
 // pkg is a package of ours, as go list has it.
 type pkg struct {
-	ImportPath, Dir, Name              string
+	ImportPath, Dir                    string
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	Imports, TestImports, XTestImports []string
-	EmbedFiles, TestEmbedFiles         []string
 }
 
 // checker checks one commit after the other, and remembers the packages that it has checked.
@@ -202,7 +207,9 @@ func (c *checker) list(commit string) error {
 			c.blobs[name] = strings.Fields(info)[2]
 		}
 	}
-	text, err := output("go", "list", "-json=ImportPath,Dir,Name,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,EmbedFiles,TestEmbedFiles", "./...")
+	// EmbedFiles are not read: that one is missing is an error of go list.
+	const fields = "ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,EmbedFiles,TestEmbedFiles"
+	text, err := output("go", "list", "-json="+fields, "./...")
 	if err != nil {
 		return err
 	}
@@ -251,7 +258,8 @@ func (c *checker) findForeign(paths map[string]bool) error {
 	return err
 }
 
-// files returns what a package is made of, and what it imports. tested is the package whose tests are checked: they are part of it then.
+// files returns what a package is made of, and what it imports. tested is the package whose tests are checked: they are
+// part of it then.
 func (c *checker) files(p string, tested string) (of *pkg, files, imports []string) {
 	if own, external := strings.CutSuffix(p, "_test"); external && c.packages[p] == nil {
 		of = c.packages[own]
@@ -300,7 +308,8 @@ func (c *checker) load(p, tested string) (*types.Package, error) {
 	var parsed []*ast.File
 	var errs []error
 	for _, name := range names {
-		file, err := parser.ParseFile(c.fset, filepath.Join(c.relative(of), name), mustRead(filepath.Join(of.Dir, name)), parser.SkipObjectResolution)
+		shown := filepath.Join(c.relative(of), name)
+		file, err := parser.ParseFile(c.fset, shown, mustRead(filepath.Join(of.Dir, name)), parser.SkipObjectResolution)
 		if err != nil {
 			errs = append(errs, err)
 		}

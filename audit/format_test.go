@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// releasedFormats are the versions of the schema that a release wrote. All of them are read, verified and continued by any later program; those
-// that no release wrote are refused. testdata has a log of each that there was.
+// releasedFormats are the versions of the schema that a release wrote. All of them are read, verified and continued by
+// any later program; those that no release wrote are refused. testdata has a log of each that there was.
 var releasedFormats []int64
 
 // formatRows are the rows of the logs in testdata, by their kinds; the last has a receipt.

@@ -24,9 +24,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// A journal lists what a process has under way, runs, sessions and directories of artifacts, in a file of its own, which it keeps locked. A process that
-// is killed leaves it: the next one that starts records the end of what it lists. The disk is not waited for: the two lines of
-// a run cost 3 microseconds, and after a loss of power some of the last seconds may be missing.
+// A journal lists what a process has under way, runs, sessions and directories of artifacts, in a file of its own,
+// which it keeps locked. A process that is killed leaves it: the next one that starts records the end of what it lists.
+// The disk is not waited for: the two lines of a run cost 3 microseconds, and after a loss of power some of the last
+// seconds may be missing.
 type journal struct {
 	mu   sync.Mutex
 	dir  string   // "" keeps no journal
@@ -45,8 +46,9 @@ const maxCrashes = time.Minute
 // maxJournal is the size in bytes from which on a journal is written anew, without what has ended.
 const maxJournal = 64 << 10
 
-// Kinds of rows about what killed processes have left. executionLost is that of a run; listeners are told execution.failed. artifactsLost names a
-// directory of the host in which artifacts of a run are missing, and what was removed there.
+// Kinds of rows about what killed processes have left. executionLost is that of a run; listeners are told
+// execution.failed. artifactsLost names a directory of the host in which artifacts of a run are missing, and what was
+// removed there.
 const (
 	executionLost = "execution.lost"
 	artifactsLost = "artifacts.lost"
@@ -55,7 +57,8 @@ const (
 // crashed is why something ended that was under way when its process was killed.
 const crashed = "its server or command was killed, or lost power"
 
-// What a journal lists. The start of a run is in the log, or it did not begin; the id of a job is known to its caller before that.
+// What a journal lists. The start of a run is in the log, or it did not begin; the id of a job is known to its caller
+// before that.
 const (
 	journalRun     = "run"
 	journalJob     = "job"
@@ -66,8 +69,8 @@ const (
 
 func artifactsID(run string) string { return run + ".artifacts" }
 
-// create makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without a journal,
-// an end may stay unknown, and no more.
+// create makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without a
+// journal, an end may stay unknown, and no more.
 func (j *journal) create() {
 	if os.MkdirAll(j.dir, 0o700) != nil {
 		return
@@ -115,7 +118,8 @@ func (j *journal) list(id, line string) {
 	j.write(j.open[id])
 }
 
-// endRun takes a run or a job off that was listed, and nothing else: a row about a session that could not be ended has the session's id.
+// endRun takes a run or a job off that was listed, and nothing else: a row about a session that could not be ended has
+// the session's id.
 func (j *journal) endRun(id string) { j.end(id, false) }
 
 // endSession takes a session off.
@@ -187,8 +191,9 @@ type crashLog interface {
 	pastRows
 }
 
-// RecordCrashes writes to a log the ends of what killed processes have left, which is listed in the directory of journals of that log, and removes
-// the files that they had not saved yet. A journal stays until all of its ends are in the log, or owed to it. tell, if it is not nil, is called with each row.
+// RecordCrashes writes to a log the ends of what killed processes have left, which is listed in the directory of
+// journals of that log, and removes the files that they had not saved yet. A journal stays until all of its ends are in
+// the log, or owed to it. tell, if it is not nil, is called with each row.
 func RecordCrashes(ctx context.Context, log crashLog, dir string, tell func(kind, run, namespace string, data map[string]any)) {
 	ctx, cancel := context.WithTimeout(ctx, maxCrashes)
 	defer cancel()
@@ -263,8 +268,8 @@ func (l journalEntry) end(ctx context.Context, log pastRows) (run, kind string, 
 	return l.id, kind, data, nil
 }
 
-// removeUnsaved removes from a directory of the host what a killed process had not saved there, and returns what the row about that says. What
-// it had saved, its receipt vouches for, and no list of sums says that this is all.
+// removeUnsaved removes from a directory of the host what a killed process had not saved there, and returns what the
+// row about that says. What it had saved, its receipt vouches for, and no list of sums says that this is all.
 func removeUnsaved(ctx context.Context, dir, run string) (facts, error) {
 	removed, err := hostfs.RemoveStaged(ctx, dir, run)
 	if ctx.Err() != nil {

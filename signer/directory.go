@@ -62,8 +62,8 @@ func (d *directory) leave() {
 	d.at, d.atName = d.top, "."
 }
 
-// stage writes r to a new file that is to be saved under name, in place of any other file. The error is a *blocked for a name
-// at which no file can be saved; r may then be read or not. buf is for copying.
+// stage writes r to a new file that is to be saved under name, in place of any other file. The error is a *blocked for
+// a name at which no file can be saved; r may then be read or not. buf is for copying.
 func (d *directory) stage(name string, mode fs.FileMode, r io.Reader, buf []byte) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if d.names[dir] {
@@ -91,7 +91,8 @@ func (d *directory) stage(name string, mode fs.FileMode, r io.Reader, buf []byte
 	return unusable(err)
 }
 
-// save gives the files their names, in the order in which they were staged, the list of sums only if all others have got theirs.
+// save gives the files their names, in the order in which they were staged, the list of sums only if all others have
+// got theirs.
 func (d *directory) save() error {
 	defer d.leave()
 	var failed error

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "record a vault of this format")
 
-// releasedFormats are the versions of the schema that a release wrote: all of them open in any later program. testdata has a vault of each that
-// there was, and its key, which opens nothing else.
+// releasedFormats are the versions of the schema that a release wrote: all of them open in any later program. testdata
+// has a vault of each that there was, and its key, which opens nothing else.
 var releasedFormats []int64
 
 // formatSecrets are the secrets of the vaults in testdata.

@@ -10,9 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Snapshot returns the database as it is now, which no change reaches until it is closed, and the content of a key file that opens it, also where
-// the key is in the keyring of the operating system: whoever has that, opens all sealed secrets. Both are nil where no secret was ever added. elsewhere
-// is the number of secrets whose values are in the keyring, and so in neither.
+// Snapshot returns the database as it is now, which no change reaches until it is closed, and the content of a key file
+// that opens it, also where the key is in the keyring of the operating system: whoever has that, opens all sealed
+// secrets. Both are nil where no secret was ever added. elsewhere is the number of secrets whose values are in the
+// keyring, and so in neither.
 func (s *Sealed) Snapshot(ctx context.Context) (database *statefile.Snapshot, key []byte, elsewhere int, err error) {
 	if _, err := os.Stat(s.database()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, 0, nil

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// CreateLarge makes the file path, of mode 0600, of what fill writes: it is there whole and on the disk, or not at all, also after a kill. One that is there
-// already stays, and is fs.ErrExist. named, if it is not nil, is called when all is on the disk; its error leaves nothing. kind is part of the
-// name that the file has before, where it needs one: see [RemoveUnlocked].
+// CreateLarge makes the file path, of mode 0600, of what fill writes: it is there whole and on the disk, or not at all,
+// also after a kill. One that is there already stays, and is fs.ErrExist. named, if it is not nil, is called when all
+// is on the disk; its error leaves nothing. kind is part of the name that the file has before, where it needs one: see
+// [RemoveUnlocked].
 func CreateLarge(path, kind string, fill func(*os.File) error, named func() error) error {
 	if _, err := os.Lstat(path); err == nil {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
@@ -50,8 +51,8 @@ func createNamed(dir, kind string) (f *os.File, name string, err error) {
 	return f, f.Name(), TryLock(f, false)
 }
 
-// MakeTempDir makes a directory of mode 0700 for what takes long to make, beside where it is to be. It is locked until unlock is called; the next
-// RemoveUnlocked removes what killed processes have left.
+// MakeTempDir makes a directory of mode 0700 for what takes long to make, beside where it is to be. It is locked until
+// unlock is called; the next RemoveUnlocked removes what killed processes have left.
 func MakeTempDir(ctx context.Context, dir, kind string) (path string, unlock func(), err error) {
 	RemoveUnlocked(dir, kind)
 	if path, err = os.MkdirTemp(dir, prefix(kind)); err != nil {
@@ -64,7 +65,8 @@ func MakeTempDir(ctx context.Context, dir, kind string) (path string, unlock fun
 	return path, func() { f.Close() }, nil
 }
 
-// RemoveUnlocked removes the temporary files and directories of a kind that no process has locked: killed ones left them.
+// RemoveUnlocked removes the temporary files and directories of a kind that no process has locked: killed ones left
+// them.
 func RemoveUnlocked(dir, kind string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

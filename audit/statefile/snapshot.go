@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Snapshot is a SQLite database as it is at one moment, to be copied while others write to it. Writers of a database with a write-ahead log go on;
-// those of one without wait until Close.
+// Snapshot is a SQLite database as it is at one moment, to be copied while others write to it. Writers of a database
+// with a write-ahead log go on; those of one without wait until Close.
 type Snapshot struct {
 	db    *sql.DB
 	conn  *sql.Conn

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createUnnamed makes a file without a name, which a kill takes along, or one with a name where the file system has no such files.
+// createUnnamed makes a file without a name, which a kill takes along, or one with a name where the file system has no
+// such files.
 func createUnnamed(dir, kind string) (f *os.File, name string, err error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {

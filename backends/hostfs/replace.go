@@ -28,8 +28,8 @@ func Replace(dir *os.Root, name string, mode fs.FileMode, write func(*os.File) e
 // tempPrefix is how the names of files begin that are not whole, or not to be seen, yet.
 const tempPrefix = ".sandboxmcp-"
 
-// Stage makes a file in dir, which write fills, that gets its name later, by [os.Root.Rename]: temp is the name that it has until then. owner,
-// of letters and digits, is part of that: [RemoveStaged] finds by it what a kill has left.
+// Stage makes a file in dir, which write fills, that gets its name later, by [os.Root.Rename]: temp is the name that it
+// has until then. owner, of letters and digits, is part of that: [RemoveStaged] finds by it what a kill has left.
 func Stage(dir *os.Root, owner string, number int, mode fs.FileMode, write func(*os.File) error) (temp string, err error) {
 	temp = fmt.Sprintf("%s%s-%d", tempPrefix, owner, number)
 	return temp, create(dir, temp, mode, write)
@@ -48,7 +48,8 @@ func create(dir *os.Root, name string, mode fs.FileMode, write func(*os.File) er
 	return err
 }
 
-// RemoveStaged removes the files that an owner staged in a directory and below, and returns how many they were. It follows no links.
+// RemoveStaged removes the files that an owner staged in a directory and below, and returns how many they were. It
+// follows no links.
 func RemoveStaged(ctx context.Context, path, owner string) (removed int, err error) {
 	root, err := os.OpenRoot(path)
 	if errors.Is(err, fs.ErrNotExist) {

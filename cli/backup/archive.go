@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A backup is a tar archive, encrypted with age: first a header, then the files, then their manifest. The manifest has no list of sums, which would
-// have to be in memory for as many files as there are, but the sum of that list.
+// A backup is a tar archive, encrypted with age: first a header, then the files, then their manifest. The manifest has
+// no list of sums, which would have to be in memory for as many files as there are, but the sum of that list.
 const (
 	headerName   = "backup.json"
 	manifestName = "manifest.json"
@@ -106,14 +106,16 @@ func (a *archive) finish() (manifest, error) {
 	return m, errors.Join(a.writeJSON(manifestName, m), a.Close())
 }
 
-// extract writes the files of a backup into an empty directory. It trusts nothing of it: whoever has the recipient can have made it.
+// extract writes the files of a backup into an empty directory. It trusts nothing of it: whoever has the recipient can
+// have made it.
 func extract(r io.Reader, dir *os.Root) (h header, m manifest, err error) {
 	t := tar.NewReader(r)
 	if err := readJSON(t, headerName, &h); err != nil {
 		return h, m, err
 	}
 	if h.Format != format {
-		return h, m, fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that made it, version %q", h.Format, format, h.Version)
+		return h, m, fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that made it, version %q",
+			h.Format, format, h.Version)
 	}
 	found := newSums()
 	for {
@@ -172,8 +174,8 @@ func decode(t *tar.Reader, name string, v any) error {
 	return nil
 }
 
-// check refuses an entry that no backup of ours has: links, devices, names that lead elsewhere, and files with holes, of which a small archive can
-// hold any number of bytes.
+// check refuses an entry that no backup of ours has: links, devices, names that lead elsewhere, and files with holes,
+// of which a small archive can hold any number of bytes.
 func check(head *tar.Header) error {
 	name := head.Name
 	switch {

@@ -151,7 +151,8 @@ func TestExtractRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { wantRefused(t, b, "") })
 	}
-	// archive/tar writes no files with holes: these are the headers that others write. 4 bytes of archive would be a terabyte of zeros.
+	// archive/tar writes no files with holes: these are the headers that others write. 4 bytes of archive would be a
+	// terabyte of zeros.
 	t.Run("holes, as of PAX", func(t *testing.T) {
 		b := forged(t, header{Format: format}, func(a *archive) { put(t, a, "keys/a.pub", "1\n0\n") })
 		text := b.Bytes()

@@ -1,5 +1,5 @@
-// Package backup has the commands backup and restore: the state of a machine in one file that only the owner of a key can read, made while servers
-// write, and put in place only when all of it has been verified.
+// Package backup has the commands backup and restore: the state of a machine in one file that only the owner of a key
+// can read, made while servers write, and put in place only when all of it has been verified.
 package backup
 
 import (
@@ -46,12 +46,14 @@ func (p commands) backupCommand() *cli.Command {
 		Name:      "backup",
 		Usage:     "write log, keys, vault and results to one encrypted file, while servers run",
 		UsageText: "sandboxmcp backup --out FILE --to RECIPIENT [--to RECIPIENT]... [--to-file FILE] [--json]",
-		Description: `FILE is encrypted to age recipients (age1...): age-keygen makes a key, and prints its recipient. Whoever has the key of one has all
-of this machine's sandboxmcp: the backup holds the key that signs, and the key of the vault with its secrets, also where that lies in the keyring of
-the operating system. Keep that key elsewhere. Secrets whose own values are in the keyring (vault add --store keyring) are not in it.
+		Description: `FILE is encrypted to age recipients (age1...): age-keygen makes a key, and prints its recipient. Whoever has
+the key of one has all of this machine's sandboxmcp: the backup holds the key that signs, and the key of the vault with its
+secrets, also where that lies in the keyring of the operating system. Keep that key elsewhere. Secrets whose own values
+are in the keyring (vault add --store keyring) are not in it.
 
-It holds the state of one moment: all rows that were acknowledged before, and no key, token, secret or result that they do not know
-of. FILE is there whole, of mode 0600, or not at all, and overwrites none. A row of the log, state.backed_up, says its SHA-256 and for whom it is.
+It holds the state of one moment: all rows that were acknowledged before, and no key, token, secret or result that they
+do not know of. FILE is there whole, of mode 0600, or not at all, and overwrites none. A row of the log, state.backed_up,
+says its SHA-256 and for whom it is.
 
 In it:
 ` + describe(true) + `
@@ -124,7 +126,8 @@ func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
 	}
 	for _, text := range c.StringSlice("to") {
 		if strings.HasPrefix(text, "AGE-SECRET-KEY-") { // it must not show in a message
-			return nil, exit.Usage("--to age1..., as age-keygen -y KEYFILE prints it", "that is a key, and not its recipient: keep it secret, and make another one if others could read this command")
+			return nil, exit.Usage("--to age1..., as age-keygen -y KEYFILE prints it",
+				"that is a key, and not its recipient: keep it secret, and make another one if others could read this command")
 		}
 		if err := add([]byte(text), text); err != nil {
 			return nil, err
@@ -147,7 +150,7 @@ func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
 
 // create writes a backup to a new file.
 func create(ctx context.Context, cfg config.Config, log *audit.Log, out string, recipients []age.Recipient) (b made, err error) {
-	b = made{File: out, Backup: header{Format: format, ID: ulid.Make().String(), Made: time.Now().UTC().Truncate(time.Second), Version: version.Current().Version}}
+	b = made{File: out, Backup: header{format, ulid.Make().String(), time.Now().UTC().Truncate(time.Second), version.Current().Version}}
 	err = statefile.CreateLarge(out, "backup", func(f *os.File) error {
 		sum := sha256.New()
 		count := &counter{w: io.MultiWriter(f, sum)}
@@ -164,7 +167,8 @@ func create(ctx context.Context, cfg config.Config, log *audit.Log, out string, 
 			}
 		}
 		_, err := log.Append(ctx, audit.Entry{Kind: event.StateBackedUp, Namespace: "default", Data: map[string]any{
-			"backup": b.Backup.ID, "sha256": b.SHA256, "bytes": b.Bytes, "files": b.Content.Files, "to": names, "by": "command line", "user": console.User(),
+			"backup": b.Backup.ID, "sha256": b.SHA256, "bytes": b.Bytes, "files": b.Content.Files, "to": names,
+			"by": "command line", "user": console.User(),
 		}})
 		return err
 	})
@@ -194,7 +198,7 @@ func (b *made) encrypt(ctx context.Context, cfg config.Config, w io.Writer, reci
 	}
 	b.Missing = []string{}
 	if m.elsewhere > 0 {
-		b.Missing = append(b.Missing, terminal.Count(m.elsewhere, "secret")+" whose values are in the keyring of the operating system are not in the backup")
+		b.Missing = append(b.Missing, "not in the backup: "+terminal.Count(m.elsewhere, "secret")+", whose values are in the system's keyring")
 	}
 	for _, name := range unknown(cfg) {
 		b.Missing = append(b.Missing, fmt.Sprintf("%q in %s is not known, and not in the backup", name, cfg.StateDir))

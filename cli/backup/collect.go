@@ -34,8 +34,8 @@ type small struct {
 // maxSmall is more than any of these files has.
 const maxSmall = 32 << 20
 
-// moment is the state at one moment, except for results, whose rows the log has before they are there. No key, token or secret is newer than the log:
-// its rows are read last. All rows that were acknowledged before are in it.
+// moment is the state at one moment, except for results, whose rows the log has before they are there. No key, token or
+// secret is newer than the log: its rows are read last. All rows that were acknowledged before are in it.
 type moment struct {
 	files     []small
 	vault     *statefile.Snapshot // nil where there is none
@@ -114,8 +114,9 @@ func (m *moment) readAs(file, name string) error {
 	return nil
 }
 
-// openLog opens the files of the log at path. What lies beside the databases comes first: rows that are owed are in the log or there, and no
-// checkpoint covers more rows than are read after it. The newest database comes before the older ones: what is in none when it is opened, was written later.
+// openLog opens the files of the log at path. What lies beside the databases comes first: rows that are owed are in the
+// log or there, and no checkpoint covers more rows than are read after it. The newest database comes before the older
+// ones: what is in none when it is opened, was written later.
 func (m *moment) openLog(ctx context.Context, file string) error {
 	dir, base := filepath.Dir(file), filepath.Base(file)
 	entries, err := os.ReadDir(dir)
@@ -207,7 +208,8 @@ func addFile(ctx context.Context, a *archive, from fs.FS, name, as string) error
 	})
 }
 
-// addResults writes what is kept of runs to an archive. A server may remove some meanwhile: what says that a run is there comes last.
+// addResults writes what is kept of runs to an archive. A server may remove some meanwhile: what says that a run is
+// there comes last.
 func addResults(ctx context.Context, a *archive, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -34,16 +34,18 @@ func (p commands) restoreCommand() *cli.Command {
 		Name:      "restore",
 		Usage:     "put the state of a backup in place, if all of it can be verified",
 		UsageText: "sandboxmcp restore FILE --identity KEYFILE [--json]",
-		Description: `KEYFILE has the age key that FILE was encrypted to. All is read into a directory beside the state directory and verified there: each file
-against the manifest, the log against its checkpoints and keys, the key that signs against its public half, and that the vault opens. Then that
-directory takes the place of the state directory, which must be missing or empty: nothing is overwritten. A row of the log, state.restored,
-says from what. Whatever fails, and wherever it is killed, nothing is in place that was not verified.
+		Description: `KEYFILE has the age key that FILE was encrypted to. All is read into a directory beside the state directory
+and verified there: each file against the manifest, the log against its checkpoints and keys, the key that signs against its
+public half, and that the vault opens. Then that directory takes the place of the state directory, which must be missing
+or empty: nothing is overwritten. A row of the log, state.restored, says from what. Whatever fails, and wherever it is
+killed, nothing is in place that was not verified.
 
 The key of the vault is then in a file, vault.key, wherever it was: sandboxmcp vault rekey keyring puts a new one into the keyring.
 
-What was there after the moment of the backup is missing, tokens that were revoked since are valid again: revoke them. Where checkpoints were pushed
-(audit.push), sandboxmcp audit verify says that the log is an older one: it is. A backup has no word about who made it: whoever knows
-the recipient can make one with keys of his own; the id of the key, which is printed, and pushed checkpoints tell.
+What was there after the moment of the backup is missing, and tokens that were revoked since are valid again: revoke them.
+Where checkpoints were pushed (audit.push), sandboxmcp audit verify says that the log is an older one: it is. A backup does
+not say who made it: whoever knows the recipient can make one with keys of his own. The id of the key, which is
+printed, and pushed checkpoints tell.
 
 Example: sandboxmcp restore /mnt/kept/monday.age --identity key.txt`,
 		Flags: []cli.Flag{
@@ -110,7 +112,8 @@ func checkPlace(cfg config.Config) error {
 	case err != nil:
 		return err
 	case len(entries) > 0:
-		return exit.Fail("stop its servers, and move it away: mv "+cfg.StateDir+" "+cfg.StateDir+".old", "there is a state in %s already, such as %s", cfg.StateDir, entries[0].Name())
+		return exit.Fail("stop its servers, and move it away: mv "+cfg.StateDir+" "+cfg.StateDir+".old",
+			"there is a state in %s already, such as %s", cfg.StateDir, entries[0].Name())
 	}
 	return nil
 }
@@ -260,7 +263,8 @@ func (r *restored) verifyVault(ctx context.Context, dir string) error {
 	for _, e := range entries {
 		r.Secrets++
 		if e.Store == vault.InKeyring {
-			r.Missing = append(r.Missing, fmt.Sprintf("the value of secret %s of namespace %s is in the keyring of the operating system, and not in the backup", e.Key, e.Namespace))
+			r.Missing = append(r.Missing, fmt.Sprintf("not in the backup: secret %s of namespace %s, whose value is in the system's keyring",
+				e.Key, e.Namespace))
 		}
 	}
 	if len(unopened) > len(r.Missing) {

@@ -17,7 +17,8 @@ type part struct {
 // logName is the log's name in a backup, whatever it is called where it lies.
 const logName = "sandboxmcp.db"
 
-// parts is all that a state directory holds, with the log beside it. A name that is in no row is an error of this table, and said.
+// parts is all that a state directory holds, with the log beside it. A name that is in no row is an error of this
+// table, and said.
 var parts = []part{
 	row(logName, `sandboxmcp\.db(\.[0-9]+)?`, true, "the log: all of its files"),
 	row(logName+"-checkpoint, -head", `sandboxmcp\.db(\.[0-9]+)?-(checkpoint|head)`, true, "what was signed last"),
@@ -33,9 +34,10 @@ var parts = []part{
 	row("packages/", `packages(/.*)?`, false, "sandboxmcp install has them again"),
 	row("vault.key.next", `vault\.key\.next`, false, "of a change of the key; the key in force is kept as vault.key"),
 	row("server.log, server.json", `server\.(log|json)`, false, "of the server that start has started"),
-	row("temporary", `(tmp|work|c|instances|run)(/.*)?|start\.lock|tokens\.lock|keys/lock|(.*/)?\.new-.*`, false, "locks, sockets and directories of what runs"),
-	row(logName+"-...", `(sandboxmcp\.db(\.[0-9]+)?|vault\.db)-(wal|shm|journal)|sandboxmcp\.db(\.[0-9]+)?-(checkpoint\.new|running(/.*)?|reserve|spare)`, false,
-		"of the databases, whose copies are whole without"),
+	row("temporary", `(tmp|work|c|instances|run)(/.*)?|start\.lock|tokens\.lock|keys/lock|(.*/)?\.new-.*`, false,
+		"locks, sockets and directories of what runs"),
+	row(logName+"-...", `(sandboxmcp\.db(\.[0-9]+)?|vault\.db)-(wal|shm|journal)`, false, "of the databases, whose copies are whole without"),
+	row(logName+"-running/", `sandboxmcp\.db(\.[0-9]+)?-(checkpoint\.new|running(/.*)?|reserve)`, false, "of what writes to the log now"),
 }
 
 func row(name, pattern string, included bool, what string) part {

@@ -63,7 +63,8 @@ func (b *backups) do(home, stdin string, args ...string) string {
 // state returns the state directory of a home.
 func state(home string) string { return filepath.Join(home, "state/sandboxmcp") }
 
-// TestBackupWhileOthersWrite: a backup has all rows that were acknowledged when it began, and no secret and no token whose row it has not.
+// TestBackupWhileOthersWrite: a backup has all rows that were acknowledged when it began, and no secret and no token
+// whose row it has not.
 func TestBackupWhileOthersWrite(t *testing.T) {
 	need(t, "sandbox", "bash")
 	b := newBackups(t)
@@ -214,7 +215,8 @@ func TestRestoreRefuses(t *testing.T) {
 	refused("more behind it", append(slices.Clone(whole), 0), b.key)
 }
 
-// TestKilledWhileBackingUp: a backup that is killed leaves no file, and a restoration nothing that is not whole; the next one removes what it left.
+// TestKilledWhileBackingUp: a backup that is killed leaves no file, and a restoration nothing that is not whole; the
+// next one removes what it left.
 func TestKilledWhileBackingUp(t *testing.T) {
 	b := newBackups(t)
 	b.do(b.home, "value", "vault", "add", "K", "--stdin")
