@@ -308,8 +308,8 @@ func (c *checker) load(p, tested string) (*types.Package, error) {
 	var parsed []*ast.File
 	var errs []error
 	for _, name := range names {
-		shown := filepath.Join(c.relative(of), name)
-		file, err := parser.ParseFile(c.fset, shown, mustRead(filepath.Join(of.Dir, name)), parser.SkipObjectResolution)
+		label := filepath.Join(c.relative(of), name)
+		file, err := parser.ParseFile(c.fset, label, mustRead(filepath.Join(of.Dir, name)), parser.SkipObjectResolution)
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -294,7 +294,11 @@ func place(temp, dir string) error {
 	if err = errors.Join(err, statefile.SyncDir(temp)); err != nil {
 		return err
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch err := os.Remove(dir); {
+	case errors.Is(err, syscall.EBUSY):
+		return exit.Fail("restore with SANDBOXMCP_STATE_DIR="+filepath.Join(dir, "restored")+", and move what is in it",
+			"%s is a mount point, which nothing can take the place of", dir)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return exit.Fail("move it away, and restore once more", "something has come into %s meanwhile: %v", dir, err)
 	}
 	if err := os.Rename(temp, dir); err != nil {
