@@ -296,7 +296,7 @@ func place(temp, dir string) error {
 	}
 	switch err := os.Remove(dir); {
 	case errors.Is(err, syscall.EBUSY):
-		return exit.Fail("restore with SANDBOXMCP_STATE_DIR="+filepath.Join(dir, "restored")+", and move what is in it",
+		return exit.Fail("set state_dir to a directory in it, such as "+filepath.Join(dir, "state")+", in the configuration",
 			"%s is a mount point, which nothing can take the place of", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return exit.Fail("move it away, and restore once more", "something has come into %s meanwhile: %v", dir, err)
