@@ -35,7 +35,7 @@ func TestAuditOnTerminal(t *testing.T) {
 	}
 	for _, line := range []string{
 		"audit", "audit tail", "audit --format json", "audit --format csv", "audit show 1", "audit show 1 --json", "audit verify", "audit verify --json",
-		"audit export --format jsonl", "audit export --format csv", "audit export --format html", "audit export --format ocsf", "audit report",
+		"audit export --format jsonl", "audit export --format csv", "audit export --format html", "audit report",
 		"audit checkpoint",
 	} {
 		screen := onTerminal(t, append([]string{"sandboxmcp", "--db", db}, strings.Fields(line)...))

@@ -137,7 +137,7 @@ func TestDamagedData(t *testing.T) {
 			t.Errorf("%s: got %q", format, got)
 		}
 		for line := range strings.Lines(got) {
-			if (format == "jsonl" || format == "ocsf") && !json.Valid([]byte(line)) {
+			if format == "jsonl" && !json.Valid([]byte(line)) {
 				t.Errorf("%s: %q is not JSON", format, line)
 			}
 		}
@@ -231,5 +231,23 @@ func TestTable(t *testing.T) {
 	}
 	if strings.ContainsFunc(strings.ReplaceAll(page, "\n", ""), safetext.Hidden) {
 		t.Error("hidden characters are in the page")
+	}
+}
+
+func BenchmarkExport(b *testing.B) {
+	rows := stored(b)
+	for _, format := range Formats() {
+		b.Run(format, func(b *testing.B) {
+			w, err := New(format, io.Discard, About{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if err := w.Row(rows[i%len(rows)]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -100,10 +100,9 @@ func (p commands) auditExportCommand() *cli.Command {
   jsonl  a line of JSON a row, with its hashes and byte for byte as the log has it
   csv    for spreadsheets (RFC 4180); what they would take for a formula is made text
   html   one page with a table, to be read in a browser or printed; it loads nothing and runs nothing
-  ocsf   an event a line, as of the Open Cybersecurity Schema Framework ` + export.OCSFVersion + `, for security systems
 
 Examples:
-  sandboxmcp audit export --format ocsf --since 24h --out events.jsonl
+  sandboxmcp audit export --format jsonl --since 24h --out events.jsonl
   sandboxmcp audit export --format csv --namespace team --kind egress.denied`,
 		Flags:  append(choosing(), &cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, command.OutFlag()),
 		Action: command.NoWords(p.auditExport),

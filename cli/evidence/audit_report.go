@@ -34,7 +34,7 @@ func (p commands) auditExport(c *cli.Context) error {
 	}
 	return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
 		return p.WriteOut(c.String("out"), func(w io.Writer) error {
-			if (format == "jsonl" || format == "ocsf") && p.onTerminal(c) {
+			if format == "jsonl" && p.onTerminal(c) {
 				w = terminal.JSONLines{W: w}
 			}
 			out, err := export.New(format, w, about)
