@@ -80,7 +80,6 @@ type Events struct {
 	Webhook       string   `key:"webhook" url:"https://collector.example.com:4318" about:"URL that events are posted to"`
 	WebhookSecret string   `key:"webhook_secret" is:"secret" about:"secret of the vault that signs these posts"`
 	WebhookKinds  []string `key:"webhook_kinds" default:"*" about:"kinds of events that are posted; * is all"`
-	OTLP          string   `key:"otlp" url:"https://collector.example.com:4318" about:"OpenTelemetry collector that gets traces and metrics over HTTP"`
 }
 
 // Egress configures the hosts that runs may reach. Load does not check the patterns.

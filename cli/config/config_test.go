@@ -116,7 +116,7 @@ http:
   certificates: {"dns:ci.example.com": {kind: agent, namespaces: [ci]}, "cn:Ada Lovelace": {kind: person, namespaces: ["*"]}}
   templates: {data: {backend: podman, profile: landlock}}
 redact: {unknown: mask}
-events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied], otlp: "http://localhost:4318"}
+events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied]}
 egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], local: [3000, 8080], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
 images: {python: localhost/sandboxmcp/python, node: "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", shell: "registry.example.com:443/a/b:c", r: r-base}
 web: {enabled: true, allow: [docs.example.com], searxng: "https://searx.example.com", brave_key: ops/BRAVE, browser: /opt/chrome, timeout_seconds: 23, max_mb: 24}
@@ -158,7 +158,7 @@ func TestFile(t *testing.T) {
 	}
 	want := Config{
 		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{on{}, []string{"code", "output"}, 21, 22, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
-		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"},
+		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}},
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Structured: true, Skills: "/srv/skills", Git: Git{"Ada Lovelace", "ada@example.com"},
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
 		Sessions: Sessions{8, 7, 9, 13, 10, 11}, Packages: Packages{true, 12, 21, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},

@@ -10,7 +10,7 @@ import (
 func TestRecordSettings(t *testing.T) {
 	_, env := write(t, `audit: {capture: output, checkpoint_rows: 5, seal_after_days: 90, push: [/mnt/kept.note, "git:/srv/kept.git#main"]}
 redact: {unknown: mask}
-events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied], otlp: "http://localhost:4318"}
+events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied]}
 vault: [keyring]
 `)
 	c, err := Load(Options{Env: env})
@@ -18,7 +18,7 @@ vault: [keyring]
 		t.Fatal(err)
 	}
 	want := []any{Audit{on{}, []string{"output"}, 5, 90, []string{"/mnt/kept.note", "git:/srv/kept.git#main"}}, Redact{"mask"},
-		Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"}, []string{"keyring"}}
+		Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}}, []string{"keyring"}}
 	if diff := cmp.Diff(want, []any{c.Audit, c.Redact, c.Events, c.Vault}); diff != "" {
 		t.Error(diff)
 	}
@@ -26,7 +26,7 @@ vault: [keyring]
 
 // TestRecordShown: what config shows can be written into a file.
 func TestRecordForPeople(t *testing.T) {
-	_, env := write(t, "audit: {capture: none}\nevents: {webhook: none, webhook_secret: none, otlp: none}\nredact: {unknown: off}\n")
+	_, env := write(t, "audit: {capture: none}\nevents: {webhook: none, webhook_secret: none}\nredact: {unknown: off}\n")
 	if c, err := Load(Options{Env: env}); err != nil || c.Audit.Capture != nil || c.Events.Webhook != "" || c.Redact.Unknown != "off" {
 		t.Errorf("got %+v, %v", c, err)
 	}
@@ -63,7 +63,7 @@ func TestRecordRefused(t *testing.T) {
 		{"events: {webhook: hook.example.com}", "is no address"},
 		{"events: {webhook: 'https://me:pass@hook.example.com'}", "can't hold a name and password"},
 		{"events: {webhook_secret: hunter2hunter2}", "write NAMESPACE/KEY"},
-		{"events: {otlp: 'grpc://localhost:4317'}", "grpc://localhost:4317 is no address"},
+		{"events: {webhook: 'grpc://localhost:4317'}", "grpc://localhost:4317 is no address"},
 		{"events: {webhook: 'ftp://me:pass@hook.example.com/x?token=hunter2'}", "ftp://hook.example.com/x?... is no address"},
 		{"events: {webhook: 'hook.example.com/x?token=hunter2'}", "is no address"},
 		{"events: {webhook: \"https://hook.example.com/%zzhunter2\"}", "is no address"},

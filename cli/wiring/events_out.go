@@ -15,7 +15,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval/notify"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/event/otlp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event/webhook"
 )
 
@@ -32,25 +31,7 @@ func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
 		}
 		p.sinks = append(p.sinks, w)
 	}
-	if cfg.Events.OTLP == "" {
-		return nil
-	}
-	o, err := otlp.Start(otlp.Config{URL: cfg.Events.OTLP, Sessions: p.living, Bus: p.bus, Log: log, Version: version.Current().Version})
-	if err != nil {
-		return exit.Usage(whereSet, "events.otlp: %v", err)
-	}
-	p.sinks = append(p.sinks, o)
 	return nil
-}
-
-// living returns how many sessions there are just now.
-func (p *Parts) living() (n int) {
-	for _, info := range p.Pipeline.Sessions("") {
-		if info.State != "dead" {
-			n++
-		}
-	}
-	return n
 }
 
 // secret returns what reads a secret of the vault, NAMESPACE/KEY, for a use of the server's own: the webhook's signature,

@@ -16,12 +16,11 @@ const maxBuffer = 1 << 16
 // Bus hands events to whoever listens, and remembers the last 1,000 (less, where they are large: 4
 // MiB). All methods may be called concurrently, also after Close. A nil Bus has no listeners.
 type Bus struct {
-	mu      sync.Mutex // held while an event is handed out, so that all see the same order
-	seq     uint64
-	last    ring
-	subs    map[*Subscription]struct{}
-	closed  bool
-	dropped atomic.Uint64
+	mu     sync.Mutex // held while an event is handed out, so that all see the same order
+	seq    uint64
+	last   ring
+	subs   map[*Subscription]struct{}
+	closed bool
 }
 
 // Filter selects events.
@@ -97,7 +96,6 @@ func (b *Bus) Publish(e Event) {
 		case s.events <- e:
 		default:
 			s.missed.Add(1)
-			b.dropped.Add(1)
 		}
 	}
 }
@@ -124,14 +122,6 @@ func (b *Bus) Listen(f Filter, buffer int, since uint64) (s *Subscription, befor
 		b.subs[s] = struct{}{}
 	}
 	return s, before, forgotten
-}
-
-// Dropped returns how many times a listener has missed an event.
-func (b *Bus) Dropped() uint64 {
-	if b == nil {
-		return 0
-	}
-	return b.dropped.Load()
 }
 
 // Close ends all subscriptions. What is published later goes nowhere.
