@@ -66,13 +66,13 @@ Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 	}
 }
 
-// ending is a reader that calls end before it returns an error, which may be its end.
-type ending struct {
+// inputEnd is a reader that calls end before it returns an error, which may be its end.
+type inputEnd struct {
 	io.Reader
 	end func()
 }
 
-func (e ending) Read(b []byte) (int, error) {
+func (e inputEnd) Read(b []byte) (int, error) {
 	n, err := e.Reader.Read(b)
 	if err != nil {
 		e.end()
@@ -172,7 +172,7 @@ func (p *program) serve(c *cli.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		if stdio {
-			ended <- mcp.New(served).Serve(ctx, ending{polled(p.In), p.End}, p.Out)
+			ended <- mcp.New(served).Serve(ctx, inputEnd{polled(p.In), p.End}, p.Out)
 			return
 		}
 		<-ctx.Done()

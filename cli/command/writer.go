@@ -22,11 +22,11 @@ type Writer struct {
 	jobs chan []byte
 	done chan written
 
-	turn   chan struct{} // has a value while somebody writes
-	left   time.Duration // of lastWrites; the turn guards it
-	ending chan struct{} // closed by End
-	dead   chan struct{} // closed when nothing is left
-	end    sync.Once
+	lock     chan struct{} // has a value while somebody writes
+	left     time.Duration // of lastWrites; guarded by lock
+	stopping chan struct{} // closed by End
+	dead     chan struct{} // closed when nothing is left
+	end      sync.Once
 }
 
 type written struct {
@@ -36,8 +36,8 @@ type written struct {
 
 // NewWriter returns a Writer to w. Close ends its goroutine.
 func NewWriter(w io.Writer) *Writer {
-	o := &Writer{to: w, jobs: make(chan []byte), done: make(chan written, 1), turn: make(chan struct{}, 1), left: lastWrites,
-		ending: make(chan struct{}), dead: make(chan struct{})}
+	o := &Writer{to: w, jobs: make(chan []byte), done: make(chan written, 1), lock: make(chan struct{}, 1), left: lastWrites,
+		stopping: make(chan struct{}), dead: make(chan struct{})}
 	go func() {
 		for b := range o.jobs {
 			n, err := o.to.Write(b)
@@ -53,32 +53,32 @@ func (o *Writer) Write(b []byte) (int, error) {
 		return 0, nil
 	}
 	select {
-	case o.turn <- struct{}{}:
+	case o.lock <- struct{}{}:
 	case <-o.dead:
 		return 0, ErrUnread
 	}
 	o.jobs <- bytes.Clone(b) // whose writer may change it when this returns early
 	select {
 	case w := <-o.done:
-		<-o.turn
+		<-o.lock
 		return w.n, w.err
-	case <-o.ending:
+	case <-o.stopping:
 	}
 	began, up := time.Now(), time.NewTimer(o.left)
 	defer up.Stop()
 	select {
 	case w := <-o.done:
 		o.left -= time.Since(began)
-		<-o.turn
+		<-o.lock
 		return w.n, w.err
 	case <-up.C:
-		close(o.dead) // the turn stays taken
+		close(o.dead) // the lock stays taken
 		return 0, ErrUnread
 	}
 }
 
 // End bounds how long writes wait from now on.
-func (o *Writer) End() { o.end.Do(func() { close(o.ending) }) }
+func (o *Writer) End() { o.end.Do(func() { close(o.stopping) }) }
 
 // Close ends the goroutine, unless a write holds it up. Nothing may be written any more.
 func (o *Writer) Close() {
