@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // part is something that the state directory holds.
 type part struct {
 	name     string // as people read it: a directory ends with a slash
-	is       *regexp.Regexp
+	is       func() *regexp.Regexp
 	included bool
 	what     string // it is, or why it is left out
 }
@@ -41,13 +42,14 @@ var parts = []part{
 }
 
 func row(name, pattern string, included bool, what string) part {
-	return part{name, regexp.MustCompile(`(?s)^(` + pattern + `)$`), included, what}
+	is := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^(` + pattern + `)$`) }) // every command starts with this table
+	return part{name, is, included, what}
 }
 
 // find returns the row of a name in the state directory; nil is none.
 func find(name string) *part {
 	for i, p := range parts {
-		if p.is.MatchString(name) {
+		if p.is().MatchString(name) {
 			return &parts[i]
 		}
 	}
