@@ -76,7 +76,8 @@ def call(name, params, args, named):
             _thread.start_new_thread(read_answers, ())
     try:
         send({'op': 'call', 'id': state.cell, 'call': number, 'name': name, 'args': named})
-        entry[0].acquire()
+        while not entry[0].acquire(True, 1):  # a signal that came just before it began to wait does not end the wait
+            pass
     finally:
         calls.waiting.pop(number, None)
     if 'error' in entry[1]:
