@@ -140,8 +140,16 @@ func mounter(t testing.TB) func(kind, at string, readOnly bool) {
 func showMounts(t testing.TB, dir string, pid int) {
 	t.Helper()
 	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and it ends with the goroutine
+	var move func()
+	move = func() {
+		runtime.LockOSThread()              // and it ends with the goroutine
+		if unix.Gettid() == unix.Getpid() { // but the main thread, whose mounts are those of /proc/self
+			defer runtime.UnlockOSThread()
+			moved := make(chan struct{})
+			go func() { defer close(moved); move() }()
+			<-moved
+			return
+		}
 		failed <- func() error {
 			tree, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 			if err != nil {
@@ -158,7 +166,8 @@ func showMounts(t testing.TB, dir string, pid int) {
 			}
 			return unix.MoveMount(tree, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		}()
-	}()
+	}
+	go move()
 	if err := <-failed; err != nil {
 		t.Fatal(err)
 	}
